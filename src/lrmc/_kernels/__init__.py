@@ -1,0 +1,17 @@
+"""The compiled passes. `_native` is C++; `run` calls the one that fits the precision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import _native
+from ._native import instruction_set, instruction_sets, locate, max_threads, survey, use_instruction_set
+
+__all__ = ["instruction_set", "instruction_sets", "locate", "max_threads", "run", "survey", "use_instruction_set"]
+
+
+def run(kernel: str, dtype: np.dtype[Any], *arguments: Any) -> None:
+    """Call `kernel` ("dense", "sparse" or "residual") in the precision `dtype`."""
+    getattr(_native, f"{kernel}_{dtype.name}")(*arguments)

@@ -1,0 +1,223 @@
+// The Python face of the kernels. Arguments were checked at the door (lrmc/observations.py); here only what would crash is.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "kernels.hpp"
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+namespace nb = nanobind;
+using namespace lrmc;
+
+using AnyMatrix = nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>;
+using AnyVector = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using MaskArray = nb::ndarray<const uint8_t, nb::ndim<2>, nb::device::cpu>;
+template <class T> using Factor = std::optional<nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>>;
+template <class T> using Side = std::optional<nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>>;
+template <class T> using Out2 = std::optional<nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>>;
+template <class T> using Out1 = std::optional<nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>>;
+
+static std::vector<const Kernels *> available() {
+  std::vector<const Kernels *> found = {&baseline::kernels};
+#ifdef LRMC_X86
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) found.push_back(&avx2::kernels);
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vl"))
+    found.push_back(&avx512::kernels);
+#endif
+  return found;
+}
+static const Kernels *chosen = available().back();
+
+static Storage storage_of(nb::dlpack::dtype dtype) {
+  if (dtype == nb::dtype<float>()) return Storage::f32;
+  if (dtype == nb::dtype<double>()) return Storage::f64;
+  if (dtype == nb::dtype<uint8_t>()) return Storage::u8;
+  if (dtype == nb::dtype<int16_t>()) return Storage::i16;
+  if (dtype == nb::dtype<uint16_t>()) return Storage::u16;
+  throw std::invalid_argument("the kernels read float32, float64, uint8, int16 and uint16");
+}
+static void need(bool fits, const char *what) {
+  if (!fits) throw std::invalid_argument(std::string("kernel: ") + what);
+}
+
+static Dense dense_of(const AnyMatrix &Y, const std::optional<MaskArray> &mask) {
+  need(Y.stride(1) == 1 || Y.shape(1) <= 1, "rows must be contiguous");
+  Dense data{Y.data(), storage_of(Y.dtype()), Y.stride(0), nullptr, 0};
+  if (mask) {
+    need(mask->shape(0) == Y.shape(0) && mask->shape(1) == Y.shape(1), "mask and data differ in shape");
+    need(mask->stride(1) == 1 || mask->shape(1) <= 1, "rows of the mask must be contiguous");
+    data.mask = mask->data();
+    data.mask_stride = mask->stride(0);
+  }
+  return data;
+}
+static Sparse sparse_of(const nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig> &indptr,
+                        const nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig> &indices, const AnyVector &values) {
+  need(indices.shape(0) == values.shape(0), "indices and values differ in length");
+  need(indptr.shape(0) > 0 && indptr.data()[indptr.shape(0) - 1] == int64_t(values.shape(0)), "indptr does not end at the last entry");
+  return {indptr.data(), indices.data(), values.data(), storage_of(values.dtype())};
+}
+
+// Everything about a pass but the data. The outputs are arrays of zeros made by the caller.
+template <class T> struct Job {
+  Products<T> products;
+  Job(int64_t n1, int64_t n2, const Factor<T> &L, const Factor<T> &R, const Factor<T> &P, const Factor<T> &Q, double gain, int threads) {
+    auto &job = products;
+    job.n1 = n1;
+    job.n2 = n2;
+    job.gain = T(gain);
+    job.threads = threads;
+    need(bool(L) == bool(R), "one factor of the model is missing");
+    if (L) {
+      need(int64_t(L->shape(0)) == n1 && int64_t(R->shape(0)) == n2 && L->shape(1) == R->shape(1), "factors do not fit the data");
+      job.rank = int(L->shape(1));
+      job.L = L->data();
+      job.R = R->data();
+    }
+    if (P) {
+      need(int64_t(P->shape(0)) == n1, "P does not fit the data");
+      job.width = int(P->shape(1));
+      job.P = P->data();
+    }
+    if (Q) {
+      need(int64_t(Q->shape(0)) == n2 && (!P || P->shape(1) == Q->shape(1)), "Q does not fit the data");
+      job.width = int(Q->shape(1));
+      job.Q = Q->data();
+    }
+  }
+  void weigh(int rule, double z, const Side<T> &row_z, const Side<T> &col_z, const Side<T> &row_protect, const Side<T> &col_protect,
+             double up, double down) {
+    auto &w = products.weight;
+    w = {Rule(rule), T(z), nullptr, nullptr, nullptr, nullptr, T(up), T(down)};
+    if (w.rule == Rule::clip) return;
+    auto take = [](const Side<T> &side, int64_t n) {
+      need(side && int64_t(side->shape(0)) == n, "a threshold per row and column is wanted");
+      return side->data();
+    };
+    w.row_z = take(row_z, products.n1);
+    w.col_z = take(col_z, products.n2);
+    w.row_protect = take(row_protect, products.n1);
+    w.col_protect = take(col_protect, products.n2);
+  }
+  void into(const Out2<T> &CQ, const Out2<T> &CtP, const Out1<int64_t> &row_inliers, const Out1<int64_t> &col_inliers,
+            const Out1<T> &row_weight, const Out1<T> &col_weight) {
+    auto &job = products;
+    auto fits = [&](const auto &out, int64_t n) { return out && int64_t(out->shape(0)) == n; };
+    need(!job.Q || (fits(CQ, job.n1) && int(CQ->shape(1)) == job.width), "CQ has another shape");
+    need(!job.P || (fits(CtP, job.n2) && int(CtP->shape(1)) == job.width), "CtP has another shape");
+    need(fits(row_inliers, job.n1), "row_inliers has another shape");
+    if (job.Q) job.CQ = CQ->data();
+    if (job.P) job.CtP = CtP->data();
+    job.row_inliers = row_inliers->data();
+    if (job.weight.rule == Rule::clip) return;
+    need(fits(col_inliers, job.n2) && fits(row_weight, job.n1) && fits(col_weight, job.n2), "sums have another shape");
+    job.col_inliers = col_inliers->data();
+    job.row_weight = row_weight->data();
+    job.col_weight = col_weight->data();
+  }
+};
+
+template <class T> static void run(const Dense &data, const Products<T> &job) {
+  need(data.storage == Storage::f64 ? sizeof(T) == 8 : sizeof(T) == 4, "factors and data differ in precision");
+  nb::gil_scoped_release unlocked;
+  if constexpr (sizeof(T) == 4) chosen->dense_f32(data, job);
+  else chosen->dense_f64(data, job);
+}
+template <class T> static void run(const Sparse &data, const Products<T> &job) {
+  need(data.storage == Storage::f64 ? sizeof(T) == 8 : sizeof(T) == 4, "factors and data differ in precision");
+  nb::gil_scoped_release unlocked;
+  if constexpr (sizeof(T) == 4) chosen->sparse_f32(data, job);
+  else chosen->sparse_f64(data, job);
+}
+
+template <class T> static void bind(nb::module_ &m, const char *suffix) {
+  using Indptr = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig>;
+  using Indices = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig>;
+  m.def((std::string("dense_") + suffix).c_str(),
+        [](AnyMatrix Y, std::optional<MaskArray> mask, double gain, Factor<T> L, Factor<T> R, Factor<T> P, Factor<T> Q, int rule, double z,
+           Side<T> row_z, Side<T> col_z, Side<T> row_protect, Side<T> col_protect, double up, double down, Out2<T> CQ, Out2<T> CtP,
+           Out1<int64_t> row_inliers, Out1<int64_t> col_inliers, Out1<T> row_weight, Out1<T> col_weight, int threads) {
+          Job<T> job(Y.shape(0), Y.shape(1), L, R, P, Q, gain, threads);
+          job.weigh(rule, z, row_z, col_z, row_protect, col_protect, up, down);
+          job.into(CQ, CtP, row_inliers, col_inliers, row_weight, col_weight);
+          run(dense_of(Y, mask), job.products);
+        });
+  m.def((std::string("sparse_") + suffix).c_str(),
+        [](Indptr indptr, Indices indices, AnyVector values, int64_t n2, double gain, Factor<T> L, Factor<T> R, Factor<T> P, Factor<T> Q,
+           int rule, double z, Side<T> row_z, Side<T> col_z, Side<T> row_protect, Side<T> col_protect, double up, double down, Out2<T> CQ,
+           Out2<T> CtP, Out1<int64_t> row_inliers, Out1<int64_t> col_inliers, Out1<T> row_weight, Out1<T> col_weight, int threads) {
+          Job<T> job(int64_t(indptr.shape(0)) - 1, n2, L, R, P, Q, gain, threads);
+          job.weigh(rule, z, row_z, col_z, row_protect, col_protect, up, down);
+          job.into(CQ, CtP, row_inliers, col_inliers, row_weight, col_weight);
+          run(sparse_of(indptr, indices, values), job.products);
+        });
+  m.def((std::string("residual_") + suffix).c_str(),
+        [](Indptr indptr, Indices indices, AnyVector values, double gain, Factor<T> L, Factor<T> R,
+           nb::ndarray<T, nb::ndim<1>, nb::c_contig> out, int threads) {
+          need(R.has_value() && out.shape(0) == values.shape(0), "residual: factors and room are wanted");
+          Job<T> job(int64_t(indptr.shape(0)) - 1, int64_t(R->shape(0)), L, R, {}, {}, gain, threads);
+          Sparse data = sparse_of(indptr, indices, values);
+          need(data.storage == Storage::f64 ? sizeof(T) == 8 : sizeof(T) == 4, "factors and data differ in precision");
+          nb::gil_scoped_release unlocked;
+          if constexpr (sizeof(T) == 4) chosen->residual_f32(data, job.products, out.data());
+          else chosen->residual_f64(data, job.products, out.data());
+        });
+}
+
+NB_MODULE(_native, m) {
+  bind<float>(m, "float32");
+  bind<double>(m, "float64");
+  m.def("survey", [](AnyMatrix Y, std::optional<MaskArray> mask, nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig> rows,
+                     nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig> cols, int threads) {
+    need(rows.shape(0) == Y.shape(0) && cols.shape(0) == Y.shape(1), "survey: sums have another shape");
+    Survey out{rows.data(), cols.data(), 0};
+    Dense data = dense_of(Y, mask);
+    nb::gil_scoped_release unlocked;
+    chosen->survey(data, Y.shape(0), Y.shape(1), out, threads);
+    return out.infinite;
+  });
+  // Where entry (i, j) is stored, or -1. Columns of a row must be sorted.
+  m.def("locate", [](nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig> indptr, nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig> indices,
+                     nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig> rows, nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig> cols,
+                     nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig> out) {
+    need(rows.shape(0) == cols.shape(0) && rows.shape(0) == out.shape(0), "locate: lengths differ");
+    for (size_t t = 0; t < rows.shape(0); t++) {
+      const int64_t i = rows.data()[t];
+      need(i >= 0 && i + 1 < int64_t(indptr.shape(0)), "locate: no such row");
+      const int32_t *first = indices.data() + indptr.data()[i], *last = indices.data() + indptr.data()[i + 1];
+      const int32_t *found = std::lower_bound(first, last, cols.data()[t]);
+      out.data()[t] = found != last && *found == cols.data()[t] ? found - indices.data() : -1;
+    }
+  });
+  m.def("instruction_sets", [] {
+    std::vector<std::string> names;
+    for (auto *kernels : available()) names.push_back(kernels->name);
+    return names;
+  });
+  m.def("instruction_set", [] { return std::string(chosen->name); });
+  m.def("use_instruction_set", [](const std::string &name) {
+    for (auto *kernels : available())
+      if (name == kernels->name) return void(chosen = kernels);
+    throw std::invalid_argument("this machine has no instruction set " + name);
+  });
+  m.def("max_threads", [] {
+#ifdef _OPENMP
+    return omp_get_max_threads();
+#else
+    return 1;
+#endif
+  });
+}

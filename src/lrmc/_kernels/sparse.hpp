@@ -1,0 +1,198 @@
+// The pass over a sparse matrix in CSR form: 256 entries of a row at a time. Rows of the factors are padded to whole vectors, so
+// that an entry is a few vector operations; W residuals are summed together. V vectors per row: 1..4 compiled, 0 serves the rest.
+#pragma once
+#include <algorithm>
+#include "tiles.hpp"
+
+namespace lrmc::LRMC_ISA {
+
+inline constexpr int CHUNK = 256;  // entries at a time; at most TILE
+
+template <class T> int padded_width(int k) { return (k + width<T> - 1) / width<T> * width<T>; }
+template <class T> Buffer<T> padded(const T *X, int64_t n, int k) {
+  const int stride = padded_width<T>(k);
+  auto out = zeros<T>(n * stride);
+  for (int64_t i = 0; i < n; i++)
+    for (int c = 0; c < k; c++) out[i * stride + c] = X[i * k + c];
+  return out;
+}
+
+// E = gain * y - l . R_j for n entries (a multiple of W) of one row. l and R_j are `vectors` vectors long.
+template <class T, int V>
+void subtract_entries(T gain, const T *l, const T *R, const int32_t *j, int vectors, int n, T *__restrict E) {
+  constexpr int W = width<T>;
+  const int v = V ? V : vectors;
+  for (int t = 0; t < n; t += W) {
+    Vec<T> each[W];
+#pragma GCC unroll 16
+    for (int s = 0; s < W; s++) {
+      const T *r = R + int64_t(j[t + s]) * v * W;
+      each[s] = load<Vec<T>>(l) * load<Vec<T>>(r);
+      for (int c = 1; c < v; c++) each[s] += load<Vec<T>>(l + c * W) * load<Vec<T>>(r + c * W);
+    }
+    store(E + t, gain * load<Vec<T>>(E + t) - sum_each<T>(each));
+  }
+}
+
+// a += c Q_j and B_j += c p for n entries of one row; either of Q and B may be missing.
+template <class T, int V>
+void spread_entries(const T *C, const int32_t *j, int n, const T *p, const T *Q, int vectors, T *__restrict a, T *__restrict B) {
+  constexpr int W = width<T>;
+  const int v = V ? V : vectors;
+  for (int c = 0; c < v; c++) {
+    Vec<T> sum0 = {}, sum1 = {}, sum2 = {}, sum3 = {}, pc = p ? load<Vec<T>>(p + c * W) : Vec<T>{};
+    auto entry = [&](int t, Vec<T> &total) {
+      const int64_t at = (int64_t(j[t]) * v + c) * W;
+      Vec<T> e = fill<T>(C[t]);
+      if (Q) total += e * load<Vec<T>>(Q + at);
+      if (B) store(B + at, load<Vec<T>>(B + at) + e * pc);
+    };
+    int t = 0;
+    for (; t + 4 <= n; t += 4) {
+      entry(t, sum0);
+      entry(t + 1, sum1);
+      entry(t + 2, sum2);
+      entry(t + 3, sum3);
+    }
+    for (; t < n; t++) entry(t, sum0);
+    store(a + c * W, load<Vec<T>>(a + c * W) + ((sum0 + sum1) + (sum2 + sum3)));
+  }
+}
+
+template <class T> struct ForVectors {
+  decltype(&subtract_entries<T, 0>) subtract;
+  decltype(&spread_entries<T, 0>) spread;
+};
+template <class T> const ForVectors<T> &for_vectors(int vectors) {
+  static const ForVectors<T> table[] = {{&subtract_entries<T, 0>, &spread_entries<T, 0>},
+                                        {&subtract_entries<T, 1>, &spread_entries<T, 1>},
+                                        {&subtract_entries<T, 2>, &spread_entries<T, 2>},
+                                        {&subtract_entries<T, 3>, &spread_entries<T, 3>},
+                                        {&subtract_entries<T, 4>, &spread_entries<T, 4>}};
+  return table[vectors <= 4 ? vectors : 0];
+}
+
+template <class T> struct SparsePass {
+  const Sparse &data;
+  const Products<T> &job;
+  const bool weighted = job.weight.rule != Rule::clip;
+  const int rank = padded_width<T>(job.rank), width_ = padded_width<T>(job.width);  // padded
+  Buffer<T> R = job.rank ? padded(job.R, job.n2, job.rank) : nullptr;
+  Buffer<T> other_Q = job.Q && job.Q != job.R ? padded(job.Q, job.n2, job.width) : nullptr;
+  const T *Q = job.Q == job.R ? R.get() : other_Q.get();
+  const ForVectors<T> &model = for_vectors<T>(rank / width<T>), &products = for_vectors<T>(width_ / width<T>);
+
+  struct Share { Buffer<T> CtP, col_weight; Buffer<int64_t> col_inliers; };
+  struct Room {  // one thread's scratch
+    Buffer<T> l, p, a;
+    T E[CHUNK], col_z[CHUNK], col_protect[CHUNK], col_weight[CHUNK];
+    Count<T> col_inliers[CHUNK];
+    int32_t j[CHUNK];
+  };
+
+  // The residuals of entries [q, q + n) of row i, in room.E; their columns, padded with column 0, in room.j.
+  int residual(int64_t q, int n, Room &room) const {
+    const int full = (n + width<T> - 1) / width<T> * width<T>;
+    read<T>(data.data, data.storage, q, nullptr, n, full, room.E);
+    for (int t = 0; t < full; t++) room.j[t] = t < n ? data.indices[q + t] : 0;
+    if (job.rank) {
+      model.subtract(job.gain, room.l.get(), R.get(), room.j, rank / width<T>, full, room.E);
+    } else {
+      for (int t = 0; t < full; t++) room.E[t] *= job.gain;
+    }
+    return full;
+  }
+
+  void weigh_entries(int64_t i, int n, int full, Room &room, Share &share, T &row_weight, Count<T> &row_inliers) const {
+    const auto &w = job.weight;
+    Sides<T> side{w.row_z + i, w.row_protect + i, room.col_z, room.col_protect, false, &row_inliers, room.col_inliers, &row_weight, room.col_weight};
+    if (weighted)
+      for (int t = 0; t < full; t++) {
+        room.col_z[t] = w.col_z[room.j[t]];
+        room.col_protect[t] = w.col_protect[room.j[t]];
+        side.col_clips |= room.col_protect[t] > 0;
+        room.col_weight[t] = 0;
+        room.col_inliers[t] = 0;
+      }
+    weigh<T, 1>(w, side, full, room.E);
+    if (weighted)
+      for (int t = 0; t < n; t++) {
+        share.col_weight[room.j[t]] += room.col_weight[t];
+        share.col_inliers[room.j[t]] += room.col_inliers[t];
+      }
+  }
+
+  void row(int64_t i, Room &room, Share &share) const {
+    T row_weight = 0;
+    Count<T> row_inliers = 0;
+    for (int c = 0; c < job.rank; c++) room.l[c] = job.L[i * job.rank + c];
+    for (int c = 0; c < job.width; c++) room.p[c] = job.P ? job.P[i * job.width + c] : T(0);
+    std::memset(room.a.get(), 0, sizeof(T) * width_);
+    for (int64_t q = data.indptr[i]; q < data.indptr[i + 1]; q += CHUNK) {
+      const int n = int(std::min<int64_t>(CHUNK, data.indptr[i + 1] - q)), full = residual(q, n, room);
+      weigh_entries(i, n, full, room, share, row_weight, row_inliers);
+      products.spread(room.E, room.j, n, room.p.get(), Q, width_ / width<T>, room.a.get(), share.CtP.get());
+    }
+    if (job.Q)
+      for (int c = 0; c < job.width; c++) job.CQ[i * job.width + c] = room.a[c];
+    job.row_inliers[i] = row_inliers;
+    if (weighted) job.row_weight[i] = row_weight;
+  }
+
+  Room room() const {
+    Room out;
+    out.l = zeros<T>(rank);
+    out.p = zeros<T>(width_);
+    out.a = zeros<T>(width_);
+    return out;
+  }
+
+  // Rows are divided so that every thread has as many entries; always in the same way.
+  int64_t first_row(int t, int threads) const {
+    const int64_t entries = data.indptr[job.n1] / threads * t;
+    return t == threads ? job.n1 : std::lower_bound(data.indptr, data.indptr + job.n1, entries) - data.indptr;
+  }
+
+  void run() const {
+    const int threads = std::max(1, job.threads);
+    std::unique_ptr<Share[]> shares(new Share[threads]);
+#pragma omp parallel num_threads(threads)
+    for (int t = thread_index(); t < threads; t += team_size()) {
+      auto own = std::make_unique<Room>(room());
+      if (job.P) shares[t].CtP = zeros<T>(job.n2 * width_);
+      if (weighted) {
+        shares[t].col_weight = zeros<T>(job.n2);
+        shares[t].col_inliers = zeros<int64_t>(job.n2);
+      }
+      for (int64_t i = first_row(t, threads); i < first_row(t + 1, threads); i++) row(i, *own, shares[t]);
+    }
+    for (int t = 0; t < threads; t++) {
+      if (job.P)
+        for (int64_t j = 0; j < job.n2; j++)
+          for (int c = 0; c < job.width; c++) job.CtP[j * job.width + c] += shares[t].CtP[j * width_ + c];
+      if (weighted) {
+        add(shares[t].col_weight.get(), job.n2, job.col_weight);
+        add(shares[t].col_inliers.get(), job.n2, job.col_inliers);
+      }
+    }
+  }
+
+  // The residual of every entry, in their order.
+  void residuals(T *out) const {
+    const int threads = std::max(1, job.threads);
+#pragma omp parallel num_threads(threads)
+    for (int t = thread_index(); t < threads; t += team_size()) {
+      auto own = std::make_unique<Room>(room());
+      for (int64_t i = first_row(t, threads); i < first_row(t + 1, threads); i++) {
+        for (int c = 0; c < job.rank; c++) own->l[c] = job.L[i * job.rank + c];
+        for (int64_t q = data.indptr[i]; q < data.indptr[i + 1]; q += CHUNK) {
+          const int n = int(std::min<int64_t>(CHUNK, data.indptr[i + 1] - q));
+          residual(q, n, *own);
+          std::copy(own->E, own->E + n, out + q);
+        }
+      }
+    }
+  }
+};
+
+}  // namespace lrmc::LRMC_ISA

@@ -1,0 +1,49 @@
+// The kernels for one instruction set: this file is compiled once for each, with LRMC_ISA and LRMC_VECTOR_BYTES set.
+#include "dense.hpp"
+#include "sparse.hpp"
+
+namespace lrmc::LRMC_ISA {
+
+template <class T> void dense(const Dense &data, const Products<T> &job) { DensePass<T>{data, job}.run(); }
+template <class T> void sparse(const Sparse &data, const Products<T> &job) { SparsePass<T>{data, job}.run(); }
+template <class T> void residual(const Sparse &data, const Products<T> &job, T *out) { SparsePass<T>{data, job}.residuals(out); }
+
+// Counts the observed entries of each row and column, and the infinite ones among them.
+template <class T> void survey_as(const Dense &data, int64_t n1, int64_t n2, Survey &out, int threads) {
+  std::unique_ptr<Buffer<int64_t>[]> columns(new Buffer<int64_t>[threads]);
+  std::unique_ptr<int64_t[]> infinite(new int64_t[threads]());
+#pragma omp parallel num_threads(threads)
+  for (int t = thread_index(); t < threads; t += team_size()) {
+    columns[t] = zeros<int64_t>(n2);
+    alignas(64) T room[TILE<T>];
+    for (int64_t i = n1 * t / threads; i < n1 * (t + 1) / threads; i++)
+      for (int64_t j = 0; j < n2; j += TILE<T>) {
+        const int n = int(std::min<int64_t>(n2 - j, TILE<T>));
+        read<T>(data.data, data.storage, i * data.stride + j, data.mask ? data.mask + i * data.mask_stride + j : nullptr, n, n, room);
+        int64_t seen = 0, inf = 0, *column = columns[t].get() + j;
+        for (int c = 0; c < n; c++) {
+          const int64_t here = room[c] == room[c];
+          seen += here;
+          column[c] += here;
+          inf += std::fabs(room[c]) > std::numeric_limits<T>::max();
+        }
+        out.row_observed[i] += seen;
+        infinite[t] += inf;
+      }
+  }
+  for (int t = 0; t < threads; t++) {
+    add(columns[t].get(), n2, out.col_observed);
+    out.infinite += infinite[t];
+  }
+}
+void survey(const Dense &data, int64_t n1, int64_t n2, Survey &out, int threads) {
+  if (data.storage == Storage::f64) survey_as<double>(data, n1, n2, out, threads);
+  else survey_as<float>(data, n1, n2, out, threads);
+}
+
+#define LRMC_TEXT_(x) #x
+#define LRMC_TEXT(x) LRMC_TEXT_(x)
+extern const Kernels kernels = {LRMC_TEXT(LRMC_ISA), &dense<float>,     &dense<double>,   &sparse<float>,
+                                &sparse<double>,     &residual<float>, &residual<double>, &survey};
+
+}  // namespace lrmc::LRMC_ISA

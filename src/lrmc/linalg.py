@@ -1,0 +1,75 @@
+"""Small dense algebra on factors: everything costs O(n r^2), nothing has n1 x n2 entries."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .weights import Array
+
+
+class Factors(NamedTuple):
+    """A low-rank matrix X = L R'."""
+
+    L: Array
+    R: Array
+
+
+def gram(X: Array, Z: Array | None = None) -> Array:
+    """X' Z (X' X if no Z is given), in double precision."""
+    return np.asarray(X.T @ (X if Z is None else Z), np.float64)
+
+
+def divide(B: Array, G: Array) -> Array:
+    """B G^+ for a Gram matrix G. Directions that G cannot tell from zero are left out: a rank given too high does no harm."""
+    values, vectors = np.linalg.eigh(G)
+    keep = values > _negligible(B) * max(values[-1], 0.0)
+    inverse = (vectors[:, keep] / values[keep]) @ vectors[:, keep].T
+    return B @ inverse.astype(B.dtype)
+
+
+def orthonormal(X: Array) -> Array:
+    """An orthonormal basis of the range of X, by its Gram matrix: two products instead of a QR of n rows."""
+    values, vectors = np.linalg.eigh(gram(X))
+    keep = values > _negligible(X) * max(values[-1], 0.0)
+    return X @ (vectors[:, keep] / np.sqrt(values[keep])).astype(X.dtype)
+
+
+def _negligible(X: Array) -> float:
+    """Below this part of the largest, an eigenvalue of a Gram matrix of X is rounding."""
+    eps = float(np.finfo(X.dtype).eps)
+    return max(len(X) * eps**2, 64 * float(np.finfo(np.float64).eps))
+
+
+def norm(X: Factors) -> float:
+    """|L R'|_F."""
+    return float(np.sqrt(max(0.0, np.vdot(gram(X.L), gram(X.R)))))
+
+
+def change(old: Factors, new: Factors) -> float:
+    """|X_new - X_old|_F / |X_old|_F.
+
+    X_new - X_old = dL R_new' + L_old dR' with dL and dR taken first. Its Gram form has only terms of second order in the
+    differences, so unlike |X_new|^2 - 2 <X_new, X_old> + |X_old|^2 it does not cancel below 1e-8.
+    """
+    dL, dR = new.L - old.L, new.R - old.R
+    square = (
+        np.vdot(gram(dL), gram(new.R)) + 2 * np.vdot(gram(dL, old.L), gram(new.R, dR)) + np.vdot(gram(old.L), gram(dR))
+    )
+    size, before = float(np.sqrt(max(0.0, square))), norm(old)
+    return size / before if before > 0 else (0.0 if size == 0 else float("inf"))
+
+
+def distance(A: Factors, B: Factors) -> float:
+    """|A - B|_F for two low-rank matrices, to full precision, by QR of the stacked factors."""
+    left = np.linalg.qr(np.hstack([A.L, B.L]).astype(np.float64), mode="r")
+    right = np.linalg.qr(np.hstack([A.R, -B.R]).astype(np.float64), mode="r")
+    return float(np.linalg.norm(left @ right.T))
+
+
+def balanced(L: Array, R: Array) -> Factors:
+    """The same product with factors U S^(1/2) and V S^(1/2) of its singular value decomposition."""
+    (QL, TL), (QR, TR) = np.linalg.qr(L), np.linalg.qr(R)
+    U, s, Vt = np.linalg.svd(TL @ TR.T)
+    return Factors((QL @ U) * np.sqrt(s), (QR @ Vt.T) * np.sqrt(s))

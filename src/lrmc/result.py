@@ -1,0 +1,176 @@
+"""What a run gives: iterates on its way, and a result that says how it ended."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .files import whole
+from .linalg import Factors
+from .observations import Observations, as_observations
+from .weights import Array
+
+
+class Status(str, Enum):
+    """How a run ended."""
+
+    CONVERGED = "converged"
+    MAX_ITER = "max_iter"
+    SCHEDULE_ENDED = "schedule_ended"
+    STALLED = "stalled"
+    DIVERGED = "diverged"
+
+    def __str__(self) -> str:
+        return self.value
+
+    @property
+    def meaning(self) -> str:
+        """The status in words."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    Status.CONVERGED: "the iterates changed by less than tol",
+    Status.MAX_ITER: "max_iter iterations were made, and the iterates still changed by more than tol",
+    Status.SCHEDULE_ENDED: "the schedule has no more layers (and no tail), and the iterates still changed by more than tol",
+    Status.STALLED: "the thresholds fell below the residual, so the steps became small although the fit is not there: noise, or"
+    " a schedule made for other data",
+    Status.DIVERGED: "the iterates grew without bound; the last sound one is kept. The schedule was made for other data",
+}
+
+
+@dataclass(frozen=True)
+class Iterate:
+    """The factors after k passes, in the units of the data; k = 0 is the start."""
+
+    k: int
+    L: Array = field(repr=False)
+    R: Array = field(repr=False)
+    change: float  # |X_k - X_{k-1}|_F / |X_{k-1}|_F; NaN at the start
+    zeta: float  # the threshold of this pass
+    inliers: float  # the fraction of observed entries within it; NaN at the start
+
+
+class Record(NamedTuple):
+    """One line of `Result.history`."""
+
+    k: int
+    change: float
+    zeta: float
+    inliers: float
+    seconds: float  # since the run began
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """The recovered low-rank matrix X = L R', and how the run went."""
+
+    L: Array = field(repr=False)
+    R: Array = field(repr=False)
+    status: Status
+    history: tuple[Record, ...] = field(repr=False)
+    method: str
+    tol: float
+    undetermined_rows: Array = field(repr=False)
+    undetermined_cols: Array = field(repr=False)
+    observations: Observations | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def rank(self) -> int:
+        """The rank of the model."""
+        return int(self.L.shape[1])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the matrix."""
+        return len(self.L), len(self.R)
+
+    @property
+    def n_iter(self) -> int:
+        """How many passes were made after the start."""
+        return self.history[-1].k
+
+    @property
+    def converged(self) -> bool:
+        """Whether the iterates came to rest."""
+        return self.status is Status.CONVERGED
+
+    def low_rank(self, rows: Any = slice(None)) -> Array:
+        """A block of rows of L R'. All rows at once take n1 * n2 numbers of memory.
+
+        Rows and columns without an observation are not determined: they are NaN.
+        """
+        X = np.atleast_2d(self.L[rows]) @ self.R.T
+        if len(self.undetermined_cols):
+            X[:, self.undetermined_cols] = np.nan
+        if len(self.undetermined_rows):
+            chosen = np.atleast_1d(np.arange(len(self.L))[rows])
+            X[np.isin(chosen, self.undetermined_rows)] = np.nan
+        return X
+
+    def outliers(self, Y: Any = None, *, mask: Any = None, threshold: float | None = None) -> Any:
+        """The outliers S = Y - L R' where it stands out, 0 elsewhere on the observed entries, in the form of the data.
+
+        An entry stands out above `threshold`; without one, above the last threshold of the run and above six standard
+        deviations of the residual's own noise, estimated by its median. A loaded result needs the data again.
+        """
+        obs = self.observations if Y is None else as_observations(Y, mask)
+        if obs is None:
+            raise ValueError("this result was loaded from a file, which does not hold the data; call outliers(Y)")
+        if obs.shape != self.shape:
+            raise ValueError(f"the data have shape {obs.shape}, this result {self.shape}")
+        return obs.outliers(self.L, self.R, self.noise_threshold(obs) if threshold is None else threshold)
+
+    def noise_threshold(self, obs: Observations) -> float:
+        """What `outliers` takes as the border between noise and outlier."""
+        some = obs.draw()
+        residual = some.values - np.einsum("ij,ij->i", self.L[some.rows], self.R[some.cols])
+        return max(self.history[-1].zeta, 6 * 1.4826 * float(np.median(np.abs(residual), axis=None)))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything but the data to an .npz file."""
+        about = {
+            "format": "lrmc-result",
+            "version": 1,
+            "status": str(self.status),
+            "method": self.method,
+            "tol": self.tol,
+        }
+        with whole(path) as temporary, open(temporary, "wb") as file:
+            np.savez(
+                file,
+                about=np.array(json.dumps(about)),
+                L=self.L,
+                R=self.R,
+                history=np.array(self.history, np.float64),
+                undetermined_rows=self.undetermined_rows,
+                undetermined_cols=self.undetermined_cols,
+            )
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Result:
+        """Read what `save` wrote. Nothing in the file is executed."""
+        try:
+            with np.load(path, allow_pickle=False) as content:
+                about = json.loads(str(content["about"]))
+                if about.get("format") != "lrmc-result" or about.get("version") != 1:
+                    raise ValueError("it is not a result of this version of lrmc")
+                L, R, lines = content["L"], content["R"], content["history"]
+                if L.ndim != 2 or R.ndim != 2 or L.shape[1] != R.shape[1] or L.dtype.kind != "f" or R.dtype.kind != "f":
+                    raise ValueError(f"its factors have shapes {L.shape} and {R.shape}")
+                history = tuple(Record(int(k), *map(float, rest)) for k, *rest in lines)
+                status, rows, cols = Status(about["status"]), content["undetermined_rows"], content["undetermined_cols"]
+                return cls(L, R, status, history, str(about["method"]), float(about["tol"]), rows, cols)
+        except FileNotFoundError:
+            raise
+        except Exception as error:  # zipfile, json and numpy each have their own
+            raise ValueError(f"{path} could not be read as a result: {error}") from error
+
+    def factors(self) -> Factors:
+        """L and R as a pair."""
+        return Factors(self.L, self.R)

@@ -1,0 +1,170 @@
+"""Learned thresholds and steps as plain data, with a card that says where they come from."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from importlib import resources
+from itertools import count
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from .files import write_whole
+
+FORMAT = "lrmc-schedule"
+
+
+class Layer(NamedTuple):
+    """The numbers of one iteration, in the units of the data."""
+
+    zeta: float
+    eta: float
+    momentum: float
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The thresholds zeta_0 (of the start), zeta_1, ..., zeta_K and the steps eta_1, ..., eta_K of Algorithm 1.
+
+    `tail` = (phi, beta) goes on after layer K with zeta_k = phi zeta_{k-1}, eta_k = beta eta_{k-1}; without it the run ends
+    there. K = 0 with a tail is the paper's RNN: zeta_0 and `eta_0` are then where it begins. `tangent` removes the part of the
+    residual that the two factors would both take up; `momentum` is a heavy ball.
+
+    Relative units: zeta in multiples of the median observed |y|, eta and `start_gain` in multiples of 1/p, so that a schedule
+    serves any size and scale. Absolute units: as published, tied to the size and scale of the training problems.
+    """
+
+    zeta: tuple[float, ...]
+    eta: tuple[float, ...]
+    tail: tuple[float, float] | None = None
+    tangent: bool = False
+    momentum: tuple[float, ...] = ()
+    start_gain: float | None = None
+    eta_0: float = 1.0
+    units: Literal["relative", "absolute"] = "relative"
+    card: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("zeta", "eta", "momentum"):
+            object.__setattr__(self, name, tuple(_number(x, name) for x in getattr(self, name)))
+        if len(self.zeta) != len(self.eta) + 1:
+            raise ValueError(
+                f"a schedule of K layers has K + 1 thresholds and K steps; here are {len(self.zeta)} and {len(self.eta)}"
+            )
+        if len(self.momentum) not in (0, len(self.eta)):
+            raise ValueError(
+                f"momentum has {len(self.momentum)} numbers for {len(self.eta)} layers; give one each or none"
+            )
+        if self.units not in ("relative", "absolute"):
+            raise ValueError(f"units={self.units!r}; 'relative' or 'absolute' is wanted")
+        if not isinstance(self.card, Mapping):
+            raise ValueError(f"the card is a {type(self.card).__name__}; a mapping is wanted")
+        if self.tail is not None:
+            if len(self.tail) != 2:
+                raise ValueError(f"tail={self.tail!r}; a pair (phi, beta) is wanted")
+            object.__setattr__(self, "tail", tuple(_number(x, "tail") for x in self.tail))
+        if self.start_gain is not None:
+            object.__setattr__(self, "start_gain", _number(self.start_gain, "start_gain"))
+        object.__setattr__(self, "eta_0", _number(self.eta_0, "eta_0"))
+        object.__setattr__(self, "tangent", bool(self.tangent))
+
+    def __len__(self) -> int:
+        """The number K of layers before the tail."""
+        return len(self.eta)
+
+    def start(self, scale: float, p: float) -> tuple[float, float]:
+        """zeta_0 and the gain of the start (the paper's is 1/p), for data with this scale and observed fraction."""
+        zeta_unit, eta_unit = self._units(scale, p)
+        return self.zeta[0] * zeta_unit, 1 / p if self.start_gain is None else self.start_gain * eta_unit
+
+    def layers(self, scale: float, p: float) -> Iterator[Layer]:
+        """The numbers of layer 1, 2, ... for data with this scale and observed fraction."""
+        zeta_unit, eta_unit = self._units(scale, p)
+        momentum = self.momentum or (0.0,) * len(self)
+        zeta, eta, gamma = self.zeta[0], self.eta_0, 0.0
+        for zeta, eta, gamma in zip(self.zeta[1:], self.eta, momentum, strict=True):
+            yield Layer(zeta * zeta_unit, eta * eta_unit, gamma)
+        if self.tail is not None:
+            phi, beta = self.tail
+            for k in count(1):
+                yield Layer(zeta * phi**k * zeta_unit, eta * beta**k * eta_unit, gamma)
+
+    def _units(self, scale: float, p: float) -> tuple[float, float]:
+        return (scale, 1 / p) if self.units == "relative" else (1.0, 1.0)
+
+    # ---- to and from files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the schedule as JSON."""
+        text = json.dumps({"format": FORMAT, "version": 1, **asdict(self), "card": dict(self.card)}, indent=1)
+        write_whole(path, (text + "\n").encode())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Schedule:
+        """Read what `save` wrote."""
+        return cls._parse(Path(path).read_bytes(), str(path))
+
+    @classmethod
+    def named(cls, name: str) -> Schedule:
+        """A schedule that comes with lrmc; `Schedule.names()` lists them."""
+        if name not in cls.names():
+            raise ValueError(f"there is no schedule named {name!r}; there are: {', '.join(cls.names())}")
+        return cls._parse((resources.files("lrmc") / "schedules" / f"{name}.json").read_bytes(), name)
+
+    @staticmethod
+    def names() -> list[str]:
+        """The names of the schedules that come with lrmc."""
+        files = (resources.files("lrmc") / "schedules").iterdir()
+        return sorted(file.name.removesuffix(".json") for file in files if file.name.endswith(".json"))
+
+    @classmethod
+    def from_mat(cls, path: str | os.PathLike[str]) -> Schedule:
+        """The published parameters, exactly as published: a .mat file with `zeta` and `eta` (or `ths` and `step`).
+
+        They are absolute numbers, for the size, scale and sampling that they were trained on. Entry 0 of the steps is the gain
+        of the start when p < 1; at p = 1 it holds the initial 0.5, which the published code does not use.
+        """
+        from scipy.io import loadmat
+
+        try:
+            content = loadmat(path)
+        except FileNotFoundError:
+            raise
+        except Exception as error:
+            raise ValueError(f"{path} could not be read as a MATLAB file: {error}") from error
+        pairs = [pair for pair in (("zeta", "eta"), ("ths", "step")) if all(name in content for name in pair)]
+        if not pairs:
+            names = sorted(name for name in content if not name.startswith("_"))
+            raise ValueError(f"{path} holds {names}; 'zeta' and 'eta' (or 'ths' and 'step') are wanted")
+        zeta, eta = (tuple(content[name].ravel().tolist()) for name in pairs[0])
+        if not eta:
+            raise ValueError(f"{path} holds no steps")
+        card = {"source": "published parameters", "file": Path(path).name}
+        return cls(zeta, eta[1:], start_gain=eta[0] if eta[0] > 1 else None, units="absolute", card=card)
+
+    @classmethod
+    def _parse(cls, text: bytes, where: str) -> Schedule:
+        try:
+            content = json.loads(text)
+            if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
+                raise ValueError("it is not a schedule of lrmc")
+            version = content.pop("version", None)
+            if version != 1:
+                raise ValueError(f"its version is {version!r}, and this lrmc reads version 1")
+            lists = {
+                name: tuple(content[name])
+                for name in ("zeta", "eta", "momentum", "tail")
+                if content.get(name) is not None
+            }
+            return cls(**{**content, **lists})
+        except (TypeError, ValueError, KeyError, RecursionError) as error:
+            raise ValueError(f"{where} could not be read as a schedule: {error}") from error
+
+
+def _number(x: Any, name: str) -> float:
+    if isinstance(x, bool) or not isinstance(x, int | float) or not math.isfinite(x) or x < 0:
+        raise ValueError(f"{name} holds {x!r}; finite numbers that are not negative are wanted")
+    return float(x)

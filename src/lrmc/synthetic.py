@@ -1,0 +1,108 @@
+"""The paper's synthetic problems."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from .linalg import Factors
+from .observations import row_blocks
+from .weights import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Observed data Y and what it was made of: the low-rank X = L R' and the outliers."""
+
+    Y: Any = field(repr=False)
+    X_factors: Factors = field(repr=False)
+    outliers: Any = field(repr=False)  # in the form of Y
+    rank: int
+    alpha: float
+    p: float
+    seed: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the matrix."""
+        return len(self.X_factors.L), len(self.X_factors.R)
+
+    @property
+    def X(self) -> Array:
+        """The low-rank matrix itself: n1 * n2 numbers."""
+        return np.asarray(self.X_factors.L @ self.X_factors.R.T)
+
+    @property
+    def mask(self) -> Array:
+        """True where an entry is observed: n1 * n2 booleans."""
+        if not sp.issparse(self.Y):
+            return ~np.isnan(self.Y)
+        mask = np.zeros(self.shape, bool)
+        mask[np.repeat(np.arange(self.shape[0]), np.diff(self.Y.indptr)), self.Y.indices] = True
+        return mask
+
+
+def problem(
+    n: int = 3000,
+    rank: int = 5,
+    alpha: float = 0.1,
+    p: float = 0.1,
+    seed: int = 0,
+    *,
+    n2: int | None = None,
+    outlier_scale: float = 1.0,
+    condition: float = 1.0,
+    noise: float = 0.0,
+    form: Literal["auto", "dense", "sparse"] = "auto",
+    dtype: Any = np.float64,
+) -> Problem:
+    """A random problem as in the paper: Gaussian factors, Bernoulli observations with probability p, and outliers that are
+    uniform in [-E|X|, E|X|] on a fraction alpha of the observed entries.
+
+    Factors have entries N(0, 1/n), as in the authors' code. `condition` other than 1 gives singular values 1 .. 1/condition
+    instead; `outlier_scale` multiplies the outliers; `noise` is the standard deviation of Gaussian noise in units of E|X|. Y is
+    an array if p = 1 (or form="dense", with NaN for missing entries), else a CSR matrix of the observed entries.
+    """
+    _check(n, n2, rank, alpha, p)
+    rng = np.random.default_rng(seed)
+    n1, n2 = n, n2 or n
+    L, R = (rng.standard_normal((m, rank)) / np.sqrt(m) for m in (n1, n2))
+    if condition != 1:
+        L, R = np.linalg.qr(L)[0] * np.geomspace(1, 1 / condition, rank), np.linalg.qr(R)[0]
+    blocks = [(block, _bernoulli(rng, p, block.stop - block.start, n2)) for block in row_blocks(n1, n2)]
+    rows = np.concatenate([block.start + i for block, (i, _) in blocks])
+    cols = np.concatenate([j for _, (_, j) in blocks])
+    x = np.concatenate([(L[block] @ R.T)[here] for block, here in blocks])
+    mean = np.abs(x).mean() if len(x) else 0.0
+    support = rng.choice(len(x), int(alpha * len(x)), replace=False)
+    s = np.zeros_like(x)
+    s[support] = 2 * mean * outlier_scale * (rng.random(len(support)) - 0.5)
+    y = x + s + (noise * mean * rng.standard_normal(len(x)) if noise else 0.0)
+    dense = form == "dense" or (form == "auto" and p >= 1)
+    Y, S = (_stored(v.astype(dtype), rows, cols, (n1, n2), dense) for v in (y, s))
+    return Problem(Y, Factors(L, R), S, rank, alpha, p, seed)
+
+
+def _bernoulli(rng: np.random.Generator, p: float, n1: int, n2: int) -> tuple[Array, Array]:
+    """The places that are observed."""
+    seen = np.ones((n1, n2), bool) if p >= 1 else rng.random((n1, n2), dtype=np.float32) < p
+    return np.nonzero(seen)  # type: ignore[return-value]
+
+
+def _stored(values: Array, rows: Array, cols: Array, shape: tuple[int, int], dense: bool) -> Any:
+    if not dense:
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=shape[0]))])
+        return sp.csr_array((values, cols.astype(np.int32), indptr), shape=shape)
+    Y = np.full(shape, np.nan, values.dtype)
+    Y[rows, cols] = values
+    return Y
+
+
+def _check(n: int, n2: int | None, rank: int, alpha: float, p: float) -> None:
+    if not 1 <= rank <= min(n, n2 or n):
+        raise ValueError(f"rank={rank} for a {n} x {n2 or n} matrix; 1 to {min(n, n2 or n)} is wanted")
+    if not 0 < p <= 1 or not 0 <= alpha <= 1:
+        raise ValueError(f"p={p}, alpha={alpha}; 0 < p <= 1 and 0 <= alpha <= 1 are wanted")
