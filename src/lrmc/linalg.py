@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -22,9 +23,11 @@ def gram(X: Array, Z: Array | None = None) -> Array:
 
 
 def divide(B: Array, G: Array) -> Array:
-    """B G^+ for a Gram matrix G. Directions that G cannot tell from zero are left out: a rank given too high does no harm."""
+    """B G^+ for a Gram matrix G. Directions that G cannot tell from zero are left out."""
+    if not np.isfinite(G).all():  # a run that blew up: the caller notices
+        return np.full_like(B, np.nan)
     values, vectors = np.linalg.eigh(G)
-    keep = values > _negligible(B) * max(values[-1], 0.0)
+    keep = values > _negligible(B) * values.max(initial=0.0)
     inverse = (vectors[:, keep] / values[keep]) @ vectors[:, keep].T
     return B @ inverse.astype(B.dtype)
 
@@ -32,7 +35,7 @@ def divide(B: Array, G: Array) -> Array:
 def orthonormal(X: Array) -> Array:
     """An orthonormal basis of the range of X, by its Gram matrix: two products instead of a QR of n rows."""
     values, vectors = np.linalg.eigh(gram(X))
-    keep = values > _negligible(X) * max(values[-1], 0.0)
+    keep = values > _negligible(X) * values.max(initial=0.0)
     return X @ (vectors[:, keep] / np.sqrt(values[keep])).astype(X.dtype)
 
 
@@ -44,27 +47,31 @@ def _negligible(X: Array) -> float:
 
 def norm(X: Factors) -> float:
     """|L R'|_F."""
-    return float(np.sqrt(max(0.0, np.vdot(gram(X.L), gram(X.R)))))
+    return _root(float(np.vdot(gram(X.L), gram(X.R))))
+
+
+def _root(square: float) -> float:
+    """The root of a sum of squares that rounding may have made negative; NaN stays NaN."""
+    return 0.0 if square <= 0 else math.sqrt(square)
 
 
 def change(old: Factors, new: Factors) -> float:
     """|X_new - X_old|_F / |X_old|_F.
 
-    X_new - X_old = dL R_new' + L_old dR' with dL and dR taken first. Its Gram form has only terms of second order in the
-    differences, so unlike |X_new|^2 - 2 <X_new, X_old> + |X_old|^2 it does not cancel below 1e-8.
+    X_new - X_old = dL R_new' + L_old dR' with dL and dR taken first. Its Gram form has only terms of second order in
+    the differences, so unlike |X_new|^2 - 2 <X_new, X_old> + |X_old|^2 it does not cancel below 1e-8.
     """
     dL, dR = new.L - old.L, new.R - old.R
     square = (
         np.vdot(gram(dL), gram(new.R)) + 2 * np.vdot(gram(dL, old.L), gram(new.R, dR)) + np.vdot(gram(old.L), gram(dR))
     )
-    size, before = float(np.sqrt(max(0.0, square))), norm(old)
+    size, before = _root(float(square)), norm(old)
     return size / before if before > 0 else (0.0 if size == 0 else float("inf"))
 
 
 def distance(A: Factors, B: Factors) -> float:
     """|A - B|_F for two low-rank matrices, to full precision, by QR of the stacked factors."""
-    left = np.linalg.qr(np.hstack([A.L, B.L]).astype(np.float64), mode="r")
-    right = np.linalg.qr(np.hstack([A.R, -B.R]).astype(np.float64), mode="r")
+    left, right = (np.linalg.qr(np.hstack(X).astype(np.float64))[1] for X in ((A.L, B.L), (A.R, -B.R)))
     return float(np.linalg.norm(left @ right.T))
 
 

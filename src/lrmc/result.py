@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
@@ -12,7 +14,8 @@ import numpy as np
 
 from .files import whole
 from .linalg import Factors
-from .observations import Observations, as_observations
+from .observations import as_observations
+from .storage import Observations
 from .weights import Array
 
 
@@ -37,10 +40,10 @@ class Status(str, Enum):
 _MEANINGS = {
     Status.CONVERGED: "the iterates changed by less than tol",
     Status.MAX_ITER: "max_iter iterations were made, and the iterates still changed by more than tol",
-    Status.SCHEDULE_ENDED: "the schedule has no more layers (and no tail), and the iterates still changed by more than tol",
-    Status.STALLED: "the thresholds fell below the residual, so the steps became small although the fit is not there: noise, or"
-    " a schedule made for other data",
-    Status.DIVERGED: "the iterates grew without bound; the last sound one is kept. The schedule was made for other data",
+    Status.SCHEDULE_ENDED: "the schedule has no more layers and no tail; the iterates still changed by more than tol",
+    Status.STALLED: "the thresholds fell below the residual, so the steps became small although the fit is not there:"
+    " noise, or a schedule made for other data",
+    Status.DIVERGED: "the iterates grew without bound, and the last sound one is kept: a schedule made for other data",
 }
 
 
@@ -54,6 +57,7 @@ class Iterate:
     change: float  # |X_k - X_{k-1}|_F / |X_{k-1}|_F; NaN at the start
     zeta: float  # the threshold of this pass
     inliers: float  # the fraction of observed entries within it; NaN at the start
+    stage: str = "start"
 
 
 class Record(NamedTuple):
@@ -78,6 +82,10 @@ class Result:
     tol: float
     undetermined_rows: Array = field(repr=False)
     undetermined_cols: Array = field(repr=False)
+    noise_level: float = math.nan  # the standard deviation of the noise
+    outlier_fraction: float = math.nan  # of the observed entries
+    regime: str = "unknown"  # "exact", "noisy", or "unknown" if the run did not get that far
+    evidence: Mapping[str, Any] = field(default_factory=dict, repr=False)  # why this rank and loss
     observations: Observations | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -132,15 +140,17 @@ class Result:
         residual = some.values - np.einsum("ij,ij->i", self.L[some.rows], self.R[some.cols])
         return max(self.history[-1].zeta, 6 * 1.4826 * float(np.median(np.abs(residual), axis=None)))
 
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """One page of pictures (change, threshold, inliers, singular values), saved if a path is given."""
+        from .plot import plot_result
+
+        return plot_result(self, path)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything but the data to an .npz file."""
-        about = {
-            "format": "lrmc-result",
-            "version": 1,
-            "status": str(self.status),
-            "method": self.method,
-            "tol": self.tol,
-        }
+        names = ("method", "tol", "noise_level", "outlier_fraction", "regime")
+        about = {"format": "lrmc-result", "version": 1, "status": str(self.status)}
+        about |= {name: getattr(self, name) for name in names} | {"evidence": _plain(self.evidence)}
         with whole(path) as temporary, open(temporary, "wb") as file:
             np.savez(
                 file,
@@ -156,16 +166,23 @@ class Result:
     def load(cls, path: str | os.PathLike[str]) -> Result:
         """Read what `save` wrote. Nothing in the file is executed."""
         try:
-            with np.load(path, allow_pickle=False) as content:
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as content:
                 about = json.loads(str(content["about"]))
                 if about.get("format") != "lrmc-result" or about.get("version") != 1:
                     raise ValueError("it is not a result of this version of lrmc")
                 L, R, lines = content["L"], content["R"], content["history"]
-                if L.ndim != 2 or R.ndim != 2 or L.shape[1] != R.shape[1] or L.dtype.kind != "f" or R.dtype.kind != "f":
-                    raise ValueError(f"its factors have shapes {L.shape} and {R.shape}")
+                _check_factors(L, R)
                 history = tuple(Record(int(k), *map(float, rest)) for k, *rest in lines)
-                status, rows, cols = Status(about["status"]), content["undetermined_rows"], content["undetermined_cols"]
-                return cls(L, R, status, history, str(about["method"]), float(about["tol"]), rows, cols)
+                if not history:
+                    raise ValueError("its history is empty")
+                rows, cols = content["undetermined_rows"], content["undetermined_cols"]
+                for indices, n in ((rows, len(L)), (cols, len(R))):
+                    if indices.ndim != 1 or indices.dtype.kind not in "iu" or np.any((indices < 0) | (indices >= n)):
+                        raise ValueError("it names rows or columns that are not there")
+                status, method, tol = Status(about["status"]), str(about["method"]), float(about["tol"])
+                noise, share = float(about["noise_level"]), float(about["outlier_fraction"])
+                regime, evidence = str(about["regime"]), dict(about["evidence"])
+                return cls(L, R, status, history, method, tol, rows, cols, noise, share, regime, evidence)
         except FileNotFoundError:
             raise
         except Exception as error:  # zipfile, json and numpy each have their own
@@ -174,3 +191,19 @@ class Result:
     def factors(self) -> Factors:
         """L and R as a pair."""
         return Factors(self.L, self.R)
+
+
+def _plain(x: Any) -> Any:
+    """As JSON can hold it: named tuples become dictionaries."""
+    if hasattr(x, "_asdict"):
+        return _plain(x._asdict())
+    if isinstance(x, Mapping):
+        return {str(key): _plain(value) for key, value in x.items()}
+    return [_plain(value) for value in x] if isinstance(x, list | tuple) else x
+
+
+def _check_factors(L: Array, R: Array) -> None:
+    if any(X.ndim != 2 or X.dtype.kind != "f" for X in (L, R)) or L.shape[1] != R.shape[1]:
+        raise ValueError(f"its factors have shapes {L.shape} and {R.shape}, types {L.dtype} and {R.dtype}")
+    if not (np.isfinite(L).all() and np.isfinite(R).all()):
+        raise ValueError("its factors are not finite")

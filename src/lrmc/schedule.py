@@ -9,8 +9,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib import resources
 from itertools import count
+from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+
+import numpy as np
 
 from .files import write_whole
 
@@ -29,12 +32,12 @@ class Layer(NamedTuple):
 class Schedule:
     """The thresholds zeta_0 (of the start), zeta_1, ..., zeta_K and the steps eta_1, ..., eta_K of Algorithm 1.
 
-    `tail` = (phi, beta) goes on after layer K with zeta_k = phi zeta_{k-1}, eta_k = beta eta_{k-1}; without it the run ends
-    there. K = 0 with a tail is the paper's RNN: zeta_0 and `eta_0` are then where it begins. `tangent` removes the part of the
-    residual that the two factors would both take up; `momentum` is a heavy ball.
+    `tail` = (phi, beta) goes on after layer K with zeta_k = phi zeta_{k-1} and eta_k = beta eta_{k-1}; without it the
+    run ends there. K = 0 with a tail is the paper's RNN: it begins with zeta_0 and `eta_0`. `tangent` removes the part
+    of the residual that both factors would take up; `momentum` is a heavy ball.
 
-    Relative units: zeta in multiples of the median observed |y|, eta and `start_gain` in multiples of 1/p, so that a schedule
-    serves any size and scale. Absolute units: as published, tied to the size and scale of the training problems.
+    Relative units: zeta in multiples of the median observed |y|, eta and `start_gain` in multiples of 1/p, so that a
+    schedule serves any size and scale. Absolute units: as published, tied to size and scale of the training problems.
     """
 
     zeta: tuple[float, ...]
@@ -52,7 +55,7 @@ class Schedule:
             object.__setattr__(self, name, tuple(_number(x, name) for x in getattr(self, name)))
         if len(self.zeta) != len(self.eta) + 1:
             raise ValueError(
-                f"a schedule of K layers has K + 1 thresholds and K steps; here are {len(self.zeta)} and {len(self.eta)}"
+                f"K layers have K + 1 thresholds and K steps; here are {len(self.zeta)} and {len(self.eta)}"
             )
         if len(self.momentum) not in (0, len(self.eta)):
             raise ValueError(
@@ -124,24 +127,21 @@ class Schedule:
     def from_mat(cls, path: str | os.PathLike[str]) -> Schedule:
         """The published parameters, exactly as published: a .mat file with `zeta` and `eta` (or `ths` and `step`).
 
-        They are absolute numbers, for the size, scale and sampling that they were trained on. Entry 0 of the steps is the gain
-        of the start when p < 1; at p = 1 it holds the initial 0.5, which the published code does not use.
+        They are absolute numbers, for the size, scale and sampling that they were trained on. Entry 0 of the steps is
+        the gain of the start when p < 1; at p = 1 it holds the initial 0.5, which is not used.
         """
         from scipy.io import loadmat
 
-        try:
-            content = loadmat(path)
-        except FileNotFoundError:
-            raise
-        except Exception as error:
-            raise ValueError(f"{path} could not be read as a MATLAB file: {error}") from error
+        with open(path, "rb") as file:
+            try:
+                content = loadmat(file)
+            except Exception as error:  # scipy lets many kinds through
+                raise ValueError(f"{path} could not be read as a MATLAB file: {error}") from error
         pairs = [pair for pair in (("zeta", "eta"), ("ths", "step")) if all(name in content for name in pair)]
         if not pairs:
             names = sorted(name for name in content if not name.startswith("_"))
             raise ValueError(f"{path} holds {names}; 'zeta' and 'eta' (or 'ths' and 'step') are wanted")
-        zeta, eta = (tuple(content[name].ravel().tolist()) for name in pairs[0])
-        if not eta:
-            raise ValueError(f"{path} holds no steps")
+        zeta, eta = (_numbers(content[name], f"{name!r} in {path}") for name in pairs[0])
         card = {"source": "published parameters", "file": Path(path).name}
         return cls(zeta, eta[1:], start_gain=eta[0] if eta[0] > 1 else None, units="absolute", card=card)
 
@@ -165,6 +165,16 @@ class Schedule:
 
 
 def _number(x: Any, name: str) -> float:
-    if isinstance(x, bool) or not isinstance(x, int | float) or not math.isfinite(x) or x < 0:
-        raise ValueError(f"{name} holds {x!r}; finite numbers that are not negative are wanted")
+    try:
+        sound = isinstance(x, Real) and not isinstance(x, bool) and math.isfinite(x) and float(x) >= 0
+    except OverflowError:  # a whole number beyond all floats
+        sound = False
+    if not sound:
+        raise ValueError(f"{name} holds {x!r:.40}; finite numbers that are not negative are wanted")
     return float(x)
+
+
+def _numbers(x: Any, name: str) -> tuple[float, ...]:
+    if not isinstance(x, np.ndarray) or x.dtype.kind not in "fiu" or x.size == 0:
+        raise ValueError(f"{name} is not an array of real numbers")
+    return tuple(x.ravel().tolist())

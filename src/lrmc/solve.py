@@ -5,20 +5,27 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from itertools import count
+from numbers import Integral, Real
 from typing import Any, Literal
 
 import numpy as np
 
 from .linalg import Factors, change, norm
-from .methods import lrmc
-from .observations import Observations, as_observations
+from .methods.default import Findings, default
+from .methods.lrmc import Start, Step, lrmc
+from .methods.noisy import Noise, two_groups
+from .observations import as_observations
 from .result import Iterate, Record, Result, Status
 from .schedule import Schedule
 from .start import STARTS
+from .storage import Observations
+from .weights import Sides
 
-Method = Literal["auto", "lrmc"]
-METHODS = ("auto", "lrmc")
+Method = Literal["auto", "closed_loop", "lrmc"]
+METHODS = ("auto", "closed_loop", "lrmc")
 DEFAULT_SCHEDULE = "geometric"
 BLOWN_UP = 1e3  # an iterate this many times larger than the start is lost
 FEW_INLIERS = 0.25  # fewer than this within the threshold: it fell below the residual
@@ -28,6 +35,21 @@ class ConvergenceWarning(UserWarning):
     """A run ended otherwise than by coming to rest."""
 
 
+@dataclass(frozen=True)
+class Job:
+    """Everything that a run needs to know."""
+
+    obs: Observations
+    rank: int | None
+    method: str
+    schedule: Schedule
+    start: str
+    loss: Any
+    outliers: Any
+    tol: float
+    seed: int
+
+
 def solve(
     Y: Any,
     rank: int | None = None,
@@ -35,6 +57,8 @@ def solve(
     mask: Any = None,
     method: Method = "auto",
     schedule: Schedule | str | None = None,
+    loss: Literal["auto", "mixture", "cauchy", "huber"] = "auto",
+    outliers: Sides = "both",
     start: Literal["spectral", "cur"] = "spectral",
     tol: float = 1e-6,
     max_iter: int = 100,
@@ -44,45 +68,66 @@ def solve(
 ) -> Result:
     """Recover the low-rank matrix X from partly observed, grossly corrupted Y = X + S.
 
-    Y and `mask` are explained at `lrmc.observations.as_observations`. `schedule` is a `Schedule` or the name of one.
-    The run stops when |X_k - X_{k-1}|_F < tol |X_{k-1}|_F, or after max_iter passes. `progress` is called with each iterate.
+    Y and `mask` are explained at `lrmc.observations.as_observations`. The default method is the closed loop, which
+    needs nothing else, not even the rank; with a `schedule` (a `Schedule` or the name of one) it is the paper's LRMC. A
+    run stops when |X_k - X_{k-1}|_F < tol |X_{k-1}|_F, when it has come to rest at the noise, or after max_iter passes
+    (sweeps over noisy data are not counted: their number is bounded). `progress` is called with each iterate.
+
+    For the closed loop on noisy data: `loss` is how residuals are weighed, and `outliers` says whether they lie on both
+    sides of the truth, or only above ("positive") or below ("negative").
     """
-    if not (isinstance(tol, int | float) and tol > 0 and math.isfinite(tol)):
+    if not (isinstance(tol, Real) and tol > 0 and math.isfinite(tol)):
         raise ValueError(f"tol={tol!r}; a positive number is wanted")
-    if int(max_iter) != max_iter or max_iter < 1:
+    if not _whole(max_iter) or max_iter < 1:
         raise ValueError(f"max_iter={max_iter!r}; a whole number of at least 1 is wanted")
-    obs = as_observations(Y, mask, threads=threads)
+    job = _job(Y, rank, mask, method, schedule, loss, outliers, start, tol, seed, threads)
     began = time.perf_counter()
-    run = iterates(obs, rank, method=method, schedule=schedule, start=start, seed=seed)
     history: list[Record] = []
-    last, status = None, Status.SCHEDULE_ENDED
+    last, status, found = None, Status.MAX_ITER, Findings(Status.MAX_ITER, "unknown")
     first_norm = math.inf
-    for it in run:
-        size = norm(Factors(it.L, it.R))
-        if it.k == 0:
-            first_norm = size
+    run = _iterates(job)
+    counted = 0
+    while counted < max_iter:
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):  # numbers that overflow are noticed below
+                it = next(run)
+                size = norm(Factors(it.L, it.R))
+        except StopIteration as end:
+            found = end.value
+            status = found.status
+            break
+        first_norm = size if it.k == 0 else first_norm
         if not math.isfinite(size) or size > BLOWN_UP * first_norm:
             status = Status.DIVERGED
             break
         last = it
+        counted += it.stage in ("exact", "lrmc")
         history.append(Record(it.k, it.change, it.zeta, it.inliers, time.perf_counter() - began))
         if progress is not None:
             progress(it)
-        if it.change < tol:
+        if job.method == "lrmc" and it.change < tol:
             status = Status.CONVERGED if it.inliers >= FEW_INLIERS else Status.STALLED
-            break
-        if it.k == max_iter:
-            status = Status.MAX_ITER
             break
     if last is None:
         raise FloatingPointError(
             "the start is not finite; are there values near the limits of the floating-point range?"
         )
-    empty_rows, empty_cols = (np.flatnonzero(n == 0) for n in (obs.row_observed, obs.col_observed))
+    empty_rows, empty_cols = (np.flatnonzero(n == 0) for n in (job.obs.row_observed, job.obs.col_observed))
     result = Result(
-        last.L, last.R, status, tuple(history), _method_name(method), float(tol), empty_rows, empty_cols, obs
+        last.L,
+        last.R,
+        status,
+        tuple(history),
+        job.method,
+        float(tol),
+        empty_rows,
+        empty_cols,
+        *_noise(job.obs, last),
+        found.regime,
+        found.evidence,
+        job.obs,
     )
-    _warn(result, obs)
+    _warn(result, job.obs)
     return result
 
 
@@ -93,32 +138,92 @@ def iterates(
     mask: Any = None,
     method: Method = "auto",
     schedule: Schedule | str | None = None,
+    loss: Literal["auto", "mixture", "cauchy", "huber"] = "auto",
+    outliers: Sides = "both",
     start: Literal["spectral", "cur"] = "spectral",
     seed: int = 0,
     threads: int | None = None,
 ) -> Iterator[Iterate]:
     """The iterates of a method, the start first (k = 0): stop when you like. Arguments as for `solve`."""
-    if method not in METHODS:
-        raise ValueError(f"method={method!r}; one of {', '.join(METHODS)} is wanted")
-    if start not in STARTS:
-        raise ValueError(f"start={start!r}; one of {', '.join(STARTS)} is wanted")
+    return _iterates(_job(Y, rank, mask, method, schedule, loss, outliers, start, 0.0, seed, threads))
+
+
+def _job(
+    Y: Any,
+    rank: int | None,
+    mask: Any,
+    method: str,
+    schedule: Any,
+    loss: str,
+    outliers: str,
+    start: str,
+    tol: float,
+    seed: int,
+    threads: int | None,
+) -> Job:
+    """Check what was asked for."""
+    _one_of("method", method, METHODS)
+    _one_of("start", start, tuple(STARTS))
+    _one_of("loss", loss, ("auto", "mixture", "cauchy", "huber"))
+    _one_of("outliers", outliers, ("both", "positive", "negative"))
+    if method == "auto":
+        method = "closed_loop" if schedule is None else "lrmc"
+    if method == "closed_loop" and schedule is not None:
+        raise ValueError("schedule= was given with method='closed_loop', which needs none; leave one of them out")
     obs = as_observations(Y, mask, threads=threads)
-    rank = _check_rank(rank, obs.shape)
-    return _iterates(obs, rank, _as_schedule(schedule), start, seed)
+    if rank is None and method == "lrmc":
+        raise ValueError("rank=None: LRMC needs the rank; give one, or leave method and schedule out to have it found")
+    rank = None if rank is None else _check_rank(rank, obs.shape)
+    return Job(obs, rank, method, _as_schedule(schedule), start, None if loss == "auto" else loss, outliers, tol, seed)
 
 
-def _iterates(obs: Observations, rank: int, schedule: Schedule, start: str, seed: int) -> Iterator[Iterate]:
+def _whole(x: Any) -> bool:
+    return isinstance(x, Integral) and not isinstance(x, bool)
+
+
+def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ValueError(f"{name}={value!r}; one of {', '.join(known)} is wanted")
+
+
+def _iterates(job: Job) -> Generator[Iterate, None, Findings]:
+    """The iterates of a job, in the units of the data; at the end, what was found out."""
     # Data are read as multiples of a power of 4 near their scale: exact, and far from over- and underflow.
-    unit = 4.0 ** round(math.log(obs.scale, 4))
-    root = obs.dtype.type(math.sqrt(unit))
-    obs, scale, p = obs.scaled(1 / unit), obs.scale, obs.fraction
-    zeta_0, gain = schedule.start(scale, p)
-    layers = (layer._replace(zeta=layer.zeta / unit) for layer in schedule.layers(scale, p))
-    X = STARTS[start](obs, rank, zeta_0 / unit, gain, seed)
-    yield Iterate(0, X.L * root, X.R * root, math.nan, zeta_0, math.nan)
-    for k, (L, R, zeta, inliers) in enumerate(lrmc(obs, X, layers, schedule.tangent), 1):
-        before, X = X, Factors(L, R)
-        yield Iterate(k, L * root, R * root, change(before, X), zeta * unit, inliers)
+    unit = 4.0 ** round(math.log(job.obs.scale, 4))
+    root = job.obs.dtype.type(math.sqrt(unit))
+    obs = job.obs.scaled(1 / unit)
+    steps: Iterator[Step]
+    if job.method == "lrmc":
+        scale, p = job.obs.scale, obs.fraction
+        zeta, gain = job.schedule.start(scale, p)
+        layers = (layer._replace(zeta=layer.zeta / unit) for layer in job.schedule.layers(scale, p))
+        X = STARTS[job.start](obs, job.rank or 1, zeta / unit, gain, job.seed)
+        steps = lrmc(obs, Start(X, zeta / unit), layers, job.schedule.tangent)
+    else:
+        noise = Noise.even(obs, outliers=job.outliers)
+        steps = default(obs, job.rank, noise=noise, loss=job.loss, tol=job.tol, seed=job.seed)
+    before: Factors | None = None
+    for k in count():
+        try:
+            step = next(steps)
+        except StopIteration as end:
+            return end.value or Findings(Status.SCHEDULE_ENDED, "exact")
+        X = Factors(step.L, step.R)
+        moved = math.inf if k else math.nan
+        if before is not None and before.L.shape == X.L.shape:
+            moved = change(before, X)
+        yield Iterate(k, X.L * root, X.R * root, moved, step.zeta * unit, step.inliers, step.stage)
+        before = X
+    raise AssertionError("unreachable")
+
+
+def _noise(obs: Observations, it: Iterate) -> tuple[float, float]:
+    """The standard deviation of the noise and the share of outliers, from the residuals of a sample."""
+    some = obs.draw()
+    size = np.abs(some.values - np.einsum("ij,ij->i", it.L[some.rows], it.R[some.cols])).astype(np.float64)
+    low = float(np.quantile(size, 0.3)) if len(size) else 0.0
+    deviation, _, share = two_groups(size, low)
+    return (deviation if low > 0 else 0.0), (1 - share if low > 0 else float(np.mean(size > 0)))
 
 
 def _as_schedule(schedule: Schedule | str | None) -> Schedule:
@@ -131,16 +236,10 @@ def _as_schedule(schedule: Schedule | str | None) -> Schedule:
     return schedule
 
 
-def _check_rank(rank: int | None, shape: tuple[int, int]) -> int:
-    if rank is None:
-        raise ValueError("rank=None: this version needs the rank; start with a small one, such as rank=5")
-    if isinstance(rank, bool) or int(rank) != rank or not 1 <= rank <= min(shape):
+def _check_rank(rank: int, shape: tuple[int, int]) -> int:
+    if not _whole(rank) or not 1 <= rank <= min(shape):
         raise ValueError(f"rank={rank!r} for a {shape[0]} x {shape[1]} matrix; 1 to {min(shape)} is wanted")
     return int(rank)
-
-
-def _method_name(method: Method) -> str:
-    return "lrmc" if method == "auto" else method
 
 
 def _warn(result: Result, obs: Observations) -> None:

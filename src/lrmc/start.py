@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from .linalg import Factors, gram, orthonormal
-from .observations import Observations
-from .weights import Array
+from .storage import Observations
+from .weights import Array, Clip, Threshold, Weight
 
 
 def spectral(obs: Observations, rank: int, zeta: float, gain: float, seed: int = 0) -> Factors:
@@ -14,13 +14,44 @@ def spectral(obs: Observations, rank: int, zeta: float, gain: float, seed: int =
 
     The paper's start has gain = 1/p. Randomised, 4 passes over the data, each with one product only.
     """
+    return leading(obs, rank, zeta, gain, seed=seed)
+
+
+def leading(
+    obs: Observations,
+    rank: int,
+    zeta: float,
+    gain: float,
+    *,
+    model: Factors | None = None,
+    keep_model: bool = False,
+    reject: bool = False,
+    seed: int = 0,
+) -> Factors:
+    """The leading part of gain * clip(Y - model, -zeta, zeta), to which the model is added first if `keep_model`.
+
+    With `reject`, residuals beyond zeta are left out instead of clipped.
+    """
     rng = np.random.default_rng(seed)
-    width = min(rank + 5, *obs.shape)
-    Q = rng.standard_normal((obs.shape[1], width)).astype(obs.dtype)
-    P = orthonormal(_times(obs, Q, zeta))
-    Q = orthonormal(_transposed_times(obs, P, zeta))  # one power iteration
-    P = orthonormal(_times(obs, Q, zeta))
-    return _truncated(P, _transposed_times(obs, P, zeta), rank, gain)
+    L, R = model if model is not None else (None, None)
+    rule: Weight = Clip(zeta)
+    if reject:
+        rows, cols = (np.full(n, zeta) for n in obs.shape)
+        rule = Threshold(rows, cols, 0 * rows, 0 * cols)
+
+    def times(Q: Array) -> Array:
+        C = obs.dtype.type(gain) * np.asarray(obs.products(L, R, rule, None, Q)[0])
+        return C + model.L @ (model.R.T @ Q) if model is not None and keep_model else C
+
+    def transposed_times(P: Array) -> Array:
+        C = obs.dtype.type(gain) * np.asarray(obs.products(L, R, rule, P, None)[1])
+        return C + model.R @ (model.L.T @ P) if model is not None and keep_model else C
+
+    Q = rng.standard_normal((obs.shape[1], min(rank + 5, *obs.shape))).astype(obs.dtype)
+    P = orthonormal(times(Q))
+    Q = orthonormal(transposed_times(P))  # one power iteration
+    P = orthonormal(times(Q))
+    return _truncated(P, transposed_times(P), rank)
 
 
 def cur(obs: Observations, rank: int, zeta: float, gain: float, seed: int = 0) -> Factors:
@@ -39,26 +70,18 @@ def cur(obs: Observations, rank: int, zeta: float, gain: float, seed: int = 0) -
     left, right = Vt[:rank].T[:, keep] / s[:rank][keep], U[:, :rank][:, keep]
     CL, WR = C @ left.astype(obs.dtype), W.T @ right.astype(obs.dtype)  # X = CL WR': n1 x r, n2 x r
     P = orthonormal(CL)
-    return _truncated(P, WR @ (CL.T @ P), rank, 1.0)
+    return _truncated(P, WR @ (CL.T @ P), rank)
 
 
 STARTS = {"spectral": spectral, "cur": cur}
 
 
-def _times(obs: Observations, Q: Array, zeta: float) -> Array:
-    return np.asarray(obs.products(None, None, zeta, None, Q)[0])
-
-
-def _transposed_times(obs: Observations, P: Array, zeta: float) -> Array:
-    return np.asarray(obs.products(None, None, zeta, P, None)[1])
-
-
-def _truncated(P: Array, B: Array, rank: int, gain: float) -> Factors:
-    """The balanced factors of the best rank-r part of gain * P B', where P has orthonormal columns."""
+def _truncated(P: Array, B: Array, rank: int) -> Factors:
+    """The balanced factors of the best rank-r part of P B', where P has orthonormal columns."""
     values, V = np.linalg.eigh(gram(B))
     order = np.argsort(values)[::-1][:rank]
     s = np.sqrt(np.maximum(values[order], 0.0))  # singular values of P B'
-    root = np.sqrt(gain * s)
+    root = np.sqrt(s)
     V = V[:, order]
     L = P @ (V * root).astype(P.dtype)
     R = B @ (V * np.divide(root, s, out=np.zeros_like(s), where=s > 0)).astype(B.dtype)

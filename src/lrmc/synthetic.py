@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .linalg import Factors
-from .observations import row_blocks
+from .storage import row_blocks
 from .weights import Array
 
 
@@ -59,12 +59,12 @@ def problem(
     form: Literal["auto", "dense", "sparse"] = "auto",
     dtype: Any = np.float64,
 ) -> Problem:
-    """A random problem as in the paper: Gaussian factors, Bernoulli observations with probability p, and outliers that are
+    """A random problem as in the paper: Gaussian factors, entries observed with probability p, and outliers that are
     uniform in [-E|X|, E|X|] on a fraction alpha of the observed entries.
 
-    Factors have entries N(0, 1/n), as in the authors' code. `condition` other than 1 gives singular values 1 .. 1/condition
-    instead; `outlier_scale` multiplies the outliers; `noise` is the standard deviation of Gaussian noise in units of E|X|. Y is
-    an array if p = 1 (or form="dense", with NaN for missing entries), else a CSR matrix of the observed entries.
+    Factors have entries N(0, 1/n), as in the authors' code. `condition` other than 1 gives singular values 1 to
+    1/condition instead; `outlier_scale` multiplies the outliers; `noise` is the standard deviation of Gaussian noise in
+    units of E|X|. Y is an array if p = 1 (or form="dense", NaN for missing), else a CSR matrix of the observed entries.
     """
     _check(n, n2, rank, alpha, p)
     rng = np.random.default_rng(seed)

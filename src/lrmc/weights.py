@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Sides = Literal["both", "positive", "negative"]
@@ -39,6 +42,7 @@ class Threshold:
     protect_rows: Array
     protect_cols: Array
     outliers: Sides = "both"
+    squares: bool = False  # sum c^2 instead of the weights over rows and columns
     rule: ClassVar[int] = 1
 
     def flipped(self) -> Threshold:
@@ -58,26 +62,50 @@ class Threshold:
 
 @dataclass(frozen=True)
 class Cauchy:
-    """c = e / (1 + (e / z_ij)^2), z_ij = max(rows_i, cols_j): every entry counts, large residuals hardly."""
+    """c = e / (1 + (e / z_ij)^2), z_ij = rows_i cols_j: every entry counts, large residuals hardly."""
 
     rows: Array
     cols: Array
     outliers: Sides = "both"
+    squares: bool = False  # as for Threshold
     rule: ClassVar[int] = 2
-    protect_rows: Array = field(init=False, repr=False)
-    protect_cols: Array = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "protect_rows", np.zeros(len(self.rows)))
-        object.__setattr__(self, "protect_cols", np.zeros(len(self.cols)))
+    @property
+    def protect_rows(self) -> Array:
+        """The rule has no use for it."""
+        return np.zeros(len(self.rows))
 
-    def flipped(self) -> Cauchy:
+    @property
+    def protect_cols(self) -> Array:
+        """The rule has no use for it."""
+        return np.zeros(len(self.cols))
+
+    def flipped(self) -> Self:
         """The same weight for the transposed matrix."""
-        return Cauchy(self.cols, self.rows, self.outliers)
+        return replace(self, rows=self.cols, cols=self.rows)
 
-    def scaled(self, gain: float) -> Cauchy:
+    def scaled(self, gain: float) -> Self:
         """The same weight for data multiplied by `gain`."""
-        return Cauchy(self.rows * gain, self.cols * gain, self.outliers)
+        return replace(self, rows=self.rows * gain)
+
+
+@dataclass(frozen=True)
+class Huber(Cauchy):
+    """c = e min(1, z_ij / |e|), z_ij = rows_i cols_j: clipping, with a threshold for each entry."""
+
+    rule: ClassVar[int] = 3
+
+
+@dataclass(frozen=True)
+class Mixture(Cauchy):
+    """c = w e, where w is how likely e is noise of standard deviation rows_i cols_j rather than a uniform outlier.
+
+    w = 1 / (1 + odds (1 + (e / sd)^2 / 32)^16): noise is nearly Gaussian, with a slightly heavier tail. An entry counts
+    as an inlier where w >= 1/2.
+    """
+
+    odds: float = 0.0  # of an outlier against noise at e = 0
+    rule: ClassVar[int] = 4
 
 
 Weight = Clip | Threshold | Cauchy

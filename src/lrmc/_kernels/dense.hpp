@@ -1,35 +1,73 @@
-// The pass over a dense matrix: tiles of 4 rows x 2 kB stay in the first-level cache while the residual is made, weighed and
-// multiplied with both factors. The rank is known at compile time up to 16; K = 0 serves every other rank.
+// The pass over a dense matrix: tiles of 4 rows x 1 kB. The residual is made, weighed and multiplied with L in registers, and
+// with R while it is in the first-level cache. One code serves every rank: copies compiled for the ranks 1 to 16 were measured
+// and were no faster (8.5 and 8.5 cycles per vector at rank 5), since rows and columns are what is unrolled.
 #pragma once
 #include <algorithm>
 #include "tiles.hpp"
 
 namespace lrmc::LRMC_ISA {
 
-// E = gain * source - L R' for 4 rows. L: 4 x rank, R: rank x TILE.
-template <class T, int K>
-void subtract(const T *const source[ROWS], T gain, const T *L, const T *R, int rank, int n, T *__restrict E) {
+// One tile of 4 rows, as it meets the weights and the model.
+template <class T> struct Tile {
+  const T *source[ROWS];
+  T gain;
+  int n;               // columns, a multiple of two vectors
+  int rank;
+  const T *L, *R;      // 4 x rank, rank x TILE
+  T *B;                // rank x TILE, where P' C is added; only if P is L
+  T *C;                // 4 x TILE: the answer
+  T *W;                // 4 x TILE: its weights, if wanted
+  Sides<T> side;
+};
+
+// C = weighted residual of gain * source - L R', and B += L' C while it is in registers.
+template <class T, template <class> class Rule_> void weigh_tile(const Weight<T> &weight, const Tile<T> &tile) {
   constexpr int W = width<T>;
-  const int r = K ? K : rank;
-  for (int j = 0; j < n; j += 2 * W) {
-    Vec<T> e[ROWS][2];
+  const int r = tile.rank;
+  const T *__restrict L = tile.L;
+  T *__restrict C = tile.C;
+  T *__restrict B = tile.B;
+  Weigher<T, ROWS, Rule_> weigh(weight, tile.side);
+  for (int j = 0; j < tile.n; j += 2 * W) {
+    Vec<T> e0[ROWS], e1[ROWS];
 #pragma GCC unroll 4
-    for (int m = 0; m < ROWS; m++)
-      for (int h = 0; h < 2; h++) e[m][h] = gain * load<Vec<T>>(source[m] + j + h * W);
-#pragma GCC unroll 16
+    for (int m = 0; m < ROWS; m++) {
+      e0[m] = tile.gain * load<Vec<T>>(tile.source[m] + j);
+      e1[m] = tile.gain * load<Vec<T>>(tile.source[m] + j + W);
+    }
     for (int k = 0; k < r; k++) {
-      Vec<T> r0 = load<Vec<T>>(R + k * TILE<T> + j), r1 = load<Vec<T>>(R + k * TILE<T> + j + W);
+      const T *at = tile.R + k * TILE<T> + j;
+      Vec<T> r0 = load<Vec<T>>(at), r1 = load<Vec<T>>(at + W);
 #pragma GCC unroll 4
       for (int m = 0; m < ROWS; m++) {
         Vec<T> l = fill<T>(L[m * r + k]);
-        e[m][0] -= l * r0;
-        e[m][1] -= l * r1;
+        e0[m] -= l * r0;
+        e1[m] -= l * r1;
+      }
+    }
+    weigh(j, e0, tile.W, TILE<T>);
+    weigh(j + W, e1, tile.W, TILE<T>);
+    if (B) {
+      for (int k = 0; k < r; k++) {
+        T *b = B + k * TILE<T> + j;
+        Vec<T> b0 = load<Vec<T>>(b), b1 = load<Vec<T>>(b + W);
+#pragma GCC unroll 4
+        for (int m = 0; m < ROWS; m++) {
+          Vec<T> l = fill<T>(L[m * r + k]);
+          b0 += l * e0[m];
+          b1 += l * e1[m];
+        }
+        store(b, b0);
+        store(b + W, b1);
       }
     }
 #pragma GCC unroll 4
-    for (int m = 0; m < ROWS; m++)
-      for (int h = 0; h < 2; h++) store(E + m * TILE<T> + j + h * W, e[m][h]);
+    for (int m = 0; m < ROWS; m++) {
+      store(C + m * TILE<T> + j, e0[m]);
+      store(C + m * TILE<T> + j + W, e1[m]);
+    }
   }
+  weigh.finish();
 }
 
 // A += C Q for 4 rows and G columns of Q.
@@ -47,8 +85,13 @@ template <class T, int G> void gather_some(const T *C, const T *Q, int n, T *A, 
       for (int g = 0; g < G; g++) a[m][g] += c * q[g];
     }
   }
-  for (int m = 0; m < ROWS; m++)
-    for (int g = 0; g < G; g++) A[m * stride + g] += sum<T>(a[m][g]);
+  constexpr int padded = (ROWS * G + W - 1) / W * W;
+  Vec<T> flat[padded] = {};
+  T sums[padded];
+#pragma GCC unroll 12
+  for (int x = 0; x < ROWS * G; x++) flat[x] = a[x / G][x % G];
+  for (int x = 0; x < padded; x += W) store(sums + x, sum_each<T>(flat + x));
+  for (int x = 0; x < ROWS * G; x++) A[x / G * stride + x % G] += sums[x];
 }
 template <class T> void gather(const T *C, const T *Q, int width_q, int n, T *A) {
   int k = 0;
@@ -57,22 +100,20 @@ template <class T> void gather(const T *C, const T *Q, int width_q, int n, T *A)
   if (width_q - k == 1) gather_some<T, 1>(C, Q + k * TILE<T>, n, A + k, width_q);
 }
 
-// B += P' C for 4 rows. P: 4 x width, B: width x TILE.
-template <class T, int K> void scatter(const T *C, const T *P, int width_p, int n, T *__restrict B) {
+// B += P' C for 4 rows and any P. P: 4 x width, B: width x TILE.
+template <class T> void scatter(const T *C, const T *P, int width_p, int n, T *__restrict B) {
   constexpr int W = width<T>;
-  const int r = K ? K : width_p;
   for (int j = 0; j < n; j += 2 * W) {
     Vec<T> c[ROWS][2];
 #pragma GCC unroll 4
     for (int m = 0; m < ROWS; m++)
       for (int h = 0; h < 2; h++) c[m][h] = load<Vec<T>>(C + m * TILE<T> + j + h * W);
-#pragma GCC unroll 16
-    for (int k = 0; k < r; k++) {
+    for (int k = 0; k < width_p; k++) {
       T *b = B + k * TILE<T> + j;
       Vec<T> b0 = load<Vec<T>>(b), b1 = load<Vec<T>>(b + W);
 #pragma GCC unroll 4
       for (int m = 0; m < ROWS; m++) {
-        Vec<T> p = fill<T>(P[m * r + k]);
+        Vec<T> p = fill<T>(P[m * width_p + k]);
         b0 += p * c[m][0];
         b1 += p * c[m][1];
       }
@@ -82,16 +123,15 @@ template <class T, int K> void scatter(const T *C, const T *P, int width_p, int 
   }
 }
 
-template <class T> struct ForRank {
-  decltype(&subtract<T, 0>) subtract_rank;
-  decltype(&scatter<T, 0>) scatter_rank;
-};
-template <class T, int... K> const ForRank<T> &for_rank(int rank, std::integer_sequence<int, K...>) {
-  static const ForRank<T> table[] = {{&subtract<T, K>, &scatter<T, K>}...};
-  return table[rank < int(sizeof...(K)) ? rank : 0];
-}
-template <class T> const ForRank<T> &for_rank(int rank) {
-  return for_rank<T>(rank, std::make_integer_sequence<int, 17>{});
+template <class T> auto weigh_tile_for(Rule rule) {
+  switch (rule) {
+    case Rule::threshold: return &weigh_tile<T, Threshold>;
+    case Rule::cauchy: return &weigh_tile<T, Cauchy>;
+    case Rule::huber: return &weigh_tile<T, Huber>;
+    case Rule::mixture: return &weigh_tile<T, Mixture>;
+    case Rule::clip: break;
+  }
+  return &weigh_tile<T, Clip>;
 }
 
 // n x k, one row after another -> tiles of k x TILE, padded with zeros. And back.
@@ -109,13 +149,58 @@ template <class T, class Out> void add_untiled(const T *tiles, int64_t n, int k,
 
 // What one thread adds up over its rectangle. Sums over columns are tiled. Sums over rows are written where they belong if no
 // other thread has those rows (`own` is empty then).
-template <class T> struct RowSums { T *CQ; int64_t *inliers; T *weight; };
+template <class T> struct RowSums { T *CQ, *WQ; int64_t *inliers; T *weight; };
 template <class T> struct Share {
   RowSums<T> rows;
-  Buffer<T> own_CQ, own_weight;
+  Buffer<T> own_CQ, own_WQ, own_weight;
   Buffer<int64_t> own_inliers;
-  Buffer<T> CtP, col_weight;
+  Buffer<T> CtP, WtP, col_weight;
   Buffer<Count<T>> col_inliers;
+  double energy = 0;
+};
+
+// What a block of rows needs at hand: its rows of the factors, and the sums over its columns so far.
+template <class T> struct Block {
+  static constexpr int rows = 32;
+  Buffer<T> memory;
+  T *L, *P, *A, *Pw, *Aw;
+  int here = 0;
+  T row_z[rows], row_protect[rows], row_weight[rows];
+  Count<T> row_inliers[rows];
+  alignas(64) T C[ROWS * TILE<T>], W[ROWS * TILE<T>], room[ROWS * TILE<T>];
+
+  explicit Block(const Products<T> &job) : memory(zeros<T>(rows * (job.rank + 2 * job.width + 2 * job.width_w))) {
+    L = memory.get();
+    P = L + rows * job.rank;
+    A = P + rows * job.width;
+    Pw = A + rows * job.width;
+    Aw = Pw + rows * job.width_w;
+  }
+  void begin(const Products<T> &job, int64_t i, int here_, bool weighted) {
+    here = here_;
+    take(job.L, i, job.rank, L);
+    take(job.P, i, job.width, P);
+    take(job.Pw, i, job.width_w, Pw);
+    if (weighted) {
+      take(job.weight.row_z, i, 1, row_z);
+      take(job.weight.row_protect, i, 1, row_protect);
+    }
+    std::fill(A, A + rows * job.width, T(0));
+    std::fill(Aw, Aw + rows * job.width_w, T(0));
+    std::fill(row_weight, row_weight + rows, T(0));
+    std::fill(row_inliers, row_inliers + rows, Count<T>(0));
+  }
+  void end(const Products<T> &job, int64_t i, bool weighted, const RowSums<T> &out) const {
+    if (job.Q) add(A, int64_t(here) * job.width, out.CQ + i * job.width);
+    if (job.Qw) add(Aw, int64_t(here) * job.width_w, out.WQ + i * job.width_w);
+    add(row_inliers, here, out.inliers + i);
+    if (weighted) add(row_weight, here, out.weight + i);
+  }
+  void take(const T *X, int64_t i, int k, T *out) const {  // zeros beyond the last row
+    const int n = X ? here * k : 0;
+    std::copy(X + i * k, X + i * k + n, out);
+    std::fill(out + n, out + rows * k, T(0));
+  }
 };
 
 template <class T> struct Rectangle { int64_t i0, i1, t0, t1; };  // rows, and tiles of columns
@@ -125,18 +210,27 @@ template <class T> struct DensePass {
   const Products<T> &job;
   const int64_t n_tiles = (job.n2 + TILE<T> - 1) / TILE<T>;
   const bool weighted = job.weight.rule != Rule::clip;
+  const int64_t bytes = bytes_of(data.storage);
   Buffer<T> R = job.rank ? tiled(job.R, job.n2, job.rank) : nullptr;
   Buffer<T> other_Q = job.Q && job.Q != job.R ? tiled(job.Q, job.n2, job.width) : nullptr;
   const T *Q = job.Q == job.R ? R.get() : other_Q.get();
+  Buffer<T> Qw = job.Qw ? tiled(job.Qw, job.n2, job.width_w) : nullptr;
   Buffer<T> col_z = weighted ? tiled(job.weight.col_z, job.n2, 1) : nullptr;
   Buffer<T> col_protect = weighted ? tiled(job.weight.col_protect, job.n2, 1) : nullptr;
   Buffer<bool> tile_clips = clips();  // which tiles have a protected column
-  const ForRank<T> &model = for_rank<T>(job.rank), &products = for_rank<T>(job.width);
+  decltype(weigh_tile_for<T>(Rule::clip)) weigh = weigh_tile_for<T>(job.weight.rule);
+  const bool own_factor = job.P == job.L;  // P' C is added up while C is made
+
+  // The same columns of the next 4 rows are read next, and the hardware does not guess it.
+  static void prefetch(const char *from, int64_t n_bytes) {
+    for (int64_t at = 0; at < n_bytes; at += 64) __builtin_prefetch(from + at);
+  }
 
   // Where n numbers of row i can be read as T: the data themselves, or `room` after conversion.
   const T *source(int64_t i, int64_t j, int n, int padded, T *room) const {
     constexpr Storage own = sizeof(T) == 4 ? Storage::f32 : Storage::f64;
     const int64_t at = i * data.stride + j;
+    if (i + ROWS < job.n1) prefetch(static_cast<const char *>(data.data) + (at + ROWS * data.stride) * bytes, n * bytes);
     if (data.storage == own && !data.mask && n == padded) return static_cast<const T *>(data.data) + at;
     read<T>(data.data, data.storage, at, data.mask ? data.mask + i * data.mask_stride + j : nullptr, n, padded, room);
     return room;
@@ -149,60 +243,45 @@ template <class T> struct DensePass {
     return out;
   }
 
+  // Columns in panels whose R and B stay in the second-level cache, however long the rows are; rows in blocks, so that a
+  // tile of R and B is fetched into the first-level cache once for 32 rows.
   void work(const Rectangle<T> &part, Share<T> &share) const {
-    // Columns in panels whose R and B stay in the second-level cache, however long the rows are.
-    const int64_t panel = std::max<int64_t>(1, 192 * 1024 / (2048 * (job.rank + 2 * job.width + 1)));
+    const int64_t panel = std::max<int64_t>(1, 192 * 1024 / (int64_t(sizeof(T)) * TILE<T> * (job.rank + 2 * job.width + 2 * job.width_w + 1)));
+    auto owned = std::make_unique<Block<T>>(job);
+    Block<T> &block = *owned;
     for (int64_t t0 = part.t0; t0 < part.t1; t0 += panel)
-      for (int64_t i = part.i0; i < part.i1; i += ROWS) rows(i, part.i1, t0, std::min(part.t1, t0 + panel), part, share);
-  }
-
-  void rows(int64_t i, int64_t i1, int64_t t0, int64_t t1, const Rectangle<T> &part, Share<T> &share) const {
-    alignas(64) T E[ROWS * TILE<T>], room[ROWS * TILE<T>];
-    constexpr int most = 64, step = 2 * width<T>;
-    T small[3 * ROWS * most];
-    Buffer<T> large = job.rank > most || job.width > most ? zeros<T>(ROWS * (job.rank + 2 * job.width)) : nullptr;
-    T *L = large ? large.get() : small, *P = L + ROWS * job.rank, *A = P + ROWS * job.width;
-    const int here = int(std::min<int64_t>(ROWS, i1 - i));
-    take(job.L, i, here, job.rank, L);
-    take(job.P, i, here, job.width, P);
-    std::memset(A, 0, sizeof(T) * ROWS * job.width);
-    T row_z[ROWS], row_protect[ROWS], row_weight[ROWS] = {};
-    Count<T> row_inliers[ROWS] = {};
-    if (weighted) {
-      take(job.weight.row_z, i, here, 1, row_z);
-      take(job.weight.row_protect, i, here, 1, row_protect);
-    }
-    for (int64_t t = t0; t < t1; t++) {
-      const int64_t at = t * TILE<T>, own = (t - part.t0) * TILE<T>;
-      const int n = int(std::min<int64_t>(job.n2 - at, TILE<T>)), padded = (n + step - 1) / step * step;
-      const T *sources[ROWS];
-      for (int m = 0; m < ROWS; m++)  // rows beyond the last read as missing
-        sources[m] = source(i + m, at, m < here ? n : 0, padded, room + m * TILE<T>);
-      model.subtract_rank(sources, job.gain, L, R.get() + at * job.rank, job.rank, padded, E);
-      Sides<T> side{row_z, row_protect, nullptr, nullptr, false, row_inliers, nullptr, row_weight, nullptr};
-      if (weighted) {
-        side.col_z = col_z.get() + at;
-        side.col_protect = col_protect.get() + at;
-        side.col_clips = tile_clips[t];
-        side.col_inliers = share.col_inliers.get() + own;
-        side.col_weight = share.col_weight.get() + own;
+      for (int64_t i = part.i0; i < part.i1; i += Block<T>::rows) {
+        block.begin(job, i, int(std::min<int64_t>(Block<T>::rows, part.i1 - i)), weighted);
+        for (int64_t t = t0; t < std::min(part.t1, t0 + panel); t++)
+          for (int m = 0; m < block.here; m += ROWS) work_tile(i + m, m, t, part, block, share);
+        block.end(job, i - part.i0, weighted, share.rows);
       }
-      weigh<T, ROWS>(job.weight, side, padded, E);
-      if (job.Q) gather(E, Q + at * job.width, job.width, padded, A);
-      if (job.P) products.scatter_rank(E, P, job.width, padded, share.CtP.get() + own * job.width);
-    }
-    for (int m = 0; m < here; m++) {
-      const int64_t row = i - part.i0 + m;
-      if (job.Q)
-        for (int k = 0; k < job.width; k++) share.rows.CQ[row * job.width + k] += A[m * job.width + k];
-      share.rows.inliers[row] += row_inliers[m];
-      if (weighted) share.rows.weight[row] += row_weight[m];
-    }
   }
 
-  static void take(const T *X, int64_t i, int here, int k, T *out) {  // 4 rows of X, zeros beyond the last
-    for (int m = 0; m < ROWS; m++)
-      for (int c = 0; c < k; c++) out[m * k + c] = X && m < here ? X[(i + m) * k + c] : T(0);
+  // 4 rows (m, ... of the block, from row i of the matrix) and tile t of the columns.
+  void work_tile(int64_t i, int m, int64_t t, const Rectangle<T> &part, Block<T> &block, Share<T> &share) const {
+    constexpr int step = 2 * width<T>;
+    const int64_t at = t * TILE<T>, own = (t - part.t0) * TILE<T>;
+    const int n = int(std::min<int64_t>(job.n2 - at, TILE<T>)), padded = (n + step - 1) / step * step;
+    T *B = job.P ? share.CtP.get() + own * job.width : nullptr;
+    Tile<T> tile{{}, job.gain, padded, job.rank, block.L + m * job.rank, R.get() + at * job.rank, own_factor ? B : nullptr,
+                 block.C, job.width_w ? block.W : nullptr, {}};
+    for (int a = 0; a < ROWS; a++)  // rows beyond the last read as missing
+      tile.source[a] = source(i + a, at, m + a < block.here ? n : 0, padded, block.room + a * TILE<T>);
+    tile.side = {block.row_z + m, block.row_protect + m, nullptr, nullptr, false, block.row_inliers + m, nullptr, block.row_weight + m,
+                 nullptr, &share.energy};
+    if (weighted) {
+      tile.side.col_z = col_z.get() + at;
+      tile.side.col_protect = col_protect.get() + at;
+      tile.side.col_clips = tile_clips[t];
+      tile.side.col_inliers = share.col_inliers.get() + own;
+      tile.side.col_weight = share.col_weight.get() + own;
+    }
+    weigh(job.weight, tile);
+    if (job.Q) gather(block.C, Q + at * job.width, job.width, padded, block.A + m * job.width);
+    if (B && !own_factor) scatter(block.C, block.P + m * job.width, job.width, padded, B);
+    if (job.Qw) gather(block.W, Qw.get() + at * job.width_w, job.width_w, padded, block.Aw + m * job.width_w);
+    if (job.Pw) scatter(block.W, block.Pw + m * job.width_w, job.width_w, padded, share.WtP.get() + own * job.width_w);
   }
 
   // The longer side is divided among the threads, always in the same way; the shares are added in their order.
@@ -227,14 +306,16 @@ template <class T> struct DensePass {
     const int64_t rows = part.i1 - part.i0, cols = (part.t1 - part.t0) * TILE<T>;
     Share<T> out;
     if (by_rows) {
-      out.rows = {job.CQ + part.i0 * job.width, job.row_inliers + part.i0, job.row_weight + part.i0};
+      out.rows = {job.CQ + part.i0 * job.width, job.WQ + part.i0 * job.width_w, job.row_inliers + part.i0, job.row_weight + part.i0};
     } else {
       out.own_CQ = zeros<T>(job.Q ? rows * job.width : 0);
+      out.own_WQ = zeros<T>(job.Qw ? rows * job.width_w : 0);
       out.own_inliers = zeros<int64_t>(rows);
       out.own_weight = zeros<T>(rows);
-      out.rows = {out.own_CQ.get(), out.own_inliers.get(), out.own_weight.get()};
+      out.rows = {out.own_CQ.get(), out.own_WQ.get(), out.own_inliers.get(), out.own_weight.get()};
     }
     if (job.P) out.CtP = zeros<T>(cols * job.width);
+    if (job.Pw) out.WtP = zeros<T>(cols * job.width_w);
     if (weighted) {
       out.col_inliers = zeros<Count<T>>(cols);
       out.col_weight = zeros<T>(cols);
@@ -246,11 +327,14 @@ template <class T> struct DensePass {
     const int64_t j0 = part.t0 * TILE<T>, cols = std::min(job.n2, part.t1 * TILE<T>) - j0, rows = part.i1 - part.i0;
     if (share.own_CQ) {
       if (job.Q) add(share.own_CQ.get(), rows * job.width, job.CQ);
+      if (job.Qw) add(share.own_WQ.get(), rows * job.width_w, job.WQ);
       add(share.own_inliers.get(), rows, job.row_inliers);
       if (weighted) add(share.own_weight.get(), rows, job.row_weight);
     }
     if (job.P) add_untiled(share.CtP.get(), cols, job.width, job.CtP + j0 * job.width);
+    if (job.Pw) add_untiled(share.WtP.get(), cols, job.width_w, job.WtP + j0 * job.width_w);
     if (weighted) {
+      *job.energy += share.energy;
       add_untiled(share.col_weight.get(), cols, 1, job.col_weight + j0);
       add_untiled(share.col_inliers.get(), cols, 1, job.col_inliers + j0);
     }

@@ -10,29 +10,37 @@ enum class Storage : int { f32, f64, u8, i16, u16 };
 enum class Rule : int {
   clip,       // w = min(1, z / |e|), one z for all: LRMC's residual minus its soft threshold
   threshold,  // z_ij = max(zr_i, zc_j); outside: w = z / |e| where the row or column is protected, else 0
-  cauchy,     // w = 1 / (1 + (e / z_ij)^2)
+  cauchy,     // w = 1 / (1 + (e / z_ij)^2), z_ij = zr_i zc_j
+  huber,      // w = min(1, z_ij / |e|), z_ij = zr_i zc_j
+  mixture,    // w = 1 / (1 + z (1 + (e / z_ij)^2 / 32)^16): how likely e is noise of deviation z_ij rather than an outlier
 };
 
 template <class T> struct Weight {
   Rule rule = Rule::clip;
-  T z = 0;                                      // clip
+  T z = 0;                                      // clip; for mixture the odds of an outlier at e = 0
   const T *row_z = nullptr, *col_z = nullptr;   // the others: a threshold per row and per column
   const T *row_protect = nullptr, *col_protect = nullptr;  // 1 where outliers are clipped rather than rejected, else 0
+  bool squares = false;                         // sum c^2 instead of w over rows and columns
   T up = 1, down = 1;                           // what a residual above (below) counts: 0 makes that side always an inlier
 };
 
-// C is the weighted residual of Y - L R' on the observed entries; the pass gives C Q and C' P. A missing factor is zero.
+// C is the weighted residual of Y - L R' on the observed entries and W its weights; the pass gives C Q and C' P, and, if asked,
+// W Qw and W' Pw. With Qw the products of all pairs of columns of R, a row of W Qw is that row's weighted Gram matrix.
 template <class T> struct Products {
   int64_t n1 = 0, n2 = 0;
   int rank = 0;                                  // columns of L and R
   const T *L = nullptr, *R = nullptr;            // n1 x rank, n2 x rank
   int width = 0;                                 // columns of P and Q
   const T *P = nullptr, *Q = nullptr;            // n1 x width, n2 x width; either may be missing
+  int width_w = 0;                               // columns of Pw and Qw
+  const T *Pw = nullptr, *Qw = nullptr;          // n1 x width_w, n2 x width_w; either may be missing; not for the rule clip
   T gain = 1;                                    // the data are read as gain * Y
   Weight<T> weight;
   T *CQ = nullptr, *CtP = nullptr;               // n1 x width, n2 x width
+  T *WQ = nullptr, *WtP = nullptr;               // n1 x width_w, n2 x width_w
+  double *energy = nullptr;                      // the sum of w e^2
   int64_t *row_inliers = nullptr, *col_inliers = nullptr;  // counts
-  T *row_weight = nullptr, *col_weight = nullptr;          // sums of w
+  T *row_weight = nullptr, *col_weight = nullptr;          // sums of w, or of c^2
   int threads = 1;
 };
 
@@ -67,6 +75,17 @@ struct Kernels {
   void (*residual_f64)(const Sparse &, const Products<double> &, double *);
   void (*survey)(const Dense &, int64_t n1, int64_t n2, Survey &, int threads);
 };
+
+// X_i = (H_i + ridge)^-1 B_i for n rows, where H_i is packed: its upper triangle, row by row. Rows that are not used give 0.
+struct RowSystems {
+  int64_t n = 0;
+  int rank = 0;
+  const double *ridge = nullptr;   // rank x rank
+  const uint8_t *used = nullptr;   // one per row
+  double *mean_inverse = nullptr;  // rank x rank: the mean of (H_i + ridge)^-1 over the rows that are used
+  int threads = 1;
+};
+template <class T> void solve_rows(const RowSystems &systems, const T *H, const T *B, T *X);
 
 namespace baseline { extern const Kernels kernels; }
 #ifdef LRMC_X86

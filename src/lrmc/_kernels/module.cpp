@@ -74,7 +74,8 @@ static Sparse sparse_of(const nb::ndarray<const int64_t, nb::ndim<1>, nb::c_cont
 // Everything about a pass but the data. The outputs are arrays of zeros made by the caller.
 template <class T> struct Job {
   Products<T> products;
-  Job(int64_t n1, int64_t n2, const Factor<T> &L, const Factor<T> &R, const Factor<T> &P, const Factor<T> &Q, double gain, int threads) {
+  Job(int64_t n1, int64_t n2, const Factor<T> &L, const Factor<T> &R, const Factor<T> &P, const Factor<T> &Q,
+      const Factor<T> &Pw, const Factor<T> &Qw, double gain, int threads) {
     auto &job = products;
     job.n1 = n1;
     job.n2 = n2;
@@ -97,11 +98,21 @@ template <class T> struct Job {
       job.width = int(Q->shape(1));
       job.Q = Q->data();
     }
+    if (Pw) {
+      need(int64_t(Pw->shape(0)) == n1, "Pw does not fit the data");
+      job.width_w = int(Pw->shape(1));
+      job.Pw = Pw->data();
+    }
+    if (Qw) {
+      need(int64_t(Qw->shape(0)) == n2 && (!Pw || Pw->shape(1) == Qw->shape(1)), "Qw does not fit the data");
+      job.width_w = int(Qw->shape(1));
+      job.Qw = Qw->data();
+    }
   }
   void weigh(int rule, double z, const Side<T> &row_z, const Side<T> &col_z, const Side<T> &row_protect, const Side<T> &col_protect,
-             double up, double down) {
+             double up, double down, bool squares) {
     auto &w = products.weight;
-    w = {Rule(rule), T(z), nullptr, nullptr, nullptr, nullptr, T(up), T(down)};
+    w = {Rule(rule), T(z), nullptr, nullptr, nullptr, nullptr, squares, T(up), T(down)};
     if (w.rule == Rule::clip) return;
     auto take = [](const Side<T> &side, int64_t n) {
       need(side && int64_t(side->shape(0)) == n, "a threshold per row and column is wanted");
@@ -112,18 +123,24 @@ template <class T> struct Job {
     w.row_protect = take(row_protect, products.n1);
     w.col_protect = take(col_protect, products.n2);
   }
-  void into(const Out2<T> &CQ, const Out2<T> &CtP, const Out1<int64_t> &row_inliers, const Out1<int64_t> &col_inliers,
+  void into(const Out2<T> &CQ, const Out2<T> &CtP, const Out2<T> &WQ, const Out2<T> &WtP, const Out1<double> &energy, const Out1<int64_t> &row_inliers, const Out1<int64_t> &col_inliers,
             const Out1<T> &row_weight, const Out1<T> &col_weight) {
     auto &job = products;
     auto fits = [&](const auto &out, int64_t n) { return out && int64_t(out->shape(0)) == n; };
     need(!job.Q || (fits(CQ, job.n1) && int(CQ->shape(1)) == job.width), "CQ has another shape");
     need(!job.P || (fits(CtP, job.n2) && int(CtP->shape(1)) == job.width), "CtP has another shape");
+    need(!job.Qw || (fits(WQ, job.n1) && int(WQ->shape(1)) == job.width_w), "WQ has another shape");
+    need(!job.Pw || (fits(WtP, job.n2) && int(WtP->shape(1)) == job.width_w), "WtP has another shape");
+    need(!job.width_w || job.weight.rule != Rule::clip, "the rule clip keeps no weights");
     need(fits(row_inliers, job.n1), "row_inliers has another shape");
+    if (job.Qw) job.WQ = WQ->data();
+    if (job.Pw) job.WtP = WtP->data();
     if (job.Q) job.CQ = CQ->data();
     if (job.P) job.CtP = CtP->data();
     job.row_inliers = row_inliers->data();
     if (job.weight.rule == Rule::clip) return;
-    need(fits(col_inliers, job.n2) && fits(row_weight, job.n1) && fits(col_weight, job.n2), "sums have another shape");
+    need(fits(energy, 1) && fits(col_inliers, job.n2) && fits(row_weight, job.n1) && fits(col_weight, job.n2), "sums have another shape");
+    job.energy = energy->data();
     job.col_inliers = col_inliers->data();
     job.row_weight = row_weight->data();
     job.col_weight = col_weight->data();
@@ -147,34 +164,58 @@ template <class T> static void bind(nb::module_ &m, const char *suffix) {
   using Indptr = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig>;
   using Indices = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig>;
   m.def((std::string("dense_") + suffix).c_str(),
-        [](AnyMatrix Y, std::optional<MaskArray> mask, double gain, Factor<T> L, Factor<T> R, Factor<T> P, Factor<T> Q, int rule, double z,
-           Side<T> row_z, Side<T> col_z, Side<T> row_protect, Side<T> col_protect, double up, double down, Out2<T> CQ, Out2<T> CtP,
-           Out1<int64_t> row_inliers, Out1<int64_t> col_inliers, Out1<T> row_weight, Out1<T> col_weight, int threads) {
-          Job<T> job(Y.shape(0), Y.shape(1), L, R, P, Q, gain, threads);
-          job.weigh(rule, z, row_z, col_z, row_protect, col_protect, up, down);
-          job.into(CQ, CtP, row_inliers, col_inliers, row_weight, col_weight);
+        [](AnyMatrix Y, std::optional<MaskArray> mask, double gain, Factor<T> L, Factor<T> R, Factor<T> P, Factor<T> Q, Factor<T> Pw,
+           Factor<T> Qw, int rule, double z, Side<T> row_z, Side<T> col_z, Side<T> row_protect, Side<T> col_protect, double up, double down, bool squares, Out2<T> CQ, Out2<T> CtP, Out2<T> WQ, Out2<T> WtP,
+           Out1<double> energy, Out1<int64_t> row_inliers, Out1<int64_t> col_inliers, Out1<T> row_weight, Out1<T> col_weight, int threads) {
+          Job<T> job(Y.shape(0), Y.shape(1), L, R, P, Q, Pw, Qw, gain, threads);
+          job.weigh(rule, z, row_z, col_z, row_protect, col_protect, up, down, squares);
+          job.into(CQ, CtP, WQ, WtP, energy, row_inliers, col_inliers, row_weight, col_weight);
           run(dense_of(Y, mask), job.products);
         });
   m.def((std::string("sparse_") + suffix).c_str(),
         [](Indptr indptr, Indices indices, AnyVector values, int64_t n2, double gain, Factor<T> L, Factor<T> R, Factor<T> P, Factor<T> Q,
-           int rule, double z, Side<T> row_z, Side<T> col_z, Side<T> row_protect, Side<T> col_protect, double up, double down, Out2<T> CQ,
-           Out2<T> CtP, Out1<int64_t> row_inliers, Out1<int64_t> col_inliers, Out1<T> row_weight, Out1<T> col_weight, int threads) {
-          Job<T> job(int64_t(indptr.shape(0)) - 1, n2, L, R, P, Q, gain, threads);
-          job.weigh(rule, z, row_z, col_z, row_protect, col_protect, up, down);
-          job.into(CQ, CtP, row_inliers, col_inliers, row_weight, col_weight);
+           Factor<T> Pw, Factor<T> Qw, int rule, double z, Side<T> row_z, Side<T> col_z, Side<T> row_protect, Side<T> col_protect, double up, double down, bool squares, Out2<T> CQ,
+           Out2<T> CtP, Out2<T> WQ, Out2<T> WtP, Out1<double> energy, Out1<int64_t> row_inliers, Out1<int64_t> col_inliers, Out1<T> row_weight, Out1<T> col_weight, int threads) {
+          Job<T> job(int64_t(indptr.shape(0)) - 1, n2, L, R, P, Q, Pw, Qw, gain, threads);
+          job.weigh(rule, z, row_z, col_z, row_protect, col_protect, up, down, squares);
+          job.into(CQ, CtP, WQ, WtP, energy, row_inliers, col_inliers, row_weight, col_weight);
           run(sparse_of(indptr, indices, values), job.products);
+        });
+  m.def((std::string("solve_rows_") + suffix).c_str(),
+        [](nb::ndarray<const T, nb::ndim<2>, nb::c_contig> H, nb::ndarray<const T, nb::ndim<2>, nb::c_contig> B,
+           nb::ndarray<const double, nb::ndim<2>, nb::c_contig> ridge, nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig> used,
+           nb::ndarray<T, nb::ndim<2>, nb::c_contig> X, std::optional<nb::ndarray<double, nb::ndim<2>, nb::c_contig>> mean_inverse, int threads) {
+          const size_t n = B.shape(0), r = B.shape(1);
+          need(H.shape(0) == n && H.shape(1) == r * (r + 1) / 2 && X.shape(0) == n && X.shape(1) == r && used.shape(0) == n, "rows: shapes differ");
+          need(ridge.shape(0) == r && ridge.shape(1) == r && (!mean_inverse || (mean_inverse->shape(0) == r && mean_inverse->shape(1) == r)), "rows: ridge has another shape");
+          RowSystems systems{int64_t(n), int(r), ridge.data(), used.data(), mean_inverse ? mean_inverse->data() : nullptr, threads};
+          nb::gil_scoped_release unlocked;
+          solve_rows<T>(systems, H.data(), B.data(), X.data());
         });
   m.def((std::string("residual_") + suffix).c_str(),
         [](Indptr indptr, Indices indices, AnyVector values, double gain, Factor<T> L, Factor<T> R,
            nb::ndarray<T, nb::ndim<1>, nb::c_contig> out, int threads) {
           need(R.has_value() && out.shape(0) == values.shape(0), "residual: factors and room are wanted");
-          Job<T> job(int64_t(indptr.shape(0)) - 1, int64_t(R->shape(0)), L, R, {}, {}, gain, threads);
+          Job<T> job(int64_t(indptr.shape(0)) - 1, int64_t(R->shape(0)), L, R, {}, {}, {}, {}, gain, threads);
           Sparse data = sparse_of(indptr, indices, values);
           need(data.storage == Storage::f64 ? sizeof(T) == 8 : sizeof(T) == 4, "factors and data differ in precision");
           nb::gil_scoped_release unlocked;
           if constexpr (sizeof(T) == 4) chosen->residual_f32(data, job.products, out.data());
           else chosen->residual_f64(data, job.products, out.data());
         });
+}
+
+// Reads n bytes once, all threads together: the time that no pass over the same data can beat.
+static uint64_t read_once(const char *bytes, int64_t n, int threads) {
+  const int64_t words = n / 8;
+  uint64_t sum = 0;
+#pragma omp parallel for simd num_threads(threads) reduction(+ : sum) schedule(static)
+  for (int64_t i = 0; i < words; i++) {
+    uint64_t word;
+    __builtin_memcpy(&word, bytes + 8 * i, 8);
+    sum += word;
+  }
+  return sum;
 }
 
 NB_MODULE(_native, m) {
@@ -188,6 +229,10 @@ NB_MODULE(_native, m) {
     nb::gil_scoped_release unlocked;
     chosen->survey(data, Y.shape(0), Y.shape(1), out, threads);
     return out.infinite;
+  });
+  m.def("read_once", [](nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu> X, int threads) {
+    nb::gil_scoped_release unlocked;
+    return read_once(static_cast<const char *>(X.data()), int64_t(X.nbytes()), threads);
   });
   // Where entry (i, j) is stored, or -1. Columns of a row must be sorted.
   m.def("locate", [](nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig> indptr, nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig> indices,

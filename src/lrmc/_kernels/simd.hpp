@@ -30,7 +30,7 @@ template <class T> inline constexpr int width = LRMC_VECTOR_BYTES / sizeof(T);
 
 template <class V, class T> inline V load(const T *p) { V v; __builtin_memcpy(&v, p, sizeof v); return v; }
 template <class V, class T> inline void store(T *p, V v) { __builtin_memcpy(p, &v, sizeof v); }
-template <class T> inline Vec<T> fill(T x) { return Vec<T>{} + x; }
+template <class T> inline Vec<T> fill(T x) { return x - Vec<T>{}; }  // x - 0 is x for the compiler; x + 0 is not
 template <class V> inline V larger(V a, V b) { return a > b ? a : b; }
 template <class V> inline V smaller(V a, V b) { return a < b ? a : b; }
 

@@ -17,6 +17,12 @@ template <class T> Buffer<T> padded(const T *X, int64_t n, int k) {
   return out;
 }
 
+template <class T> void add_padded(const T *X, int64_t n, int k, T *out) {
+  const int stride = padded_width<T>(k);
+  for (int64_t i = 0; i < n; i++)
+    for (int c = 0; c < k; c++) out[i * k + c] += X[i * stride + c];
+}
+
 // E = gain * y - l . R_j for n entries (a multiple of W) of one row. l and R_j are `vectors` vectors long.
 template <class T, int V>
 void subtract_entries(T gain, const T *l, const T *R, const int32_t *j, int vectors, int n, T *__restrict E) {
@@ -59,6 +65,28 @@ void spread_entries(const T *C, const int32_t *j, int n, const T *p, const T *Q,
   }
 }
 
+// Turns residuals of one row into pulls, in place.
+template <class T, template <class> class Rule_>
+void weigh_entries(const Weight<T> &weight, const Sides<T> &side, int n, T *__restrict E, T *__restrict kept) {
+  Weigher<T, 1, Rule_> weigh(weight, side);
+  for (int t = 0; t < n; t += width<T>) {
+    Vec<T> e = load<Vec<T>>(E + t);
+    weigh(t, &e, kept, 0);
+    store(E + t, e);
+  }
+  weigh.finish();
+}
+template <class T> auto weigh_entries_for(Rule rule) {
+  switch (rule) {
+    case Rule::threshold: return &weigh_entries<T, Threshold>;
+    case Rule::cauchy: return &weigh_entries<T, Cauchy>;
+    case Rule::huber: return &weigh_entries<T, Huber>;
+    case Rule::mixture: return &weigh_entries<T, Mixture>;
+    case Rule::clip: break;
+  }
+  return &weigh_entries<T, Clip>;
+}
+
 template <class T> struct ForVectors {
   decltype(&subtract_entries<T, 0>) subtract;
   decltype(&spread_entries<T, 0>) spread;
@@ -76,16 +104,20 @@ template <class T> struct SparsePass {
   const Sparse &data;
   const Products<T> &job;
   const bool weighted = job.weight.rule != Rule::clip;
-  const int rank = padded_width<T>(job.rank), width_ = padded_width<T>(job.width);  // padded
+  const int rank = padded_width<T>(job.rank), width_ = padded_width<T>(job.width), width_w = padded_width<T>(job.width_w);  // padded
   Buffer<T> R = job.rank ? padded(job.R, job.n2, job.rank) : nullptr;
   Buffer<T> other_Q = job.Q && job.Q != job.R ? padded(job.Q, job.n2, job.width) : nullptr;
   const T *Q = job.Q == job.R ? R.get() : other_Q.get();
+  Buffer<T> Qw = job.Qw ? padded(job.Qw, job.n2, job.width_w) : nullptr;
   const ForVectors<T> &model = for_vectors<T>(rank / width<T>), &products = for_vectors<T>(width_ / width<T>);
+  const ForVectors<T> &grams = for_vectors<T>(width_w / width<T>);
 
-  struct Share { Buffer<T> CtP, col_weight; Buffer<int64_t> col_inliers; };
+  decltype(weigh_entries_for<T>(Rule::clip)) weigh = weigh_entries_for<T>(job.weight.rule);
+
+  struct Share { Buffer<T> CtP, WtP, col_weight; Buffer<int64_t> col_inliers; double energy = 0; };
   struct Room {  // one thread's scratch
-    Buffer<T> l, p, a;
-    T E[CHUNK], col_z[CHUNK], col_protect[CHUNK], col_weight[CHUNK];
+    Buffer<T> l, p, a, pw, aw;
+    T E[CHUNK], W[CHUNK], col_z[CHUNK], col_protect[CHUNK], col_weight[CHUNK];
     Count<T> col_inliers[CHUNK];
     int32_t j[CHUNK];
   };
@@ -103,9 +135,9 @@ template <class T> struct SparsePass {
     return full;
   }
 
-  void weigh_entries(int64_t i, int n, int full, Room &room, Share &share, T &row_weight, Count<T> &row_inliers) const {
+  void weigh_row(int64_t i, int n, int full, Room &room, Share &share, T &row_weight, Count<T> &row_inliers) const {
     const auto &w = job.weight;
-    Sides<T> side{w.row_z + i, w.row_protect + i, room.col_z, room.col_protect, false, &row_inliers, room.col_inliers, &row_weight, room.col_weight};
+    Sides<T> side{w.row_z + i, w.row_protect + i, room.col_z, room.col_protect, false, &row_inliers, room.col_inliers, &row_weight, room.col_weight, &share.energy};
     if (weighted)
       for (int t = 0; t < full; t++) {
         room.col_z[t] = w.col_z[room.j[t]];
@@ -114,7 +146,7 @@ template <class T> struct SparsePass {
         room.col_weight[t] = 0;
         room.col_inliers[t] = 0;
       }
-    weigh<T, 1>(w, side, full, room.E);
+    weigh(w, side, full, room.E, job.width_w ? room.W : nullptr);
     if (weighted)
       for (int t = 0; t < n; t++) {
         share.col_weight[room.j[t]] += room.col_weight[t];
@@ -127,14 +159,19 @@ template <class T> struct SparsePass {
     Count<T> row_inliers = 0;
     for (int c = 0; c < job.rank; c++) room.l[c] = job.L[i * job.rank + c];
     for (int c = 0; c < job.width; c++) room.p[c] = job.P ? job.P[i * job.width + c] : T(0);
+    for (int c = 0; c < job.width_w; c++) room.pw[c] = job.Pw ? job.Pw[i * job.width_w + c] : T(0);
     std::memset(room.a.get(), 0, sizeof(T) * width_);
+    std::memset(room.aw.get(), 0, sizeof(T) * width_w);
     for (int64_t q = data.indptr[i]; q < data.indptr[i + 1]; q += CHUNK) {
       const int n = int(std::min<int64_t>(CHUNK, data.indptr[i + 1] - q)), full = residual(q, n, room);
-      weigh_entries(i, n, full, room, share, row_weight, row_inliers);
+      weigh_row(i, n, full, room, share, row_weight, row_inliers);
       products.spread(room.E, room.j, n, room.p.get(), Q, width_ / width<T>, room.a.get(), share.CtP.get());
+      if (job.width_w) grams.spread(room.W, room.j, n, room.pw.get(), Qw.get(), width_w / width<T>, room.aw.get(), share.WtP.get());
     }
     if (job.Q)
       for (int c = 0; c < job.width; c++) job.CQ[i * job.width + c] = room.a[c];
+    if (job.Qw)
+      for (int c = 0; c < job.width_w; c++) job.WQ[i * job.width_w + c] = room.aw[c];
     job.row_inliers[i] = row_inliers;
     if (weighted) job.row_weight[i] = row_weight;
   }
@@ -144,6 +181,8 @@ template <class T> struct SparsePass {
     out.l = zeros<T>(rank);
     out.p = zeros<T>(width_);
     out.a = zeros<T>(width_);
+    out.pw = zeros<T>(width_w);
+    out.aw = zeros<T>(width_w);
     return out;
   }
 
@@ -160,6 +199,7 @@ template <class T> struct SparsePass {
     for (int t = thread_index(); t < threads; t += team_size()) {
       auto own = std::make_unique<Room>(room());
       if (job.P) shares[t].CtP = zeros<T>(job.n2 * width_);
+      if (job.Pw) shares[t].WtP = zeros<T>(job.n2 * width_w);
       if (weighted) {
         shares[t].col_weight = zeros<T>(job.n2);
         shares[t].col_inliers = zeros<int64_t>(job.n2);
@@ -167,12 +207,12 @@ template <class T> struct SparsePass {
       for (int64_t i = first_row(t, threads); i < first_row(t + 1, threads); i++) row(i, *own, shares[t]);
     }
     for (int t = 0; t < threads; t++) {
-      if (job.P)
-        for (int64_t j = 0; j < job.n2; j++)
-          for (int c = 0; c < job.width; c++) job.CtP[j * job.width + c] += shares[t].CtP[j * width_ + c];
+      if (job.P) add_padded(shares[t].CtP.get(), job.n2, job.width, job.CtP);
+      if (job.Pw) add_padded(shares[t].WtP.get(), job.n2, job.width_w, job.WtP);
       if (weighted) {
         add(shares[t].col_weight.get(), job.n2, job.col_weight);
         add(shares[t].col_inliers.get(), job.n2, job.col_inliers);
+        *job.energy += shares[t].energy;
       }
     }
   }

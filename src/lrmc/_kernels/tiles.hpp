@@ -15,7 +15,7 @@
 
 namespace lrmc::LRMC_ISA {
 
-template <class T> inline constexpr int TILE = 2048 / sizeof(T);  // columns at a time: 2 kB of a row
+template <class T> inline constexpr int TILE = 1024 / sizeof(T);  // columns at a time: 1 kB of a row
 inline constexpr int ROWS = 4;                                    // rows at a time: each load of R serves four
 
 struct Free { void operator()(void *p) const { std::free(p); } };
@@ -45,6 +45,10 @@ inline int team_size() {
 }
 template <class T, class Out> void add(const T *x, int64_t n, Out *out) {
   for (int64_t i = 0; i < n; i++) out[i] += x[i];
+}
+
+inline int bytes_of(Storage storage) {
+  return storage == Storage::f64 ? 8 : storage == Storage::f32 ? 4 : storage == Storage::u8 ? 1 : 2;
 }
 
 // Reads n numbers into `out` as T, NaN where they are not observed, and fills up to `padded` with NaN.
@@ -104,20 +108,38 @@ template <class T> struct Threshold {
   }
 };
 
-template <class T> struct Cauchy {
+template <class T, Rule which> struct Smooth {
   static constexpr bool sums = true;
   Sided<T> size;
-  Vec<T> z;
-  Cauchy(const Weight<T> &weight, T row_z, T, bool)
-      : size{fill<T>(weight.up), fill<T>(weight.down)}, z(fill<T>(row_z)) {}
+  Vec<T> z, odds;
+  Smooth(const Weight<T> &weight, T row_z, T, bool)
+      : size{fill<T>(weight.up), fill<T>(weight.down)}, z(fill<T>(row_z)), odds(fill<T>(weight.z)) {}
   Vec<T> operator()(Vec<T> e, Vec<T> col_z, Vec<T>, Vec<T> &c, Mask<T> &inlier) const {
-    Vec<T> size_e = size(e), zij = larger(z, col_z), q = size_e / zij;
+    const Vec<T> one = fill<T>(1), smallest = fill<T>(std::numeric_limits<T>::min());  // 0 / 0 would be NaN
+    Vec<T> size_e = size(e), zij = larger(z * col_z, smallest), w;
     inlier = size_e <= zij;
-    Vec<T> w = fill<T>(1) / (fill<T>(1) + q * q);
+    if constexpr (which == Rule::huber) {
+      w = smaller(one, zij / larger(size_e, smallest));
+    } else {
+      Vec<T> q = size_e / zij, x = q * q;
+      if constexpr (which == Rule::mixture) {  // (1 + q^2 / 32)^16 is near exp(q^2 / 2), and where it is not, its tail is heavier
+        x = one + x / 32;
+        x *= x;
+        x *= x;
+        x *= x;
+        x *= x;
+        x = odds * smaller(x, fill<T>(std::numeric_limits<T>::max()));  // not 0 times infinity
+        inlier = x <= one;
+      }
+      w = one / (one + x);
+    }
     c = w * e;
     return w;
   }
 };
+template <class T> using Cauchy = Smooth<T, Rule::cauchy>;
+template <class T> using Huber = Smooth<T, Rule::huber>;
+template <class T> using Mixture = Smooth<T, Rule::mixture>;
 
 // What the weights of one tile need and give: M rows, and columns as long as the tile. Columns are missing for `clip`.
 template <class T> struct Sides {
@@ -125,23 +147,27 @@ template <class T> struct Sides {
   bool col_clips;  // some column of this tile is protected
   Count<T> *row_inliers, *col_inliers;
   T *row_weight, *col_weight;
+  double *energy;
 };
 
-template <class T, template <class> class Rule_, int... m>
-std::array<Rule_<T>, sizeof...(m)> rules_of(const Weight<T> &weight, const Sides<T> &side, std::integer_sequence<int, m...>) {
-  constexpr bool sums = Rule_<T>::sums;
-  return {Rule_<T>(weight, sums ? side.row_z[m] : T(0), sums ? side.row_protect[m] : T(0), side.col_clips)...};
-}
-
-// Turns M rows of residuals E into pulls, in place. Missing entries (NaN) become 0.
-template <class T, int M, template <class> class Rule_>
-void weigh_tile(const Weight<T> &weight, const Sides<T> &side, int n, T *__restrict E) {
-  constexpr int W = width<T>;
-  constexpr bool sums = Rule_<T>::sums;
-  auto rules = rules_of<T, Rule_>(weight, side, std::make_integer_sequence<int, M>{});
+// Turns residuals of M rows into pulls, one vector of columns after another, and keeps the sums.
+template <class T, int M, template <class> class Rule_> struct Weigher {
+  static constexpr bool sums = Rule_<T>::sums;
+  const Sides<T> &side;
+  const std::array<Rule_<T>, M> rules;
+  const bool squares;
   Mask<T> inliers[M] = {};
-  Vec<T> weights[M] = {};
-  for (int j = 0; j < n; j += W) {
+  Vec<T> weights[M] = {}, energy = {};
+
+  Weigher(const Weight<T> &weight, const Sides<T> &side) : Weigher(weight, side, std::make_integer_sequence<int, M>{}) {}
+  template <int... m>
+  Weigher(const Weight<T> &weight, const Sides<T> &side_, std::integer_sequence<int, m...>)
+      : side(side_), rules{Rule_<T>(weight, sums ? side_.row_z[m] : T(0), sums ? side_.row_protect[m] : T(0), side_.col_clips)...},
+        squares(weight.squares) {}
+
+  // e: the residuals in columns j, j + 1, ... of each row. Missing entries (NaN) become 0. The weights go to `kept`, rows being
+  // `stride` apart, if it is there.
+  inline __attribute__((always_inline)) void operator()(int j, Vec<T> *e, T *kept, int stride) {
     Vec<T> zc = {}, pc = {}, col_w = {};
     Mask<T> col_k = {};
     if constexpr (sums) {
@@ -152,34 +178,34 @@ void weigh_tile(const Weight<T> &weight, const Sides<T> &side, int n, T *__restr
     }
 #pragma GCC unroll 4
     for (int m = 0; m < M; m++) {
-      Vec<T> e = load<Vec<T>>(E + m * TILE<T> + j), c;
-      Mask<T> inlier, seen = e == e;
-      Vec<T> w = rules[m](e, zc, pc, c, inlier);
-      store(E + m * TILE<T> + j, seen ? c : Vec<T>{});
+      Vec<T> c;
+      Mask<T> inlier, seen = e[m] == e[m];
+      Vec<T> w = rules[m](e[m], zc, pc, c, inlier);
+      c = seen ? c : Vec<T>{};
       inliers[m] -= inlier;
       if constexpr (sums) {
         w = seen ? w : Vec<T>{};
+        energy += seen ? c * e[m] : Vec<T>{};
+        if (kept) store(kept + m * stride + j, w);
+        if (squares) w = c * c;
         weights[m] += w;
         col_w += w;
         col_k -= inlier;
       }
+      e[m] = c;
     }
     if constexpr (sums) {
       store(side.col_weight + j, col_w);
       store(side.col_inliers + j, col_k);
     }
   }
-  for (int m = 0; m < M; m++) {
-    for (int t = 0; t < W; t++) side.row_inliers[m] += inliers[m][t];
-    if constexpr (sums) side.row_weight[m] += sum<T>(weights[m]);
+  inline __attribute__((always_inline)) void finish() {
+    for (int m = 0; m < M; m++) {
+      for (int t = 0; t < width<T>; t++) side.row_inliers[m] += inliers[m][t];
+      if constexpr (sums) side.row_weight[m] += sum<T>(weights[m]);
+    }
+    if constexpr (sums) *side.energy += double(sum<T>(energy));
   }
-}
-template <class T, int M> void weigh(const Weight<T> &weight, const Sides<T> &side, int n, T *E) {
-  switch (weight.rule) {
-    case Rule::clip: return weigh_tile<T, M, Clip>(weight, side, n, E);
-    case Rule::threshold: return weigh_tile<T, M, Threshold>(weight, side, n, E);
-    case Rule::cauchy: return weigh_tile<T, M, Cauchy>(weight, side, n, E);
-  }
-}
+};
 
 }  // namespace lrmc::LRMC_ISA

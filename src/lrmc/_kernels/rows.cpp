@@ -1,0 +1,71 @@
+// Many small symmetric systems, one per row of a factor, by Cholesky in double precision.
+#include <cmath>
+#include <vector>
+#include "kernels.hpp"
+
+namespace lrmc {
+
+// A (upper triangle, row by row, rank x rank) = U' U. A pivot that is not positive makes its direction drop out.
+static void cholesky(double *A, int r) {
+  for (int k = 0; k < r; k++) {
+    double pivot = A[k * r + k];
+    const bool sound = pivot > 0;
+    pivot = sound ? std::sqrt(pivot) : 0;
+    A[k * r + k] = pivot;
+    for (int j = k + 1; j < r; j++) A[k * r + j] = sound ? A[k * r + j] / pivot : 0;
+    for (int i = k + 1; i < r; i++)
+      for (int j = i; j < r; j++) A[i * r + j] -= A[k * r + i] * A[k * r + j];
+  }
+}
+static void substitute(const double *U, int r, double *x) {  // x <- (U' U)^-1 x
+  for (int k = 0; k < r; k++) {
+    for (int i = 0; i < k; i++) x[k] -= U[i * r + k] * x[i];
+    x[k] = U[k * r + k] > 0 ? x[k] / U[k * r + k] : 0;
+  }
+  for (int k = r - 1; k >= 0; k--) {
+    for (int j = k + 1; j < r; j++) x[k] -= U[k * r + j] * x[j];
+    x[k] = U[k * r + k] > 0 ? x[k] / U[k * r + k] : 0;
+  }
+}
+
+template <class T> void solve_rows(const RowSystems &systems, const T *H, const T *B, T *X) {
+  const int r = systems.rank, q = r * (r + 1) / 2, threads = systems.threads > 1 ? systems.threads : 1;
+  std::vector<std::vector<double>> inverses(threads, std::vector<double>(r * r, 0.0));
+  std::vector<int64_t> counts(threads, 0);
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+  for (int t = 0; t < threads; t++) {
+    std::vector<double> A(r * r), x(r);
+    for (int64_t i = systems.n * t / threads; i < systems.n * (t + 1) / threads; i++) {
+      if (!systems.used[i]) {
+        for (int k = 0; k < r; k++) X[i * r + k] = 0;
+        continue;
+      }
+      const T *h = H + i * q;
+      for (int a = 0; a < r; a++)
+        for (int b = a; b < r; b++) A[a * r + b] = double(*h++) + systems.ridge[a * r + b];
+      cholesky(A.data(), r);
+      for (int k = 0; k < r; k++) x[k] = double(B[i * r + k]);
+      substitute(A.data(), r, x.data());
+      for (int k = 0; k < r; k++) X[i * r + k] = T(x[k]);
+      counts[t]++;
+      if (!systems.mean_inverse) continue;
+      for (int k = 0; k < r; k++) {
+        for (int a = 0; a < r; a++) x[a] = a == k;
+        substitute(A.data(), r, x.data());
+        for (int a = 0; a < r; a++) inverses[t][k * r + a] += x[a];
+      }
+    }
+  }
+  if (!systems.mean_inverse) return;
+  int64_t count = 0;
+  for (auto c : counts) count += c;
+  for (int k = 0; k < r * r; k++) {
+    double sum = 0;
+    for (auto &inverse : inverses) sum += inverse[k];
+    systems.mean_inverse[k] = count ? sum / double(count) : 0;
+  }
+}
+template void solve_rows<float>(const RowSystems &, const float *, const float *, float *);
+template void solve_rows<double>(const RowSystems &, const double *, const double *, double *);
+
+}  // namespace lrmc

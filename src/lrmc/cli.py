@@ -1,0 +1,222 @@
+"""The command line: it parses, calls the library and shows what came back."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+try:
+    import typer
+    from rich import box
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.table import Table
+except ImportError:
+    raise SystemExit('the command line needs typer and rich: pip install "lrmc[cli]"') from None
+
+from . import __version__, demo, tables
+from .result import Iterate
+from .schedule import Schedule
+
+NOT_CONVERGED, BAD_INPUT = 1, 2
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main() -> None:
+    """The entry point of the `lrmc` command."""
+    app()
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"lrmc {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _lrmc(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Say which.")
+    ] = False,
+) -> None:
+    """Robust matrix completion: fill the gaps of a low-rank matrix, and find the entries that are wrong."""
+
+
+@app.command("complete")
+def complete_command(
+    source: Annotated[Path, typer.Argument(metavar="IN", help="npy, npz, csv, parquet, mtx or mat; by its suffix.")],
+    target: Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="Any of the same formats.")],
+    rank: Annotated[int | None, typer.Option("--rank", "-r", help="Rank of the model.")] = None,
+    fill: Annotated[tables.Fill, typer.Option(help="What the model replaces.")] = "missing+outliers",
+    name: Annotated[str | None, typer.Option(help="Which variable of an npz or mat file.")] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option(help="A column that passes through although it holds numbers.")
+    ] = None,
+    schedule: Annotated[str | None, typer.Option(help="A schedule's name, or its .json file.")] = None,
+    tol: Annotated[float, typer.Option(help="Stop when the model changes by less than this part of itself.")] = 1e-6,
+    max_iter: Annotated[int, typer.Option(help="Passes over the data, at most.")] = 100,
+    seed: Annotated[int, typer.Option(help="Of the random start.")] = 0,
+) -> None:
+    """Fill in what is missing, and replace what is wrong.
+
+    Missing are NaN and empty cells; in mtx files and sparse npz and mat files, what is not stored. Of a table, columns
+    that are not numbers, header and index pass through unchanged.
+
+    Exit code: 0 if it converged, 1 if not (OUT is written all the same), 2 if the input cannot be used.
+    """
+    with _errors_in_a_sentence(), _warnings_in_a_sentence(), _progress(source.name, tol) as progress:
+        done = tables.complete(
+            source,
+            target,
+            rank,
+            fill=fill,
+            name=name,
+            keep=keep or (),
+            schedule=_schedule(schedule),
+            tol=tol,
+            max_iter=max_iter,
+            seed=seed,
+            progress=progress,
+        )
+    _show(done, target)
+    raise typer.Exit(0 if done.result.converged else NOT_CONVERGED)
+
+
+@app.command("demo")
+def demo_command(
+    directory: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where demo.png goes.")] = Path(
+        "lrmc-demo"
+    ),
+    n: Annotated[int, typer.Option("--size", min=50, help="Rows and columns of the problems of the table.")] = 3000,
+) -> None:
+    """Show in a minute what lrmc does: problems with a known answer, and a film that is mostly hidden."""
+    with _errors_in_a_sentence(), _warnings_in_a_sentence():
+        target = demo.checked_directory(directory) / "demo.png"
+        table = _table("problem", "passes", "time", "error", "one pass", "reading", "ratio")
+        for name, Y, truth in demo.problems(n):
+            with _progress(name) as progress:
+                line = demo.measured(name, Y, truth, progress)
+            table.add_row(name, *_cells(line))
+        _out().print(f"\n{n} x {n} of rank {demo.RANK}, 10 % of the observed entries are outliers:", table, sep="\n")
+        with _progress("a film, most of it hidden") as progress:
+            scene = demo.film()
+            found = demo.recovered(scene, progress)
+            demo.picture(scene, found, target)
+    out = _out()
+    out.print(f"A film with {demo.HIDDEN:.0%} of its pixels hidden and {scene.outliers:.0%} of the others wrong:")
+    out.print(f"{found.exact:.1%} of its background is right to half a grey level, after {found.seconds:.1f} s.")
+    out.print(f"The picture: [bold]{target}[/bold]", soft_wrap=True, highlight=False)
+
+
+# ---- what is shown
+
+
+def _out() -> Console:
+    return Console()
+
+
+def _err() -> Console:
+    return Console(stderr=True)
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="right" if i else "left", no_wrap=True)
+    return table
+
+
+def _cells(line: demo.Line) -> tuple[str, ...]:
+    return (
+        f"{line.result.n_iter}",
+        f"{line.seconds:.2f} s",
+        f"{line.error:.0e}",
+        f"{1e3 * line.one_pass:.1f} ms",
+        f"{1e3 * line.reading:.1f} ms",
+        f"{line.one_pass / line.reading:.1f}",
+    )
+
+
+def _show(done: tables.Completed, target: Path) -> None:
+    result, (n1, n2) = done.result, done.result.shape
+    table = Table(box=box.SIMPLE, show_header=False, pad_edge=False)
+    table.add_column(style="dim")
+    table.add_column(overflow="fold")
+    facts = {
+        "shape": f"{n1} x {n2}",
+        "observed": f"{done.observed:.1%}",
+        "rank": f"{result.rank}",
+        "status": f"{result.status}",
+        "iterations": f"{result.n_iter}",
+        "time": f"{done.seconds:.2f} s",
+        "outliers": f"{done.n_outliers} ({done.n_outliers / (done.observed * n1 * n2):.1%} of the observed)",
+        "undetermined": f"{len(result.undetermined_rows)} rows, {len(result.undetermined_cols)} columns",
+        "written": f"{target}",
+    }
+    for name, value in facts.items():
+        table.add_row(name, value)
+    _out().print(table)
+
+
+@contextmanager
+def _progress(title: str, tol: float = 1e-6) -> Iterator[Callable[[Iterate], None]]:
+    """A bar that is full when the change per iteration, on a logarithmic scale, has come down to tol."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"))
+    console = _err()
+    hidden = not console.is_terminal
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True, disable=hidden) as bar:
+        task = bar.add_task(title, total=1.0, state="reading")
+
+        def update(it: Iterate) -> None:
+            if it.k == 0 or not 0 < tol < 1:
+                return
+            done = math.log(max(it.change, 1e-300)) / math.log(tol)
+            state = f"iteration {it.k}, change {it.change:.0e}, {it.inliers:.0%} inliers"
+            bar.update(task, completed=min(1.0, max(0.0, done)), state=state)
+
+        yield update
+
+
+@contextmanager
+def _errors_in_a_sentence() -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, ImportError, OSError, FloatingPointError, MemoryError) as error:
+        if isinstance(error, OSError) and error.filename is not None:
+            sentence = f"{error.filename}: {error.strerror}"
+        else:
+            sentence = " ".join(str(error).split()) or type(error).__name__
+        _err().print(f"[red]error:[/red] {_plain(sentence)}", soft_wrap=True, highlight=False)
+        raise typer.Exit(BAD_INPUT) from None
+
+
+@contextmanager
+def _warnings_in_a_sentence() -> Iterator[None]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for sentence in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning)):
+        _err().print(f"[yellow]warning:[/yellow] {_plain(sentence)}", soft_wrap=True, highlight=False)
+
+
+def _plain(sentence: str) -> str:
+    """Text that rich shows as it is."""
+    return sentence.replace("[", r"\[")
+
+
+def _schedule(given: str | None) -> Schedule | str | None:
+    return Schedule.load(given) if given is not None and given.endswith(".json") else given
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""Loss, prior and rank for noisy data, by the error on entries that were set aside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ..heldout import hold_out, part_of
+from ..linalg import Factors
+from ..start import leading
+from ..storage import Observations, Sample
+from ..weights import Array
+from .noisy import Loss, Noise, Start, sweeps, two_groups
+
+LOSSES: tuple[Loss, ...] = ("mixture", "cauchy", "huber")
+SHRINKS = (1.0, 4.0)
+ENOUGH = 0.01  # a gain of less than this over three ranks ends the search
+
+
+class Trial(NamedTuple):
+    """One fit to the rest of the data, and its mean absolute error on what was set aside."""
+
+    loss: Loss
+    shrink: float
+    rank: int
+    error: float
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What did best."""
+
+    loss: Loss
+    shrink: float
+    rank: int
+    trials: tuple[Trial, ...]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A loss and a prior, with the fit at the rank reached so far."""
+
+    noise: Noise
+    X: Factors
+    zeta: float = 0.0
+    error: float = np.inf
+
+    def fitted(self, obs: Observations, judged: Sample) -> Candidate:
+        """The candidate after some sweeps."""
+        X, zeta = self.X, self.zeta
+        for step in sweeps(obs, X, self.noise):
+            X, zeta = Factors(step.L, step.R), step.zeta
+        miss = judged.values - np.einsum("ij,ij->i", X.L[judged.rows], X.R[judged.cols])
+        return replace(self, X=X, zeta=zeta, error=float(np.abs(miss).mean()))
+
+    def with_component(self, obs: Observations) -> Candidate:
+        """The candidate with one component more."""
+        new = leading(obs, 1, self.zeta, 1 / obs.fraction, model=self.X)
+        return replace(self, X=Factors(*(np.hstack(pair) for pair in zip(self.X, new))))
+
+
+def choose(
+    obs: Observations, noise: Noise, start: Start, *, loss: Loss | None, rank: int | None, most: int, seed: int = 0
+) -> Choice:
+    """Grow all candidates together, one component at a time, and drop those that fall behind."""
+    rest, judged = hold_out(part_of(obs, seed), seed)
+    X, _ = start(rest, 1, seed)
+    losses = LOSSES if loss is None else (loss,)
+    noise = Noise.even(rest, outliers=noise.outliers)
+    field = [Candidate(replace(noise, loss=name, shrink=s), X) for name in losses for s in SHRINKS]
+    trials: list[Trial] = []
+    for r in range(1, (rank or most) + 1):
+        field = sorted((candidate.fitted(rest, judged) for candidate in field), key=lambda c: c.error)
+        trials += [Trial(c.noise.loss, c.noise.shrink, r, c.error) for c in field]
+        if rank is None and _no_better(trials, r):
+            break
+        field = [candidate.with_component(rest) for candidate in _survivors(field, r)] if r < (rank or most) else field
+    best = min((t for t in trials if rank is None or t.rank == rank), key=lambda t: t.error)
+    return Choice(best.loss, best.shrink, best.rank, tuple(trials))
+
+
+def _survivors(field: list[Candidate], rank: int) -> Iterator[Candidate]:
+    """All at first; then the better half, and the best with neighbouring priors; then the best."""
+    if rank < 2:
+        yield from field
+    elif rank == 2:
+        yield from field[:2]
+        best = field[0]
+        for shrink in (best.noise.shrink / 2, best.noise.shrink * 2):
+            if shrink >= 1:
+                yield replace(best, noise=replace(best.noise, shrink=shrink))
+    elif rank == 3:
+        yield from field[:2]
+    else:
+        yield field[0]
+
+
+def _no_better(trials: list[Trial], rank: int) -> bool:
+    if rank <= 3:
+        return False
+    before, now = (min(t.error for t in trials if t.rank <= r) for r in (rank - 3, rank))
+    return now > (1 - ENOUGH) * before
+
+
+def is_gaussian(size: Array) -> bool:
+    """Whether residuals are Gaussian noise mixed with uniform outliers: the distance of Kolmogorov is small."""
+    from scipy.special import erf
+
+    size = np.sort(size.astype(np.float64))
+    low = float(np.quantile(size, 0.3))
+    if low <= 0:
+        return False
+    deviation, _, share = two_groups(size, low)
+    widest = max(float(np.quantile(size, 0.999)), 3 * deviation)
+    model = share * erf(size / (deviation * np.sqrt(2))) + (1 - share) * np.minimum(size / widest, 1)
+    steps = np.arange(1, len(size) + 1) / len(size)
+    return bool(np.abs(model - steps).max() < 0.06)  # 0.05 for half outliers, 0.1 and more on real data

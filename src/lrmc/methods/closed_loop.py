@@ -1,0 +1,144 @@
+"""The closed loop: thresholds from the residual itself. No training, no outlier rate.
+
+Differs from Algorithm 1 in four ways. Residuals beyond the threshold are rejected, not clipped, so that outliers leave
+no trace once they are told apart. Rows and columns that fall behind get wider thresholds. The part of the step that
+both factors would make is made once. And a heavy ball helps where samples are few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+
+import numpy as np
+
+from ..linalg import Factors, divide, gram
+from ..rows import packed_trace, pairs, solve_rows
+from ..storage import Observations, Pull
+from ..weights import Array, Sides, Threshold
+from .lrmc import Step
+
+LOW = 0.3  # the quantile of |residual| that is taken for good entries, whatever the outliers
+WIDEST = 4.0  # the threshold follows this multiple of it: 1.5 standard deviations for Gaussian errors
+FAR = 4.0  # a threshold widened by more than this marks a row or column as far behind
+FEWEST_RANKS = 6  # the oversampling ratio counts at least so many ranks
+
+
+@dataclass
+class Side:
+    """Thresholds of the rows (or columns), as multiples of the common one: more than 1 protects those left behind."""
+
+    observed: Array
+    multiple: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.multiple = np.ones(len(self.observed))
+
+    def follow(self, inliers: Array, typical: float, shrink: float) -> None:
+        """Widen where far fewer entries than typical are inliers; narrow the others again. Call once per step."""
+        seen = np.maximum(self.observed, 1)
+        spread = np.sqrt(typical * (1 - typical) / seen)
+        # Only where the median entry is outside: a row that really has many outliers is left alone.
+        behind = (inliers / seen < min(0.75 * typical, 0.5) - 2 * spread) & (self.observed > 0)
+        self.multiple = np.where(behind, self.multiple * 1.5 / shrink, np.maximum(1, self.multiple / 2))
+
+    @property
+    def protected(self) -> Array:
+        """Where thresholds are widened."""
+        return self.multiple > 1
+
+    def teachers(self, F: Array) -> Array:
+        """The factor without the rows far behind: they learn, but their clipped outliers must not teach the others."""
+        behind = self.multiple > FAR
+        return np.where(behind[:, None], F.dtype.type(0), F) if 0 < behind.mean() < 0.2 else F
+
+
+@dataclass
+class GramStep:
+    """Directions by one least-squares problem per row; the Gram matrices are kept while they are good enough."""
+
+    threads: int
+    H: tuple[Array, Array] | None = None
+    weight: tuple[Array, Array] | None = None
+    inliers: float = 9.0
+
+    def wants_refresh(self, change: float, inliers: float, protected: bool) -> bool:
+        """Whether the kept Gram matrices no longer fit."""
+        return self.H is None or change > 0.1 or abs(inliers - self.inliers) > 0.05 or protected
+
+    def directions(self, X: Factors, pull: Pull, inliers: float, observed: tuple[Array, Array]) -> tuple[Array, Array]:
+        """H_i^-1 (C R)_i for the rows, and the same for the columns."""
+        sums = (pull.row_weight, pull.col_weight)
+        if pull.grams and pull.grams[0] is not None:
+            self.H, self.inliers = pull.grams, inliers
+            self.weight = tuple(np.maximum(w, 1e-3 * n) for w, n in zip(sums, observed, strict=True))
+        assert self.H is not None
+        assert self.weight is not None
+        out = []
+        for H, kept, now, C, seen in zip(self.H, self.weight, sums, pull, observed):
+            rank = X.L.shape[1]
+            ridge = 1e-3 * float(packed_trace(H, rank).mean()) / rank
+            step = solve_rows(H, C, ridge * np.eye(rank), seen > 0, self.threads)
+            out.append(step * np.minimum(kept / np.maximum(now, 1e-9), 5)[:, None].astype(step.dtype))
+        return out[0], out[1]
+
+
+def scalar_directions(X: Factors, pull: Pull, floor: float) -> tuple[Array, Array]:
+    """C R (R'R)^-1 over the part of each row that counts, and the same for the columns."""
+    n1, n2 = len(X.L), len(X.R)
+    rows, cols = np.maximum(pull.row_weight / n2, floor), np.maximum(pull.col_weight / n1, floor)
+    W, V = divide(pull[0], gram(X.R)), divide(pull[1], gram(X.L))
+    return W / rows[:, None].astype(W.dtype), V / cols[:, None].astype(V.dtype)
+
+
+def closed_loop(
+    obs: Observations, start: Factors, zeta: float, *, grams: bool = True, outliers: Sides = "both"
+) -> Iterator[Step]:
+    """Steps from a start whose error is below zeta (which is not given again). One pass over the data each."""
+    L, R = X = start
+    rank, p, (n1, n2) = L.shape[1], obs.fraction, obs.shape
+    oversampling = obs.n_observed / (max(rank, FEWEST_RANKS) * (n1 + n2))
+    rows, cols = Side(obs.row_observed), Side(obs.col_observed)
+    some = obs.draw()
+    stepper = GramStep(obs.threads)
+    rounding = 64 * float(np.finfo(obs.dtype).eps) * obs.scale  # residuals below this are not looked at
+    few = p * min(n1, n2) < 20 * rank
+    mL, mR = 0 * L, 0 * R
+    inliers, change, pull = 1.0, 1.0, None
+    for k in count():
+        size = np.abs(some.values - np.einsum("ij,ij->i", L[some.rows], R[some.cols]))
+        low, high = np.quantile(size, [LOW, 0.9 * inliers])
+        phi = _decay(oversampling, inliers, grams)
+        after = max(min(max(phi * zeta, WIDEST * low), (8 if grams else 12) * high), 0.1 * zeta, rounding)
+        if pull is not None:
+            typical = float(np.median(pull.row_inliers[obs.row_observed > 0] / obs.row_observed[obs.row_observed > 0]))
+            rows.follow(pull.row_inliers, typical, after / zeta)
+            cols.follow(pull.col_inliers, typical, after / zeta)
+        zeta = after
+        weight = Threshold(zeta * rows.multiple, zeta * cols.multiple, rows.protected, cols.protected, outliers)
+        protected = bool(rows.protected.any() or cols.protected.any())
+        refresh = grams and (few or stepper.wants_refresh(change, inliers, protected))
+        P, Q = rows.teachers(L), cols.teachers(R)
+        pull = obs.products(L, R, weight, P, Q, *((pairs(P), pairs(Q)) if refresh else ()))
+        inliers = pull.n_inliers / obs.n_observed
+        if grams:
+            W, V = stepper.directions(X, pull, inliers, (obs.row_observed, obs.col_observed))
+        else:
+            W, V = scalar_directions(X, pull, 0.05 * inliers * p)
+        GL, GR = gram(L), gram(R)
+        M = (divide(gram(W, L), GL).T + divide(gram(V, R), GR)) / 2  # what both steps would move: each gives up half
+        dL, dR = W - L @ (M / 2).astype(L.dtype), V - R @ (M.T / 2).astype(R.dtype)
+        change = max(np.sqrt(abs(np.trace(divide(gram(d), G))) / rank) for d, G in ((dL, GL), (dR, GR)))
+        momentum = min(0.15, 1.5 * (1 - p * inliers) / (oversampling * max(inliers, 0.01))) if k else 0.0
+        mL, mR = dL + L.dtype.type(momentum) * mL, dR + R.dtype.type(momentum) * mR
+        L, R = X = Factors(L + mL, R + mR)
+        widest = max(rows.multiple.max(), cols.multiple.max())
+        behind = zeta * float(widest) if widest > FAR else 0.0
+        yield Step(L, R, zeta, inliers, float(low), "exact", behind)
+
+
+def _decay(oversampling: float, inliers: float, grams: bool) -> float:
+    """How fast the threshold may fall: slower where samples are few for the rank."""
+    needed = 25 / max(inliers, 0.1) ** 2 if grams else 40 / max(inliers, 0.1)
+    return float(np.clip(0.4 * np.sqrt(needed / oversampling), 0.4, 0.8))

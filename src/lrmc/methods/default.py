@@ -1,0 +1,130 @@
+"""The default: notice which kind of data this is, and do what is right for it.
+
+Exact data (low rank plus outliers) are recovered to any accuracy by rejection: the closed loop. On noisy data it comes
+to rest at the noise; then a smooth robust loss with a prior takes over: from there if the noise is plain, else from a
+fresh start, one component at a time, and the closed loop is tried once more after that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ..centre import centre
+from ..linalg import Factors, change
+from ..result import Status
+from ..start import leading
+from ..storage import Observations
+from ..weights import Array, Sides
+from .choose import choose, is_gaussian
+from .closed_loop import closed_loop
+from .lrmc import Step
+from .noisy import Loss, Noise, grown, sweeps
+from .rank import Found, Pace, find_rank, first_guess
+
+MOST_RANK = 15  # that is looked for
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a run found out."""
+
+    status: Status
+    regime: str  # "exact" or "noisy"
+    evidence: dict[str, Any] = field(default_factory=dict)
+
+
+def start(obs: Observations, rank: int, seed: int) -> tuple[Factors, float]:
+    """A spectral start around the typical rows and columns, and a threshold above its errors."""
+    middle = centre(obs)
+    zeta = _first_threshold(obs, middle)
+    return leading(obs, rank, zeta, 1 / obs.fraction, model=middle, keep_model=middle is not None, seed=seed), zeta
+
+
+def _first_threshold(obs: Observations, middle: Factors | None) -> float:
+    some = obs.draw()
+    size = np.abs(some.values) if middle is None else _sizes(obs, middle)
+    return 6 * float(np.median(size)) or 6 * obs.scale
+
+
+def default(
+    obs: Observations, rank: int | None, *, noise: Noise, loss: Loss | None, tol: float, seed: int = 0
+) -> Generator[Step, None, Findings]:
+    """Steps until the data are fitted as well as they can be. Without a rank, that is found as well."""
+    exact = yield from _exact(obs, rank, noise.outliers, tol, seed)
+    evidence: dict[str, Any] = {"rank_tests": exact.tests}
+    if exact.settled:
+        return Findings(Status.CONVERGED, "exact", evidence)
+    if loss in (None, "mixture") and is_gaussian(_sizes(obs, exact.X)) and _even(obs, exact.X, noise):
+        yield from sweeps(obs, exact.X, replace(noise, loss="mixture"))
+        return Findings(Status.CONVERGED, "noisy", evidence | {"loss": "mixture", "why": "Gaussian residuals"})
+    most = min(MOST_RANK, min(obs.shape) - 1) or 1
+    choice = choose(obs, noise, start, loss=loss, rank=rank, most=most, seed=seed)
+    evidence |= {"loss": choice.loss, "shrink": choice.shrink, "trials": choice.trials}
+    noise = replace(noise, loss=choice.loss, shrink=choice.shrink)
+    last = None
+    for last in grown(obs, start(obs, 1, seed)[0], noise, choice.rank):
+        yield last
+    assert last is not None
+    smooth = Factors(last.L, last.R)
+    again = closed_loop(obs, smooth, 6 * last.residual, outliers=noise.outliers)
+    second = yield from _until_settled(again, smooth, tol, obs)
+    if second.settled:
+        return Findings(Status.CONVERGED, "exact", evidence)
+    for last in sweeps(obs, second.X, noise):
+        yield last
+    if _misfit(obs, smooth) < _misfit(obs, Factors(last.L, last.R)):
+        yield last._replace(L=smooth.L, R=smooth.R)
+    return Findings(Status.CONVERGED, "noisy", evidence)
+
+
+def _exact(obs: Observations, rank: int | None, outliers: Sides, tol: float, seed: int) -> Generator[Step, None, Found]:
+    """The closed loop, with the rank given or found."""
+    if rank is not None:
+        X, zeta = start(obs, rank, seed)
+        yield Step(X.L, X.R, zeta, math.nan, stage="start")
+        return (yield from _until_settled(closed_loop(obs, X, zeta, outliers=outliers), X, tol, obs))
+    middle = centre(obs)
+    zeta = _first_threshold(obs, middle)
+    most = min(MOST_RANK, *obs.shape)
+    X, first = first_guess(obs, zeta, middle, most, seed)
+    yield Step(X.L, X.R, zeta, math.nan, stage="start")
+    return (yield from find_rank(obs, X, zeta, first, most=most, tol=tol, outliers=outliers))
+
+
+def _until_settled(steps: Iterator[Step], X: Factors, tol: float, obs: Observations) -> Generator[Step, None, Found]:
+    """Pass steps on until they converge, or come to rest at the noise."""
+    pace = Pace(obs, tol)
+    for step in steps:
+        yield step
+        before, X = X, Factors(step.L, step.R)
+        if pace.ended(change(before, X), step):
+            return Found(X, pace.exact, step.residual, ())
+    return Found(X, False, math.nan, ())
+
+
+def _even(obs: Observations, X: Factors, noise: Noise) -> bool:
+    """Whether outliers are spread over all rows and columns, as far as chance would have it."""
+    weight = replace(noise, loss="mixture").weight(obs.draw(), X)
+    pull = obs.products(X.L, X.R, weight, None, X.R)
+    share = pull.n_inliers / obs.n_observed
+    for inliers, seen in ((pull.row_inliers, obs.row_observed), (pull.col_inliers, obs.col_observed)):
+        some = seen > 0
+        spread = np.sqrt(share * (1 - share) * seen[some]) + 1
+        if np.mean(inliers[some] < share * seen[some] - 5 * spread) > 0.01:
+            return False
+    return True
+
+
+def _sizes(obs: Observations, X: Factors) -> Array:
+    some = obs.draw()
+    return np.abs(some.values - np.einsum("ij,ij->i", X.L[some.rows], X.R[some.cols]))
+
+
+def _misfit(obs: Observations, X: Factors) -> float:
+    """How badly a sample is fitted: the mean of log |residual|, which outliers hardly move."""
+    return float(np.mean(np.log(_sizes(obs, X) + 1e-30)))

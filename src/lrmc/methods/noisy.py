@@ -1,0 +1,147 @@
+"""Noisy data: a smooth robust loss and a prior that the data themselves give.
+
+Rows of each factor are drawn from a Gaussian whose mean and covariance are estimated as the sweeps go on (empirical
+Bayes), so that rows with few or bad entries lean on the others. With s2 the noise variance and S the covariance, the
+prior weighs s2 S^-1: it fades as the noise does, and there is no constant to tune.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ..linalg import Factors
+from ..rows import pairs, solve_rows_and_spread
+from ..start import leading
+from ..storage import Observations, Sample
+from ..weights import Array, Cauchy, Huber, Mixture, Sides
+from .closed_loop import LOW, WIDEST
+from .lrmc import Step
+
+Loss = Literal["mixture", "cauchy", "huber"]
+Start = Callable[[Observations, int, int], tuple[Factors, float]]  # data, rank, seed -> a start and a threshold
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What is known of the noise: the loss, the side that outliers are on, the relative noise of rows and columns."""
+
+    rows: Array
+    cols: Array
+    loss: Loss = "mixture"
+    outliers: Sides = "both"
+    shrink: float = 1.0  # how many entries count as one, where the errors of neighbours are alike
+
+    @classmethod
+    def even(cls, obs: Observations, loss: Loss = "mixture", outliers: Sides = "both") -> Noise:
+        """The same noise everywhere."""
+        return cls(np.ones(obs.shape[0]), np.ones(obs.shape[1]), loss, outliers)
+
+    def weight(self, some: Sample, X: Factors) -> Cauchy:
+        """The rule that fits the residuals of some entries."""
+        residual = some.values - np.einsum("ij,ij->i", X.L[some.rows], X.R[some.cols])
+        size = np.abs(residual) / (self.rows[some.rows] * self.cols[some.cols])
+        if self.outliers != "both":  # the side without outliers tells the noise
+            size = size[residual < 0] if self.outliers == "positive" else size[residual > 0]
+        low = float(np.quantile(size, LOW)) if len(size) else 0.0
+        if self.loss == "mixture":
+            deviation, odds, _ = two_groups(size, low)
+            return Mixture(deviation * self.rows, self.cols, self.outliers, odds=odds)
+        return {"cauchy": Cauchy, "huber": Huber}[self.loss](WIDEST * low * self.rows, self.cols, self.outliers)
+
+
+def two_groups(size: Array, low: float, rounds: int = 20) -> tuple[float, float, float]:
+    """The standard deviation of the noise, the odds of an outlier at 0, the share of noise: expectation-maximisation.
+
+    Sizes are those of Gaussian noise, mixed with outliers that are uniform up to the largest size seen.
+    """
+    deviation, share = low / 0.385, 0.7  # the quantile 0.3 of |e| is 0.385 standard deviations
+    if deviation <= 0:
+        return 1e-300, 0.0, 1.0
+    square, widest = size.astype(np.float64) ** 2, float(np.quantile(size, 0.999))
+    odds = 0.0
+    for _ in range(rounds):
+        odds = (1 - share) / share * math.sqrt(math.pi / 2) * deviation / max(widest, 3 * deviation)
+        with np.errstate(over="ignore"):
+            w = 1 / (1 + odds * (1 + square / (32 * deviation**2)) ** 16)
+        share = min(float(w.mean()), 1 - 1e-6)
+        deviation = float(np.sqrt((w * square).sum() / w.sum()))
+    return deviation, odds, share
+
+
+@dataclass
+class Prior:
+    """A Gaussian for the rows of a factor: their spread and what is left unknown of each."""
+
+    used: Array
+    unknown: Array  # the mean posterior covariance of a row
+    free: float  # the mean number of parameters that a row really has
+
+    @classmethod
+    def flat(cls, observed: Array, rank: int) -> Prior:
+        """Before the first sweep."""
+        return cls(observed > 0, np.zeros((rank, rank)), float(rank))
+
+    def of(self, X: Array) -> tuple[Array, Array]:
+        """The mean row and the covariance."""
+        rows = X[self.used].astype(np.float64)
+        mean = rows.mean(0)
+        covariance = (rows - mean).T @ (rows - mean) / len(rows) + self.unknown
+        rank = len(mean)
+        return mean, covariance + (1e-6 * np.trace(covariance) / rank + 1e-30) * np.eye(rank)
+
+    @property
+    def dof(self) -> float:
+        """The number of parameters that all rows really have."""
+        return self.free * float(self.used.sum())
+
+
+def sweeps(obs: Observations, X: Factors, noise: Noise, most: int = 4, settled: float = 1e-3) -> Iterator[Step]:
+    """Gauss-Seidel: L given R, then R given L, each one pass with the weights, the pull and the Gram matrices together.
+
+    At most so many sweeps, fewer when the factors change by less than `settled`.
+    """
+    some = obs.draw()
+    rank = X.L.shape[1]
+    priors = [Prior.flat(observed, rank) for observed in (obs.row_observed, obs.col_observed)]
+    for _ in range(most):
+        moved = 0.0
+        for side in (0, 1):
+            weight = noise.weight(some, X)
+            F, other = X[side], X[1 - side]
+            asked = (None, other, None, pairs(other)) if side == 0 else (other, None, pairs(other), None)
+            pull = obs.products(X.L, X.R, weight, *asked)
+            total = float(np.sum(pull.row_weight, dtype=np.float64))
+            dof = min(0.9 * total, priors[0].dof + priors[1].dof)
+            variance = pull.energy / max(total - dof, 1.0)
+            prior = priors[side]
+            mean, covariance = prior.of(F)
+            ridge = noise.shrink * variance * np.linalg.inv(covariance)
+            pulled = pull[side] - ((F - mean) @ ridge).astype(F.dtype)
+            step, inverse = solve_rows_and_spread(pull.grams[side], pulled, ridge, prior.used, obs.threads)
+            prior.unknown = variance * inverse
+            prior.free = rank - float(np.trace(inverse @ ridge))
+            after = np.where(prior.used[:, None], F + step, mean.astype(F.dtype))  # without observations: the mean row
+            X = Factors(after, X.R) if side == 0 else Factors(X.L, after)
+            moved = max(moved, float(np.linalg.norm(step)) / max(float(np.linalg.norm(F)), 1e-300))
+        typical = float(np.median(weight.rows) * np.median(weight.cols))
+        yield Step(X.L, X.R, typical, pull.n_inliers / obs.n_observed, float(np.sqrt(variance)), "noisy")
+        if moved < settled:
+            return
+
+
+def grown(obs: Observations, X: Factors, noise: Noise, rank: int, per_rank: int = 4) -> Iterator[Step]:
+    """Sweeps at the rank of X, then with one more component at a time up to `rank`."""
+    while True:
+        last = X.L.shape[1] >= rank
+        for step in sweeps(obs, X, noise, per_rank + 2 * last):
+            X = Factors(step.L, step.R)
+            yield step
+        if last:
+            return
+        new = leading(obs, 1, step.zeta, 1 / obs.fraction, model=X)
+        X = Factors(*(np.hstack(pair) for pair in zip(X, new)))

@@ -1,0 +1,165 @@
+"""The rank of exact data: components are added while the residual has any, and dropped when they are not needed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from ..linalg import Factors, balanced, change
+from ..start import leading
+from ..storage import Observations, Sample
+from ..weights import Huber, Sides, Threshold, Weight
+from .closed_loop import closed_loop
+from .lrmc import Step
+
+MOST_AT_ONCE = 5
+HOPELESS = 25  # steps after which residuals must have fallen twentyfold: exact data are far below that by then
+
+
+class Test(NamedTuple):
+    """A look at what is left: the singular values of the residual, against what noise alone would give."""
+
+    rank: int  # of the model so far
+    singular_values: tuple[float, ...]
+    noise: float
+    added: int
+
+
+class Found(NamedTuple):
+    """Where the search ended."""
+
+    X: Factors
+    settled: bool  # converged, rather than at rest at the noise
+    residual: float
+    tests: tuple[Test, ...]
+
+
+class Pace:
+    """Whether steps have converged, or come to rest at the noise."""
+
+    FALLING = 0.97  # residuals that fall by less than 3 % ...
+    PATIENCE = 3  # ... so many times in a row have come to rest
+
+    def __init__(self, obs: Observations, tol: float) -> None:
+        eps = float(np.finfo(obs.dtype).eps)
+        self.tol = max(tol, eps)
+        self.small = max(1e3 * self.tol, 100 * eps) * obs.scale  # a residual below this is not noise
+        self.scale = obs.scale
+        self.moved, self.residuals, self.exact = math.inf, [math.inf], False
+
+    def ended(self, moved: float, step: Step) -> bool:
+        """Take note of a step and how far it moved; True if it was the last one needed."""
+        residual = step.residual
+        rate = min(moved / self.moved, 0.95) if self.moved > 0 else 0.0
+        self.moved = moved
+        self.residuals.append(residual)
+        recent = self.residuals[-self.PATIENCE - 1 :]
+        resting = len(self.residuals) > 7 and all(b > self.FALLING * a for a, b in pairwise(recent))
+        converged = max(moved, moved * rate / (1 - rate)) < self.tol  # also what is still to come
+        converged &= step.behind < 100 * self.tol * self.scale
+        self.exact = (converged or resting) and residual < self.small
+        return converged or resting or not math.isfinite(moved)
+
+
+def noise_level(obs: Observations, X: Factors | None, zeta: float, share: float, reject: bool) -> float:
+    """The largest singular value that unrelated entries of this size could have.
+
+    That is the largest norm of a row plus the largest of a column of the clipped (or rejected) residual.
+    """
+    rows, cols = (np.ones(n) for n in obs.shape)
+    rule: Weight = Huber(zeta * rows, cols, squares=True)
+    if reject:
+        rule = Threshold(zeta * rows, zeta * cols, 0 * rows, 0 * cols, squares=True)
+    L, R = X if X is not None else (None, None)
+    pull = obs.products(L, R, rule, None, np.zeros((obs.shape[1], 1)))
+    return (math.sqrt(float(pull.row_weight.max())) + math.sqrt(float(pull.col_weight.max()))) / share
+
+
+def first_guess(obs: Observations, zeta: float, middle: Factors | None, most: int, seed: int) -> tuple[Factors, Test]:
+    """The leading components of the clipped data that stand out of the noise."""
+    p = obs.fraction
+    X = leading(obs, most, zeta, 1 / p, model=middle, keep_model=middle is not None, seed=seed)
+    values = np.linalg.norm(X.L, axis=0) ** 2
+    noise = noise_level(obs, middle, zeta, p, reject=False)
+    rank = int(np.clip((values > noise).sum(), 1, most))
+    return Factors(X.L[:, :rank], X.R[:, :rank]), Test(0, tuple(values.tolist()), noise, rank)
+
+
+def find_rank(
+    obs: Observations, X: Factors, zeta: float, first: Test, *, most: int, tol: float, outliers: Sides = "both"
+) -> Generator[Step, None, Found]:
+    """The closed loop, with components added and dropped on its way."""
+    tests, steps, first_residual = [first], 0, math.inf
+    step = Step(X.L, X.R, zeta, 1.0, math.inf)
+    while steps < HOPELESS or step.residual < 0.05 * first_residual:
+        pace, smaller, rounds = Pace(obs, tol), None, 0
+        for step in closed_loop(obs, X, zeta, outliers=outliers):
+            yield step
+            before, X, zeta = X, Factors(step.L, step.R), step.zeta
+            ended, rounds, steps = pace.ended(change(before, X), step), rounds + 1, steps + 1
+            first_residual = step.residual if steps == 1 else first_residual
+            if ended and pace.exact:
+                return Found(X, True, step.residual, tuple(tests))
+            smaller = _pruned(obs, X, step.inliers) if rounds > 2 else None
+            if ended or smaller is not None or (rounds > 4 and pace.moved < 0.1 and _resting(pace.residuals)):
+                break
+        if smaller is not None:
+            X = smaller
+            continue
+        grown, test = _grown(obs, X, zeta, step.inliers, most)
+        tests.append(test)
+        if not test.added and ended:
+            return Found(X, False, step.residual, tuple(tests))
+        if test.added:
+            X, some = grown, obs.draw()
+            size = np.abs(some.values - np.einsum("ij,ij->i", X.L[some.rows], X.R[some.cols]))
+            zeta = max(zeta, 6 * float(np.quantile(size, 0.9 * step.inliers)))
+    return Found(X, False, step.residual, tuple(tests))
+
+
+def _resting(residuals: list[float]) -> bool:
+    a, b, c = residuals[-3:]
+    return c > 0.8 * b and c > 0.64 * a
+
+
+def _pruned(obs: Observations, X: Factors, inliers: float) -> Factors | None:
+    """X without trailing components that the fit does not need, or None if it needs all."""
+    rank = X.L.shape[1]
+    if rank == 1:
+        return None
+    Z = balanced(*X)
+    values = np.linalg.norm(Z.L.astype(np.float64), axis=0) ** 2
+    some, best, now = obs.draw(), None, None
+    for keep in range(rank - 1, 0, -1):
+        if values[keep - 1] <= 5 * values[keep]:
+            continue
+        if now is None:
+            now = _typical(some, X, inliers)
+        candidate = Factors(*(np.ascontiguousarray(F[:, :keep], obs.dtype) for F in Z))
+        if _typical(some, candidate, inliers) > 1.3 * now:
+            break
+        best = candidate
+    return best
+
+
+def _typical(some: Sample, X: Factors, inliers: float) -> float:
+    size = np.abs(some.values - np.einsum("ij,ij->i", X.L[some.rows], X.R[some.cols]))
+    return float(np.quantile(size, 0.5 * inliers))
+
+
+def _grown(obs: Observations, X: Factors, zeta: float, inliers: float, most: int) -> tuple[Factors, Test]:
+    """X with the components of the rejected residual that stand out of the noise."""
+    rank, share = X.L.shape[1], obs.fraction * inliers
+    room = min(MOST_AT_ONCE, most - rank)
+    noise = noise_level(obs, X, zeta, share, reject=True)
+    if room <= 0:
+        return X, Test(rank, (), noise, 0)
+    new = leading(obs, room, zeta, 1 / share, model=X, reject=True)
+    values = np.linalg.norm(new.L, axis=0) ** 2
+    added = int((values > max(noise, values[0] / 2)).sum())
+    grown = Factors(*(np.hstack([F, G[:, :added]]) for F, G in zip(X, new)))
+    return grown, Test(rank, tuple(values.tolist()), noise, added)

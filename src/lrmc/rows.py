@@ -1,0 +1,39 @@
+"""One small least-squares problem per row of a factor."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import _kernels
+from .weights import Array
+
+
+def pairs(X: Array) -> Array:
+    """The products of all pairs of columns: n x r(r+1)/2, the upper triangle of x x' for each row x."""
+    a, b = np.triu_indices(X.shape[1])
+    return X[:, a] * X[:, b]
+
+
+def packed_trace(H: Array, rank: int) -> Array:
+    """The trace of each packed symmetric matrix."""
+    diagonal = np.cumsum([0, *range(rank, 1, -1)])
+    return H[:, diagonal].sum(1)
+
+
+def solve_rows(H: Array, B: Array, ridge: Array, used: Array, threads: int = 1) -> Array:
+    """(H_i + ridge)^-1 B_i for each row that is used, 0 for the others. H is packed as `pairs` gives it."""
+    return _solve(H, B, ridge, used, None, threads)
+
+
+def solve_rows_and_spread(H: Array, B: Array, ridge: Array, used: Array, threads: int = 1) -> tuple[Array, Array]:
+    """`solve_rows`, and the mean of (H_i + ridge)^-1 over the rows that are used."""
+    mean = np.zeros((B.shape[1],) * 2)
+    return _solve(H, B, ridge, used, mean, threads), mean
+
+
+def _solve(H: Array, B: Array, ridge: Array, used: Array, mean: Array | None, threads: int) -> Array:
+    X = np.empty_like(B, order="C")
+    ridge = np.ascontiguousarray(ridge, np.float64)
+    used = np.ascontiguousarray(used).view(np.uint8)
+    _kernels.run("solve_rows", B.dtype, np.ascontiguousarray(H), np.ascontiguousarray(B), ridge, used, X, mean, threads)
+    return X

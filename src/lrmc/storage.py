@@ -1,0 +1,339 @@
+"""How observed entries are stored, and the one operation that every method asks of them.
+
+A new kind of storage is a new class with the methods of `Observations`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from . import _kernels
+from .weights import Array, Clip, Mixture, Weight, as_weight
+
+DRAW_FROM_STORED_BELOW = 0.2  # random places would seldom be observed
+Form = Literal["dense", "masked", "sparse"]
+
+
+class Pull(tuple[Any, Any]):
+    """The pair (C @ Q, C.T @ P), with what the pass counted on its way as attributes.
+
+    `n_inliers` counts the entries within the threshold. The rules with thresholds per row and column also count them by
+    row and column, and give the sums of weights `row_weight` and `col_weight`, the sum of w e^2 as `energy`, and
+    `grams` = (W @ Qw, W.T @ Pw) if these were asked for; for the paper's clip these are None.
+    """
+
+    n_inliers: int
+    row_inliers: Any = None
+    col_inliers: Any = None
+    row_weight: Any = None
+    col_weight: Any = None
+    energy: Any = None
+    grams: Any = None
+
+    def __new__(cls, CQ: Array | None, CtP: Array | None, **counts: Any) -> Pull:
+        """Two matrices to unpack, the rest as attributes."""
+        self = super().__new__(cls, (CQ, CtP))
+        vars(self).update(counts)
+        return self
+
+    def minus(self, part: Pull) -> Pull:
+        """The sums without those of a part of the entries."""
+
+        def less(a: Any, b: Any) -> Any:
+            return None if a is None else a - b
+
+        names = ("n_inliers", "row_inliers", "col_inliers", "row_weight", "col_weight", "energy")
+        counts = {name: less(getattr(self, name), getattr(part, name)) for name in names}
+        if self.grams is not None and part.grams is not None:
+            counts["grams"] = tuple(less(a, b) for a, b in zip(self.grams, part.grams, strict=True))
+        return Pull(less(self[0], part[0]), less(self[1], part[1]), **counts)
+
+    def flipped(self) -> Pull:
+        """The pull of the transposed matrix."""
+        return Pull(
+            self[1],
+            self[0],
+            n_inliers=self.n_inliers,
+            row_inliers=self.col_inliers,
+            col_inliers=self.row_inliers,
+            row_weight=self.col_weight,
+            col_weight=self.row_weight,
+            energy=self.energy,
+            grams=self.grams and self.grams[::-1],
+        )
+
+
+class Sample(NamedTuple):
+    """Some observed entries."""
+
+    rows: Array
+    cols: Array
+    values: Array
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Observations:
+    """A partly observed n1 x n2 matrix Y. What raises here is what a subclass has to do."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]  # of the arithmetic
+    row_observed: Array  # how many entries of each row are observed
+    col_observed: Array
+    form: Form = "dense"  # of the input, for what is given back in that form
+    gain: float = 1.0  # Y is read as gain times the data
+    threads: int = 1
+
+    def products(self, L: Any, R: Any, weight: Weight | float, P: Any, Q: Any, Pw: Any = None, Qw: Any = None) -> Pull:
+        """C @ Q and C.T @ P, where C is the weighted residual of Y - L R' on the observed entries.
+
+        One pass over the data. L and R may both be None (zero), and so may P or Q (that product is not made). With Pw
+        or Qw also W @ Qw and W.T @ Pw of the weights W: not for the rule Clip, which keeps none.
+        """
+        raise NotImplementedError
+
+    def lookup(self, rows: Array, cols: Array) -> Array:
+        """The entries at these places, NaN where not observed."""
+        raise NotImplementedError
+
+    def block(self, rows: Any, cols: Any) -> Array:
+        """The rows x cols part as a dense array, 0 where not observed."""
+        raise NotImplementedError
+
+    def outliers(self, L: Array, R: Array, threshold: float) -> Any:
+        """Y - L R' where it is larger than the threshold, 0 elsewhere, in the form of the input."""
+        raise NotImplementedError
+
+    # ---- the same for all
+
+    def scaled(self, gain: float) -> Observations:
+        """The same data, read as gain times what they were."""
+        return replace(self, gain=self.gain * gain)
+
+    def pull(self, L: Any, R: Any, weight: Weight | float) -> Pull:
+        """C @ R and C.T @ L, where C is the weighted residual of Y - L R' on the observed entries.
+
+        `weight` is the paper's threshold zeta (C is the residual clipped to it) or a rule of `lrmc.weights`.
+        """
+        return self.products(L, R, weight, L, R)
+
+    @cached_property
+    def n_observed(self) -> int:
+        """How many entries are observed."""
+        return int(self.row_observed.sum())
+
+    @property
+    def fraction(self) -> float:
+        """The observed fraction p."""
+        return self.n_observed / (self.shape[0] * self.shape[1])
+
+    def draw(self, size: int = 20_000, seed: int = 0) -> Sample:
+        """About `size` observed entries: the same ones whatever the storage, if at least a fifth is observed."""
+        rng = np.random.default_rng(seed)
+        candidates = int(size / self.fraction) + 1
+        rows, cols = (rng.integers(0, n, candidates) for n in self.shape)
+        values = self.lookup(rows, cols)
+        seen = ~np.isnan(values)
+        return Sample(rows[seen], cols[seen], values[seen])
+
+    @cached_property
+    def scale(self) -> float:
+        """The median of |y| over a sample of the observed entries: the unit of relative thresholds. Never 0."""
+        size = np.abs(self.draw().values)
+        for typical in (np.median, np.mean):
+            scale = float(typical(size)) if size.size else 0.0
+            if scale > 0:
+                return scale
+        return float(np.max(size, initial=0.0)) or 1.0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Dense(Observations):
+    """Rows one after another in memory; missing entries are NaN, or 0 in the mask."""
+
+    Y: Array
+    mask: Array | None = None
+
+    def products(self, L: Any, R: Any, weight: Weight | float, P: Any, Q: Any, Pw: Any = None, Qw: Any = None) -> Pull:
+        """See `Observations.products`."""
+        return _run("dense", self, (self.Y, self.mask), (L, R, P, Q, Pw, Qw), as_weight(weight))
+
+    def lookup(self, rows: Array, cols: Array) -> Array:
+        """See `Observations.lookup`."""
+        values = self.Y[rows, cols].astype(self.dtype) * self.dtype.type(self.gain)
+        return values if self.mask is None else np.where(self.mask[rows, cols], values, np.nan)
+
+    def block(self, rows: Any, cols: Any) -> Array:
+        """See `Observations.block`."""
+        part = self.Y[rows][:, cols].astype(self.dtype) * self.dtype.type(self.gain)
+        if self.mask is not None:
+            part[self.mask[rows][:, cols] == 0] = 0
+        return np.nan_to_num(part, copy=False, nan=0.0)
+
+    def outliers(self, L: Array, R: Array, threshold: float) -> Any:
+        """An array with NaN where nothing was observed (a masked array where one came)."""
+        S = np.empty(self.shape, self.dtype)
+        for rows in row_blocks(*self.shape):
+            residual = self.Y[rows] * self.dtype.type(self.gain) - L[rows] @ R.T
+            if self.mask is not None:
+                residual[self.mask[rows] == 0] = np.nan
+            S[rows] = np.where(np.abs(residual) <= threshold, 0, residual)
+        return in_form(S, self.form)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Sparse(Observations):
+    """The observed entries by row (CSR, columns sorted); a stored zero is an observation."""
+
+    indptr: Array
+    indices: Array
+    values: Array
+
+    def products(self, L: Any, R: Any, weight: Weight | float, P: Any, Q: Any, Pw: Any = None, Qw: Any = None) -> Pull:
+        """See `Observations.products`."""
+        data = (self.indptr, self.indices, self.values, self.shape[1])
+        return _run("sparse", self, data, (L, R, P, Q, Pw, Qw), as_weight(weight))
+
+    def lookup(self, rows: Array, cols: Array) -> Array:
+        """See `Observations.lookup`."""
+        where = np.empty(len(rows), np.int64)
+        _kernels.locate(self.indptr, self.indices, rows, cols, where)
+        found = self.values[where].astype(self.dtype) * self.dtype.type(self.gain)
+        return np.where(where < 0, self.dtype.type(np.nan), found)
+
+    def draw(self, size: int = 20_000, seed: int = 0) -> Sample:
+        """See `Observations.draw`; where few entries are stored, drawn from those."""
+        if self.fraction >= DRAW_FROM_STORED_BELOW:
+            return super().draw(size, seed)
+        where = np.sort(np.random.default_rng(seed).integers(0, self.n_observed, size))
+        rows = np.searchsorted(self.indptr, where, side="right") - 1
+        return Sample(
+            rows,
+            self.indices[where].astype(np.int64),
+            self.values[where].astype(self.dtype) * self.dtype.type(self.gain),
+        )
+
+    def block(self, rows: Any, cols: Any) -> Array:
+        """See `Observations.block`."""
+        part = self._csr(self.values)[rows][:, cols].toarray()
+        return part.astype(self.dtype) * self.dtype.type(self.gain)
+
+    def outliers(self, L: Array, R: Array, threshold: float) -> Any:
+        """A CSR matrix with the entries of the data (a stored 0 where nothing stands out)."""
+        S = np.empty(len(self.values), self.dtype)
+        factors = (np.ascontiguousarray(X, self.dtype) for X in (L, R))
+        _kernels.run(
+            "residual", self.dtype, self.indptr, self.indices, self.values, self.gain, *factors, S, self.threads
+        )
+        S[np.abs(S) <= threshold] = 0
+        if self.form == "sparse":
+            return self._csr(S)
+        dense = np.full(self.shape, np.nan, self.dtype)
+        dense[np.repeat(np.arange(self.shape[0]), self.row_observed), self.indices] = S
+        return in_form(dense, self.form)
+
+    def _csr(self, values: Array) -> Any:
+        return sp.csr_array((values, self.indices, self.indptr), shape=self.shape)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Transposed(Observations):
+    """A matrix whose columns are stored one after another: the other matrix with the roles swapped."""
+
+    of: Observations
+
+    def products(self, L: Any, R: Any, weight: Weight | float, P: Any, Q: Any, Pw: Any = None, Qw: Any = None) -> Pull:
+        """See `Observations.products`."""
+        return self.of.products(R, L, as_weight(weight).flipped(), Q, P, Qw, Pw).flipped()
+
+    def lookup(self, rows: Array, cols: Array) -> Array:
+        """See `Observations.lookup`."""
+        return self.of.lookup(cols, rows)
+
+    def draw(self, size: int = 20_000, seed: int = 0) -> Sample:
+        """See `Observations.draw`."""
+        if self.fraction >= DRAW_FROM_STORED_BELOW:
+            return super().draw(size, seed)
+        cols, rows, values = self.of.draw(size, seed)
+        return Sample(rows, cols, values)
+
+    def block(self, rows: Any, cols: Any) -> Array:
+        """See `Observations.block`."""
+        return self.of.block(cols, rows).T
+
+    def outliers(self, L: Array, R: Array, threshold: float) -> Any:
+        """See `Observations.outliers`."""
+        return self.of.outliers(R, L, threshold).T
+
+    def scaled(self, gain: float) -> Transposed:
+        """See `Observations.scaled`."""
+        return transposed(self.of.scaled(gain))
+
+
+def transposed(obs: Observations) -> Transposed:
+    """The transposed matrix, stored as it is."""
+    return Transposed(
+        shape=obs.shape[::-1],
+        dtype=obs.dtype,
+        row_observed=obs.col_observed,
+        col_observed=obs.row_observed,
+        form=obs.form,
+        gain=obs.gain,
+        threads=obs.threads,
+        of=obs,
+    )
+
+
+def _run(kernel: str, obs: Dense | Sparse, data: tuple[Any, ...], factors: tuple[Any, ...], weight: Weight) -> Pull:
+    """Call a kernel with room for its answers. A factor that is given twice is passed twice: the kernels notice."""
+    dtype, (n1, n2) = obs.dtype, obs.shape
+    ready = {id(X): np.ascontiguousarray(X, dtype) for X in factors if X is not None}
+    L, R, P, Q, Pw, Qw = (None if X is None else ready[id(X)] for X in factors)
+    CQ, CtP, WQ, WtP = (
+        None if X is None else np.zeros((n, X.shape[1]), dtype) for X, n in ((Q, n1), (P, n2), (Qw, n1), (Pw, n2))
+    )
+    counts: dict[str, Any] = {"row_inliers": np.zeros(n1, np.int64)}
+    rule: tuple[Any, ...]
+    if isinstance(weight, Clip):
+        rule, energy, sums = (weight.rule, weight.zeta, None, None, None, None, 1.0, 1.0, False), None, {}
+    else:
+        sides = (weight.rows, weight.cols, weight.protect_rows, weight.protect_cols)
+        up, down = float(weight.outliers != "negative"), float(weight.outliers != "positive")
+        odds = weight.odds if isinstance(weight, Mixture) else 0.0
+        rule, energy = (
+            (weight.rule, odds, *(np.ascontiguousarray(x, dtype) for x in sides), up, down, weight.squares),
+            np.zeros(1),
+        )
+        sums = {
+            "col_inliers": np.zeros(n2, np.int64),
+            "row_weight": np.zeros(n1, dtype),
+            "col_weight": np.zeros(n2, dtype),
+        }
+    counts.update(sums)
+    room = [counts.get(name) for name in ("row_inliers", "col_inliers", "row_weight", "col_weight")]
+    inputs = (*data, obs.gain, L, R, P, Q, Pw, Qw, *rule)
+    _kernels.run(kernel, dtype, *inputs, CQ, CtP, WQ, WtP, energy, *room, obs.threads)
+    n_inliers = int(counts["row_inliers"].sum())
+    if energy is None:
+        return Pull(CQ, CtP, n_inliers=n_inliers)
+    return Pull(CQ, CtP, n_inliers=n_inliers, energy=float(energy[0]), grams=(WQ, WtP), **counts)
+
+
+def row_blocks(n1: int, n2: int, entries: int = 1 << 20) -> list[slice]:
+    """Slices of rows that have about so many entries."""
+    step = max(1, entries // max(1, n2))
+    return [slice(i, min(n1, i + step)) for i in range(0, n1, step)]
+
+
+def in_form(S: Array, form: Form) -> Any:
+    """A dense result in the form of the input."""
+    if form == "masked":
+        return np.ma.masked_invalid(S)
+    if form == "sparse":
+        rows, cols = np.nonzero(~np.isnan(S))
+        return sp.csr_array((S[rows, cols], (rows, cols)), shape=S.shape)
+    return S

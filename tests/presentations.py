@@ -1,0 +1,147 @@
+"""Every way in which the same small matrix can be handed over. A new kind of input is one new line in the list.
+
+Values are whole numbers from 0 to 255, so that every type holds them exactly.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+
+@dataclass(frozen=True)
+class Small:
+    """A small problem: what is there, and which of it is observed."""
+
+    values: np.ndarray  # float64
+    mask: np.ndarray  # bool
+    X: np.ndarray  # the low-rank part
+
+    @property
+    def nan(self):
+        return np.where(self.mask, self.values, np.nan)
+
+
+def small(n1=23, n2=37, p=0.6, rank=2, alpha=0.05, seed=0):
+    """A low-rank matrix of whole numbers with gross outliers; every row and column has an observation."""
+    rng = np.random.default_rng(seed)
+    X = (rng.integers(1, 8, (n1, rank)) @ rng.integers(1, 8, (n2, rank)).T).astype(float)
+    values = np.where(rng.random((n1, n2)) < alpha, rng.integers(150, 256, (n1, n2)), X)
+    mask = rng.random((n1, n2)) < p
+    mask[np.arange(max(n1, n2)) % n1, np.arange(max(n1, n2)) % n2] = True
+    return Small(values, mask, X)
+
+
+class Given(NamedTuple):
+    """The arguments of as_observations."""
+
+    Y: Any
+    mask: Any = None
+
+
+def memmap(s, folder):
+    path = folder / f"{uuid4()}.dat"
+    s.nan.tofile(path)
+    return Given(np.memmap(path, float, "r", shape=s.values.shape))
+
+
+def read_only(s, folder):
+    Y = s.nan.copy()
+    Y.flags.writeable = False
+    return Given(Y)
+
+
+def slice_of_larger(s, folder):
+    large = np.full((2 * s.values.shape[0], 3 * s.values.shape[1]), 7.0)
+    large[::2, ::3] = s.nan
+    return Given(large[::2, ::3])
+
+
+def rows_of_larger(s, folder):
+    large = np.full((s.values.shape[0], s.values.shape[1] + 5), 7.0)
+    large[:, 2:-3] = s.nan
+    return Given(large[:, 2:-3])
+
+
+def unsorted_duplicates(s, folder):
+    """Each value in two parts, in random order within its row."""
+    rows, cols = np.nonzero(s.mask)
+    parts = np.random.default_rng(1).integers(0, 99, len(rows)).astype(float)
+    values = np.concatenate([parts, s.values[rows, cols] - parts])
+    rows, cols = np.tile(rows, 2), np.tile(cols, 2)
+    order = np.random.default_rng(2).permutation(len(rows))
+    order = order[np.argsort(rows[order], kind="stable")]
+    indptr = np.searchsorted(rows[order], np.arange(len(s.values) + 1))
+    return Given(sp.csr_array((values[order], cols[order], indptr), shape=s.values.shape))
+
+
+def sparse(s, kind=sp.coo_array):
+    """Stored zeros stay: they are observations."""
+    rows, cols = np.nonzero(s.mask)
+    return kind(sp.coo_array((s.values[rows, cols], (rows, cols)), shape=s.values.shape))
+
+
+def dataframe(s, folder):
+    return Given(pytest.importorskip("pandas").DataFrame(s.nan))
+
+
+def xarray(s, folder):
+    return Given(pytest.importorskip("xarray").DataArray(s.nan, dims=("time", "station")))
+
+
+def dask(s, folder):
+    return Given(pytest.importorskip("dask.array").from_array(s.nan, chunks=(10, 20)))
+
+
+def torch(s, folder):
+    return Given(pytest.importorskip("torch").tensor(s.nan))
+
+
+def typed(dtype):
+    return lambda s, folder: Given(s.values.astype(dtype), s.mask)
+
+
+presentations = [
+    ("NaN", lambda s, folder: Given(s.nan)),
+    ("Fortran order", lambda s, folder: Given(np.asfortranarray(s.nan))),
+    ("masked array", lambda s, folder: Given(np.ma.array(s.values, mask=~s.mask))),
+    ("masked array, Fortran order", lambda s, folder: Given(np.ma.array(np.asfortranarray(s.values), mask=~s.mask))),
+    ("masked array of garbage", lambda s, folder: Given(np.ma.array(np.where(s.mask, s.values, np.inf), mask=~s.mask))),
+    ("mask", lambda s, folder: Given(s.values, s.mask)),
+    ("mask of integers", lambda s, folder: Given(s.values, 3 * s.mask.astype(np.int32))),
+    ("mask, Fortran order", lambda s, folder: Given(np.asfortranarray(s.values), s.mask)),
+    ("mask over garbage", lambda s, folder: Given(np.where(s.mask, s.values, np.inf), np.asfortranarray(s.mask))),
+    ("mask, sparse", lambda s, folder: Given(s.values, sp.csr_array(s.mask))),
+    ("CSR", lambda s, folder: Given(sparse(s, sp.csr_array))),
+    ("CSC", lambda s, folder: Given(sparse(s, sp.csc_array))),
+    ("COO", lambda s, folder: Given(sparse(s))),
+    ("CSR matrix", lambda s, folder: Given(sparse(s, sp.csr_matrix))),
+    ("CSR, float32", lambda s, folder: Given(sparse(s, sp.csr_array).astype(np.float32))),
+    ("CSR, uint8", lambda s, folder: Given(sparse(s, sp.csr_array).astype(np.uint8))),
+    ("CSC, int16", lambda s, folder: Given(sparse(s, sp.csc_array).astype(np.int16))),
+    ("CSR, unsorted with duplicates", unsorted_duplicates),
+    ("memmap", memmap),
+    ("read-only", read_only),
+    ("slice with steps", slice_of_larger),
+    ("rows of a larger array", rows_of_larger),
+    ("reversed", lambda s, folder: Given(s.nan[::-1, ::-1].copy()[::-1, ::-1])),
+    ("rows reversed", lambda s, folder: Given(s.nan[::-1].copy()[::-1])),
+    ("big-endian", lambda s, folder: Given(s.nan.astype(">f8"))),
+    ("float32", lambda s, folder: Given(s.nan.astype(np.float32))),
+    ("float16", lambda s, folder: Given(s.nan.astype(np.float16))),
+    *((np.dtype(t).name, typed(t)) for t in (np.uint8, np.int16, np.uint16, np.int32, np.int64, np.uint64)),
+    ("uint8, Fortran order", lambda s, folder: Given(np.asfortranarray(s.values.astype(np.uint8)), s.mask)),
+    ("uint16, big-endian", typed(">u2")),
+    ("list", lambda s, folder: Given(s.nan.tolist())),
+    ("DataFrame", dataframe),
+    ("DataArray", xarray),
+    ("dask", dask),
+    ("torch", torch),
+]
+
+every_presentation = pytest.mark.parametrize(
+    "present", [function for _, function in presentations], ids=[name for name, _ in presentations]
+)

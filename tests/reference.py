@@ -1,0 +1,136 @@
+"""What the package computes, written the slow and obvious way. Nothing here comes from lrmc.
+
+A rule says how a residual is weighed: a function (e, i, j) -> (weight, whether the entry is an inlier).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+def clip(zeta):
+    def rule(e, i, j):
+        return (1.0, True) if abs(e) <= zeta else (zeta / abs(e), False)
+
+    return rule
+
+
+def threshold(rows, cols, protect_rows, protect_cols, outliers="both"):
+    def rule(e, i, j):
+        z = max(rows[i], cols[j])
+        if size(e, outliers) <= z:
+            return 1.0, True
+        return (z / abs(e) if protect_rows[i] or protect_cols[j] else 0.0), False
+
+    return rule
+
+
+def cauchy(rows, cols, outliers="both"):
+    def rule(e, i, j):
+        z = rows[i] * cols[j]
+        return 1.0 / (1.0 + (size(e, outliers) / z) ** 2), size(e, outliers) <= z
+
+    return rule
+
+
+def huber(rows, cols, outliers="both"):
+    def rule(e, i, j):
+        z = rows[i] * cols[j]
+        return (1.0, True) if size(e, outliers) <= z else (z / abs(e), False)
+
+    return rule
+
+
+def mixture(rows, cols, odds, outliers="both"):
+    def rule(e, i, j):
+        w = 1 / (1 + odds * (1 + (size(e, outliers) / (rows[i] * cols[j])) ** 2 / 32) ** 16)
+        return w, w >= 0.5
+
+    return rule
+
+
+def size(e, outliers):
+    """How far out a residual is, when only one side may be an outlier."""
+    if (outliers == "positive" and e < 0) or (outliers == "negative" and e > 0):
+        return 0.0
+    return abs(e)
+
+
+class Products(NamedTuple):
+    CQ: np.ndarray
+    CtP: np.ndarray
+    row_inliers: np.ndarray
+    col_inliers: np.ndarray
+    row_weight: np.ndarray
+    col_weight: np.ndarray
+    energy: float
+    W: np.ndarray
+    C: np.ndarray
+
+
+def products(Y, mask, L, R, rule, P, Q):
+    """C @ Q and C.T @ P with C formed entry by entry, the sums over rows and columns, and what they are sums of."""
+    n1, n2 = Y.shape
+    E = Y - (0 if L is None else L @ R.T)
+    C, W, inlier = np.zeros((n1, n2)), np.zeros((n1, n2)), np.zeros((n1, n2), int)
+    for i, j in zip(*np.nonzero(mask), strict=True):
+        W[i, j], inlier[i, j] = rule(E[i, j], i, j)
+        C[i, j] = W[i, j] * E[i, j]
+    return Products(
+        None if Q is None else C @ Q,
+        None if P is None else C.T @ P,
+        inlier.sum(1),
+        inlier.sum(0),
+        W.sum(1),
+        W.sum(0),
+        float(np.sum(W[mask] * E[mask] ** 2)),
+        W,
+        C,
+    )
+
+
+def pull(Y, mask, L, R, rule):
+    return products(Y, mask, L, R, rule, L, R)
+
+
+def soft(E, zeta):
+    return np.sign(E) * np.maximum(np.abs(E) - zeta, 0)
+
+
+def spectral(Y, mask, rank, zeta, gain):
+    """The start of Algorithm 1, with S formed and a full SVD."""
+    Y = np.where(mask, Y, 0.0)
+    U, s, Vt = np.linalg.svd(gain * (Y - soft(Y, zeta)), full_matrices=False)
+    root = np.sqrt(s[:rank])
+    return U[:, :rank] * root, Vt[:rank].T * root
+
+
+def algorithm1(Y, mask, L, R, layers, tangent=False):
+    """Algorithm 1 with X and S formed; yields (L, R, S). `layers` gives (zeta, eta, momentum).
+
+    The tangent correction and the momentum are those of research/ALGORITHM.md.
+    """
+    mL, mR = np.zeros_like(L), np.zeros_like(R)
+    for zeta, eta, momentum in layers:
+        X = L @ R.T
+        S = soft(np.where(mask, Y - X, 0.0), zeta)
+        C = np.where(mask, Y - X - S, 0.0)
+        PL, PR = np.linalg.inv(L.T @ L), np.linalg.inv(R.T @ R)
+        dL, dR = C @ R @ PR, C.T @ L @ PL
+        if tangent:
+            M = PL @ L.T @ C @ R @ PR
+            dL, dR = dL - L @ M / 2, dR - R @ M.T / 2
+        mL, mR = dL + momentum * mL, dR + momentum * mR
+        L, R = L + eta * mL, R + eta * mR
+        yield L, R, S
+
+
+def relative_error(L, R, X):
+    return np.linalg.norm(L @ R.T - X) / np.linalg.norm(X)
+
+
+def change(old, new):
+    """|X_new - X_old| / |X_old| for two pairs of factors, in extended precision."""
+    (L0, R0), (L1, R1) = (tuple(np.asarray(F, np.longdouble) for F in pair) for pair in (old, new))
+    X0 = L0 @ R0.T
+    return float(np.sqrt(np.sum((L1 @ R1.T - X0) ** 2)) / np.sqrt(np.sum(X0**2)))

@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+
+from lrmc import demo, relative_error
+
+
+@pytest.mark.parametrize(
+    # 1500: with 10 % observed, 15 observations per unknown. At 800 (8 each) it depends on the seed, below it fails.
+    ("name", "Y", "truth"),
+    list(demo.problems(1500)),
+    ids=lambda x: x if isinstance(x, str) else "",
+)
+def test_problems_are_solved_and_measured(name, Y, truth):
+    line = demo.measured(name, Y, truth)
+    assert line.result.converged
+    assert line.error < 1e-4
+    assert line.one_pass > 0
+    assert line.reading > 0
+
+
+@pytest.fixture(scope="module")
+def scene():
+    return demo.film(48, 72, 100)
+
+
+def test_the_film_is_what_it_says(scene):
+    assert scene.observed.shape == (48 * 72 * 3, 100)
+    assert np.isnan(scene.observed).mean() == pytest.approx(demo.HIDDEN, abs=0.01)
+    assert demo.CORRUPTED < scene.outliers < 0.15
+    X = scene.background.L @ scene.background.R.T
+    assert np.linalg.matrix_rank(X) == 3
+    off = np.abs(scene.observed - X) > 1e-6
+    assert off.sum() == pytest.approx(scene.outliers * np.count_nonzero(~np.isnan(scene.observed)))
+
+
+def test_the_film_is_recovered_and_shown(scene, tmp_path):
+    pytest.importorskip("matplotlib")
+    from PIL import Image
+
+    seen = []
+    found = demo.recovered(scene, seen.append)
+    assert found.result.converged
+    assert len(seen) == len(found.errors) == len(found.result.history)
+    assert found.errors[-1] == relative_error(found.result, scene.background)
+    assert found.exact > 0.9  # 0.945 when written; the full film, with more frames, 0.992
+    demo.picture(scene, found, demo.checked_directory(tmp_path / "a" / "b") / "demo.png")
+    with Image.open(tmp_path / "a" / "b" / "demo.png") as image:
+        assert image.size == (1280, 800)
+        assert len(image.convert("RGB").getcolors(1 << 24)) > 100
+
+
+def test_the_command(tmp_path, monkeypatch):
+    typer_testing = pytest.importorskip("typer.testing")
+    pytest.importorskip("matplotlib")
+    from lrmc import cli
+
+    monkeypatch.setattr(demo.film, "__defaults__", (48, 72, 100, 0))
+    done = typer_testing.CliRunner().invoke(
+        cli.app, ["demo", "-o", str(tmp_path), "--size", "500"], env={"COLUMNS": "90"}
+    )
+    assert done.exit_code == 0, done.output
+    for name in ("all observed", "half missing", "10 % observed", "integers", "ratio", "The picture"):
+        assert name in done.stdout
+    assert 0 < (tmp_path / "demo.png").stat().st_size < 300_000

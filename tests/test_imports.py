@@ -1,0 +1,49 @@
+"""`import lrmc` is light."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = [
+    "torch",
+    "dask",
+    "sklearn",
+    "pandas",
+    "matplotlib",
+    "typer",
+    "rich",
+    "xarray",
+    "pyarrow",
+    "scipy.io",
+    "scipy.linalg",
+]
+
+
+def modules_after(code):
+    code += "; import sys; print(' '.join(sys.modules))"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+
+@pytest.fixture(scope="module")
+def after_import():
+    return modules_after("import lrmc")
+
+
+@pytest.mark.parametrize("heavy", HEAVY)
+def test_import_does_not_bring(heavy, after_import):
+    assert "lrmc" in after_import
+    assert heavy not in after_import
+
+
+def test_neither_does_a_solve():
+    after = modules_after("import lrmc, numpy; lrmc.solve(numpy.outer(range(9), range(9)), 1)")
+    assert not {"torch", "dask", "sklearn", "pandas", "matplotlib", "typer", "xarray"} & set(after)
+
+
+def test_public_names():
+    import lrmc
+
+    for name in lrmc.__all__:
+        assert getattr(lrmc, name) is not None
+    assert lrmc.observations.as_observations is lrmc.as_observations

@@ -1,0 +1,222 @@
+"""The compiled passes: every rank, shape, thread count and instruction set."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import reference
+import scipy.sparse as sp
+from comparing import assert_close, assert_pull, same_bits
+from rules import every_rule, rules
+
+from lrmc import _kernels, as_observations
+from lrmc.weights import Cauchy, Huber, Mixture
+
+
+def data(n1, n2, p=0.7, dtype=np.float64, seed=0):
+    """Gaussian Y with gaps (NaN), in the precision that it will be read in."""
+    rng = np.random.default_rng(seed)
+    Y = rng.standard_normal((n1, n2)).astype(dtype)
+    Y[rng.random((n1, n2)) >= p] = np.nan
+    Y[0, 0] = 1.0  # never empty
+    return Y
+
+
+def factors(shape, rank, dtype=np.float64):
+    rng = np.random.default_rng(rank)
+    return tuple((rng.standard_normal((n, rank)) / np.sqrt(rank)).astype(dtype) for n in shape)
+
+
+def sparse(Y):
+    rows, cols = np.nonzero(~np.isnan(Y))
+    return sp.csr_array((Y[rows, cols], (rows, cols)), shape=Y.shape)
+
+
+def check(Y, rank, rule, threads=2):
+    """Dense, by columns and sparse agree with the reference."""
+    L, R = factors(Y.shape, rank, Y.dtype)
+    weight, slow = rule(*Y.shape, 0.8)
+    want = reference.pull(Y.astype(float), ~np.isnan(Y), L.astype(float), R.astype(float), slow)
+    forms = (Y, np.asfortranarray(Y), sparse(Y), sparse(Y).tocsc())
+    for form in forms:
+        assert_pull(as_observations(form, threads=threads).pull(L, R, weight), want, Y.dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("rank", [*range(1, 18), 20, 33, 64, 65, 70])
+def test_every_rank(rank, dtype):
+    for p in (0.1, 0.4, 0.9):
+        check(data(19, 45, p, dtype), rank, dict(rules)["threshold"])
+        check(data(19, 45, p, dtype), rank, dict(rules)["clip"])
+
+
+SHAPES = [(1, 1), (1, 2), (2, 1), (1, 40), (40, 1), (3, 5), (4, 16), (5, 17), (7, 255), (8, 256), (6, 257), (257, 6)]
+LONG = [(3, 511), (5, 512), (6, 513), (4, 1100), (1, 3000), (3000, 1), (1100, 9), (9, 1537)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", SHAPES + LONG, ids=str)
+def test_every_shape(shape, dtype):
+    for name in ("clip", "threshold", "cauchy, positive"):
+        check(data(*shape, 0.8, dtype), 1 if 1 in shape else 3, dict(rules)[name])
+
+
+@pytest.mark.parametrize("rank", [2, 16, 40])
+def test_rows_longer_than_a_panel(rank):
+    """A panel is 192 kB of tiles: at rank 16 two tiles of 256 doubles."""
+    check(data(5, 4700, 0.9), rank, dict(rules)["threshold"])
+    check(data(4700, 5, 0.9), rank, dict(rules)["clip"])
+
+
+@every_rule
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_narrower_and_wider_than_the_model(rule, dtype):
+    Y = data(13, 600, 0.8, dtype)
+    weight, slow = rule(*Y.shape, 0.8)
+    for rank, width in ((2, 19), (19, 2), (70, 1), (1, 70)):
+        (L, R), (P, Q) = factors(Y.shape, rank, dtype), factors(Y.shape, width, dtype)
+        want = reference.products(Y, ~np.isnan(Y), L, R, slow, P, Q)
+        for form in (Y, sparse(Y)):
+            assert_pull(as_observations(form).products(L, R, weight, P, Q), want, Y.dtype)
+
+
+@every_rule
+@pytest.mark.parametrize("shape", [(61, 700), (700, 61), (2, 3000), (3000, 2), (1, 5)], ids=str)
+@pytest.mark.parametrize("p", [0.1, 0.9])
+def test_threads_agree_and_repeat_to_the_last_bit(shape, p, rule):
+    Y = data(*shape, p)
+    L, R = factors(Y.shape, 4)
+    weight, _ = rule(*shape, 0.8)
+    one = as_observations(Y, threads=1).pull(L, R, weight)
+    for threads in (1, 2, 3, 5):
+        obs = as_observations(Y, threads=threads)
+        got, again = obs.pull(L, R, weight), obs.pull(L, R, weight)
+        assert same_bits(got, again)
+        assert got.n_inliers == one.n_inliers
+        for a, b in zip(got, one, strict=True):
+            assert_close(a, b)
+
+
+@pytest.mark.parametrize("threads", [2, 3, 5])
+def test_results_do_not_depend_on_how_many_threads_the_machine_gives(threads):
+    """Shares of the work belong to `threads`, not to the team that happens to run."""
+    code = (
+        "import sys, numpy as np; from lrmc import as_observations; rng = np.random.default_rng(0);"
+        "Y, L, R = (rng.standard_normal(s, dtype=np.float32) for s in ((300, 700), (300, 3), (700, 3)));"
+        f"pull = as_observations(Y, threads={threads}).pull(L, R, 0.7);"
+        "sys.stdout.buffer.write(pull[0].tobytes() + pull[1].tobytes())"
+    )
+    answers = set()
+    for limit in ("1", "8"):
+        environment = {**os.environ, "OMP_THREAD_LIMIT": limit}
+        answers.add(
+            subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True).stdout
+        )
+    assert len(answers) == 1
+    assert len(answers.pop()) == 4 * 3 * 1000
+
+
+@pytest.fixture
+def restore_instruction_set():
+    chosen = _kernels.instruction_set()
+    yield
+    _kernels.use_instruction_set(chosen)
+
+
+@pytest.mark.usefixtures("restore_instruction_set")
+@pytest.mark.parametrize("name", _kernels.instruction_sets())
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8, np.int16, np.uint16])
+def test_every_instruction_set(name, dtype):
+    _kernels.use_instruction_set(name)
+    assert _kernels.instruction_set() == name
+    rng = np.random.default_rng(0)
+    whole, mask = rng.integers(0, 9, (21, 530)), rng.random((21, 530)) < 0.6
+    Y = whole.astype(dtype)
+    for rank in (1, 5, 16, 18):
+        L, R = factors(Y.shape, rank)
+        for _, rule in rules:
+            weight, slow = rule(*Y.shape, 3.3)
+            want = reference.pull(whole.astype(float), mask, L, R, slow)
+            stored = sp.csr_array((Y[mask], np.nonzero(mask)), shape=Y.shape)
+            for given in ((Y, mask), (stored[:, :200], None)):
+                obs = as_observations(*given)
+                if given[1] is None:
+                    weight, slow = rule(21, 200, 3.3)
+                    want = reference.pull(whole[:, :200].astype(float), mask[:, :200], L, R[:200], slow)
+                assert_pull(obs.pull(L, R[: obs.shape[1]], weight), want, obs.dtype)
+
+
+def test_unknown_instruction_set():
+    with pytest.raises(ValueError, match="no instruction set quantum"):
+        _kernels.use_instruction_set("quantum")
+    assert _kernels.instruction_set() in _kernels.instruction_sets()
+
+
+@every_rule
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_missing_entries_stay_out(rule, dtype):
+    """NaN must survive the compiler: what is under it, beside it or in its row makes no difference."""
+    Y = data(9, 530, 0.5, dtype)
+    Y[4], Y[:, 17] = np.nan, np.nan
+    L, R = factors(Y.shape, 3, dtype)
+    weight, _ = rule(*Y.shape, 0.8)
+    got = as_observations(Y).pull(L, R, weight)
+    assert all(np.isfinite(x).all() for x in got)
+    assert not got[0][4].any()
+    assert not got[1][17].any()
+    seen = ~np.isnan(Y)
+    for garbage in (0.0, 1e30, -np.inf):
+        other = as_observations(np.where(seen, Y, garbage).astype(dtype), seen).pull(L, R, weight)
+        assert same_bits(got, other)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_counts_at_the_border(dtype):
+    """|e| = zeta is an inlier, the next number is not."""
+    zeta = dtype(0.75)
+    Y = np.array([[zeta, -zeta, np.nextafter(zeta, dtype(1)), -np.nextafter(zeta, dtype(1)), 0]], dtype)
+    for form in (Y, sparse(Y)):
+        pull = as_observations(form).pull(np.zeros((1, 1), dtype), np.ones((5, 1), dtype), float(zeta))
+        assert pull.n_inliers == 3
+        assert pull[0] == 0
+
+
+NAN = pytest.mark.xfail(strict=True, reason="BUG: odds of 0 times an infinite power is NaN")
+
+
+@pytest.mark.parametrize("rule", [Cauchy, Huber, pytest.param(Mixture, marks=NAN)])
+def test_smooth_rules_with_zero_thresholds(rule):
+    pull = as_observations(np.array([[0.0, 2.0]])).pull(
+        np.zeros((1, 1)), np.ones((2, 1)), rule(np.zeros(1), np.zeros(2))
+    )
+    assert np.isfinite(pull[0]).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("p", [0.1, 0.9])
+def test_sums_of_weights_times_other_factors_and_of_squares(p, dtype):
+    """W @ Qw and W.T @ Pw of the same pass, and c^2 instead of w summed over rows and columns."""
+    Y = data(13, 600, p, dtype)
+    (L, R), (P, Q), (Pw, Qw) = (factors(Y.shape, k, dtype) for k in (3, 4, 6))
+    for _, rule in rules[2:]:
+        weight, slow = rule(*Y.shape, 0.8)
+        want = reference.products(Y, ~np.isnan(Y), L, R, slow, P, Q)
+        for form in (Y, np.asfortranarray(Y), sparse(Y), sparse(Y).tocsc()):
+            pull = as_observations(form).products(L, R, weight, P, Q, Pw, Qw)
+            assert_pull(pull, want, Y.dtype)
+            assert_close(pull.grams[0], want.W @ Qw, dtype)
+            assert_close(pull.grams[1], want.W.T @ Pw, dtype)
+            squares = as_observations(form).pull(L, R, replace(weight, squares=True))
+            assert_close(squares.row_weight, (want.C**2).sum(1), dtype)
+            assert_close(squares.col_weight, (want.C**2).sum(0), dtype)
+
+
+def test_kernels_refuse_what_would_crash():
+    obs = as_observations(np.ones((4, 5)))
+    L, R = np.ones((4, 2)), np.ones((5, 2))
+    for args in ((R, R, L, R), (L, None, L, R), (L, R[:, :1], L, R), (L, R, L[:, :1], R), (L, R, L, L)):
+        with pytest.raises((ValueError, RuntimeError), match="kernel"):
+            obs.products(args[0], args[1], 1.0, args[2], args[3])

@@ -1,0 +1,118 @@
+"""Algebra on factors, against the same thing done with the whole matrix."""
+
+import numpy as np
+import pytest
+import reference
+from comparing import assert_close
+
+from lrmc.linalg import Factors, balanced, change, distance, divide, gram, norm, orthonormal
+
+SHAPES = [(30, 20, 3), (20, 30, 1), (7, 5, 5), (1, 9, 1), (200, 3, 2)]
+every_shape = pytest.mark.parametrize("shape", SHAPES, ids=str)
+
+
+def factors(shape, seed=0, dtype=np.float64):
+    n1, n2, rank = shape
+    rng = np.random.default_rng(seed)
+    return Factors(*(rng.standard_normal((n, rank)).astype(dtype) for n in (n1, n2)))
+
+
+def product(X):
+    return X.L @ X.R.T
+
+
+@every_shape
+def test_norm_and_distance(shape):
+    A, B = factors(shape, 1), factors(shape, 2)
+    assert norm(A) == pytest.approx(np.linalg.norm(product(A)), rel=1e-12)
+    assert distance(A, B) == pytest.approx(np.linalg.norm(product(A) - product(B)), rel=1e-12)
+
+
+@pytest.mark.parametrize("step", [1e-2, 1e-6, 1e-9, 1e-12])
+@every_shape
+def test_change_and_distance_of_near_matrices(shape, step):
+    """No cancellation: what is far below the square root of the machine's precision is still seen."""
+    old, move = factors(shape, 1), factors(shape, 2)
+    new = Factors(old.L + step * move.L, old.R + step * move.R)
+    want = reference.change(old, new)
+    assert change(old, new) == pytest.approx(want, rel=1e-3)
+    assert distance(new, old) / norm(old) == pytest.approx(want, rel=1e-2)
+
+
+def test_change_in_float32():
+    old, move = factors((300, 200, 4), 1, np.float32), factors((300, 200, 4), 2, np.float32)
+    for step in (1e-2, 1e-4, 1e-5):
+        new = Factors(old.L + np.float32(step) * move.L, old.R + np.float32(step) * move.R)
+        assert change(old, new) == pytest.approx(reference.change(old, new), rel=1e-3)
+
+
+def test_change_from_and_to_nothing():
+    X, zero = factors((6, 5, 2)), Factors(np.zeros((6, 2)), np.zeros((5, 2)))
+    assert change(zero, zero) == 0
+    assert change(zero, X) == np.inf
+    assert change(X, zero) == pytest.approx(1)
+    assert change(X, X) == 0
+
+
+@pytest.mark.xfail(strict=True, reason="BUG: max(0.0, nan) is 0.0: factors that overflowed look like nothing at rest")
+def test_what_is_not_a_number_is_not_called_zero():
+    X = factors((6, 5, 2))
+    bad = Factors(X.L * np.nan, X.R)
+    assert np.isnan(norm(bad))
+    assert np.isnan(change(X, bad))
+    assert np.isnan(change(bad, bad))
+
+
+@every_shape
+def test_distance_sees_matrices_not_factors(shape):
+    A = factors(shape)
+    turn = np.random.default_rng(3).standard_normal((shape[2], shape[2])) + 3 * np.eye(shape[2])
+    B = Factors(A.L @ turn, A.R @ np.linalg.inv(turn).T)
+    assert distance(A, B) < 1e-12 * norm(A)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@every_shape
+def test_divide(shape, dtype):
+    A = factors(shape, dtype=dtype)
+    G = gram(A.R) + np.eye(shape[2])
+    assert gram(A.R).dtype == np.float64
+    got = divide(A.L, G)
+    assert got.dtype == dtype
+    assert_close(got @ G, A.L, dtype, factor=100)
+
+
+def test_divide_leaves_out_what_is_not_there():
+    """A factor with linearly dependent columns: the pseudo-inverse, not noise divided by noise."""
+    rng = np.random.default_rng(0)
+    R = rng.standard_normal((50, 2)) @ rng.standard_normal((2, 4))
+    B = rng.standard_normal((30, 50)) @ R
+    assert_close(divide(B, gram(R)), B @ np.linalg.pinv(R.T @ R, rcond=1e-10), factor=1e4)
+    assert not divide(B, np.zeros((4, 4))).any()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_orthonormal(dtype):
+    rng = np.random.default_rng(0)
+    X = (rng.standard_normal((400, 3)) @ rng.standard_normal((3, 5))).astype(dtype)  # rank 3
+    Q = orthonormal(X)
+    assert Q.dtype == dtype
+    assert Q.shape[1] >= 3
+    if dtype == np.float64:
+        assert Q.shape[1] == 3
+        assert_close(Q.T @ Q, np.eye(3), factor=1e3)
+        assert_close(Q @ (Q.T @ X), X, factor=1e3)
+    full = rng.standard_normal((400, 5)).astype(dtype)
+    Q = orthonormal(full)
+    assert_close(Q.T @ Q, np.eye(5), dtype, factor=10)
+    assert_close(Q @ (Q.T @ full), full, dtype, factor=10)
+
+
+@every_shape
+def test_balanced(shape):
+    A = factors(shape)
+    B = balanced(*A)
+    assert_close(product(B), product(A), factor=100)
+    assert_close(B.L.T @ B.L, B.R.T @ B.R, factor=100)
+    s = np.linalg.svd(product(A), compute_uv=False)[: min(shape)]
+    assert_close(np.sort(np.diag(B.L.T @ B.L))[::-1][: len(s)], s, factor=100)

@@ -1,0 +1,177 @@
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+
+from lrmc import solve, synthetic, tables
+
+pd = pytest.importorskip("pandas")
+pytest.importorskip("pyarrow")
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return synthetic.problem(60, 2, alpha=0.05, p=0.8, seed=1, n2=40, form="dense")
+
+
+def save(path, Y):
+    """The same matrix in the format of the suffix, missing entries as that format says them."""
+    stored = sp.coo_array((Y[~np.isnan(Y)], np.nonzero(~np.isnan(Y))), shape=Y.shape)
+    match path.suffix:
+        case ".npy":
+            np.save(path, Y)
+        case ".npz":
+            sp.save_npz(path, stored.tocsr())
+        case ".mat":
+            scipy.io.savemat(path, {"measured": Y, "rate": 50.0})
+        case ".mtx":
+            scipy.io.mmwrite(path, stored)
+        case ".csv":
+            pd.DataFrame(Y).to_csv(path, header=False, index=False)
+        case ".parquet":
+            pd.DataFrame(Y, columns=[f"c{j}" for j in range(Y.shape[1])]).to_parquet(path)
+    return path
+
+
+@pytest.mark.parametrize("suffix", tables.READERS)
+def test_every_format_gives_the_same_matrix(tmp_path, problem, suffix):
+    values = tables.read(save(tmp_path / f"a{suffix}", problem.Y)).values
+    np.testing.assert_allclose(tables._dense(values), problem.Y, rtol=1e-12)
+
+
+@pytest.mark.parametrize("target", tables.WRITERS)
+@pytest.mark.parametrize("source", [".csv", ".npz", ".mat"])
+def test_a_completion_comes_back_from_every_format(tmp_path, problem, source, target):
+    out = tmp_path / f"out{target}"
+    done = tables.complete(save(tmp_path / f"in{source}", problem.Y), out, 2)
+    assert done.result.converged
+    assert done.n_outliers == np.count_nonzero(np.nan_to_num(problem.outliers))
+    assert done.observed == pytest.approx(np.mean(~np.isnan(problem.Y)))
+    np.testing.assert_allclose(tables._dense(tables.read(out).values), problem.X, atol=1e-4)
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_fill_says_what_the_model_replaces(problem):
+    result = solve(problem.Y, 2)
+    missing, wrong = np.isnan(problem.Y), np.nan_to_num(problem.outliers) != 0
+    model, seen = result.low_rank(), np.nan_to_num(problem.Y)
+    for fill, replaced in (("missing", missing), ("missing+outliers", missing | wrong), ("all", missing | True)):
+        np.testing.assert_array_equal(tables.filled(result, problem.Y, fill), np.where(replaced, model, seen))
+
+
+def test_sparse_and_masked_are_filled_alike(problem):
+    mask = np.isnan(problem.Y)
+    values = np.nan_to_num(problem.Y)
+    duplicated = sp.coo_array((np.tile(values[~mask] / 2, 2), np.tile(np.nonzero(~mask), 2)), shape=mask.shape)
+    want = tables.filled(solve(problem.Y, 2), problem.Y)
+    for same in (np.ma.MaskedArray(values, mask=mask), duplicated, duplicated.tocsc()):
+        np.testing.assert_allclose(tables.filled(solve(same, 2), same), want, atol=1e-10)
+
+
+def test_what_is_no_number_passes_through(tmp_path, problem):
+    lines = ["station;2001;2002;2002;note;code"]
+    for i, row in enumerate(problem.Y[:, :3]):
+        cells = ["" if np.isnan(x) else f"{x:.17e}" for x in row]
+        lines.append(";".join([f"S{i}", *cells, "ok" if i % 2 else "", f"00{i}"]))
+    source, target = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text("\n".join(lines) + "\n")
+    tables.write(target, table := tables.read(source, keep=["code"]), np.where(np.isnan(table.values), 7, table.values))
+    assert table.values.shape == (60, 3)
+    for before, after in zip(lines, target.read_text().splitlines(), strict=True):
+        want = before.split(";")
+        want[1:4] = [cell or "7.0" for cell in want[1:4]]
+        assert after.split(";") == want  # cells that were observed letter for letter
+
+
+@pytest.mark.parametrize("index", [True, False])
+def test_what_pandas_writes_is_read_as_it_was(tmp_path, index):
+    frame = pd.DataFrame(np.arange(12.0).reshape(4, 3))
+    frame.iloc[1, 1] = np.nan
+    frame.to_csv(tmp_path / "a.csv", index=index, header=index)
+    np.testing.assert_array_equal(tables.read(tmp_path / "a.csv").values, frame.to_numpy())
+
+
+def test_the_words_for_missing(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b\n1, NA\nnan,2\nNULL,#N/A\n,4\n")
+    want = [[1, np.nan], [np.nan, 2], [np.nan, np.nan], [np.nan, 4]]
+    np.testing.assert_array_equal(tables.read(tmp_path / "a.csv").values, want)
+
+
+def test_parquet_keeps_types_and_index(tmp_path):
+    days = pd.date_range("2024-01-01", periods=4, name="day")
+    frame = pd.DataFrame(
+        {"who": list("abcd"), "full": [1, 2, 3, 4], "gaps": pd.array([1, None, 3, 4], "Int16"), "flag": [True] * 4},
+        days,
+    )
+    frame.to_parquet(tmp_path / "in.parquet")
+    table = tables.read(tmp_path / "in.parquet")
+    np.testing.assert_array_equal(table.values, [[1, 1], [2, np.nan], [3, 3], [4, 4]])
+    tables.write(tmp_path / "out.parquet", table, np.nan_to_num(table.values, nan=2.5))
+    after = pd.read_parquet(tmp_path / "out.parquet")
+    pd.testing.assert_frame_equal(after[["who", "full", "flag"]], frame[["who", "full", "flag"]], check_freq=False)
+    assert after["gaps"].tolist() == [1, 2.5, 3, 4]
+    tables.write(tmp_path / "out.csv", table, table.values)
+    assert (tmp_path / "out.csv").read_text().splitlines()[2].endswith(",b,2,,True")
+
+
+def test_a_mask_beside_integers(tmp_path):
+    Y = np.arange(6, dtype=np.uint8).reshape(2, 3)
+    np.savez(tmp_path / "a.npz", Y=Y, mask=Y != 4)
+    table = tables.read(tmp_path / "a.npz")
+    assert (table.name, table.values.dtype, table.values.mask.sum()) == ("Y", np.uint8, 1)
+
+
+@pytest.mark.parametrize("suffix", tables.READERS)
+@pytest.mark.parametrize("content", [b"", b"\x00\xff\xfe junk", b"PK\x03\x04 damaged"])
+def test_damaged_files_are_refused_in_a_sentence(tmp_path, suffix, content):
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"could not be read as|no numbers"):
+        tables.read(path)
+
+
+def test_nothing_in_a_file_is_executed(tmp_path):
+    np.save(tmp_path / "a.npy", np.array([[object()]]), allow_pickle=True)
+    np.savez(tmp_path / "a.npz", a=np.array([[object()]]), allow_pickle=True)
+    for name in ("a.npy", "a.npz"):
+        with pytest.raises(ValueError, match="could not be read"):
+            tables.read(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda d: np.savez(d / "a.npz", a=np.ones((2, 2)), b=np.ones((2, 2))), "2 matrices"),
+        (lambda d: np.savez(d / "a.npz", a=np.ones(2)), "no matrix"),
+        (lambda d: np.savez(d / "a.npz", a=np.ones((2, 2)), mask=np.ones((2, 3))), "mask has shape"),
+    ],
+)
+def test_which_matrix_is_meant(tmp_path, make, message):
+    make(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        tables.read(tmp_path / "a.npz")
+
+
+def test_a_variable_and_a_column_must_exist(tmp_path):
+    np.savez(tmp_path / "a.npz", a=np.ones((2, 2)), b=np.zeros((2, 2)))
+    assert tables.read(tmp_path / "a.npz", name="b").values.sum() == 0
+    with pytest.raises(ValueError, match="no variable 'c'"):
+        tables.read(tmp_path / "a.npz", name="c")
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match="no column 'c' to keep"):
+        tables.read(tmp_path / "a.csv", keep=["c"])
+    with pytest.raises(ValueError, match="none is left"):
+        tables.read(tmp_path / "a.csv", keep=["a", "b"])
+
+
+def test_nothing_is_written_when_writing_fails(tmp_path, monkeypatch, problem):
+    def fails(path, table, X):
+        path.write_bytes(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setitem(tables.WRITERS, ".npy", fails)
+    (tmp_path / "out.npy").write_bytes(b"before")
+    with pytest.raises(OSError, match="disk full"):
+        tables.write(tmp_path / "out.npy", tables.Table(problem.Y), problem.X)
+    assert [path.name for path in tmp_path.iterdir()] == ["out.npy"]
+    assert (tmp_path / "out.npy").read_bytes() == b"before"
