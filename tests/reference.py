@@ -134,3 +134,25 @@ def change(old, new):
     (L0, R0), (L1, R1) = (tuple(np.asarray(F, np.longdouble) for F in pair) for pair in (old, new))
     X0 = L0 @ R0.T
     return float(np.sqrt(np.sum((L1 @ R1.T - X0) ** 2)) / np.sqrt(np.sum(X0**2)))
+
+
+def least_squares(Y, inlier, L, R, sweeps=6):
+    """Least squares on the entries that are True in `inlier`, each row of a factor by itself, from L and R."""
+
+    def rows(Y, inlier, F):
+        squares = np.tensordot(inlier.astype(float), F[:, :, None] * F[:, None, :], 1)  # the normal equations
+        return np.linalg.solve(squares, (np.where(inlier, Y, 0) @ F)[:, :, None])[:, :, 0]
+
+    for _ in range(sweeps):
+        L = rows(Y, inlier, R)
+        R = rows(Y.T, inlier.T, L)
+    return L, R
+
+
+def robust_loss(e, rule, points=4000):
+    """The sum of rho(e) over residuals, where rho' = w(e) e for a rule that is the same everywhere."""
+    size = np.abs(e)
+    grid = np.linspace(0, size.max(), points)
+    slope = np.array([rule(t, 0, 0)[0] * t for t in grid])
+    rho = np.concatenate([[0], np.cumsum((slope[1:] + slope[:-1]) / 2 * np.diff(grid))])
+    return float(np.interp(size, grid, rho).sum())

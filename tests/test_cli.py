@@ -29,6 +29,23 @@ def test_complete(source, tmp_path):
         assert any(word in w for w in words), done.stdout
 
 
+def test_nothing_has_to_be_said(source, tmp_path):
+    done = run("complete", source, "-o", tmp_path / "out.npy")
+    assert done.exit_code == 0
+    facts = dict(line.split(maxsplit=1) for line in done.stdout.splitlines() if line.strip())
+    assert facts["rank"].strip() == "2"
+    assert facts["regime"].strip() == "exact"
+    assert "outliers, noise of standard deviation" in facts["estimated"]
+
+
+def test_noise_is_noticed(tmp_path):
+    np.save(tmp_path / "in.npy", synthetic.problem(200, 2, alpha=0.05, p=0.7, noise=0.1, form="dense").Y)
+    for options in ([], ["--loss", "cauchy"], ["--outliers", "both", "--loss", "huber", "-r", 2]):
+        done = run("complete", tmp_path / "in.npy", "-o", tmp_path / "out.npy", *options)
+        assert done.exit_code == 0, done.stderr
+        assert "noisy" in done.stdout.split()
+
+
 def test_what_did_not_converge_is_written_and_said(source, tmp_path):
     done = run("complete", source, "-o", tmp_path / "out.csv", "--rank", 2, "--max-iter", 3)
     assert done.exit_code == 1
@@ -68,6 +85,7 @@ def test_options_reach_the_library(source, tmp_path):
         (["in.npy", "-o", ".", "-r", 2], "the suffix says the format"),
         (["in.npy", "-o", "out.npy", "-r", 900], "1 to 80 is wanted"),
         (["in.npy", "-o", "out.npy", "-r", 2, "--tol", 0], "tol=0.0"),
+        (["in.npy", "-o", "out.npy", "--schedule", "geometric"], "LRMC needs the rank"),
         (["in.npy", "-o", "out.npy", "-r", 2, "--schedule", "none"], "there is no schedule named"),
         (["in.npy", "-o", "out.npy", "-r", 2, "--schedule", "none.json"], "none.json: No such file"),
         (["words.csv", "-o", "out.npy", "-r", 2], "no numbers"),
@@ -108,5 +126,6 @@ def test_without_typer_one_sentence():
 def test_as_a_program():
     done = subprocess.run([sys.executable, "-m", "lrmc.cli", "--version"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, f"lrmc {__version__}\n")
-    assert run("complete", "x.npy", "-o", "y.npy", "--fill", "some").exit_code == 2
+    for option in ("--fill", "--loss", "--outliers"):
+        assert run("complete", "x.npy", "-o", "y.npy", option, "some").exit_code == 2
     assert "demo" in run("--help").stdout

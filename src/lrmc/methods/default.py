@@ -1,8 +1,8 @@
 """The default: notice which kind of data this is, and do what is right for it.
 
 Exact data (low rank plus outliers) are recovered to any accuracy by rejection: the closed loop. On noisy data it comes
-to rest at the noise; then a smooth robust loss with a prior takes over: from there if the noise is plain, else from a
-fresh start, one component at a time, and the closed loop is tried once more after that.
+to rest at the noise; then a smooth robust loss with a prior takes over: from there if the noise is plain. If it is not,
+loss, prior, rank and way (from there, or from a fresh start one component at a time) are chosen by held-out error.
 """
 
 from __future__ import annotations
@@ -63,23 +63,19 @@ def default(
         yield from sweeps(obs, exact.X, replace(noise, loss="mixture"))
         return Findings(Status.CONVERGED, "noisy", evidence | {"loss": "mixture", "why": "Gaussian residuals"})
     most = min(MOST_RANK, min(obs.shape) - 1) or 1
-    choice = choose(obs, noise, start, loss=loss, rank=rank, most=most, seed=seed)
-    evidence |= {"loss": choice.loss, "shrink": choice.shrink, "trials": choice.trials}
+    choice = choose(obs, noise, start, polished, loss=loss, rank=rank, most=most, seed=seed)
+    evidence |= {"loss": choice.loss, "shrink": choice.shrink, "way": choice.way, "trials": choice.trials}
     noise = replace(noise, loss=choice.loss, shrink=choice.shrink)
-    last = None
-    for last in grown(obs, start(obs, 1, seed)[0], noise, choice.rank):
-        yield last
-    assert last is not None
-    smooth = Factors(last.L, last.R)
-    again = closed_loop(obs, smooth, 6 * last.residual, outliers=noise.outliers)
-    second = yield from _until_settled(again, smooth, tol, obs)
-    if second.settled:
-        return Findings(Status.CONVERGED, "exact", evidence)
-    for last in sweeps(obs, second.X, noise):
-        yield last
-    if _misfit(obs, smooth) < _misfit(obs, Factors(last.L, last.R)):
-        yield last._replace(L=smooth.L, R=smooth.R)
+    way = polished if choice.way == "polished" else grown
+    yield from way(obs, start(obs, choice.rank if way is polished else 1, seed), noise, choice.rank)
     return Findings(Status.CONVERGED, "noisy", evidence)
+
+
+def polished(obs: Observations, begin: tuple[Factors, float], noise: Noise, rank: int) -> Iterator[Step]:
+    """The closed loop until it rests at the noise, then sweeps."""
+    X, zeta = begin
+    found = yield from _until_settled(closed_loop(obs, X, zeta, outliers=noise.outliers), X, 0.0, obs)
+    yield from sweeps(obs, found.X, noise, 6)
 
 
 def _exact(obs: Observations, rank: int | None, outliers: Sides, tol: float, seed: int) -> Generator[Step, None, Found]:
@@ -123,8 +119,3 @@ def _even(obs: Observations, X: Factors, noise: Noise) -> bool:
 def _sizes(obs: Observations, X: Factors) -> Array:
     some = obs.draw()
     return np.abs(some.values - np.einsum("ij,ij->i", X.L[some.rows], X.R[some.cols]))
-
-
-def _misfit(obs: Observations, X: Factors) -> float:
-    """How badly a sample is fitted: the mean of log |residual|, which outliers hardly move."""
-    return float(np.mean(np.log(_sizes(obs, X) + 1e-30)))

@@ -134,8 +134,11 @@ def sweeps(obs: Observations, X: Factors, noise: Noise, most: int = 4, settled: 
             return
 
 
-def grown(obs: Observations, X: Factors, noise: Noise, rank: int, per_rank: int = 4) -> Iterator[Step]:
-    """Sweeps at the rank of X, then with one more component at a time up to `rank`."""
+def grown(
+    obs: Observations, begin: tuple[Factors, float], noise: Noise, rank: int, per_rank: int = 4
+) -> Iterator[Step]:
+    """Sweeps at the rank of the start, then with one more component at a time up to `rank`."""
+    X, _ = begin
     while True:
         last = X.L.shape[1] >= rank
         for step in sweeps(obs, X, noise, per_rank + 2 * last):

@@ -42,7 +42,7 @@ class Pace:
     """Whether steps have converged, or come to rest at the noise."""
 
     FALLING = 0.97  # residuals that fall by less than 3 % ...
-    PATIENCE = 3  # ... so many times in a row have come to rest
+    PATIENCE = 8  # ... so many times in a row have come to rest
 
     def __init__(self, obs: Observations, tol: float) -> None:
         eps = float(np.finfo(obs.dtype).eps)

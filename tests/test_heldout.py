@@ -1,0 +1,224 @@
+"""Entries set aside: the data without them, and that they look like what is missing."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+import reference
+from comparing import ROUNDING, assert_close
+from presentations import every_presentation, small
+from rules import rules
+
+from lrmc import as_observations
+from lrmc.heldout import MOST, hold_out, part_of
+from lrmc.rows import pairs
+
+every_fraction = pytest.mark.parametrize("p", [0.15, 0.6, 1.0])
+
+
+def held_out(present, p, folder):
+    """The small problem with entries set aside, and the mask of what is left."""
+    s = small(p=p)
+    rest, judged = hold_out(as_observations(*present(s, folder)))
+    left = s.mask.copy()
+    left[judged.rows, judged.cols] = False
+    return s, rest, judged, left
+
+
+@every_fraction
+@every_presentation
+def test_what_is_left(present, p, folder):
+    s, rest, judged, left = held_out(present, p, folder)
+    np.testing.assert_array_equal(judged.values, s.nan[judged.rows, judged.cols])  # observed, and as observed
+    assert len(np.unique(judged.rows * s.values.shape[1] + judged.cols)) == len(judged.rows) > 0
+    assert rest.shape == s.values.shape
+    assert rest.n_observed == left.sum() == s.mask.sum() - len(judged.rows)
+    assert rest.fraction == pytest.approx(left.mean())
+    np.testing.assert_array_equal(rest.row_observed, left.sum(1))
+    np.testing.assert_array_equal(rest.col_observed, left.sum(0))
+    rows, cols = (i.ravel() for i in np.indices(s.values.shape))
+    np.testing.assert_array_equal(rest.lookup(rows, cols), np.where(left, s.values, np.nan).ravel())
+
+
+@every_fraction
+@every_presentation
+def test_draw(present, p, folder):
+    """Only what is left, and all of that."""
+    s, rest, _, left = held_out(present, p, folder)
+    rows, cols, values = rest.draw(20_000, seed=3)
+    assert left[rows, cols].all()
+    np.testing.assert_array_equal(values, s.values[rows, cols])
+    drawn = np.zeros_like(left)
+    drawn[rows, cols] = True
+    np.testing.assert_array_equal(drawn, left)
+    assert rest.scale == pytest.approx(np.median(np.abs(s.values[left])), rel=0.1)
+
+
+@cache
+def wanted(rule, left):
+    """The reference on what is left, given as bytes."""
+    s, L, R, P, Q = factors()
+    mask = np.frombuffer(left, bool).reshape(s.values.shape)
+    return reference.products(s.values, mask, L, R, dict(rules)[rule](*s.values.shape, 11.3)[1], P, Q)
+
+
+def factors():
+    s, rng = small(), np.random.default_rng(5)
+    L, R = (rng.uniform(0.5, 3, (n, 3)) for n in s.values.shape)
+    return s, L, R, *(rng.standard_normal((n, 2)) for n in s.values.shape)
+
+
+@every_fraction
+@every_presentation
+def test_products_of_every_rule(present, p, folder):
+    """As if the entries had been removed. Sums are differences here, so that rounding is that of the whole."""
+    s, rest, _, left = held_out(present, p, folder)
+    _, L, R, P, Q = factors()
+    for name, rule in rules:
+        weight, _ = rule(*s.values.shape, 11.3)
+        want = wanted(name, left.tobytes())
+        grams = (pairs(L), pairs(R)) if name not in ("clip", "a number") else ()
+        got = rest.products(L, R, weight, P, Q, *grams)
+        check(got, want, rest.dtype)
+        if grams:
+            check_grams(got.grams, (want.W @ pairs(R), want.W.T @ pairs(L)), rest.dtype)
+            rows = rest.products(L, R, weight, None, Q, None, pairs(R))
+            assert rows[1] is None
+            assert rows.grams[1] is None
+            assert_close(rows.grams[0], want.W @ pairs(R), rest.dtype, factor=10)
+            np.testing.assert_array_equal(got.row_inliers, want.row_inliers)
+            np.testing.assert_array_equal(got.col_inliers, want.col_inliers)
+            for a, b in ((got.row_weight, want.row_weight), (got.col_weight, want.col_weight)):
+                assert_close(a, b, rest.dtype, factor=10)
+            assert got.energy == pytest.approx(want.energy, rel=100 * ROUNDING[rest.dtype])
+
+
+def check(got, want, dtype):
+    for a, b in zip(got, want[:2], strict=True):
+        assert a.dtype == dtype
+        assert_close(a, b, dtype, factor=10)
+    assert got.n_inliers == want.row_inliers.sum()
+
+
+def check_grams(got, want, dtype):
+    for a, b in zip(got, want, strict=True):
+        assert_close(a, b, dtype, factor=10)
+
+
+@every_fraction
+@every_presentation
+def test_scaled(present, p, folder):
+    s, rest, judged, left = held_out(present, p, folder)
+    twice, (_, L, R, P, Q) = rest.scaled(0.5).scaled(4.0), factors()
+    rows, cols = np.nonzero(left)
+    np.testing.assert_array_equal(twice.lookup(rows, cols), 2 * s.values[left])
+    assert np.isnan(twice.lookup(judged.rows, judged.cols)).all()
+    assert twice.scale == 2 * rest.scale
+    want = reference.products(2 * s.values, left, L, R, reference.clip(11.3), P, Q)
+    check(twice.products(L, R, 11.3, P, Q), want, rest.dtype)
+
+
+# ---- which entries
+
+
+def gaps(kind, shape=(300, 200), seed=0):
+    """True where something is missing."""
+    rng = np.random.default_rng(seed)
+    missing = np.zeros(shape, bool)
+    if kind == "random":
+        return rng.random(shape) < 0.4
+    lines = missing if kind == "columns" else missing.T
+    for j in rng.choice(lines.shape[1], lines.shape[1] // 2, replace=False):  # half of the lines lose a long stretch
+        begin = int(rng.integers(0, lines.shape[0] // 2))
+        lines[begin : begin + lines.shape[0] // 3, j] = True
+    return missing
+
+
+def field(kind, seed=0):
+    Y = np.random.default_rng(1).standard_normal((300, 200))
+    Y[gaps(kind, seed=seed)] = np.nan
+    return Y
+
+
+def runs(places, line, along):
+    """The longest run of neighbouring places within a line, for each line."""
+    longest = []
+    for x in np.unique(line):
+        at = np.sort(along[line == x])
+        longest.append(max(len(part) for part in np.split(at, np.flatnonzero(np.diff(at) > 1) + 1)))
+    return np.array(longest)
+
+
+@pytest.mark.parametrize("kind", ["random", "nothing"])
+def test_random_gaps(kind):
+    """Random entries: spread over all rows and columns, hardly any neighbours."""
+    Y = field("random") if kind == "random" else np.random.default_rng(1).standard_normal((300, 200))
+    _, (rows, cols, _) = hold_out(as_observations(Y))
+    assert len(np.unique(rows)) > 0.9 * 300
+    assert len(np.unique(cols)) == 200
+    assert runs(rows, cols, rows).max() < 10
+    assert runs(rows, rows, cols).max() < 10
+
+
+@pytest.mark.parametrize("flip", [False, True], ids=["by rows", "by columns"])
+@pytest.mark.parametrize("kind", ["columns", "rows"])
+def test_gaps_of_lines(kind, flip):
+    """Long stretches of a few lines are missing, so such stretches are set aside."""
+    Y = field(kind)
+    _, (rows, cols, _) = hold_out(as_observations(np.asfortranarray(Y) if flip else Y))
+    line, along = (cols, rows) if kind == "columns" else (rows, cols)
+    lines, n = (200, 300) if kind == "columns" else (300, 200)
+    assert 3 <= len(np.unique(line)) < lines / 2
+    longest = runs(rows, line, along)
+    assert np.mean(longest >= n // 12) > 0.8  # cut short where gaps meet
+    assert longest.max() <= n // 3
+
+
+def shares(kind):
+    """Of the observed entries that are set aside, for some seeds."""
+    fields = [as_observations(field(kind, seed)) for seed in range(8)]
+    return np.array([len(hold_out(obs, seed)[1].rows) / obs.n_observed for seed, obs in enumerate(fields)])
+
+
+@pytest.mark.parametrize("kind", ["random", "columns", "rows"])
+def test_about_a_tenth_is_set_aside(kind):
+    assert np.all((shares(kind) > 0.08) & (shares(kind) < 0.12))
+
+
+OVER = pytest.mark.xfail(reason="BUG: the last lines are taken whole, and by their expected count: up to 10.4 %")
+
+
+@pytest.mark.parametrize("kind", ["random", pytest.param("columns", marks=OVER), "rows"])
+def test_at_most_a_tenth_is_set_aside(kind):
+    assert shares(kind).max() <= 0.1
+
+
+def test_large_data_are_judged_by_some():
+    rng = np.random.default_rng(0)
+    Y = rng.standard_normal((1000, 600)).astype(np.float32)
+    rest, judged = hold_out(as_observations(Y))
+    assert len(judged.values) <= MOST
+    assert rest.n_observed >= 0.9 * Y.size
+
+
+def test_seeds():
+    obs = as_observations(field("random"))
+    one, again, other = (hold_out(obs, seed)[1] for seed in (0, 0, 1))
+    np.testing.assert_array_equal(one.values, again.values)
+    assert not np.array_equal(one.values[:50], other.values[:50])
+
+
+@pytest.mark.parametrize("flip", [False, True], ids=["tall", "wide"])
+def test_part_of_a_large_matrix(flip):
+    """Whole rows of a tall matrix, whole columns of a wide one; small ones as they are."""
+    Y = np.arange(90_000 * 100, dtype=np.float32).reshape(90_000, 100)
+    Y[5::7, 3] = np.nan
+    part = part_of(as_observations(Y.T if flip else Y))
+    across, along = part.shape if flip else part.shape[::-1]
+    assert across == 100
+    assert 1000 <= along < 90_000
+    lines = part.block(slice(None), slice(None)).T if flip else part.block(slice(None), slice(None))
+    np.testing.assert_array_equal(np.diff(lines[:, 4:], axis=1), 1)
+    assert np.all(np.diff(lines[:, 0]) > 0)
+    little = as_observations(Y[:100])
+    assert part_of(little) is little

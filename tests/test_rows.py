@@ -1,0 +1,125 @@
+"""One small system per row."""
+
+import numpy as np
+import pytest
+import reference
+from comparing import assert_close, assert_pull
+from presentations import every_presentation, small
+from rules import rules
+
+from lrmc import as_observations
+from lrmc.rows import packed_trace, pairs, solve_rows, solve_rows_and_spread
+
+both_types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+every_rank = pytest.mark.parametrize("rank", [1, 2, 3, 7, 16, 33])
+
+
+def systems(rank, n=41, dtype=np.float64, seed=0):
+    """Full and packed matrices, right-hand sides, and a ridge that is no multiple of the identity."""
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((n, rank + 3, rank))
+    full = np.einsum("nka,nkb->nab", A, A).astype(dtype)
+    a, b = np.triu_indices(rank)
+    C = rng.standard_normal((rank, rank))
+    return full, np.ascontiguousarray(full[:, a, b]), rng.standard_normal((n, rank)).astype(dtype), 0.1 * (C @ C.T)
+
+
+def solved(full, B, ridge):
+    return np.linalg.solve(full.astype(float) + ridge, B.astype(float)[..., None])[..., 0]
+
+
+@every_rank
+def test_pairs_are_packed_products(rank):
+    X = np.random.default_rng(0).standard_normal((9, rank))
+    a, b = np.triu_indices(rank)
+    np.testing.assert_array_equal(pairs(X), np.einsum("na,nb->nab", X, X)[:, a, b])
+    assert_close(packed_trace(pairs(X), rank), (X**2).sum(1))
+
+
+@every_rank
+@both_types
+@pytest.mark.parametrize("threads", [1, 3])
+def test_solve_rows(rank, dtype, threads):
+    full, H, B, ridge = systems(rank, dtype=dtype)
+    got = solve_rows(H, B, ridge, np.ones(len(B), bool), threads)
+    assert got.dtype == dtype
+    assert_close(got, solved(full, B, ridge), dtype, factor=1e2)
+
+
+@both_types
+@pytest.mark.parametrize("threads", [1, 2, 50, 100])
+def test_the_spread_is_the_mean_inverse(dtype, threads):
+    full, H, B, ridge = systems(4, dtype=dtype)
+    used = np.arange(len(B)) % 3 != 0
+    got, spread = solve_rows_and_spread(H, B, ridge, used, threads)
+    np.testing.assert_array_equal(got, solve_rows(H, B, ridge, used, threads))
+    assert spread.dtype == np.float64
+    assert_close(spread, np.linalg.inv(full.astype(float) + ridge)[used].mean(0), dtype, factor=10)
+
+
+def test_rows_that_are_not_used():
+    full, H, B, ridge = systems(3)
+    used = np.arange(len(B)) % 2 == 0
+    H[~used], B[~used] = np.nan, np.nan
+    got = solve_rows(H, B, ridge, used)
+    assert not got[~used].any()
+    assert_close(got[used], solved(full[used], B[used], ridge), factor=1e2)
+    none, spread = solve_rows_and_spread(H, B, ridge, np.zeros(len(B), bool))
+    assert not none.any()
+    assert not spread.any()
+
+
+def test_singular_systems_are_finite():
+    """A direction that a row says nothing about is left out: a solution where there is one."""
+    H, B = pairs(np.array([[1.0, 2, 0], [0, 0, 0], [0, 1, 0]])), np.array([[2.0, 4, 0], [1, 2, 3], [0, 5, 0]])
+    got, spread = solve_rows_and_spread(H, B, np.zeros((3, 3)), np.ones(3, bool))
+    assert np.isfinite(got).all()
+    assert np.isfinite(spread).all()
+    assert got[0] @ [1, 2, 0] == pytest.approx(2)  # x x' g = B with x = (1, 2, 0), B = 2 x
+    assert not got[1].any()
+    np.testing.assert_allclose(got[2], [0, 5, 0])
+
+
+def test_a_ridge_makes_them_regular():
+    x = np.array([[1.0, 2, 0], [0, 0, 0]])
+    B = np.array([[1.0, 2, 3], [4, 5, 6]])
+    got = solve_rows(pairs(x), B, 0.5 * np.eye(3), np.ones(2, bool))
+    assert_close(got, solved(np.einsum("na,nb->nab", x, x), B, 0.5 * np.eye(3)), factor=10)
+
+
+def test_arrays_that_are_not_contiguous():
+    full, H, B, ridge = systems(3)
+    got = solve_rows(np.asfortranarray(H), np.asfortranarray(B), ridge.T, np.ones(2 * len(B), bool)[::2])
+    assert got.flags.c_contiguous
+    assert_close(got, solved(full, B, ridge), factor=1e2)
+
+
+@pytest.mark.parametrize("wrong", ["H", "B", "ridge", "used"])
+def test_shapes_are_checked(wrong):
+    _, H, B, ridge = systems(3)
+    given = {"H": H, "B": B, "ridge": ridge, "used": np.ones(len(B), bool)}
+    given[wrong] = given[wrong][1:]
+    with pytest.raises((ValueError, RuntimeError), match="rows: "):
+        solve_rows(**given)
+
+
+@every_presentation
+@pytest.mark.parametrize("p", [0.1, 0.6, 1.0])
+def test_gram_matrices_of_one_pass(present, p, folder):
+    """Every presentation and rule: the least-squares problem of each row, as the reference sets it up."""
+    s, rng = small(p=p), np.random.default_rng(5)
+    L, R = (rng.uniform(0.5, 3, (n, 3)) for n in s.values.shape)
+    obs = as_observations(*present(s, folder))
+    for _, rule in rules[2:]:
+        weight, slow = rule(*s.values.shape, 11.3)
+        want = reference.pull(s.values, s.mask, L, R, slow)
+        both = obs.products(L, R, weight, L, R, pairs(L), pairs(R))
+        assert_pull(both, want, obs.dtype)
+        assert_close(both.grams[0], want.W @ pairs(R), obs.dtype)
+        assert_close(both.grams[1], want.W.T @ pairs(L), obs.dtype)
+        rows = obs.products(L, R, weight, None, R, None, pairs(R))
+        cols = obs.products(L, R, weight, L, None, pairs(L), None)
+        assert rows.grams[1] is None
+        assert cols.grams[0] is None
+        assert_close(rows.grams[0], both.grams[0], obs.dtype)
+        assert_close(cols.grams[1], both.grams[1], obs.dtype)
