@@ -43,7 +43,8 @@ class Line(NamedTuple):
 def solved(problem: Problem, rank: int | None, loss: str = "auto", method: str = "auto") -> tuple[Array, int]:
     """The answer of `lrmc.solve`; rank None is found."""
     mask = None if problem.mask.all() else problem.mask
-    result = lrmc.solve(problem.Y, rank, mask=mask, loss=loss, method=method)
+    groups = None if method == "lrmc" else problem.groups
+    result = lrmc.solve(problem.Y, rank, mask=mask, loss=loss, method=method, groups=groups)
     return result.low_rank(), result.rank
 
 

@@ -40,6 +40,7 @@ class Problem:
     mask: Array
     score: Callable[[Array], Scores]
     columns: Array | None = None  # those that a median may look at; None is all
+    groups: Array | None = None  # rows that share their weights: the bands of a pixel
 
     @cached_property
     def values(self) -> Array:
@@ -140,7 +141,8 @@ def satellite(source: Source) -> Iterator[Problem]:
             squares = (X[:, here].reshape(truth.shape) - truth)[:, test].astype(np.float64) ** 2
             return dict(zip(("B02", "B8A", "B11"), squares.mean(axis=1).tolist()))
 
-        yield Problem(Y, mask, score, ~here)
+        pixels = np.tile(np.arange(len(Y) // data.shape[1]), data.shape[1])
+        yield Problem(Y, mask, score, ~here, pixels)
 
 
 def satellite_scores(squares: Scores) -> Scores:

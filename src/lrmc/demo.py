@@ -264,7 +264,7 @@ class Recovered(NamedTuple):
 def recovered(scene: Film, progress: Progress | None = None) -> Recovered:
     """Find the background, and note the error on the way.
 
-    It is told the rank: found, it is 4 here, for pixels that look like nothing else ask for a component of their own.
+    It is told the rank: looked for, it comes out as 4 here, and the run does not come to rest in 100 passes.
     """
     errors: list[float] = []
 

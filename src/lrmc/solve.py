@@ -256,9 +256,13 @@ def _noise(obs: Observations, it: Iterate) -> tuple[float, float]:
     """The standard deviation of the noise and the share of outliers, from the residuals of a sample."""
     some = obs.draw()
     size = np.abs(some.values - np.einsum("ij,ij->i", it.L[some.rows], it.R[some.cols])).astype(np.float64)
-    low = float(np.quantile(size, 0.3)) if len(size) else 0.0
+    if not len(size):
+        return math.nan, math.nan
+    low, rounding = float(np.quantile(size, 0.3)), 64 * float(np.finfo(obs.dtype).eps) * obs.scale
+    if low < rounding:  # exact data: what is beyond rounding (and what is left of the error) is an outlier
+        return low / 0.385, float(np.mean(size > max(20 * rounding, 100 * low)))
     deviation, _, share = two_groups(size, low)
-    return (deviation if low > 0 else 0.0), (1 - share if low > 0 else float(np.mean(size > 0)))
+    return deviation, 1 - share
 
 
 def _as_schedule(schedule: Schedule | str | None) -> Schedule:

@@ -47,7 +47,8 @@ class Pace:
     def __init__(self, obs: Observations, tol: float) -> None:
         eps = float(np.finfo(obs.dtype).eps)
         self.tol = max(tol, eps)
-        self.small = max(1e3 * self.tol, 100 * eps) * obs.scale  # a residual below this is not noise
+        self.small = 1e3 * self.tol * obs.scale  # where steps have converged, a larger residual is noise
+        self.rounding = 100 * eps * obs.scale
         self.scale = obs.scale
         self.moved, self.residuals, self.exact = math.inf, [math.inf], False
 
@@ -61,7 +62,7 @@ class Pace:
         resting = len(self.residuals) > 7 and all(b > self.FALLING * a for a, b in pairwise(recent))
         converged = max(moved, moved * rate / (1 - rate)) < self.tol  # also what is still to come
         converged &= step.behind < 100 * self.tol * self.scale
-        self.exact = (converged or resting) and residual < self.small
+        self.exact = residual < (self.small if converged else self.rounding)
         return converged or resting or not math.isfinite(moved)
 
 
