@@ -148,7 +148,6 @@ def test_too_few_entries_for_the_rank():
     assert any("unknowns: not determined" in text for text in said)
 
 
-@pytest.mark.xfail(reason="BUG: 56 % called outliers, fewer inliers than unknowns, error 0.36: 'converged', 'exact'")
 def test_more_rejected_than_can_be():
     """The data are fitted exactly because most of them were thrown away."""
     given = lrmc.synthetic.problem(n=300, rank=5, p=0.06)

@@ -146,7 +146,6 @@ def test_rows_with_few_observations_lean_on_the_others():
     assert error < 0.5
 
 
-@pytest.mark.xfail(reason="BUG: only thresholds follow the noise of a row, weights do not: error 1.4, not known 0.30")
 def test_noise_of_rows_and_columns():
     """Known to be uneven, it is better weighed than taken for even."""
     rng = np.random.default_rng(0)

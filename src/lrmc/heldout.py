@@ -157,6 +157,8 @@ def _gaps_elsewhere(obs: Observations, axis: int, rng: np.random.Generator) -> t
             ones.append(gap)
             others.append(np.full(len(gap), line))
             left -= len(gap) * seen[line] / n
+            if left <= 0:
+                break
         if left <= 0:
             break
     if not ones:

@@ -27,6 +27,7 @@ class Status(str, Enum):
     SCHEDULE_ENDED = "schedule_ended"
     STALLED = "stalled"
     DIVERGED = "diverged"
+    UNDETERMINED = "undetermined"
 
     def __str__(self) -> str:
         return self.value
@@ -44,6 +45,7 @@ _MEANINGS = {
     Status.STALLED: "the thresholds fell below the residual, so the steps became small although the fit is not there:"
     " noise, or a schedule made for other data",
     Status.DIVERGED: "the iterates grew without bound, and the last sound one is kept: a schedule made for other data",
+    Status.UNDETERMINED: "fewer good entries than unknowns are left: another matrix of this rank may fit them as well",
 }
 
 

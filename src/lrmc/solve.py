@@ -130,6 +130,8 @@ def _solve(job: Job, max_iter: int, progress: Callable[[Iterate], None] | None) 
         raise FloatingPointError(
             "the start is not finite; are there values near the limits of the floating-point range?"
         )
+    if job.method == "closed_loop" and status is Status.CONVERGED and _too_few(job.obs, last):
+        status = Status.UNDETERMINED
     empty_rows, empty_cols = (np.flatnonzero(n == 0) for n in (job.obs.row_observed, job.obs.col_observed))
     return Result(
         last.L,
@@ -250,6 +252,12 @@ def _iterates(job: Job) -> Generator[Iterate, None, Findings]:
         yield Iterate(k, X.L * root, X.R * root, moved, step.zeta * unit, step.inliers, step.stage)
         before = X
     raise AssertionError("unreachable")
+
+
+def _too_few(obs: Observations, it: Iterate) -> bool:
+    """Whether inliers cannot determine a matrix of this rank: it has rank (n1 + n2 - rank) free numbers."""
+    rank = it.L.shape[1]
+    return it.inliers * obs.n_observed < rank * (sum(obs.shape) - rank)
 
 
 def _noise(obs: Observations, it: Iterate) -> tuple[float, float]:

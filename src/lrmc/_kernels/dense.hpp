@@ -161,7 +161,7 @@ template <class T> struct Share {
 
 // What a block of rows needs at hand: its rows of the factors, and the sums over its columns so far.
 template <class T> struct Block {
-  static constexpr int rows = 32;
+  static constexpr int rows = 8;
   Buffer<T> memory;
   T *L, *P, *A, *Pw, *Aw;
   int here = 0;
@@ -210,7 +210,6 @@ template <class T> struct DensePass {
   const Products<T> &job;
   const int64_t n_tiles = (job.n2 + TILE<T> - 1) / TILE<T>;
   const bool weighted = job.weight.rule != Rule::clip;
-  const int64_t bytes = bytes_of(data.storage);
   Buffer<T> R = job.rank ? tiled(job.R, job.n2, job.rank) : nullptr;
   Buffer<T> other_Q = job.Q && job.Q != job.R ? tiled(job.Q, job.n2, job.width) : nullptr;
   const T *Q = job.Q == job.R ? R.get() : other_Q.get();
@@ -221,16 +220,10 @@ template <class T> struct DensePass {
   decltype(weigh_tile_for<T>(Rule::clip)) weigh = weigh_tile_for<T>(job.weight.rule);
   const bool own_factor = job.P == job.L;  // P' C is added up while C is made
 
-  // The same columns of the next 4 rows are read next, and the hardware does not guess it.
-  static void prefetch(const char *from, int64_t n_bytes) {
-    for (int64_t at = 0; at < n_bytes; at += 64) __builtin_prefetch(from + at);
-  }
-
   // Where n numbers of row i can be read as T: the data themselves, or `room` after conversion.
   const T *source(int64_t i, int64_t j, int n, int padded, T *room) const {
     constexpr Storage own = sizeof(T) == 4 ? Storage::f32 : Storage::f64;
     const int64_t at = i * data.stride + j;
-    if (i + ROWS < job.n1) prefetch(static_cast<const char *>(data.data) + (at + ROWS * data.stride) * bytes, n * bytes);
     if (data.storage == own && !data.mask && n == padded) return static_cast<const T *>(data.data) + at;
     read<T>(data.data, data.storage, at, data.mask ? data.mask + i * data.mask_stride + j : nullptr, n, padded, room);
     return room;
@@ -244,7 +237,8 @@ template <class T> struct DensePass {
   }
 
   // Columns in panels whose R and B stay in the second-level cache, however long the rows are; rows in blocks, so that a
-  // tile of R and B is fetched into the first-level cache once for 32 rows.
+  // tile of R and B is fetched into the first-level cache once for 8 rows. (More rows at a time leave the memory's own
+  // prefetching behind: measured.)
   void work(const Rectangle<T> &part, Share<T> &share) const {
     const int64_t panel = std::max<int64_t>(1, 192 * 1024 / (int64_t(sizeof(T)) * TILE<T> * (job.rank + 2 * job.width + 2 * job.width_w + 1)));
     auto owned = std::make_unique<Block<T>>(job);

@@ -47,10 +47,6 @@ template <class T, class Out> void add(const T *x, int64_t n, Out *out) {
   for (int64_t i = 0; i < n; i++) out[i] += x[i];
 }
 
-inline int bytes_of(Storage storage) {
-  return storage == Storage::f64 ? 8 : storage == Storage::f32 ? 4 : storage == Storage::u8 ? 1 : 2;
-}
-
 // Reads n numbers into `out` as T, NaN where they are not observed, and fills up to `padded` with NaN.
 template <class T, class S> void read_as(const S *in, const uint8_t *mask, int n, int padded, T *__restrict out) {
   const T missing = std::numeric_limits<T>::quiet_NaN();

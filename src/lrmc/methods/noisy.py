@@ -53,16 +53,25 @@ class Noise:
             return Mixture(deviation * self.rows, self.cols, self.outliers, odds=odds)
         return {"cauchy": Cauchy, "huber": Huber}[self.loss](WIDEST * low * self.rows, self.cols, self.outliers)
 
+    def relative_square(self, some: Sample, X: Factors, weight: Cauchy) -> float:
+        """The mean square of good residuals in units of their relative noise, over that in units of the data."""
+        scale = self.rows[some.rows] * self.cols[some.cols]
+        residual = some.values - np.einsum("ij,ij->i", X.L[some.rows], X.R[some.cols])
+        good = np.abs(residual) <= 2 * weight.rows[some.rows] * weight.cols[some.cols]
+        squares = residual[good].astype(np.float64) ** 2
+        return float(np.sum(squares / scale[good] ** 2) / max(float(squares.sum()), 1e-300)) if squares.any() else 1.0
+
 
 def two_groups(size: Array, low: float, rounds: int = 20) -> tuple[float, float, float]:
     """The standard deviation of the noise, the odds of an outlier at 0, the share of noise: expectation-maximisation.
 
     Sizes are those of Gaussian noise, mixed with outliers that are uniform up to the largest size seen.
     """
-    deviation, share = low / 0.385, 0.7  # the quantile 0.3 of |e| is 0.385 standard deviations
-    if deviation <= 0:
+    if low <= 0:
         return 1e-300, 0.0, 1.0
-    square, widest = size.astype(np.float64) ** 2, float(np.quantile(size, 0.999))
+    size = size.astype(np.float64) / low  # squares of tiny sizes would be 0
+    deviation, share = 1 / 0.385, 0.7  # the quantile 0.3 of |e| is 0.385 standard deviations
+    square, widest = size**2, float(np.quantile(size, 0.999))
     odds = 0.0
     for _ in range(rounds):
         odds = (1 - share) / share * math.sqrt(math.pi / 2) * deviation / max(widest, 3 * deviation)
@@ -70,7 +79,7 @@ def two_groups(size: Array, low: float, rounds: int = 20) -> tuple[float, float,
             w = 1 / (1 + odds * (1 + square / (32 * deviation**2)) ** 16)
         share = min(float(w.mean()), 1 - 1e-6)
         deviation = float(np.sqrt((w * square).sum() / w.sum()))
-    return deviation, odds, share
+    return low * deviation, odds, share
 
 
 @dataclass
@@ -113,16 +122,21 @@ def sweeps(obs: Observations, X: Factors, noise: Noise, most: int = 4, settled: 
         for side in (0, 1):
             weight = noise.weight(some, X)
             F, other = X[side], X[1 - side]
-            asked = (None, other, None, pairs(other)) if side == 0 else (other, None, pairs(other), None)
+            own, across = (noise.rows, noise.cols) if side == 0 else (noise.cols, noise.rows)
+            scaled = (other / across[:, None] ** 2).astype(F.dtype)
+            grams = (pairs(other) / across[:, None] ** 2).astype(F.dtype)
+            asked = (None, scaled, None, grams) if side == 0 else (scaled, None, grams, None)
             pull = obs.products(X.L, X.R, weight, *asked)
             total = float(np.sum(pull.row_weight, dtype=np.float64))
             dof = min(0.9 * total, priors[0].dof + priors[1].dof)
-            variance = pull.energy / max(total - dof, 1.0)
+            variance = pull.energy * noise.relative_square(some, X, weight) / max(total - dof, 1.0)
             prior = priors[side]
             mean, covariance = prior.of(F)
             ridge = noise.shrink * variance * np.linalg.inv(covariance)
-            pulled = pull[side] - ((F - mean) @ ridge).astype(F.dtype)
-            step, inverse = solve_rows_and_spread(pull.grams[side], pulled, ridge, prior.used, obs.threads)
+            precision = (1 / own**2)[:, None].astype(F.dtype)
+            pulled = pull[side] * precision - ((F - mean) @ ridge).astype(F.dtype)
+            H = pull.grams[side] * precision
+            step, inverse = solve_rows_and_spread(H, pulled, ridge, prior.used, obs.threads)
             prior.unknown = variance * inverse
             prior.free = rank - float(np.trace(inverse @ ridge))
             after = np.where(prior.used[:, None], F + step, mean.astype(F.dtype))  # without observations: the mean row

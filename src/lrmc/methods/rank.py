@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -41,8 +40,8 @@ class Found(NamedTuple):
 class Pace:
     """Whether steps have converged, or come to rest at the noise."""
 
-    FALLING = 0.97  # residuals that fall by less than 3 % ...
-    PATIENCE = 8  # ... so many times in a row have come to rest
+    FALLING = 0.97  # residuals that were not 3 % lower than ever before ...
+    PATIENCE = 8  # ... in so many steps have come to rest
 
     def __init__(self, obs: Observations, tol: float) -> None:
         eps = float(np.finfo(obs.dtype).eps)
@@ -58,8 +57,8 @@ class Pace:
         rate = min(moved / self.moved, 0.95) if self.moved > 0 else 0.0
         self.moved = moved
         self.residuals.append(residual)
-        recent = self.residuals[-self.PATIENCE - 1 :]
-        resting = len(self.residuals) > 7 and all(b > self.FALLING * a for a, b in pairwise(recent))
+        recent, before = self.residuals[-self.PATIENCE :], self.residuals[: -self.PATIENCE]
+        resting = len(before) > 1 and min(recent) > self.FALLING * min(before)
         converged = max(moved, moved * rate / (1 - rate)) < self.tol  # also what is still to come
         converged &= step.behind < 100 * self.tol * self.scale
         self.exact = residual < (self.small if converged else self.rounding)
