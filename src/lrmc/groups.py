@@ -5,13 +5,13 @@ In each column, the rows of a group share one weight: that of the worst of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from .centre import centre
-from .storage import Dense, Observations, Pull, Sample, Transposed
+from .storage import Dense, Observations, Pull, Sample, Transposed, common
 from .weights import Array, Cauchy, Clip, Huber, Mixture, Threshold, Weight, as_weight
 
 ENTRIES = 1 << 20  # at a time
@@ -106,8 +106,7 @@ def grouped(obs: Observations, labels: Any) -> Grouped:
     if counts.min() != counts.max():
         raise ValueError(f"groups have {counts.min()} to {counts.max()} rows; as many in each are wanted")
     members = np.argsort(labels, kind="stable").reshape(-1, counts[0])
-    common = {field.name: getattr(obs, field.name) for field in fields(Observations)}
-    return Grouped(of=obs, members=members, **common)
+    return Grouped(of=obs, members=members, **common(obs))
 
 
 def unlike_members(obs: Grouped) -> Array:
@@ -119,9 +118,7 @@ def unlike_members(obs: Grouped) -> Array:
     position = np.empty(obs.shape[0], np.int64)
     position[obs.members.ravel()] = np.tile(np.arange(size), len(obs.members))
     some, middle = obs.draw(), centre(obs)
-    rest = (
-        some.values if middle is None else some.values - np.einsum("ij,ij->i", middle.L[some.rows], middle.R[some.cols])
-    )
+    rest = some.values if middle is None else some.residual(middle)
     levels = np.array([np.median(np.abs(rest[position[some.rows] == b])) for b in range(size)])
     return np.maximum(levels, 1e-3 * levels.max())[position] / np.median(levels)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from .groups import Grouped, grouped, unlike_members
 from .observations import as_observations
-from .storage import Observations, Pull, Sample, Sparse
+from .storage import Observations, Pull, Sample, Sparse, common
 from .weights import Array, Weight, as_weight
 
 MOST = 20_000  # entries that a fit is judged by
@@ -63,11 +63,9 @@ def hold_out(obs: Observations, seed: int = 0) -> tuple[Observations, Sample]:
     values = obs.lookup(rows, cols)
     seen = ~np.isnan(values)
     held = _as_sparse(obs, Sample(rows[seen], cols[seen], values[seen]))
-    common = {field.name: getattr(obs, field.name) for field in fields(Observations)}
-    common["row_observed"] = obs.row_observed - held.row_observed
-    common["col_observed"] = obs.col_observed - held.col_observed
+    left = {name: getattr(obs, name) - getattr(held, name) for name in ("row_observed", "col_observed")}
     judged = held.draw(MOST, seed) if held.n_observed > MOST else Sample(rows[seen], cols[seen], values[seen])
-    return Without(of=obs, held=held, **common), judged
+    return Without(of=obs, held=held, **(common(obs) | left)), judged
 
 
 def _without_groups(obs: Grouped, rows: Array, cols: Array, rng: np.random.Generator) -> tuple[Grouped, Sample]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from . import _kernels
-from .storage import Dense, Form, Observations, Pull, Sample, Sparse, Transposed, row_blocks, transposed
+from .storage import Dense, Form, Observations, Pull, Sample, Sparse, Transposed, common, row_blocks, transposed
 from .weights import Array
 
 __all__ = ["Dense", "Observations", "Pull", "Sample", "Sparse", "Transposed", "as_observations"]
@@ -159,7 +158,7 @@ def _compressed(dense: Dense) -> Sparse:
         at = slice(indptr[block.start], indptr[block.stop])
         indices[at] = np.nonzero(here)[1]
         values[at] = part[here]
-    return Sparse(indptr=indptr, indices=indices, values=values, **_common(dense))
+    return Sparse(indptr=indptr, indices=indices, values=values, **common(dense))
 
 
 def _from_sparse(Y: Any, threads: int) -> Observations:
@@ -219,12 +218,7 @@ def _expanded(sparse: Sparse) -> Dense:
     if not floats and sparse.fraction < 1:
         mask = np.zeros(sparse.shape, np.uint8)
         mask[where] = 1
-    return Dense(Y=Y, mask=mask, **_common(sparse))
-
-
-def _common(obs: Observations) -> dict[str, Any]:
-    """What two forms of the same data share."""
-    return {field.name: getattr(obs, field.name) for field in fields(Observations)}
+    return Dense(Y=Y, mask=mask, **common(sparse))
 
 
 def _precision(stored: np.dtype[Any]) -> np.dtype[Any]:

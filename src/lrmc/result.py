@@ -72,23 +72,28 @@ class Record(NamedTuple):
     seconds: float  # since the run began
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Result:
     """The recovered low-rank matrix X = L R', and how the run went."""
 
-    L: Array = field(repr=False)
-    R: Array = field(repr=False)
+    L: Array
+    R: Array
     status: Status
-    history: tuple[Record, ...] = field(repr=False)
+    history: tuple[Record, ...]
     method: str
     tol: float
-    undetermined_rows: Array = field(repr=False)
-    undetermined_cols: Array = field(repr=False)
+    undetermined_rows: Array
+    undetermined_cols: Array
     noise_level: float = math.nan  # the standard deviation of the noise
     outlier_fraction: float = math.nan  # of the observed entries
     regime: str = "unknown"  # "exact", "noisy", or "unknown" if the run did not get that far
-    evidence: Mapping[str, Any] = field(default_factory=dict, repr=False)  # why this rank and loss
-    observations: Observations | None = field(default=None, repr=False, compare=False)
+    evidence: Mapping[str, Any] = field(default_factory=dict)  # why this rank and loss
+    observations: Observations | None = None
+
+    def __repr__(self) -> str:
+        n1, n2 = self.shape
+        found = f"{100 * self.outlier_fraction:.3g} % outliers, noise {self.noise_level:.2g}"
+        return f"Result({n1} x {n2}, rank {self.rank}, {self.status.name} after {self.n_iter}, {self.regime}: {found})"
 
     @property
     def rank(self) -> int:
@@ -139,7 +144,7 @@ class Result:
     def noise_threshold(self, obs: Observations) -> float:
         """What `outliers` takes as the border between noise and outlier."""
         some = obs.draw()
-        residual = some.values - np.einsum("ij,ij->i", self.L[some.rows], self.R[some.cols])
+        residual = some.residual(self.factors())
         return max(self.history[-1].zeta, 6 * 1.4826 * float(np.median(np.abs(residual), axis=None)))
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:

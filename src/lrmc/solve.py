@@ -263,7 +263,7 @@ def _too_few(obs: Observations, it: Iterate) -> bool:
 def _noise(obs: Observations, it: Iterate) -> tuple[float, float]:
     """The standard deviation of the noise and the share of outliers, from the residuals of a sample."""
     some = obs.draw()
-    size = np.abs(some.values - np.einsum("ij,ij->i", it.L[some.rows], it.R[some.cols])).astype(np.float64)
+    size = np.abs(some.residual(Factors(it.L, it.R))).astype(np.float64)
     if not len(size):
         return math.nan, math.nan
     low, rounding = float(np.quantile(size, 0.3)), 64 * float(np.finfo(obs.dtype).eps) * obs.scale

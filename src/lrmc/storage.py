@@ -5,7 +5,7 @@ A new kind of storage is a new class with the methods of `Observations`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -13,7 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from . import _kernels
-from .weights import Array, Clip, Mixture, Weight, as_weight
+from .linalg import Factors
+from .weights import Array, Clip, Mixture, Threshold, Weight, as_weight
 
 DRAW_FROM_STORED_BELOW = 0.2  # random places would seldom be observed
 Form = Literal["dense", "masked", "sparse"]
@@ -23,8 +24,8 @@ class Pull(tuple[Any, Any]):
     """The pair (C @ Q, C.T @ P), with what the pass counted on its way as attributes.
 
     `n_inliers` counts the entries within the threshold. The rules with thresholds per row and column also count them by
-    row and column, and give the sums of weights `row_weight` and `col_weight`, the sum of w e^2 as `energy`, and
-    `grams` = (W @ Qw, W.T @ Pw) if these were asked for; for the paper's clip these are None.
+    row and column, and give the sums of weights `row_weight` and `col_weight`, and `grams` = (W @ Qw, W.T @ Pw) if
+    these were asked for; the smooth ones also the sum of w e^2 as `energy`. Otherwise these are None.
     """
 
     n_inliers: int
@@ -74,6 +75,10 @@ class Sample(NamedTuple):
     rows: Array
     cols: Array
     values: Array
+
+    def residual(self, X: Factors) -> Array:
+        """Y - L R' at these entries."""
+        return self.values - np.einsum("ij,ij->i", X.L[self.rows], X.R[self.cols])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -276,16 +281,13 @@ class Transposed(Observations):
 
 def transposed(obs: Observations) -> Transposed:
     """The transposed matrix, stored as it is."""
-    return Transposed(
-        shape=obs.shape[::-1],
-        dtype=obs.dtype,
-        row_observed=obs.col_observed,
-        col_observed=obs.row_observed,
-        form=obs.form,
-        gain=obs.gain,
-        threads=obs.threads,
-        of=obs,
-    )
+    swapped = {"shape": obs.shape[::-1], "row_observed": obs.col_observed, "col_observed": obs.row_observed}
+    return Transposed(**(common(obs) | swapped), of=obs)
+
+
+def common(obs: Observations) -> dict[str, Any]:
+    """What different forms of the same data share."""
+    return {field.name: getattr(obs, field.name) for field in fields(Observations)}
 
 
 def _run(kernel: str, obs: Dense | Sparse, data: tuple[Any, ...], factors: tuple[Any, ...], weight: Weight) -> Pull:
@@ -320,7 +322,8 @@ def _run(kernel: str, obs: Dense | Sparse, data: tuple[Any, ...], factors: tuple
     n_inliers = int(counts["row_inliers"].sum())
     if energy is None:
         return Pull(CQ, CtP, n_inliers=n_inliers)
-    return Pull(CQ, CtP, n_inliers=n_inliers, energy=float(energy[0]), grams=(WQ, WtP), **counts)
+    counts["energy"] = None if isinstance(weight, Threshold) else float(energy[0])
+    return Pull(CQ, CtP, n_inliers=n_inliers, grams=(WQ, WtP), **counts)
 
 
 def row_blocks(n1: int, n2: int, entries: int = 1 << 20) -> list[slice]:

@@ -38,7 +38,7 @@ template <class T> struct Products {
   Weight<T> weight;
   T *CQ = nullptr, *CtP = nullptr;               // n1 x width, n2 x width
   T *WQ = nullptr, *WtP = nullptr;               // n1 x width_w, n2 x width_w
-  double *energy = nullptr;                      // the sum of w e^2
+  double *energy = nullptr;                      // the sum of w e^2, for the smooth rules
   int64_t *row_inliers = nullptr, *col_inliers = nullptr;  // counts
   T *row_weight = nullptr, *col_weight = nullptr;          // sums of w, or of c^2
   int threads = 1;

@@ -70,7 +70,8 @@ void read(const void *data, Storage storage, int64_t at, const uint8_t *mask, in
 // ---- weights: e -> (w, inlier). A new rule is a new struct here. `e` may be NaN: then nothing is an inlier.
 
 template <class T> struct Clip {
-  static constexpr bool sums = false;  // whether weights are summed per row and column
+  static constexpr bool sums = false;      // whether weights are summed per row and column
+  static constexpr bool energies = false;  // whether w e^2 is summed
   Vec<T> z;
   Clip(const Weight<T> &weight, T, T, bool) : z(fill<T>(weight.z)) {}
   Vec<T> operator()(Vec<T> e, Vec<T>, Vec<T>, Vec<T> &c, Mask<T> &inlier) const {
@@ -83,16 +84,17 @@ template <class T> struct Clip {
 
 template <class T> struct Sided {  // the size of a residual where one side may not count
   Vec<T> up, down;
+  explicit Sided(const Weight<T> &weight) : up(fill<T>(weight.up)), down(fill<T>(weight.down)) {}
   Vec<T> operator()(Vec<T> e) const { return larger(up * e, -(down * e)); }
 };
 
 template <class T> struct Threshold {
-  static constexpr bool sums = true;
+  static constexpr bool sums = true, energies = false;
   Sided<T> size;
   Vec<T> z, protect;
   bool clips;  // some outliers are clipped: spares the division elsewhere
   Threshold(const Weight<T> &weight, T row_z, T row_protect, bool col_clips)
-      : size{fill<T>(weight.up), fill<T>(weight.down)}, z(fill<T>(row_z)), protect(fill<T>(row_protect)),
+      : size(weight), z(fill<T>(row_z)), protect(fill<T>(row_protect)),
         clips(col_clips || row_protect > 0) {}
   Vec<T> operator()(Vec<T> e, Vec<T> col_z, Vec<T> col_protect, Vec<T> &c, Mask<T> &inlier) const {
     Vec<T> size_e = size(e), zij = larger(z, col_z), one = fill<T>(1), w = Vec<T>{};
@@ -105,11 +107,11 @@ template <class T> struct Threshold {
 };
 
 template <class T, Rule which> struct Smooth {
-  static constexpr bool sums = true;
+  static constexpr bool sums = true, energies = true;
   Sided<T> size;
   Vec<T> z, odds;
   Smooth(const Weight<T> &weight, T row_z, T, bool)
-      : size{fill<T>(weight.up), fill<T>(weight.down)}, z(fill<T>(row_z)), odds(fill<T>(weight.z)) {}
+      : size(weight), z(fill<T>(row_z)), odds(fill<T>(weight.z)) {}
   Vec<T> operator()(Vec<T> e, Vec<T> col_z, Vec<T>, Vec<T> &c, Mask<T> &inlier) const {
     const Vec<T> one = fill<T>(1), smallest = fill<T>(std::numeric_limits<T>::min());  // 0 / 0 would be NaN
     Vec<T> size_e = size(e), zij = larger(z * col_z, smallest), w;
@@ -181,7 +183,7 @@ template <class T, int M, template <class> class Rule_> struct Weigher {
       inliers[m] -= inlier;
       if constexpr (sums) {
         w = seen ? w : Vec<T>{};
-        energy += seen ? c * e[m] : Vec<T>{};
+        if constexpr (Rule_<T>::energies) energy += seen ? c * e[m] : Vec<T>{};
         if (kept) store(kept + m * stride + j, w);
         if (squares) w = c * c;
         weights[m] += w;
@@ -200,7 +202,7 @@ template <class T, int M, template <class> class Rule_> struct Weigher {
       for (int t = 0; t < width<T>; t++) side.row_inliers[m] += inliers[m][t];
       if constexpr (sums) side.row_weight[m] += sum<T>(weights[m]);
     }
-    if constexpr (sums) *side.energy += double(sum<T>(energy));
+    if constexpr (Rule_<T>::energies) *side.energy += double(sum<T>(energy));
   }
 };
 

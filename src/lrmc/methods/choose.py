@@ -104,7 +104,7 @@ def choose(
 
 def _miss(X: Factors, judged: Sample) -> float:
     """The mean absolute error on what was set aside."""
-    return float(np.abs(judged.values - np.einsum("ij,ij->i", X.L[judged.rows], X.R[judged.cols])).mean())
+    return float(np.abs(judged.residual(X)).mean())
 
 
 def _survivors(field: list[Candidate], rank: int) -> list[Candidate]:

@@ -119,7 +119,7 @@ def closed_loop(
     mL, mR = 0 * L, 0 * R
     inliers, change, pull = 1.0, 1.0, None
     for k in count():
-        size = np.abs(some.values - np.einsum("ij,ij->i", L[some.rows], R[some.cols]))
+        size = np.abs(some.residual(X))
         low, high = np.quantile(size, [LOW, 0.9 * inliers])
         phi = _decay(oversampling, inliers, grams)
         after = max(min(max(phi * zeta, WIDEST * low), (8 if grams else 12) * high), 0.1 * zeta, rounding)

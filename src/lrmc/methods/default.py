@@ -118,4 +118,4 @@ def _even(obs: Observations, X: Factors, noise: Noise) -> bool:
 
 def _sizes(obs: Observations, X: Factors) -> Array:
     some = obs.draw()
-    return np.abs(some.values - np.einsum("ij,ij->i", X.L[some.rows], X.R[some.cols]))
+    return np.abs(some.residual(X))

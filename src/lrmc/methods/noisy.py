@@ -43,7 +43,7 @@ class Noise:
 
     def weight(self, some: Sample, X: Factors) -> Cauchy:
         """The rule that fits the residuals of some entries."""
-        residual = some.values - np.einsum("ij,ij->i", X.L[some.rows], X.R[some.cols])
+        residual = some.residual(X)
         size = np.abs(residual) / (self.rows[some.rows] * self.cols[some.cols])
         if self.outliers != "both":  # the side without outliers tells the noise
             size = size[residual < 0] if self.outliers == "positive" else size[residual > 0]
@@ -56,7 +56,7 @@ class Noise:
     def relative_square(self, some: Sample, X: Factors, weight: Cauchy) -> float:
         """The mean square of good residuals in units of their relative noise, over that in units of the data."""
         scale = self.rows[some.rows] * self.cols[some.cols]
-        residual = some.values - np.einsum("ij,ij->i", X.L[some.rows], X.R[some.cols])
+        residual = some.residual(X)
         good = np.abs(residual) <= 2 * weight.rows[some.rows] * weight.cols[some.cols]
         squares = residual[good].astype(np.float64) ** 2
         return float(np.sum(squares / scale[good] ** 2) / max(float(squares.sum()), 1e-300)) if squares.any() else 1.0

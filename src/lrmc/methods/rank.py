@@ -116,7 +116,7 @@ def find_rank(
             return Found(X, False, step.residual, tuple(tests))
         if test.added:
             X, some = grown, obs.draw()
-            size = np.abs(some.values - np.einsum("ij,ij->i", X.L[some.rows], X.R[some.cols]))
+            size = np.abs(some.residual(X))
             zeta = max(zeta, 6 * float(np.quantile(size, 0.9 * step.inliers)))
     return Found(X, False, step.residual, tuple(tests))
 
@@ -147,7 +147,7 @@ def _pruned(obs: Observations, X: Factors, inliers: float) -> Factors | None:
 
 
 def _typical(some: Sample, X: Factors, inliers: float) -> float:
-    size = np.abs(some.values - np.einsum("ij,ij->i", X.L[some.rows], X.R[some.cols]))
+    size = np.abs(some.residual(X))
     return float(np.quantile(size, 0.5 * inliers))
 
 
