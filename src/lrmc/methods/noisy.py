@@ -43,15 +43,28 @@ class Noise:
 
     def weight(self, some: Sample, X: Factors) -> Cauchy:
         """The rule that fits the residuals of some entries."""
-        residual = some.residual(X)
-        size = np.abs(residual) / (self.rows[some.rows] * self.cols[some.cols])
-        if self.outliers != "both":  # the side without outliers tells the noise
-            size = size[residual < 0] if self.outliers == "positive" else size[residual > 0]
+        residual = some.residual(X) / (self.rows[some.rows] * self.cols[some.cols])
+        if self.outliers != "both":
+            return self._one_sided(residual if self.outliers == "positive" else -residual)
+        size = np.abs(residual)
         low = float(np.quantile(size, LOW)) if len(size) else 0.0
         if self.loss == "mixture":
             deviation, odds, _ = two_groups(size, low)
-            return Mixture(deviation * self.rows, self.cols, self.outliers, odds=odds)
-        return {"cauchy": Cauchy, "huber": Huber}[self.loss](WIDEST * low * self.rows, self.cols, self.outliers)
+            return Mixture(deviation * self.rows, self.cols, odds=odds)
+        return {"cauchy": Cauchy, "huber": Huber}[self.loss](WIDEST * low * self.rows, self.cols)
+
+    def _one_sided(self, residual: Array) -> Mixture:
+        """Outliers are above: what is below tells the noise.
+
+        Always the mixture, which leaves the middle alone: a loss that bends from 0 on, and on one side only, would pull
+        the fit down.
+        """
+        below, above = -residual[residual < 0], residual[residual >= 0]
+        if not len(below) or not len(above):
+            return Mixture(np.maximum(np.abs(residual).max(initial=0.0), 1e-300) * self.rows, self.cols, self.outliers)
+        deviation, _, _ = two_groups(below, float(np.quantile(below, LOW)))
+        _, odds, _ = two_groups(above, 0.385 * deviation, fixed=True)
+        return Mixture(deviation * self.rows, self.cols, self.outliers, odds=odds)
 
     def relative_square(self, some: Sample, X: Factors, weight: Cauchy) -> float:
         """The mean square of good residuals in units of their relative noise, over that in units of the data."""
@@ -62,10 +75,11 @@ class Noise:
         return float(np.sum(squares / scale[good] ** 2) / max(float(squares.sum()), 1e-300)) if squares.any() else 1.0
 
 
-def two_groups(size: Array, low: float, rounds: int = 20) -> tuple[float, float, float]:
+def two_groups(size: Array, low: float, rounds: int = 20, fixed: bool = False) -> tuple[float, float, float]:
     """The standard deviation of the noise, the odds of an outlier at 0, the share of noise: expectation-maximisation.
 
-    Sizes are those of Gaussian noise, mixed with outliers that are uniform up to the largest size seen.
+    Sizes are those of Gaussian noise, mixed with outliers that are uniform up to the largest size seen. `low` is their
+    quantile 0.3; with `fixed`, 0.385 times the standard deviation, which is known then.
     """
     if low <= 0:
         return 1e-300, 0.0, 1.0
@@ -78,7 +92,7 @@ def two_groups(size: Array, low: float, rounds: int = 20) -> tuple[float, float,
         with np.errstate(over="ignore"):
             w = 1 / (1 + odds * (1 + square / (32 * deviation**2)) ** 16)
         share = min(float(w.mean()), 1 - 1e-6)
-        deviation = float(np.sqrt((w * square).sum() / w.sum()))
+        deviation = deviation if fixed else float(np.sqrt((w * square).sum() / w.sum()))
     return low * deviation, odds, share
 
 
