@@ -1,0 +1,92 @@
+"""Rows that share one weight per column: against a plain reference, and what it is good for."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import lrmc
+from lrmc.groups import grouped
+from lrmc.weights import Cauchy, Clip, Huber, Mixture, Threshold
+
+BANDS, PIXELS, DATES = 3, 20, 11
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(0)
+    Y = rng.standard_normal((BANDS * PIXELS, DATES))
+    Y[rng.random(Y.shape) < 0.2] = np.nan
+    L, R = rng.standard_normal((len(Y), 2)), rng.standard_normal((DATES, 2))
+    return Y, L, R
+
+
+def rules(n1, n2):
+    one, other = np.linspace(0.5, 1.5, n1), np.linspace(0.8, 1.2, n2)
+    yield Clip(0.9), lambda q: np.minimum(1, 1 / q)
+    yield Threshold(one, other, 0 * one, 0 * other), lambda q: (q <= 1) * 1.0
+    yield Cauchy(one, other), lambda q: 1 / (1 + q**2)
+    yield Huber(one, other), lambda q: np.minimum(1, 1 / q)
+    yield Mixture(one, other, odds=0.1), lambda q: 1 / (1 + 0.1 * (1 + q**2 / 32) ** 16)
+
+
+def thresholds(rule, shape):
+    if isinstance(rule, Clip):
+        return np.full(shape, rule.zeta)
+    rows, cols = rule.rows[:, None], rule.cols[None, :]
+    return np.maximum(rows, cols) if isinstance(rule, Threshold) else rows * cols
+
+
+def naive(Y, L, R, rule, weight, labels):
+    """The worst residual of a group, entry by entry."""
+    E = Y - L @ R.T
+    ratio, W = np.abs(E) / thresholds(rule, Y.shape), np.zeros(Y.shape)
+    for label in set(labels):
+        members = np.flatnonzero(labels == label)
+        for j in range(Y.shape[1]):
+            seen = members[~np.isnan(Y[members, j])]
+            if len(seen):
+                W[seen, j] = weight(ratio[seen, j].max())
+    return W * np.nan_to_num(E), W
+
+
+@pytest.mark.parametrize("layout", ["stacked", "beside each other", "mixed"])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("which", range(5))
+def test_products(data, layout, order, which):
+    Y, L, R = data
+    labels = {
+        "stacked": np.tile(np.arange(PIXELS), BANDS),
+        "beside each other": np.repeat(np.arange(PIXELS), BANDS),
+        "mixed": np.random.default_rng(1).permutation(np.repeat(np.arange(PIXELS), BANDS)),
+    }[layout]
+    rule, weight = list(rules(*Y.shape))[which]
+    C, W = naive(Y, L, R, rule, weight, labels)
+    obs = grouped(lrmc.as_observations(np.asarray(Y, order=order)), labels)
+    pull = obs.products(L, R, rule, L, R, L**2, R**2)
+    for got, want in zip((*pull, *pull.grams), (C @ R, C.T @ L, W @ R**2, W.T @ L**2), strict=True):
+        assert_allclose(got, want, atol=1e-12)
+    assert_allclose(pull.row_weight, W.sum(1))
+    assert_allclose(pull.col_weight, W.sum(0))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_cloud_covers_all_bands():
+    """Where outliers are plain in one band and small in another, groups find them in both."""
+    rng = np.random.default_rng(0)
+    ground = np.abs(rng.standard_normal((BANDS * 300, 2))) @ np.abs(rng.standard_normal((2, 25))) + 1
+    clouds = (rng.random((300, 25)) < 0.25) * rng.uniform(0.5, 1, (300, 25))
+    Y = ground + np.vstack([strength * clouds for strength in (3.0, 0.25, 0.1)])
+    Y += 0.05 * rng.standard_normal(Y.shape)
+    labels = np.tile(np.arange(300), BANDS)
+    alone, together = (lrmc.solve(Y, 3, loss="cauchy", groups=g) for g in (None, labels))
+    errors = [np.linalg.norm(result.low_rank() - ground) for result in (alone, together)]
+    assert errors[1] < 0.9 * errors[0]
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [(np.arange(5), "a label for each of the 60 rows"), ([0] * 59 + [1], "as many in each are wanted")],
+)
+def test_labels_that_do_not_fit(data, labels, said):
+    with pytest.raises(ValueError, match=said):
+        lrmc.solve(data[0], 2, groups=labels)
