@@ -161,7 +161,7 @@ template <class T> struct Share {
 
 // What a block of rows needs at hand: its rows of the factors, and the sums over its columns so far.
 template <class T> struct Block {
-  static constexpr int rows = 8;
+  static constexpr int rows = ROWS;  // 8, 16 and 32, which fetch tiles of R and B less often, were no faster
   Buffer<T> memory;
   T *L, *P, *A, *Pw, *Aw;
   int here = 0;
@@ -236,9 +236,7 @@ template <class T> struct DensePass {
     return out;
   }
 
-  // Columns in panels whose R and B stay in the second-level cache, however long the rows are; rows in blocks, so that a
-  // tile of R and B is fetched into the first-level cache once for 8 rows. (More rows at a time leave the memory's own
-  // prefetching behind: measured.)
+  // Columns in panels whose R and B stay in the second-level cache, however long the rows are.
   void work(const Rectangle<T> &part, Share<T> &share) const {
     const int64_t panel = std::max<int64_t>(1, 192 * 1024 / (int64_t(sizeof(T)) * TILE<T> * (job.rank + 2 * job.width + 2 * job.width_w + 1)));
     auto owned = std::make_unique<Block<T>>(job);

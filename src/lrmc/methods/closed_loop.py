@@ -98,7 +98,7 @@ def wants_grams(obs: Observations, X: Factors) -> bool:
     """
     rank = X.L.shape[1]
     values = np.linalg.norm(X.L.astype(np.float64), axis=0) ** 2
-    plenty = obs.fraction * min(obs.shape) >= 200 * rank and values.max() < 3 * values.min()
+    plenty = obs.fraction * min(obs.shape) >= 200 * max(rank, FEWEST_RANKS) and values.max() < 3 * values.min()
     size = sum(obs.shape) * rank * (rank + 1) // 2
     return not plenty and size <= max(2**24, obs.n_observed)
 
