@@ -155,9 +155,6 @@ def test_more_rejected_than_can_be():
     assert lrmc.relative_error(result, given) < 1e-5 or not result.converged or said
 
 
-@pytest.mark.xfail(
-    reason="BUG: the sizes of blocks that share no row or column are not determined: 'converged', error 2"
-)
 def test_blocks_that_nothing_connects():
     given = lrmc.synthetic.problem(n=200, rank=2, p=1.0, alpha=0.05)
     Y = given.Y.copy()

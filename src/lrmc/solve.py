@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from .connected import unconnected
 from .groups import Grouped, grouped, unlike_members
 from .linalg import Factors, change, norm
 from .methods.default import Findings, default
@@ -300,6 +301,12 @@ def _warn(result: Result, obs: Observations) -> None:
             UserWarning,
             f"{' and '.join(empty)} have no observation: their values are not determined, and NaN in the completion",
         )
+    rows, cols = unconnected(obs)
+    if rows or cols:
+        text = (
+            f"{rows} row(s) and {cols} column(s) share no entry with the others, not even through a chain of entries:"
+        )
+        _say(UserWarning, f"{text} how large they are beside each other is not determined")
     unknowns = result.rank * sum(obs.shape)
     if obs.n_observed < unknowns:
         _say(
