@@ -17,7 +17,7 @@ def centre(obs: Observations) -> Factors | None:
 
     Data far from zero (images, prices) have a leading component that no threshold on |y| can tell from outliers.
     """
-    some = obs.draw()
+    some = obs.sample
     typical = float(np.median(np.abs(some.values)))
     if typical == 0 or abs(float(np.median(some.values))) < 0.2 * typical:
         return None

@@ -117,7 +117,7 @@ def unlike_members(obs: Grouped) -> Array:
     size = obs.members.shape[1]
     position = np.empty(obs.shape[0], np.int64)
     position[obs.members.ravel()] = np.tile(np.arange(size), len(obs.members))
-    some, middle = obs.draw(), centre(obs)
+    some, middle = obs.sample, centre(obs)
     rest = some.values if middle is None else some.residual(middle)
     levels = np.array([np.median(np.abs(rest[position[some.rows] == b])) for b in range(size)])
     return np.maximum(levels, 1e-3 * levels.max())[position] / np.median(levels)

@@ -143,7 +143,7 @@ class Result:
 
     def noise_threshold(self, obs: Observations) -> float:
         """What `outliers` takes as the border between noise and outlier."""
-        some = obs.draw()
+        some = obs.sample
         residual = some.residual(self.factors())
         return max(self.history[-1].zeta, 6 * 1.4826 * float(np.median(np.abs(residual), axis=None)))
 

@@ -263,7 +263,7 @@ def _too_few(obs: Observations, it: Iterate) -> bool:
 
 def _noise(obs: Observations, it: Iterate) -> tuple[float, float]:
     """The standard deviation of the noise and the share of outliers, from the residuals of a sample."""
-    some = obs.draw()
+    some = obs.sample
     size = np.abs(some.residual(Factors(it.L, it.R))).astype(np.float64)
     if not len(size):
         return math.nan, math.nan

@@ -146,9 +146,14 @@ class Observations:
         return Sample(rows[seen], cols[seen], values[seen])
 
     @cached_property
+    def sample(self) -> Sample:
+        """What `draw` gives, drawn once: the entries that thresholds are taken from."""
+        return self.draw()
+
+    @cached_property
     def scale(self) -> float:
         """The median of |y| over a sample of the observed entries: the unit of relative thresholds. Never 0."""
-        size = np.abs(self.draw().values)
+        size = np.abs(self.sample.values)
         for typical in (np.median, np.mean):
             scale = float(typical(size)) if size.size else 0.0
             if scale > 0:

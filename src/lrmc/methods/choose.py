@@ -10,11 +10,10 @@ import numpy as np
 
 from ..heldout import hold_out, noise_of_rows, part_of
 from ..linalg import Factors
-from ..start import leading
 from ..storage import Observations, Sample
 from ..weights import Array
 from .lrmc import Step
-from .noisy import Loss, Noise, Start, sweeps, two_groups
+from .noisy import Loss, Noise, Start, sweeps, two_groups, with_component
 
 Way = Callable[[Observations, tuple[Factors, float], Noise, int], Iterator[Step]]
 
@@ -60,11 +59,6 @@ class Candidate:
             X, zeta = Factors(step.L, step.R), step.zeta
         return replace(self, X=X, zeta=zeta, error=_miss(X, judged))
 
-    def with_component(self, obs: Observations) -> Candidate:
-        """The candidate with one component more."""
-        new = leading(obs, 1, self.zeta, 1 / obs.fraction, model=self.X)
-        return replace(self, X=Factors(*(np.hstack(pair) for pair in zip(self.X, new))))
-
 
 def choose(
     obs: Observations,
@@ -93,7 +87,8 @@ def choose(
         trials += [Trial(c.noise.loss, c.noise.shrink, r, c.error) for c in field]
         if rank is None and _no_better(trials, r):
             break
-        field = [candidate.with_component(rest) for candidate in _survivors(field, r)] if r < (rank or most) else field
+        if r < (rank or most):
+            field = [replace(c, X=with_component(rest, c.X, c.zeta)) for c in _survivors(field, r)]
     best = min((t for t in trials if rank is None or t.rank == rank), key=lambda t: t.error)
     other = replace(noise, loss=best.loss, shrink=best.shrink)
     *_, last = polished(rest, start(rest, best.rank, seed), other, best.rank)

@@ -46,7 +46,7 @@ def start(obs: Observations, rank: int, seed: int) -> tuple[Factors, float]:
 
 
 def _first_threshold(obs: Observations, middle: Factors | None) -> float:
-    some = obs.draw()
+    some = obs.sample
     size = np.abs(some.values) if middle is None else _sizes(obs, middle)
     return 6 * float(np.median(size)) or 6 * obs.scale
 
@@ -105,7 +105,7 @@ def _until_settled(steps: Iterator[Step], X: Factors, tol: float, obs: Observati
 
 def _even(obs: Observations, X: Factors, noise: Noise) -> bool:
     """Whether outliers are spread over all rows and columns, as far as chance would have it."""
-    weight = replace(noise, loss="mixture").weight(obs.draw(), X)
+    weight = replace(noise, loss="mixture").weight(obs.sample, X)
     pull = obs.products(X.L, X.R, weight, None, X.R)
     share = pull.n_inliers / obs.n_observed
     for inliers, seen in ((pull.row_inliers, obs.row_observed), (pull.col_inliers, obs.col_observed)):
@@ -117,5 +117,5 @@ def _even(obs: Observations, X: Factors, noise: Noise) -> bool:
 
 
 def _sizes(obs: Observations, X: Factors) -> Array:
-    some = obs.draw()
+    some = obs.sample
     return np.abs(some.residual(X))

@@ -128,7 +128,7 @@ def sweeps(obs: Observations, X: Factors, noise: Noise, most: int = 4, settled: 
 
     At most so many sweeps, fewer when the factors change by less than `settled`.
     """
-    some = obs.draw()
+    some = obs.sample
     rank = X.L.shape[1]
     priors = [Prior.flat(observed, rank) for observed in (obs.row_observed, obs.col_observed)]
     for _ in range(most):
@@ -174,5 +174,10 @@ def grown(
             yield step
         if last:
             return
-        new = leading(obs, 1, step.zeta, 1 / obs.fraction, model=X)
-        X = Factors(*(np.hstack(pair) for pair in zip(X, new)))
+        X = with_component(obs, X, step.zeta)
+
+
+def with_component(obs: Observations, X: Factors, zeta: float) -> Factors:
+    """X with the leading component of the clipped residual."""
+    new = leading(obs, 1, zeta, 1 / obs.fraction, model=X)
+    return Factors(*(np.hstack(pair) for pair in zip(X, new, strict=True)))

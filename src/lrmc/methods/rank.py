@@ -115,7 +115,7 @@ def find_rank(
         if not test.added and ended:
             return Found(X, False, step.residual, tuple(tests))
         if test.added:
-            X, some = grown, obs.draw()
+            X, some = grown, obs.sample
             size = np.abs(some.residual(X))
             zeta = max(zeta, 6 * float(np.quantile(size, 0.9 * step.inliers)))
     return Found(X, False, step.residual, tuple(tests))
@@ -133,7 +133,7 @@ def _pruned(obs: Observations, X: Factors, inliers: float) -> Factors | None:
         return None
     Z = balanced(*X)
     values = np.linalg.norm(Z.L.astype(np.float64), axis=0) ** 2
-    some, best, now = obs.draw(), None, None
+    some, best, now = obs.sample, None, None
     for keep in range(rank - 1, 0, -1):
         if values[keep - 1] <= 5 * values[keep]:
             continue
