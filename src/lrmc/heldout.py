@@ -95,7 +95,7 @@ def _some_groups(obs: Grouped, rng: np.random.Generator) -> Grouped:
 def part_of(obs: Observations, seed: int = 0) -> Observations:
     """Some rows (or columns, if there are more of these) of a large matrix: enough to choose by."""
     n1, n2 = obs.shape
-    if n1 * n2 <= 2 * ENOUGH_CELLS:
+    if n1 * n2 <= 4 * ENOUGH_CELLS:
         return obs
     if isinstance(obs, Grouped):
         return _some_groups(obs, np.random.default_rng(seed))

@@ -15,10 +15,11 @@ from ..weights import Array
 from .lrmc import Step
 from .noisy import Loss, Noise, Start, sweeps, two_groups, with_component
 
-Way = Callable[[Observations, tuple[Factors, float], Noise, int], Iterator[Step]]
+Way = Callable[[Observations, tuple[Factors, float], Noise], Iterator[Step]]
 
 LOSSES: tuple[Loss, ...] = ("mixture", "cauchy", "huber")
 SHRINKS = (1.0, 3.0, 9.0)
+CLOSE = 0.03  # those that are further behind the best are given up, from rank 3 on
 ENOUGH = 0.01  # a gain of less than this over three ranks ends the search
 
 
@@ -32,18 +33,22 @@ class Trial(NamedTuple):
     way: Literal["grown", "polished"] = "grown"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Choice:
     """What did best."""
 
-    loss: Loss
-    shrink: float
-    rank: int
-    way: str
+    noise: Noise
+    X: Factors  # its fit, to a part of the data
+    way: Literal["grown", "polished"]
     trials: tuple[Trial, ...]
 
+    @property
+    def rank(self) -> int:
+        """Of the fit."""
+        return int(self.X.L.shape[1])
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Candidate:
     """A loss and a prior, with the fit at the rank reached so far."""
 
@@ -58,6 +63,10 @@ class Candidate:
         for step in sweeps(obs, X, self.noise):
             X, zeta = Factors(step.L, step.R), step.zeta
         return replace(self, X=X, zeta=zeta, error=_miss(X, judged))
+
+    def trial(self) -> Trial:
+        """What is remembered of it."""
+        return Trial(self.noise.loss, self.noise.shrink, self.X.L.shape[1], self.error)
 
 
 def choose(
@@ -78,23 +87,24 @@ def choose(
     rest, judged = hold_out(part_of(obs, seed), seed)
     X, _ = start(rest, 1, seed)
     losses = LOSSES if loss is None else (loss,)
+    here = noise
     if rest.shape != obs.shape:
-        noise = Noise(noise_of_rows(rest), np.ones(rest.shape[1]), outliers=noise.outliers)
-    field = [Candidate(replace(noise, loss=name, shrink=s), X) for name in losses for s in SHRINKS]
-    trials: list[Trial] = []
+        here = Noise(noise_of_rows(rest), np.ones(rest.shape[1]), outliers=noise.outliers)
+    field = [Candidate(replace(here, loss=name, shrink=s), X) for name in losses for s in SHRINKS]
+    best, trials = field[0], list[Trial]()
     for r in range(1, (rank or most) + 1):
         field = sorted((candidate.fitted(rest, judged) for candidate in field), key=lambda c: c.error)
-        trials += [Trial(c.noise.loss, c.noise.shrink, r, c.error) for c in field]
+        trials += [candidate.trial() for candidate in field]
+        if r == rank or (rank is None and field[0].error < best.error):
+            best = field[0]
         if rank is None and _no_better(trials, r):
             break
         if r < (rank or most):
             field = [replace(c, X=with_component(rest, c.X, c.zeta)) for c in _survivors(field, r)]
-    best = min((t for t in trials if rank is None or t.rank == rank), key=lambda t: t.error)
-    other = replace(noise, loss=best.loss, shrink=best.shrink)
-    *_, last = polished(rest, start(rest, best.rank, seed), other, best.rank)
-    trials.append(best._replace(error=_miss(Factors(last.L, last.R), judged), way="polished"))
-    best = min(best, trials[-1], key=lambda t: t.error)
-    return Choice(best.loss, best.shrink, best.rank, best.way, tuple(trials))
+    *_, last = polished(rest, start(rest, best.trial().rank, seed), best.noise)
+    trials.append(best.trial()._replace(error=_miss(Factors(last.L, last.R), judged), way="polished"))
+    noise = replace(noise, loss=best.noise.loss, shrink=best.noise.shrink)
+    return Choice(noise, best.X, "polished" if trials[-1].error < best.error else "grown", tuple(trials))
 
 
 def _miss(X: Factors, judged: Sample) -> float:
@@ -104,7 +114,8 @@ def _miss(X: Factors, judged: Sample) -> float:
 
 def _survivors(field: list[Candidate], rank: int) -> list[Candidate]:
     """All at first; fewer of the best as the ranks, and with them the costs, grow."""
-    return field[: {1: len(field), 2: 4, 3: 3}.get(rank, 2)]
+    near = [candidate for candidate in field if rank < 3 or candidate.error < (1 + CLOSE) * field[0].error]
+    return near[: {1: len(field), 2: 4, 3: 3}.get(rank, 2)]
 
 
 def _no_better(trials: list[Trial], rank: int) -> bool:

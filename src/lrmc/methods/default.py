@@ -23,7 +23,7 @@ from ..weights import Array, Sides
 from .choose import choose, is_gaussian
 from .closed_loop import closed_loop
 from .lrmc import Step
-from .noisy import Loss, Noise, grown, sweeps
+from .noisy import Loss, Noise, carried_over, sweeps
 from .rank import Found, Pace, find_rank, first_guess
 
 MOST_RANK = 15  # that is looked for
@@ -64,14 +64,17 @@ def default(
         return Findings(Status.CONVERGED, "noisy", evidence | {"loss": "mixture", "why": "Gaussian residuals"})
     most = min(MOST_RANK, min(obs.shape) - 1) or 1
     choice = choose(obs, noise, start, polished, loss=loss, rank=rank, most=most, seed=seed)
-    evidence |= {"loss": choice.loss, "shrink": choice.shrink, "way": choice.way, "trials": choice.trials}
-    noise = replace(noise, loss=choice.loss, shrink=choice.shrink)
-    way = polished if choice.way == "polished" else grown
-    yield from way(obs, start(obs, choice.rank if way is polished else 1, seed), noise, choice.rank)
+    evidence |= {"loss": choice.noise.loss, "shrink": choice.noise.shrink, "way": choice.way, "trials": choice.trials}
+    if choice.way == "grown":
+        yield from carried_over(obs, choice.X, choice.noise)
+    elif choice.rank == exact.X.L.shape[1]:  # the closed loop has been there
+        yield from sweeps(obs, exact.X, choice.noise, 6)
+    else:
+        yield from polished(obs, start(obs, choice.rank, seed), choice.noise)
     return Findings(Status.CONVERGED, "noisy", evidence)
 
 
-def polished(obs: Observations, begin: tuple[Factors, float], noise: Noise, rank: int) -> Iterator[Step]:
+def polished(obs: Observations, begin: tuple[Factors, float], noise: Noise) -> Iterator[Step]:
     """The closed loop until it rests at the noise, then sweeps."""
     X, zeta = begin
     found = yield from _until_settled(closed_loop(obs, X, zeta, outliers=noise.outliers), X, 0.0, obs)

@@ -23,6 +23,7 @@ from .closed_loop import LOW, WIDEST
 from .lrmc import Step
 
 Loss = Literal["mixture", "cauchy", "huber"]
+NEAR = 2.0  # Huber's threshold: 0.8 standard deviations of Gaussian errors; wider ones let outliers in groups build components
 Start = Callable[[Observations, int, int], tuple[Factors, float]]  # data, rank, seed -> a start and a threshold
 
 
@@ -51,7 +52,9 @@ class Noise:
         if self.loss == "mixture":
             deviation, odds, _ = two_groups(size, low)
             return Mixture(deviation * self.rows, self.cols, odds=odds)
-        return {"cauchy": Cauchy, "huber": Huber}[self.loss](WIDEST * low * self.rows, self.cols)
+        if self.loss == "huber":
+            return Huber(NEAR * low * self.rows, self.cols)
+        return Cauchy(WIDEST * low * self.rows, self.cols)
 
     def _one_sided(self, residual: Array) -> Mixture:
         """Outliers are above: what is below tells the noise.
@@ -104,11 +107,6 @@ class Prior:
     unknown: Array  # the mean posterior covariance of a row
     free: float  # the mean number of parameters that a row really has
 
-    @classmethod
-    def flat(cls, observed: Array, rank: int) -> Prior:
-        """Before the first sweep."""
-        return cls(observed > 0, np.zeros((rank, rank)), float(rank))
-
     def of(self, X: Array) -> tuple[Array, Array]:
         """The mean row and the covariance."""
         rows = X[self.used].astype(np.float64)
@@ -123,17 +121,29 @@ class Prior:
         return self.free * float(self.used.sum())
 
 
-def sweeps(obs: Observations, X: Factors, noise: Noise, most: int = 4, settled: float = 1e-3) -> Iterator[Step]:
+def sweeps(
+    obs: Observations,
+    X: Factors,
+    noise: Noise,
+    most: int = 4,
+    settled: float = 1e-3,
+    unknown: tuple[Array | float, Array | float] = (0.0, 0.0),
+) -> Iterator[Step]:
     """Gauss-Seidel: L given R, then R given L, each one pass with the weights, the pull and the Gram matrices together.
 
-    At most so many sweeps, fewer when the factors change by less than `settled`.
+    At most so many sweeps, fewer when the factors change by less than `settled`. `unknown` are the covariances of what
+    is not known of the rows of the factors at the beginning; the factor with the larger one comes first.
     """
     some = obs.sample
     rank = X.L.shape[1]
-    priors = [Prior.flat(observed, rank) for observed in (obs.row_observed, obs.col_observed)]
+    priors = [
+        Prior(observed > 0, spread + np.zeros((rank, rank)), float(rank))
+        for observed, spread in zip((obs.row_observed, obs.col_observed), unknown, strict=True)
+    ]
+    order = (1, 0) if np.any(unknown[1]) else (0, 1)
     for _ in range(most):
         moved = 0.0
-        for side in (0, 1):
+        for side in order:
             weight = noise.weight(some, X)
             F, other = X[side], X[1 - side]
             own, across = (noise.rows, noise.cols) if side == 0 else (noise.cols, noise.rows)
@@ -162,19 +172,17 @@ def sweeps(obs: Observations, X: Factors, noise: Noise, most: int = 4, settled: 
             return
 
 
-def grown(
-    obs: Observations, begin: tuple[Factors, float], noise: Noise, rank: int, per_rank: int = 4
-) -> Iterator[Step]:
-    """Sweeps at the rank of the start, then with one more component at a time up to `rank`."""
-    X, _ = begin
-    while True:
-        last = X.L.shape[1] >= rank
-        for step in sweeps(obs, X, noise, per_rank + 2 * last):
-            X = Factors(step.L, step.R)
-            yield step
-        if last:
-            return
-        X = with_component(obs, X, step.zeta)
+def carried_over(obs: Observations, part: Factors, noise: Noise, most: int = 20) -> Iterator[Step]:
+    """Sweeps over all data from a fit to some of their rows, or columns.
+
+    The others begin at the mean of the known ones, as uncertain as those are spread.
+    """
+    X, unknown = [], []
+    for F, n in zip(part, obs.shape, strict=True):
+        known = len(F) == n
+        X.append(F if known else np.tile(F.mean(0), (n, 1)))
+        unknown.append(0.0 if known else np.cov(F.T.astype(np.float64), bias=True))
+    return sweeps(obs, Factors(*X), noise, most, unknown=(unknown[0], unknown[1]))
 
 
 def with_component(obs: Observations, X: Factors, zeta: float) -> Factors:
