@@ -92,7 +92,7 @@ def test_findings(noise, rate, rank):
     assert result.outlier_fraction == pytest.approx(rate, abs=0.02)
     if noise:
         assert result.noise_level == pytest.approx(noise * given.typical, rel=0.1)
-        assert result.evidence["loss"] in ("mixture", "cauchy", "huber")
+        assert result.evidence["loss"] in ("mixture", "cauchy", "huber", "squares")
     else:
         assert result.noise_level < 1e-6 * given.typical
     assert bool(result.evidence["rank_tests"]) == (rank is None)
@@ -113,7 +113,7 @@ def test_one_sided_outliers(side, low, noise):
     assert errors[wrong] > 10 * errors["both"]
 
 
-@pytest.mark.parametrize("loss", ["auto", "mixture", "cauchy", "huber"])
+@pytest.mark.parametrize("loss", ["auto", "mixture", "cauchy", "huber", "squares"])
 @pytest.mark.parametrize("outliers", ["both", "positive"])
 def test_each_loss_on_heavy_tails(loss, outliers):
     rng = np.random.default_rng(0)
@@ -125,7 +125,9 @@ def test_each_loss_on_heavy_tails(loss, outliers):
     assert apart(X, result.low_rank()) < 0.1
 
 
-@pytest.mark.parametrize(("name", "said"), [("loss", "auto, mixture, cauchy, huber"), ("outliers", "both, positive")])
+@pytest.mark.parametrize(
+    ("name", "said"), [("loss", "auto, mixture, cauchy, huber, squares"), ("outliers", "both, positive")]
+)
 def test_unknown_words(name, said):
     with pytest.raises(ValueError, match=f"{name}='magic'; one of {said}"):
         lrmc.solve(np.ones((5, 5)), 1, **{name: "magic"})

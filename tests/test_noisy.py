@@ -108,7 +108,7 @@ def test_sweeps_lower_the_robust_loss(loss, dtype):
 def test_sweeps_of_plain_least_squares():
     """No outliers, and so little noise that the prior fades: what the reference makes of it, step by step."""
     given = lrmc.synthetic.problem(n=60, n2=50, rank=2, alpha=0, p=0.8, noise=1e-4, form="dense")
-    path = swept(given, lambda obs: Noise.even(obs, "huber"), most=30, settled=0.0)
+    path = swept(given, lambda obs: Noise.even(obs, "squares"), most=30, settled=0.0)
     want = reference.least_squares(given.Y, given.mask, *given.X_factors)
     truth = given.X
     error, oracle = (reference.relative_error(*X, truth) for X in (path[-1], want))

@@ -23,7 +23,7 @@ from .result import Iterate
 from .schedule import Schedule
 from .weights import Sides
 
-Loss = Literal["auto", "mixture", "cauchy", "huber"]
+Loss = Literal["auto", "mixture", "cauchy", "huber", "squares"]
 NOT_CONVERGED, BAD_INPUT = 1, 2
 
 app = typer.Typer(

@@ -59,7 +59,7 @@ def solve(
     mask: Any = None,
     method: Method = "auto",
     schedule: Schedule | str | None = None,
-    loss: Literal["auto", "mixture", "cauchy", "huber"] = "auto",
+    loss: Literal["auto", "mixture", "cauchy", "huber", "squares"] = "auto",
     outliers: Sides = "both",
     groups: Any = None,
     row_noise: Any = None,
@@ -157,7 +157,7 @@ def iterates(
     mask: Any = None,
     method: Method = "auto",
     schedule: Schedule | str | None = None,
-    loss: Literal["auto", "mixture", "cauchy", "huber"] = "auto",
+    loss: Literal["auto", "mixture", "cauchy", "huber", "squares"] = "auto",
     outliers: Sides = "both",
     groups: Any = None,
     row_noise: Any = None,
@@ -187,7 +187,7 @@ def _job(
     """Check what was asked for."""
     _one_of("method", method, METHODS)
     _one_of("start", start, tuple(STARTS))
-    _one_of("loss", loss, ("auto", "mixture", "cauchy", "huber"))
+    _one_of("loss", loss, ("auto", "mixture", "cauchy", "huber", "squares"))
     _one_of("outliers", sides[0], ("both", "positive", "negative"))
     if method == "auto":
         method = "closed_loop" if schedule is None else "lrmc"

@@ -170,7 +170,7 @@ class Dense(Observations):
 
     def products(self, L: Any, R: Any, weight: Weight | float, P: Any, Q: Any, Pw: Any = None, Qw: Any = None) -> Pull:
         """See `Observations.products`."""
-        return _run("dense", self, (self.Y, self.mask), (L, R, P, Q, Pw, Qw), as_weight(weight))
+        return run("dense", self, (self.Y, self.mask, None), (L, R, P, Q, Pw, Qw), as_weight(weight))
 
     def lookup(self, rows: Array, cols: Array) -> Array:
         """See `Observations.lookup`."""
@@ -206,7 +206,7 @@ class Sparse(Observations):
     def products(self, L: Any, R: Any, weight: Weight | float, P: Any, Q: Any, Pw: Any = None, Qw: Any = None) -> Pull:
         """See `Observations.products`."""
         data = (self.indptr, self.indices, self.values, self.shape[1])
-        return _run("sparse", self, data, (L, R, P, Q, Pw, Qw), as_weight(weight))
+        return run("sparse", self, data, (L, R, P, Q, Pw, Qw), as_weight(weight))
 
     def lookup(self, rows: Array, cols: Array) -> Array:
         """See `Observations.lookup`."""
@@ -295,7 +295,7 @@ def common(obs: Observations) -> dict[str, Any]:
     return {field.name: getattr(obs, field.name) for field in fields(Observations)}
 
 
-def _run(kernel: str, obs: Dense | Sparse, data: tuple[Any, ...], factors: tuple[Any, ...], weight: Weight) -> Pull:
+def run(kernel: str, obs: Dense | Sparse, data: tuple[Any, ...], factors: tuple[Any, ...], weight: Weight) -> Pull:
     """Call a kernel with room for its answers. A factor that is given twice is passed twice: the kernels notice."""
     dtype, (n1, n2) = obs.dtype, obs.shape
     ready = {id(X): np.ascontiguousarray(X, dtype) for X in factors if X is not None}

@@ -20,7 +20,39 @@ template <class T> struct Tile {
   Sides<T> side;
 };
 
-// C = weighted residual of gain * source - L R', and B += L' C while it is in registers.
+// The residuals gain * source - L R' in two vectors of columns, from column j on.
+template <class T> inline __attribute__((always_inline)) void residual_at(const Tile<T> &tile, int j, Vec<T> *e0, Vec<T> *e1) {
+  constexpr int W = width<T>;
+  const int r = tile.rank;
+#pragma GCC unroll 4
+  for (int m = 0; m < ROWS; m++) {
+    e0[m] = tile.gain * load<Vec<T>>(tile.source[m] + j);
+    e1[m] = tile.gain * load<Vec<T>>(tile.source[m] + j + W);
+  }
+  for (int k = 0; k < r; k++) {
+    const T *at = tile.R + k * TILE<T> + j;
+    Vec<T> r0 = load<Vec<T>>(at), r1 = load<Vec<T>>(at + W);
+#pragma GCC unroll 4
+    for (int m = 0; m < ROWS; m++) {
+      Vec<T> l = fill<T>(tile.L[m * r + k]);
+      e0[m] -= l * r0;
+      e1[m] -= l * r1;
+    }
+  }
+}
+template <class T> void residual_tile(const Tile<T> &tile) {
+  for (int j = 0; j < tile.n; j += 2 * width<T>) {
+    Vec<T> e0[ROWS], e1[ROWS];
+    residual_at(tile, j, e0, e1);
+#pragma GCC unroll 4
+    for (int m = 0; m < ROWS; m++) {
+      store(tile.C + m * TILE<T> + j, e0[m]);
+      store(tile.C + m * TILE<T> + j + width<T>, e1[m]);
+    }
+  }
+}
+
+// C = weighted residual, and B += L' C while it is in registers.
 template <class T, template <class> class Rule_> void weigh_tile(const Weight<T> &weight, const Tile<T> &tile) {
   constexpr int W = width<T>;
   const int r = tile.rank;
@@ -30,21 +62,7 @@ template <class T, template <class> class Rule_> void weigh_tile(const Weight<T>
   Weigher<T, ROWS, Rule_> weigh(weight, tile.side);
   for (int j = 0; j < tile.n; j += 2 * W) {
     Vec<T> e0[ROWS], e1[ROWS];
-#pragma GCC unroll 4
-    for (int m = 0; m < ROWS; m++) {
-      e0[m] = tile.gain * load<Vec<T>>(tile.source[m] + j);
-      e1[m] = tile.gain * load<Vec<T>>(tile.source[m] + j + W);
-    }
-    for (int k = 0; k < r; k++) {
-      const T *at = tile.R + k * TILE<T> + j;
-      Vec<T> r0 = load<Vec<T>>(at), r1 = load<Vec<T>>(at + W);
-#pragma GCC unroll 4
-      for (int m = 0; m < ROWS; m++) {
-        Vec<T> l = fill<T>(L[m * r + k]);
-        e0[m] -= l * r0;
-        e1[m] -= l * r1;
-      }
-    }
+    residual_at(tile, j, e0, e1);
     weigh(j, e0, tile.W, TILE<T>);
     weigh(j + W, e1, tile.W, TILE<T>);
     if (B) {
@@ -203,6 +221,15 @@ template <class T> struct Block {
   }
 };
 
+// Where n numbers of row i can be read as T: the data themselves, or `room` after conversion.
+template <class T> const T *source(const Dense &data, int64_t i, int64_t j, int n, int padded, T *room) {
+  constexpr Storage own = sizeof(T) == 4 ? Storage::f32 : Storage::f64;
+  const int64_t at = i * data.stride + j;
+  if (data.storage == own && !data.mask && n == padded) return static_cast<const T *>(data.data) + at;
+  read<T>(data.data, data.storage, at, data.mask ? data.mask + i * data.mask_stride + j : nullptr, n, padded, room);
+  return room;
+}
+
 template <class T> struct Rectangle { int64_t i0, i1, t0, t1; };  // rows, and tiles of columns
 
 template <class T> struct DensePass {
@@ -219,15 +246,6 @@ template <class T> struct DensePass {
   Buffer<bool> tile_clips = clips();  // which tiles have a protected column
   decltype(weigh_tile_for<T>(Rule::clip)) weigh = weigh_tile_for<T>(job.weight.rule);
   const bool own_factor = job.P == job.L;  // P' C is added up while C is made
-
-  // Where n numbers of row i can be read as T: the data themselves, or `room` after conversion.
-  const T *source(int64_t i, int64_t j, int n, int padded, T *room) const {
-    constexpr Storage own = sizeof(T) == 4 ? Storage::f32 : Storage::f64;
-    const int64_t at = i * data.stride + j;
-    if (data.storage == own && !data.mask && n == padded) return static_cast<const T *>(data.data) + at;
-    read<T>(data.data, data.storage, at, data.mask ? data.mask + i * data.mask_stride + j : nullptr, n, padded, room);
-    return room;
-  }
 
   Buffer<bool> clips() const {
     auto out = zeros<bool>(n_tiles);
@@ -259,7 +277,7 @@ template <class T> struct DensePass {
     Tile<T> tile{{}, job.gain, padded, job.rank, block.L + m * job.rank, R.get() + at * job.rank, own_factor ? B : nullptr,
                  block.C, job.width_w ? block.W : nullptr, {}};
     for (int a = 0; a < ROWS; a++)  // rows beyond the last read as missing
-      tile.source[a] = source(i + a, at, m + a < block.here ? n : 0, padded, block.room + a * TILE<T>);
+      tile.source[a] = source<T>(data, i + a, at, m + a < block.here ? n : 0, padded, block.room + a * TILE<T>);
     tile.side = {block.row_z + m, block.row_protect + m, nullptr, nullptr, false, block.row_inliers + m, nullptr, block.row_weight + m,
                  nullptr, &share.energy};
     if (weighted) {

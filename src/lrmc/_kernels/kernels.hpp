@@ -52,6 +52,12 @@ struct Dense {
   int64_t mask_stride = 0;
 };
 
+struct Groups {
+  const int64_t *rows = nullptr;                 // the rows of one group after another
+  int64_t count = 0;
+  int size = 0;                                  // of each group
+};
+
 struct Sparse {
   const int64_t *indptr = nullptr;
   const int32_t *indices = nullptr;
@@ -69,6 +75,8 @@ struct Kernels {
   const char *name;
   void (*dense_f32)(const Dense &, const Products<float> &);
   void (*dense_f64)(const Dense &, const Products<double> &);
+  void (*grouped_f32)(const Dense &, const Groups &, const Products<float> &);
+  void (*grouped_f64)(const Dense &, const Groups &, const Products<double> &);
   void (*sparse_f32)(const Sparse &, const Products<float> &);
   void (*sparse_f64)(const Sparse &, const Products<double> &);
   void (*residual_f32)(const Sparse &, const Products<float> &, float *);

@@ -23,6 +23,7 @@ using namespace lrmc;
 using AnyMatrix = nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>;
 using AnyVector = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using MaskArray = nb::ndarray<const uint8_t, nb::ndim<2>, nb::device::cpu>;
+using Members = nb::ndarray<const int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 template <class T> using Factor = std::optional<nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>>;
 template <class T> using Side = std::optional<nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>>;
 template <class T> using Out2 = std::optional<nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>>;
@@ -63,6 +64,13 @@ static Dense dense_of(const AnyMatrix &Y, const std::optional<MaskArray> &mask) 
     data.mask_stride = mask->stride(0);
   }
   return data;
+}
+// Groups of rows: every row is in one of them.
+static std::optional<Groups> groups_of(const std::optional<Members> &members, size_t n1) {
+  if (!members) return {};
+  need(members->size() == n1 && members->shape(1) > 0, "groups do not fit the data");
+  for (size_t t = 0; t < n1; t++) need(members->data()[t] >= 0 && members->data()[t] < int64_t(n1), "groups name a row that is not there");
+  return Groups{members->data(), int64_t(members->shape(0)), int(members->shape(1))};
 }
 static Sparse sparse_of(const nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig> &indptr,
                         const nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig> &indices, const AnyVector &values) {
@@ -147,11 +155,11 @@ template <class T> struct Job {
   }
 };
 
-template <class T> static void run(const Dense &data, const Products<T> &job) {
+template <class T> static void run(const Dense &data, const Products<T> &job, const std::optional<Groups> &groups) {
   need(data.storage == Storage::f64 ? sizeof(T) == 8 : sizeof(T) == 4, "factors and data differ in precision");
   nb::gil_scoped_release unlocked;
-  if constexpr (sizeof(T) == 4) chosen->dense_f32(data, job);
-  else chosen->dense_f64(data, job);
+  if constexpr (sizeof(T) == 4) groups ? chosen->grouped_f32(data, *groups, job) : chosen->dense_f32(data, job);
+  else groups ? chosen->grouped_f64(data, *groups, job) : chosen->dense_f64(data, job);
 }
 template <class T> static void run(const Sparse &data, const Products<T> &job) {
   need(data.storage == Storage::f64 ? sizeof(T) == 8 : sizeof(T) == 4, "factors and data differ in precision");
@@ -164,13 +172,13 @@ template <class T> static void bind(nb::module_ &m, const char *suffix) {
   using Indptr = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig>;
   using Indices = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig>;
   m.def((std::string("dense_") + suffix).c_str(),
-        [](AnyMatrix Y, std::optional<MaskArray> mask, double gain, Factor<T> L, Factor<T> R, Factor<T> P, Factor<T> Q, Factor<T> Pw,
+        [](AnyMatrix Y, std::optional<MaskArray> mask, std::optional<Members> members, double gain, Factor<T> L, Factor<T> R, Factor<T> P, Factor<T> Q, Factor<T> Pw,
            Factor<T> Qw, int rule, double z, Side<T> row_z, Side<T> col_z, Side<T> row_protect, Side<T> col_protect, double up, double down, bool squares, Out2<T> CQ, Out2<T> CtP, Out2<T> WQ, Out2<T> WtP,
            Out1<double> energy, Out1<int64_t> row_inliers, Out1<int64_t> col_inliers, Out1<T> row_weight, Out1<T> col_weight, int threads) {
           Job<T> job(Y.shape(0), Y.shape(1), L, R, P, Q, Pw, Qw, gain, threads);
           job.weigh(rule, z, row_z, col_z, row_protect, col_protect, up, down, squares);
           job.into(CQ, CtP, WQ, WtP, energy, row_inliers, col_inliers, row_weight, col_weight);
-          run(dense_of(Y, mask), job.products);
+          run(dense_of(Y, mask), job.products, groups_of(members, Y.shape(0)));
         });
   m.def((std::string("sparse_") + suffix).c_str(),
         [](Indptr indptr, Indices indices, AnyVector values, int64_t n2, double gain, Factor<T> L, Factor<T> R, Factor<T> P, Factor<T> Q,

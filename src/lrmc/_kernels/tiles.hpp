@@ -106,31 +106,33 @@ template <class T> struct Threshold {
   }
 };
 
+// The weight of a residual that is q times its threshold, by a smooth rule, and whether it is an inlier.
+template <class T, Rule which> inline Vec<T> weight_of(Vec<T> q, T odds, Mask<T> &inlier) {
+  const Vec<T> one = fill<T>(1);
+  inlier = q <= one;
+  if constexpr (which == Rule::huber) return smaller(one, one / larger(q, fill<T>(std::numeric_limits<T>::min())));
+  Vec<T> x = q * q;
+  if constexpr (which == Rule::mixture) {  // (1 + q^2 / 32)^16 is near exp(q^2 / 2), and where it is not, its tail is heavier
+    x = one + x / 32;
+    x *= x;
+    x *= x;
+    x *= x;
+    x *= x;
+    x = odds * smaller(x, fill<T>(std::numeric_limits<T>::max()));  // not 0 times infinity
+    inlier = x <= one;
+  }
+  return one / (one + x);
+}
+
 template <class T, Rule which> struct Smooth {
   static constexpr bool sums = true, energies = true;
   Sided<T> size;
-  Vec<T> z, odds;
-  Smooth(const Weight<T> &weight, T row_z, T, bool)
-      : size(weight), z(fill<T>(row_z)), odds(fill<T>(weight.z)) {}
+  Vec<T> z;
+  T odds;
+  Smooth(const Weight<T> &weight, T row_z, T, bool) : size(weight), z(fill<T>(row_z)), odds(weight.z) {}
   Vec<T> operator()(Vec<T> e, Vec<T> col_z, Vec<T>, Vec<T> &c, Mask<T> &inlier) const {
-    const Vec<T> one = fill<T>(1), smallest = fill<T>(std::numeric_limits<T>::min());  // 0 / 0 would be NaN
-    Vec<T> size_e = size(e), zij = larger(z * col_z, smallest), w;
-    inlier = size_e <= zij;
-    if constexpr (which == Rule::huber) {
-      w = smaller(one, zij / larger(size_e, smallest));
-    } else {
-      Vec<T> q = size_e / zij, x = q * q;
-      if constexpr (which == Rule::mixture) {  // (1 + q^2 / 32)^16 is near exp(q^2 / 2), and where it is not, its tail is heavier
-        x = one + x / 32;
-        x *= x;
-        x *= x;
-        x *= x;
-        x *= x;
-        x = odds * smaller(x, fill<T>(std::numeric_limits<T>::max()));  // not 0 times infinity
-        inlier = x <= one;
-      }
-      w = one / (one + x);
-    }
+    const Vec<T> smallest = fill<T>(std::numeric_limits<T>::min());  // 0 / 0 would be NaN
+    const Vec<T> w = weight_of<T, which>(size(e) / larger(z * col_z, smallest), odds, inlier);
     c = w * e;
     return w;
   }

@@ -1,10 +1,11 @@
 // The kernels for one instruction set: this file is compiled once for each, with LRMC_ISA and LRMC_VECTOR_BYTES set.
-#include "dense.hpp"
+#include "grouped.hpp"
 #include "sparse.hpp"
 
 namespace lrmc::LRMC_ISA {
 
 template <class T> void dense(const Dense &data, const Products<T> &job) { DensePass<T>{data, job}.run(); }
+template <class T> void grouped(const Dense &data, const Groups &groups, const Products<T> &job) { GroupedPass<T>{data, job, groups}.run(); }
 template <class T> void sparse(const Sparse &data, const Products<T> &job) { SparsePass<T>{data, job}.run(); }
 template <class T> void residual(const Sparse &data, const Products<T> &job, T *out) { SparsePass<T>{data, job}.residuals(out); }
 
@@ -43,7 +44,7 @@ void survey(const Dense &data, int64_t n1, int64_t n2, Survey &out, int threads)
 
 #define LRMC_TEXT_(x) #x
 #define LRMC_TEXT(x) LRMC_TEXT_(x)
-extern const Kernels kernels = {LRMC_TEXT(LRMC_ISA), &dense<float>,     &dense<double>,   &sparse<float>,
-                                &sparse<double>,     &residual<float>, &residual<double>, &survey};
+extern const Kernels kernels = {LRMC_TEXT(LRMC_ISA), &dense<float>,  &dense<double>,   &grouped<float>,   &grouped<double>,
+                                &sparse<float>,      &sparse<double>, &residual<float>, &residual<double>, &survey};
 
 }  // namespace lrmc::LRMC_ISA

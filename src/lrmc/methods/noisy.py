@@ -22,8 +22,9 @@ from ..weights import Array, Cauchy, Huber, Mixture, Sides
 from .closed_loop import LOW, WIDEST
 from .lrmc import Step
 
-Loss = Literal["mixture", "cauchy", "huber"]
-NEAR = 2.0  # Huber's threshold: 0.8 standard deviations of Gaussian errors; wider ones let outliers in groups build components
+Loss = Literal["mixture", "cauchy", "huber", "squares"]
+NEAR = 2.0  # Huber: 0.8 standard deviations of Gaussian errors; if wider, outliers in groups build components
+FAR = 8.0  # 3 standard deviations: squares but for plain outliers
 Start = Callable[[Observations, int, int], tuple[Factors, float]]  # data, rank, seed -> a start and a threshold
 
 
@@ -52,9 +53,9 @@ class Noise:
         if self.loss == "mixture":
             deviation, odds, _ = two_groups(size, low)
             return Mixture(deviation * self.rows, self.cols, odds=odds)
-        if self.loss == "huber":
-            return Huber(NEAR * low * self.rows, self.cols)
-        return Cauchy(WIDEST * low * self.rows, self.cols)
+        if self.loss == "cauchy":
+            return Cauchy(WIDEST * low * self.rows, self.cols)
+        return Huber((NEAR if self.loss == "huber" else FAR) * low * self.rows, self.cols)
 
     def _one_sided(self, residual: Array) -> Mixture:
         """Outliers are above: what is below tells the noise.
@@ -103,7 +104,7 @@ def two_groups(size: Array, low: float, rounds: int = 20, fixed: bool = False) -
 class Prior:
     """A Gaussian for the rows of a factor: their spread and what is left unknown of each."""
 
-    used: Array
+    used: Array  # which rows have entries
     unknown: Array  # the mean posterior covariance of a row
     free: float  # the mean number of parameters that a row really has
 
