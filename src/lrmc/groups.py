@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .centre import centre
-from .storage import Dense, Observations, Pull, Sample, Transposed, common
+from .storage import Adjoint, Dense, Observations, Pull, Sample, Transposed, common
 from .weights import Array, Cauchy, Clip, Huber, Mixture, Threshold, Weight, as_weight
 
 ENTRIES = 1 << 20  # at a time
@@ -52,6 +52,10 @@ class Grouped(Observations):
         n_inliers = int(sums["row_inliers"].sum())
         CtP, WtP = (None if out is None else out.astype(dtype) for out in cols_out)
         return Pull(rows_out[0], CtP, n_inliers=n_inliers, energy=energy, grams=(rows_out[1], WtP), **sums)
+
+    def adjoint(self, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:
+        """Not for groups: the weight of an entry would depend on the residuals of others."""
+        raise NotImplementedError("rows in groups have no gradients: train on the same data without groups")
 
     def _weigh(self, E: Array, rule: Weight, rows: Array) -> tuple[Array, Array, Array]:
         """Pulls, weights and inliers of the residuals of some rows, whole groups one after another."""
