@@ -46,6 +46,12 @@ def report(name: str, ms: float, against: str, base: float) -> None:
     print(f"{name:34s} {ms:8.2f} ms   {ms / base:6.2f} x {against}")
 
 
+def adjoint(obs: lrmc.storage.Observations, L: np.ndarray, R: np.ndarray) -> None:
+    """What training pays on the way back, against the way there."""
+    pulls = best(lambda: obs.pull(L, R, 0.7))
+    report("adjoint float32", best(lambda: obs.adjoint(L, R, 0.7, L + 1, R - 1)), "pull", pulls)
+
+
 def dense(n: int, rank: int, threads: int, rng: np.random.Generator) -> None:
     L, R = (rng.standard_normal((n, rank)).astype(np.float32) for _ in range(2))
     Y = L @ R.T + rng.standard_normal((n, n), dtype=np.float32)
@@ -68,6 +74,7 @@ def dense(n: int, rank: int, threads: int, rng: np.random.Generator) -> None:
     report("pull float64", time_pull(Y.astype(np.float64)), "read", read)
     for kind in (np.uint8, np.int16, np.uint16):
         report(f"pull {np.dtype(kind).name}", time_pull(np.clip(20 * Y + 100, 0, 255).astype(kind)), "read", read)
+    adjoint(lrmc.as_observations(Y, threads=threads), L, R)
     report("NumPy, unfused", best(lambda: numpy_pull(Y, L, R, 0.7), 3), "read", read)
 
 
@@ -82,6 +89,7 @@ def sparse(n: int, rank: int, threads: int, rng: np.random.Generator) -> None:
     print(f"\nsparse {n} x {n}, 10 % observed, rank {rank}, {threads} threads")
     report("SciPy, unfused", scipy_time, "SciPy", scipy_time)
     report("pull float32", best(lambda: obs.pull(L, R, 0.7)), "SciPy", scipy_time)
+    adjoint(obs, L, R)
     print(f"{'':34s} SciPy takes {scipy_time / best(lambda: obs.pull(L, R, 0.7)):.1f} times as long")
 
 

@@ -93,6 +93,34 @@ def pull(Y, mask, L, R, rule):
     return products(Y, mask, L, R, rule, L, R)
 
 
+class Adjoint(NamedTuple):
+    L: np.ndarray
+    R: np.ndarray
+    zeta: float
+    size: float  # the sum of the sizes of what zeta is the sum of
+
+
+def adjoint(Y, mask, L, R, zeta, Ab, Bb):
+    """The gradient of <Ab, C R> + <Bb, C' L> with respect to L, R and zeta, entry by entry; C is the clipped residual.
+
+    An entry gives c (Ab_i . R_j + Bb_j . L_i), where c is e and e = y - L_i . R_j, or c is zeta or -zeta.
+    """
+    GL, GR, zeta_bar, size = np.zeros(L.shape), np.zeros(R.shape), 0.0, 0.0
+    for i, j in zip(*np.nonzero(mask), strict=True):
+        e = Y[i, j] - L[i] @ R[j]
+        c = min(max(e, -zeta), zeta)
+        slope = Ab[i] @ R[j] + Bb[j] @ L[i]  # of the loss in c
+        GL[i] += c * Bb[j]
+        GR[j] += c * Ab[i]
+        if abs(e) <= zeta:
+            GL[i] -= slope * R[j]
+            GR[j] -= slope * L[i]
+        else:
+            zeta_bar += slope if e > 0 else -slope
+            size += abs(slope)
+    return Adjoint(GL, GR, zeta_bar, size)
+
+
 def soft(E, zeta):
     return np.sign(E) * np.maximum(np.abs(E) - zeta, 0)
 

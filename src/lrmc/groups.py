@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .centre import centre
-from .storage import Dense, Observations, Pull, Transposed, common, row_blocks, run
+from .storage import Adjoint, Dense, Observations, Pull, Transposed, common, row_blocks, run
 from .weights import Array, Weight, as_weight
 
 
@@ -23,7 +23,11 @@ class Grouped(Dense):
 
     def products(self, L: Any, R: Any, weight: Weight | float, P: Any, Q: Any, Pw: Any = None, Qw: Any = None) -> Pull:
         """See `Observations.products`."""
-        return run("dense", self, (self.Y, self.mask, self.members), (L, R, P, Q, Pw, Qw), as_weight(weight))
+        return run("dense", self, (*self.data, self.members), (L, R, P, Q, Pw, Qw), as_weight(weight))
+
+    def adjoint(self, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:
+        """Not for groups: the weight of an entry would depend on the residuals of others."""
+        raise NotImplementedError("rows in groups have no gradients: train on the same data without groups")
 
     def values(self, rows: Array) -> Array:
         """Some rows as a dense array, NaN where not observed."""

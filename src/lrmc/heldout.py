@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from .groups import Grouped, grouped, unlike_members
 from .observations import as_observations
-from .storage import Observations, Pull, Sample, Sparse, common
+from .storage import Adjoint, Observations, Pull, Sample, Sparse, common
 from .weights import Array, Weight, as_weight
 
 MOST = 20_000  # entries that a fit is judged by
@@ -30,6 +30,11 @@ class Without(Observations):
         """See `Observations.products`."""
         rule = as_weight(weight)
         whole, part = (obs.products(L, R, rule, P, Q, Pw, Qw) for obs in (self.of, self.held))
+        return whole.minus(part)
+
+    def adjoint(self, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:
+        """See `Observations.adjoint`."""
+        whole, part = (obs.adjoint(L, R, zeta, Ab, Bb) for obs in (self.of, self.held))
         return whole.minus(part)
 
     def lookup(self, rows: Array, cols: Array) -> Array:

@@ -69,6 +69,22 @@ class Pull(tuple[Any, Any]):
         )
 
 
+class Adjoint(NamedTuple):
+    """Gradients with respect to what a pass was given: both factors, and the threshold."""
+
+    L: Array
+    R: Array
+    zeta: float
+
+    def minus(self, part: Adjoint) -> Adjoint:
+        """The gradients without those of a part of the entries."""
+        return Adjoint(self.L - part.L, self.R - part.R, self.zeta - part.zeta)
+
+    def flipped(self) -> Adjoint:
+        """The gradients of the transposed matrix."""
+        return Adjoint(self.R, self.L, self.zeta)
+
+
 class Sample(NamedTuple):
     """Some observed entries."""
 
@@ -98,6 +114,14 @@ class Observations:
 
         One pass over the data. L and R may both be None (zero), and so may P or Q (that product is not made). With Pw
         or Qw also W @ Qw and W.T @ Pw of the weights W: not for the rule Clip, which keeps none.
+        """
+        raise NotImplementedError
+
+    def adjoint(self, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:
+        """The reverse of `pull(L, R, zeta)`: from gradients with respect to C @ R and C.T @ L, those of L, R and zeta.
+
+        One pass over the data. With E = Y - L R' and Cb = Ab R' + L Bb' on the observed entries, and Eb = Cb where
+        |E| <= zeta, else 0: C @ Bb - Eb @ R, C.T @ Ab - Eb.T @ L, and the sum of Cb sign(E) over |E| > zeta.
         """
         raise NotImplementedError
 
@@ -170,7 +194,16 @@ class Dense(Observations):
 
     def products(self, L: Any, R: Any, weight: Weight | float, P: Any, Q: Any, Pw: Any = None, Qw: Any = None) -> Pull:
         """See `Observations.products`."""
-        return run("dense", self, (self.Y, self.mask, None), (L, R, P, Q, Pw, Qw), as_weight(weight))
+        return run("dense", self, (*self.data, None), (L, R, P, Q, Pw, Qw), as_weight(weight))
+
+    def adjoint(self, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:
+        """See `Observations.adjoint`."""
+        return _run_adjoint("adjoint_dense", self, self.data, (L, R), zeta, (Ab, Bb))
+
+    @property
+    def data(self) -> tuple[Any, ...]:
+        """As the kernels take them."""
+        return self.Y, self.mask
 
     def lookup(self, rows: Array, cols: Array) -> Array:
         """See `Observations.lookup`."""
@@ -205,8 +238,16 @@ class Sparse(Observations):
 
     def products(self, L: Any, R: Any, weight: Weight | float, P: Any, Q: Any, Pw: Any = None, Qw: Any = None) -> Pull:
         """See `Observations.products`."""
-        data = (self.indptr, self.indices, self.values, self.shape[1])
-        return run("sparse", self, data, (L, R, P, Q, Pw, Qw), as_weight(weight))
+        return run("sparse", self, self.data, (L, R, P, Q, Pw, Qw), as_weight(weight))
+
+    def adjoint(self, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:
+        """See `Observations.adjoint`."""
+        return _run_adjoint("adjoint_sparse", self, self.data, (L, R), zeta, (Ab, Bb))
+
+    @property
+    def data(self) -> tuple[Any, ...]:
+        """As the kernels take them."""
+        return self.indptr, self.indices, self.values, self.shape[1]
 
     def lookup(self, rows: Array, cols: Array) -> Array:
         """See `Observations.lookup`."""
@@ -259,6 +300,10 @@ class Transposed(Observations):
     def products(self, L: Any, R: Any, weight: Weight | float, P: Any, Q: Any, Pw: Any = None, Qw: Any = None) -> Pull:
         """See `Observations.products`."""
         return self.of.products(R, L, as_weight(weight).flipped(), Q, P, Qw, Pw).flipped()
+
+    def adjoint(self, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:
+        """See `Observations.adjoint`."""
+        return self.of.adjoint(R, L, zeta, Bb, Ab).flipped()
 
     def lookup(self, rows: Array, cols: Array) -> Array:
         """See `Observations.lookup`."""
@@ -329,6 +374,21 @@ def run(kernel: str, obs: Dense | Sparse, data: tuple[Any, ...], factors: tuple[
         return Pull(CQ, CtP, n_inliers=n_inliers)
     counts["energy"] = None if isinstance(weight, Threshold) else float(energy[0])
     return Pull(CQ, CtP, n_inliers=n_inliers, grams=(WQ, WtP), **counts)
+
+
+def _run_adjoint(
+    kernel: str,
+    obs: Dense | Sparse,
+    data: tuple[Any, ...],
+    factors: tuple[Any, Any],
+    zeta: float,
+    seeds: tuple[Any, Any],
+) -> Adjoint:
+    """Call the adjoint of a kernel with room for its answers."""
+    L, R, Ab, Bb = (np.ascontiguousarray(X, obs.dtype) for X in (*factors, *seeds))
+    GL, GR, zeta_bar = np.zeros_like(L), np.zeros_like(R), np.zeros(1)
+    _kernels.run(kernel, obs.dtype, *data, obs.gain, L, R, float(zeta), Ab, Bb, GL, GR, zeta_bar, obs.threads)
+    return Adjoint(GL, GR, float(zeta_bar[0]))
 
 
 def row_blocks(n1: int, n2: int, entries: int = 1 << 20) -> list[slice]:

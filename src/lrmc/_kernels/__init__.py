@@ -22,5 +22,5 @@ __all__ = [
 
 
 def run(kernel: str, dtype: np.dtype[Any], *arguments: Any) -> None:
-    """Call `kernel` ("dense", "sparse" or "residual") in the precision `dtype`."""
+    """Call `kernel` ("dense", "sparse", "residual", "adjoint_dense", ...) in the precision `dtype`."""
     getattr(_native, f"{kernel}_{dtype.name}")(*arguments)

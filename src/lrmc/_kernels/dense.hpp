@@ -3,22 +3,9 @@
 // and were no faster (8.5 and 8.5 cycles per vector at rank 5), since rows and columns are what is unrolled.
 #pragma once
 #include <algorithm>
-#include "tiles.hpp"
+#include "adjoint.hpp"
 
 namespace lrmc::LRMC_ISA {
-
-// One tile of 4 rows, as it meets the weights and the model.
-template <class T> struct Tile {
-  const T *source[ROWS];
-  T gain;
-  int n;               // columns, a multiple of two vectors
-  int rank;
-  const T *L, *R;      // 4 x rank, rank x TILE
-  T *B;                // rank x TILE, where P' C is added; only if P is L
-  T *C;                // 4 x TILE: the answer
-  T *W;                // 4 x TILE: its weights, if wanted
-  Sides<T> side;
-};
 
 // The residuals gain * source - L R' in two vectors of columns, from column j on.
 template <class T> inline __attribute__((always_inline)) void residual_at(const Tile<T> &tile, int j, Vec<T> *e0, Vec<T> *e1) {
@@ -88,19 +75,25 @@ template <class T, template <class> class Rule_> void weigh_tile(const Weight<T>
   weigh.finish();
 }
 
-// A += C Q for 4 rows and G columns of Q.
-template <class T, int G> void gather_some(const T *C, const T *Q, int n, T *A, int stride) {
+// C Q of a tile: C is 4 x TILE, Q is columns x TILE.
+template <class T> struct Term { const T *C, *Q; };
+
+// A += the sum of C Q over some terms, for 4 rows and the G columns of Q from k on.
+template <class T, int G, size_t N> void gather_some(const std::array<Term<T>, N> &terms, int k, int n, T *A, int stride) {
   constexpr int W = width<T>;
   Vec<T> a[ROWS][G] = {};
-  for (int j = 0; j < n; j += W) {
-    Vec<T> q[G];
+  for (const auto &[C, from] : terms) {
+    const T *Q = from + k * TILE<T>;
+    for (int j = 0; j < n; j += W) {
+      Vec<T> q[G];
 #pragma GCC unroll 4
-    for (int g = 0; g < G; g++) q[g] = load<Vec<T>>(Q + g * TILE<T> + j);
+      for (int g = 0; g < G; g++) q[g] = load<Vec<T>>(Q + g * TILE<T> + j);
 #pragma GCC unroll 4
-    for (int m = 0; m < ROWS; m++) {
-      Vec<T> c = load<Vec<T>>(C + m * TILE<T> + j);
+      for (int m = 0; m < ROWS; m++) {
+        Vec<T> c = load<Vec<T>>(C + m * TILE<T> + j);
 #pragma GCC unroll 4
-      for (int g = 0; g < G; g++) a[m][g] += c * q[g];
+        for (int g = 0; g < G; g++) a[m][g] += c * q[g];
+      }
     }
   }
   constexpr int padded = (ROWS * G + W - 1) / W * W;
@@ -109,13 +102,16 @@ template <class T, int G> void gather_some(const T *C, const T *Q, int n, T *A, 
 #pragma GCC unroll 12
   for (int x = 0; x < ROWS * G; x++) flat[x] = a[x / G][x % G];
   for (int x = 0; x < padded; x += W) store(sums + x, sum_each<T>(flat + x));
-  for (int x = 0; x < ROWS * G; x++) A[x / G * stride + x % G] += sums[x];
+  for (int x = 0; x < ROWS * G; x++) A[x / G * stride + k + x % G] += sums[x];
+}
+template <class T, size_t N> void gather(const std::array<Term<T>, N> &terms, int width_q, int n, T *A) {
+  int k = 0;
+  for (; k + 3 <= width_q; k += 3) gather_some<T, 3>(terms, k, n, A, width_q);
+  if (width_q - k == 2) gather_some<T, 2>(terms, k, n, A, width_q);
+  if (width_q - k == 1) gather_some<T, 1>(terms, k, n, A, width_q);
 }
 template <class T> void gather(const T *C, const T *Q, int width_q, int n, T *A) {
-  int k = 0;
-  for (; k + 3 <= width_q; k += 3) gather_some<T, 3>(C, Q + k * TILE<T>, n, A + k, width_q);
-  if (width_q - k == 2) gather_some<T, 2>(C, Q + k * TILE<T>, n, A + k, width_q);
-  if (width_q - k == 1) gather_some<T, 1>(C, Q + k * TILE<T>, n, A + k, width_q);
+  gather(std::array<Term<T>, 1>{{{C, Q}}}, width_q, n, A);
 }
 
 // B += P' C for 4 rows and any P. P: 4 x width, B: width x TILE.
@@ -211,7 +207,7 @@ template <class T> struct Block {
   void end(const Products<T> &job, int64_t i, bool weighted, const RowSums<T> &out) const {
     if (job.Q) add(A, int64_t(here) * job.width, out.CQ + i * job.width);
     if (job.Qw) add(Aw, int64_t(here) * job.width_w, out.WQ + i * job.width_w);
-    add(row_inliers, here, out.inliers + i);
+    if (job.row_inliers) add(row_inliers, here, out.inliers + i);
     if (weighted) add(row_weight, here, out.weight + i);
   }
   void take(const T *X, int64_t i, int k, T *out) const {  // zeros beyond the last row
@@ -244,8 +240,8 @@ template <class T> struct DensePass {
   Buffer<T> col_z = weighted ? tiled(job.weight.col_z, job.n2, 1) : nullptr;
   Buffer<T> col_protect = weighted ? tiled(job.weight.col_protect, job.n2, 1) : nullptr;
   Buffer<bool> tile_clips = clips();  // which tiles have a protected column
-  decltype(weigh_tile_for<T>(Rule::clip)) weigh = weigh_tile_for<T>(job.weight.rule);
-  const bool own_factor = job.P == job.L;  // P' C is added up while C is made
+  decltype(weigh_tile_for<T>(Rule::clip)) weigh = job.adjoint ? &adjoint_tile<T> : weigh_tile_for<T>(job.weight.rule);
+  const bool own_factor = job.adjoint || job.P == job.L;  // P' C is added up while C is made
 
   Buffer<bool> clips() const {
     auto out = zeros<bool>(n_tiles);
@@ -274,8 +270,8 @@ template <class T> struct DensePass {
     const int64_t at = t * TILE<T>, own = (t - part.t0) * TILE<T>;
     const int n = int(std::min<int64_t>(job.n2 - at, TILE<T>)), padded = (n + step - 1) / step * step;
     T *B = job.P ? share.CtP.get() + own * job.width : nullptr;
-    Tile<T> tile{{}, job.gain, padded, job.rank, block.L + m * job.rank, R.get() + at * job.rank, own_factor ? B : nullptr,
-                 block.C, job.width_w ? block.W : nullptr, {}};
+    Tile<T> tile{{}, job.gain, padded, job.rank, block.L + m * job.rank, R.get() + at * job.rank, block.P + m * job.width,
+                 Q ? Q + at * job.width : nullptr, own_factor ? B : nullptr, block.C, job.width_w || job.adjoint ? block.W : nullptr, {}};
     for (int a = 0; a < ROWS; a++)  // rows beyond the last read as missing
       tile.source[a] = source<T>(data, i + a, at, m + a < block.here ? n : 0, padded, block.room + a * TILE<T>);
     tile.side = {block.row_z + m, block.row_protect + m, nullptr, nullptr, false, block.row_inliers + m, nullptr, block.row_weight + m,
@@ -288,7 +284,8 @@ template <class T> struct DensePass {
       tile.side.col_weight = share.col_weight.get() + own;
     }
     weigh(job.weight, tile);
-    if (job.Q) gather(block.C, Q + at * job.width, job.width, padded, block.A + m * job.width);
+    if (job.adjoint) gather(std::array<Term<T>, 2>{{{block.C, tile.Q}, {block.W, tile.R}}}, job.width, padded, block.A + m * job.width);
+    else if (job.Q) gather(block.C, Q + at * job.width, job.width, padded, block.A + m * job.width);
     if (B && !own_factor) scatter(block.C, block.P + m * job.width, job.width, padded, B);
     if (job.Qw) gather(block.W, Qw.get() + at * job.width_w, job.width_w, padded, block.Aw + m * job.width_w);
     if (job.Pw) scatter(block.W, block.Pw + m * job.width_w, job.width_w, padded, share.WtP.get() + own * job.width_w);
@@ -338,13 +335,13 @@ template <class T> struct DensePass {
     if (share.own_CQ) {
       if (job.Q) add(share.own_CQ.get(), rows * job.width, job.CQ);
       if (job.Qw) add(share.own_WQ.get(), rows * job.width_w, job.WQ);
-      add(share.own_inliers.get(), rows, job.row_inliers);
+      if (job.row_inliers) add(share.own_inliers.get(), rows, job.row_inliers);
       if (weighted) add(share.own_weight.get(), rows, job.row_weight);
     }
     if (job.P) add_untiled(share.CtP.get(), cols, job.width, job.CtP + j0 * job.width);
     if (job.Pw) add_untiled(share.WtP.get(), cols, job.width_w, job.WtP + j0 * job.width_w);
+    if (job.energy) *job.energy += share.energy;
     if (weighted) {
-      *job.energy += share.energy;
       add_untiled(share.col_weight.get(), cols, 1, job.col_weight + j0);
       add_untiled(share.col_inliers.get(), cols, 1, job.col_inliers + j0);
     }

@@ -136,7 +136,7 @@ template <class T> struct GroupedPass {
     const int64_t at = t * TILE<T>;
     const int n = int(std::min<int64_t>(job.n2 - at, TILE<T>)), padded = (n + step - 1) / step * step;
     for (int q = 0; q < padded_size; q += ROWS) {
-      Tile<T> tile{{}, job.gain, padded, job.rank, room.L.get() + q * job.rank, R.get() + at * job.rank, nullptr, room.E.get() + q * TILE<T>, nullptr, {}};
+      Tile<T> tile{{}, job.gain, padded, job.rank, room.L.get() + q * job.rank, R.get() + at * job.rank, nullptr, nullptr, nullptr, room.E.get() + q * TILE<T>, nullptr, {}};
       for (int m = 0; m < ROWS; m++) {  // rows beyond the last read as missing
         const bool there = q + m < groups.size;
         tile.source[m] = source<T>(data, there ? rows[q + m] : 0, at, there ? n : 0, padded, room.room.get() + m * TILE<T>);

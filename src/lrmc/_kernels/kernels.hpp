@@ -36,10 +36,11 @@ template <class T> struct Products {
   const T *Pw = nullptr, *Qw = nullptr;          // n1 x width_w, n2 x width_w; either may be missing; not for the rule clip
   T gain = 1;                                    // the data are read as gain * Y
   Weight<T> weight;
-  T *CQ = nullptr, *CtP = nullptr;               // n1 x width, n2 x width
+  bool adjoint = false;                          // the pass of adjoint.hpp: the rule is clip, P is Ab, Q is Bb
+  T *CQ = nullptr, *CtP = nullptr;               // n1 x width, n2 x width; of the adjoint, the gradients of L and R
   T *WQ = nullptr, *WtP = nullptr;               // n1 x width_w, n2 x width_w
-  double *energy = nullptr;                      // the sum of w e^2, for the smooth rules
-  int64_t *row_inliers = nullptr, *col_inliers = nullptr;  // counts
+  double *energy = nullptr;                      // the sum of w e^2, for the smooth rules; of the adjoint, the gradient of z
+  int64_t *row_inliers = nullptr, *col_inliers = nullptr;  // counts; the adjoint has none
   T *row_weight = nullptr, *col_weight = nullptr;          // sums of w, or of c^2
   int threads = 1;
 };

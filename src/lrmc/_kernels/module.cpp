@@ -131,6 +131,19 @@ template <class T> struct Job {
     w.row_protect = take(row_protect, products.n1);
     w.col_protect = take(col_protect, products.n2);
   }
+  // P and Q are the gradients with respect to C R and C' L; see adjoint.hpp.
+  void reverse(double zeta, const Out2<T> &GL, const Out2<T> &GR, const Out1<double> &zeta_bar) {
+    auto &job = products;
+    need(job.L && job.P && job.Q && job.width == job.rank, "the adjoint wants four factors with as many columns");
+    need(GL && int64_t(GL->shape(0)) == job.n1 && int(GL->shape(1)) == job.rank, "GL has another shape");
+    need(GR && int64_t(GR->shape(0)) == job.n2 && int(GR->shape(1)) == job.rank, "GR has another shape");
+    need(zeta_bar && zeta_bar->shape(0) == 1, "zeta_bar has another shape");
+    job.weight.z = T(zeta);
+    job.adjoint = true;
+    job.CQ = GL->data();
+    job.CtP = GR->data();
+    job.energy = zeta_bar->data();
+  }
   void into(const Out2<T> &CQ, const Out2<T> &CtP, const Out2<T> &WQ, const Out2<T> &WtP, const Out1<double> &energy, const Out1<int64_t> &row_inliers, const Out1<int64_t> &col_inliers,
             const Out1<T> &row_weight, const Out1<T> &col_weight) {
     auto &job = products;
@@ -187,6 +200,20 @@ template <class T> static void bind(nb::module_ &m, const char *suffix) {
           Job<T> job(int64_t(indptr.shape(0)) - 1, n2, L, R, P, Q, Pw, Qw, gain, threads);
           job.weigh(rule, z, row_z, col_z, row_protect, col_protect, up, down, squares);
           job.into(CQ, CtP, WQ, WtP, energy, row_inliers, col_inliers, row_weight, col_weight);
+          run(sparse_of(indptr, indices, values), job.products);
+        });
+  m.def((std::string("adjoint_dense_") + suffix).c_str(),
+        [](AnyMatrix Y, std::optional<MaskArray> mask, double gain, Factor<T> L, Factor<T> R, double zeta, Factor<T> Ab, Factor<T> Bb,
+           Out2<T> GL, Out2<T> GR, Out1<double> zeta_bar, int threads) {
+          Job<T> job(Y.shape(0), Y.shape(1), L, R, Ab, Bb, {}, {}, gain, threads);
+          job.reverse(zeta, GL, GR, zeta_bar);
+          run(dense_of(Y, mask), job.products, {});
+        });
+  m.def((std::string("adjoint_sparse_") + suffix).c_str(),
+        [](Indptr indptr, Indices indices, AnyVector values, int64_t n2, double gain, Factor<T> L, Factor<T> R, double zeta, Factor<T> Ab,
+           Factor<T> Bb, Out2<T> GL, Out2<T> GR, Out1<double> zeta_bar, int threads) {
+          Job<T> job(int64_t(indptr.shape(0)) - 1, n2, L, R, Ab, Bb, {}, {}, gain, threads);
+          job.reverse(zeta, GL, GR, zeta_bar);
           run(sparse_of(indptr, indices, values), job.products);
         });
   m.def((std::string("solve_rows_") + suffix).c_str(),

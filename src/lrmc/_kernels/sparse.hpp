@@ -2,7 +2,7 @@
 // that an entry is a few vector operations; W residuals are summed together. V vectors per row: 1..4 compiled, 0 serves the rest.
 #pragma once
 #include <algorithm>
-#include "tiles.hpp"
+#include "adjoint.hpp"
 
 namespace lrmc::LRMC_ISA {
 
@@ -154,6 +154,15 @@ template <class T> struct SparsePass {
       }
   }
 
+  // C in room.E and D in room.W; the second term of the products is added here.
+  void reverse_row(int n, int full, Room &room, Share &share) const {
+    std::fill(room.W, room.W + full, T(0));
+    model.subtract(1, room.p.get(), R.get(), room.j, rank / width<T>, full, room.W);
+    model.subtract(1, room.l.get(), Q, room.j, rank / width<T>, full, room.W);
+    adjoint_entries(job.weight, full, room.E, room.W, &share.energy);
+    model.spread(room.W, room.j, n, room.l.get(), R.get(), rank / width<T>, room.a.get(), share.CtP.get());
+  }
+
   void row(int64_t i, Room &room, Share &share) const {
     T row_weight = 0;
     Count<T> row_inliers = 0;
@@ -164,7 +173,8 @@ template <class T> struct SparsePass {
     std::memset(room.aw.get(), 0, sizeof(T) * width_w);
     for (int64_t q = data.indptr[i]; q < data.indptr[i + 1]; q += CHUNK) {
       const int n = int(std::min<int64_t>(CHUNK, data.indptr[i + 1] - q)), full = residual(q, n, room);
-      weigh_row(i, n, full, room, share, row_weight, row_inliers);
+      if (job.adjoint) reverse_row(n, full, room, share);
+      else weigh_row(i, n, full, room, share, row_weight, row_inliers);
       products.spread(room.E, room.j, n, room.p.get(), Q, width_ / width<T>, room.a.get(), share.CtP.get());
       if (job.width_w) grams.spread(room.W, room.j, n, room.pw.get(), Qw.get(), width_w / width<T>, room.aw.get(), share.WtP.get());
     }
@@ -172,7 +182,7 @@ template <class T> struct SparsePass {
       for (int c = 0; c < job.width; c++) job.CQ[i * job.width + c] = room.a[c];
     if (job.Qw)
       for (int c = 0; c < job.width_w; c++) job.WQ[i * job.width_w + c] = room.aw[c];
-    job.row_inliers[i] = row_inliers;
+    if (job.row_inliers) job.row_inliers[i] = row_inliers;
     if (weighted) job.row_weight[i] = row_weight;
   }
 
@@ -212,8 +222,8 @@ template <class T> struct SparsePass {
       if (weighted) {
         add(shares[t].col_weight.get(), job.n2, job.col_weight);
         add(shares[t].col_inliers.get(), job.n2, job.col_inliers);
-        *job.energy += shares[t].energy;
       }
+      if (job.energy) *job.energy += shares[t].energy;
     }
   }
 

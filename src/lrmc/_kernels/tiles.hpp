@@ -150,6 +150,20 @@ template <class T> struct Sides {
   double *energy;
 };
 
+// One tile of 4 rows, as it meets the weights and the model.
+template <class T> struct Tile {
+  const T *source[ROWS];
+  T gain;
+  int n;               // columns, a multiple of two vectors
+  int rank;
+  const T *L, *R;      // 4 x rank, rank x TILE
+  const T *P, *Q;      // 4 x rank, rank x TILE; only for the adjoint
+  T *B;                // rank x TILE, where P' C is added; only if P is L, or for the adjoint
+  T *C;                // 4 x TILE: the answer
+  T *W;                // 4 x TILE: its weights, if wanted; for the adjoint D
+  Sides<T> side;
+};
+
 // Turns residuals of M rows into pulls, one vector of columns after another, and keeps the sums.
 template <class T, int M, template <class> class Rule_> struct Weigher {
   static constexpr bool sums = Rule_<T>::sums;

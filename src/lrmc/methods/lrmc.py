@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+import numpy as np
+
 from ..linalg import Factors, divide, gram
 from ..schedule import Layer
 from ..storage import Observations
@@ -36,17 +38,39 @@ def lrmc(obs: Observations, start: Start, layers: Iterable[Layer], tangent: bool
 
     S is never made: C = Y - L R' - S on the observed entries is the residual clipped to [-zeta, zeta].
     """
-    L, R = start.X
-    yield Step(L, R, start.zeta, math.nan, stage="start")
-    mL, mR = 0 * L, 0 * R
-    for zeta, eta, gamma in layers:
-        CR, CtL = pull = obs.pull(L, R, zeta)
-        dL, dR = divide(CR, gram(R)), divide(CtL, gram(L))  # C R (R'R)^-1, C' L (L'L)^-1
-        if tangent:
-            M = divide(gram(dL, L), gram(L)).T.astype(
-                L.dtype
-            )  # (L'L)^-1 L' dL: both steps move by L M R', so each gives up half
-            dL, dR = dL - L @ M / 2, dR - R @ M.T / 2
-        mL, mR = dL + gamma * mL, dR + gamma * mR
-        L, R = L + eta * mL, R + eta * mR
-        yield Step(L, R, zeta, pull.n_inliers / obs.n_observed)
+    X, m = start.X, at_rest(start.X)
+    yield Step(*X, start.zeta, math.nan, stage="start")
+    for layer in layers:
+        X, m, _, n_inliers = take(obs, X, m, layer, tangent)
+        yield Step(*X, layer.zeta, n_inliers / obs.n_observed)
+
+
+class Taken(NamedTuple):
+    """One layer: where it led, and what it was made of."""
+
+    X: Factors
+    momentum: Factors
+    scaled: Factors  # C R (R'R)^-1 and C' L (L'L)^-1
+    n_inliers: int
+
+
+def take(obs: Observations, X: Factors, momentum: Factors, layer: Layer, tangent: bool) -> Taken:
+    """One layer of the paper, from the factors X. One pass over the data."""
+    (L, R), (mL, mR), (zeta, eta, gamma) = X, momentum, layer
+    CR, CtL = pull = obs.pull(L, R, zeta)
+    dL, dR = scaled = Factors(divide(CR, gram(R)), divide(CtL, gram(L)))
+    if tangent:
+        M = shared(L, dL)
+        dL, dR = dL - L @ M / 2, dR - R @ M.T / 2
+    mL, mR = dL + gamma * mL, dR + gamma * mR
+    return Taken(Factors(L + eta * mL, R + eta * mR), Factors(mL, mR), scaled, pull.n_inliers)
+
+
+def at_rest(X: Factors) -> Factors:
+    """The momentum before the first layer."""
+    return Factors(np.zeros_like(X.L), np.zeros_like(X.R))
+
+
+def shared(L: Array, dL: Array) -> Array:
+    """M = (L'L)^-1 L' dL: both factors would move the product by L M R', so each gives up half."""
+    return divide(gram(dL, L), gram(L)).T.astype(L.dtype)

@@ -1,0 +1,1 @@
+"""Learning the numbers of a schedule."""
