@@ -6,13 +6,14 @@ In each column, the rows of a group share one weight: that of the worst of them.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from .centre import centre
 from .storage import Dense, Observations, Pull, Sample, Transposed, common
-from .weights import Array, Cauchy, Clip, Huber, Mixture, Threshold, Weight, as_weight
+from .weights import Array, Weight, as_weight, ratio, weights
 
 ENTRIES = 1 << 20  # at a time
 
@@ -37,7 +38,7 @@ class Grouped(Observations):
             E = self.values(rows)
             if L is not None:
                 E = E - L[rows] @ R.T
-            C, W, inlier = self._weigh(E, rule, rows)
+            C, W, inlier = self._weigh(E, rule.mapped(rows=itemgetter(rows)))
             energy += float(np.vdot(C, np.nan_to_num(E)))
             for out, X, Z in zip(rows_out, (Q, Qw), (C, W), strict=True):
                 if out is not None:
@@ -53,13 +54,16 @@ class Grouped(Observations):
         CtP, WtP = (None if out is None else out.astype(dtype) for out in cols_out)
         return Pull(rows_out[0], CtP, n_inliers=n_inliers, energy=energy, grams=(rows_out[1], WtP), **sums)
 
-    def _weigh(self, E: Array, rule: Weight, rows: Array) -> tuple[Array, Array, Array]:
-        """Pulls, weights and inliers of the residuals of some rows, whole groups one after another."""
+    def _weigh(self, E: Array, rule: Weight) -> tuple[Array, Array, Array]:
+        """Pulls, weights and inliers of the residuals of some rows, whole groups one after another.
+
+        Rows far behind are not protected here.
+        """
         seen, size = ~np.isnan(E), self.members.shape[1]
-        ratio = np.nan_to_num(_ratio(E, rule, rows), nan=-np.inf)
-        worst = ratio.reshape(-1, size, E.shape[1]).max(1)
-        ratio = np.repeat(np.maximum(worst, 0), size, axis=0)
-        W, inlier = _weights(ratio, rule)
+        with np.errstate(over="ignore"):
+            q = np.nan_to_num(ratio(E, rule), nan=0.0)
+            worst = q.reshape(-1, size, E.shape[1]).max(1)
+            W, inlier = weights(np.repeat(worst, size, axis=0), rule)
         W, inlier = np.where(seen, W, 0).astype(self.dtype), inlier & seen
         return W * np.nan_to_num(E), W, inlier
 
@@ -121,30 +125,3 @@ def unlike_members(obs: Grouped) -> Array:
     rest = some.values if middle is None else some.residual(middle)
     levels = np.array([np.median(np.abs(rest[position[some.rows] == b])) for b in range(size)])
     return np.maximum(levels, 1e-3 * levels.max())[position] / np.median(levels)
-
-
-def _ratio(E: Array, rule: Weight, rows: Array) -> Array:
-    """|residual| over its threshold."""
-    if isinstance(rule, Clip):
-        return np.abs(E) / max(rule.zeta, 1e-300)
-    size = np.abs(E)
-    if rule.outliers != "both":
-        size = np.where((E > 0) == (rule.outliers == "positive"), size, np.where(np.isnan(E), np.nan, 0))
-    if isinstance(rule, Threshold):
-        return size / np.maximum(np.maximum(rule.rows[rows][:, None], rule.cols), 1e-300)
-    return size / np.maximum(rule.rows[rows][:, None] * rule.cols, 1e-300)
-
-
-def _weights(ratio: Array, rule: Weight) -> tuple[Array, Array]:
-    """The weight for a ratio, and whether it makes an inlier. Rows far behind are not protected here."""
-    inlier = ratio <= 1
-    if isinstance(rule, Threshold):
-        return inlier.astype(ratio.dtype), inlier
-    if isinstance(rule, Mixture):
-        with np.errstate(over="ignore"):
-            odds = rule.odds * np.minimum((1 + ratio**2 / 32) ** 16, np.finfo(ratio.dtype).max)
-        return 1 / (1 + odds), odds <= 1
-    if isinstance(rule, Clip | Huber):
-        return np.minimum(1, 1 / np.maximum(ratio, 1e-300)), inlier
-    assert isinstance(rule, Cauchy)
-    return 1 / (1 + ratio**2), inlier
