@@ -106,6 +106,7 @@ def tensor(function):
 
     def present(s, folder):
         torch = pytest.importorskip("torch")
+        torch.set_num_threads(1)  # small matrices: threads would only wait for each other
         from lrmc.torch import as_torch_observations
 
         return Given(as_torch_observations(*function(torch, s)))
