@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from itertools import islice
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from lrmc import Schedule
 
 torch = pytest.importorskip("torch")
 lt = pytest.importorskip("lrmc.torch")
+stays = pytest.importorskip("lrmc.tensors").stays
 
 RANK = 3
 torch.set_num_threads(1)  # small matrices: threads would only wait for each other
@@ -564,6 +566,12 @@ def test_tensors_on_other_devices_are_read_there(monkeypatch):
     lrmc.as_observations(Y, mask, threads=3)
     assert calls[0][0] is Y
     assert calls[0][1:] == (mask, 3)
+
+
+@pytest.mark.parametrize("layout", ["sparse_coo", "sparse_csr", "sparse_csc"])
+def test_sparse_tensors_do_not_stay_on_other_devices(layout):
+    assert not stays(SimpleNamespace(layout=getattr(torch, layout), device=torch.device("cuda")))
+    assert stays(SimpleNamespace(layout=torch.strided, device=torch.device("cuda")))
 
 
 @every_rule

@@ -34,9 +34,9 @@ def as_observations(Y: Any, mask: Any = None, *, threads: int | None = None) -> 
         return Y
     threads = _check_threads(threads)
     if _is_tensor(Y):
-        from .tensors import as_torch_observations, on_cpu
+        from .tensors import as_torch_observations, on_cpu, stays
 
-        if Y.device.type not in ("cpu", "meta") and not Y.is_sparse:
+        if stays(Y):
             return as_torch_observations(Y, mask, threads=_worth(threads, Y.numel()))
         Y = on_cpu(Y)
     if sp.issparse(Y):

@@ -156,6 +156,11 @@ def as_torch_observations(Y: Any, mask: Any = None, *, threads: int = 1) -> Obse
     )
 
 
+def stays(Y: Tensor) -> bool:
+    """Whether a tensor is read where it is: a dense one on another device. On the CPU the kernels are faster."""
+    return Y.layout == torch.strided and Y.device.type not in ("cpu", "meta")
+
+
 def on_cpu(Y: Tensor) -> Any:
     """A tensor as an array that shares its memory where it can; a sparse tensor as a scipy matrix."""
     Y = Y.detach()
