@@ -3,6 +3,7 @@
 Values are whole numbers from 0 to 255, so that every type holds them exactly.
 """
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -100,6 +101,35 @@ def torch(s, folder):
     return Given(pytest.importorskip("torch").tensor(s.nan))
 
 
+def tensor(function):
+    """A tensor that torch reads, as it would on a GPU: `function` makes it (and a mask) of torch and a Small."""
+
+    def present(s, folder):
+        torch = pytest.importorskip("torch")
+        torch.set_num_threads(1)  # small matrices: threads would only wait for each other
+        from lrmc.torch import as_torch_observations
+
+        return Given(as_torch_observations(*function(torch, s)))
+
+    return present
+
+
+def sparse_tensor(kind):
+    """Stored zeros stay here too."""
+
+    def present(s, folder):
+        torch, Y = pytest.importorskip("torch"), sparse(s, kind)
+        if kind is sp.coo_array:
+            return Given(torch.sparse_coo_tensor(np.stack(Y.coords), Y.data, Y.shape, check_invariants=True))
+        make = torch.sparse_csr_tensor if kind is sp.csr_array else torch.sparse_csc_tensor
+        with warnings.catch_warnings():  # torch says that its CSR is new
+            warnings.simplefilter("ignore", UserWarning)
+            parts = (torch.tensor(x) for x in (Y.indptr, Y.indices, Y.data))
+            return Given(make(*parts, Y.shape, check_invariants=True))
+
+    return present
+
+
 def typed(dtype):
     return lambda s, folder: Given(s.values.astype(dtype), s.mask)
 
@@ -140,6 +170,17 @@ presentations = [
     ("DataArray", xarray),
     ("dask", dask),
     ("torch", torch),
+    ("torch, COO", sparse_tensor(sp.coo_array)),
+    ("torch, CSR", sparse_tensor(sp.csr_array)),
+    ("torch, CSC", sparse_tensor(sp.csc_array)),
+    ("tensor", tensor(lambda torch, s: (torch.tensor(s.nan),))),
+    ("tensor, by columns", tensor(lambda torch, s: (torch.tensor(s.nan.T.copy()).T, torch.tensor(s.mask)))),
+    ("tensor, float32", tensor(lambda torch, s: (torch.tensor(s.nan, dtype=torch.float32),))),
+    ("tensor, bfloat16", tensor(lambda torch, s: (torch.tensor(s.nan, dtype=torch.bfloat16),))),
+    ("tensor, uint8 and mask", tensor(lambda torch, s: (torch.tensor(s.values).to(torch.uint8), s.mask))),
+    ("tensor, int64 and mask", tensor(lambda torch, s: (torch.tensor(s.values).long(), torch.tensor(s.mask)))),
+    ("tensor, mask over garbage", tensor(lambda torch, s: (torch.tensor(np.where(s.mask, s.nan, np.inf)), s.mask))),
+    ("tensor, slice with steps", tensor(lambda torch, s: (torch.tensor(np.repeat(s.nan, 3, axis=1))[:, ::3],))),
 ]
 
 every_presentation = pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -23,14 +24,21 @@ def as_observations(Y: Any, mask: Any = None, *, threads: int | None = None) -> 
     """Look at the input once, and say what was observed.
 
     Y: 2-D array (NaN is missing), masked array, scipy sparse matrix (stored entries are observed, also zeros), memmap,
-    DataFrame, DataArray or anything else that numpy reads. `mask` is True where an entry is observed. float32, uint8,
-    int16 and uint16 are read as they are and computed in float32, float64 in float64; other types are converted.
+    DataFrame, DataArray, torch tensor or anything else that numpy reads. `mask` is True where an entry is observed.
+    float32, uint8, int16 and uint16 are read as they are and computed in float32, float64 in float64; other types are
+    converted. A dense tensor on a GPU stays there; a sparse one is copied to the CPU.
     """
     if isinstance(Y, Observations):
         if mask is not None:
             raise ValueError("mask= was given with observations that are already made; give it to as_observations")
         return Y
     threads = _check_threads(threads)
+    if _is_tensor(Y):
+        from .tensors import as_torch_observations, on_cpu, stays
+
+        if stays(Y):
+            return as_torch_observations(Y, mask, threads=_worth(threads, Y.numel()))
+        Y = on_cpu(Y)
     if sp.issparse(Y):
         if mask is not None:
             raise ValueError("mask= was given with a sparse matrix, which says itself what is observed: what it stores")
@@ -45,6 +53,11 @@ def as_observations(Y: Any, mask: Any = None, *, threads: int | None = None) -> 
     if _by_columns(Y):
         return transposed(_from_dense(Y.T, None if mask is None else mask.T, form, threads))
     return _from_dense(Y, mask, form, threads)
+
+
+def _is_tensor(x: Any) -> bool:
+    """Whether this is a torch tensor: without torch there is none."""
+    return "torch" in sys.modules and isinstance(x, sys.modules["torch"].Tensor)
 
 
 def _worth(threads: int, observed: int) -> int:
@@ -75,8 +88,6 @@ def _storable(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def _as_array(Y: Any) -> Array:
-    if type(Y).__module__.partition(".")[0] == "torch":
-        Y = Y.detach().cpu().numpy()
     if type(Y).__module__.partition(".")[0] == "pandas":
         Y = _table_values(Y)
     try:
@@ -105,6 +116,10 @@ def _table_values(table: Any) -> Array:
 
 
 def _as_mask(mask: Any, shape: tuple[int, ...]) -> Array:
+    if _is_tensor(mask):
+        from .tensors import on_cpu
+
+        mask = on_cpu(mask)
     mask = mask.toarray() if sp.issparse(mask) else np.asarray(mask)
     if mask.shape != shape:
         hint = "; transpose one of them?" if mask.shape == shape[::-1] else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Sides = Literal["both", "positive", "negative"]
+Map = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,10 @@ class Clip:
     def scaled(self, gain: float) -> Clip:
         """The same weight for data multiplied by `gain`."""
         return Clip(self.zeta * gain)
+
+    def mapped(self, rows: Map | None = None, cols: Map | None = None) -> Clip:
+        """The same weight with its numbers for rows and columns passed through functions: it has none."""
+        return self
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,15 @@ class Threshold:
         """The same weight for data multiplied by `gain`."""
         return replace(self, rows=self.rows * gain, cols=self.cols * gain)
 
+    def mapped(self, rows: Map | None = None, cols: Map | None = None) -> Threshold:
+        """The same weight with its numbers for rows and columns passed through functions."""
+        new: dict[str, Any] = {}
+        if rows is not None:
+            new |= {"rows": rows(self.rows), "protect_rows": rows(self.protect_rows)}
+        if cols is not None:
+            new |= {"cols": cols(self.cols), "protect_cols": cols(self.protect_cols)}
+        return replace(self, **new)
+
 
 @dataclass(frozen=True)
 class Cauchy:
@@ -88,6 +103,11 @@ class Cauchy:
         """The same weight for data multiplied by `gain`."""
         return replace(self, rows=self.rows * gain)
 
+    def mapped(self, rows: Map | None = None, cols: Map | None = None) -> Self:
+        """The same weight with its numbers for rows and columns passed through functions."""
+        new: dict[str, Any] = {} if rows is None else {"rows": rows(self.rows)}
+        return replace(self, **(new if cols is None else new | {"cols": cols(self.cols)}))
+
 
 @dataclass(frozen=True)
 class Huber(Cauchy):
@@ -114,3 +134,30 @@ Weight = Clip | Threshold | Cauchy
 def as_weight(weight: Weight | float) -> Weight:
     """A plain number is the paper's threshold zeta."""
     return weight if isinstance(weight, Clip | Threshold | Cauchy) else Clip(float(weight))
+
+
+# ---- the rules themselves, for storage that the kernels do not read. `xp` is numpy, or torch with tensors throughout.
+
+
+def ratio(E: Any, rule: Weight, xp: Any = np) -> Any:
+    """How far out residuals are: |e| over its threshold, 0 on a side that has no outliers, NaN where e is NaN."""
+    tiny = float(xp.finfo(E.dtype).tiny)  # 0 / 0 would be NaN
+    if isinstance(rule, Clip):
+        return abs(E) / max(rule.zeta, tiny)
+    rows, cols = rule.rows[:, None], rule.cols[None, :]
+    z = xp.maximum(rows, cols) if isinstance(rule, Threshold) else rows * cols
+    size = abs(E) if rule.outliers == "both" else xp.clip(E if rule.outliers == "positive" else -E, 0, None)
+    return size / xp.clip(z, tiny, None)
+
+
+def weights(q: Any, rule: Weight, xp: Any = np) -> tuple[Any, Any]:
+    """The weight of an entry that is q thresholds out, and whether it is an inlier. Nothing is protected."""
+    inlier = q <= 1
+    if isinstance(rule, Threshold):
+        return xp.where(inlier, 1.0, 0.0), inlier
+    if isinstance(rule, Mixture):
+        odds = rule.odds * xp.clip((1 + q * q / 32) ** 16, None, float(xp.finfo(q.dtype).max))  # not 0 times infinity
+        return 1 / (1 + odds), odds <= 1
+    if isinstance(rule, Clip | Huber):
+        return 1 / xp.clip(q, 1.0, None), inlier
+    return 1 / (1 + q * q), inlier
