@@ -5,6 +5,7 @@ In each column, the rows of a group share one weight: that of the worst of them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -90,6 +91,10 @@ class Grouped(Observations):
     def outliers(self, L: Array, R: Array, threshold: float) -> Any:
         """See `Observations.outliers`."""
         return self.of.outliers(L, R, threshold)
+
+    def residuals(self, L: Array, R: Array) -> Iterator[Sample]:
+        """See `Observations.residuals`."""
+        return self.of.residuals(L, R)
 
     def scaled(self, gain: float) -> Grouped:
         """See `Observations.scaled`."""

@@ -1,0 +1,54 @@
+"""Text and numbers as HTML shows them. Everything that comes from a file or a user goes through here."""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+from typing import Any
+
+# What no HTML page may hold (control characters) or no UTF-8 (halves of surrogate pairs, from odd file names).
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+def escaped(text: Any) -> str:
+    """Text that a browser shows as it is, in an element or in a quoted attribute."""
+    return html.escape(_UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", str(text)), quote=True)
+
+
+def number(x: float, digits: int = 4) -> str:
+    """A number to so many digits, with a real minus and powers of ten as people write them."""
+    x = float(x)
+    if not math.isfinite(x):
+        return "–" if math.isnan(x) else ("∞" if x > 0 else "−∞")
+    shown = str(int(x)) if x == int(x) and abs(x) < 10**digits else f"{x:.{digits}g}"
+    mantissa, _, exponent = shown.partition("e")
+    shown = f"{mantissa}·10{_raised(int(exponent))}" if exponent else shown
+    return shown.removeprefix("1·").replace("-", "−")
+
+
+def count(n: int) -> str:
+    """A whole number, its thousands set apart by narrow spaces."""
+    return f"{int(n):,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def percent(share: float) -> str:
+    """A share to about two digits; never 0 % or 100 % for what is only nearly so."""
+    if not math.isfinite(share):
+        return "–"
+    if 0 < share < 1e-4:
+        return "below 0.01 %"
+    if 0.9999 < share < 1:
+        return "more than 99.99 %"
+    edge = min(share, 1 - share)
+    digits = 0 if edge == 0 else 2 if edge < 0.001 else 1 if edge < 0.1 or share > 0.9 else 0
+    return f"{100 * share:.{digits}f} %"
+
+
+def plural(n: int, one: str, many: str | None = None) -> str:
+    """`3 rows`, `1 row`."""
+    return f"{count(n)} {one if n == 1 else many or one + 's'}"
+
+
+def _raised(n: int) -> str:
+    return str(n).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
