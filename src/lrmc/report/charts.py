@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ..weights import Array
-from .text import escaped, number
+from .text import escaped, number, raised
 
-WIDTH, HEIGHT = 420, 250
-LEFT, RIGHT, TOP, BOTTOM = 58, 12, 12, 40  # margins
+WIDTH, HEIGHT = 360, 225
+LEFT, RIGHT, TOP, BOTTOM = 50, 10, 12, 40  # margins
 COLOURS = 6  # that the style sheet has; more series begin again
 MOST_POINTS = 600  # of a series: more would not be seen
 
@@ -48,6 +48,12 @@ class Axis(NamedTuple):
         ticks = [10.0**e for e in range(first, last + 1, step)]
         return ticks if len(ticks) > 1 else _round_values(self.low, self.high)
 
+    def label(self, value: float) -> str:
+        """A tick in words: on a long logarithmic axis, all as powers of ten."""
+        exponent = math.log10(value) if self.log and value > 0 else math.nan
+        long = self.log and (self.low < 1e-3 or self.high > 1e4)
+        return f"10{raised(round(exponent))}" if long and abs(exponent - round(exponent)) < 1e-9 else number(value)
+
 
 def lines_svg(
     series: Sequence[Series], *, log: bool, x_name: str, y_name: str, marks: dict[str, float], bounds: tuple[float, ...]
@@ -61,7 +67,7 @@ def lines_svg(
         return '<p class="none">No values to draw.</p>'
     across = _axis(x, False, LEFT, WIDTH - RIGHT, pad=0)
     up = _axis(y, log, HEIGHT - BOTTOM, TOP, pad=0 if bounds else 0.06)
-    parts = [_grid(across, up), *(_mark(name, value, up, i) for i, (name, value) in enumerate(marks.items()))]
+    parts = [_grid(across, up), *(_mark(name, value, up, "start") for name, value in marks.items())]
     for i, s in enumerate(kept):
         px, py = across.at(s.x), up.at(s.y)
         parts.append(f'<path class="line s{i % COLOURS}" d="{_path(px, py, s.breaks)}"/>')
@@ -85,7 +91,7 @@ def values_svg(values: Sequence[float], level: float | None, *, name: str, x_nam
         top = float(up.at(line))
         parts.append(f'<rect class="shade" x="{LEFT}" y="{top:.1f}" width="{WIDTH - RIGHT - LEFT}"')
         parts.append(f' height="{max(0.0, HEIGHT - BOTTOM - top):.1f}"/>')
-        parts.append(_mark(level_name, line, up, 0))
+        parts.append(_mark(level_name, line, up, "end"))
     for i, v in enumerate(y):
         if np.isfinite(v):
             px, py = float(across.at(i + 1)), float(up.at(v))
@@ -151,7 +157,7 @@ def _grid(across: Axis, up: Axis, ticks: list[float] | None = None) -> str:
     for value in up.ticks():
         y = float(up.at(value))
         parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
-        parts.append(f'<text class="tick" x="{LEFT - 7}" y="{y + 4:.1f}" text-anchor="end">{number(value)}</text>')
+        parts.append(f'<text class="tick" x="{LEFT - 7}" y="{y + 4:.1f}" text-anchor="end">{up.label(value)}</text>')
     for value in across.ticks() if ticks is None else ticks:
         x = float(across.at(value))
         parts.append(f'<text class="tick" x="{x:.1f}" y="{HEIGHT - BOTTOM + 17}" text-anchor="middle">')
@@ -160,12 +166,13 @@ def _grid(across: Axis, up: Axis, ticks: list[float] | None = None) -> str:
     return "".join(parts)
 
 
-def _mark(name: str, value: float, up: Axis, place: int) -> str:
+def _mark(name: str, value: float, up: Axis, side: str) -> str:
+    """A dashed line; its name at the side where curves (which fall) and stems (the last are short) are seldom."""
     y = float(up.at(value))
-    over = y - 5 if y > TOP + 14 else y + 13
+    x, over = LEFT + 4 if side == "start" else WIDTH - RIGHT - 3, y - 5 if y > TOP + 14 else y + 13
     return (
-        f'<path class="mark m{place}" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>'
-        f'<text class="marked" x="{WIDTH - RIGHT - 3}" y="{over:.1f}" text-anchor="end">'
+        f'<path class="mark" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>'
+        f'<text class="marked" x="{x}" y="{over:.1f}" text-anchor="{side}">'
         f"{escaped(name)} {number(value, 2)}</text>"
     )
 

@@ -11,6 +11,7 @@
     let at = -1;
     const show = (k) => {
       at = Math.max(0, Math.min(points.length - 1, k));
+      ring.style.opacity = 1;
       ring.setAttribute("cx", points[at].x);
       ring.setAttribute("cy", points[at].y);
       reading.textContent = points[at].text;
@@ -32,19 +33,19 @@
     });
   }
 
-  // Maps: which rows and columns are under the pointer. The same division as in Python: cell = index * cells // n.
+  // Maps: which rows and columns are under the pointer.
   for (const map of all(".map")) {
-    const [n1, n2] = map.dataset.shape.split(" ").map(Number), [height, width] = map.dataset.cells.split(" ").map(Number);
+    const [n1, n2] = map.dataset.shape.split(" ").map(Number), [down, across] = map.dataset.step.split(" ").map(Number);
     const image = map.querySelector("img"), reading = map.parentElement.querySelector(".reading");
-    const range = (name, share, cells, n) => {
-      const cell = Math.max(0, Math.min(cells - 1, Math.floor(share * cells)));
-      const first = Math.ceil((cell * n) / cells), last = Math.ceil(((cell + 1) * n) / cells) - 1;
+    const range = (name, share, step, n) => {
+      const cells = Math.ceil(n / step), cell = Math.max(0, Math.min(cells - 1, Math.floor(share * cells)));
+      const first = cell * step, last = Math.min(n, first + step) - 1;
       return first === last ? `${name} ${first}` : `${name}s ${first} to ${last}`;
     };
     const read = (event) => {
       const box = image.getBoundingClientRect();
-      const row = range("row", (event.clientY - box.top) / box.height, height, n1);
-      reading.textContent = `${row}, ${range("column", (event.clientX - box.left) / box.width, width, n2)}`;
+      const row = range("row", (event.clientY - box.top) / box.height, down, n1);
+      reading.textContent = `${row}, ${range("column", (event.clientX - box.left) / box.width, across, n2)}`;
     };
     image.addEventListener("pointermove", read);
     image.addEventListener("pointerdown", read);

@@ -13,7 +13,7 @@ import numpy as np
 from ..weights import Array
 from .charts import Series, lines_svg, values_svg
 from .images import affordable, evenly, indexed_png, picture, uri
-from .text import count, escaped, number, percent
+from .text import column, count, escaped, number, percent, plural
 
 FRAME, THUMBNAIL = 640, 480  # pixels, at most
 MOST_FRAMES, MOST_THUMBNAILS = 400, 60
@@ -99,12 +99,12 @@ class Values:
 class Map:
     """Which parts of a matrix are observed, and which of that are outliers.
 
-    Both are shares per cell, (height, width): of all places, and of the observed ones. A cell of an n1 x n2 matrix
-    covers the rows i with i * height // n1 equal, and columns likewise.
+    Both are shares per cell, (height, width): of all its places, and of the observed ones.
     """
 
     title: str
     shape: tuple[int, int]  # of the matrix
+    step: tuple[int, int]  # rows and columns of a cell
     observed: Array
     outliers: Array
     caption: str = ""
@@ -121,13 +121,15 @@ class Map:
         n1, n2 = self.shape
         sharp = " sharp" if max(height, width) <= PIXELS_BELOW else ""
         alt = f"Map of the {n1} x {n2} matrix: what is observed, and what of it is an outlier"
-        body = (
-            f'<div class="map" data-shape="{n1} {n2}" data-cells="{height} {width}" style="{_box(n1, n2)}">'
-            f'<span class="across">{count(n2)} columns</span><span class="down">{count(n1)} rows</span>'
-            f'<img class="{sharp.strip()}" src="{source}" alt="{escaped(alt)}"></div>'
-            f'<p class="reading" aria-live="polite"></p>{self._legend(most, worst)}'
+        note = f'<p class="note">{escaped(self.caption)}</p>' if self.caption else ""
+        return (
+            '<div class="beside">'
+            f'<div class="map" data-shape="{n1} {n2}" data-step="{self.step[0]} {self.step[1]}" style="{_box(n1, n2)}">'
+            f'<span class="across">{plural(n2, "column")}</span><span class="down">{plural(n1, "row")}</span>'
+            f'<img class="{sharp.strip()}" src="{source}" alt="{escaped(alt)}" width="{width}" height="{height}"></div>'
+            f'<div class="aside">{self._legend(most, worst)}{note}'
+            '<p class="reading" aria-live="polite"></p></div></div>'
         )
-        return _figure(body, self.caption)
 
     def _level(self, share: Array) -> Array:
         """0 for nothing at all, and for nothing else."""
@@ -141,7 +143,7 @@ class Map:
         return np.hstack([np.tile(hue, (self.LEVELS, 1)), opacity]).round().astype(np.uint8)
 
     def _legend(self, most: float, worst: float) -> str:
-        exact = self.observed.shape == tuple(self.shape)
+        exact = tuple(self.step) == (1, 1)
         seen = "observed" if exact else f"observed: from nothing to {percent(most)} of a cell"
         items = [("hole", "missing"), ("seen" if exact else "seen ramp", seen)]
         if np.nanmax(self.outliers, initial=0.0) > 0:
@@ -171,7 +173,10 @@ class Table:
             f'<button type="button">{escaped(c)}</button></th>'
             for c, n in zip(self.columns, numeric, strict=True)
         )
-        body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>\n" for row in self.rows)
+        shown = [column([row[j] for row in self.rows]) if n else [None] * len(self.rows) for j, n in enumerate(numeric)]
+        body = "".join(
+            f"<tr>{''.join(map(_cell, row, texts))}</tr>\n" for row, texts in zip(self.rows, zip(*shown), strict=True)
+        )
         table = f'<table class="sortable"><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>'
         scroll = f'<div class="scroll" tabindex="0" role="region" aria-label="{escaped(self.title)}">{table}</div>'
         return _figure(scroll, self.caption)
@@ -331,10 +336,10 @@ def _shown(value: Any) -> str:
     return count(int(value)) if isinstance(value, int | np.integer) else number(value)
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, text: str | None) -> str:
     if not _is_number(value):
         return f"<td>{escaped(value)}</td>"
-    return f'<td class="n" data-v="{float(value)!r}">{escaped(_shown(value))}</td>'
+    return f'<td class="n" data-v="{float(value)!r}">{escaped(text or _shown(value))}</td>'
 
 
 def _json(data: Any) -> str:

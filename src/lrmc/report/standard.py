@@ -18,10 +18,10 @@ from .charts import Series
 from .page import Section
 from .sections import BeforeAfter, Facts, Frames, Group, Lines, Map, Table, Values, Words
 from .survey import Survey, survey
-from .text import count, number, percent
+from .text import count, number, percent, plural
 
 WORST = 100  # outliers in the table
-MOST_LINES = 6  # fits in the chart of trials
+MOST_LINES = 4  # fits in the chart of trials
 STEPS = 40  # frames that are looked at for the one that shows most
 
 
@@ -33,11 +33,12 @@ def result_sections(
     row_names: Sequence[str] | None = None,
     col_names: Sequence[str] | None = None,
     worst: int = WORST,
+    entries: bool = True,
 ) -> list[Section]:
     """What was done in words, key numbers, convergence, singular values, the map, and the worst outliers.
 
-    A loaded result needs the data again, as `Result.outliers` does; without them, the last two are left out. One pass
-    over the observed entries, in blocks.
+    A loaded result needs the data again, as `Result.outliers` does; without them, the last two are left out, as they
+    are with entries=False (a film, where single entries say little). One pass over the observed entries, in blocks.
     """
     obs = result.observations if Y is None else as_observations(Y, mask)
     if obs is not None and obs.shape != result.shape:
@@ -53,7 +54,7 @@ def result_sections(
         sections.append(Words("", unknown, "warning"))
     sections.append(Words("What was done", words.done(result, obs, seen)))
     sections += [_convergence(result), _components(result, obs)]
-    if obs is not None and seen is not None:
+    if entries and obs is not None and seen is not None:
         sections += [_map(obs, seen), _table(result, obs, seen, row_names, col_names)]
     return sections
 
@@ -165,12 +166,13 @@ def _trials(trials: list[Any]) -> Lines:
         name = f"{loss}, prior × {number(shrink)}" + (", polished" if way == "polished" else "")
         ways.setdefault(name, []).append((rank, error))
     best = sorted(ways.items(), key=lambda item: min(error for _, error in item[1]))[:MOST_LINES]
-    series = [Series(name, *zip(*sorted(points))) for name, points in best]
+    lowest = min(error for points in ways.values() for _, error in points) or 1.0
+    series = [Series(name, *zip(*sorted((r, error / lowest) for r, error in points))) for name, points in best]
     return Lines(
         "Trials on hidden entries",
         series,
         x_name="rank",
-        caption="Mean absolute error on known entries that were hidden from the fit. The lowest was taken.",
+        caption="Mean absolute error on known entries that were hidden from the fit, relative to the best one.",
     )
 
 
@@ -178,19 +180,14 @@ def _trials(trials: list[Any]) -> Lines:
 
 
 def _map(obs: Observations, seen: Survey) -> Map:
-    height, width = seen.observed.shape
-    n1, n2 = obs.shape
+    rows, cols = seen.step
     blocks = (
         ""
-        if (height, width) == (n1, n2)
-        else f" Each cell stands for about {_per(n1, height)} × {_per(n2, width)} entries."
+        if seen.step == (1, 1)
+        else f" A cell of the map stands for {plural(rows, 'row')} × {plural(cols, 'column')}."
     )
     caption = f"Outliers are farther than {number(seen.threshold, 3)} from the pattern.{blocks}"
-    return Map("Missing and outlying entries", obs.shape, seen.observed, seen.outliers, caption)
-
-
-def _per(n: int, cells: int) -> str:
-    return number(round(n / cells, 1))
+    return Map("Missing and outlying entries", obs.shape, seen.step, seen.observed, seen.outliers, caption)
 
 
 def _table(

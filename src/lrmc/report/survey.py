@@ -16,6 +16,7 @@ CELLS = 400  # rows and columns of a map, at most
 class Survey(NamedTuple):
     """Shares per cell of the map, and the entries that are farthest from the model, the worst first."""
 
+    step: tuple[int, int]  # rows and columns of a cell; the last ones may have fewer
     observed: Array  # (height, width): of all places of a cell
     outliers: Array  # (height, width): of its observed entries; 0 where there is none
     threshold: float
@@ -27,18 +28,20 @@ class Survey(NamedTuple):
 
 def survey(obs: Observations, X: Factors, threshold: float, worst: int = 100) -> Survey:
     """Look at every observed entry once, in blocks. Nothing of the size of the matrix is made."""
-    (n1, n2), (height, width) = obs.shape, (min(n, CELLS) for n in obs.shape)
+    down, across = (-(-n // CELLS) for n in obs.shape)
+    step = (down, across)
+    height, width = (-(-n // size) for n, size in zip(obs.shape, step))
     seen, beyond = np.zeros(height * width, np.int64), np.zeros(height * width, np.int64)
     top = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
     for rows, cols, residual in obs.residuals(*X):
-        cell = (rows * height // n1) * width + cols * width // n2
+        cell = (rows // down) * width + cols // across
         large = np.flatnonzero(np.abs(residual) > threshold)
         seen += np.bincount(cell, minlength=len(seen))
         beyond += np.bincount(cell[large], minlength=len(seen))
         top = _worst(top, (rows[large], cols[large], residual[large].astype(np.float64)), worst)
-    places = np.outer(*(np.bincount(np.arange(n) * m // n, minlength=m) for n, m in ((n1, height), (n2, width))))
+    places = np.outer(*(np.bincount(np.arange(n) // size) for n, size in zip(obs.shape, step)))
     shares = (seen.reshape(height, width) / places, (beyond / np.maximum(seen, 1)).reshape(height, width))
-    return Survey(*shares, threshold, int(beyond.sum()), *top)
+    return Survey(step, *shares, threshold, int(beyond.sum()), *top)
 
 
 def _worst(old: tuple[Array, Array, Array], new: tuple[Array, Array, Array], wanted: int) -> tuple[Array, Array, Array]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 # What no HTML page may hold (control characters) or no UTF-8 (halves of surrogate pairs, from odd file names).
@@ -23,13 +24,25 @@ def number(x: float, digits: int = 4) -> str:
         return "–" if math.isnan(x) else ("∞" if x > 0 else "−∞")
     shown = str(int(x)) if x == int(x) and abs(x) < 10**digits else f"{x:.{digits}g}"
     mantissa, _, exponent = shown.partition("e")
-    shown = f"{mantissa}·10{_raised(int(exponent))}" if exponent else shown
+    shown = f"{mantissa}·10{raised(int(exponent))}" if exponent else shown
     return shown.removeprefix("1·").replace("-", "−")
 
 
 def count(n: int) -> str:
     """A whole number, its thousands set apart by narrow spaces."""
     return f"{int(n):,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def column(values: Sequence[Any]) -> list[str]:
+    """Numbers below each other, with as many decimals each, so that they can be compared at a glance."""
+    sizes = [abs(float(v)) for v in values if math.isfinite(v)]
+    if all(isinstance(v, int) for v in values) or not sizes:
+        return [count(v) if isinstance(v, int) else number(v) for v in values]
+    largest = max(sizes)
+    if not (largest == 0 or 1e-4 <= largest < 1e7):
+        return [number(v) for v in values]
+    digits = max(0, 3 - math.floor(math.log10(largest))) if largest and any(s != int(s) for s in sizes) else 0
+    return [f"{v:.{digits}f}".replace("-", "−") if math.isfinite(v) else number(v) for v in values]
 
 
 def percent(share: float) -> str:
@@ -50,5 +63,6 @@ def plural(n: int, one: str, many: str | None = None) -> str:
     return f"{count(n)} {one if n == 1 else many or one + 's'}"
 
 
-def _raised(n: int) -> str:
+def raised(n: int) -> str:
+    """An exponent."""
     return str(n).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))

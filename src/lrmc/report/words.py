@@ -81,12 +81,14 @@ def _given(result: Result, obs: Observations | None) -> str:
 def _rank(result: Result) -> str:
     r = result.rank
     means = "every row is a multiple of one profile" if r == 1 else f"every row is a mixture of the same {r} profiles"
-    return f"The pattern has rank {r}: {means}. {_why(result)}"
+    return f"The pattern has rank {r}: {means}. {_why(result)}".strip()
 
 
 def _why(result: Result) -> str:
     """Why this rank."""
     tests, trials = (list(result.evidence.get(name, ())) for name in ("rank_tests", "trials"))
+    if result.method == "closed_loop" and "rank_tests" not in result.evidence:
+        return ""  # it ended before it could say
     given = "This rank was given, not found." if not tests else ""
     if trials:
         return " ".join(filter(None, (given, _by_trial(result, trials, searched=not given))))
@@ -115,8 +117,8 @@ def _by_trial(result: Result, trials: list[Any], searched: bool) -> str:
     what = "The rank, and how differences are weighed," if searched else "How differences are weighed"
     return (
         f"{what} {'were' if searched else 'was'} chosen by trial: some known entries were hidden,"
-        f" {plural(len(trials), 'fit')} tried to predict them, and the best one was off by"
-        f" {number(field(best, 'error'), 3)} on average (loss {field(best, 'loss')}, rank {field(best, 'rank')})."
+        f" {plural(len(trials), 'fit')} tried to predict them,"
+        f" and the one that did best was taken (loss {field(best, 'loss')}, rank {field(best, 'rank')})."
     )
 
 
