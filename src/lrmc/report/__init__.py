@@ -6,6 +6,7 @@ make the usual ones; `write_report` writes the page.
 
 from __future__ import annotations
 
+from .charts import Series
 from .page import Section, page, write_report
 from .sections import BeforeAfter, Facts, Frames, Gallery, Group, Lines, Map, Table, Values, Words
 from .standard import film_sections, result_sections
@@ -19,6 +20,7 @@ __all__ = [
     "Lines",
     "Map",
     "Section",
+    "Series",
     "Table",
     "Values",
     "Words",

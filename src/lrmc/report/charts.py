@@ -15,6 +15,7 @@ WIDTH, HEIGHT = 360, 225
 LEFT, RIGHT, TOP, BOTTOM = 50, 10, 12, 40  # margins
 COLOURS = 6  # that the style sheet has; more series begin again
 MOST_POINTS = 600  # of a series: more would not be seen
+SMALLEST, LARGEST = 1e-290, 1e290  # that are drawn: room is left for the margins
 
 
 class Series(NamedTuple):
@@ -26,7 +27,7 @@ class Series(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """A scale from data to pixels."""
+    """A scale from data to pixels. If it is logarithmic, its ends are powers of ten: 2 for 100."""
 
     low: float
     high: float
@@ -36,22 +37,22 @@ class Axis(NamedTuple):
 
     def at(self, value: Array | float) -> Array:
         """Where a value is."""
-        a, b, x = (np.log10(v) if self.log else np.asarray(v, float) for v in (self.low, self.high, value))
-        return np.asarray(self.start + (x - a) / (b - a) * (self.end - self.start))
+        x = np.log10(value) if self.log else np.asarray(value, float)
+        return np.asarray(self.start + (x - self.low) / (self.high - self.low) * (self.end - self.start))
 
     def ticks(self) -> list[float]:
         """Round values within."""
         if not self.log:
             return _round_values(self.low, self.high)
-        first, last = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
+        first, last = math.ceil(self.low - 1e-9), math.floor(self.high + 1e-9)
         step = max(1, math.ceil((last - first) / 5))
         ticks = [10.0**e for e in range(first, last + 1, step)]
-        return ticks if len(ticks) > 1 else _round_values(self.low, self.high)
+        return ticks if len(ticks) > 1 else _round_values(10**self.low, 10**self.high)
 
     def label(self, value: float) -> str:
         """A tick in words: on a long logarithmic axis, all as powers of ten."""
         exponent = math.log10(value) if self.log and value > 0 else math.nan
-        long = self.log and (self.low < 1e-3 or self.high > 1e4)
+        long = self.log and (self.low < -3 or self.high > 4)
         return f"10{raised(round(exponent))}" if long and abs(exponent - round(exponent)) < 1e-9 else number(value)
 
 
@@ -116,29 +117,22 @@ def _visible(series: Series, log: bool) -> _Visible:
     if len(x) > MOST_POINTS:
         chosen = np.unique(np.linspace(0, len(x) - 1, MOST_POINTS).round().astype(int))
         x, y = x[chosen], y[chosen]
-    good = np.isfinite(x) & np.isfinite(y) & ((y > 0) | (not log))
-    before = np.concatenate([[True], good[:-1]])
+    good = np.array([_drawable(a, False) and _drawable(b, log) for a, b in zip(x, y)], bool)
+    before = np.concatenate([[True], good[:-1]])[: len(good)]
     return _Visible(series.name, x[good], y[good], ~before[good])
 
 
 def _drawable(value: float, log: bool) -> bool:
-    return math.isfinite(value) and (value > 0 or not log)
+    return abs(value) < LARGEST and (value > SMALLEST or not log)
 
 
 def _axis(values: Array, log: bool, start: float, end: float, *, pad: float) -> Axis:
+    values = np.log10(values) if log else values
     low, high = float(np.min(values)), float(np.max(values))
-    if log:
-        if high / low < 10:  # one power of ten at least
-            middle = math.sqrt(low) * math.sqrt(high)
-            low, high = middle / math.sqrt(10), middle * math.sqrt(10)
-        grown = (math.log10(high) - math.log10(low)) * pad
-        low, high = (float(10 ** (math.log10(v) + s * grown)) for v, s in ((low, -1), (high, 1)))
-        low, high = max(low, 1e-300), min(high, 1e300)
-    elif high - low <= 1e-12 * max(abs(low), abs(high)):
-        low, high = low - 0.5 * (abs(low) or 1), high + 0.5 * (abs(high) or 1)
-    else:
-        low, high = low - pad * (high - low), high + pad * (high - low)
-    return Axis(low, high, log, start, end)
+    least = 1.0 if log else 1e-9 * max(abs(low), abs(high)) or 1.0  # one power of ten
+    if high - low < least:
+        low, high = (low + high - least) / 2, (low + high + least) / 2
+    return Axis(low - pad * (high - low), high + pad * (high - low), log, start, end)
 
 
 def _round_values(low: float, high: float) -> list[float]:

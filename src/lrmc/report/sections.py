@@ -264,8 +264,7 @@ class Gallery:
         chosen, content, _ = _within(room, n, lambda k: [self.pictures[k]], THUMBNAIL, MOST_THUMBNAILS)
         names = [str(self.captions[k]) if k < len(self.captions) else f"picture {k + 1}" for k in chosen]
         thumbs = "".join(
-            f'<figure><img src="{source}" alt="{escaped(name)}" loading="lazy"><figcaption>{escaped(name)}</figcaption>'
-            "</figure>"
+            f'<figure><img src="{source}" alt="{escaped(name)}"><figcaption>{escaped(name)}</figcaption></figure>'
             for (source,), name in zip(content, names)
         )
         few = f" {len(chosen)} of {n} pictures, evenly chosen." if len(chosen) < n else ""

@@ -24,8 +24,9 @@ def number(x: float, digits: int = 4) -> str:
         return "–" if math.isnan(x) else ("∞" if x > 0 else "−∞")
     shown = str(int(x)) if x == int(x) and abs(x) < 10**digits else f"{x:.{digits}g}"
     mantissa, _, exponent = shown.partition("e")
-    shown = f"{mantissa}·10{raised(int(exponent))}" if exponent else shown
-    return shown.removeprefix("1·").replace("-", "−")
+    if exponent:
+        shown = f"{mantissa}·10{raised(int(exponent))}".replace("1·", "", mantissa in ("1", "-1"))
+    return shown.replace("-", "−")
 
 
 def count(n: int) -> str:

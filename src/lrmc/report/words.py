@@ -19,6 +19,7 @@ ADVICE = {
     Status.DIVERGED: "Leave the schedule out, or take one that was made for data like these.",
     Status.UNDETERMINED: "Give a smaller rank, or more data.",
 }
+RESTS = {"noisy": "it came to rest at the noise", "exact": "the pattern meets all entries but the outliers"}
 MOST_NAMED = 12  # rows or columns without data that are named
 
 
@@ -32,11 +33,7 @@ def ended(result: Result) -> list[str]:
     """How the run ended, and what to do if that was not well."""
     how = f"{plural(result.n_iter, 'pass', 'passes')} over the data, {number(result.history[-1].seconds, 2)} s"
     if result.converged:
-        rest = (
-            "it came to rest at the noise"
-            if result.regime == "noisy"
-            else "another pass would change nothing that matters"
-        )
+        rest = RESTS.get(result.regime, "the last pass changed next to nothing")
         return [f"It ended well after {how}: {rest}."]
     return [f"It did not end well ({how}): {result.status.meaning}.", f"What to do: {ADVICE[result.status]}"]
 
