@@ -201,8 +201,9 @@ class Dense(Observations):
         """See `Observations.residuals`."""
         for rows in row_blocks(*self.shape):
             residual = self._residual(rows, L, R)
-            i, j = np.nonzero(~np.isnan(residual))
-            yield Sample(rows.start + i, j, residual[i, j])
+            seen = ~np.isnan(residual)
+            i, j = np.nonzero(seen)
+            yield Sample(rows.start + i, j, residual[seen])
 
     def _residual(self, rows: slice, L: Array, R: Array) -> Array:
         """Some rows of Y - L R', NaN where not observed."""

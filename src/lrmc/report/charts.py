@@ -68,11 +68,12 @@ def lines_svg(
         return '<p class="none">No values to draw.</p>'
     across = _axis(x, False, LEFT, WIDTH - RIGHT, pad=0)
     up = _axis(y, log, HEIGHT - BOTTOM, TOP, pad=0 if bounds else 0.06)
-    parts = [_grid(across, up), *(_mark(name, value, up, "start") for name, value in marks.items())]
+    parts = [_grid(across, up)]
     for i, s in enumerate(kept):
         px, py = across.at(s.x), up.at(s.y)
         parts.append(f'<path class="line s{i % COLOURS}" d="{_path(px, py, s.breaks)}"/>')
         parts.append(_points(px, py, s, i, x_name))
+    parts += [_mark(name, value, up, "start") for name, value in marks.items()]
     what = f"{y_name or ', '.join(s.name for s in series)} against {x_name}"
     return _svg(parts, x_name, what)
 
@@ -92,13 +93,14 @@ def values_svg(values: Sequence[float], level: float | None, *, name: str, x_nam
         top = float(up.at(line))
         parts.append(f'<rect class="shade" x="{LEFT}" y="{top:.1f}" width="{WIDTH - RIGHT - LEFT}"')
         parts.append(f' height="{max(0.0, HEIGHT - BOTTOM - top):.1f}"/>')
-        parts.append(_mark(level_name, line, up, "end"))
     for i, v in enumerate(y):
         if np.isfinite(v):
             px, py = float(across.at(i + 1)), float(up.at(v))
             beyond = line is None or v > line
             parts.append(f'<path class="stem {"s0" if beyond else "faint"}" d="M{px:.1f} {HEIGHT - BOTTOM}V{py:.1f}"/>')
             parts.append(_point(px, py, f"{x_name} {i + 1}: {number(v)}", "s0" if beyond else "faint", 4.5))
+    if line is not None and line in in_sight:
+        parts.append(_mark(level_name, line, up, "end"))
     return _svg(parts, x_name, f"{name}, {len(y)} values")
 
 
@@ -167,7 +169,7 @@ def _mark(name: str, value: float, up: Axis, side: str) -> str:
     return (
         f'<path class="mark" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>'
         f'<text class="marked" x="{x}" y="{over:.1f}" text-anchor="{side}">'
-        f"{escaped(name)} {number(value, 2)}</text>"
+        f"{escaped(name)} {number(value, 3)}</text>"
     )
 
 

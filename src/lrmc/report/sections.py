@@ -146,6 +146,8 @@ class Map:
         exact = tuple(self.step) == (1, 1)
         seen = "observed" if exact else f"observed: from nothing to {percent(most)} of a cell"
         items = [("hole", "missing"), ("seen" if exact else "seen ramp", seen)]
+        if np.min(self.observed, initial=1.0) == 1:
+            items = [("seen", "observed")]
         if np.nanmax(self.outliers, initial=0.0) > 0:
             off = "outlier" if exact else f"outliers: from none to {percent(worst)} of a cell's observed entries"
             items.append(("off" if exact else "off ramp", off))

@@ -22,7 +22,9 @@ def number(x: float, digits: int = 4) -> str:
     x = float(x)
     if not math.isfinite(x):
         return "–" if math.isnan(x) else ("∞" if x > 0 else "−∞")
-    shown = str(int(x)) if x == int(x) and abs(x) < 10**digits else f"{x:.{digits}g}"
+    if (x == int(x) and abs(x) < 10**digits) or 10**digits <= abs(x) < 1e6:
+        return count(round(x)).replace("-", "−")
+    shown = f"{x:.{digits}g}"
     mantissa, _, exponent = shown.partition("e")
     if exponent:
         shown = f"{mantissa}·10{raised(int(exponent))}".replace("1·", "", mantissa in ("1", "-1"))
