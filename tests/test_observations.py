@@ -122,6 +122,35 @@ def test_outliers_are_in_the_form_of_the_input(present, p, folder):
 
 @every_fraction
 @every_presentation
+def test_residuals_are_those_of_the_observed_entries(present, p, folder):
+    s, L, R = case(p)
+    obs = as_observations(*present(s, folder))
+    blocks = list(obs.residuals(L, R))
+    rows, cols, values = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+    E = np.full(s.values.shape, np.nan)
+    E[rows, cols] = values
+    assert len(values) == s.mask.sum()
+    np.testing.assert_array_equal(~np.isnan(E), s.mask)
+    assert_close(E[s.mask], (s.values - L @ R.T)[s.mask], obs.dtype)
+
+
+@pytest.mark.parametrize("form", [np.asarray, np.asfortranarray, sp.csr_array, sp.csc_array], ids=lambda f: f.__name__)
+def test_residuals_come_in_blocks(form):
+    """More entries than one block has."""
+    rng = np.random.default_rng(0)
+    Y = rng.standard_normal((1300, 1000)) + 3  # no zeros, which a sparse matrix would not store
+    if form.__name__.startswith("cs"):
+        Y = Y * (rng.random(Y.shape) < 0.9)
+    L, R = (rng.standard_normal((n, 2)) for n in Y.shape)
+    blocks = list(as_observations(form(Y)).residuals(L, R))
+    assert len(blocks) > 1
+    rows, cols, values = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+    np.testing.assert_allclose(values, (Y - L @ R.T)[rows, cols])
+    assert len(set(zip(rows.tolist(), cols.tolist(), strict=True))) == np.count_nonzero(Y)
+
+
+@every_fraction
+@every_presentation
 def test_scaled_reads_multiples(present, p, folder):
     s, L, R = case(p)
     obs = as_observations(*present(s, folder))

@@ -5,6 +5,7 @@ A new kind of storage is a new class with the methods of `Observations`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -137,6 +138,10 @@ class Observations:
         """Y - L R' where it is larger than the threshold, 0 elsewhere, in the form of the input."""
         raise NotImplementedError
 
+    def residuals(self, L: Array, R: Array) -> Iterator[Sample]:
+        """Y - L R' at all observed entries, about a million places of the matrix (or stored entries) at a time."""
+        raise NotImplementedError
+
     # ---- the same for all
 
     def scaled(self, gain: float) -> Observations:
@@ -221,11 +226,24 @@ class Dense(Observations):
         """An array with NaN where nothing was observed (a masked array where one came)."""
         S = np.empty(self.shape, self.dtype)
         for rows in row_blocks(*self.shape):
-            residual = self.Y[rows] * self.dtype.type(self.gain) - L[rows] @ R.T
-            if self.mask is not None:
-                residual[self.mask[rows] == 0] = np.nan
+            residual = self._residual(rows, L, R)
             S[rows] = np.where(np.abs(residual) <= threshold, 0, residual)
         return in_form(S, self.form)
+
+    def residuals(self, L: Array, R: Array) -> Iterator[Sample]:
+        """See `Observations.residuals`."""
+        for rows in row_blocks(*self.shape):
+            residual = self._residual(rows, L, R)
+            seen = ~np.isnan(residual)
+            i, j = np.nonzero(seen)
+            yield Sample(rows.start + i, j, residual[seen])
+
+    def _residual(self, rows: slice, L: Array, R: Array) -> Array:
+        """Some rows of Y - L R', NaN where not observed."""
+        residual = self.Y[rows] * self.dtype.type(self.gain) - L[rows] @ R.T
+        if self.mask is not None:
+            residual[self.mask[rows] == 0] = np.nan
+        return residual
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -275,17 +293,29 @@ class Sparse(Observations):
 
     def outliers(self, L: Array, R: Array, threshold: float) -> Any:
         """A CSR matrix with the entries of the data (a stored 0 where nothing stands out)."""
-        S = np.empty(len(self.values), self.dtype)
-        factors = (np.ascontiguousarray(X, self.dtype) for X in (L, R))
-        _kernels.run(
-            "residual", self.dtype, self.indptr, self.indices, self.values, self.gain, *factors, S, self.threads
-        )
+        S = self._residual(L, R)
         S[np.abs(S) <= threshold] = 0
         if self.form == "sparse":
             return self._csr(S)
         dense = np.full(self.shape, np.nan, self.dtype)
         dense[np.repeat(np.arange(self.shape[0]), self.row_observed), self.indices] = S
         return in_form(dense, self.form)
+
+    def residuals(self, L: Array, R: Array) -> Iterator[Sample]:
+        """See `Observations.residuals`."""
+        residual = self._residual(L, R)
+        for first in range(0, len(residual), 1 << 20):
+            some = slice(first, min(first + (1 << 20), len(residual)))
+            rows = np.searchsorted(self.indptr, np.arange(some.start, some.stop), side="right") - 1
+            yield Sample(rows, self.indices[some].astype(np.int64), residual[some])
+
+    def _residual(self, L: Array, R: Array) -> Array:
+        """Y - L R' at the stored entries."""
+        residual = np.empty(len(self.values), self.dtype)
+        factors = (np.ascontiguousarray(X, self.dtype) for X in (L, R))
+        data = (self.indptr, self.indices, self.values, self.gain)
+        _kernels.run("residual", self.dtype, *data, *factors, residual, self.threads)
+        return residual
 
     def _csr(self, values: Array) -> Any:
         return sp.csr_array((values, self.indices, self.indptr), shape=self.shape)
@@ -323,6 +353,11 @@ class Transposed(Observations):
     def outliers(self, L: Array, R: Array, threshold: float) -> Any:
         """See `Observations.outliers`."""
         return self.of.outliers(R, L, threshold).T
+
+    def residuals(self, L: Array, R: Array) -> Iterator[Sample]:
+        """See `Observations.residuals`."""
+        for cols, rows, values in self.of.residuals(R, L):
+            yield Sample(rows, cols, values)
 
     def scaled(self, gain: float) -> Transposed:
         """See `Observations.scaled`."""

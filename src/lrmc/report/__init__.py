@@ -1,0 +1,31 @@
+"""Reports: one HTML page that needs nothing else, neither a network nor other files.
+
+A page is a list of sections, and a section is plain data with a method `html`. `result_sections` and `film_sections`
+make the usual ones; `write_report` writes the page.
+"""
+
+from __future__ import annotations
+
+from .charts import Series
+from .page import Section, page, write_report
+from .sections import BeforeAfter, Facts, Frames, Gallery, Group, Lines, Map, Table, Values, Words
+from .standard import film_sections, result_sections
+
+__all__ = [
+    "BeforeAfter",
+    "Facts",
+    "Frames",
+    "Gallery",
+    "Group",
+    "Lines",
+    "Map",
+    "Section",
+    "Series",
+    "Table",
+    "Values",
+    "Words",
+    "film_sections",
+    "page",
+    "result_sections",
+    "write_report",
+]

@@ -1,0 +1,364 @@
+"""The kinds of sections. Each is plain data, and `html` writes it down; a new kind is a new class with `html`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from ..weights import Array
+from .charts import Series, lines_svg, values_svg
+from .images import affordable, evenly, indexed_png, picture, uri
+from .text import column, count, escaped, number, percent, plural
+
+FRAME, THUMBNAIL = 640, 480  # pixels, at most
+MOST_FRAMES, MOST_THUMBNAILS = 400, 60
+PIXELS_BELOW = 200  # a picture that is narrower is shown with sharp pixels
+
+
+@dataclass(frozen=True)
+class Words:
+    """Paragraphs. A `tone` other than plain puts them in a box: "good" news, or a "warning"."""
+
+    title: str
+    paragraphs: Sequence[str]
+    tone: Literal["plain", "good", "warning"] = "plain"
+
+    def html(self, room: int = 0) -> str:
+        """See `Section.html`."""
+        text = "".join(f"<p>{escaped(p)}</p>" for p in self.paragraphs)
+        return f'<div class="words {self.tone}">{text}</div>'
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Names and short values, as tiles."""
+
+    title: str
+    facts: Mapping[str, Any]
+
+    def html(self, room: int = 0) -> str:
+        """See `Section.html`."""
+        tiles = (
+            f"<div><dt>{escaped(name)}</dt><dd>{escaped(_shown(value))}</dd></div>"
+            for name, value in self.facts.items()
+        )
+        return f'<dl class="facts">{"".join(tiles)}</dl>'
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A line chart. `marks` are named values, drawn as horizontal lines; `bounds` are values that stay in sight."""
+
+    title: str
+    series: Sequence[Series]
+    log: bool = False
+    x_name: str = "iteration"
+    y_name: str = ""
+    marks: Mapping[str, float] = field(default_factory=dict)
+    bounds: tuple[float, ...] = ()
+    caption: str = ""
+
+    def html(self, room: int = 0) -> str:
+        """See `Section.html`."""
+        svg = lines_svg(
+            self.series,
+            log=self.log,
+            x_name=self.x_name,
+            y_name=self.y_name,
+            marks=dict(self.marks),
+            bounds=self.bounds,
+        )
+        keys = (f'<li class="s{i % 6}">{escaped(s.name)}</li>' for i, s in enumerate(self.series))
+        legend = f'<ul class="legend">{"".join(keys)}</ul>' if len(self.series) > 1 else ""
+        return _figure(legend + svg, self.caption)
+
+
+@dataclass(frozen=True)
+class Values:
+    """Values in order, such as singular values, against a level (of noise): what is below it is shown faintly."""
+
+    title: str
+    values: Sequence[float]
+    level: float | None = None
+    x_name: str = "component"
+    level_name: str = "noise"
+    caption: str = ""
+
+    def html(self, room: int = 0) -> str:
+        """See `Section.html`."""
+        names = {"name": self.title, "x_name": self.x_name, "level_name": self.level_name}
+        return _figure(values_svg(self.values, self.level, **names), self.caption)
+
+
+@dataclass(frozen=True, eq=False)
+class Map:
+    """Which parts of a matrix are observed, and which of that are outliers.
+
+    Both are shares per cell, (height, width): of all its places, and of the observed ones.
+    """
+
+    title: str
+    shape: tuple[int, int]  # of the matrix
+    step: tuple[int, int]  # rows and columns of a cell
+    observed: Array
+    outliers: Array
+    caption: str = ""
+
+    LEVELS = 16  # of each share
+    SEEN, OUTLYING = (110, 146, 188), (213, 94, 0)
+
+    def html(self, room: int = 0) -> str:
+        """See `Section.html`."""
+        height, width = self.observed.shape
+        most, worst = (float(np.nanmax(x, initial=0.0)) or 1.0 for x in (self.observed, self.outliers))
+        cells = self.LEVELS * self._level(self.observed / most) + self._level(self.outliers / worst)
+        source = uri("png", indexed_png(cells.astype(np.uint8), self._colours()))
+        n1, n2 = self.shape
+        sharp = " sharp" if max(height, width) <= PIXELS_BELOW else ""
+        alt = f"Map of the {n1} x {n2} matrix: what is observed, and what of it is an outlier"
+        note = f'<p class="note">{escaped(self.caption)}</p>' if self.caption else ""
+        return (
+            '<div class="beside">'
+            f'<div class="map" data-shape="{n1} {n2}" data-step="{self.step[0]} {self.step[1]}" style="{_box(n1, n2)}">'
+            f'<span class="across">{plural(n2, "column")}</span><span class="down">{plural(n1, "row")}</span>'
+            f'<img class="{sharp.strip()}" src="{source}" alt="{escaped(alt)}" width="{width}" height="{height}"></div>'
+            f'<div class="aside">{self._legend(most, worst)}{note}'
+            '<p class="reading" aria-live="polite"></p></div></div>'
+        )
+
+    def _level(self, share: Array) -> Array:
+        """0 for nothing at all, and for nothing else."""
+        return np.ceil(np.nan_to_num(np.clip(share, 0, 1)) * (self.LEVELS - 1) - 1e-9).astype(int)
+
+    def _colours(self) -> Array:
+        """By level of observed (as opacity: the paper shows through the gaps), then of outliers (as hue)."""
+        share = np.arange(self.LEVELS) / (self.LEVELS - 1)
+        hue = (1 - share[:, None]) * np.array(self.SEEN) + share[:, None] * np.array(self.OUTLYING)
+        opacity = np.repeat(np.where(share > 0, 0.12 + 0.88 * share, 0), self.LEVELS)[:, None] * 255
+        return np.hstack([np.tile(hue, (self.LEVELS, 1)), opacity]).round().astype(np.uint8)
+
+    def _legend(self, most: float, worst: float) -> str:
+        exact = tuple(self.step) == (1, 1)
+        seen = "observed" if exact else f"observed: from nothing to {percent(most)} of a cell"
+        items = [("hole", "missing"), ("seen" if exact else "seen ramp", seen)]
+        if np.min(self.observed, initial=1.0) == 1:
+            items = [("seen", "observed")]
+        if np.nanmax(self.outliers, initial=0.0) > 0:
+            off = "outlier" if exact else f"outliers: from none to {percent(worst)} of a cell's observed entries"
+            items.append(("off" if exact else "off ramp", off))
+        return "".join(
+            ['<ul class="legend map-legend">', *(f'<li class="{k}">{escaped(t)}</li>' for k, t in items), "</ul>"]
+        )
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that is sorted by a click on (or Enter at) a heading. Numbers are numbers, all else is text."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    caption: str = ""
+
+    def html(self, room: int = 0) -> str:
+        """See `Section.html`."""
+        if not self.rows:
+            return f'<p class="none">{escaped(self.caption or "Nothing to show.")}</p>'
+        numeric = [all(_is_number(row[j]) for row in self.rows) for j in range(len(self.columns))]
+        head = "".join(
+            f'<th scope="col" aria-sort="none"{" class=n" if n else ""}>'
+            f'<button type="button">{escaped(c)}</button></th>'
+            for c, n in zip(self.columns, numeric, strict=True)
+        )
+        shown = [column([row[j] for row in self.rows]) if n else [None] * len(self.rows) for j, n in enumerate(numeric)]
+        body = "".join(
+            f"<tr>{''.join(map(_cell, row, texts))}</tr>\n" for row, texts in zip(self.rows, zip(*shown), strict=True)
+        )
+        table = f'<table class="sortable"><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>'
+        scroll = f'<div class="scroll" tabindex="0" role="region" aria-label="{escaped(self.title)}">{table}</div>'
+        return _figure(scroll, self.caption)
+
+
+@dataclass(frozen=True, eq=False)
+class BeforeAfter:
+    """Two pictures of the same size over each other, with a slider between them. Pictures as for `images.picture`."""
+
+    title: str
+    before: Any
+    after: Any
+    caption: str = ""
+    labels: tuple[str, str] = ("before", "after")
+
+    def html(self, room: int = 0) -> str:
+        """See `Section.html`."""
+        (before, width, height), (after, *_) = picture(self.before), picture(self.after)
+        names = [escaped(label) for label in self.labels]
+        body = (
+            f'<div class="compare{_sharp(width)}" style="aspect-ratio:{width}/{height};{_fit(width, height)}">'
+            f'<img src="{after}" alt="{names[1]}" width="{width}" height="{height}">'
+            f'<img class="over" src="{before}" alt="{names[0]}" width="{width}" height="{height}">'
+            f'<span class="tag left">{names[0]}</span><span class="tag right">{names[1]}</span>'
+            '<input type="range" min="0" max="100" value="50" step="1" '
+            f'aria-label="How much of the picture shows: {names[0]}"><span class="handle"></span></div>'
+        )
+        return _figure(body, self.caption)
+
+
+@dataclass(frozen=True, eq=False)
+class Frames:
+    """Films side by side with one slider for the time. `layers` has the frames of each, under its name.
+
+    Only the frames that are shown are looked at, so a layer may be anything with a length and items. Too many frames
+    for the page are thinned out evenly.
+    """
+
+    title: str
+    layers: Mapping[str, Sequence[Any]]
+    captions: Sequence[str] | None = None  # one per frame
+    caption: str = ""
+    rate: float = 12.0  # shown frames per second, when it plays
+
+    def html(self, room: int) -> str:
+        """See `Section.html`."""
+        names, films = list(self.layers), list(self.layers.values())
+        n = len(films[0]) if films else 0
+        if not n:
+            return '<p class="none">No frames to show.</p>'
+        if any(len(film) != n for film in films):
+            raise ValueError(f"layers have {', '.join(str(len(film)) for film in films)} frames; as many are wanted")
+        chosen, content, (width, height) = _within(room, n, lambda k: [film[k] for film in films], FRAME, MOST_FRAMES)
+        captions = [f"frame {k + 1} of {n}" if self.captions is None else str(self.captions[k]) for k in chosen]
+        data = {"frames": content, "captions": captions, "rate": self.rate}
+        panes = "".join(
+            f'<figure><img class="{_sharp(width).strip()}" src="{first}" alt="{escaped(name)}" width="{width}"'
+            f' height="{height}" decoding="sync"><figcaption>{escaped(name)}</figcaption></figure>'
+            for name, first in zip(names, content[0])
+        )
+        few = f" {len(chosen)} of {n} frames, evenly chosen." if len(chosen) < n else ""
+        body = (
+            f'<div class="film"><div class="panes">{panes}</div><div class="controls">'
+            f'<button type="button" class="play" aria-pressed="false" aria-label="Play">▶</button>'
+            f'<input type="range" min="0" max="{len(chosen) - 1}" value="0" step="1" aria-label="Frame">'
+            f'<output>{escaped(captions[0])}</output></div><script type="application/json">{_json(data)}</script></div>'
+        )
+        return _figure(body, (self.caption + few).strip())
+
+
+@dataclass(frozen=True, eq=False)
+class Gallery:
+    """Pictures beside and below each other, each with a caption."""
+
+    title: str
+    pictures: Sequence[Any]
+    captions: Sequence[str] = ()
+    caption: str = ""
+
+    def html(self, room: int) -> str:
+        """See `Section.html`."""
+        n = len(self.pictures)
+        if not n:
+            return '<p class="none">No pictures to show.</p>'
+        chosen, content, _ = _within(room, n, lambda k: [self.pictures[k]], THUMBNAIL, MOST_THUMBNAILS)
+        names = [str(self.captions[k]) if k < len(self.captions) else f"picture {k + 1}" for k in chosen]
+        thumbs = "".join(
+            f'<figure><img src="{source}" alt="{escaped(name)}"><figcaption>{escaped(name)}</figcaption></figure>'
+            for (source,), name in zip(content, names)
+        )
+        few = f" {len(chosen)} of {n} pictures, evenly chosen." if len(chosen) < n else ""
+        return _figure(f'<div class="gallery">{thumbs}</div>', (self.caption + few).strip())
+
+
+@dataclass(frozen=True)
+class Group:
+    """Sections side by side where there is room, else below each other."""
+
+    title: str
+    sections: Sequence[Any]
+    caption: str = ""
+
+    def html(self, room: int) -> str:
+        """See `Section.html`."""
+        parts = (f"<div>{f'<h3>{escaped(s.title)}</h3>' if s.title else ''}{s.html(room)}</div>" for s in self.sections)
+        note = f'<p class="note">{escaped(self.caption)}</p>' if self.caption else ""
+        return f'<div class="group">{"".join(parts)}</div>{note}'
+
+
+def n_films(section: Any) -> int:
+    """How many sections share the room for frames."""
+    if isinstance(section, Group):
+        return sum(map(n_films, section.sections))
+    return int(isinstance(section, Frames | Gallery))
+
+
+# ---- parts
+
+
+def _within(room: int, n: int, at: Any, largest: int, most: int) -> tuple[list[int], list[list[str]], tuple[int, int]]:
+    """Frames evenly chosen to fit: which, the data URIs of each one's layers, and the size of the first picture."""
+    size, made = (1, 1), {}
+
+    def encoded(k: int) -> list[str]:
+        nonlocal size
+        if k not in made:
+            pictures = [picture(image, largest=largest) for image in at(k)]
+            made[k] = [source for source, *_ in pictures]
+            size = pictures[0][1:]
+        return made[k]
+
+    some = evenly(n, 5)
+    one = float(np.mean([sum(map(len, encoded(k))) for k in some]))
+    wanted = min(most, affordable(n, one, room))
+    while True:
+        chosen = evenly(n, wanted)
+        content = [encoded(k) for k in chosen]
+        total = sum(len(source) for frame in content for source in frame)
+        if total <= room or wanted == 1:
+            return chosen, content, size
+        wanted = max(1, min(wanted - 1, math.floor(0.98 * wanted * room / total)))
+
+
+def _figure(body: str, caption: str) -> str:
+    note = f'<figcaption class="note">{escaped(caption)}</figcaption>' if caption else ""
+    return f'<figure class="wide">{body}{note}</figure>'
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
+def _shown(value: Any) -> str:
+    if not _is_number(value):
+        return str(value)
+    return count(int(value)) if isinstance(value, int | np.integer) else number(value)
+
+
+def _cell(value: Any, text: str | None) -> str:
+    if not _is_number(value):
+        return f"<td>{escaped(value)}</td>"
+    return f'<td class="n" data-v="{float(value)!r}">{escaped(text or _shown(value))}</td>'
+
+
+def _json(data: Any) -> str:
+    """JSON that may stand in a script element: it has no `<`, and so can neither end the element nor hide its end."""
+    return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+def _sharp(width: int) -> str:
+    return " sharp" if width < PIXELS_BELOW else ""
+
+
+def _fit(width: int, height: int) -> str:
+    """As wide as there is room, but not higher than most screens, nor blown up more than four times."""
+    return f"width:min(100%, {min(4 * width, round(600 * width / height), 1000)}px)"
+
+
+def _box(n1: int, n2: int) -> str:
+    """The place of a map: in the proportions of the matrix, as far as these can be shown."""
+    ratio = min(16.0, max(0.4, n2 / n1))
+    width = min(760.0, 520 * ratio)
+    return f"width:min(100%, {width:.0f}px);--ratio:{ratio:.4g}"

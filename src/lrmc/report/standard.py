@@ -1,0 +1,298 @@
+"""The usual sections: of a result, and of a film."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..linalg import balanced
+from ..observations import as_observations
+from ..result import Result
+from ..storage import Observations
+from ..weights import Array
+from . import words
+from .charts import Series
+from .page import Section
+from .sections import BeforeAfter, Facts, Frames, Group, Lines, Map, Table, Values, Words
+from .survey import Survey, survey
+from .text import count, number, percent, plural
+
+WORST = 100  # outliers in the table
+MOST_LINES = 4  # fits in the chart of trials
+STEPS = 40  # frames that are looked at for the one that shows most
+
+
+def result_sections(
+    result: Result,
+    Y: Any = None,
+    *,
+    mask: Any = None,
+    row_names: Sequence[str] | None = None,
+    col_names: Sequence[str] | None = None,
+    worst: int = WORST,
+    entries: bool = True,
+) -> list[Section]:
+    """What was done in words, key numbers, convergence, singular values, the map, and the worst outliers.
+
+    A loaded result needs the data again, as `Result.outliers` does; without them, the last two are left out, as they
+    are with entries=False (a film, where single entries say little). One pass over the observed entries, in blocks.
+    """
+    obs = result.observations if Y is None else as_observations(Y, mask)
+    if obs is not None and obs.shape != result.shape:
+        raise ValueError(f"the data have shape {obs.shape}, this result {result.shape}")
+    for names, n, what in ((row_names, result.shape[0], "row_names"), (col_names, result.shape[1], "col_names")):
+        if names is not None and len(names) != n:
+            raise ValueError(f"{what} has {len(names)} names; {n} are wanted")
+    seen = None if obs is None else survey(obs, result.factors(), result.noise_threshold(obs), worst)
+    sections: list[Section] = [Facts("", _key_numbers(result, obs, seen))]
+    sections.append(Words("", words.ended(result), "good" if result.converged else "warning"))
+    unknown = words.unknown(result, row_names, col_names)
+    if unknown:
+        sections.append(Words("", unknown, "warning"))
+    sections.append(Words("What was done", words.done(result, obs, seen)))
+    sections += [_convergence(result), _components(result, obs)]
+    if entries and obs is not None and seen is not None:
+        sections += [_map(obs, seen), _table(result, obs, seen, row_names, col_names)]
+    return sections
+
+
+def _key_numbers(result: Result, obs: Observations | None, seen: Survey | None) -> dict[str, Any]:
+    n1, n2 = result.shape
+    facts: dict[str, Any] = {"rows × columns": f"{count(n1)} × {count(n2)}"}
+    if obs is not None:
+        facts["observed"] = percent(obs.fraction)
+    facts["rank"] = result.rank
+    facts["outliers"] = percent(seen.n_outliers / obs.n_observed if seen and obs else result.outlier_fraction)
+    facts["noise"] = "none" if result.regime == "exact" else number(result.noise_level, 3)
+    facts["passes"] = result.n_iter
+    facts["time"] = f"{number(result.history[-1].seconds, 2)} s"
+    return facts
+
+
+# ---- how the run went
+
+
+def _convergence(result: Result) -> Group:
+    steps = result.history[1:]
+    k = [record.k for record in steps]
+    change = Lines(
+        "Change from pass to pass",
+        [Series("change", k, [record.change for record in steps])],
+        log=True,
+        x_name="pass",
+        marks={"tol": result.tol},
+        caption="How much the whole pattern changed, relative to itself. A gap is where its rank changed.",
+    )
+    noisy = result.regime == "noisy" and math.isfinite(result.noise_level)
+    threshold = Lines(
+        "Threshold",
+        [Series("threshold", k, [record.zeta for record in steps])],
+        log=True,
+        x_name="pass",
+        marks={"noise": result.noise_level} if noisy else {},
+        caption="Entries farther than this from the pattern had little or no say, in the units of the data.",
+    )
+    inliers = Lines(
+        "Entries within the threshold",
+        [Series("within, %", k, [100 * record.inliers for record in steps])],
+        x_name="pass",
+        bounds=(0.0, 100.0),
+        caption="In percent of the observed entries.",
+    )
+    return Group("Convergence", [change, threshold, inliers])
+
+
+def _components(result: Result, obs: Observations | None) -> Group:
+    sections: list[Any] = [_singular_values(result, obs)]
+    tests, trials = (list(result.evidence.get(name, ())) for name in ("rank_tests", "trials"))
+    if tests and field_values(tests[0]):
+        sections.append(_first_look(tests[0]))
+    if trials:
+        sections.append(_trials(trials))
+    return Group("Components and noise", sections)
+
+
+def _singular_values(result: Result, obs: Observations | None) -> Values:
+    values = np.linalg.norm(balanced(*result.factors()).L.astype(np.float64), axis=0) ** 2
+    level = None if obs is None or result.regime == "exact" else noise_norm(result.noise_level, obs)
+    if level is None:
+        caption = "How strong each component of the pattern is."
+    else:
+        caption = (
+            "How strong each component of the pattern is. The level is the largest singular value that noise of"
+            " standard deviation σ alone would have: σ (√rows + √columns) / √p, where p is the observed share. What is"
+            " below it could not be told from noise by its strength alone."
+        )
+    return Values("Singular values", values.tolist(), level, caption=caption)
+
+
+def noise_norm(sigma: float, obs: Observations) -> float:
+    """The largest singular value that noise of this standard deviation would show, where a share p is observed.
+
+    An n1 x n2 matrix of independent entries of variance v has norm sqrt(v) (sqrt(n1) + sqrt(n2)), nearly. Noise that is
+    seen on a share p only, and scaled by 1/p as a matrix with gaps has to be, has v = p sigma^2 / p^2.
+    """
+    n1, n2 = obs.shape
+    return float(sigma * (math.sqrt(n1) + math.sqrt(n2)) / math.sqrt(obs.fraction))
+
+
+def field_values(test: Any) -> list[float]:
+    """The singular values of a test, relative to its noise."""
+    noise = float(words.field(test, "noise"))
+    return [float(v) / noise for v in words.field(test, "singular_values")] if noise > 0 else []
+
+
+def _first_look(test: Any) -> Values:
+    return Values(
+        "First look at the data",
+        field_values(test),
+        1.0,
+        level_name="chance",
+        caption="Singular values of the data with large entries clipped, before any fit, relative to the most that"
+        " chance could give. The search for the rank began with those above.",
+    )
+
+
+def _trials(trials: list[Any]) -> Lines:
+    """Held-out error against rank: a line for each way of fitting, the best ones."""
+    ways: dict[str, list[tuple[int, float]]] = {}
+    for trial in trials:
+        loss, shrink, rank, error, way = (
+            words.field(trial, name) for name in ("loss", "shrink", "rank", "error", "way")
+        )
+        name = f"{loss}, prior × {number(shrink)}" + (", polished" if way == "polished" else "")
+        ways.setdefault(name, []).append((rank, error))
+    best = sorted(ways.items(), key=lambda item: min(error for _, error in item[1]))[:MOST_LINES]
+    lowest = min(error for points in ways.values() for _, error in points) or 1.0
+    series = [Series(name, *zip(*sorted((r, error / lowest) for r, error in points))) for name, points in best]
+    return Lines(
+        "Trials on hidden entries",
+        series,
+        x_name="rank",
+        caption="Mean absolute error on known entries that were hidden from the fit, relative to the best one.",
+    )
+
+
+# ---- what was found
+
+
+def _map(obs: Observations, seen: Survey) -> Map:
+    rows, cols = seen.step
+    blocks = (
+        ""
+        if seen.step == (1, 1)
+        else f" A cell of the map stands for {plural(rows, 'row')} × {plural(cols, 'column')}."
+    )
+    caption = f"Outliers are farther than {number(seen.threshold, 3)} from the pattern.{blocks}"
+    return Map("Missing and outlying entries", obs.shape, seen.step, seen.observed, seen.outliers, caption)
+
+
+def _table(
+    result: Result, obs: Observations, seen: Survey, row_names: Sequence[str] | None, col_names: Sequence[str] | None
+) -> Table:
+    noisy = result.regime == "noisy" and result.noise_level > 0
+    columns = ["row", "column", "observed", "expected", "difference"] + (["× noise"] if noisy else [])
+    rows = [list(cells) for cells in _worst(result, obs, seen, row_names, col_names)]
+    if not noisy:
+        rows = [cells[:-1] for cells in rows]
+    shown = f"The {count(len(rows))} largest of {count(seen.n_outliers)}" if len(rows) < seen.n_outliers else "All"
+    counted = "" if row_names is not None and col_names is not None else " Rows and columns are counted from 0."
+    how = " Click on a heading to sort."
+    caption = f"{shown}, by the size of the difference.{how}{counted}" if rows else "No entry stands out."
+    return Table("The worst outliers", columns, rows, caption)
+
+
+def _worst(
+    result: Result, obs: Observations, seen: Survey, row_names: Sequence[str] | None, col_names: Sequence[str] | None
+) -> Iterator[tuple[Any, ...]]:
+    observed = obs.lookup(seen.rows, seen.cols).astype(np.float64)
+    for i, j, y, difference in zip(
+        seen.rows.tolist(), seen.cols.tolist(), observed.tolist(), seen.differences.tolist()
+    ):
+        row, col = (k if names is None else str(names[k]) for k, names in ((i, row_names), (j, col_names)))
+        yield row, col, y, y - difference, difference, abs(difference) / (result.noise_level or 1.0)
+
+
+# ---- films
+
+
+def film_sections(
+    frames: Any,
+    background: Any,
+    foreground: Any = None,
+    masks: Any = None,
+    *,
+    white: float | None = None,
+    title: str = "Film",
+) -> list[Section]:
+    """A scrubber with all layers side by side, and a slider between the frame with most in front and its background.
+
+    Each is a sequence of (h, w) or (h, w, 3) frames; only those shown are looked at. `white` is the value that is shown
+    as white in frames, background and foreground: 255 for bytes, else the largest of the frames. NaN was not observed.
+    """
+    if not len(frames) or len(background) != len(frames):
+        raise ValueError(f"{len(frames)} frames and {len(background)} of the background; as many are wanted, not none")
+    some = np.unique(np.linspace(0, len(frames) - 1, STEPS).round().astype(int)).tolist()
+    top = _white(frames, some) if white is None else float(white)
+    layers: dict[str, Any] = {"original": _Scaled(frames, top), "background": _Scaled(background, top)}
+    if foreground is not None:
+        layers["foreground"] = _Scaled(foreground, top)
+    if masks is not None:
+        layers["mask"] = _Masks(masks)
+    k = max(some, key=lambda k: _in_front(frames, background, masks, k))
+    return [
+        Frames(title, layers),
+        BeforeAfter(
+            "With and without what moves",
+            layers["original"][k],
+            layers["background"][k],
+            f"Frame {k + 1} of {len(frames)}: drag, or use the arrow keys.",
+            ("original", "background"),
+        ),
+    ]
+
+
+def _white(frames: Any, some: list[int]) -> float:
+    first = np.asarray(frames[0])
+    if first.dtype == np.uint8:
+        return 255.0
+    largest = [float(np.nanmax(np.asarray(frames[k], np.float64), initial=0.0)) for k in some]
+    return max(largest) or 1.0
+
+
+def _in_front(frames: Any, background: Any, masks: Any, k: int) -> float:
+    """How much of a frame does not show the background."""
+    if masks is not None:
+        return float(np.mean(np.asarray(masks[k]) != 0))
+    off = np.abs(np.asarray(frames[k], np.float64) - np.asarray(background[k], np.float64))
+    return float(np.nanmean(off)) if np.isfinite(off).any() else 0.0
+
+
+class _Scaled(Sequence[Array]):
+    """Frames from black to white, scaled when they are asked for."""
+
+    def __init__(self, frames: Any, white: float) -> None:
+        self.frames, self.white = frames, white
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    def __getitem__(self, k: Any) -> Any:
+        frame = np.asarray(self.frames[k])
+        return frame if frame.dtype == np.uint8 and self.white == 255 else frame.astype(np.float32) / self.white
+
+
+class _Masks(Sequence[Array]):
+    """Whatever is not 0, as black and white."""
+
+    def __init__(self, frames: Any) -> None:
+        self.frames = frames
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    def __getitem__(self, k: Any) -> Any:
+        return np.asarray(self.frames[k]) != 0

@@ -1,0 +1,56 @@
+"""One pass over the observed entries of a result: where they are, which stand out, and which stand out most."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..linalg import Factors
+from ..storage import Observations
+from ..weights import Array
+
+CELLS = 400  # rows and columns of a map, at most
+
+
+class Survey(NamedTuple):
+    """Shares per cell of the map, and the entries that are farthest from the model, the worst first."""
+
+    step: tuple[int, int]  # rows and columns of a cell; the last ones may have fewer
+    observed: Array  # (height, width): of all places of a cell
+    outliers: Array  # (height, width): of its observed entries; 0 where there is none
+    threshold: float
+    n_outliers: int
+    rows: Array
+    cols: Array
+    differences: Array  # observed - expected
+
+
+def survey(obs: Observations, X: Factors, threshold: float, worst: int = 100) -> Survey:
+    """Look at every observed entry once, in blocks. Nothing of the size of the matrix is made."""
+    down, across = (-(-n // CELLS) for n in obs.shape)
+    step = (down, across)
+    height, width = (-(-n // size) for n, size in zip(obs.shape, step))
+    seen, beyond = np.zeros(height * width, np.int64), np.zeros(height * width, np.int64)
+    top = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+    for rows, cols, residual in obs.residuals(*X):
+        cell = (rows // down) * width + cols // across
+        large = np.flatnonzero(np.abs(residual) > threshold)
+        seen += np.bincount(cell, minlength=len(seen))
+        beyond += np.bincount(cell[large], minlength=len(seen))
+        top = _worst(top, (rows[large], cols[large], residual[large].astype(np.float64)), worst)
+    places = np.outer(*(np.bincount(np.arange(n) // size) for n, size in zip(obs.shape, step)))
+    shares = (seen.reshape(height, width) / places, (beyond / np.maximum(seen, 1)).reshape(height, width))
+    return Survey(step, *shares, threshold, int(beyond.sum()), *top)
+
+
+def _worst(old: tuple[Array, Array, Array], new: tuple[Array, Array, Array], wanted: int) -> tuple[Array, Array, Array]:
+    """The largest of both, the largest first; of equals, the one that came first."""
+    rows, cols, residual = (np.concatenate(pair) for pair in zip(old, new))
+    size = np.abs(residual)
+    if len(size) > wanted:  # not all need sorting
+        border = np.partition(size, len(size) - wanted)[len(size) - wanted] if wanted else np.inf
+        near = np.flatnonzero(size >= border)
+        rows, cols, residual, size = rows[near], cols[near], residual[near], size[near]
+    order = np.argsort(-size, kind="stable")[:wanted]
+    return rows[order], cols[order], residual[order]

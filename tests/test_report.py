@@ -1,0 +1,529 @@
+"""Reports: what the page says, that its text is harmless, and that it is written whole or not at all."""
+
+import base64
+import io
+import math
+import re
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from pages import Reader, everything, film
+
+import lrmc
+from lrmc import report
+from lrmc.report import images, text
+from lrmc.report.charts import Series
+from lrmc.report.standard import noise_norm
+from lrmc.report.survey import CELLS, survey
+from lrmc.result import Record, Result, Status
+
+HOSTILE = "</script><img src=x onerror=alert(1)>\"'&\x00\ud800<!--"
+IMAGES = pytest.importorskip("PIL.Image")
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return lrmc.synthetic.problem(120, 3, 0.1, 0.5, n2=150, noise=0.02, form="dense")
+
+
+@pytest.fixture(scope="module")
+def result(problem):
+    return lrmc.solve(problem.Y)
+
+
+def result_of(Y, L, R, **changes):
+    """A result that was not computed."""
+    history = (Record(0, math.nan, 1.0, math.nan, 0.0), Record(1, 0.1, 1e-3, 0.9, 0.1))
+    nothing = np.zeros(0, int)
+    made = Result(L, R, Status.CONVERGED, history, "closed_loop", 1e-6, nothing, nothing, 0.1, 0.1, "noisy")
+    return replace(made, observations=None if Y is None else lrmc.as_observations(Y), **changes)
+
+
+def read(sections, title="A page", **options):
+    return Reader(report.page(title, sections, **options))
+
+
+# ---- the page
+
+
+def test_the_page_is_whole_and_asks_for_nothing(result):
+    page = report.page("All", everything(result))
+    found = Reader(page)
+    assert page.startswith("<!DOCTYPE html>")
+    policy = next(a["content"] for a in found.all("meta") if a.get("http-equiv") == "Content-Security-Policy")
+    assert "default-src 'none'" in policy
+    assert "http" not in policy
+    for tag, attributes in found.elements:
+        assert tag not in ("link", "iframe", "object", "embed", "base", "form")
+        assert not [name for name in attributes if name.startswith("on")]
+        for name in ("src", "href"):
+            assert attributes.get(name, "#").startswith(("data:image/", "#"))
+    style = "".join(t for tag, t in found.texts if tag == "style")
+    assert not re.search(r"url\(|@import", style)
+    assert all("alt" in a for a in found.all("img"))
+    assert len({a["id"] for _, a in found.elements if "id" in a}) == len([a for _, a in found.elements if "id" in a])
+    targets = {a["id"] for _, a in found.elements if "id" in a}
+    assert {a["href"][1:] for a in found.all("a")} <= targets
+
+
+def test_text_from_files_is_escaped(result):
+    n1, n2 = result.shape
+    frames, back = film(3)
+    sections = [
+        report.Facts(HOSTILE, {HOSTILE: HOSTILE}),
+        report.Words(HOSTILE, [HOSTILE], "warning"),
+        report.Lines(
+            HOSTILE, [Series(HOSTILE, [1, 2], [1, 2])] * 2, x_name=HOSTILE, marks={HOSTILE: 1.5}, caption=HOSTILE
+        ),
+        report.Values(HOSTILE, [1.0], 0.5, x_name=HOSTILE, level_name=HOSTILE, caption=HOSTILE),
+        report.Map(HOSTILE, (1, 1), (1, 1), np.ones((1, 1)), np.ones((1, 1)), HOSTILE),
+        report.Table(HOSTILE, [HOSTILE], [[HOSTILE]], HOSTILE),
+        report.Table(HOSTILE, [HOSTILE], [], HOSTILE),
+        report.BeforeAfter(HOSTILE, frames[0], back[0], HOSTILE, (HOSTILE, HOSTILE)),
+        report.Frames(HOSTILE, {HOSTILE: frames}, [HOSTILE] * 3, HOSTILE),
+        report.Gallery(HOSTILE, [*frames], [HOSTILE] * 3, HOSTILE),
+        report.Group(HOSTILE, [report.Words(HOSTILE, [HOSTILE])], HOSTILE),
+        *report.result_sections(result, row_names=[HOSTILE] * n1, col_names=[HOSTILE] * n2),
+    ]
+    page = report.page(HOSTILE, sections, subtitle=HOSTILE)
+    page.encode("utf-8")
+    assert "\x00" not in page
+    assert "<img src=x" not in page
+    found = Reader(page)
+    assert len(found.all("script")) == 2  # the script, and the frames
+    assert not [a for _, a in found.elements if any(name.startswith("on") for name in a)]
+    assert all(a["src"].startswith("data:") for a in found.all("img"))
+    assert "</script><img src=x onerror=alert(1)>\"'&\N{REPLACEMENT CHARACTER}" in found.text
+
+
+def test_written_whole_or_not_at_all(tmp_path):
+    target = tmp_path / "report.html"
+    assert report.write_report(target, "One", [report.Words("", ["first"])]) == target
+    before = target.read_bytes()
+    with pytest.raises(ValueError, match="a picture has shape"):
+        report.write_report(target, "Two", [report.Gallery("", [np.zeros((2, 2, 2, 2))])])
+    assert target.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [target]
+    with pytest.raises(FileNotFoundError):
+        report.write_report(tmp_path / "nowhere" / "report.html", "Three", [])
+
+
+def test_an_empty_page():
+    assert "A page" in read([]).text
+    assert "No values to draw." in read([report.Values("", [])]).text
+    assert "No frames to show." in read([report.Frames("", {})]).text
+    assert "No pictures to show." in read([report.Gallery("", [])]).text
+    assert "Nothing to show." in read([report.Table("", ["a"], [])]).text
+
+
+def test_pillow_is_needed_for_pictures_only(result, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "PIL.Image", None)
+    assert "rank 3" in read(report.result_sections(result)).text
+    with pytest.raises(ImportError, match=r'pip install "lrmc\[report\]"'):
+        read([report.Gallery("", [np.zeros((2, 2))])])
+
+
+# ---- sections
+
+
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize(
+    "y",
+    [
+        [],
+        [math.nan],
+        [1.0],
+        [0.0, 0.0],
+        [-1.0, 5.0],
+        [1e-300, 1e300],
+        [math.nan, 1.0, math.inf, 2.0, -math.inf, 3.0],
+        [5e-324, 5e-324],
+        list(range(5000)),
+    ],
+    ids=str,
+)
+def test_charts_of_any_numbers(y, log):
+    x = list(range(len(y)))
+    sections = [
+        report.Lines("", [Series("y", x, y)], log=log, marks={"a": math.nan, "b": 0.0, "c": 2.0}),
+        report.Values("", y[:50], 0.0),
+        report.Values("", y[:50], math.inf),
+    ]
+    with np.errstate(all="raise", under="ignore"):
+        page = report.page("", sections)
+    Reader(page)
+    drawn = page.partition("<main>")[2].partition("</main>")[0]
+    assert "nan" not in drawn.lower().replace("nannte", "")
+    assert "inf" not in drawn
+    for value in re.findall(r'c[xy]="([^"]*)"', drawn):
+        assert abs(float(value)) < 1000
+
+
+def test_a_chart_shows_its_values():
+    found = read([report.Lines("", [Series("change", [1, 2, 3], [1.0, math.inf, 1e-3])], log=True, x_name="pass")])
+    points = found.all("circle", **{"class": "point"})
+    assert [p["data-t"] for p in points] == ["pass 1, change: 1", "pass 3, change: 0.001"]
+    assert float(points[0]["cy"]) < float(points[1]["cy"])  # up is more
+    assert found.all("path", **{"class": "line"})[0]["d"].count("M") == 2  # a gap where there is no value
+
+
+@pytest.mark.parametrize(
+    ("x", "shown"),
+    [
+        (0, "0"),
+        (3.0, "3"),
+        (-0.5, "−0.5"),
+        (1e-5, "10⁻⁵"),
+        (-1e-5, "−10⁻⁵"),
+        (1.23456e-9, "1.235·10⁻⁹"),
+        (123456.7, "123\N{NARROW NO-BREAK SPACE}457"),
+        (-1234567, "−1.235·10⁶"),
+        (math.nan, "–"),
+        (math.inf, "∞"),
+        (-math.inf, "−∞"),
+    ],
+)
+def test_numbers(x, shown):
+    assert text.number(x) == shown
+
+
+@pytest.mark.parametrize(
+    ("share", "shown"),
+    [
+        (0, "0 %"),
+        (1, "100 %"),
+        (0.5, "50 %"),
+        (0.034, "3.4 %"),
+        (0.99999, "more than 99.99 %"),
+        (1e-9, "below 0.01 %"),
+        (0.9996, "99.96 %"),
+        (math.nan, "–"),
+    ],
+)
+def test_percent(share, shown):
+    assert text.percent(share) == shown
+
+
+def test_columns_have_as_many_decimals():
+    assert text.column([1.0, -22.5, math.nan]) == ["1.00", "−22.50", "–"]
+    assert text.column([3, 12000]) == ["3", "12\N{NARROW NO-BREAK SPACE}000"]
+    assert text.column([1.0, 255.0]) == ["1", "255"]
+    assert text.column([1e-9, 2e-9]) == ["10⁻⁹", "2·10⁻⁹"]
+    assert text.column([0.0, 0.0]) == ["0", "0"]
+    assert text.column([]) == []
+
+
+# ---- pictures
+
+
+def opened(source):
+    return IMAGES.open(io.BytesIO(base64.b64decode(source.partition(",")[2])))
+
+
+def test_a_picture_keeps_its_pixels():
+    small = np.random.default_rng(0).integers(0, 256, (20, 30, 3), np.uint8)
+    source, width, height = images.picture(small)
+    assert (width, height) == (30, 20)
+    assert_array_equal(np.asarray(opened(source)), small)
+    mask = small[..., 0] > 99
+    assert_array_equal(np.asarray(opened(images.picture(mask)[0])), mask)
+    floats = np.array([[0.0, 0.5, 1.0, 2.0, -1.0]])
+    assert_array_equal(np.asarray(opened(images.picture(floats)[0])), [[0, 128, 255, 255, 0]])
+    hidden = np.array([[0.0, np.nan]])
+    assert_array_equal(np.asarray(opened(images.picture(hidden)[0])), [[(0, 0, 0), images.HIDDEN]])
+
+
+def test_large_pictures_are_scaled_down():
+    ramp = np.tile(np.linspace(0, 255, 2000).astype(np.uint8), (500, 1))
+    source, width, height = images.picture(ramp)
+    assert (width, height) == (1200, 300)
+    assert source.startswith("data:image/jpeg;base64,")
+    assert_allclose(np.asarray(opened(source))[150], np.linspace(0, 255, 1200), atol=4)
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 2, 4), (0, 5), (2, 2, 2, 2)])
+def test_what_is_no_picture(shape):
+    with pytest.raises(ValueError, match="a picture has shape"):
+        images.picture(np.zeros(shape, np.uint8))
+
+
+def test_pictures_of_other_types():
+    with pytest.raises(ValueError, match="a picture has type int64"):
+        images.picture(np.zeros((2, 2), np.int64))
+
+
+def test_frames_keep_to_the_budget():
+    rng = np.random.default_rng(0)
+    frames = rng.integers(0, 256, (50, 30, 30, 3), np.uint8)  # noise, which does not compress: about 3.7 kB each
+    found = read([report.Frames("Film", {"a": frames, "b": frames})], budget=100_000)
+    frames_json = next(t for tag, t in found.texts if tag == "script" and "captions" in t)
+    assert 60_000 < len(frames_json) < 105_000
+    assert re.search(r"1\d of 50 frames, evenly chosen", found.text)
+    one = read([report.Frames("Film", {"a": frames})], budget=1)
+    assert "1 of 50 frames" in one.text
+
+
+def test_only_shown_frames_are_looked_at():
+    class Lazy:
+        asked = []  # noqa: RUF012
+
+        def __len__(self):
+            return 10**6
+
+        def __getitem__(self, k):
+            self.asked.append(k)
+            return np.zeros((4, 4), np.uint8)
+
+    read([report.Frames("Film", {"a": Lazy()})])
+    assert len(Lazy.asked) < 500
+    assert {0, 10**6 - 1} <= set(Lazy.asked)
+
+
+def test_layers_are_as_long():
+    with pytest.raises(ValueError, match="layers have 2, 3 frames"):
+        read([report.Frames("", {"a": np.zeros((2, 3, 3)), "b": np.zeros((3, 3, 3))})])
+
+
+def test_evenly():
+    assert images.evenly(10, 3) == [0, 4, 9]
+    assert images.evenly(3, 10) == [0, 1, 2]
+    assert images.evenly(5, 1) == [0]
+
+
+def test_film_sections_choose_the_frame_that_shows_most():
+    frames, back = film(8)
+    frames[5, :, :30] = 255
+    scrubber, slider = report.film_sections(frames, back, frames != back, frames != back)
+    assert list(scrubber.layers) == ["original", "background", "foreground", "mask"]
+    assert "Frame 6 of 8" in slider.caption
+    assert_array_equal(slider.before, frames[5])
+    _, slider = report.film_sections(frames.astype(float), back.astype(float))
+    assert "Frame 6 of 8" in slider.caption
+    assert_allclose(slider.after, back[5] / 255)
+    with pytest.raises(ValueError, match="8 frames and 7 of the background"):
+        report.film_sections(frames, back[:7])
+
+
+# ---- the survey
+
+
+def plain_survey(Y, X, threshold):
+    """Entry by entry."""
+    step = tuple(math.ceil(n / CELLS) for n in Y.shape)
+    size = tuple(math.ceil(n / k) for n, k in zip(Y.shape, step, strict=True))
+    places, seen, off, entries = np.zeros(size), np.zeros(size), np.zeros(size), []
+    for i in range(Y.shape[0]):
+        for j in range(Y.shape[1]):
+            cell = i // step[0], j // step[1]
+            places[cell] += 1
+            if not np.isnan(Y[i, j]):
+                seen[cell] += 1
+                difference = Y[i, j] - X[i, j]
+                if abs(difference) > threshold:
+                    off[cell] += 1
+                    entries.append((-abs(difference), i, j, difference))
+    return seen / places, np.where(seen > 0, off / np.maximum(seen, 1), 0), sorted(entries)
+
+
+@pytest.mark.parametrize("shape", [(30, 50), (1, 90), (90, 1), (900, 7), (3, 1300)])
+@pytest.mark.parametrize("p", [0.1, 0.9])
+@pytest.mark.parametrize("form", ["rows", "columns", "csr", "csc"])
+def test_survey_matches_a_plain_one(shape, p, form):
+    rng = np.random.default_rng(1)
+    Y = rng.standard_normal(shape) + 5
+    Y[rng.random(shape) > p] = np.nan
+    Y[0, 0] = 5.0
+    L, R = (rng.standard_normal((n, 2)) for n in shape)
+    given = {
+        "rows": lambda: Y,
+        "columns": lambda: np.asfortranarray(Y),
+        "csr": lambda: sp.csr_array(np.nan_to_num(Y)),
+        "csc": lambda: sp.csc_array(np.nan_to_num(Y)),
+    }[form]()
+    seen = survey(lrmc.as_observations(given), lrmc.linalg.Factors(L, R), 3.0, worst=20)
+    observed, outliers, entries = plain_survey(Y, L @ R.T, 3.0)
+    assert_allclose(seen.observed, observed)
+    assert_allclose(seen.outliers, outliers)
+    assert seen.n_outliers == len(entries)
+    assert_allclose(seen.differences, [e[3] for e in entries[:20]])
+    assert_array_equal(seen.rows, [e[1] for e in entries[:20]])
+    assert_array_equal(seen.cols, [e[2] for e in entries[:20]])
+
+
+def test_the_worst_of_many_blocks():
+    """The largest are found wherever they are, and as many as asked for."""
+    Y = np.random.default_rng(0).standard_normal((2000, 1500)).astype(np.float32)
+    Y[[3, 1000, 1999], [1, 2, 1499]] = 90, -100, 80
+    obs, X = lrmc.as_observations(Y), lrmc.linalg.Factors(*(np.zeros((n, 1), np.float32) for n in Y.shape))
+    seen = survey(obs, X, 3.0, worst=3)
+    assert_array_equal(seen.rows, [1000, 3, 1999])
+    assert_allclose(seen.differences, [-100, 90, 80])
+    assert seen.n_outliers == np.count_nonzero(np.abs(Y) > 3)
+    assert max(seen.observed.shape) <= CELLS
+    assert not len(survey(obs, X, 3.0, worst=0).rows)
+
+
+def test_a_huge_matrix_becomes_a_small_map():
+    n1, n2, n = 3_000_000, 2_000_000, 5000  # 48 TB, if it were made
+    rng = np.random.default_rng(0)
+    rows, cols = rng.integers(0, n1, n), rng.integers(0, n2, n)
+    Y = sp.csr_array((rng.standard_normal(n), (rows, cols)), shape=(n1, n2))
+    made = result_of(Y, np.zeros((n1, 1)), np.zeros((n2, 1)))
+    page = report.page("Huge", report.result_sections(made))
+    assert len(page) < 600_000
+    assert f"3{text.count(1000)[1]}000{text.count(1000)[1]}000 rows" in Reader(page).text
+
+
+def test_the_map_shows_what_is_where():
+    observed, outliers = np.array([[1.0, 0.0, 0.5]]), np.array([[0.0, 0.0, 1.0]])
+    found = read([report.Map("", (1, 3), (1, 1), observed, outliers)])
+    pixels = np.asarray(opened(found.all("img")[0]["src"]).convert("RGBA"))
+    assert pixels.shape == (1, 3, 4)
+    assert tuple(pixels[0, 0]) == (*report.Map.SEEN, 255)
+    assert pixels[0, 1, 3] == 0
+    assert tuple(pixels[0, 2, :3]) == report.Map.OUTLYING
+    assert 100 < pixels[0, 2, 3] < 200
+
+
+# ---- a result
+
+
+def test_the_words_of_a_result(problem, result):
+    said = read(report.result_sections(result)).text
+    assert result.regime == "noisy"
+    assert "120 rows and 150 columns" in said
+    assert text.percent(result.observations.fraction) in said
+    assert "rank 3: every row is a mixture of the same 3 profiles" in said
+    assert "stand out from what chance alone could give" in said
+    assert f"standard deviation of {text.number(result.noise_level, 3)} (noise)" in said
+    assert "It ended well" in said
+
+
+def test_the_outliers_of_the_table_are_those_of_the_result(result):
+    found = read(report.result_sections(result))
+    cells = [float(a["data-v"]) for a in found.all("td")]
+    rows = np.array(cells).reshape(-1, 6)
+    S = np.nan_to_num(result.outliers())
+    i, j = rows[:, 0].astype(int), rows[:, 1].astype(int)
+    assert len(rows) == min(100, np.count_nonzero(S))
+    assert_allclose(rows[:, 4], S[i, j], rtol=1e-6)
+    assert_allclose(np.abs(rows[:, 4]), np.sort(np.abs(S[S != 0]))[::-1][: len(rows)], rtol=1e-6)
+    assert_allclose(rows[:, 3], (result.L @ result.R.T)[i, j], rtol=1e-6, atol=1e-12)
+    assert_allclose(rows[:, 2] - rows[:, 3], rows[:, 4], rtol=1e-6, atol=1e-12)
+    assert_allclose(rows[:, 5], np.abs(rows[:, 4]) / result.noise_level)
+    assert f"{text.count(np.count_nonzero(S))} observed entries do not follow" in found.text
+
+
+def test_noise_norm_is_that_of_noise():
+    rng = np.random.default_rng(0)
+    n1, n2, p, sigma = 400, 900, 0.3, 2.0
+    seen = rng.random((n1, n2)) < p
+    noise = np.where(seen, sigma * rng.standard_normal((n1, n2)), 0) / p
+    obs = lrmc.as_observations(np.where(seen, 1.0, np.nan))
+    assert noise_norm(sigma, obs) == pytest.approx(np.linalg.norm(noise, 2), rel=0.05)
+
+
+def test_names_are_used(result):
+    n1, n2 = result.shape
+    names = {"row_names": [f"r{i}" for i in range(n1)], "col_names": [f"c{j}" for j in range(n2)]}
+    found = read(report.result_sections(result, **names))
+    worst = survey(result.observations, result.factors(), result.noise_threshold(result.observations), 1)
+    assert f"r{worst.rows[0]}" in found.text
+    assert "counted from 0" not in found.text
+    with pytest.raises(ValueError, match=f"row_names has 2 names; {n1} are wanted"):
+        report.result_sections(result, row_names=["a", "b"])
+
+
+@pytest.mark.parametrize("status", list(Status))
+def test_every_ending_has_words(status):
+    said = read(report.result_sections(result_of(np.eye(3) + 1, np.ones((3, 1)), np.ones((3, 1)), status=status))).text
+    assert ("It ended well" in said) == (status is Status.CONVERGED)
+    assert ("What to do" in said) == (status is not Status.CONVERGED)
+    assert status is Status.CONVERGED or status.meaning in said
+
+
+@pytest.mark.parametrize("regime", ["exact", "noisy", "unknown"])
+@pytest.mark.parametrize("noise", [math.nan, math.inf, 0.0, 1e-300])
+def test_odd_numbers(regime, noise):
+    history = (Record(0, math.nan, math.nan, math.nan, 0.0), Record(1, math.inf, 0.0, math.nan, math.nan))
+    Y = np.array([[1.0, np.nan, 1e30], [2.0, 3.0, np.nan]])
+    made = result_of(Y, np.zeros((2, 1)), np.zeros((3, 1)), noise_level=noise, outlier_fraction=math.nan, regime=regime)
+    for one in (replace(made, history=history), replace(made, history=history[:1]), replace(made, observations=None)):
+        said = read(report.result_sections(one)).text
+        assert "rank 1" in said
+        assert "nan" not in said
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 7), (7, 1)])
+def test_one_row_or_column(shape):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = lrmc.solve(np.arange(1.0, 1 + math.prod(shape)).reshape(shape), 1)
+    assert ("1 row " if shape[0] == 1 else "7 rows") in read(report.result_sections(made)).text
+
+
+def test_a_loaded_result_needs_the_data_again(problem, result, tmp_path):
+    result.save(tmp_path / "result.npz")
+    loaded = Result.load(tmp_path / "result.npz")
+    bare = read(report.result_sections(loaded))
+    assert "The data are not part of this result" in bare.text
+    assert not bare.all("table")
+    assert "reached" in bare.text  # the evidence, now dictionaries
+    again, first = (
+        read(s).all("td") for s in (report.result_sections(loaded, problem.Y), report.result_sections(result))
+    )
+    assert again == first
+    with pytest.raises(ValueError, match=r"the data have shape \(2, 2\)"):
+        report.result_sections(loaded, np.ones((2, 2)))
+
+
+def test_without_entries(result):
+    assert not read(report.result_sections(result, entries=False)).all("table")
+
+
+def test_what_has_no_observation_is_named():
+    Y = np.random.default_rng(0).standard_normal((30, 1)) @ np.ones((1, 20))
+    Y[4], Y[:, [2, 5]] = np.nan, np.nan
+    with pytest.warns(UserWarning, match="no observation"):
+        made = lrmc.solve(Y, 1)
+    said = read(report.result_sections(made, row_names=[f"name{i}" for i in range(30)])).text
+    assert "1 row has no observed entry at all" in said
+    assert "(name4)" in said
+    assert "2 columns have no observed entry" in said
+    assert "(2, 5)" in said
+
+
+def test_rank_given_found_and_tried(problem):
+    assert "This rank was given" in read(report.result_sections(lrmc.solve(problem.Y, 3))).text
+    tried = [{"loss": "huber", "shrink": 1.0, "rank": r, "error": 1 / r, "way": "grown"} for r in (1, 2, 3)]
+    tests = [{"rank": 0, "singular_values": [3.0, 0.5], "noise": 1.0, "added": 1}]
+    ones = (np.ones((4, 2)), np.ones((4, 2)))
+    said = read(report.result_sections(result_of(None, *ones, evidence={"rank_tests": tests, "trials": tried}))).text
+    assert "chosen by trial: some known entries were hidden, 3 fits" in said
+    assert "loss huber, rank 3" in said
+    said = read(report.result_sections(result_of(None, *ones, evidence={"rank_tests": tests}))).text
+    assert "reached 50 % of that level" in said
+    said = read(report.result_sections(result_of(None, *ones, evidence={}))).text
+    assert "given" not in said
+
+
+def test_groups_are_reported_too():
+    rng = np.random.default_rng(0)
+    Y = rng.standard_normal((40, 2)) @ rng.standard_normal((2, 30)) + 0.01 * rng.standard_normal((40, 30))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = lrmc.solve(Y, 2, groups=np.arange(40) // 2)
+    assert "40 rows and 30 columns" in read(report.result_sections(made)).text
+
+
+def test_the_report_does_not_load_more_than_it_needs():
+    import subprocess
+    import sys
+
+    code = "import lrmc.report, sys; print(' '.join(sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"PIL", "matplotlib", "pandas"} & set(loaded)
