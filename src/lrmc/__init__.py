@@ -8,6 +8,7 @@ from .observations import as_observations
 from .result import Iterate, Result, Status
 from .schedule import Schedule
 from .solve import ConvergenceWarning, iterates, solve
+from .training import train
 
 __version__ = "0.1.0"
 __all__ = [
@@ -22,5 +23,6 @@ __all__ = [
     "relative_error",
     "solve",
     "synthetic",
+    "train",
     "weights",
 ]

@@ -67,7 +67,7 @@ def hold_out(obs: Observations, seed: int = 0) -> tuple[Observations, Sample]:
         return _without_groups(obs, rows, cols, rng)
     values = obs.lookup(rows, cols)
     seen = ~np.isnan(values)
-    held = _as_sparse(obs, Sample(rows[seen], cols[seen], values[seen]))
+    held = as_sparse(obs, Sample(rows[seen], cols[seen], values[seen]))
     left = {name: getattr(obs, name) - getattr(held, name) for name in ("row_observed", "col_observed")}
     judged = held.draw(MOST, seed) if held.n_observed > MOST else Sample(rows[seen], cols[seen], values[seen])
     return Without(of=obs, held=held, **(common(obs) | left)), judged
@@ -175,7 +175,7 @@ def _line(axis: int, line: Any, along: Array) -> tuple[Array, Array]:
     return (along, across) if axis == 0 else (across, along)
 
 
-def _as_sparse(obs: Observations, some: Sample) -> Sparse:
+def as_sparse(obs: Observations, some: Sample) -> Sparse:
     """These entries as a sparse matrix in the precision of the data."""
     matrix = sp.csr_array((some.values.astype(obs.dtype), (some.rows, some.cols)), shape=obs.shape)
     held = as_observations(matrix, threads=obs.threads)

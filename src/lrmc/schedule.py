@@ -100,10 +100,18 @@ class Schedule:
 
     # ---- to and from files
 
+    def to_json(self) -> str:
+        """As `save` writes it."""
+        return json.dumps({"format": FORMAT, "version": 1, **asdict(self), "card": dict(self.card)}, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Schedule:
+        """Read what `to_json` gave."""
+        return cls._parse(text if isinstance(text, bytes) else text.encode(), "the text")
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the schedule as JSON."""
-        text = json.dumps({"format": FORMAT, "version": 1, **asdict(self), "card": dict(self.card)}, indent=1)
-        write_whole(path, (text + "\n").encode())
+        write_whole(path, (self.to_json() + "\n").encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Schedule:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -43,6 +43,36 @@ class Problem:
         mask = np.zeros(self.shape, bool)
         mask[np.repeat(np.arange(self.shape[0]), np.diff(self.Y.indptr)), self.Y.indices] = True
         return mask
+
+
+@dataclass(frozen=True)
+class Problems:
+    """A kind of problems: everything about them but the seed (and the rank). See `problem` for the numbers."""
+
+    n: int = 3000
+    alpha: float = 0.1
+    p: float = 0.1
+    n2: int | None = None
+    outlier_scale: float = 1.0
+    condition: float = 1.0
+    noise: float = 0.0
+
+    def draw(self, rank: int, seed: int, **how: Any) -> Problem:
+        """One of them."""
+        return problem(rank=rank, seed=seed, **asdict(self), **how)
+
+    def shrunk(self, size: int) -> Problems:
+        """Problems with at most `size` rows and columns that are as hard.
+
+        Observed entries per missing entry grow as the matrix shrinks, so that a row keeps about as many entries: p
+        becomes p' with p' / (1 - p') = (n / n') p / (1 - p).
+        """
+        n1, n2 = self.n, self.n2 or self.n
+        m1, m2 = min(n1, size), min(n2, size)
+        if self.p >= 1:
+            return replace(self, n=m1, n2=m2)
+        odds = np.sqrt(n1 * n2 / (m1 * m2)) * self.p / (1 - self.p)
+        return replace(self, n=m1, n2=m2, p=float(odds / (1 + odds)))
 
 
 def problem(

@@ -1,0 +1,74 @@
+"""Where training is: plain data, so that it can be shown, kept and taken up again."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..files import write_whole
+from ..schedule import Schedule
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be trained, and how."""
+
+    recipe: str  # "fast" or "paper"
+    model: str  # "fnn", "rnn" or "frmnn"
+    layers: int
+    tangent: bool
+    momentum: bool
+    steps: int  # of gradient descent; for the paper's recipe, of each of its two phases of each layer
+    seed: int
+    rank: int
+
+
+@dataclass(frozen=True)
+class State:
+    """After some step of a stage. `error` is the mean error after layer K that the step saw."""
+
+    stage: str
+    step: int
+    steps: int
+    error: float
+    schedule: Schedule
+    moments: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())  # of the optimiser
+
+    def save(self, path: str | os.PathLike[str], plan: Plan) -> None:
+        """Write it as JSON, whole or not at all."""
+        content = {"format": "lrmc-training", "plan": asdict(plan), **asdict(self)}
+        content["schedule"] = json.loads(self.schedule.to_json())
+        content["error"] = None if not math.isfinite(self.error) else self.error
+        write_whole(path, json.dumps(content).encode())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], plan: Plan) -> State | None:
+        """What was saved there for the same plan; None if there is nothing."""
+        if not Path(path).exists():
+            return None
+        try:
+            content = json.loads(Path(path).read_bytes())
+            if content.pop("format") != "lrmc-training":
+                raise ValueError("it is not a state of training")
+            same = content.pop("plan") == asdict(plan)
+            schedule = Schedule.from_json(json.dumps(content.pop("schedule")))
+            first, second = (tuple(float(x) for x in moment) for moment in content.pop("moments"))
+            error = content.pop("error")
+            state = cls(
+                schedule=schedule, moments=(first, second), error=math.nan if error is None else error, **content
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+            raise ValueError(f"{path} could not be read as a checkpoint of training: {problem}") from problem
+        if not same:
+            raise ValueError(f"{path} is a checkpoint of other training; remove it, or give the same arguments again")
+        return state
+
+
+def card(plan: Plan, about: dict[str, Any]) -> dict[str, Any]:
+    """What is written on a schedule about how it was made."""
+    names = ("recipe", "model", "seed", "rank")
+    return {**{name: getattr(plan, name) for name in names}, **about}
