@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from itertools import islice
 
 from .linalg import Factors
@@ -29,12 +28,12 @@ def entries_per_unknown(shape: tuple[int, int], p: float, rank: int) -> float:
 
 def trained_for(schedule: Schedule) -> tuple[float, float] | None:
     """Entries per unknown and the share of outliers that a schedule was trained for, if its card tells."""
-    card = schedule.card
-    problems = card.get("trained_on", {}).get("problems") if isinstance(card.get("trained_on"), Mapping) else None
-    if not isinstance(problems, Mapping) or "rank" not in card:
+    try:
+        problems, rank = schedule.card["trained_on"]["problems"], schedule.card["rank"]
+        n1, p, alpha = int(problems["n"]), float(problems["p"]), float(problems["alpha"])
+        return entries_per_unknown((n1, int(problems.get("n2") or n1)), p, int(rank)), alpha
+    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError):  # a card may hold anything
         return None
-    n1 = problems["n"]
-    return entries_per_unknown((n1, problems.get("n2") or n1), problems["p"], card["rank"]), problems["alpha"]
 
 
 def misfit(schedule: Schedule, obs: Observations, rank: int) -> str | None:
