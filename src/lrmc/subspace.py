@@ -185,7 +185,9 @@ def follow(obs: Observations, model: Subspace, memory: Memory, forgetting: float
     usual, model = model.noise, model.with_noise(obs, rows.T)
     kept = forgetting * min(1.0, max((usual / max(model.noise, 1e-300)) ** 2, 0.05))
     old = kept * memory.cols
-    free = np.append(np.zeros(model.rank), 0.0 if center else np.inf)  # a pivot of infinity keeps the offset where it is
+    free = np.append(
+        np.zeros(model.rank), 0.0 if center else np.inf
+    )  # a pivot of infinity keeps the offset where it is
     for _ in range(ROUNDS):
         P = model.factors(rows.T).L
         pull = obs.products(*model.factors(rows.T), model.weight(len(P)), P, None, pairs(P), None)

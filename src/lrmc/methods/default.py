@@ -55,12 +55,12 @@ def default(
     obs: Observations, rank: int | None, *, noise: Noise, loss: Loss | None, tol: float, seed: int = 0
 ) -> Generator[Step, None, Findings]:
     """Steps until the data are fitted as well as they can be. Without a rank, that is found as well."""
-    exact = yield from _exact(obs, rank, noise.outliers, tol, seed)
-    evidence: dict[str, Any] = {"rank_tests": exact.tests}
-    if exact.settled:
+    found = yield from exact(obs, rank, noise.outliers, tol, seed)
+    evidence: dict[str, Any] = {"rank_tests": found.tests}
+    if found.settled:
         return Findings(Status.CONVERGED, "exact", evidence)
-    if loss in (None, "mixture") and is_gaussian(_sizes(obs, exact.X)) and _even(obs, exact.X, noise):
-        yield from sweeps(obs, exact.X, replace(noise, loss="mixture"))
+    if loss in (None, "mixture") and is_gaussian(_sizes(obs, found.X)) and _even(obs, found.X, noise):
+        yield from sweeps(obs, found.X, replace(noise, loss="mixture"))
         return Findings(Status.CONVERGED, "noisy", evidence | {"loss": "mixture", "why": "Gaussian residuals"})
     most = min(MOST_RANK, min(obs.shape) - 1) or 1
     choice = choose(obs, noise, start, polished, loss=loss, rank=rank, most=most, seed=seed)
@@ -78,7 +78,7 @@ def polished(obs: Observations, begin: tuple[Factors, float], noise: Noise, rank
     yield from sweeps(obs, found.X, noise, 6)
 
 
-def _exact(obs: Observations, rank: int | None, outliers: Sides, tol: float, seed: int) -> Generator[Step, None, Found]:
+def exact(obs: Observations, rank: int | None, outliers: Sides, tol: float, seed: int) -> Generator[Step, None, Found]:
     """The closed loop, with the rank given or found."""
     if rank is not None:
         X, zeta = start(obs, rank, seed)
