@@ -85,14 +85,14 @@ def _read(estimator: Any, X: Any, *, reset: bool, fewest: int = 1) -> Given:
 class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Principal components of data with gaps and gross outliers.
 
-    X may have NaN, be a masked array, or a sparse matrix (what it stores is observed, also zeros; what it does not store is
-    missing, not zero). `transform` fits each new row robustly: outliers and gaps in it do no harm.
+    X may have NaN, be a masked array, or a sparse matrix (what it stores is observed, also zeros; what it does not
+    store is missing, not zero). `transform` fits each new row robustly: outliers and gaps in it do no harm.
 
     Parameters
     ----------
     n_components : how many components; None finds the rank (at most 15).
-    center : whether components describe deviations from the mean row `mean_`, as in PCA. Without, the mean is a component
-        like any other.
+    center : whether components describe deviations from the mean row `mean_`, as in PCA. Without, the mean is a
+        component like any other.
     loss, outliers, tol, max_iter, threads : as for `lrmc.solve`.
     forgetting : what earlier batches count, each time that `partial_fit` sees a new one; 0 < forgetting <= 1.
     random_state : a seed, a RandomState, or None.
@@ -101,13 +101,13 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     ----------
     components_ : (n_components_, n_features), orthonormal rows, the largest variance first.
     mean_ : (n_features,), the mean of the low-rank rows; 0 if not `center`.
-    explained_variance_, explained_variance_ratio_, singular_values_ : of the low-rank part; the ratio is to its variance and
-        that of the noise together.
+    explained_variance_, explained_variance_ratio_, singular_values_ : of the low-rank part; the ratio is to its
+        variance and that of the noise together.
     noise_level_ : the standard deviation of the noise; n_components_, rank_ : the number of components.
     row_scores_ : (n_samples,), what `score_samples` gives for the training rows, without the minus.
     status_, n_iter_, history_, regime_, outlier_fraction_ : of the run; see `lrmc.Result`.
-    low_rank_, outliers_, outlier_scores_ : as large as the data, computed when asked for; of the last data fitted, which are
-        kept by reference and not pickled.
+    low_rank_, outliers_, outlier_scores_ : as large as the data, computed when asked for; of the last data fitted,
+        which are kept by reference and not pickled.
     """
 
     def __init__(
@@ -183,8 +183,8 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def score_samples(self, X: Any) -> Array:
         """How well each row fits, higher is better: about -1 for a usual row, at worst -6.
 
-        Minus the root mean square of the row's residuals in units of the noise, each counted as at most 6; outliers count.
-        0 for a row without observations.
+        Minus the root mean square of the row's residuals in units of the noise, each counted as at most 6; outliers
+        count. 0 for a row without observations.
         """
         return -self._rows(X)[0].distance
 
@@ -222,7 +222,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     @property
     def outliers_(self) -> Any:
-        """The residual of the last data fitted where it is at least 6 times the noise, else 0; in the form of the data."""
+        """The residual of the last data fitted where it exceeds 6 times the noise, else 0; in the form of the data."""
         obs, rows = self._last_fitted()
         return obs.outliers(*self._model.factors(rows.T), OUTLYING * self.noise_level_)
 
@@ -251,8 +251,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         if rank is not None and self.center and rank < most:
             # The mean may lie within the components. On exact data a component too many would do harm.
             rank += not fits_exactly(obs, rank, outliers=self.outliers, tol=self.tol, max_iter=self.max_iter, seed=seed)
-        options = {"loss": self.loss, "outliers": self.outliers, "tol": self.tol, "max_iter": self.max_iter}
-        return solve(obs, rank, seed=seed, **options)
+        return solve(obs, rank, loss=self.loss, outliers=self.outliers, tol=self.tol, max_iter=self.max_iter, seed=seed)
 
     def _keep(self, learned: Learned, obs: Observations) -> None:
         """The attributes of a model."""
@@ -302,14 +301,14 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Missing values of a table, from robust principal components of its columns.
 
-    `fit_transform` gives the completed table as an array, `transform` completes new rows. Where a row has no observation, it
-    is the mean row. To mark what was missing, put it beside `sklearn.impute.MissingIndicator` in a FeatureUnion.
+    `fit_transform` gives the completed table as an array, `transform` completes new rows. A row without observations
+    becomes the mean row. To mark what was missing, put it beside `sklearn.impute.MissingIndicator` in a FeatureUnion.
 
     Parameters
     ----------
     n_components : how many components there are beside the mean; None finds the number.
-    fill : what the model replaces: "missing", "missing+outliers" (observed entries that are at least 6 times the noise away
-        are cleaned) or "all".
+    fill : what the model replaces: "missing", "missing+outliers" (observed entries that are more than 6 times the noise
+        away are cleaned) or "all".
     scale : whether columns are divided by their interquartile range first: columns of a table have different units.
     keep_empty_features : whether columns without any observation are kept, and filled with 0, or dropped.
     loss, outliers, tol, max_iter, random_state, threads : as for `RobustPCA`.

@@ -1,7 +1,7 @@
 """A learned subspace: what new rows are in it, and how it follows a stream of rows.
 
-Rows are offset + V t + noise + outliers, where V has orthonormal columns and scores t are drawn from a Gaussian. Fitting
-new rows is a small robust regression for each of them; no row looks at another one.
+Rows are offset + V t + noise + outliers, where V has orthonormal columns and scores t are drawn from a Gaussian. New
+rows are fitted by a small robust regression each; no row looks at another one.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,7 +36,7 @@ class Subspace:
     mean: Array  # r, of the scores: 0 if the offset is the mean row
     covariance: Array  # r x r, of the scores
     noise: float  # the standard deviation
-    odds: float = 0.0  # of an outlier against noise at a residual of 0
+    odds: float  # of an outlier against noise at a residual of 0
     loss: Loss = "mixture"
     outliers: Sides = "both"
     shrink: float = 1.0  # of the prior
@@ -82,10 +82,14 @@ class Subspace:
 
     def with_noise(self, obs: Observations, T: Array) -> Subspace:
         """The noise and the odds of an outlier as the residuals have them."""
-        size = np.abs(obs.sample.residual(self.factors(T))).astype(np.float64)
-        low = float(np.quantile(size, LOW)) if len(size) else 0.0
-        noise, odds, _ = two_groups(size, low)
+        noise, odds = _noise_and_odds(obs, self.factors(T))
         return replace(self, noise=noise, odds=odds)
+
+
+def _noise_and_odds(obs: Observations, X: Factors) -> tuple[float, float]:
+    size = np.abs(obs.sample.residual(X)).astype(np.float64)
+    noise, odds, _ = two_groups(size, float(np.quantile(size, LOW)) if len(size) else 0.0)
+    return float(noise), max(odds, 1e-12)  # at 0, there would be no outliers
 
 
 # ---- new rows
@@ -157,16 +161,16 @@ class Learned(NamedTuple):
 
 
 def learn(obs: Observations, result: Result, *, center: bool, most: int | None, outliers: Sides) -> Learned:
-    """The subspace of a result, with at most so many components; those below the noise are dropped if `most` is None."""
+    """The subspace of a result, with at most so many components; None keeps all that are left without the mean."""
     used = obs.row_observed > 0
     P = np.hstack([result.L[used].astype(np.float64), np.ones((int(used.sum()), 1))])
     R = np.hstack([result.R.astype(np.float64), np.zeros((len(result.R), 1))])
-    noise = result.noise_level if math.isfinite(result.noise_level) else 0.0
+    noise, odds = _noise_and_odds(obs, result.factors())
     moments = P.T @ P
-    V, offset, K = _principal(R, moments, center, most, noise=noise if most is None else 0.0)
+    V, offset, K = _principal(R, moments, center, most, noise=noise)
     moments = K @ moments @ K.T
     loss, shrink = result.evidence.get("loss", "mixture"), float(result.evidence.get("shrink", 1.0))
-    model = Subspace(V, offset, *_mean_and_covariance(moments), noise, 0.0, loss, outliers, shrink)
+    model = Subspace(V, offset, *_mean_and_covariance(moments), noise, odds, loss, outliers, shrink)
     model = model.with_noise(obs, fit_rows(obs, model).T)
     rows = fit_rows(obs, model)
     P = model.factors(rows.T).L
@@ -220,8 +224,9 @@ def _principal(
     Q, triangle = np.linalg.qr(R[:, :-1])
     values, U = np.linalg.eigh(triangle @ spread @ triangle.T)
     values, U = values[::-1], U[:, ::-1]
-    floor = max(noise**2 * max(len(R), n) / n, 1e-20 * values[0])
-    keep = max(1, int((values > floor).sum())) if most is None else min(most, rank)
+    # Without the mean, there may be one component less: what is left of it is what noise leaves anywhere, or rounding.
+    floor = max((2 * noise * (1 + math.sqrt(len(R) / n))) ** 2, 1e-20 * values[0])
+    keep = rank - int(center and rank > 1 and values[-1] < floor) if most is None else min(most, rank)
     V = Q @ U[:, :keep]
     largest = V[np.abs(V).argmax(0), np.arange(keep)] if like is None else np.einsum("ij,ij->j", V, like[:, :keep])
     signs = np.where(largest < 0, -1.0, 1.0)
