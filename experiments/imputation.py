@@ -3,8 +3,8 @@
     python experiments/imputation.py [--quick] [--data DIR] [--write]
 
 Traffic (METR-LA, rows are five-minute slots): half of the entries are hidden, RMSE on them; outliers are stuck at 0 or
-at 70. Jester (rows are users): a fifth of the ratings is hidden, NMAE = MAE / 20; outliers are ratings at random ends of
-the scale. KNN and Iterative imputation are slow: all methods see the same sample of rows, named in the table.
+at 70. Jester (rows are users): a fifth of the ratings is hidden, NMAE = MAE / 20; outliers are at either end of the
+scale. KNN and Iterative imputation are slow: all methods see the same sample of rows, named in the table.
 """
 
 from __future__ import annotations

@@ -246,6 +246,10 @@ class Sparse(Observations):
         dense[np.repeat(np.arange(self.shape[0]), self.row_observed), self.indices] = S
         return in_form(dense, self.form)
 
+    def by_columns(self) -> Any:
+        """A copy of the entries by column: the transposed matrix in CSR form."""
+        return self._csr(self.values).T.tocsr()
+
     def _csr(self, values: Array) -> Any:
         return sp.csr_array((values, self.indices, self.indptr), shape=self.shape)
 

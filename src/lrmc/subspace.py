@@ -109,7 +109,7 @@ def fit_rows(obs: Observations, model: Subspace) -> Rows:
     One reading of the data: all iterations of a row are made while it is in the cache (`_kernels/regress.hpp`).
     """
     n, dtype = obs.shape[0], obs.dtype
-    unit = 4.0 ** round(math.log(model.typical or 1.0, 4))  # far from over- and underflow, as in `solve`
+    unit = _unit(model.typical)
     model = model.scaled(1 / unit)
     rounding = 16 * float(np.finfo(dtype).eps) * max(model.typical, float(np.abs(model.offset).max(initial=0)))
     lowest = max(model.noise, rounding, 1e-30)
@@ -135,6 +135,10 @@ def _by_rows(obs: Observations) -> Iterator[tuple[slice, Dense | Sparse]]:
         return
     assert isinstance(obs, Transposed)
     of = obs.of
+    if isinstance(of, Sparse):
+        csr = of.by_columns()
+        yield slice(None), replace(of, indptr=csr.indptr.astype(np.int64), indices=csr.indices, values=csr.data)
+        return
     assert isinstance(of, Dense)
     for rows in row_blocks(*obs.shape):
         seen = None if of.mask is None else np.ascontiguousarray(of.mask[:, rows].T)
@@ -151,6 +155,11 @@ class Memory:
     rows: Array  # (r + 1) x (r + 1): over all rows
     cols: Array  # n2 x (r + 1)(r + 2) / 2: over the entries of each column, weighed; the upper triangle
 
+    def scaled(self, gain: float) -> Memory:
+        """The same for data multiplied by `gain`."""
+        p = np.append(np.full(len(self.rows) - 1, gain), 1.0)
+        return Memory(self.rows * np.outer(p, p), self.cols * pairs(p[None]))
+
 
 class Learned(NamedTuple):
     """A subspace, what it remembers, and the rows it was learned from."""
@@ -159,13 +168,30 @@ class Learned(NamedTuple):
     memory: Memory
     rows: Rows
 
+    def scaled(self, gain: float) -> Learned:
+        """The same for data multiplied by `gain`."""
+        T, deviation, distance = self.rows
+        rows = Rows(T * T.dtype.type(gain), deviation * T.dtype.type(gain), distance)
+        return Learned(self.model.scaled(gain), self.memory.scaled(gain), rows)
+
+
+def _unit(size: float) -> float:
+    """A power of 4 near this size: data in such units are far from over- and underflow, and rounded as before."""
+    return 4.0 ** round(math.log(size or 1.0, 4))
+
 
 def learn(obs: Observations, result: Result, *, center: bool, most: int | None, outliers: Sides) -> Learned:
     """The subspace of a result, with at most so many components; None keeps all that are left without the mean."""
+    unit = _unit(obs.scale)
+    X = Factors(*(F.astype(np.float64) / math.sqrt(unit) for F in result.factors()))
+    return _learn(obs.scaled(1 / unit), X, result, center, most, outliers).scaled(unit)
+
+
+def _learn(obs: Observations, X: Factors, result: Result, center: bool, most: int | None, outliers: Sides) -> Learned:
     used = obs.row_observed > 0
-    P = np.hstack([result.L[used].astype(np.float64), np.ones((int(used.sum()), 1))])
-    R = np.hstack([result.R.astype(np.float64), np.zeros((len(result.R), 1))])
-    noise, odds = _noise_and_odds(obs, result.factors())
+    P = np.hstack([X.L[used], np.ones((int(used.sum()), 1))])
+    R = np.hstack([X.R, np.zeros((len(X.R), 1))])
+    noise, odds = _noise_and_odds(obs, X)
     moments = P.T @ P
     V, offset, K = _principal(R, moments, center, most, noise=noise)
     moments = K @ moments @ K.T
@@ -183,6 +209,12 @@ def follow(obs: Observations, model: Subspace, memory: Memory, forgetting: float
 
     What was learned before counts `forgetting` times, and less where the batch shows that the subspace has moved.
     """
+    unit = _unit(model.typical)
+    parts = obs.scaled(1 / unit), model.scaled(1 / unit), memory.scaled(1 / unit)
+    return _follow(*parts, forgetting, center).scaled(unit)
+
+
+def _follow(obs: Observations, model: Subspace, memory: Memory, forgetting: float, center: bool) -> Learned:
     before = np.hstack([model.V, model.offset[:, None]])
     now, used = before, obs.col_observed > 0
     rows = fit_rows(obs, model)
@@ -225,7 +257,7 @@ def _principal(
     values, U = np.linalg.eigh(triangle @ spread @ triangle.T)
     values, U = values[::-1], U[:, ::-1]
     # Without the mean, there may be one component less: what is left of it is what noise leaves anywhere, or rounding.
-    floor = max((2 * noise * (1 + math.sqrt(len(R) / n))) ** 2, 1e-20 * values[0])
+    floor = max((2 * noise * (1 + math.sqrt(len(R) / n))) ** 2, 1e-10 * values[0])
     keep = rank - int(center and rank > 1 and values[-1] < floor) if most is None else min(most, rank)
     V = Q @ U[:, :keep]
     largest = V[np.abs(V).argmax(0), np.arange(keep)] if like is None else np.einsum("ij,ij->j", V, like[:, :keep])
