@@ -243,7 +243,9 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def _solve(self, obs: Observations) -> Result:
         """A low-rank fit with n_components, and one more if the mean needs it."""
         rank, most = self.n_components, min(obs.shape)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = self.random_state
+        if not isinstance(seed, Integral):
+            seed = int(check_random_state(seed).randint(2**31 - 1))
         if rank is not None and rank > most:
             raise ValueError(
                 f"n_components={rank} for {obs.shape[0]} samples and {obs.shape[1]} features; up to {most} is wanted"
