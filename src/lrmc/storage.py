@@ -17,6 +17,7 @@ from .linalg import Factors
 from .weights import Array, Clip, Mixture, Threshold, Weight, as_weight
 
 DRAW_FROM_STORED_BELOW = 0.2  # random places would seldom be observed
+ALL_UP_TO = 20_000  # matrices with no more entries than a sample has are their own sample
 Form = Literal["dense", "masked", "sparse"]
 
 
@@ -147,8 +148,14 @@ class Observations:
 
     @cached_property
     def sample(self) -> Sample:
-        """What `draw` gives, drawn once: the entries that thresholds are taken from."""
-        return self.draw()
+        """The entries that thresholds are taken from: what `draw` gives, drawn once; of a small matrix, all."""
+        n1, n2 = self.shape
+        if n1 * n2 > ALL_UP_TO:
+            return self.draw()
+        rows, cols = np.divmod(np.arange(n1 * n2), n2)
+        values = self.lookup(rows, cols)
+        seen = ~np.isnan(values)
+        return Sample(rows[seen], cols[seen], values[seen])
 
     @cached_property
     def scale(self) -> float:
