@@ -47,3 +47,23 @@ def test_public_names():
     for name in lrmc.__all__:
         assert getattr(lrmc, name) is not None
     assert lrmc.observations.as_observations is lrmc.as_observations
+
+
+def test_estimators_come_when_asked_for():
+    pytest.importorskip("sklearn")
+    after = modules_after("import lrmc; lrmc.RobustPCA, lrmc.RobustImputer")
+    assert "sklearn" in after
+
+
+def test_without_scikit_learn_there_is_one_sentence():
+    code = "import sys; sys.modules['sklearn'] = None; import lrmc; lrmc.RobustPCA"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert 'pip install "lrmc[sklearn]"' in run.stderr
+
+
+def test_unknown_names():
+    import lrmc
+
+    assert {"RobustPCA", "RobustImputer"} <= set(dir(lrmc))
+    with pytest.raises(AttributeError, match="RobustICA"):
+        _ = lrmc.RobustICA

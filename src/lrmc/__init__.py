@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from . import observations, synthetic, weights
 from .metrics import relative_error
 from .observations import as_observations
@@ -26,3 +28,20 @@ __all__ = [
     "train",
     "weights",
 ]
+
+_FROM_SKLEARN = ("RobustImputer", "RobustPCA")  # scikit-learn is imported when one of these is asked for
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _FROM_SKLEARN:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .extras import optional
+
+    optional("sklearn", "sklearn")
+    from . import estimator
+
+    return getattr(estimator, name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_FROM_SKLEARN])

@@ -16,7 +16,7 @@ import numpy as np
 from .connected import unconnected
 from .groups import Grouped, grouped, unlike_members
 from .linalg import Factors, change, norm
-from .methods.default import Findings, default
+from .methods.default import Findings, default, exact
 from .methods.lrmc import Start, Step, lrmc
 from .methods.noisy import Noise, noise_and_share
 from .nearest import misfit, nearest
@@ -243,8 +243,7 @@ def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
 
 def _iterates(job: Job) -> Generator[Iterate, None, Findings]:
     """The iterates of a job, in the units of the data; at the end, what was found out."""
-    # Data are read as multiples of a power of 4 near their scale: exact, and far from over- and underflow.
-    unit = 4.0 ** round(math.log(job.obs.scale, 4))
+    unit = _unit(job.obs)
     root = job.obs.dtype.type(math.sqrt(unit))
     obs = job.obs.scaled(1 / unit)
     steps: Iterator[Step]
@@ -269,6 +268,26 @@ def _iterates(job: Job) -> Generator[Iterate, None, Findings]:
         yield Iterate(k, X.L * root, X.R * root, moved, step.zeta * unit, step.inliers, step.stage)
         before = X
     raise AssertionError("unreachable")
+
+
+def fits_exactly(
+    Y: Any, rank: int, *, outliers: Sides = "both", tol: float = 1e-6, max_iter: int = 100, seed: int = 0
+) -> bool:
+    """Whether a matrix of this rank and outliers are all there is in the data: the first stage of `solve` settles."""
+    obs = as_observations(Y)
+    obs = obs.scaled(1 / _unit(obs))
+    steps = exact(obs, rank, outliers, tol, seed)
+    for _ in range(max_iter):
+        try:
+            next(steps)
+        except StopIteration as end:
+            return bool(end.value.settled)
+    return False
+
+
+def _unit(obs: Observations) -> float:
+    """Data are read as multiples of a power of 4 near their scale: exact, and far from over- and underflow."""
+    return 4.0 ** round(math.log(obs.scale, 4))
 
 
 def _too_few(obs: Observations, it: Iterate) -> bool:

@@ -18,6 +18,7 @@ from .linalg import Factors
 from .weights import Array, Clip, Mixture, Threshold, Weight, as_weight
 
 DRAW_FROM_STORED_BELOW = 0.2  # random places would seldom be observed
+ALL_UP_TO = 20_000  # matrices with no more entries than a sample has are their own sample
 Form = Literal["dense", "masked", "sparse"]
 
 
@@ -176,8 +177,14 @@ class Observations:
 
     @cached_property
     def sample(self) -> Sample:
-        """What `draw` gives, drawn once: the entries that thresholds are taken from."""
-        return self.draw()
+        """The entries that thresholds are taken from: what `draw` gives, drawn once; of a small matrix, all."""
+        n1, n2 = self.shape
+        if n1 * n2 > ALL_UP_TO:
+            return self.draw()
+        rows, cols = np.divmod(np.arange(n1 * n2), n2)
+        values = self.lookup(rows, cols)
+        seen = ~np.isnan(values)
+        return Sample(rows[seen], cols[seen], values[seen])
 
     @cached_property
     def scale(self) -> float:
@@ -316,6 +323,10 @@ class Sparse(Observations):
         data = (self.indptr, self.indices, self.values, self.gain)
         _kernels.run("residual", self.dtype, *data, *factors, residual, self.threads)
         return residual
+
+    def by_columns(self) -> Any:
+        """A copy of the entries by column: the transposed matrix in CSR form."""
+        return self._csr(self.values).T.tocsr()
 
     def _csr(self, values: Array) -> Any:
         return sp.csr_array((values, self.indices, self.indptr), shape=self.shape)

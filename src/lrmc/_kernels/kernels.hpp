@@ -66,6 +66,25 @@ struct Sparse {
   Storage storage = Storage::f32;
 };
 
+// Each row of the data by its own robust regression on the columns of V: y = offset + V t + noise + outliers, t Gaussian.
+template <class T> struct Regression {
+  int64_t n1 = 0, n2 = 0;
+  int rank = 0;
+  const T *V = nullptr, *offset = nullptr;       // n2 x rank, n2
+  const double *mean = nullptr;                  // rank: where t starts
+  const double *prior = nullptr;                 // rank x rank: the inverse covariance of t
+  T gain = 1;                                    // the data are read as gain * Y
+  T widest = 1, lowest = 0;                      // the first threshold; the standard deviation of the noise
+  Rule loss = Rule::mixture;                     // mixture, cauchy or huber
+  T odds = 0, reach = 1;                         // of mixture; the threshold of the others in standard deviations
+  T up = 1, down = 1;                            // as in Weight
+  T *scores = nullptr;                           // n1 x rank
+  T *deviation = nullptr;                        // n1: the standard deviation that the last steps were made with
+  T *distance = nullptr;                         // n1: the root mean square residual in units of `lowest`, each at most `most`
+  T most = 6;
+  int threads = 1;
+};
+
 struct Survey {
   int64_t *row_observed = nullptr, *col_observed = nullptr;
   int64_t infinite = 0;
@@ -82,6 +101,10 @@ struct Kernels {
   void (*sparse_f64)(const Sparse &, const Products<double> &);
   void (*residual_f32)(const Sparse &, const Products<float> &, float *);
   void (*residual_f64)(const Sparse &, const Products<double> &, double *);
+  void (*regress_dense_f32)(const Dense &, const Regression<float> &);
+  void (*regress_dense_f64)(const Dense &, const Regression<double> &);
+  void (*regress_sparse_f32)(const Sparse &, const Regression<float> &);
+  void (*regress_sparse_f64)(const Sparse &, const Regression<double> &);
   void (*survey)(const Dense &, int64_t n1, int64_t n2, Survey &, int threads);
 };
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "kernels.hpp"
@@ -181,6 +182,53 @@ template <class T> static void run(const Sparse &data, const Products<T> &job) {
   else chosen->sparse_f64(data, job);
 }
 
+template <class T> using In2 = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <class T> using In1 = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T> using Room2 = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <class T> using Room1 = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+static Regression<T> regression(int64_t n1, double gain, const In2<T> &V, const In1<T> &offset, const In1<double> &mean, const In2<double> &prior, double widest,
+                                double lowest, int loss, double odds, double reach, double up, double down, const Room2<T> &scores, const Room1<T> &deviation,
+                                const Room1<T> &distance, int threads) {
+  const int64_t n2 = V.shape(0), r = V.shape(1);
+  need(int64_t(offset.shape(0)) == n2 && int64_t(mean.shape(0)) == r && int64_t(prior.shape(0)) == r && int64_t(prior.shape(1)) == r, "regress: the model has another shape");
+  need(int64_t(scores.shape(0)) == n1 && int64_t(scores.shape(1)) == r && int64_t(deviation.shape(0)) == n1 && int64_t(distance.shape(0)) == n1, "regress: the answers have another shape");
+  need(Rule(loss) == Rule::mixture || Rule(loss) == Rule::cauchy || Rule(loss) == Rule::huber, "regress: a smooth rule is wanted");
+  Regression<T> job;
+  job.n1 = n1;
+  job.n2 = n2;
+  job.rank = int(r);
+  job.V = V.data();
+  job.offset = offset.data();
+  job.mean = mean.data();
+  job.prior = prior.data();
+  job.gain = T(gain);
+  job.widest = T(widest);
+  job.lowest = T(lowest);
+  job.loss = Rule(loss);
+  job.odds = T(odds);
+  job.reach = T(reach);
+  job.up = T(up);
+  job.down = T(down);
+  job.scores = scores.data();
+  job.deviation = deviation.data();
+  job.distance = distance.data();
+  job.threads = threads;
+  return job;
+}
+template <class T, class Data> static void run(const Data &data, const Regression<T> &job) {
+  need(data.storage == Storage::f64 ? sizeof(T) == 8 : sizeof(T) == 4, "model and data differ in precision");
+  nb::gil_scoped_release unlocked;
+  if constexpr (std::is_same_v<Data, Dense>) {
+    if constexpr (sizeof(T) == 4) chosen->regress_dense_f32(data, job);
+    else chosen->regress_dense_f64(data, job);
+  } else {
+    if constexpr (sizeof(T) == 4) chosen->regress_sparse_f32(data, job);
+    else chosen->regress_sparse_f64(data, job);
+  }
+}
+
 template <class T> static void bind(nb::module_ &m, const char *suffix) {
   using Indptr = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig>;
   using Indices = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig>;
@@ -226,6 +274,19 @@ template <class T> static void bind(nb::module_ &m, const char *suffix) {
           RowSystems systems{int64_t(n), int(r), ridge.data(), used.data(), mean_inverse ? mean_inverse->data() : nullptr, threads};
           nb::gil_scoped_release unlocked;
           solve_rows<T>(systems, H.data(), B.data(), X.data());
+        });
+  m.def((std::string("regress_dense_") + suffix).c_str(),
+        [](AnyMatrix Y, std::optional<MaskArray> mask, double gain, In2<T> V, In1<T> offset, In1<double> mean, In2<double> prior, double widest,
+           double lowest, int loss, double odds, double reach, double up, double down, Room2<T> scores, Room1<T> deviation, Room1<T> distance, int threads) {
+          need(Y.shape(1) == V.shape(0), "regress: V does not fit the data");
+          auto job = regression<T>(Y.shape(0), gain, V, offset, mean, prior, widest, lowest, loss, odds, reach, up, down, scores, deviation, distance, threads);
+          run(dense_of(Y, mask), job);
+        });
+  m.def((std::string("regress_sparse_") + suffix).c_str(),
+        [](Indptr indptr, Indices indices, AnyVector values, double gain, In2<T> V, In1<T> offset, In1<double> mean, In2<double> prior, double widest,
+           double lowest, int loss, double odds, double reach, double up, double down, Room2<T> scores, Room1<T> deviation, Room1<T> distance, int threads) {
+          auto job = regression<T>(int64_t(indptr.shape(0)) - 1, gain, V, offset, mean, prior, widest, lowest, loss, odds, reach, up, down, scores, deviation, distance, threads);
+          run(sparse_of(indptr, indices, values), job);
         });
   m.def((std::string("residual_") + suffix).c_str(),
         [](Indptr indptr, Indices indices, AnyVector values, double gain, Factor<T> L, Factor<T> R,

@@ -1,32 +1,9 @@
 // Many small symmetric systems, one per row of a factor, by Cholesky in double precision.
-#include <cmath>
 #include <vector>
+#include "cholesky.hpp"
 #include "kernels.hpp"
 
 namespace lrmc {
-
-// A (upper triangle, row by row, rank x rank) = U' U. A pivot that is not positive makes its direction drop out.
-static void cholesky(double *A, int r) {
-  for (int k = 0; k < r; k++) {
-    double pivot = A[k * r + k];
-    const bool sound = pivot > 0;
-    pivot = sound ? std::sqrt(pivot) : 0;
-    A[k * r + k] = pivot;
-    for (int j = k + 1; j < r; j++) A[k * r + j] = sound ? A[k * r + j] / pivot : 0;
-    for (int i = k + 1; i < r; i++)
-      for (int j = i; j < r; j++) A[i * r + j] -= A[k * r + i] * A[k * r + j];
-  }
-}
-static void substitute(const double *U, int r, double *x) {  // x <- (U' U)^-1 x
-  for (int k = 0; k < r; k++) {
-    for (int i = 0; i < k; i++) x[k] -= U[i * r + k] * x[i];
-    x[k] = U[k * r + k] > 0 ? x[k] / U[k * r + k] : 0;
-  }
-  for (int k = r - 1; k >= 0; k--) {
-    for (int j = k + 1; j < r; j++) x[k] -= U[k * r + j] * x[j];
-    x[k] = U[k * r + k] > 0 ? x[k] / U[k * r + k] : 0;
-  }
-}
 
 template <class T> void solve_rows(const RowSystems &systems, const T *H, const T *B, T *X) {
   const int r = systems.rank, q = r * (r + 1) / 2, threads = systems.threads > 1 ? systems.threads : 1;

@@ -55,20 +55,20 @@ def default(
     obs: Observations, rank: int | None, *, noise: Noise, loss: Loss | None, tol: float, seed: int = 0
 ) -> Generator[Step, None, Findings]:
     """Steps until the data are fitted as well as they can be. Without a rank, that is found as well."""
-    exact = yield from _exact(obs, rank, noise.outliers, tol, seed)
-    evidence: dict[str, Any] = {"rank_tests": exact.tests}
-    if exact.settled:
+    found = yield from exact(obs, rank, noise.outliers, tol, seed)
+    evidence: dict[str, Any] = {"rank_tests": found.tests}
+    if found.settled:
         return Findings(Status.CONVERGED, "exact", evidence)
-    if loss in (None, "mixture") and is_gaussian(_sizes(obs, exact.X)) and _even(obs, exact.X, noise):
-        yield from sweeps(obs, exact.X, replace(noise, loss="mixture"))
+    if loss in (None, "mixture") and is_gaussian(_sizes(obs, found.X)) and _even(obs, found.X, noise):
+        yield from sweeps(obs, found.X, replace(noise, loss="mixture"))
         return Findings(Status.CONVERGED, "noisy", evidence | {"loss": "mixture", "why": "Gaussian residuals"})
     most = min(MOST_RANK, min(obs.shape) - 1) or 1
     choice = choose(obs, noise, start, polished, loss=loss, rank=rank, most=most, seed=seed)
     evidence |= {"loss": choice.noise.loss, "shrink": choice.noise.shrink, "way": choice.way, "trials": choice.trials}
     if choice.way == "grown":
         yield from carried_over(obs, choice.X, choice.noise)
-    elif choice.rank == exact.X.L.shape[1]:  # the closed loop has been there
-        yield from sweeps(obs, exact.X, choice.noise, 6)
+    elif choice.rank == found.X.L.shape[1]:  # the closed loop has been there
+        yield from sweeps(obs, found.X, choice.noise, 6)
     else:
         yield from polished(obs, start(obs, choice.rank, seed), choice.noise)
     return Findings(Status.CONVERGED, "noisy", evidence)
@@ -81,7 +81,7 @@ def polished(obs: Observations, begin: tuple[Factors, float], noise: Noise) -> I
     yield from sweeps(obs, found.X, noise, 6)
 
 
-def _exact(obs: Observations, rank: int | None, outliers: Sides, tol: float, seed: int) -> Generator[Step, None, Found]:
+def exact(obs: Observations, rank: int | None, outliers: Sides, tol: float, seed: int) -> Generator[Step, None, Found]:
     """The closed loop, with the rank given or found."""
     if rank is not None:
         X, zeta = start(obs, rank, seed)

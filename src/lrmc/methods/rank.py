@@ -59,7 +59,7 @@ class Pace:
         self.moved = moved
         self.residuals.append(residual)
         recent, before = self.residuals[-self.PATIENCE :], self.residuals[: -self.PATIENCE]
-        resting = len(before) > 1 and min(recent) > self.FALLING * min(before)
+        resting = len(before) > 1 and min(recent) >= self.FALLING * min(before)  # also where both are 0
         converged = max(moved, moved * rate / (1 - rate)) < self.tol  # also what is still to come
         converged &= step.behind < 100 * self.tol * self.scale
         vanished = residual < 1e-3 * self.tol * self.scale  # X is 0, and its change compared with itself never small

@@ -1,0 +1,409 @@
+"""scikit-learn's face of lrmc: rows are samples, columns are features.
+
+`lrmc.RobustPCA` and `lrmc.RobustImputer` come from here when they are first asked for, and with them scikit-learn.
+"""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from .observations import as_observations
+from .result import Result
+from .solve import fits_exactly, solve
+from .storage import Observations, row_blocks
+from .subspace import Learned, Rows, fit_rows, follow, learn
+from .tables import FILLS, Fill
+from .weights import Array, Sides
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+OUTLYING = 6.0  # |residual| over the noise from which on an entry counts as an outlier
+HELD_OUT = 0.2  # the part of the entries that `score` hides
+
+
+class Given(NamedTuple):
+    """Data as they came: an array or a CSR matrix, and True where entries are observed if that is told apart."""
+
+    X: Any
+    mask: Any = None
+
+    def observations(self, threads: int | None) -> Observations | None:
+        """What the kernels read; None if no entry is observed."""
+        X, mask = self
+        if sp.issparse(X):
+            nothing = X.nnz == 0 or (X.dtype.kind == "f" and np.isnan(X.data).all())
+        elif mask is not None:
+            nothing = not mask.any()
+        else:
+            nothing = X.dtype.kind == "f" and np.isnan(X[0]).all() and np.isnan(X).all()
+        return None if nothing else as_observations(X, mask, threads=threads)
+
+    def dense(self) -> Array:
+        """Floats, NaN where nothing is observed: always a copy."""
+        if sp.issparse(self.X):
+            csr = self.X.copy()
+            csr.sum_duplicates()
+            out = np.full(csr.shape, np.nan, _floats(csr.dtype))
+            out[np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr)), csr.indices] = csr.data
+            return out
+        out = np.array(self.X, _floats(self.X.dtype), order="C")
+        if self.mask is not None:
+            out[~self.mask] = np.nan
+        return out
+
+
+def _floats(dtype: Any) -> Any:
+    return np.float32 if dtype == np.float32 else np.float64
+
+
+def _read(estimator: Any, X: Any, *, reset: bool, fewest: int = 1) -> Given:
+    """Check X at the door. Infinite entries are noticed later, when all entries are looked at."""
+    mask = None
+    if isinstance(X, np.ma.MaskedArray):
+        mask, X = ~np.ma.getmaskarray(X), X.data
+    X = validate_data(
+        estimator,
+        X,
+        reset=reset,
+        accept_sparse="csr",
+        dtype="numeric",
+        ensure_all_finite=False,
+        ensure_min_samples=fewest,
+    )
+    return Given(X, mask)
+
+
+class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Principal components of data with gaps and gross outliers.
+
+    X may have NaN, be a masked array, or a sparse matrix (what it stores is observed, also zeros; what it does not
+    store is missing, not zero). `transform` fits each new row robustly: outliers and gaps in it do no harm.
+
+    Parameters
+    ----------
+    n_components : how many components; None finds the rank (at most 15).
+    center : whether components describe deviations from the mean row `mean_`, as in PCA. Without, the mean is a
+        component like any other.
+    loss, outliers, tol, max_iter, threads : as for `lrmc.solve`.
+    forgetting : what earlier batches count, each time that `partial_fit` sees a new one; 0 < forgetting <= 1.
+    random_state : a seed, a RandomState, or None.
+
+    Attributes
+    ----------
+    components_ : (n_components_, n_features), orthonormal rows, the largest variance first.
+    mean_ : (n_features,), the mean of the low-rank rows; 0 if not `center`.
+    explained_variance_, explained_variance_ratio_, singular_values_ : of the low-rank part; the ratio is to its
+        variance and that of the noise together.
+    noise_level_ : the standard deviation of the noise; n_components_, rank_ : the number of components.
+    row_scores_ : (n_samples,), what `score_samples` gives for the training rows, without the minus.
+    status_, n_iter_, history_, regime_, outlier_fraction_ : of the run; see `lrmc.Result`.
+    low_rank_, outliers_, outlier_scores_ : as large as the data, computed when asked for; of the last data fitted,
+        which are kept by reference and not pickled.
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        center: bool = True,
+        loss: Literal["auto", "mixture", "cauchy", "huber"] = "auto",
+        outliers: Sides = "both",
+        forgetting: float = 0.9,
+        tol: float = 1e-6,
+        max_iter: int = 100,
+        random_state: Any = 0,
+        threads: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.center = center
+        self.loss = loss
+        self.outliers = outliers
+        self.forgetting = forgetting
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.threads = threads
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the components of X (n_samples, n_features). y is not looked at."""
+        self._check()
+        given = _read(self, X, reset=True, fewest=2)
+        obs = given.observations(self.threads)
+        if obs is None:
+            raise ValueError(
+                f"nothing is observed: all entries of the {given.X.shape[0]} x {given.X.shape[1]} X are NaN"
+            )
+        result = self._solve(obs)
+        self._keep(learn(obs, result, center=self.center, most=self.n_components, outliers=self.outliers), obs)
+        self.n_iter_, self.status_, self.history_ = result.n_iter, result.status, result.history
+        self.outlier_fraction_, self.regime_ = result.outlier_fraction, result.regime
+        self.n_samples_seen_ = obs.shape[0]
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Follow a stream: the first batch of rows is fitted, later ones move the components. Memory does not grow.
+
+        Statistics of r^2 numbers per feature are kept; with each batch, what they hold from before counts `forgetting`
+        times, and less where the batch shows that the subspace has moved.
+        """
+        if not hasattr(self, "components_"):
+            return self.fit(X)
+        self._check()
+        obs = _read(self, X, reset=False).observations(self.threads)
+        if obs is not None:
+            self._keep(follow(obs, self._model, self._memory, float(self.forgetting), bool(self.center)), obs)
+            self.n_samples_seen_ += obs.shape[0]
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """The scores of rows (n_samples, n_components_). A row without any observation gets those of the mean row."""
+        rows, obs, _ = self._rows(X)
+        empty = len(rows.T) if obs is None else int(np.sum(obs.row_observed == 0))
+        if empty:
+            warnings.warn(f"{empty} row(s) have no observation: they get the scores of the mean row", stacklevel=2)
+        return rows.T
+
+    def inverse_transform(self, X: Any) -> Array:
+        """The low-rank rows (n_samples, n_features) with these scores."""
+        check_is_fitted(self)
+        T = check_array(X, dtype=[np.float64, np.float32])
+        if T.shape[1] != self.n_components_:
+            raise ValueError(f"X has {T.shape[1]} columns; {self.n_components_} are wanted, one for each component")
+        return T @ self.components_.astype(T.dtype) + self.mean_.astype(T.dtype)
+
+    def score_samples(self, X: Any) -> Array:
+        """How well each row fits, higher is better: about -1 for a usual row, at worst -6.
+
+        Minus the root mean square of the row's residuals in units of the noise, each counted as at most 6; outliers
+        count. 0 for a row without observations.
+        """
+        return -self._rows(X)[0].distance
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Minus the mean absolute error on a fifth of the entries of X, hidden while its rows are fitted.
+
+        What a search over n_components can go by: unlike residuals, it does not fall with every component.
+        """
+        check_is_fitted(self)
+        Y = _read(self, X, reset=False).dense()
+        rng = np.random.default_rng(0)
+        rows, cols = np.nonzero(~np.isnan(Y))
+        hidden = rng.random(len(rows)) < HELD_OUT
+        rows, cols = rows[hidden], cols[hidden]
+        truth = Y[rows, cols]
+        Y[rows, cols] = np.nan
+        model = self._model.factors(self._rows(Y)[0].T)
+        error = np.abs(truth - np.einsum("ij,ij->i", model.L[rows], model.R[cols]))
+        return -float(error.mean()) if len(error) else 0.0
+
+    def outlier_scores(self, X: Any) -> Any:
+        """|residual| over the noise for each observed entry, in the form of X: NaN, masked or not stored where missing.
+
+        From 6 on, `outliers_` has an entry.
+        """
+        rows, obs, given = self._rows(X)
+        return given.X * np.nan if obs is None else self._entry_scores(obs, rows)
+
+    # ---- of the last data fitted, when asked for
+
+    @property
+    def low_rank_(self) -> Array:
+        """The low-rank matrix (n_samples, n_features) of the last data fitted."""
+        return self.inverse_transform(self._last_fitted()[1].T)
+
+    @property
+    def outliers_(self) -> Any:
+        """The residual of the last data fitted where it exceeds 6 times the noise, else 0; in the form of the data."""
+        obs, rows = self._last_fitted()
+        return obs.outliers(*self._model.factors(rows.T), OUTLYING * self.noise_level_)
+
+    @property
+    def outlier_scores_(self) -> Any:
+        """`outlier_scores` of the last data fitted."""
+        return self._entry_scores(*self._last_fitted())
+
+    # ---- inside
+
+    def _check(self) -> None:
+        k, forgetting = self.n_components, self.forgetting
+        if k is not None and (not isinstance(k, Integral) or isinstance(k, bool) or k < 1):
+            raise ValueError(f"n_components={k!r}; a whole number of at least 1 is wanted, or None to have it found")
+        if not isinstance(forgetting, Real) or not 0 < forgetting <= 1:
+            raise ValueError(f"forgetting={forgetting!r}; a number above 0 and up to 1 is wanted")
+
+    def _solve(self, obs: Observations) -> Result:
+        """A low-rank fit with n_components, and one more if the mean needs it."""
+        rank, most = self.n_components, min(obs.shape)
+        seed = self.random_state
+        if not isinstance(seed, Integral):
+            seed = int(check_random_state(seed).randint(2**31 - 1))
+        if rank is not None and rank > most:
+            raise ValueError(
+                f"n_components={rank} for {obs.shape[0]} samples and {obs.shape[1]} features; up to {most} is wanted"
+            )
+        if rank is not None and self.center and rank < most:
+            # The mean may lie within the components. On exact data a component too many would do harm.
+            rank += not fits_exactly(obs, rank, outliers=self.outliers, tol=self.tol, max_iter=self.max_iter, seed=seed)
+        return solve(obs, rank, loss=self.loss, outliers=self.outliers, tol=self.tol, max_iter=self.max_iter, seed=seed)
+
+    def _keep(self, learned: Learned, obs: Observations) -> None:
+        """The attributes of a model."""
+        model, moments = learned.model, learned.memory.rows
+        n = moments[-1, -1]
+        self._model, self._memory, self._last = model, learned.memory, (obs, learned.rows)
+        self.components_, self.mean_ = np.ascontiguousarray(model.V.T), model.offset
+        self.n_components_ = self.rank_ = self._n_features_out = model.rank
+        self.noise_level_ = model.noise
+        self.singular_values_ = np.sqrt(np.maximum(np.diag(moments)[:-1], 0))
+        self.explained_variance_ = np.maximum(np.diag(model.covariance), 0) * n / max(n - 1, 1)
+        total = float(self.explained_variance_.sum()) + len(model.V) * model.noise**2
+        self.explained_variance_ratio_ = self.explained_variance_ / (total or 1.0)
+        self.row_scores_ = learned.rows.distance
+
+    def _rows(self, X: Any) -> tuple[Rows, Observations | None, Given]:
+        """Fit new rows."""
+        check_is_fitted(self)
+        given = _read(self, X, reset=False)
+        obs = given.observations(self.threads)
+        if obs is not None:
+            return fit_rows(obs, self._model), obs, given
+        n, dtype = given.X.shape[0], _floats(given.X.dtype)
+        T = np.tile(self._model.mean.astype(dtype), (n, 1))
+        return Rows(T, np.full(n, self.noise_level_, dtype), np.zeros(n, dtype)), None, given
+
+    def _entry_scores(self, obs: Observations, rows: Rows) -> Any:
+        return abs(obs.outliers(*self._model.factors(rows.T), 0.0)) / max(self.noise_level_, 1e-300)
+
+    def _last_fitted(self) -> tuple[Observations, Rows]:
+        check_is_fitted(self)
+        if not hasattr(self, "_last"):
+            raise AttributeError("the data are not pickled with the model; call transform(X) or outlier_scores(X)")
+        return self._last
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_last"}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Missing values of a table, from robust principal components of its columns.
+
+    `fit_transform` gives the completed table as an array, `transform` completes new rows. A row without observations
+    becomes the mean row. To mark what was missing, put it beside `sklearn.impute.MissingIndicator` in a FeatureUnion.
+
+    Parameters
+    ----------
+    n_components : how many components there are beside the mean; None finds the number.
+    fill : what the model replaces: "missing", "missing+outliers" (observed entries that are more than 6 times the noise
+        away are cleaned) or "all".
+    scale : whether columns are divided by their interquartile range first: columns of a table have different units.
+    keep_empty_features : whether columns without any observation are kept, and filled with 0, or dropped.
+    loss, outliers, tol, max_iter, random_state, threads : as for `RobustPCA`.
+
+    Attributes
+    ----------
+    pca_ : the fitted `RobustPCA` of the scaled columns; rank_, status_, n_iter_, history_ : its own.
+    scale_ : (n_features,), what columns are divided by; noise_level_ : (n_features,), in the units of each column.
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        fill: Fill = "missing",
+        scale: bool = True,
+        keep_empty_features: bool = False,
+        loss: Literal["auto", "mixture", "cauchy", "huber"] = "auto",
+        outliers: Sides = "both",
+        tol: float = 1e-6,
+        max_iter: int = 100,
+        random_state: Any = 0,
+        threads: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.fill = fill
+        self.scale = scale
+        self.keep_empty_features = keep_empty_features
+        self.loss = loss
+        self.outliers = outliers
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.threads = threads
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the components of X (n_samples, n_features). y is not looked at."""
+        if self.fill not in FILLS:
+            raise ValueError(f"fill={self.fill!r}; one of {', '.join(FILLS)} is wanted")
+        Y = _read(self, X, reset=True, fewest=2).dense()
+        self._seen = ~np.isnan(Y).all(0)
+        if not self._seen.any():
+            raise ValueError(f"nothing is observed: all entries of the {Y.shape[0]} x {Y.shape[1]} X are NaN")
+        self.scale_ = np.ones(Y.shape[1])
+        if self.scale:
+            self.scale_[self._seen] = _spread(Y[:, self._seen])
+        names = ("n_components", "loss", "outliers", "tol", "max_iter", "random_state", "threads")
+        self.pca_ = RobustPCA(**{name: getattr(self, name) for name in names})
+        self.pca_.fit(self._scaled(Y))
+        del self.pca_._last  # a copy of the data that nobody else has
+        self.rank_, self.status_ = self.pca_.rank_, self.pca_.status_
+        self.n_iter_, self.history_ = self.pca_.n_iter_, self.pca_.history_
+        self.noise_level_ = self.pca_.noise_level_ * self.scale_
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """X with its missing entries filled in; see `fill` for the others."""
+        check_is_fitted(self)
+        Y = _read(self, X, reset=False).dense()
+        for rows in row_blocks(*Y.shape):
+            part = self._scaled(Y[rows])
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message=".*have no observation.*")  # the mean row is what is wanted
+                model = self.pca_.inverse_transform(self.pca_.transform(part))
+            replaced = np.isnan(part) | (self.fill == "all")
+            if self.fill == "missing+outliers":
+                replaced |= np.abs(part - model) > OUTLYING * self.pca_.noise_level_
+            here = np.full((len(part), Y.shape[1]), False)
+            here[:, self._seen] = replaced
+            Y[rows][here] = (model * self.scale_[self._seen].astype(model.dtype))[replaced]
+        Y[:, ~self._seen] = 0
+        return Y if self.keep_empty_features else Y[:, self._seen]
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """The names of the columns that `transform` gives."""
+        names = super().get_feature_names_out(input_features)
+        return names if self.keep_empty_features else names[self._seen]
+
+    def _scaled(self, Y: Array) -> Array:
+        return Y[:, self._seen] / self.scale_[self._seen].astype(Y.dtype)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _spread(Y: Array) -> Array:
+    """What columns are divided by: the interquartile range of each, or what else there is of a spread; never 0."""
+    low, high = np.nanquantile(Y, [0.25, 0.75], axis=0)
+    spread = (high - low).astype(np.float64) / 1.349
+    rest = np.nanstd(Y.astype(np.float64), axis=0)
+    spread = np.where(spread > 1e-9 * rest, spread, rest)
+    return np.where(spread > 0, spread, np.maximum(np.nanmax(np.abs(Y), axis=0), 1e-300) if Y.size else 1.0)

@@ -1,0 +1,286 @@
+"""A learned subspace: what new rows are in it, and how it follows a stream of rows.
+
+Rows are offset + V t + noise + outliers, where V has orthonormal columns and scores t are drawn from a Gaussian. New
+rows are fitted by a small robust regression each; no row looks at another one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from . import _kernels
+from .linalg import Factors
+from .methods.closed_loop import LOW, WIDEST
+from .methods.noisy import Loss, two_groups
+from .result import Result
+from .rows import pairs, solve_rows
+from .storage import Dense, Observations, Sparse, Transposed, row_blocks
+from .weights import Array, Cauchy, Huber, Mixture, Sides
+
+ROUNDS = 3  # of scores and components in turn, for each batch of a stream
+DEVIATION = 0.385  # the quantile LOW of |e| for Gaussian e of standard deviation 1
+
+
+@dataclass(frozen=True, eq=False)
+class Subspace:
+    """All that is needed to read new rows."""
+
+    V: Array  # n2 x r, orthonormal columns, the strongest first
+    offset: Array  # n2
+    mean: Array  # r, of the scores: 0 if the offset is the mean row
+    covariance: Array  # r x r, of the scores
+    noise: float  # the standard deviation
+    odds: float  # of an outlier against noise at a residual of 0
+    loss: Loss = "mixture"
+    outliers: Sides = "both"
+    shrink: float = 1.0  # of the prior
+
+    @property
+    def rank(self) -> int:
+        """The number of components."""
+        return int(self.V.shape[1])
+
+    @property
+    def typical(self) -> float:
+        """The root mean square of an entry less the offset."""
+        square = (float(np.trace(self.covariance)) + float(self.mean @ self.mean)) / len(self.V)
+        return math.sqrt(square + self.noise**2)
+
+    @cached_property
+    def precision(self) -> Array:
+        """The inverse covariance; directions that never varied hardly may."""
+        floor = 1e-9 * float(np.trace(self.covariance)) / max(self.rank, 1) + 1e-30
+        return np.linalg.inv(self.covariance + floor * np.eye(self.rank))
+
+    def scaled(self, gain: float) -> Subspace:
+        """The same for data multiplied by `gain`."""
+        return replace(
+            self,
+            offset=self.offset * gain,
+            mean=self.mean * gain,
+            covariance=self.covariance * gain**2,
+            noise=self.noise * gain,
+        )
+
+    def factors(self, T: Array) -> Factors:
+        """Factors of offset + T V'."""
+        one = np.ones((len(T), 1), T.dtype)
+        return Factors(np.hstack([T, one]), np.hstack([self.V, self.offset[:, None]]).astype(T.dtype))
+
+    def weight(self, n: int) -> Cauchy:
+        """The loss, for n rows."""
+        deviation, cols = np.full(n, self.noise), np.ones(len(self.V))
+        if self.loss == "mixture" or self.outliers != "both":
+            return Mixture(deviation, cols, self.outliers, odds=self.odds)
+        return {"cauchy": Cauchy, "huber": Huber}[self.loss](WIDEST * DEVIATION * deviation, cols)
+
+    def with_noise(self, obs: Observations, T: Array) -> Subspace:
+        """The noise and the odds of an outlier as the residuals have them."""
+        noise, odds = _noise_and_odds(obs, self.factors(T))
+        return replace(self, noise=noise, odds=odds)
+
+
+def _noise_and_odds(obs: Observations, X: Factors) -> tuple[float, float]:
+    size = np.abs(obs.sample.residual(X)).astype(np.float64)
+    noise, odds, _ = two_groups(size, float(np.quantile(size, LOW)) if len(size) else 0.0)
+    return float(noise), max(odds, 1e-12)  # at 0, there would be no outliers
+
+
+# ---- new rows
+
+
+class Rows(NamedTuple):
+    """Rows that were fitted."""
+
+    T: Array  # n x r: their scores
+    deviation: Array  # n: the standard deviation of the noise that each was fitted with
+    distance: Array  # n: the root mean square of the residuals in units of the noise, each counted as at most 6
+
+
+def fit_rows(obs: Observations, model: Subspace) -> Rows:
+    """Each row of the data by its own robust regression. Rows without entries get the mean.
+
+    One reading of the data: all iterations of a row are made while it is in the cache (`_kernels/regress.hpp`).
+    """
+    n, dtype = obs.shape[0], obs.dtype
+    unit = _unit(model.typical)
+    model = model.scaled(1 / unit)
+    rounding = 16 * float(np.finfo(dtype).eps) * max(model.typical, float(np.abs(model.offset).max(initial=0)))
+    lowest = max(model.noise, rounding, 1e-30)
+    settings = (
+        *(np.ascontiguousarray(x, dtype) for x in (model.V, model.offset)),
+        *(np.ascontiguousarray(x, np.float64) for x in (model.mean, model.shrink * model.precision)),
+        *(2 * max(model.typical, lowest), lowest, model.weight(0).rule, model.odds, WIDEST * DEVIATION),
+        *(float(model.outliers != "negative"), float(model.outliers != "positive")),
+    )
+    T, deviation, distance = np.empty((n, model.rank), dtype), np.empty(n, dtype), np.empty(n, dtype)
+    for rows, part in _by_rows(obs):
+        kind = "dense" if isinstance(part, Dense) else "sparse"
+        data = (part.Y, part.mask) if isinstance(part, Dense) else (part.indptr, part.indices, part.values)
+        room = (x[rows] for x in (T, deviation, distance))
+        _kernels.run(f"regress_{kind}", dtype, *data, part.gain / unit, *settings, *room, obs.threads)
+    return Rows(T * dtype.type(unit), deviation * dtype.type(unit), distance)
+
+
+def _by_rows(obs: Observations) -> Iterator[tuple[slice, Dense | Sparse]]:
+    """The data with the entries of a row side by side; where they are not, copies of some rows at a time."""
+    if isinstance(obs, Dense | Sparse):
+        yield slice(None), obs
+        return
+    assert isinstance(obs, Transposed)
+    of = obs.of
+    if isinstance(of, Sparse):
+        csr = of.by_columns()
+        yield slice(None), replace(of, indptr=csr.indptr.astype(np.int64), indices=csr.indices, values=csr.data)
+        return
+    assert isinstance(of, Dense)
+    for rows in row_blocks(*obs.shape):
+        seen = None if of.mask is None else np.ascontiguousarray(of.mask[:, rows].T)
+        yield rows, replace(of, Y=np.ascontiguousarray(of.Y[:, rows].T), mask=seen)
+
+
+# ---- learning
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """What is kept of the rows that a subspace was learned from: sums of p p' with p = (t, 1)."""
+
+    rows: Array  # (r + 1) x (r + 1): over all rows
+    cols: Array  # n2 x (r + 1)(r + 2) / 2: over the entries of each column, weighed; the upper triangle
+
+    def scaled(self, gain: float) -> Memory:
+        """The same for data multiplied by `gain`."""
+        p = np.append(np.full(len(self.rows) - 1, gain), 1.0)
+        return Memory(self.rows * np.outer(p, p), self.cols * pairs(p[None]))
+
+
+class Learned(NamedTuple):
+    """A subspace, what it remembers, and the rows it was learned from."""
+
+    model: Subspace
+    memory: Memory
+    rows: Rows
+
+    def scaled(self, gain: float) -> Learned:
+        """The same for data multiplied by `gain`."""
+        T, deviation, distance = self.rows
+        rows = Rows(T * T.dtype.type(gain), deviation * T.dtype.type(gain), distance)
+        return Learned(self.model.scaled(gain), self.memory.scaled(gain), rows)
+
+
+def _unit(size: float) -> float:
+    """A power of 4 near this size: data in such units are far from over- and underflow, and rounded as before."""
+    return 4.0 ** round(math.log(size or 1.0, 4))
+
+
+def learn(obs: Observations, result: Result, *, center: bool, most: int | None, outliers: Sides) -> Learned:
+    """The subspace of a result, with at most so many components; None keeps all that are left without the mean."""
+    unit = _unit(obs.scale)
+    X = Factors(*(F.astype(np.float64) / math.sqrt(unit) for F in result.factors()))
+    return _learn(obs.scaled(1 / unit), X, result, center, most, outliers).scaled(unit)
+
+
+def _learn(obs: Observations, X: Factors, result: Result, center: bool, most: int | None, outliers: Sides) -> Learned:
+    used = obs.row_observed > 0
+    P = np.hstack([X.L[used], np.ones((int(used.sum()), 1))])
+    R = np.hstack([X.R, np.zeros((len(X.R), 1))])
+    noise, odds = _noise_and_odds(obs, X)
+    moments = P.T @ P
+    V, offset, K = _principal(R, moments, center, most, noise=noise)
+    moments = K @ moments @ K.T
+    loss, shrink = result.evidence.get("loss", "mixture"), float(result.evidence.get("shrink", 1.0))
+    model = Subspace(V, offset, *_mean_and_covariance(moments), noise, odds, loss, outliers, shrink)
+    model = model.with_noise(obs, fit_rows(obs, model).T)
+    rows = fit_rows(obs, model)
+    P = model.factors(rows.T).L
+    cols = obs.products(*model.factors(rows.T), model.weight(len(P)), None, None, pairs(P), None).grams[1]
+    return Learned(model, Memory(moments, cols.astype(np.float64)), rows)
+
+
+def follow(obs: Observations, model: Subspace, memory: Memory, forgetting: float, center: bool) -> Learned:
+    """The subspace after a batch of rows: recursive least squares for each column, with forgetting.
+
+    What was learned before counts `forgetting` times, and less where the batch shows that the subspace has moved.
+    """
+    unit = _unit(model.typical)
+    parts = obs.scaled(1 / unit), model.scaled(1 / unit), memory.scaled(1 / unit)
+    return _follow(*parts, forgetting, center).scaled(unit)
+
+
+def _follow(obs: Observations, model: Subspace, memory: Memory, forgetting: float, center: bool) -> Learned:
+    before = np.hstack([model.V, model.offset[:, None]])
+    now, used = before, obs.col_observed > 0
+    rows = fit_rows(obs, model)
+    usual, model = model.noise, model.with_noise(obs, rows.T)
+    kept = forgetting * min(1.0, max((usual / max(model.noise, 1e-300)) ** 2, 0.05))
+    old = kept * memory.cols
+    free = np.append(
+        np.zeros(model.rank), 0.0 if center else np.inf
+    )  # a pivot of infinity keeps the offset where it is
+    for _ in range(ROUNDS):
+        P = model.factors(rows.T).L
+        pull = obs.products(*model.factors(rows.T), model.weight(len(P)), P, None, pairs(P), None)
+        cols = old + pull.grams[1]
+        pulled = pull[1] - np.einsum("jab,jb->ja", _unpacked(old), now - before)
+        ridge = np.diag(free + 1e-9 * float(cols.max()))
+        now = now + solve_rows(cols, pulled, ridge, used, obs.threads)
+        model = replace(model, V=now[:, :-1], offset=now[:, -1])
+        rows = fit_rows(obs, model)
+        model = model.with_noise(obs, rows.T)
+    P = model.factors(rows.T).L[obs.row_observed > 0].astype(np.float64)
+    moments = kept * memory.rows + P.T @ P
+    V, offset, K = _principal(now, moments, center, model.rank, like=before[:, :-1])
+    moments, cols = K @ moments @ K.T, _packed(K @ _unpacked(cols) @ K.T)
+    mean, covariance = _mean_and_covariance(moments)
+    model = replace(model, V=V, offset=offset, mean=mean, covariance=covariance)
+    return Learned(model, Memory(moments, cols), fit_rows(obs, model))
+
+
+def _principal(
+    R: Array, moments: Array, center: bool, most: int | None, *, noise: float = 0.0, like: Array | None = None
+) -> tuple[Array, Array, Array]:
+    """Orthonormal components, the offset, and K such that K p are the new scores (and 1) of a row with the old ones.
+
+    Rows are R p, and `moments` is the sum of their p p'. Components are ordered by variance.
+    """
+    n, rank = moments[-1, -1], len(moments) - 1
+    mean = moments[:-1, -1] / n if center else np.zeros(rank)
+    spread = moments[:-1, :-1] / n - np.outer(mean, mean)
+    Q, triangle = np.linalg.qr(R[:, :-1])
+    values, U = np.linalg.eigh(triangle @ spread @ triangle.T)
+    values, U = values[::-1], U[:, ::-1]
+    # Without the mean, there may be one component less: what is left of it is what noise leaves anywhere, or rounding.
+    floor = max((2 * noise * (1 + math.sqrt(len(R) / n))) ** 2, 1e-10 * values[0])
+    keep = rank - int(center and rank > 1 and values[-1] < floor) if most is None else min(most, rank)
+    V = Q @ U[:, :keep]
+    largest = V[np.abs(V).argmax(0), np.arange(keep)] if like is None else np.einsum("ij,ij->j", V, like[:, :keep])
+    signs = np.where(largest < 0, -1.0, 1.0)
+    top = signs[:, None] * (U[:, :keep].T @ triangle)
+    K = np.block([[top, -(top @ mean)[:, None]], [np.zeros((1, rank)), np.ones((1, 1))]])
+    return V * signs, R[:, -1] + R[:, :-1] @ mean, K
+
+
+def _mean_and_covariance(moments: Array) -> tuple[Array, Array]:
+    mean = moments[:-1, -1] / moments[-1, -1]
+    return mean, moments[:-1, :-1] / moments[-1, -1] - np.outer(mean, mean)
+
+
+def _unpacked(H: Array) -> Array:
+    """Symmetric matrices from their upper triangles."""
+    size = int((math.isqrt(8 * H.shape[1] + 1) - 1) // 2)
+    a, b = np.triu_indices(size)
+    out = np.empty((len(H), size, size))
+    out[:, a, b] = out[:, b, a] = H
+    return out
+
+
+def _packed(H: Array) -> Array:
+    a, b = np.triu_indices(H.shape[1])
+    return np.ascontiguousarray(H[:, a, b])
