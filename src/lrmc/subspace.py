@@ -17,7 +17,7 @@ import numpy as np
 from . import _kernels
 from .linalg import Factors
 from .methods.closed_loop import LOW, WIDEST
-from .methods.noisy import Loss, two_groups
+from .methods.noisy import REACH, Loss, two_groups
 from .result import Result
 from .rows import pairs, solve_rows
 from .storage import Dense, Observations, Sparse, Transposed, row_blocks
@@ -78,7 +78,12 @@ class Subspace:
         deviation, cols = np.full(n, self.noise), np.ones(len(self.V))
         if self.loss == "mixture" or self.outliers != "both":
             return Mixture(deviation, cols, self.outliers, odds=self.odds)
-        return {"cauchy": Cauchy, "huber": Huber}[self.loss](WIDEST * DEVIATION * deviation, cols)
+        return (Cauchy if self.loss == "cauchy" else Huber)(self.reach * deviation, cols)
+
+    @property
+    def reach(self) -> float:
+        """The threshold of the loss in standard deviations, where it has one."""
+        return DEVIATION * REACH.get(self.loss, WIDEST)
 
     def with_noise(self, obs: Observations, T: Array) -> Subspace:
         """The noise and the odds of an outlier as the residuals have them."""
@@ -116,7 +121,7 @@ def fit_rows(obs: Observations, model: Subspace) -> Rows:
     settings = (
         *(np.ascontiguousarray(x, dtype) for x in (model.V, model.offset)),
         *(np.ascontiguousarray(x, np.float64) for x in (model.mean, model.shrink * model.precision)),
-        *(2 * max(model.typical, lowest), lowest, model.weight(0).rule, model.odds, WIDEST * DEVIATION),
+        *(2 * max(model.typical, lowest), lowest, model.weight(0).rule, model.odds, model.reach),
         *(float(model.outliers != "negative"), float(model.outliers != "positive")),
     )
     T, deviation, distance = np.empty((n, model.rank), dtype), np.empty(n, dtype), np.empty(n, dtype)

@@ -23,8 +23,9 @@ from .closed_loop import LOW, WIDEST
 from .lrmc import Step
 
 Loss = Literal["mixture", "cauchy", "huber", "squares"]
-NEAR = 2.0  # Huber: 0.8 standard deviations of Gaussian errors; if wider, outliers in groups build components
-FAR = 8.0  # 3 standard deviations: squares but for plain outliers
+# Thresholds in multiples of the quantile LOW of the residuals (0.385 standard deviations if these are Gaussian). Huber is
+# near the absolute value: if wider, outliers in groups build components. "squares" is Huber too, for plain outliers.
+REACH: dict[Loss, float] = {"cauchy": WIDEST, "huber": 2.0, "squares": 8.0}
 Start = Callable[[Observations, int, int], tuple[Factors, float]]  # data, rank, seed -> a start and a threshold
 
 
@@ -53,9 +54,7 @@ class Noise:
         if self.loss == "mixture":
             deviation, odds, _ = two_groups(size, low)
             return Mixture(deviation * self.rows, self.cols, odds=odds)
-        if self.loss == "cauchy":
-            return Cauchy(WIDEST * low * self.rows, self.cols)
-        return Huber((NEAR if self.loss == "huber" else FAR) * low * self.rows, self.cols)
+        return (Cauchy if self.loss == "cauchy" else Huber)(REACH[self.loss] * low * self.rows, self.cols)
 
     def _one_sided(self, residual: Array) -> Mixture:
         """Outliers are above: what is below tells the noise.
