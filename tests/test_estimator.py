@@ -233,7 +233,7 @@ def test_a_steady_stream_learns_more():
     best = RobustPCA(4).fit(np.vstack([rows(100, noise=noise, wrong=0.05, seed=s)[1] for s in range(12)]))
     after, before, all_ = (error(m.inverse_transform(m.transform(Y)), X) for m in (model, first, best))
     assert after < 0.9 * before
-    assert after < 1.1 * all_
+    assert after < 1.15 * all_
 
 
 # ---- the imputer
