@@ -108,7 +108,7 @@ def _convergence(result: Result) -> Group:
 def _components(result: Result, obs: Observations | None) -> Group:
     sections: list[Any] = [_singular_values(result, obs)]
     tests, trials = (list(result.evidence.get(name, ())) for name in ("rank_tests", "trials"))
-    if tests and field_values(tests[0]):
+    if tests:
         sections.append(_first_look(tests[0]))
     if trials:
         sections.append(_trials(trials))
@@ -139,20 +139,14 @@ def noise_norm(sigma: float, obs: Observations) -> float:
     return float(sigma * (math.sqrt(n1) + math.sqrt(n2)) / math.sqrt(obs.fraction))
 
 
-def field_values(test: Any) -> list[float]:
-    """The singular values of a test, relative to its noise."""
-    noise = float(words.field(test, "noise"))
-    return [float(v) / noise for v in words.field(test, "singular_values")] if noise > 0 else []
-
-
 def _first_look(test: Any) -> Values:
     return Values(
         "First look at the data",
-        field_values(test),
-        1.0,
+        [float(value) for value in words.field(test, "singular_values")],
+        float(words.field(test, "noise")),
         level_name="chance",
-        caption="Singular values of the data with large entries clipped, before any fit, relative to the most that"
-        " chance could give. The search for the rank began with those above.",
+        caption="Singular values of the data with large entries clipped, before any fit, and the most that chance"
+        " could give. The search for the rank began with those above.",
     )
 
 
@@ -166,13 +160,12 @@ def _trials(trials: list[Any]) -> Lines:
         name = f"{loss}, prior × {number(shrink)}" + (", polished" if way == "polished" else "")
         ways.setdefault(name, []).append((rank, error))
     best = sorted(ways.items(), key=lambda item: min(error for _, error in item[1]))[:MOST_LINES]
-    lowest = min(error for points in ways.values() for _, error in points) or 1.0
-    series = [Series(name, *zip(*sorted((r, error / lowest) for r, error in points))) for name, points in best]
+    series = [Series(name, *zip(*sorted(points))) for name, points in best]
     return Lines(
         "Trials on hidden entries",
         series,
         x_name="rank",
-        caption="Mean absolute error on known entries that were hidden from the fit, relative to the best one.",
+        caption="Mean absolute error on known entries that were hidden from the fit, in the units of the data.",
     )
 
 
