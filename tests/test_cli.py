@@ -32,7 +32,7 @@ def test_complete(source, tmp_path):
 def test_nothing_has_to_be_said(source, tmp_path):
     done = run("complete", source, "-o", tmp_path / "out.npy")
     assert done.exit_code == 0
-    facts = dict(line.split(maxsplit=1) for line in done.stdout.splitlines() if line.strip())
+    facts = dict(line.split(maxsplit=1) for line in done.stdout.splitlines() if line[1:2].strip())
     assert facts["rank"].strip() == "2"
     assert facts["regime"].strip() == "exact"
     assert "outliers, noise of standard deviation" in facts["estimated"]

@@ -12,6 +12,7 @@ from ..linalg import balanced
 from ..observations import as_observations
 from ..result import Result
 from ..storage import Observations
+from ..units import Units
 from ..weights import Array
 from . import words
 from .charts import Series
@@ -22,6 +23,7 @@ from .text import count, number, percent, plural
 
 WORST = 100  # outliers in the table
 MOST_LINES = 4  # fits in the chart of trials
+Names = tuple[Sequence[str] | None, Sequence[str] | None]  # of rows and columns
 STEPS = 40  # frames that are looked at for the one that shows most
 
 
@@ -32,13 +34,15 @@ def result_sections(
     mask: Any = None,
     row_names: Sequence[str] | None = None,
     col_names: Sequence[str] | None = None,
+    units: Units | None = None,
     worst: int = WORST,
     entries: bool = True,
 ) -> list[Section]:
     """What was done in words, key numbers, convergence, singular values, the map, and the worst outliers.
 
     A loaded result needs the data again, as `Result.outliers` does; without them, the last two are left out, as they
-    are with entries=False (a film, where single entries say little). One pass over the observed entries, in blocks.
+    are with entries=False (a film, where single entries say little). With `units`, which were removed before the fit,
+    single entries are shown in those of the data. One pass over the observed entries, in blocks.
     """
     obs = result.observations if Y is None else as_observations(Y, mask)
     if obs is not None and obs.shape != result.shape:
@@ -55,7 +59,7 @@ def result_sections(
     sections.append(Words("What was done", words.done(result, obs, seen)))
     sections += [_convergence(result), _components(result, obs)]
     if entries and obs is not None and seen is not None:
-        sections += [_map(obs, seen), _table(result, obs, seen, row_names, col_names)]
+        sections += [_map(obs, seen), _table(result, obs, seen, (row_names, col_names), units)]
     return sections
 
 
@@ -183,30 +187,32 @@ def _map(obs: Observations, seen: Survey) -> Map:
     return Map("Missing and outlying entries", obs.shape, seen.step, seen.observed, seen.outliers, caption)
 
 
-def _table(
-    result: Result, obs: Observations, seen: Survey, row_names: Sequence[str] | None, col_names: Sequence[str] | None
-) -> Table:
+def _table(result: Result, obs: Observations, seen: Survey, names: Names, units: Units | None) -> Table:
     noisy = result.regime == "noisy" and result.noise_level > 0
     columns = ["row", "column", "observed", "expected", "difference"] + (["× noise"] if noisy else [])
-    rows = [list(cells) for cells in _worst(result, obs, seen, row_names, col_names)]
+    rows = [list(cells) for cells in _worst(result, obs, seen, names, units)]
     if not noisy:
         rows = [cells[:-1] for cells in rows]
     shown = f"The {count(len(rows))} largest of {count(seen.n_outliers)}" if len(rows) < seen.n_outliers else "All"
-    counted = "" if row_names is not None and col_names is not None else " Rows and columns are counted from 0."
+    unnamed = [what for what, of in zip(("rows", "columns"), names) if of is None]
+    counted = f" {' and '.join(unnamed).capitalize()} are counted from 0." if unnamed else ""
+    measured = "" if units is None else ", measured by the spread of its column"
     how = " Click on a heading to sort."
-    caption = f"{shown}, by the size of the difference.{how}{counted}" if rows else "No entry stands out."
+    caption = f"{shown}, by the size of the difference{measured}.{how}{counted}" if rows else "No entry stands out."
     return Table("The worst outliers", columns, rows, caption)
 
 
 def _worst(
-    result: Result, obs: Observations, seen: Survey, row_names: Sequence[str] | None, col_names: Sequence[str] | None
+    result: Result, obs: Observations, seen: Survey, names: Names, units: Units | None
 ) -> Iterator[tuple[Any, ...]]:
     observed = obs.lookup(seen.rows, seen.cols).astype(np.float64)
-    for i, j, y, difference in zip(
-        seen.rows.tolist(), seen.cols.tolist(), observed.tolist(), seen.differences.tolist()
-    ):
-        row, col = (k if names is None else str(names[k]) for k, names in ((i, row_names), (j, col_names)))
-        yield row, col, y, y - difference, difference, abs(difference) / (result.noise_level or 1.0)
+    expected = observed - seen.differences
+    if units is not None:
+        observed, expected = (units.put_back(x, seen.cols) for x in (observed, expected))
+    places = zip(seen.rows.tolist(), seen.cols.tolist())
+    for (i, j), y, x, off in zip(places, observed.tolist(), expected.tolist(), np.abs(seen.differences).tolist()):
+        row, col = (k if of is None else str(of[k]) for k, of in zip((i, j), names))
+        yield row, col, y, x, y - x, off / (result.noise_level or 1.0)
 
 
 # ---- films
