@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from .extras import optional
 from .files import whole
+from .observations import as_observations
 from .result import Result
 from .solve import solve
 from .tables import WRITERS, Table, checked_place, checked_target, read
@@ -84,7 +85,7 @@ def complete(
     result = solve(table.values if units is None else units.removed(table.values), rank, **options)
     seconds = time.perf_counter() - began
     _warn(table, result)
-    outliers = outlying(result, units)
+    outliers = outlying(result, units, table.values)
     X = filled(result, table.values, fill, outliers, units)
     obs = result.observations
     assert obs is not None  # a result that was just made has them
@@ -93,8 +94,11 @@ def complete(
     return done
 
 
-def outlying(result: Result, units: Units | None = None) -> Outliers:
-    """What stands out of a result, as `Result.outliers` has it, in blocks of rows; values in the units of the data."""
+def outlying(result: Result, units: Units | None = None, Y: Any = None) -> Outliers:
+    """What stands out of a result, as `Result.outliers` has it, in blocks of rows; values in the units of the data.
+
+    With `units`, Y is the matrix as it was before these were removed.
+    """
     obs = result.observations
     if obs is None:
         raise ValueError("this result was loaded from a file, which does not hold the data")
@@ -110,7 +114,7 @@ def outlying(result: Result, units: Units | None = None) -> Outliers:
     rows, cols, scores = rows[order], cols[order], scores[order]
     values, expected = obs.lookup(rows, cols), np.einsum("ij,ij->i", result.L[rows], result.R[cols])
     if units is not None:
-        values, expected = units.put_back(values, cols), units.put_back(expected, cols)
+        values, expected = as_observations(Y).lookup(rows, cols), units.put_back(expected, cols)
     return Outliers(rows, cols, values, expected, scores)
 
 

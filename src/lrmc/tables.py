@@ -6,6 +6,8 @@ A format is one reader and one writer, found by suffix in the two tables at the 
 from __future__ import annotations
 
 import os
+import re
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +25,8 @@ from .weights import Array
 MISSING_TEXT = frozenset(
     {"", "na", "n/a", "#n/a", "nan", "-nan", "null", "none", "<na>"}
 )  # in CSV files, in lower case
+
+DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*$")
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,8 +208,15 @@ def _write_mtx(path: Path, table: Table, X: Array) -> None:
 def _read_csv(path: Path, name: str | None) -> Table:
     """Text all through, so that what is not replaced is written back letter for letter."""
     pandas = _pandas(".csv")
-    with open(path, encoding="utf-8-sig") as file:
-        first = file.readline()
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            first = file.readline()
+            for _ in iter(lambda: file.read(1 << 20), ""):
+                pass
+    except UnicodeDecodeError:
+        raise _Wanted(
+            f"{path} is not UTF-8 text, which is wanted: convert it, as with iconv -f latin1 -t utf-8"
+        ) from None
     delimiter = max(",;\t", key=first.count)
     text = pandas.read_csv(path, header=None, dtype=str, keep_default_na=False, sep=delimiter, encoding="utf-8-sig")
     text = text.fillna("")
@@ -217,6 +228,10 @@ def _read_csv(path: Path, name: str | None) -> Table:
         body = text
     parsed = {i: _numbers(body.iloc[:, i]) for i in range(body.shape[1])}
     columns = [i for i, x in parsed.items() if x is not None and not _is_index(body, i, header)]
+    for i in (i for i, x in parsed.items() if x is None):
+        _mention_mixed(body.iloc[:, i], header)
+    if not columns and body.map(lambda cell: bool(DECIMAL_COMMA.match(cell))).any(axis=None):
+        raise _Wanted(f"{path} writes numbers with decimal commas (1,5); points are wanted")
     return Table(_side_by_side([parsed[i] for i in columns], len(body)), "X", body, columns, header, delimiter)
 
 
@@ -237,6 +252,19 @@ def _numbers(text: Any) -> Any:
     numbers = pandas.to_numeric(text, errors="coerce").to_numpy(np.float64, na_value=np.nan)
     unread = text[np.isnan(numbers)].str.strip().str.lower()
     return numbers if unread.isin(MISSING_TEXT).all() else None
+
+
+def _mention_mixed(text: Any, header: bool) -> None:
+    """Warn of a column that would be completed but for a few cells."""
+    import pandas
+
+    other = text[pandas.to_numeric(text, errors="coerce").isna() & ~text.str.strip().str.lower().isin(MISSING_TEXT)]
+    numbers = len(text) - len(other)
+    if 0 < len(other) < 0.5 * numbers:
+        name = f"column {text.name!r}" if header else f"column {text.name} (from 0)"
+        cells = f"{len(other)} of its {len(text)} cells are no numbers, such as {other.iloc[0]!r}"
+        sentence = f"{name} passes through: {cells}; empty these to have it completed"
+        warnings.warn(sentence, UserWarning, stacklevel=2)
 
 
 def _read_parquet(path: Path, name: str | None) -> Table:
