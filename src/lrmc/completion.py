@@ -250,7 +250,7 @@ def report_sections(table: Table, done: Completed) -> list[Any]:
     added = [Words("", [few[0].upper() + few[1:] + "."], "warning")] if few else []
     about = [p for p in (_about_columns(table), about_units(done.units)) if p]
     at = next(i for i, section in enumerate(rest) if section.title)  # notes without a title come first
-    return [facts, *rest[:at], *added, rest[at], *([Words("The table", about)] if about else []), *rest[at + 1 :]]
+    return [facts, *rest[:at], *added, *([Words("The table", about)] if about else []), *rest[at:]]
 
 
 def _subtitle(table: Table, done: Completed) -> str:
@@ -278,5 +278,5 @@ def about_units(units: Units | None) -> str:
         f"The spreads of the columns differ by up to {ratio} times, and the widest would rule the pattern. So before"
         f" the fit each column was scaled: {centred} was divided by its spread (1.48 times the median distance from the"
         " median); afterwards this was undone. Noise, thresholds and singular values on this page are in such spreads;"
-        " single entries are in the units of the table."
+        " the entries below are in the units of the table."
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +13,19 @@ import numpy as np
 from .completion import Completed, beside, complete
 from .demo import HIDDEN, RANK, VISIBLE, Film, Line, Progress, Recovered, any_colour
 from .extras import optional
-from .report import BeforeAfter, Facts, Frames, Lines, Section, Series, Table, Words, result_sections, write_report
+from .report import (
+    BeforeAfter,
+    Facts,
+    Frames,
+    Group,
+    Lines,
+    Section,
+    Series,
+    Table,
+    Words,
+    result_sections,
+    write_report,
+)
 from .report.text import count, number, percent
 from .weights import Array
 
@@ -86,7 +99,7 @@ def mended_table(directory: Path, progress: Progress | None = None) -> Mended:
 def write_tour(path: Path, race: Sequence[Line], scene: Film, found: Recovered, mended: Mended | None) -> Path:
     """A page about the race, the film and the table."""
     sections = [_welcome(mended), *_race(race), *_film(scene, found), *_table(mended)]
-    return write_report(path, "A tour of lrmc", sections, subtitle="Made by `lrmc demo` on this machine", budget=BUDGET)
+    return write_report(path, "A tour of lrmc", sections, subtitle="Made by lrmc demo, on this machine", budget=BUDGET)
 
 
 def _welcome(mended: Mended | None) -> Section:
@@ -111,14 +124,14 @@ def _race(race: Sequence[Line]) -> list[Section]:
     ]
     n1, n2 = race[0].result.shape
     caption = (
-        f"{count(n1)} × {count(n2)} matrices of rank {RANK}; 10 % of the observed entries are outliers. Only the paper's"
-        " LRMC was told the rank, and it has a schedule made for this problem. The error is relative to the truth; all"
-        " is in single precision. The last column compares one pass with merely reading the data once."
+        f"{count(n1)} × {count(n2)} matrices of rank {RANK}; 10 % of the observed entries are outliers. Only the"
+        " paper's LRMC was told the rank, and it has a schedule made for this problem. The error is relative to the"
+        " truth; all is in single precision. The last column compares one pass with merely reading the data once."
     )
     steps = [
         Series(x.name, [r.k for r in x.result.history[1:]], [r.change for r in x.result.history[1:]]) for x in race
     ]
-    chart = Lines("How they ran", steps, log=True, x_name="pass", caption="Change of the answer from pass to pass.")
+    chart = Lines("", steps, log=True, x_name="pass", caption="Change of the answer from pass to pass.")
     return [Table("A race with known answers", columns, rows, caption), chart]
 
 
@@ -142,13 +155,13 @@ def _film(scene: Film, found: Recovered) -> list[Section]:
         caption=f"Of the whole film, relative. What is left at the end sits in {count(found.lost)} pixels of"
         f" {count(len(scene.observed) // 3)}, which balloons or noise covered for too long.",
     )
-    own = [s for s in result_sections(found.result, entries=False) if s.title]
+    own: list[Any] = [s for s in result_sections(found.result, entries=False) if s.title]
     return [
         Facts("A film, most of it hidden", facts),
-        Frames("Play it", layers, caption="Three days and nights at a lake, a generated film."),
-        BeforeAfter("What it had, and what it found", *pair, "Drag, or use the arrow keys.", ("observed", "recovered")),
-        error,
-        *own,
+        Frames("", layers, caption="Three days and nights at a lake, a generated film."),
+        BeforeAfter("", *pair, "Drag, or use the arrow keys.", ("observed", "recovered")),
+        *(replace(section, title=f"The film: {section.title.lower()}") for section in own[:1]),
+        Group("The film: how it went", [error, *(chart for group in own[1:] for chart in group.sections)]),
     ]
 
 
@@ -230,5 +243,5 @@ def _examples(mended: Mended) -> list[list[Any]]:
     for i, j, value, expected, score in zip(*(x.tolist() for x in listed)):
         if table.slipped[i, j] and j not in lines and len(lines) < EXAMPLES:
             truth = float(table.truth[i, j])
-            lines[j] = [f"sample {i + 1}", table.names[j], *(number(x) for x in (value, expected, truth)), score]
+            lines[j] = [f"sample {i + 1}", table.names[j], value, expected, truth, score]
     return list(lines.values())

@@ -24,6 +24,7 @@ from .text import count, number, percent, plural
 WORST = 100  # outliers in the table
 MOST_LINES = 4  # fits in the chart of trials
 Names = tuple[Sequence[str] | None, Sequence[str] | None]  # of rows and columns
+DATA, SPREAD = "the units of the data", "spreads of its column"  # what distances are measured in
 STEPS = 40  # frames that are looked at for the one that shows most
 
 
@@ -50,27 +51,30 @@ def result_sections(
     for names, n, what in ((row_names, result.shape[0], "row_names"), (col_names, result.shape[1], "col_names")):
         if names is not None and len(names) != n:
             raise ValueError(f"{what} has {len(names)} names; {n} are wanted")
+    spread = SPREAD if units is not None else ""
     seen = None if obs is None else survey(obs, result.factors(), result.noise_threshold(obs), worst)
-    sections: list[Section] = [Facts("", _key_numbers(result, obs, seen))]
+    sections: list[Section] = [Facts("", _key_numbers(result, obs, seen, spread))]
     sections.append(Words("", words.ended(result), "good" if result.converged else "warning"))
     unknown = words.unknown(result, row_names, col_names)
     if unknown:
         sections.append(Words("", unknown, "warning"))
-    sections.append(Words("What was done", words.done(result, obs, seen)))
-    sections += [_convergence(result), _components(result, obs)]
+    sections.append(Words("What was done", words.done(result, obs, seen, spread)))
+    sections += [_convergence(result, spread or DATA), _components(result, obs, spread or DATA)]
     if entries and obs is not None and seen is not None:
-        sections += [_map(obs, seen), _table(result, obs, seen, (row_names, col_names), units)]
+        sections += [_map(obs, seen, spread), _table(result, obs, seen, (row_names, col_names), units)]
     return sections
 
 
-def _key_numbers(result: Result, obs: Observations | None, seen: Survey | None) -> dict[str, Any]:
+def _key_numbers(result: Result, obs: Observations | None, seen: Survey | None, spread: str) -> dict[str, Any]:
     n1, n2 = result.shape
     facts: dict[str, Any] = {"rows × columns": f"{count(n1)} × {count(n2)}"}
     if obs is not None:
         facts["observed"] = percent(obs.fraction)
     facts["rank"] = result.rank
     facts["outliers"] = percent(seen.n_outliers / obs.n_observed if seen and obs else result.outlier_fraction)
-    facts["noise"] = "none" if result.regime == "exact" else number(result.noise_level, 3)
+    facts["noise, in spreads" if spread else "noise"] = (
+        "none" if result.regime == "exact" else number(result.noise_level, 3)
+    )
     facts["passes"] = result.n_iter
     facts["time"] = f"{number(result.history[-1].seconds, 2)} s"
     return facts
@@ -79,7 +83,7 @@ def _key_numbers(result: Result, obs: Observations | None, seen: Survey | None) 
 # ---- how the run went
 
 
-def _convergence(result: Result) -> Group:
+def _convergence(result: Result, unit: str) -> Group:
     steps = result.history[1:]
     k = [record.k for record in steps]
     change = Lines(
@@ -97,7 +101,7 @@ def _convergence(result: Result) -> Group:
         log=True,
         x_name="pass",
         marks={"noise": result.noise_level} if noisy else {},
-        caption="Entries farther than this from the pattern had little or no say, in the units of the data.",
+        caption=f"Entries farther than this from the pattern had little or no say, in {unit}.",
     )
     inliers = Lines(
         "Entries within the threshold",
@@ -109,13 +113,13 @@ def _convergence(result: Result) -> Group:
     return Group("Convergence", [change, threshold, inliers])
 
 
-def _components(result: Result, obs: Observations | None) -> Group:
+def _components(result: Result, obs: Observations | None, unit: str) -> Group:
     sections: list[Any] = [_singular_values(result, obs)]
     tests, trials = (list(result.evidence.get(name, ())) for name in ("rank_tests", "trials"))
     if tests:
         sections.append(_first_look(tests[0]))
     if trials:
-        sections.append(_trials(trials))
+        sections.append(_trials(trials, unit))
     return Group("Components and noise", sections)
 
 
@@ -154,7 +158,7 @@ def _first_look(test: Any) -> Values:
     )
 
 
-def _trials(trials: list[Any]) -> Lines:
+def _trials(trials: list[Any], unit: str) -> Lines:
     """Held-out error against rank: a line for each way of fitting, the best ones."""
     ways: dict[str, list[tuple[int, float]]] = {}
     for trial in trials:
@@ -169,21 +173,23 @@ def _trials(trials: list[Any]) -> Lines:
         "Trials on hidden entries",
         series,
         x_name="rank",
-        caption="Mean absolute error on known entries that were hidden from the fit, in the units of the data.",
+        caption=f"Mean absolute error on known entries that were hidden from the fit, in {unit}.",
     )
 
 
 # ---- what was found
 
 
-def _map(obs: Observations, seen: Survey) -> Map:
+def _map(obs: Observations, seen: Survey, spread: str) -> Map:
     rows, cols = seen.step
     blocks = (
         ""
         if seen.step == (1, 1)
         else f" A cell of the map stands for {plural(rows, 'row')} × {plural(cols, 'column')}."
     )
-    caption = f"Outliers are farther than {number(seen.threshold, 3)} from the pattern.{blocks}"
+    caption = (
+        f"Outliers are farther than {number(seen.threshold, 3)}{spread and f' {spread}'} from the pattern.{blocks}"
+    )
     return Map("Missing and outlying entries", obs.shape, seen.step, seen.observed, seen.outliers, caption)
 
 
