@@ -24,7 +24,7 @@ from .text import count, number, percent, plural
 WORST = 100  # outliers in the table
 MOST_LINES = 4  # fits in the chart of trials
 Names = tuple[Sequence[str] | None, Sequence[str] | None]  # of rows and columns
-DATA, SPREAD = "the units of the data", "spreads of its column"  # what distances are measured in
+DATA, SPREAD = "the units of the data", "column spreads"  # what distances are measured in
 STEPS = 40  # frames that are looked at for the one that shows most
 
 
