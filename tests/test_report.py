@@ -539,7 +539,7 @@ def test_columns_of_several_units_keep_their_digits():
         "8.00",
         "9.50",
         "0.00",
-    ]  # one small value among others
+    ]
     assert column([1117.0, 0.7369, 0.0541, 80.5]) == ["1\N{NARROW NO-BREAK SPACE}117", "0.7369", "0.0541", "80.5"]
     assert column([4e-8, 4e-8, 3e-3]) == ["4·10⁻⁸", "4·10⁻⁸", "0.003"]
 

@@ -84,6 +84,8 @@ def test_when_columns_are_scaled():
     assert chosen_units(like, "auto", table=True) is None
     assert chosen_units(unlike, "auto", table=True) is not None
     assert chosen_units(unlike, "auto", table=False) is None
+    assert chosen_units(unlike + 60, "auto", table=True) is None  # of like size: one unit, some vary more
+    assert chosen_units(unlike * [1, 1, 1, 10] + [0, 60, 600, 0], "auto", table=True) is not None
     assert chosen_units(like, "columns", table=False) is not None
     assert chosen_units(unlike, "none", table=True) is None
     with pytest.raises(ValueError, match="one of auto, columns, none"):

@@ -83,7 +83,7 @@ def complete_command(
         Scale,
         typer.Option(
             help="Columns in different units: divide each by its spread, and undo that afterwards."
-            " auto: of csv and parquet, if spreads differ by more than 3 times."
+            " auto: of csv and parquet, if both sizes and spreads of columns differ by more than 3 times."
         ),
     ] = "auto",
     loss: Annotated[Loss, typer.Option(help="How residuals are weighed if the data are noisy.")] = "auto",

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from .weights import Array
 
 Scale = Literal["auto", "columns", "none"]
-UNLIKE = 3.0  # columns whose spreads differ by more are scaled: below, it was measured to cost a little; above, to help
+UNLIKE = 3.0  # times: below, scaling was measured to cost a little; above, to help (experiments/units.py)
 FAR = 0.5  # spreads: columns whose medians are typically farther from 0 are centred as well
 
 
@@ -41,7 +41,26 @@ def column_units(Y: Any) -> Units:
 
     Medians are taken away only where columns are far from zero: it adds a component to a matrix of exact low rank.
     """
-    middles, spreads = np.array([_middle_and_spread(column) for column in _columns(Y)]).T
+    return _units(*_typical(Y)[:2])
+
+
+def chosen_units(Y: Any, scale: Scale, *, table: bool) -> Units | None:
+    """Whether to scale columns. "auto": those of a table, if they look as if they had different units.
+
+    That is, if both their spreads and their sizes differ by more than 3 times. Columns of like size and unlike spread
+    (speeds on a quiet and on a busy road) have one unit, and scaling was measured to do them no good.
+    """
+    if scale not in ("auto", "columns", "none"):
+        raise ValueError(f"scale={scale!r}; one of auto, columns, none is wanted")
+    if scale == "none" or (scale == "auto" and not table):
+        return None
+    middles, spreads, sizes = _typical(Y)
+    units = _units(middles, spreads)
+    unlike = (_ratio(x) > UNLIKE for x in (units.spread, np.maximum(sizes, units.spread)))
+    return units if scale == "columns" or all(unlike) else None
+
+
+def _units(middles: Array, spreads: Array) -> Units:
     known = spreads > 0
     far = known.any() and float(np.median(np.abs(middles[known]) / spreads[known])) > FAR
     usual = float(np.median(spreads[known])) if known.any() else 1.0  # for columns of nothing and of zeros
@@ -49,23 +68,22 @@ def column_units(Y: Any) -> Units:
     return Units(middles if far else np.zeros(len(middles)), spreads)
 
 
-def chosen_units(Y: Any, scale: Scale, *, table: bool) -> Units | None:
-    """Whether to scale columns. "auto": those of a table, if their spreads differ by more than 3 times."""
-    if scale not in ("auto", "columns", "none"):
-        raise ValueError(f"scale={scale!r}; one of auto, columns, none is wanted")
-    if scale == "none" or (scale == "auto" and not table):
-        return None
-    units = column_units(Y)
-    return units if scale == "columns" or units.spread.max() > UNLIKE * units.spread.min() else None
+def _ratio(x: Array) -> float:
+    return float(x.max() / x.min())
 
 
-def _middle_and_spread(column: Array) -> tuple[float, float]:
-    """Of the entries of a column; both 0 if there is none."""
+def _typical(Y: Any) -> Array:
+    """Of each column the median, the spread, and the median size: (3, n2). Zeros for a column of nothing."""
+    return np.array([_typical_of(column) for column in _columns(Y)]).T
+
+
+def _typical_of(column: Array) -> tuple[float, float, float]:
     if not len(column):
-        return 0.0, 0.0
+        return 0.0, 0.0, 0.0
     middle = float(np.median(column))
     away = np.abs(column - middle)
-    return middle, 1.4826 * float(np.median(away)) or 1.2533 * float(np.mean(away))
+    spread = 1.4826 * float(np.median(away)) or 1.2533 * float(np.mean(away))
+    return middle, spread, float(np.median(np.abs(column)))
 
 
 def _columns(Y: Any) -> Iterator[Array]:
