@@ -7,7 +7,7 @@ BUILT_FROM := pyproject.toml CMakeLists.txt $(wildcard src/lrmc/_kernels/*.cpp s
 .PHONY: help demo test lint format bench clean
 
 help:
-	@echo "make demo    show what lrmc does, in a minute: a table, and lrmc-demo/demo.png"
+	@echo "make demo    show what lrmc does, in a minute: a table, and lrmc-demo/report.html"
 	@echo "make test    run all tests"
 	@echo "make lint    check format, style and types"
 	@echo "make format  put the code in form"

@@ -6,6 +6,8 @@ import pytest
 
 from lrmc import __version__, synthetic
 
+pd = pytest.importorskip("pandas")
+pytest.importorskip("pyarrow")
 typer_testing = pytest.importorskip("typer.testing")
 from lrmc import cli  # noqa: E402
 
@@ -32,7 +34,7 @@ def test_complete(source, tmp_path):
 def test_nothing_has_to_be_said(source, tmp_path):
     done = run("complete", source, "-o", tmp_path / "out.npy")
     assert done.exit_code == 0
-    facts = dict(line.split(maxsplit=1) for line in done.stdout.splitlines() if line.strip())
+    facts = dict(line.split(maxsplit=1) for line in done.stdout.splitlines() if line[1:2].strip())
     assert facts["rank"].strip() == "2"
     assert facts["regime"].strip() == "exact"
     assert "outliers, noise of standard deviation" in facts["estimated"]
@@ -103,6 +105,102 @@ def test_bad_input_is_one_sentence(source, tmp_path, monkeypatch, arguments, sen
     assert done.stderr.count("\n") == 1
     assert done.stdout.strip() == ""
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_side_files(source, tmp_path):
+    """By default beside OUT; elsewhere or not at all if asked."""
+    (tmp_path / "d").mkdir()
+
+    def written(*options):
+        done = run("complete", source, "-o", tmp_path / "d" / "out.v1.npy", "-r", 2, *options)
+        assert done.exit_code == 0, done.stderr
+        names = sorted(path.name for path in (tmp_path / "d").iterdir())
+        for path in (tmp_path / "d").iterdir():
+            assert path.name in done.stdout
+            path.unlink()
+        return names
+
+    assert written() == ["out.v1.npy", "out.v1.outliers.csv", "out.v1.report.html"]
+    assert written("--no-report") == ["out.v1.npy", "out.v1.outliers.csv"]
+    assert written("--no-report", "--no-outliers-file") == ["out.v1.npy"]
+    elsewhere = ["--report", tmp_path / "d" / "r.html", "--outliers-to", tmp_path / "d" / "l.csv"]
+    assert written(*elsewhere) == ["l.csv", "out.v1.npy", "r.html"]
+    done = run("complete", source, "-o", tmp_path / "out.npy", "--report", tmp_path / "r.html", "--no-report")
+    assert (done.exit_code, "contradict" in done.stderr) == (2, True)
+
+
+def frame(n=40):
+    """Exact rank 1, one gap, in like units."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.standard_normal((n, 1)) @ (1 + rng.random((1, 5))), columns=list("abcde"))
+    table.iloc[3, 2] = np.nan
+    return table
+
+
+def mixed(table):
+    table["b"] = table["b"].astype(object)
+    table.iloc[2, 1] = "n.d."
+    return table
+
+
+def with_dates(table):
+    table.insert(0, "day", pd.date_range("2024-01-01", periods=len(table)))
+    table["flag"] = [True, False] * (len(table) // 2)
+    table["whole"] = pd.array([round(50 * x) for x in table["a"]], "Int64")
+    table.loc[5, "whole"] = pd.NA
+    return table
+
+
+def half(path):
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+
+
+FILES = {  # file, how it is made, exit code, what is said
+    "truncated.parquet": (lambda p: (frame().to_parquet(p), half(p)), 2, "could not be read as parquet"),
+    "truncated.npz": (lambda p: (np.savez(p, a=np.ones((9, 9))), half(p)), 2, "could not be read as npz"),
+    "empty.csv": (lambda p: p.write_text(""), 2, "could not be read as csv: No columns"),
+    "header.csv": (lambda p: p.write_text("a,b\n"), 2, "has no numbers"),
+    "words.csv": (lambda p: p.write_text("a,b\nx,y\nz,w\n"), 2, "has no numbers"),
+    "missing.csv": (lambda p: p.write_text("a,b\n" + ",\n" * 5), 2, "nothing is observed"),
+    "latin.csv": (lambda p: p.write_bytes("na\xefve,b\n1,2\n".encode("latin-1")), 2, "is not UTF-8 text"),
+    "late.csv": (lambda p: p.write_bytes(b"a,b\n" + b"1,2\n" * 9999 + b"\xff,1\n"), 2, "is not UTF-8 text"),
+    "utf16.csv": (lambda p: p.write_bytes("a,b\n1,2\n".encode("utf-16")), 2, "is not UTF-8 text"),
+    "infinite.csv": (lambda p: p.write_text("a,b\n1,inf\n3,4\n"), 2, "are infinite"),
+    "ragged.csv": (lambda p: p.write_text("a,b\n1,2\n3,4,5\n"), 2, "Expected 2 fields in line 3"),
+    "commas.csv": (lambda p: p.write_text("a;b\n1,5;2,5\n3,5;4,5\n"), 2, "decimal commas"),
+    "one.csv": (lambda p: p.write_text("a\n5\n7\n2\n9\n"), 0, "not determined"),
+    "gap.csv": (lambda p: p.write_text("a,b\n1,x\n,y\n3,z\n"), 1, "1 row(s) have no observation"),
+    "twice.csv": (lambda p: frame().rename(columns={"b": "a"}).to_csv(p, index=False), 0, ""),
+    "mixed.csv": (lambda p: mixed(frame()).to_csv(p, index=False), 0, "column 'b' passes through: 1 of its 40 cells"),
+    "hostile.csv": (lambda p: frame().set_axis(["<b>", "[red]", "\x1b[31m", "=1", "e"], axis=1).to_csv(p), 0, ""),
+    "dates.parquet": (lambda p: with_dates(frame()).to_parquet(p), 0, ""),
+    "dates.csv": (lambda p: with_dates(frame()).to_csv(p, index=False), 0, ""),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_exit_codes_of_the_real_command(tmp_path, name):
+    """The command as a shell runs it: code 0 and 1 write all three files, code 2 writes none and says why."""
+    make, code, said = FILES[name]
+    make(tmp_path / name)
+    command = [sys.executable, "-m", "lrmc.cli", "complete", name, "-o", f"out-{name}"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120)
+    assert done.returncode == code, done.stderr
+    assert said in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+    stem = name.partition(".")[0]
+    wanted = [] if code == 2 else [f"out-{name}", f"out-{stem}.outliers.csv", f"out-{stem}.report.html"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, *wanted])
+    if code == 2:
+        assert (done.stdout.strip(), done.stderr.count("\n")) == ("", 1)
+    if name.startswith("dates"):
+        before, after = (
+            (pd.read_csv if name.endswith("csv") else pd.read_parquet)(tmp_path / x) for x in (name, f"out-{name}")
+        )
+        pd.testing.assert_frame_equal(after[["day", "flag"]], before[["day", "flag"]])
+        assert before[["c", "whole"]].isna().sum().tolist() == [1, 1]
+        assert not after.isna().any().any()
 
 
 def test_a_missing_package_is_one_sentence(source, tmp_path, monkeypatch):

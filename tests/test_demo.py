@@ -1,3 +1,5 @@
+import importlib.util
+
 import numpy as np
 import pytest
 
@@ -76,6 +78,12 @@ def test_the_command(tmp_path, monkeypatch):
         "integers",
         "/ reading",
         "The picture",
+        "The report",
     ):
         assert name in done.stdout
+    assert (tmp_path / "report.html").exists()
+    table = importlib.util.find_spec("sklearn") is not None and importlib.util.find_spec("pandas") is not None
+    assert (tmp_path / "completed.report.html").exists() == table
+    assert ("decimal points out of place" in done.stdout) == table
+    assert ("is left out" in done.stdout) != table
     assert 0 < (tmp_path / "demo.png").stat().st_size < 300_000

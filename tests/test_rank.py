@@ -99,6 +99,27 @@ def test_the_evidence_of_held_out_entries():
     assert np.linalg.norm(result.low_rank() - X) < 0.15 * np.linalg.norm(X)
 
 
+@pytest.mark.parametrize("noise", ["none", "Gaussian", "heavy"])
+@pytest.mark.parametrize("unit", [1e-6, 1e9])
+def test_the_evidence_is_in_the_units_of_the_data(noise, unit):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((120, 3)) @ rng.standard_normal((3, 90))
+    draws = {"none": lambda n: np.zeros(n), "Gaussian": rng.standard_normal, "heavy": lambda n: rng.standard_t(1.5, n)}
+    Y = X + 0.2 * draws[noise](X.shape)
+    Y[rng.random(X.shape) < 0.3] = np.nan
+    plain, large = (lrmc.solve(gain * Y).evidence for gain in (1.0, unit))
+    assert len(plain["rank_tests"]) == len(large["rank_tests"])
+    for a, b in zip(plain["rank_tests"], large["rank_tests"], strict=True):
+        assert (a.rank, a.added) == (b.rank, b.added)
+        np.testing.assert_allclose(b.singular_values, np.multiply(unit, a.singular_values), rtol=1e-6)
+        np.testing.assert_allclose(b.noise, unit * a.noise, rtol=1e-6)
+    assert plain["rank_tests"][0].singular_values[0] == pytest.approx(np.linalg.norm(X, 2), rel=0.2)
+    assert ("trials" in plain) == ("trials" in large) == (noise == "heavy")
+    for a, b in zip(plain.get("trials", ()), large.get("trials", ()), strict=True):
+        assert a[:3] == b[:3]
+        assert b.error == pytest.approx(unit * a.error, rel=1e-3)
+
+
 def test_the_evidence_is_saved(tmp_path):
     result = lrmc.solve(problem(n=150, p=0.8, rank=2).Y)
     result.save(tmp_path / "result.npz")

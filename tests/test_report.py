@@ -20,6 +20,7 @@ from lrmc.report.charts import Series
 from lrmc.report.standard import noise_norm
 from lrmc.report.survey import CELLS, survey
 from lrmc.result import Record, Result, Status
+from lrmc.units import Units
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'&\x00\ud800<!--"
 IMAGES = pytest.importorskip("PIL.Image")
@@ -527,3 +528,35 @@ def test_the_report_does_not_load_more_than_it_needs():
     code = "import lrmc.report, sys; print(' '.join(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"PIL", "matplotlib", "pandas"} & set(loaded)
+
+
+def test_columns_of_several_units_keep_their_digits():
+    from lrmc.report.text import column
+
+    assert column([1.5, 22.25, 8.0, 9.5, 0.003]) == [
+        "1.50",
+        "22.25",
+        "8.00",
+        "9.50",
+        "0.00",
+    ]
+    assert column([1117.0, 0.7369, 0.0541, 80.5]) == ["1\N{NARROW NO-BREAK SPACE}117", "0.7369", "0.0541", "80.5"]
+    assert column([4e-8, 4e-8, 3e-3]) == ["4·10⁻⁸", "4·10⁻⁸", "0.003"]
+
+
+def test_entries_in_the_units_of_the_data():
+    """What was removed before the fit is put back in the table of outliers, and distances say what they are in."""
+    rng = np.random.default_rng(0)
+    Y = rng.standard_normal((60, 1)) @ (1 + rng.random((1, 9))) + 0.01 * rng.standard_normal((60, 9))
+    Y[7, 3] = 40.0
+    units = Units(np.full(9, 1000.0), np.full(9, 5.0))
+    sections = report.result_sections(lrmc.solve(Y, 1), units=units)
+    table = next(s for s in sections if s.title == "The worst outliers")
+    row, col, observed, expected, difference = table.rows[0][:5]
+    assert (row, col, observed) == (7, 3, 1200.0)
+    assert difference == pytest.approx(observed - expected)
+    assert abs(expected - 1000) < 50
+    said = read(sections).text
+    assert "column spreads (noise)" in said
+    assert "noise, in spreads" in said
+    assert "units of the data" not in said

@@ -3,7 +3,7 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 
-from lrmc import solve, synthetic, tables
+from lrmc import completion, synthetic, tables
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
@@ -36,36 +36,19 @@ def save(path, Y):
 @pytest.mark.parametrize("suffix", tables.READERS)
 def test_every_format_gives_the_same_matrix(tmp_path, problem, suffix):
     values = tables.read(save(tmp_path / f"a{suffix}", problem.Y)).values
-    np.testing.assert_allclose(tables._dense(values), problem.Y, rtol=1e-12)
+    np.testing.assert_allclose(completion.as_dense(values), problem.Y, rtol=1e-12)
 
 
 @pytest.mark.parametrize("target", tables.WRITERS)
 @pytest.mark.parametrize("source", [".csv", ".npz", ".mat"])
 def test_a_completion_comes_back_from_every_format(tmp_path, problem, source, target):
     out = tmp_path / f"out{target}"
-    done = tables.complete(save(tmp_path / f"in{source}", problem.Y), out, 2)
+    done = completion.complete(save(tmp_path / f"in{source}", problem.Y), out, 2)
     assert done.result.converged
-    assert done.n_outliers == np.count_nonzero(np.nan_to_num(problem.outliers))
+    assert len(done.outliers.rows) == np.count_nonzero(np.nan_to_num(problem.outliers))
     assert done.observed == pytest.approx(np.mean(~np.isnan(problem.Y)))
-    np.testing.assert_allclose(tables._dense(tables.read(out).values), problem.X, atol=1e-4)
+    np.testing.assert_allclose(completion.as_dense(tables.read(out).values), problem.X, atol=1e-4)
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
-
-
-def test_fill_says_what_the_model_replaces(problem):
-    result = solve(problem.Y, 2)
-    missing, wrong = np.isnan(problem.Y), np.nan_to_num(problem.outliers) != 0
-    model, seen = result.low_rank(), np.nan_to_num(problem.Y)
-    for fill, replaced in (("missing", missing), ("missing+outliers", missing | wrong), ("all", missing | True)):
-        np.testing.assert_array_equal(tables.filled(result, problem.Y, fill), np.where(replaced, model, seen))
-
-
-def test_sparse_and_masked_are_filled_alike(problem):
-    mask = np.isnan(problem.Y)
-    values = np.nan_to_num(problem.Y)
-    duplicated = sp.coo_array((np.tile(values[~mask] / 2, 2), np.tile(np.nonzero(~mask), 2)), shape=mask.shape)
-    want = tables.filled(solve(problem.Y, 2), problem.Y)
-    for same in (np.ma.MaskedArray(values, mask=mask), duplicated, duplicated.tocsc()):
-        np.testing.assert_allclose(tables.filled(solve(same, 2), same), want, atol=1e-10)
 
 
 def test_what_is_no_number_passes_through(tmp_path, problem):
@@ -126,7 +109,7 @@ def test_a_mask_beside_integers(tmp_path):
 def test_damaged_files_are_refused_in_a_sentence(tmp_path, suffix, content):
     path = tmp_path / f"a{suffix}"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"could not be read as|no numbers"):
+    with pytest.raises(ValueError, match=r"could not be read as|no numbers|is not UTF-8 text"):
         tables.read(path)
 
 

@@ -330,12 +330,12 @@ def _panels(scene: Film, found: Recovered, when: tuple[int, ...]) -> Iterator[tu
     yield "recovered: the low-rank part", shown(lambda k: found.result.L @ found.result.R[k])
     yield (
         f"outliers: off by more than {VISIBLE:.0%}",
-        shown(lambda k: np.where(_any_colour(outliers[:, k]), seen(k), nothing)),
+        shown(lambda k: np.where(any_colour(outliers[:, k]), seen(k), nothing)),
     )
     yield "truth, never shown to it", shown(lambda k: pictures @ light[k])
 
 
-def _any_colour(outlier: Array) -> Array:
+def any_colour(outlier: Array) -> Array:
     """Pixels that stand out in one colour at least."""
     return np.repeat((np.nan_to_num(outlier.reshape(-1, 3)) != 0).any(axis=1), 3)
 

@@ -132,7 +132,7 @@ class Result:
         """The outliers S = Y - L R' where it stands out, 0 elsewhere on the observed entries, in the form of the data.
 
         An entry stands out above `threshold`; without one, above the last threshold of the run and above six standard
-        deviations of the residual's own noise, estimated by its median. A loaded result needs the data again.
+        deviations of the noise: `noise_level`, or what the median residual says. A loaded result needs the data again.
         """
         obs = self.observations if Y is None else as_observations(Y, mask)
         if obs is None:
@@ -145,7 +145,8 @@ class Result:
         """What `outliers` takes as the border between noise and outlier."""
         some = obs.sample
         residual = some.residual(self.factors())
-        return max(self.history[-1].zeta, 6 * 1.4826 * float(np.median(np.abs(residual), axis=None)))
+        deviations = (1.4826 * float(np.median(np.abs(residual), axis=None)), self.noise_level)
+        return max(self.history[-1].zeta, *(6 * deviation for deviation in deviations if math.isfinite(deviation)))
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """One page of pictures (change, threshold, inliers, singular values), saved if a path is given."""

@@ -260,7 +260,7 @@ def _iterates(job: Job) -> Generator[Iterate, None, Findings]:
         try:
             step = next(steps)
         except StopIteration as end:
-            return end.value or Findings(Status.SCHEDULE_ENDED, "exact")
+            return (end.value or Findings(Status.SCHEDULE_ENDED, "exact")).times(unit)
         X = Factors(step.L, step.R)
         moved = math.inf if k else math.nan
         if before is not None and before.L.shape == X.L.shape:

@@ -1,4 +1,4 @@
-"""Matrices in files: read one, complete it, write it back with everything around it unchanged.
+"""Matrices in files: read one, and write another back in its place with everything around it unchanged.
 
 A format is one reader and one writer, found by suffix in the two tables at the end.
 """
@@ -6,11 +6,13 @@ A format is one reader and one writer, found by suffix in the two tables at the 
 from __future__ import annotations
 
 import os
-import time
+import re
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.io
@@ -18,15 +20,13 @@ import scipy.sparse as sp
 
 from .extras import MissingPackage, optional
 from .files import whole
-from .result import Result
-from .solve import solve
 from .weights import Array
 
-Fill = Literal["missing", "missing+outliers", "all"]
-FILLS = ("missing", "missing+outliers", "all")
 MISSING_TEXT = frozenset(
     {"", "na", "n/a", "#n/a", "nan", "-nan", "null", "none", "<na>"}
 )  # in CSV files, in lower case
+
+DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*$")
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,71 +40,28 @@ class Table:
     header: bool = True
     delimiter: str = ","
 
+    def row_names(self) -> list[str] | None:
+        """The index, or else the first column that passes through if its cells are all different; None without."""
+        if self.frame is None:
+            return None
+        if type(self.frame.index).__name__ != "RangeIndex":
+            return _distinct(self.frame.index)
+        beside = next((i for i in range(self.frame.shape[1]) if i not in set(self.columns)), None)
+        if beside is None or not self.frame.iloc[:, beside].is_unique:
+            return None
+        return _distinct(self.frame.iloc[:, beside])
 
-class Completed(NamedTuple):
-    """How a file was completed."""
+    def col_names(self) -> list[str] | None:
+        """The header over the columns of `values`; None without."""
+        if self.frame is None or not self.header:
+            return None
+        return _distinct(self.frame.columns[list(self.columns)])
 
-    result: Result
-    observed: float  # fraction
-    n_outliers: int
-    seconds: float  # of the solve, without reading and writing
-
-
-def complete(
-    source: str | os.PathLike[str],
-    target: str | os.PathLike[str],
-    rank: int | None = None,
-    *,
-    fill: Fill = "missing+outliers",
-    name: str | None = None,
-    keep: Sequence[str] = (),
-    **options: Any,
-) -> Completed:
-    """Read a matrix, complete it and write it; `target` appears whole or not at all.
-
-    `name` chooses a variable of an npz or mat file, `keep` lists columns of a table that pass through although they
-    hold numbers, `fill` is explained at `filled`, and the other options are those of `lrmc.solve`.
-    """
-    target = checked_target(target)
-    if fill not in FILLS:
-        raise ValueError(f"fill={fill!r}; one of {', '.join(FILLS)} is wanted")
-    table = read(source, name=name, keep=keep)
-    began = time.perf_counter()
-    result = solve(table.values, rank, **options)
-    seconds = time.perf_counter() - began
-    outliers = _dense(result.outliers())
-    observed = result.observations.fraction if result.observations is not None else 1.0
-    write(target, table, filled(result, table.values, fill, outliers))
-    return Completed(result, observed, int(np.count_nonzero(np.nan_to_num(outliers))), seconds)
-
-
-def filled(result: Result, values: Any, fill: Fill = "missing+outliers", outliers: Any = None) -> Array:
-    """The completed matrix, n1 x n2.
-
-    "missing": the model L R' where nothing was observed. "missing+outliers": also in place of the outliers.
-    "all": everywhere. What rows and columns without observation hold is not determined: NaN.
-    """
-    X = result.low_rank()
-    if fill == "all":
-        return X
-    Y = _dense(values)
-    kept = ~np.isnan(Y)
-    if fill == "missing+outliers":
-        kept &= _dense(result.outliers() if outliers is None else outliers) == 0
-    return np.where(kept, Y, X)
-
-
-def _dense(Y: Any) -> Array:
-    """Floats, NaN where nothing was observed."""
-    if sp.issparse(Y):
-        stored = Y.tocsr().copy()
-        stored.sum_duplicates()
-        stored = stored.tocoo()
-        dense = np.full(Y.shape, np.nan, np.result_type(stored.dtype, np.float32))
-        dense[stored.row, stored.col] = stored.data
-        return dense
-    floats = np.asarray(Y, np.result_type(Y.dtype, np.float32))
-    return np.where(Y.mask, np.nan, floats) if isinstance(Y, np.ma.MaskedArray) else floats
+    def others(self) -> list[str]:
+        """The header over the columns that pass through."""
+        if self.frame is None:
+            return []
+        return [str(name) for i, name in enumerate(self.frame.columns) if i not in set(self.columns)]
 
 
 # ---- the doors
@@ -127,7 +84,7 @@ def read(path: str | os.PathLike[str], *, name: str | None = None, keep: Sequenc
 
 
 def write(path: str | os.PathLike[str], table: Table, X: Array) -> None:
-    """Write X where `table.values` was, in the format of the suffix."""
+    """Write X where `table.values` was, in the format of the suffix. The file appears whole or not at all."""
     path = checked_target(path)
     with whole(path) as temporary:
         WRITERS[path.suffix.lower()](temporary, table, X)
@@ -138,10 +95,17 @@ def checked_target(path: str | os.PathLike[str]) -> Path:
     path = Path(path)
     if _suffix(path) in (".csv", ".parquet"):
         _pandas(path.suffix.lower())
+    return checked_place(path)
+
+
+def checked_place(path: Path) -> Path:
+    """Refuse a place where no file can be."""
     if not path.parent.is_dir():
         raise FileNotFoundError(2, "there is no such directory", str(path.parent))
     if path.is_dir():
         raise IsADirectoryError(21, "is a directory, and a file is wanted", str(path))
+    if not os.access(path.parent, os.W_OK):
+        raise PermissionError(13, "files cannot be written into this directory", str(path.parent))
     return path
 
 
@@ -154,6 +118,13 @@ def _suffix(path: Path) -> str:
     if suffix not in READERS:
         raise ValueError(f"{path}: the suffix says the format, and one of {' '.join(READERS)} is wanted")
     return suffix
+
+
+def _distinct(labels: Any) -> list[str]:
+    """Labels as text; one that is empty or not the only one of its name is followed by its place, counted from 0."""
+    names = [" / ".join(map(str, x)) if isinstance(x, tuple) else str(x).strip() for x in labels]
+    seen = Counter(names)
+    return [name if name and seen[name] == 1 else f"{name} [{i}]".strip() for i, name in enumerate(names)]
 
 
 def _pandas(suffix: str) -> Any:
@@ -237,8 +208,15 @@ def _write_mtx(path: Path, table: Table, X: Array) -> None:
 def _read_csv(path: Path, name: str | None) -> Table:
     """Text all through, so that what is not replaced is written back letter for letter."""
     pandas = _pandas(".csv")
-    with open(path, encoding="utf-8-sig") as file:
-        first = file.readline()
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            first = file.readline()
+            for _ in iter(lambda: file.read(1 << 20), ""):
+                pass
+    except UnicodeDecodeError:
+        raise _Wanted(
+            f"{path} is not UTF-8 text, which is wanted: convert it, as with iconv -f latin1 -t utf-8"
+        ) from None
     delimiter = max(",;\t", key=first.count)
     text = pandas.read_csv(path, header=None, dtype=str, keep_default_na=False, sep=delimiter, encoding="utf-8-sig")
     text = text.fillna("")
@@ -250,6 +228,10 @@ def _read_csv(path: Path, name: str | None) -> Table:
         body = text
     parsed = {i: _numbers(body.iloc[:, i]) for i in range(body.shape[1])}
     columns = [i for i, x in parsed.items() if x is not None and not _is_index(body, i, header)]
+    for i in (i for i, x in parsed.items() if x is None):
+        _mention_mixed(body.iloc[:, i], header)
+    if not columns and body.map(lambda cell: bool(DECIMAL_COMMA.match(cell))).any(axis=None):
+        raise _Wanted(f"{path} writes numbers with decimal commas (1,5); points are wanted")
     return Table(_side_by_side([parsed[i] for i in columns], len(body)), "X", body, columns, header, delimiter)
 
 
@@ -270,6 +252,19 @@ def _numbers(text: Any) -> Any:
     numbers = pandas.to_numeric(text, errors="coerce").to_numpy(np.float64, na_value=np.nan)
     unread = text[np.isnan(numbers)].str.strip().str.lower()
     return numbers if unread.isin(MISSING_TEXT).all() else None
+
+
+def _mention_mixed(text: Any, header: bool) -> None:
+    """Warn of a column that would be completed but for a few cells."""
+    import pandas
+
+    other = text[pandas.to_numeric(text, errors="coerce").isna() & ~text.str.strip().str.lower().isin(MISSING_TEXT)]
+    numbers = len(text) - len(other)
+    if 0 < len(other) < 0.5 * numbers:
+        name = f"column {text.name!r}" if header else f"column {text.name} (from 0)"
+        cells = f"{len(other)} of its {len(text)} cells are no numbers, such as {other.iloc[0]!r}"
+        sentence = f"{name} passes through: {cells}; empty these to have it completed"
+        warnings.warn(sentence, UserWarning, stacklevel=2)
 
 
 def _read_parquet(path: Path, name: str | None) -> Table:

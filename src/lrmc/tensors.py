@@ -6,6 +6,7 @@ NumPy. The rules are those of `weights.py`, applied to blocks of rows. On the CP
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -107,6 +108,14 @@ class TorchObservations(Observations):
             E = self._read(rows) - F[rows] @ G.mT
             S[rows] = torch.where(abs(E) <= threshold, 0.0, E)
         return S
+
+    def residuals(self, L: Array, R: Array) -> Iterator[Sample]:
+        """See `Observations.residuals`."""
+        F, G = self._sent(L), self._sent(R)
+        for rows in self._blocks():
+            E = self._read(rows) - F[rows] @ G.mT
+            i, j = torch.nonzero(~torch.isnan(E), as_tuple=True)
+            yield Sample(rows.start + _array(i), _array(j), _array(E[i, j]))
 
     def _blocks(self) -> list[slice]:
         return row_blocks(*self.shape, ENTRIES_ON_CPU if self.Y.device.type == "cpu" else ENTRIES)

@@ -37,6 +37,12 @@ class Findings:
     regime: str  # "exact" or "noisy"
     evidence: dict[str, Any] = field(default_factory=dict)
 
+    def times(self, unit: float) -> Findings:
+        """The same for data that are so many times larger."""
+        records = {name: self.evidence[name] for name in ("rank_tests", "trials") if name in self.evidence}
+        larger = {name: tuple(record.times(unit) for record in some) for name, some in records.items()}
+        return replace(self, evidence=self.evidence | larger)
+
 
 def start(obs: Observations, rank: int, seed: int) -> tuple[Factors, float]:
     """A spectral start around the typical rows and columns, and a threshold above its errors."""

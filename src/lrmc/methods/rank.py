@@ -28,6 +28,10 @@ class Test(NamedTuple):
     noise: float
     added: int
 
+    def times(self, unit: float) -> Test:
+        """The same for data that are so many times larger."""
+        return self._replace(singular_values=tuple(unit * s for s in self.singular_values), noise=unit * self.noise)
+
 
 class Found(NamedTuple):
     """Where the search ended."""

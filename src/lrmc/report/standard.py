@@ -12,6 +12,7 @@ from ..linalg import balanced
 from ..observations import as_observations
 from ..result import Result
 from ..storage import Observations
+from ..units import Units
 from ..weights import Array
 from . import words
 from .charts import Series
@@ -22,6 +23,8 @@ from .text import count, number, percent, plural
 
 WORST = 100  # outliers in the table
 MOST_LINES = 4  # fits in the chart of trials
+Names = tuple[Sequence[str] | None, Sequence[str] | None]  # of rows and columns
+DATA, SPREAD = "the units of the data", "column spreads"  # what distances are measured in
 STEPS = 40  # frames that are looked at for the one that shows most
 
 
@@ -32,13 +35,15 @@ def result_sections(
     mask: Any = None,
     row_names: Sequence[str] | None = None,
     col_names: Sequence[str] | None = None,
+    units: Units | None = None,
     worst: int = WORST,
     entries: bool = True,
 ) -> list[Section]:
     """What was done in words, key numbers, convergence, singular values, the map, and the worst outliers.
 
     A loaded result needs the data again, as `Result.outliers` does; without them, the last two are left out, as they
-    are with entries=False (a film, where single entries say little). One pass over the observed entries, in blocks.
+    are with entries=False (a film, where single entries say little). With `units`, which were removed before the fit,
+    single entries are shown in those of the data. One pass over the observed entries, in blocks.
     """
     obs = result.observations if Y is None else as_observations(Y, mask)
     if obs is not None and obs.shape != result.shape:
@@ -46,27 +51,30 @@ def result_sections(
     for names, n, what in ((row_names, result.shape[0], "row_names"), (col_names, result.shape[1], "col_names")):
         if names is not None and len(names) != n:
             raise ValueError(f"{what} has {len(names)} names; {n} are wanted")
+    spread = SPREAD if units is not None else ""
     seen = None if obs is None else survey(obs, result.factors(), result.noise_threshold(obs), worst)
-    sections: list[Section] = [Facts("", _key_numbers(result, obs, seen))]
+    sections: list[Section] = [Facts("", _key_numbers(result, obs, seen, spread))]
     sections.append(Words("", words.ended(result), "good" if result.converged else "warning"))
     unknown = words.unknown(result, row_names, col_names)
     if unknown:
         sections.append(Words("", unknown, "warning"))
-    sections.append(Words("What was done", words.done(result, obs, seen)))
-    sections += [_convergence(result), _components(result, obs)]
+    sections.append(Words("What was done", words.done(result, obs, seen, spread)))
+    sections += [_convergence(result, spread or DATA), _components(result, obs, spread or DATA)]
     if entries and obs is not None and seen is not None:
-        sections += [_map(obs, seen), _table(result, obs, seen, row_names, col_names)]
+        sections += [_map(obs, seen, spread), _table(result, obs, seen, (row_names, col_names), units)]
     return sections
 
 
-def _key_numbers(result: Result, obs: Observations | None, seen: Survey | None) -> dict[str, Any]:
+def _key_numbers(result: Result, obs: Observations | None, seen: Survey | None, spread: str) -> dict[str, Any]:
     n1, n2 = result.shape
     facts: dict[str, Any] = {"rows × columns": f"{count(n1)} × {count(n2)}"}
     if obs is not None:
         facts["observed"] = percent(obs.fraction)
     facts["rank"] = result.rank
     facts["outliers"] = percent(seen.n_outliers / obs.n_observed if seen and obs else result.outlier_fraction)
-    facts["noise"] = "none" if result.regime == "exact" else number(result.noise_level, 3)
+    facts["noise, in spreads" if spread else "noise"] = (
+        "none" if result.regime == "exact" else number(result.noise_level, 3)
+    )
     facts["passes"] = result.n_iter
     facts["time"] = f"{number(result.history[-1].seconds, 2)} s"
     return facts
@@ -75,7 +83,7 @@ def _key_numbers(result: Result, obs: Observations | None, seen: Survey | None) 
 # ---- how the run went
 
 
-def _convergence(result: Result) -> Group:
+def _convergence(result: Result, unit: str) -> Group:
     steps = result.history[1:]
     k = [record.k for record in steps]
     change = Lines(
@@ -93,7 +101,7 @@ def _convergence(result: Result) -> Group:
         log=True,
         x_name="pass",
         marks={"noise": result.noise_level} if noisy else {},
-        caption="Entries farther than this from the pattern had little or no say, in the units of the data.",
+        caption=f"Entries farther than this from the pattern had little or no say, in {unit}.",
     )
     inliers = Lines(
         "Entries within the threshold",
@@ -105,13 +113,13 @@ def _convergence(result: Result) -> Group:
     return Group("Convergence", [change, threshold, inliers])
 
 
-def _components(result: Result, obs: Observations | None) -> Group:
+def _components(result: Result, obs: Observations | None, unit: str) -> Group:
     sections: list[Any] = [_singular_values(result, obs)]
     tests, trials = (list(result.evidence.get(name, ())) for name in ("rank_tests", "trials"))
-    if tests and field_values(tests[0]):
+    if tests:
         sections.append(_first_look(tests[0]))
     if trials:
-        sections.append(_trials(trials))
+        sections.append(_trials(trials, unit))
     return Group("Components and noise", sections)
 
 
@@ -139,24 +147,18 @@ def noise_norm(sigma: float, obs: Observations) -> float:
     return float(sigma * (math.sqrt(n1) + math.sqrt(n2)) / math.sqrt(obs.fraction))
 
 
-def field_values(test: Any) -> list[float]:
-    """The singular values of a test, relative to its noise."""
-    noise = float(words.field(test, "noise"))
-    return [float(v) / noise for v in words.field(test, "singular_values")] if noise > 0 else []
-
-
 def _first_look(test: Any) -> Values:
     return Values(
         "First look at the data",
-        field_values(test),
-        1.0,
+        [float(value) for value in words.field(test, "singular_values")],
+        float(words.field(test, "noise")),
         level_name="chance",
-        caption="Singular values of the data with large entries clipped, before any fit, relative to the most that"
-        " chance could give. The search for the rank began with those above.",
+        caption="Singular values of the data with large entries clipped, before any fit, and the most that chance"
+        " could give. The search for the rank began with those above.",
     )
 
 
-def _trials(trials: list[Any]) -> Lines:
+def _trials(trials: list[Any], unit: str) -> Lines:
     """Held-out error against rank: a line for each way of fitting, the best ones."""
     ways: dict[str, list[tuple[int, float]]] = {}
     for trial in trials:
@@ -166,54 +168,57 @@ def _trials(trials: list[Any]) -> Lines:
         name = f"{loss}, prior × {number(shrink)}" + (", polished" if way == "polished" else "")
         ways.setdefault(name, []).append((rank, error))
     best = sorted(ways.items(), key=lambda item: min(error for _, error in item[1]))[:MOST_LINES]
-    lowest = min(error for points in ways.values() for _, error in points) or 1.0
-    series = [Series(name, *zip(*sorted((r, error / lowest) for r, error in points))) for name, points in best]
+    series = [Series(name, *zip(*sorted(points))) for name, points in best]
     return Lines(
         "Trials on hidden entries",
         series,
         x_name="rank",
-        caption="Mean absolute error on known entries that were hidden from the fit, relative to the best one.",
+        caption=f"Mean absolute error on known entries that were hidden from the fit, in {unit}.",
     )
 
 
 # ---- what was found
 
 
-def _map(obs: Observations, seen: Survey) -> Map:
+def _map(obs: Observations, seen: Survey, spread: str) -> Map:
     rows, cols = seen.step
     blocks = (
         ""
         if seen.step == (1, 1)
         else f" A cell of the map stands for {plural(rows, 'row')} × {plural(cols, 'column')}."
     )
-    caption = f"Outliers are farther than {number(seen.threshold, 3)} from the pattern.{blocks}"
+    caption = (
+        f"Outliers are farther than {number(seen.threshold, 3)}{spread and f' {spread}'} from the pattern.{blocks}"
+    )
     return Map("Missing and outlying entries", obs.shape, seen.step, seen.observed, seen.outliers, caption)
 
 
-def _table(
-    result: Result, obs: Observations, seen: Survey, row_names: Sequence[str] | None, col_names: Sequence[str] | None
-) -> Table:
+def _table(result: Result, obs: Observations, seen: Survey, names: Names, units: Units | None) -> Table:
     noisy = result.regime == "noisy" and result.noise_level > 0
     columns = ["row", "column", "observed", "expected", "difference"] + (["× noise"] if noisy else [])
-    rows = [list(cells) for cells in _worst(result, obs, seen, row_names, col_names)]
+    rows = [list(cells) for cells in _worst(result, obs, seen, names, units)]
     if not noisy:
         rows = [cells[:-1] for cells in rows]
     shown = f"The {count(len(rows))} largest of {count(seen.n_outliers)}" if len(rows) < seen.n_outliers else "All"
-    counted = "" if row_names is not None and col_names is not None else " Rows and columns are counted from 0."
+    unnamed = [what for what, of in zip(("rows", "columns"), names) if of is None]
+    counted = f" {' and '.join(unnamed).capitalize()} are counted from 0." if unnamed else ""
+    measured = "" if units is None else ", measured by the spread of its column"
     how = " Click on a heading to sort."
-    caption = f"{shown}, by the size of the difference.{how}{counted}" if rows else "No entry stands out."
+    caption = f"{shown}, by the size of the difference{measured}.{how}{counted}" if rows else "No entry stands out."
     return Table("The worst outliers", columns, rows, caption)
 
 
 def _worst(
-    result: Result, obs: Observations, seen: Survey, row_names: Sequence[str] | None, col_names: Sequence[str] | None
+    result: Result, obs: Observations, seen: Survey, names: Names, units: Units | None
 ) -> Iterator[tuple[Any, ...]]:
     observed = obs.lookup(seen.rows, seen.cols).astype(np.float64)
-    for i, j, y, difference in zip(
-        seen.rows.tolist(), seen.cols.tolist(), observed.tolist(), seen.differences.tolist()
-    ):
-        row, col = (k if names is None else str(names[k]) for k, names in ((i, row_names), (j, col_names)))
-        yield row, col, y, y - difference, difference, abs(difference) / (result.noise_level or 1.0)
+    expected = observed - seen.differences
+    if units is not None:
+        observed, expected = (units.put_back(x, seen.cols) for x in (observed, expected))
+    places = zip(seen.rows.tolist(), seen.cols.tolist())
+    for (i, j), y, x, off in zip(places, observed.tolist(), expected.tolist(), np.abs(seen.differences).tolist()):
+        row, col = (k if of is None else str(of[k]) for k, of in zip((i, j), names))
+        yield row, col, y, x, y - x, off / (result.noise_level or 1.0)
 
 
 # ---- films

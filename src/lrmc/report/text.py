@@ -37,7 +37,10 @@ def count(n: int) -> str:
 
 
 def column(values: Sequence[Any]) -> list[str]:
-    """Numbers below each other, with as many decimals each, so that they can be compared at a glance."""
+    """Numbers below each other, with as many decimals each, so that they can be compared at a glance.
+
+    Where that would leave many of them with hardly a digit (several units in one column), each as it is best read.
+    """
     sizes = [abs(float(v)) for v in values if math.isfinite(v)]
     if all(isinstance(v, int) for v in values) or not sizes:
         return [count(v) if isinstance(v, int) else number(v) for v in values]
@@ -45,6 +48,9 @@ def column(values: Sequence[Any]) -> list[str]:
     if not (largest == 0 or 1e-4 <= largest < 1e7):
         return [number(v) for v in values]
     digits = max(0, 3 - math.floor(math.log10(largest))) if largest and any(s != int(s) for s in sizes) else 0
+    small = sum(0 < s < 10 ** (1 - digits) and s != int(s) for s in sizes)
+    if 4 * small > len(sizes):
+        return [number(v) for v in values]
     return [f"{v:.{digits}f}".replace("-", "−") if math.isfinite(v) else number(v) for v in values]
 
 

@@ -23,9 +23,10 @@ RESTS = {"noisy": "it came to rest at the noise", "exact": "the pattern meets al
 MOST_NAMED = 12  # rows or columns without data that are named
 
 
-def done(result: Result, obs: Observations | None, seen: Survey | None) -> list[str]:
-    """What was done and found, a paragraph for each idea."""
-    paragraphs = [_given(result, obs), _rank(result), _outliers(result, obs, seen), _noise(result)]
+def done(result: Result, obs: Observations | None, seen: Survey | None, unit: str = "") -> list[str]:
+    """What was done and found, a paragraph for each idea. `unit`: of distances, if not that of the data."""
+    unit = unit and f" {unit}"
+    paragraphs = [_given(result, obs), _rank(result), _outliers(result, obs, seen, unit), _noise(result, unit)]
     return [p for p in paragraphs if p]
 
 
@@ -119,28 +120,29 @@ def _by_trial(result: Result, trials: list[Any], searched: bool) -> str:
     )
 
 
-def _outliers(result: Result, obs: Observations | None, seen: Survey | None) -> str:
+def _outliers(result: Result, obs: Observations | None, seen: Survey | None, unit: str) -> str:
     estimate = percent(result.outlier_fraction)
     if seen is None or obs is None:
         return (
             f"About {estimate} of the observed entries are outliers." if math.isfinite(result.outlier_fraction) else ""
         )
     if not seen.n_outliers:
-        return f"No observed entry is farther than {number(seen.threshold, 3)} from the pattern: there are no outliers."
+        threshold = f"{number(seen.threshold, 3)}{unit}"
+        return f"No observed entry is farther than {threshold} from the pattern: there are no outliers."
     share = percent(seen.n_outliers / obs.n_observed)
     is_ = "entry does" if seen.n_outliers == 1 else "entries do"
     text = (
         f"{count(seen.n_outliers)} observed {is_} not follow the pattern ({share} of the observed): they are farther"
-        f" than {number(seen.threshold, 3)} from it, and were kept from bending it."
+        f" than {number(seen.threshold, 3)}{unit} from it, and were kept from bending it."
     )
     small = math.isfinite(result.outlier_fraction) and result.outlier_fraction > 1.1 * seen.n_outliers / obs.n_observed
     return f"{text} Counting also smaller ones that hide in the noise, about {estimate} are wrong." if small else text
 
 
-def _noise(result: Result) -> str:
+def _noise(result: Result, unit: str) -> str:
     if result.regime == "exact":
         return "All other entries follow the pattern as exactly as the numbers are stored: there is no noise."
     if not math.isfinite(result.noise_level):
         return ""
     sigma = number(result.noise_level, 3)
-    return f"All other entries scatter around the pattern with a standard deviation of {sigma} (noise)."
+    return f"All other entries scatter around the pattern with a standard deviation of {sigma}{unit} (noise)."

@@ -1,0 +1,105 @@
+"""Columns in different units: what is taken away before a fit, and put back after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from .weights import Array
+
+Scale = Literal["auto", "columns", "none"]
+UNLIKE = 3.0  # times: below, scaling was measured to cost a little; above, to help (experiments/units.py)
+FAR = 0.5  # spreads: columns whose medians are typically farther from 0 are centred as well
+
+
+class Units(NamedTuple):
+    """For each column, its middle and how widely its entries are spread around that."""
+
+    centre: Array  # (n2,)
+    spread: Array  # (n2,), positive
+
+    def removed(self, Y: Any) -> Any:
+        """A copy of the matrix in spreads from the middle, in the form in which it came (NaN array, masked, sparse)."""
+        if sp.issparse(Y):
+            csr = Y.tocsr().copy()
+            csr.sum_duplicates()
+            floats = csr.data.astype(_float_type(csr.dtype))
+            scaled = ((floats - self.centre[csr.indices]) / self.spread[csr.indices]).astype(floats.dtype)
+            return sp.csr_array((scaled, csr.indices, csr.indptr), shape=csr.shape)
+        return ((Y - self.centre) / self.spread).astype(_float_type(Y.dtype))
+
+    def put_back(self, values: Array, cols: Any = slice(None)) -> Array:
+        """What `removed` took: for whole rows, or for entries in these columns."""
+        return (values * self.spread[cols] + self.centre[cols]).astype(values.dtype)
+
+
+def column_units(Y: Any) -> Units:
+    """Robust: medians, and 1.4826 times the median distance from them (or the mean distance where that is 0).
+
+    Medians are taken away only where columns are far from zero: it adds a component to a matrix of exact low rank.
+    """
+    return _units(*_typical(Y)[:2])
+
+
+def chosen_units(Y: Any, scale: Scale, *, table: bool) -> Units | None:
+    """Whether to scale columns. "auto": those of a table, if they look as if they had different units.
+
+    That is, if both their spreads and their sizes differ by more than 3 times. Columns of like size and unlike spread
+    (speeds on a quiet and on a busy road) have one unit, and scaling was measured to do them no good.
+    """
+    if scale not in ("auto", "columns", "none"):
+        raise ValueError(f"scale={scale!r}; one of auto, columns, none is wanted")
+    if scale == "none" or (scale == "auto" and not table):
+        return None
+    middles, spreads, sizes = _typical(Y)
+    units = _units(middles, spreads)
+    unlike = (_ratio(x) > UNLIKE for x in (units.spread, np.maximum(sizes, units.spread)))
+    return units if scale == "columns" or all(unlike) else None
+
+
+def _units(middles: Array, spreads: Array) -> Units:
+    known = spreads > 0
+    far = known.any() and float(np.median(np.abs(middles[known]) / spreads[known])) > FAR
+    usual = float(np.median(spreads[known])) if known.any() else 1.0  # for columns of nothing and of zeros
+    spreads = np.where(known, spreads, np.where(middles != 0, np.abs(middles), usual))
+    return Units(middles if far else np.zeros(len(middles)), spreads)
+
+
+def _ratio(x: Array) -> float:
+    return float(x.max() / x.min())
+
+
+def _typical(Y: Any) -> Array:
+    """Of each column the median, the spread, and the median size: (3, n2). Zeros for a column of nothing."""
+    return np.array([_typical_of(column) for column in _columns(Y)]).T
+
+
+def _typical_of(column: Array) -> tuple[float, float, float]:
+    if not len(column):
+        return 0.0, 0.0, 0.0
+    middle = float(np.median(column))
+    away = np.abs(column - middle)
+    spread = 1.4826 * float(np.median(away)) or 1.2533 * float(np.mean(away))
+    return middle, spread, float(np.median(np.abs(column)))
+
+
+def _columns(Y: Any) -> Iterator[Array]:
+    """The finite observed entries of each column: others are refused later, with a sentence."""
+    if sp.issparse(Y):
+        csc = Y.tocsc().copy()
+        csc.sum_duplicates()
+        parts: Iterator[Array] = (csc.data[a:b] for a, b in zip(csc.indptr[:-1], csc.indptr[1:]))
+    elif isinstance(Y, np.ma.MaskedArray):
+        parts = (Y[:, j].compressed() for j in range(Y.shape[1]))
+    else:
+        parts = (Y[:, j] for j in range(Y.shape[1]))
+    for part in parts:
+        floats = part.astype(np.float64)
+        yield floats[np.isfinite(floats)]
+
+
+def _float_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype(np.float32 if dtype in (np.float32, np.float16) else np.float64)

@@ -1,0 +1,201 @@
+import csv
+import os
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from lrmc import completion, solve, synthetic
+from lrmc.tables import Table, read
+
+pd = pytest.importorskip("pandas")
+pytest.importorskip("pyarrow")
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return synthetic.problem(60, 2, alpha=0.05, p=0.8, seed=1, n2=40, form="dense")
+
+
+@pytest.fixture(scope="module", params=[0.0, 0.1], ids=["exact", "noisy"])
+def result(request):
+    return solve(synthetic.problem(200, 2, alpha=0.05, p=0.7, seed=1, n2=90, noise=request.param, form="dense").Y)
+
+
+def files(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_fill_says_what_the_model_replaces(problem):
+    result = solve(problem.Y, 2)
+    found = completion.outlying(result)
+    missing, wrong = np.isnan(problem.Y), np.nan_to_num(problem.outliers) != 0
+    model, seen = result.low_rank(), np.nan_to_num(problem.Y)
+    for fill, replaced in (("missing", missing), ("missing+outliers", missing | wrong), ("all", missing | True)):
+        got = completion.filled(result, problem.Y, fill, found)
+        np.testing.assert_array_equal(got, np.where(replaced, model, seen))
+
+
+def test_sparse_and_masked_are_filled_alike(problem):
+    mask = np.isnan(problem.Y)
+    values = np.nan_to_num(problem.Y)
+    duplicated = sp.coo_array((np.tile(values[~mask] / 2, 2), np.tile(np.nonzero(~mask), 2)), shape=mask.shape)
+
+    def filled(Y):
+        result = solve(Y, 2)
+        return completion.filled(result, Y, "missing+outliers", completion.outlying(result))
+
+    want = filled(problem.Y)
+    for same in (np.ma.MaskedArray(values, mask=mask), duplicated, duplicated.tocsc()):
+        np.testing.assert_allclose(filled(same), want, atol=1e-10)
+
+
+def test_the_list_is_that_of_the_result(result):
+    """The same entries as `Result.outliers`, the highest score first, scores by noise or by threshold."""
+    found = completion.outlying(result)
+    S = np.nan_to_num(result.outliers())
+    assert set(zip(found.rows, found.cols, strict=True)) == set(zip(*np.nonzero(S), strict=True))
+    np.testing.assert_allclose(found.values - found.expected, S[found.rows, found.cols], atol=1e-12)
+    np.testing.assert_allclose(found.expected, result.low_rank()[found.rows, found.cols])
+    assert np.all(np.diff(found.scores) <= 0)
+    unit = result.noise_level if result.regime == "noisy" else result.noise_threshold(result.observations)
+    np.testing.assert_allclose(found.scores, np.abs(found.values - found.expected) / unit, rtol=1e-6)
+    assert found.scores.min() > (5.99 if result.regime == "noisy" else 1)
+
+
+def test_a_result_without_outliers():
+    found = completion.outlying(solve(np.outer(np.arange(1.0, 9), np.arange(1.0, 7)), 1))
+    assert [len(x) for x in found] == [0] * 5
+
+
+def table_file(folder, name="in.csv", **columns):
+    """A table of 120 rows in different units, named s0, s1, ...: with an outlier in row s7, column `b`."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((120, 1)) @ (rng.standard_normal((1, 8)) + 2) * 10.0 ** np.arange(-3, 5)
+    X += 0.01 * rng.standard_normal(X.shape) * 10.0 ** np.arange(-3, 5)
+    frame = pd.DataFrame(X, columns=list("abcdefgh"))
+    frame.loc[7, "b"] = 9.0
+    frame.loc[3:5, "c"] = np.nan
+    frame.insert(0, "station", [f"s{i}" for i in range(120)])
+    for key, value in columns.items():
+        frame[key] = value
+    path = folder / name
+    frame.to_csv(path, index=False) if path.suffix == ".csv" else frame.to_parquet(path)
+    return path
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_all_three_files_have_the_names_of_the_table(tmp_path, suffix):
+    source = table_file(tmp_path, f"in.{suffix}")
+    listed, page = tmp_path / f"list.{suffix}", tmp_path / "page.html"
+    done = completion.complete(source, tmp_path / "out.csv", outliers_to=listed, report_to=page)
+    assert done.units is not None
+    lines = pd.read_csv(listed) if suffix == "csv" else pd.read_parquet(listed)
+    assert tuple(lines.columns) == completion.COLUMNS
+    assert lines.iloc[0][["row", "column", "value"]].tolist() == ["s7", "b", 9.0]
+    assert abs(lines.iloc[0]["expected"]) < 0.2  # in the unit of column b
+    text = page.read_text("utf-8")
+    assert "s7" in text
+    assert "in spreads" in " ".join(text.split()) or "such spreads" in text
+    assert "Passed through unchanged: station" in text
+    assert files(tmp_path) == sorted(["in." + suffix, "list." + suffix, "out.csv", "page.html"])
+    out = pd.read_csv(tmp_path / "out.csv")
+    assert not out.isna().any().any()
+    assert abs(out.loc[7, "b"]) < 0.2
+    assert out["station"].tolist() == [f"s{i}" for i in range(120)]
+
+
+def test_nothing_is_beside_the_output_unless_asked_for(tmp_path):
+    completion.complete(table_file(tmp_path), tmp_path / "out.parquet")
+    assert files(tmp_path) == ["in.csv", "out.parquet"]
+
+
+@pytest.mark.parametrize("broken", ["_write_list", "report_sections"])
+def test_all_files_or_none(tmp_path, monkeypatch, broken):
+    """The disk is full when the last file is written: what was there before is still there, and nothing else."""
+
+    def fails(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(completion, broken, fails)
+    source, places = table_file(tmp_path), [tmp_path / name for name in ("out.csv", "list.csv", "page.html")]
+    places[0].write_text("before")
+    with pytest.raises(OSError, match="No space"):
+        completion.complete(source, places[0], outliers_to=places[1], report_to=places[2])
+    assert files(tmp_path) == ["in.csv", "out.csv"]
+    assert places[0].read_text() == "before"
+
+
+@pytest.mark.parametrize(
+    ("side", "sentence"),
+    [
+        ({"outliers_to": "list.txt"}, "list.txt: the list of outliers is written as .csv or .parquet"),
+        ({"report_to": "page.pdf"}, "page.pdf: the report is written as .html"),
+        ({"outliers_to": "in.csv"}, "in.csv is also the place of another file"),
+        ({"outliers_to": "out.csv"}, "out.csv is also the place of another file"),
+        ({"outliers_to": "no/such/list.csv"}, "there is no such directory"),
+        ({"report_to": "folder.html"}, "is a directory"),
+    ],
+)
+def test_places_are_looked_at_before_the_work(tmp_path, monkeypatch, side, sentence):
+    monkeypatch.chdir(tmp_path)
+    table_file(tmp_path)
+    os.mkdir("folder.html")
+    monkeypatch.setattr(completion, "read", lambda *a, **b: pytest.fail("the work has begun"))
+    with pytest.raises((ValueError, OSError), match=sentence):
+        completion.complete("in.csv", "out.csv", **side)
+
+
+def test_names_are_distinct():
+    frame = pd.DataFrame([["x", 1.0, 2.0, 3.0], ["x", 4.0, 5.0, 6.0]], columns=["k", "a", "a", ""])
+    table = Table(frame.iloc[:, 1:].to_numpy(), frame=frame, columns=[1, 2, 3])
+    assert table.col_names() == ["a [0]", "a [1]", "[2]"]
+    assert table.row_names() is None  # x is no name for a row
+    assert table.others() == ["k"]
+    frame.index = pd.MultiIndex.from_tuples([("p", 1), ("q", 2)])
+    assert table.row_names() == ["p / 1", "q / 2"]
+    assert (Table(np.ones((2, 2))).row_names(), Table(np.ones((2, 2))).col_names()) == (None, None)
+
+
+def test_an_index_names_rows(tmp_path):
+    rng = np.random.default_rng(0)
+    Y = pd.DataFrame(
+        rng.standard_normal((40, 1)) @ rng.standard_normal((1, 6)), pd.date_range("2024-01-01", periods=40)
+    )
+    Y.to_csv(tmp_path / "a.csv")
+    Y.columns = [f"c{j}" for j in range(6)]
+    Y.to_parquet(tmp_path / "a.parquet")
+    for name in ("a.csv", "a.parquet"):
+        assert read(tmp_path / name).row_names()[1].startswith("2024-01-02")
+
+
+@pytest.mark.filterwarnings("ignore::lrmc.solve.ConvergenceWarning")
+def test_what_is_said_about_a_table(tmp_path):
+    """Columns that count rows, and rows about which too little is known."""
+    with pytest.warns(UserWarning, match="column 'year' counts the rows"):
+        completion.complete(table_file(tmp_path, year=np.arange(1900, 2020)), tmp_path / "out.csv")
+    problem = synthetic.problem(80, 4, alpha=0, p=1, n2=30)
+    problem.Y[3, 2:] = np.nan
+    np.save(tmp_path / "a.npy", problem.Y)
+    with pytest.warns(UserWarning, match=r"1 row\(s\) have fewer observations than the rank, 4: .* a guess"):
+        completion.complete(tmp_path / "a.npy", tmp_path / "b.npy", 4, report_to=tmp_path / "b.html")
+    assert "a guess" in (tmp_path / "b.html").read_text("utf-8")
+
+
+@pytest.mark.filterwarnings("ignore:.*no observation")
+def test_hostile_names_stay_names(tmp_path):
+    """What a header says is neither HTML nor a second cell."""
+    names = ["<script>alert(1)</script>", 'a,"b"\nc', "=1+1", "[bold]x", "\x07bell"]
+    rng = np.random.default_rng(0)
+    Y = rng.standard_normal((50, 1)) @ (1 + rng.random((1, 5)))
+    Y[4, 1], Y[8, 0] = 50.0, 90.0
+    pd.DataFrame(Y, columns=names).to_csv(tmp_path / "a.csv", index=False)
+    completion.complete(
+        tmp_path / "a.csv", tmp_path / "b.csv", outliers_to=tmp_path / "c.csv", report_to=tmp_path / "d.html"
+    )
+    assert pd.read_csv(tmp_path / "b.csv").columns.tolist() == names
+    with open(tmp_path / "c.csv", newline="", encoding="utf-8") as file:
+        assert [line[1] for line in csv.reader(file)][1:3] == names[:2]
+    text = (tmp_path / "d.html").read_text("utf-8")
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert" in text
