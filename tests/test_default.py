@@ -219,3 +219,15 @@ def test_plot_without_matplotlib(monkeypatch):
         ImportError, match=r'^this needs matplotlib, which is not installed: pip install "lrmc\[plot\]"$'
     ):
         result.plot()
+
+
+@pytest.mark.parametrize("rank", [None, 2])
+def test_nothing_but_outliers(rank):
+    """X = 0: every step makes it smaller by the same part, and the run ends when it is nothing beside the data."""
+    rng = np.random.default_rng(0)
+    Y = (rng.random((200, 150)) < 0.1) * rng.standard_normal((200, 150))
+    result = lrmc.solve(Y, rank)
+    assert result.converged
+    assert result.n_iter < 30
+    assert np.abs(result.low_rank()).max() < 1e-6
+    assert np.count_nonzero(result.outliers()) == np.count_nonzero(Y)

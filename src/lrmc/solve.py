@@ -18,7 +18,8 @@ from .groups import Grouped, grouped, unlike_members
 from .linalg import Factors, change, norm
 from .methods.default import Findings, default
 from .methods.lrmc import Start, Step, lrmc
-from .methods.noisy import Noise, two_groups
+from .methods.noisy import Noise, noise_and_share
+from .nearest import misfit, nearest
 from .observations import as_observations
 from .result import Iterate, Record, Result, Status
 from .schedule import Schedule
@@ -74,8 +75,9 @@ def solve(
     """Recover the low-rank matrix X from partly observed, grossly corrupted Y = X + S.
 
     Y and `mask` are explained at `lrmc.observations.as_observations`. The default method is the closed loop, which
-    needs nothing else, not even the rank; with a `schedule` (a `Schedule` or the name of one) it is the paper's LRMC. A
-    run stops when |X_k - X_{k-1}|_F < tol |X_{k-1}|_F, when it has come to rest at the noise, or after max_iter passes
+    needs nothing else, not even the rank; with a `schedule` (a `Schedule`, the name of one, or "nearest": the one that
+    was trained on problems most like these data) it is the paper's LRMC, as long as the schedule fits the data. A run
+    stops when |X_k - X_{k-1}|_F < tol |X_{k-1}|_F, when it has come to rest at the noise, or after max_iter passes
     (sweeps over noisy data are not counted: their number is bounded). `progress` is called with each iterate.
 
     For the closed loop on noisy data: `loss` is how residuals are weighed; `outliers` says whether they lie on both
@@ -89,13 +91,25 @@ def solve(
         raise ValueError(f"max_iter={max_iter!r}; a whole number of at least 1 is wanted")
     sides = (outliers, groups, row_noise, col_noise)
     job = _job(Y, rank, mask, method, schedule, loss, sides, start, tol, seed, threads)
-    result = _solve(job, int(max_iter), progress)
-    if method == "auto" and job.method == "lrmc" and result.status in (Status.DIVERGED, Status.STALLED):
-        text = f"the schedule does not fit these data ({result.status.meaning}); the closed loop was used instead"
-        warnings.warn(text, ConvergenceWarning, stacklevel=2)
-        result = _solve(replace(job, method="closed_loop"), int(max_iter), progress)
+    if method == "auto" and job.method == "lrmc":
+        result = _with_safety_net(job, int(max_iter), progress)
+    else:
+        result = _solve(job, int(max_iter), progress)
     _warn(result, job.obs)
     return result
+
+
+def _with_safety_net(job: Job, max_iter: int, progress: Callable[[Iterate], None] | None) -> Result:
+    """The schedule while it fits the data, and otherwise the closed loop."""
+    why = misfit(job.schedule, job.obs, job.rank or 1)
+    if why is None:
+        result = _solve(job, max_iter, progress)
+        if result.status not in (Status.DIVERGED, Status.STALLED):
+            return result
+        why = result.status.meaning
+    text = f"the schedule does not fit these data ({why}); the closed loop was used instead"
+    warnings.warn(text, ConvergenceWarning, stacklevel=3)
+    return _solve(replace(job, method="closed_loop"), max_iter, progress)
 
 
 def _solve(job: Job, max_iter: int, progress: Callable[[Iterate], None] | None) -> Result:
@@ -143,7 +157,7 @@ def _solve(job: Job, max_iter: int, progress: Callable[[Iterate], None] | None) 
         float(job.tol),
         empty_rows,
         empty_cols,
-        *_noise(job.obs, last),
+        *noise_and_share(job.obs, Factors(last.L, last.R)),
         found.regime,
         found.evidence,
         job.obs,
@@ -203,6 +217,8 @@ def _job(
     if isinstance(obs, Grouped) and sides[2] is None:
         rows = unlike_members(obs)
     noise = Noise(rows, cols, outliers=sides[0])  # type: ignore[arg-type]
+    if isinstance(schedule, str) and schedule == "nearest":
+        schedule, _ = nearest(obs, rank or 1, seed)
     return Job(obs, rank, method, _as_schedule(schedule), start, noise, None if loss == "auto" else loss, tol, seed)
 
 
@@ -259,19 +275,6 @@ def _too_few(obs: Observations, it: Iterate) -> bool:
     """Whether inliers cannot determine a matrix of this rank: it has rank (n1 + n2 - rank) free numbers."""
     rank = it.L.shape[1]
     return it.inliers * obs.n_observed < rank * (sum(obs.shape) - rank)
-
-
-def _noise(obs: Observations, it: Iterate) -> tuple[float, float]:
-    """The standard deviation of the noise and the share of outliers, from the residuals of a sample."""
-    some = obs.sample
-    size = np.abs(some.residual(Factors(it.L, it.R))).astype(np.float64)
-    if not len(size):
-        return math.nan, math.nan
-    low, rounding = float(np.quantile(size, 0.3)), 64 * float(np.finfo(obs.dtype).eps) * obs.scale
-    if low < rounding:  # exact data: what is beyond rounding (and what is left of the error) is an outlier
-        return low / 0.385, float(np.mean(size > max(20 * rounding, 100 * low)))
-    deviation, _, share = two_groups(size, low)
-    return deviation, 1 - share
 
 
 def _as_schedule(schedule: Schedule | str | None) -> Schedule:

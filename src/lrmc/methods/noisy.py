@@ -100,6 +100,18 @@ def two_groups(size: Array, low: float, rounds: int = 20, fixed: bool = False) -
     return low * deviation, odds, share
 
 
+def noise_and_share(obs: Observations, X: Factors) -> tuple[float, float]:
+    """The standard deviation of the noise and the share of outliers, from the residuals of a sample."""
+    size = np.abs(obs.sample.residual(X)).astype(np.float64)
+    if not len(size):
+        return math.nan, math.nan
+    low, rounding = float(np.quantile(size, LOW)), 64 * float(np.finfo(obs.dtype).eps) * obs.scale
+    if low < rounding:  # exact data: what is beyond rounding (and what is left of the error) is an outlier
+        return low / 0.385, float(np.mean(size > max(20 * rounding, 100 * low)))
+    deviation, _, share = two_groups(size, low)
+    return deviation, 1 - share
+
+
 @dataclass
 class Prior:
     """A Gaussian for the rows of a factor: their spread and what is left unknown of each."""

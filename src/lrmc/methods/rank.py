@@ -8,14 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..linalg import Factors, balanced, change
+from ..linalg import Factors, balanced, change, norm
 from ..start import leading
 from ..storage import Observations, Sample
-from ..weights import Huber, Sides, Threshold, Weight
+from ..weights import Array, Huber, Sides, Threshold, Weight
 from .closed_loop import closed_loop
 from .lrmc import Step
 
 MOST_AT_ONCE = 5
+FEW_ROWS = 0.15  # a component this narrow may be made of outliers
 HOPELESS = 25  # steps after which residuals must have fallen twentyfold: exact data are far below that by then
 
 
@@ -61,12 +62,15 @@ class Pace:
         resting = len(before) > 1 and min(recent) > self.FALLING * min(before)
         converged = max(moved, moved * rate / (1 - rate)) < self.tol  # also what is still to come
         converged &= step.behind < 100 * self.tol * self.scale
-        self.exact = residual < (self.small if converged else self.rounding)
-        return converged or resting or not math.isfinite(moved)
+        vanished = residual < 1e-3 * self.tol * self.scale  # X is 0, and its change compared with itself never small
+        self.exact = vanished or residual < (self.small if converged else self.rounding)
+        return converged or resting or vanished or not math.isfinite(moved)
 
 
-def noise_level(obs: Observations, X: Factors | None, zeta: float, share: float, reject: bool) -> float:
-    """The largest singular value that unrelated entries of this size could have.
+def noise_level(
+    obs: Observations, X: Factors | None, zeta: float, share: float, reject: bool
+) -> tuple[float, tuple[Array, Array]]:
+    """The largest singular value that unrelated entries of this size could have, and the inliers by row and column.
 
     That is the largest norm of a row plus the largest of a column of the clipped (or rejected) residual.
     """
@@ -76,7 +80,8 @@ def noise_level(obs: Observations, X: Factors | None, zeta: float, share: float,
         rule = Threshold(zeta * rows, zeta * cols, 0 * rows, 0 * cols, squares=True)
     L, R = X if X is not None else (None, None)
     pull = obs.products(L, R, rule, None, np.zeros((obs.shape[1], 1)))
-    return (math.sqrt(float(pull.row_weight.max())) + math.sqrt(float(pull.col_weight.max()))) / share
+    level = (math.sqrt(float(pull.row_weight.max())) + math.sqrt(float(pull.col_weight.max()))) / share
+    return level, (pull.row_inliers, pull.col_inliers)
 
 
 def first_guess(obs: Observations, zeta: float, middle: Factors | None, most: int, seed: int) -> tuple[Factors, Test]:
@@ -84,9 +89,10 @@ def first_guess(obs: Observations, zeta: float, middle: Factors | None, most: in
     p = obs.fraction
     X = leading(obs, most, zeta, 1 / p, model=middle, keep_model=middle is not None, seed=seed)
     values = np.linalg.norm(X.L, axis=0) ** 2
-    noise = noise_level(obs, middle, zeta, p, reject=False)
-    rank = int(np.clip((values > noise).sum(), 1, most))
-    return Factors(X.L[:, :rank], X.R[:, :rank]), Test(0, tuple(values.tolist()), noise, rank)
+    noise, good = noise_level(obs, middle, zeta, p, reject=False)
+    wanted = (values > noise) & ~_of_outliers(X, good, obs, 1.0)
+    wanted[0] |= not wanted.any()
+    return Factors(X.L[:, wanted], X.R[:, wanted]), Test(0, tuple(values.tolist()), noise, int(wanted.sum()))
 
 
 def find_rank(
@@ -110,7 +116,7 @@ def find_rank(
         if smaller is not None:
             X = smaller
             continue
-        grown, test = _grown(obs, X, zeta, step.inliers, most)
+        grown, test = _grown(obs, X, zeta, step.inliers, most, 10 * tol)
         tests.append(test)
         if not test.added and ended:
             return Found(X, False, step.residual, tuple(tests))
@@ -151,15 +157,28 @@ def _typical(some: Sample, X: Factors, inliers: float) -> float:
     return float(np.quantile(size, 0.5 * inliers))
 
 
-def _grown(obs: Observations, X: Factors, zeta: float, inliers: float, most: int) -> tuple[Factors, Test]:
-    """X with the components of the rejected residual that stand out of the noise."""
+def _grown(obs: Observations, X: Factors, zeta: float, inliers: float, most: int, least: float) -> tuple[Factors, Test]:
+    """X with the components of the rejected residual that stand out of the noise, and are not too small to matter."""
     rank, share = X.L.shape[1], obs.fraction * inliers
     room = min(MOST_AT_ONCE, most - rank)
-    noise = noise_level(obs, X, zeta, share, reject=True)
+    noise, good = noise_level(obs, X, zeta, share, reject=True)
     if room <= 0:
         return X, Test(rank, (), noise, 0)
     new = leading(obs, room, zeta, 1 / share, model=X, reject=True)
     values = np.linalg.norm(new.L, axis=0) ** 2
-    added = int((values > max(noise, values[0] / 2)).sum())
-    grown = Factors(*(np.hstack([F, G[:, :added]]) for F, G in zip(X, new)))
-    return grown, Test(rank, tuple(values.tolist()), noise, added)
+    wanted = values > max(noise, values[0] / 2, least * norm(X) / math.sqrt(rank))
+    wanted &= ~_of_outliers(new, good, obs, inliers)
+    grown = Factors(*(np.hstack([F, G[:, wanted]]) for F, G in zip(X, new)))
+    return grown, Test(rank, tuple(values.tolist()), noise, int(wanted.sum()))
+
+
+def _of_outliers(X: Factors, good: tuple[Array, Array], obs: Observations, typical: float) -> Array:
+    """Which components live in few rows (or columns), most of whose entries are met without them: made of outliers."""
+    found = np.zeros(X.L.shape[1], bool)
+    for F, inliers, observed in zip(X, good, (obs.row_observed, obs.col_observed)):
+        squares = F.astype(np.float64) ** 2
+        total = np.maximum(squares.sum(0), 1e-300)
+        spread = total**2 / (len(F) * np.maximum((squares**2).sum(0), 1e-300))  # 1/3 for Gaussian columns
+        met = (squares * (inliers / np.maximum(observed, 1))[:, None]).sum(0) / total
+        found |= (spread < FEW_ROWS) & (met > 0.5 * typical)
+    return found

@@ -39,7 +39,7 @@ def fast(examples: Examples, plan: Plan, state: State | None = None) -> Iterator
     with ThreadPoolExecutor(BATCH) as pool:
         first = [examples(number) for number in range(3)]
         if state is None:
-            state = _recurrent(first, plan) if plan.model == "rnn" else _geometric(first, plan)
+            state = _recurrent(first, plan) if plan.model == "rnn" else geometric(first, plan)
             yield state
         if state.stage != "tail":
             state = yield from _refined(examples, plan, state, pool)
@@ -60,7 +60,7 @@ def _recurrent(some: list[Example], plan: Plan) -> State:
     return State("tail", 1, 1, math.exp(found[best]), tried[best])
 
 
-def _geometric(some: list[Example], plan: Plan) -> State:
+def geometric(some: list[Example], plan: Plan) -> State:
     """The best schedule with zeta_k = zeta_1 phi^(k-1) and equal steps."""
     K = plan.layers
 
@@ -80,6 +80,15 @@ def _geometric(some: list[Example], plan: Plan) -> State:
     found = [float(np.mean([errors(schedule, example, [K])[0] for example in some])) for schedule in tried]
     best = int(np.argmin(found))
     return State("geometric", 1, 1, math.exp(found[best]), tried[best])
+
+
+def enough_layers(examples: Examples, plan: Plan, wanted: float = 3e-5, most: int = 30) -> int:
+    """How many layers a geometric schedule needs for such an error: refined, it has less than 1e-6 then."""
+    some = [examples(number) for number in range(2)]
+    for K in range(3, most, 1 if plan.tangent else 2):
+        if geometric(some, replace(plan, layers=K)).error < wanted:
+            return K
+    return most
 
 
 def _refined(examples: Examples, plan: Plan, state: State, pool: ThreadPoolExecutor) -> Generator[State, None, State]:
