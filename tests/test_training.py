@@ -152,7 +152,7 @@ every_network = pytest.mark.parametrize("schedule", NETWORKS.values(), ids=NETWO
 def hiding():
     """An example without truth."""
     made = PROBLEMS.draw(2, 5)
-    return as_examples(made.Y, 2)[0](0)
+    return as_examples(made.Y, 2)(0)
 
 
 @pytest.mark.parametrize("weights", [{3: 1.0}, {1: 0.2, 3: 1.0, 7: 0.3}], ids=["last layer", "with the tail"])
@@ -207,7 +207,7 @@ def test_lost_runs_teach_nothing(eta):
 
 
 def test_the_same_number_is_the_same_example():
-    series, _ = as_examples(PROBLEMS, 2)
+    series = as_examples(PROBLEMS, 2)
     one, again, other = series(7), series(7), series(8)
     assert np.array_equal(one.obs.Y, again.obs.Y)
     assert not np.array_equal(one.obs.Y, other.obs.Y)
@@ -232,9 +232,9 @@ def test_shrunk_problems_keep_the_samples_per_row(shape):
 
 def test_pairs_of_a_matrix_or_factors():
     made = [Problems(n=50, n2=40, p=0.6).draw(2, seed, form="dense") for seed in range(2)]
-    by_matrix, about = as_examples([(p.Y, p.X) for p in made], 2)
-    by_factors, _ = as_examples([(p.Y, tuple(p.X_factors)) for p in made], 2)
-    assert about["pairs"] == 2
+    by_matrix = as_examples([(p.Y, p.X) for p in made], 2)
+    by_factors = as_examples([(p.Y, tuple(p.X_factors)) for p in made], 2)
+    assert by_matrix.about["pairs"] == 2
     for number in range(4):
         a, b = by_matrix(number), by_factors(number)
         X = a.start(THREE)
@@ -277,7 +277,7 @@ def test_data_that_cannot_be_trained_on(data, options, sentence):
 
 def test_nested_lists_are_a_matrix():
     """Also with two columns, which look like pairs."""
-    about = as_examples(MATRIX[:, :2].tolist() * 4, 1)[1]
+    about = as_examples(MATRIX[:, :2].tolist() * 4, 1).about
     assert about["shape"] == [32, 2]
 
 
@@ -285,7 +285,7 @@ def test_nested_lists_are_a_matrix():
 def test_hidden_entries_are_not_in_the_rest(form):
     Y = Problems(n=50, p=0.6).draw(2, 0, form="dense").Y
     rows, cols = np.nonzero(~np.isnan(Y))
-    series, _ = as_examples(form(Y) if form is np.asarray else form((Y[rows, cols], (rows, cols)), shape=Y.shape), 2)
+    series = as_examples(form(Y) if form is np.asarray else form((Y[rows, cols], (rows, cols)), shape=Y.shape), 2)
     places = []
     for number in range(3):
         example = series(number)

@@ -18,7 +18,7 @@ try:
 except ImportError:
     raise SystemExit('the command line needs typer and rich: pip install "lrmc[cli]"') from None
 
-from . import __version__, demo, tables
+from . import __version__, cli_training, demo, tables
 from .result import Iterate
 from .schedule import Schedule
 from .weights import Sides
@@ -126,6 +126,9 @@ def demo_command(
     out.print(f"A film with {demo.HIDDEN:.0%} of its pixels hidden and {scene.outliers:.0%} of the others wrong:")
     out.print(f"{found.exact:.2%} of its background is right to half a grey level, after {found.seconds:.1f} s.")
     out.print(f"The picture: [bold]{target}[/bold]", soft_wrap=True, highlight=False)
+
+
+cli_training.register(app)
 
 
 # ---- what is shown

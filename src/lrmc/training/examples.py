@@ -59,19 +59,32 @@ class Example:
 Examples = Callable[[int], Example]  # the example number ...; the same number gives the same example
 
 
-def as_examples(data: Any, rank: int, mask: Any = None, threads: int | None = None) -> tuple[Examples, dict[str, Any]]:
-    """What `train` was given, as a series of examples without end, and what a card says of it."""
+@dataclass(frozen=True)
+class Series:
+    """Examples without end, and what a card says of what they were made from."""
+
+    draw: Examples
+    about: dict[str, Any]
+
+    def __call__(self, number: int) -> Example:
+        """Example number ..."""
+        return self.draw(number)
+
+
+def as_examples(data: Any, rank: int, mask: Any = None, threads: int | None = None) -> Series:
+    """What `train` was given, as examples."""
     if mask is not None and (isinstance(data, Problems) or _are_pairs(data)):
         raise ValueError("mask= belongs to one matrix; problems have the observed fraction p, and pairs NaN in Y")
     if isinstance(data, Problems):
         synthetic(data, rank, 0)  # refuses now what cannot be drawn
-        return lambda number: synthetic(data, rank, number), {"problems": asdict(data)}
+        return Series(lambda number: synthetic(data, rank, number), {"problems": asdict(data)})
     if _are_pairs(data):
         pairs = [_pair(Y, X, rank, threads) for Y, X in data]
-        return lambda number: pairs[number % len(pairs)], {"pairs": len(pairs)} | _told([pair.obs for pair in pairs])
+        about = {"pairs": len(pairs)} | _told([pair.obs for pair in pairs])
+        return Series(lambda number: pairs[number % len(pairs)], about)
     obs = _checked(data, mask, rank, threads)
     about = {"data": "hidden entries of the data themselves", "shape": [int(n) for n in obs.shape]}
-    return _itself(part_of(obs), rank), about | _told([obs])
+    return Series(_itself(part_of(obs), rank), about | _told([obs]))
 
 
 def _told(every: list[Observations]) -> dict[str, Any]:

@@ -51,8 +51,8 @@ def train(
     either way. `progress` is called with each state.
     """
     plan = _plan(recipe, model, layers, tangent, momentum, steps, seed, rank)
-    examples, about = as_examples(data, plan.rank, mask, threads)
-    plan = replace(plan, trained_on=about)
+    examples = as_examples(data, plan.rank, mask, threads)
+    plan = replace(plan, trained_on=examples.about)
     state = None if checkpoint is None else State.load(checkpoint, plan)
     offset = 1_000_000 * (plan.seed + 1)  # far from the seeds that people try schedules on
     states = _timed(RECIPES[plan.recipe](lambda number: examples(offset + number), plan, state), state)
