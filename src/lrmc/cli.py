@@ -20,7 +20,7 @@ try:
 except ImportError:
     raise SystemExit('the command line needs typer and rich: pip install "lrmc[cli]"') from None
 
-from . import __version__, completion, demo
+from . import __version__, cli_training, completion, demo
 from .result import Iterate
 from .schedule import Schedule
 from .units import Scale
@@ -183,6 +183,9 @@ def _mended(directory: Path, out: Console) -> tour.Mended | None:
     out.print(f"The error of what was filled in is {mended.missed:.0%} of that of column medians. The same by hand:\n")
     out.print(f"    lrmc complete {mended.source.name} -o {mended.target.name}\n", highlight=False)
     return mended
+
+
+cli_training.register(app)
 
 
 # ---- what is shown

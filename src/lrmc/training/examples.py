@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
 from ..heldout import as_sparse, hold_out, part_of
-from ..linalg import Factors
+from ..linalg import Factors, norm
 from ..observations import as_observations
 from ..schedule import Layer, Schedule
 from ..solve import solve
@@ -22,6 +22,7 @@ from .goals import Goal, Hidden, Truth
 
 SMALL = 500  # rows of a synthetic problem to train on; larger ones have more entries of the same kind
 SPLITS = 8  # ways to hide some entries of data without truth
+ENOUGH = 50  # observed entries
 ROUNDING = 1e-7  # of the scale of the data: residuals below are as good as none
 
 
@@ -33,7 +34,7 @@ class Example:
     goal: Goal
     rank: int
     seed: int = 0
-    starts: dict[tuple[float, float], Factors] = field(default_factory=dict, repr=False)
+    latest: dict[tuple[float, float], Factors] = field(default_factory=dict, repr=False)
 
     @cached_property
     def units(self) -> tuple[float, float]:
@@ -41,11 +42,14 @@ class Example:
         return self.obs.scale, self.obs.fraction
 
     def start(self, schedule: Schedule) -> Factors:
-        """Where the layers begin. Kept: a start costs several passes."""
-        zeta, gain = schedule.start(*self.units)
-        if (zeta, gain) not in self.starts:
-            self.starts[zeta, gain] = spectral(self.obs, self.rank, zeta, gain, self.seed)
-        return self.starts[zeta, gain]
+        """Where the layers begin. The latest is kept: a start costs several passes."""
+        units = schedule.start(*self.units)  # zeta_0 and the gain
+        start = self.latest.get(units)
+        if start is None:
+            start = spectral(self.obs, self.rank, *units, self.seed)
+            self.latest.clear()
+            self.latest[units] = start
+        return start
 
     def layers(self, schedule: Schedule, count: int) -> list[Layer]:
         """The first layers, in the units of the data."""
@@ -55,19 +59,49 @@ class Example:
 Examples = Callable[[int], Example]  # the example number ...; the same number gives the same example
 
 
-def as_examples(data: Any, rank: int, mask: Any = None, threads: int | None = None) -> Examples:
-    """What `train` was given, as a series of examples without end."""
+@dataclass(frozen=True)
+class Series:
+    """Examples without end, and what a card says of what they were made from."""
+
+    draw: Examples
+    about: dict[str, Any]
+
+    def __call__(self, number: int) -> Example:
+        """Example number ..."""
+        return self.draw(number)
+
+
+def as_examples(data: Any, rank: int, mask: Any = None, threads: int | None = None) -> Series:
+    """What `train` was given, as examples."""
+    if mask is not None and (isinstance(data, Problems) or _are_pairs(data)):
+        raise ValueError("mask= belongs to one matrix; problems have the observed fraction p, and pairs NaN in Y")
     if isinstance(data, Problems):
-        if mask is not None:
-            raise ValueError("mask= belongs to data; problems have the observed fraction p")
-        return lambda number: synthetic(data, rank, number)
-    if isinstance(data, Sequence) and not isinstance(data, str) and all(_is_pair(x) for x in data) and data:
+        synthetic(data, rank, 0)  # refuses now what cannot be drawn
+        return Series(lambda number: synthetic(data, rank, number), {"problems": asdict(data)})
+    if _are_pairs(data):
         pairs = [_pair(Y, X, rank, threads) for Y, X in data]
-        return lambda number: replace(pairs[number % len(pairs)], seed=number)
-    obs = as_observations(data, mask, threads=threads)
+        about = {"pairs": len(pairs)} | _told([pair.obs for pair in pairs])
+        return Series(lambda number: pairs[number % len(pairs)], about)
+    obs = _checked(data, mask, rank, threads)
+    about = {"data": "hidden entries of the data themselves", "shape": [int(n) for n in obs.shape]}
+    return Series(_itself(part_of(obs), rank), about | _told([obs]))
+
+
+def _told(every: list[Observations]) -> dict[str, Any]:
+    """What tells these data from others."""
+    return {"observed": sum(obs.n_observed for obs in every), "scale": float(np.mean([_scale(obs) for obs in every]))}
+
+
+def _scale(obs: Observations) -> float:
+    """In the units of the user's data."""
+    return obs.scale / obs.gain
+
+
+def _checked(Y: Any, mask: Any, rank: int, threads: int | None) -> Observations:
+    obs = as_observations(Y, mask, threads=threads)
     if not 1 <= rank <= min(obs.shape):
         raise ValueError(f"rank={rank} for a {obs.shape[0]} x {obs.shape[1]} matrix; 1 to {min(obs.shape)} is wanted")
-    return _itself(part_of(obs), rank)
+    return obs
 
 
 def synthetic(problems: Problems, rank: int, number: int) -> Example:
@@ -79,6 +113,10 @@ def synthetic(problems: Problems, rank: int, number: int) -> Example:
 
 def _itself(obs: Observations, rank: int) -> Examples:
     """The data without some of their entries, which are the goal. The default method tells the noise of the data."""
+    if obs.n_observed < ENOUGH:
+        raise ValueError(
+            f"{obs.n_observed} entries are observed, and at least {ENOUGH} are wanted to hide some of them"
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         noise = max(solve(obs, rank).noise_level / obs.scale, ROUNDING)
@@ -93,26 +131,38 @@ def _itself(obs: Observations, rank: int) -> Examples:
     return lambda number: split(number % SPLITS)
 
 
+def _are_pairs(data: Any) -> bool:
+    """A matrix may come as nested lists, but the Y of a pair is an array: it has a shape."""
+    return isinstance(data, list | tuple) and bool(data) and all(map(_is_pair, data))
+
+
 def _is_pair(x: Any) -> bool:
-    return isinstance(x, tuple | list) and len(x) == 2 and np.ndim(getattr(x[0], "shape", (0,))) == 1
+    return isinstance(x, list | tuple) and len(x) == 2 and hasattr(x[0], "shape")
 
 
 def _pair(Y: Any, X: Any, rank: int, threads: int | None) -> Example:
     """The user's own Y, and the X that it was made from: a matrix, or its two factors."""
-    obs = as_observations(Y, threads=threads)
-    if isinstance(X, tuple):
-        factors = Factors(*(np.asarray(F, np.float64) for F in X))
-    else:
-        factors = _factors(np.asarray(X, np.float64), rank)
+    obs = _checked(Y, None, rank, threads)
+    factors = _as_factors(X, rank)
     shape = (len(factors.L), len(factors.R))
     if shape != obs.shape:
-        raise ValueError(f"the truth has shape {shape}, its data {obs.shape}")
+        raise ValueError(f"the truth has shape {shape}, its data {obs.shape}; a pair is (Y, X)")
+    if not 0 < norm(factors) < np.inf:
+        raise ValueError("the truth is zero or not finite; a known low-rank matrix is wanted, without gaps")
     unit = obs.scaled(1 / obs.scale)
     return Example(unit, Truth(Factors(factors.L / obs.scale, factors.R)), rank)
 
 
-def _factors(X: np.ndarray[Any, Any], rank: int) -> Factors:
+def _as_factors(X: Any, rank: int) -> Factors:
+    if isinstance(X, tuple):
+        shapes = [np.shape(F) for F in X]
+        if len(X) != 2 or {len(shape) for shape in shapes} != {2} or shapes[0][1] != shapes[1][1]:
+            raise ValueError(f"the truth has factors of shapes {shapes}; (n1, r) and (n2, r) are wanted")
+        return Factors(*(np.asarray(F, np.float64) for F in X))
+    X = np.asarray(X, np.float64)
     if X.ndim != 2:
         raise ValueError(f"the truth has {X.ndim} dimensions; a matrix is wanted, or its factors (L, R)")
+    if not np.isfinite(X).all():
+        raise ValueError("the truth is not finite; a known low-rank matrix is wanted, without gaps")
     U, s, Vt = np.linalg.svd(X, full_matrices=False)
     return Factors(U[:, :rank] * s[:rank], Vt[:rank].T)

@@ -95,8 +95,7 @@ def _refined(examples: Examples, plan: Plan, state: State, pool: ThreadPoolExecu
     """Adam on all numbers of all layers, with a fresh example in every step."""
     examples = lru_cache(2 * BATCH)(examples)
     shape = Shape(plan.layers, plan.momentum)
-    theta = shape.packed(state.schedule)
-    mean, square = (np.array(x) if x else np.zeros(len(theta)) for x in state.moments)
+    mean, square = (np.array(x) if x else np.zeros((2 + plan.momentum) * plan.layers) for x in state.moments)
     begin = state.step if state.stage == "refine" else 0
     weights = _weights(plan)
     for step in range(begin, plan.steps):
@@ -106,9 +105,7 @@ def _refined(examples: Examples, plan: Plan, state: State, pool: ThreadPoolExecu
         gradient = np.mean([run[1] for run in runs], axis=0)
         gradient *= min(1.0, LONGEST_GRADIENT / max(float(np.linalg.norm(gradient)), 1e-12))
         mean, square = 0.9 * mean + 0.1 * gradient, 0.999 * square + 0.001 * gradient**2
-        theta = theta - _rate(step, plan.steps) * _direction(mean, square, step + 1)
-        if plan.momentum:
-            theta[2 * plan.layers :] = np.maximum(theta[2 * plan.layers :], 0)
+        theta = shape.packed(state.schedule) - _rate(step, plan.steps) * _direction(mean, square, step + 1)
         error = math.exp(float(np.mean([run[2] for run in runs])))
         moments = tuple(mean.tolist()), tuple(square.tolist())
         state = State("refine", step + 1, plan.steps, error, shape.unpacked(theta, state.schedule), moments)

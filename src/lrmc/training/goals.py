@@ -60,8 +60,8 @@ class Hidden:
 
     def error(self, X: Factors) -> float:
         """See `Goal.error`."""
-        some = self.held.sample
-        return float(np.mean(np.log(np.hypot(some.residual(X).astype(np.float64), self.noise))))
+        parts = [np.hypot(part.values.astype(np.float64), self.noise) for part in self.held.residuals(X.L, X.R)]
+        return float(np.mean(np.log(np.concatenate(parts))))
 
     def error_and_gradient(self, X: Factors) -> tuple[float, Factors]:
         """See `Goal.error_and_gradient`. One pass over the hidden entries: the pull of the Cauchy loss is the slope."""

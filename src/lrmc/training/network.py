@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..linalg import Factors
+from ..methods.lrmc import Start, lrmc
 from ..schedule import Schedule
 from ..weights import Array
-from .adjoint import Tape, backward, forward
+from .adjoint import backward, forward
 from .examples import Example
 
 LOST = 10.0  # the logarithm of an error that is as bad as any
@@ -38,9 +39,12 @@ class Shape:
 
 
 def errors(schedule: Schedule, example: Example, at: Sequence[int]) -> Array:
-    """The logarithms of the errors after some of the layers (1 is the first), at most LOST."""
-    iterates = _run(schedule, example, max(at)).iterates
-    return np.array([_bounded(example.goal.error(iterates[k - 1])) for k in at])
+    """The logarithms of the errors after some of the layers (1 is the first), at most LOST. Iterates are not kept."""
+    start, layers = Start(example.start(schedule), math.nan), example.layers(schedule, max(at))
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is noticed by its error
+        steps = enumerate(lrmc(example.obs, start, layers, schedule.tangent))
+        found = {k: _bounded(example.goal.error(Factors(step.L, step.R))) for k, step in steps if k in at}
+    return np.array([found[k] for k in at])
 
 
 def loss_and_gradient(
@@ -50,7 +54,15 @@ def loss_and_gradient(
 
     Layers beyond K are those of the tail: what they say of the last threshold and step counts for layer K.
     """
-    K, tape = shape.layers, _run(schedule, example, max(weights))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _loss_and_gradient(schedule, shape, weights, example)
+
+
+def _loss_and_gradient(
+    schedule: Schedule, shape: Shape, weights: dict[int, float], example: Example
+) -> tuple[float, Array, float]:
+    K, layers = shape.layers, example.layers(schedule, max(weights))
+    tape = forward(example.obs, example.start(schedule), layers, schedule.tangent)
     seeds: list[Factors | None] = [None] * max(weights)
     total, last = 0.0, LOST
     for k, weight in weights.items():
@@ -60,7 +72,6 @@ def loss_and_gradient(
         seeds[k - 1] = Factors(weight * gradient.L, weight * gradient.R)
         total, last = total + weight * error, error if k == K else last
     found = backward(example.obs, tape, seeds)
-    layers = tape.layers
     parts = [
         _folded(found.zeta * [layer.zeta for layer in layers], K),
         _folded(found.eta * [layer.eta for layer in layers], K),
@@ -68,11 +79,6 @@ def loss_and_gradient(
     if shape.momentum:
         parts.append(_folded(found.momentum, K))
     return total, np.concatenate(parts), last
-
-
-def _run(schedule: Schedule, example: Example, layers: int) -> Tape:
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is noticed by its error
-        return forward(example.obs, example.start(schedule), example.layers(schedule, layers), schedule.tangent)
 
 
 def _folded(gradient: Array, K: int) -> Array:

@@ -39,8 +39,9 @@ def paper(examples: Examples, plan: Plan, state: State | None = None) -> Iterato
     if state is None:
         state = _first_layer(examples, plan)
         yield state
-    for k in range(len(state.schedule) or 1, plan.layers + 1):
-        state = yield from _layer(examples, plan, state, k)
+    if state.stage != "tail":
+        for k in range(len(state.schedule) or 1, plan.layers + 1):
+            state = yield from _layer(examples, plan, state, k)
     if plan.model != "fnn" and state.stage != "tail":
         some = [examples(number) for number in range(FOR_THE_GRID)]
         if plan.model == "rnn":
@@ -67,17 +68,15 @@ def _first_layer(examples: Examples, plan: Plan) -> State:
 
 def _layer(examples: Examples, plan: Plan, state: State, k: int) -> Generator[State, None, State]:
     """Layer k alone, then layers 1 to k together."""
-    name, begin, schedule = f"layer {k}", 0, state.schedule
-    if state.stage == name:
-        begin = state.step
-    else:
+    name, schedule, shape = f"layer {k}", state.schedule, Shape(k, momentum=False)
+    if state.stage != name:
         schedule = replace(schedule, zeta=(*schedule.zeta, DECAY * schedule.zeta[-1]), eta=(*schedule.eta, 1.0))
-    shape = Shape(k, momentum=False)
-    theta = shape.packed(schedule)
-    for step in range(begin, 2 * plan.steps):
+        state = replace(state, stage=name, step=0, steps=2 * plan.steps, schedule=schedule)
+    for step in range(state.step, 2 * plan.steps):
         example = examples(1000 + 2 * plan.steps * k + step)
         error, gradient, _ = loss_and_gradient(schedule, shape, {k: 1.0}, example)
         rate = RATE * _cooling(step % plan.steps, plan.steps)
+        theta = shape.packed(schedule)
         theta = theta - rate * _step(gradient, theta, k, alone=step < plan.steps)
         schedule = shape.unpacked(theta, schedule)
         state = State(name, step + 1, 2 * plan.steps, math.exp(error), schedule)

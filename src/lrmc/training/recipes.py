@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, Literal
 
 from ..schedule import Schedule
-from ..synthetic import Problems
 from .examples import as_examples
 from .fast import fast
 from .paper import paper
@@ -53,21 +52,31 @@ def train(
     """
     plan = _plan(recipe, model, layers, tangent, momentum, steps, seed, rank)
     examples = as_examples(data, plan.rank, mask, threads)
-    state = before = None if checkpoint is None else State.load(checkpoint, plan)
-    began = saved = time.perf_counter()
+    plan = replace(plan, trained_on=examples.about)
+    state = None if checkpoint is None else State.load(checkpoint, plan)
     offset = 1_000_000 * (plan.seed + 1)  # far from the seeds that people try schedules on
-    for state in RECIPES[plan.recipe](lambda number: examples(offset + number), plan, before):
-        if progress is not None:
-            progress(state)
-        if checkpoint is not None and time.perf_counter() - saved > SAVE_EVERY:
+    states = _timed(RECIPES[plan.recipe](lambda number: examples(offset + number), plan, state), state)
+    saved = time.perf_counter()
+    try:
+        for state in states:
+            if checkpoint is not None and time.perf_counter() - saved > SAVE_EVERY:
+                state.save(checkpoint, plan)
+                saved = time.perf_counter()
+            if progress is not None:
+                progress(state)
+    finally:  # an interruption loses nothing but the step that it fell in
+        if checkpoint is not None and state is not None:
             state.save(checkpoint, plan)
-            saved = time.perf_counter()
     assert state is not None
-    if checkpoint is not None:
-        state.save(checkpoint, plan)
-    about = {"trained_on": _described(data), "error": state.error, "seconds": round(time.perf_counter() - began, 1)}
     tail = None if plan.model == "fnn" else state.schedule.tail
-    return replace(state.schedule, tail=tail, card=card(plan, about))
+    return replace(state.schedule, tail=tail, card=card(plan, state))
+
+
+def _timed(states: Iterator[State], before: State | None) -> Iterator[State]:
+    """The same states, with the seconds that training took so far, interruptions left out."""
+    began = time.perf_counter() - (0.0 if before is None else before.seconds)
+    for state in states:
+        yield replace(state, seconds=time.perf_counter() - began)
 
 
 def _plan(
@@ -88,12 +97,3 @@ def _plan(
     steps = DEFAULT_STEPS[recipe] if steps is None else int(steps)
     K = 0 if model == "rnn" else int(layers)
     return Plan(recipe, model, K, bool(tangent), bool(momentum), steps, int(seed), int(rank))
-
-
-def _described(data: Any) -> dict[str, Any]:
-    """What a card says of the training data."""
-    if isinstance(data, Problems):
-        return {"problems": asdict(data)}
-    if isinstance(data, list | tuple):
-        return {"pairs": len(data)}
-    return {"data": "hidden entries of the data themselves", "shape": [int(n) for n in data.shape]}

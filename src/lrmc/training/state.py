@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ class Plan:
     steps: int  # of gradient descent; for the paper's recipe, of each of its two phases of each layer
     seed: int
     rank: int
+    trained_on: Mapping[str, Any] = field(default_factory=dict)  # what the card says of the data
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class State:
     error: float
     schedule: Schedule
     moments: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())  # of the optimiser
+    seconds: float = 0.0  # since training began
 
     def save(self, path: str | os.PathLike[str], plan: Plan) -> None:
         """Write it as JSON, whole or not at all."""
@@ -48,6 +51,8 @@ class State:
     @classmethod
     def load(cls, path: str | os.PathLike[str], plan: Plan) -> State | None:
         """What was saved there for the same plan; None if there is nothing."""
+        if not Path(path).parent.is_dir():
+            raise FileNotFoundError(2, "there is no such directory", str(Path(path).parent))
         if not Path(path).exists():
             return None
         try:
@@ -58,17 +63,31 @@ class State:
             schedule = Schedule.from_json(json.dumps(content.pop("schedule")))
             first, second = (tuple(float(x) for x in moment) for moment in content.pop("moments"))
             error = content.pop("error")
-            state = cls(
-                schedule=schedule, moments=(first, second), error=math.nan if error is None else error, **content
-            )
-        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+            error = math.nan if error is None else error
+            state = cls(schedule=schedule, moments=(first, second), error=error, **content)
+            state._check(plan if same else None)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
             raise ValueError(f"{path} could not be read as a checkpoint of training: {problem}") from problem
         if not same:
             raise ValueError(f"{path} is a checkpoint of other training; remove it, or give the same arguments again")
         return state
 
+    def _check(self, plan: Plan | None) -> None:
+        """Whether a file held what `save` writes."""
+        numbers = (self.error, self.seconds, *self.moments[0], *self.moments[1])
+        whole = all(type(x) is int and x >= 0 for x in (self.step, self.steps))
+        if not (whole and isinstance(self.stage, str) and all(type(x) in (int, float) for x in numbers)):
+            raise ValueError("it holds something that is not a number")
+        if not all(map(math.isfinite, numbers[1:])):
+            raise ValueError("it holds a number that is not finite")
+        if plan is not None:
+            sizes = {0, (2 + plan.momentum) * plan.layers}
+            if len(self.schedule) > plan.layers or not {len(moment) for moment in self.moments} <= sizes:
+                raise ValueError("its numbers are not as many as its layers need")
 
-def card(plan: Plan, about: dict[str, Any]) -> dict[str, Any]:
+
+def card(plan: Plan, state: State) -> dict[str, Any]:
     """What is written on a schedule about how it was made."""
-    names = ("recipe", "model", "seed", "rank")
-    return {**{name: getattr(plan, name) for name in names}, **about}
+    names = ("recipe", "model", "steps", "seed", "rank", "trained_on")
+    seconds = round(state.seconds, 1)
+    return {**{name: getattr(plan, name) for name in names}, "error": state.error, "seconds": seconds}
