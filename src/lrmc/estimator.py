@@ -15,12 +15,12 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, OneToOn
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from .completion import FILLS, Fill
 from .observations import as_observations
 from .result import Result
 from .solve import fits_exactly, solve
 from .storage import Observations, row_blocks
 from .subspace import Learned, Rows, fit_rows, follow, learn
-from .tables import FILLS, Fill
 from .weights import Array, Sides
 
 if TYPE_CHECKING:
