@@ -27,7 +27,7 @@ from lrmc.training.fast import enough_layers
 from lrmc.training.state import Plan
 
 ROOT = Path(__file__).resolve().parent.parent
-ALPHAS, FRACTIONS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5), (0.05, 0.1, 0.2, 0.5, 1.0)
+ALPHAS, FRACTIONS = (0.05, 0.1, 0.2, 0.3, 0.5), (0.05, 0.1, 0.3, 1.0)
 RANK, SIZE = 5, 3000
 
 
