@@ -164,5 +164,4 @@ def _as_factors(X: Any, rank: int) -> Factors:
         raise ValueError(f"the truth has {X.ndim} dimensions; a matrix is wanted, or its factors (L, R)")
     if not np.isfinite(X).all():
         raise ValueError("the truth is not finite; a known low-rank matrix is wanted, without gaps")
-    U, s, Vt = np.linalg.svd(X, full_matrices=False)
-    return Factors(U[:, :rank] * s[:rank], Vt[:rank].T)
+    return spectral(as_observations(X), min(rank, *X.shape), float(np.abs(X).max(initial=0.0)), 1.0)

@@ -24,12 +24,13 @@ from ..weights import Array
 from .examples import Example, Examples
 from .network import Shape, errors, loss_and_gradient
 from .state import Plan, State
-from .tails import HORIZON, best_tail
+from .tails import FLOOR, HORIZON, best_tail
 
 RATE = 0.1
 DECAY = 0.5  # of the thresholds at the beginning
 GRID = tuple(product([k / 10 for k in range(1, 10)], repeat=2))  # the paper's (phi, beta)
 WITH_ONE = tuple(product([k / 10 for k in range(1, 10)], [k / 10 for k in range(1, 11)]))
+FIRST_STEP_SIZES = (0.5, 0.75, 1.0)  # of the RNN
 FIRST_STEPS = 30  # for zeta_0, by finite differences
 FOR_THE_GRID = 5  # instances: the paper takes 20
 
@@ -45,7 +46,7 @@ def paper(examples: Examples, plan: Plan, state: State | None = None) -> Iterato
     if plan.model != "fnn" and state.stage != "tail":
         some = [examples(number) for number in range(FOR_THE_GRID)]
         if plan.model == "rnn":
-            state = replace(state, schedule=_recurrent(state.schedule, some))
+            state = replace(state, schedule=best_recurrent(state.schedule, some[:2], WITH_ONE, horizon=HORIZON))
         else:
             state = replace(state, schedule=best_tail(state.schedule, some, WITH_ONE, horizon=HORIZON))
         yield replace(state, stage="tail", step=1, steps=1)
@@ -98,13 +99,14 @@ def _cooling(step: int, steps: int) -> float:
     return 1 / (1 + 9 * step / steps)
 
 
-def _recurrent(schedule: Schedule, some: list[Example]) -> Schedule:
-    """The RNN: thresholds and steps are multiples from the start on, and all four numbers are searched."""
-    best, lowest = schedule, math.inf
-    at = [HORIZON // 4, HORIZON // 2, HORIZON]
-    for eta_0, (phi, beta) in product((0.5, 0.75, 1.0), WITH_ONE):
-        tried = replace(schedule, eta_0=eta_0, tail=(phi, beta))
-        height = float(np.mean([errors(tried, example, at).mean() for example in some[:2]]))
-        if height < lowest:
-            best, lowest = tried, height
-    return best
+def best_recurrent(
+    schedule: Schedule, some: list[Example], tails: tuple[tuple[float, float], ...], *, horizon: int
+) -> Schedule:
+    """The RNN: thresholds and steps are multiples from the start on, and eta_0, phi and beta are searched."""
+    at = [max(1, horizon // 4), horizon // 2, horizon]
+
+    def height(tried: Schedule) -> float:
+        return float(np.mean([np.maximum(errors(tried, example, at), FLOOR).mean() for example in some]))
+
+    tried = [replace(schedule, eta_0=eta_0, tail=tail) for eta_0, tail in product(FIRST_STEP_SIZES, tails)]
+    return min(tried, key=height)
