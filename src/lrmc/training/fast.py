@@ -62,6 +62,14 @@ def _recurrent(some: list[Example], plan: Plan) -> State:
 
 def geometric(some: list[Example], plan: Plan) -> State:
     """The best schedule with zeta_k = zeta_1 phi^(k-1) and equal steps."""
+    tried = _geometric_candidates(some, plan)
+    found = [float(np.mean([errors(schedule, example, [plan.layers])[0] for example in some])) for schedule in tried]
+    best = int(np.argmin(found))
+    return State("geometric", 1, 1, math.exp(found[best]), tried[best])
+
+
+def _geometric_candidates(some: list[Example], plan: Plan) -> list[Schedule]:
+    """All that are tried, with the threshold of the start that is best by itself."""
     K = plan.layers
 
     def candidate(zeta_0: float, zeta_1: float = 1.0, phi: float = 0.5, eta: float = 1.0) -> Schedule:
@@ -73,22 +81,18 @@ def geometric(some: list[Example], plan: Plan) -> State:
         return float(np.mean([example.goal.error(example.start(schedule)) for example in some]))
 
     zeta_0 = min(FIRST_THRESHOLDS, key=lambda zeta: start_error(candidate(zeta)))
-    tried = [
-        candidate(zeta_0, zeta_1, phi, eta)
-        for eta, phi, zeta_1 in product(STEPS[plan.tangent], DECAYS, SECOND_THRESHOLDS)
-    ]
-    found = [float(np.mean([errors(schedule, example, [K])[0] for example in some])) for schedule in tried]
-    best = int(np.argmin(found))
-    return State("geometric", 1, 1, math.exp(found[best]), tried[best])
+    tried = product(STEPS[plan.tangent], DECAYS, SECOND_THRESHOLDS)
+    return [candidate(zeta_0, zeta_1, phi, eta) for eta, phi, zeta_1 in tried]
 
 
 def enough_layers(examples: Examples, plan: Plan, wanted: float = 3e-5, most: int = 30) -> int:
     """How many layers a geometric schedule needs for such an error: refined, it has less than 1e-6 then."""
     some = [examples(number) for number in range(2)]
-    for K in range(3, most, 1 if plan.tangent else 2):
-        if geometric(some, replace(plan, layers=K)).error < wanted:
-            return K
-    return most
+    at = range(3, most + 1)
+    tried = _geometric_candidates(some, replace(plan, layers=most))
+    best = np.min([np.mean([errors(schedule, example, at) for example in some], axis=0) for schedule in tried], axis=0)
+    enough = np.flatnonzero(best < math.log(wanted))
+    return int(at[enough[0]]) if len(enough) else most
 
 
 def _refined(examples: Examples, plan: Plan, state: State, pool: ThreadPoolExecutor) -> Generator[State, None, State]:
