@@ -1,6 +1,6 @@
 // The kernels for one instruction set: this file is compiled once for each, with LRMC_ISA and LRMC_VECTOR_BYTES set.
 #include "grouped.hpp"
-#include "sparse.hpp"
+#include "magnitudes.hpp"
 
 namespace lrmc::LRMC_ISA {
 
@@ -8,6 +8,8 @@ template <class T> void dense(const Dense &data, const Products<T> &job) { Dense
 template <class T> void grouped(const Dense &data, const Groups &groups, const Products<T> &job) { GroupedPass<T>{data, job, groups}.run(); }
 template <class T> void sparse(const Sparse &data, const Products<T> &job) { SparsePass<T>{data, job}.run(); }
 template <class T> void residual(const Sparse &data, const Products<T> &job, T *out) { SparsePass<T>{data, job}.residuals(out); }
+template <class T> void magnitudes(const Dense &data, const Products<T> &job, const Magnitudes<T> &out) { DenseMagnitudes<T>{data, job, out}.run(); }
+template <class T> void magnitudes(const Sparse &data, const Products<T> &job, const Magnitudes<T> &out) { SparseMagnitudes<T>{data, job, out}.run(); }
 
 // Counts the observed entries of each row and column, and the infinite ones among them.
 template <class T> void survey_as(const Dense &data, int64_t n1, int64_t n2, Survey &out, int threads) {
@@ -45,6 +47,7 @@ void survey(const Dense &data, int64_t n1, int64_t n2, Survey &out, int threads)
 #define LRMC_TEXT_(x) #x
 #define LRMC_TEXT(x) LRMC_TEXT_(x)
 extern const Kernels kernels = {LRMC_TEXT(LRMC_ISA), &dense<float>,  &dense<double>,   &grouped<float>,   &grouped<double>,
-                                &sparse<float>,      &sparse<double>, &residual<float>, &residual<double>, &survey};
+                                &sparse<float>,      &sparse<double>, &residual<float>, &residual<double>,
+                                &magnitudes<float>,  &magnitudes<double>, &magnitudes<float>, &magnitudes<double>, &survey};
 
 }  // namespace lrmc::LRMC_ISA
