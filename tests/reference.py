@@ -190,7 +190,7 @@ def magnitudes(E, share):
     """The k-th largest |e| of each row and column, by sorting; k is `share` of what is not NaN, rounded up."""
 
     def kth(line):
-        size = sorted(np.abs(line[~np.isnan(line)]), reverse=True)
+        size = np.sort(np.abs(line[~np.isnan(line)]))[::-1]
         k = min(int(np.ceil(share * len(size) - 1e-9)), len(size))
         return size[k - 1] if k else np.inf
 
