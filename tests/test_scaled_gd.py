@@ -257,7 +257,7 @@ def test_refused(arguments, said):
         ({"alpha": "few"}, "alpha holds 'few'"),
         ({"alpha": 0.1, "eta": -1}, "eta holds -1"),
         ({"alpha": 0.1, "gamma": math.inf}, "gamma holds inf"),
-        ({"alpha": 0.1, "start_gamma": None}, "start_gamma holds None"),
+        ({"alpha": 0.1, "gamma": None}, "gamma holds None"),
     ],
 )
 def test_tunings_that_are_refused(arguments, said):

@@ -166,20 +166,18 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Tuning:
-    """The numbers of the baselines ScaledGD and GD.
+    """The numbers of the baselines ScaledGD and GD; the defaults of gamma and eta are those of ScaledGD's authors.
 
     `alpha` is the share of outliers, which they have to know. The largest gamma * alpha of each row and column are
-    treated as outliers, start_gamma * alpha at the start. `eta` is the step, in units of 1/p for ScaledGD, and of
-    1/(p sigma_1) for GD.
+    treated as outliers (alpha at the start). `eta` is the step, in units of 1/p for ScaledGD, of 1/(p sigma_1) for GD.
     """
 
     alpha: float
-    gamma: float = 1.5
+    gamma: float = 2.0
     eta: float = 0.5
-    start_gamma: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("alpha", "gamma", "eta", "start_gamma"):
+        for name in ("alpha", "gamma", "eta"):
             object.__setattr__(self, name, _number(getattr(self, name), name))
         if self.alpha >= 1:
             raise ValueError(f"alpha={self.alpha}; the share of outliers is wanted, 0 <= alpha < 1")
@@ -188,11 +186,6 @@ class Tuning:
     def share(self) -> float:
         """The share of each row and column that is treated as outliers, at most 1."""
         return min(self.gamma * self.alpha, 1.0)
-
-    @property
-    def start_share(self) -> float:
-        """The same at the start."""
-        return min(self.start_gamma * self.alpha, 1.0)
 
 
 def _number(x: Any, name: str) -> float:

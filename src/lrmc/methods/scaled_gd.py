@@ -31,7 +31,7 @@ def scaled_gd(obs: Observations, rank: int, tuning: Tuning, seed: int = 0) -> It
 
 def start(obs: Observations, rank: int, tuning: Tuning, seed: int = 0) -> Start:
     """The leading part of (Y - T(Y)) / p, balanced: L = U S^(1/2), R = V S^(1/2)."""
-    rule = sparsify(obs, None, None, tuning.start_share)
+    rule = sparsify(obs, None, None, tuning.alpha)
     return Start(leading(obs, rank, rule, 1 / obs.fraction, seed=seed), typical(rule))
 
 

@@ -47,7 +47,7 @@ def tune(method: Method, problems: Sequence[Problem], *, tol: float = 1e-6, most
                 steps = (method(obs, problem.rank, Tuning(alpha, gamma, eta)) for obs, problem in data)
                 scores[gamma, eta] = _mean(steps, problems, tol, min(limit, most))
 
-    look_at(product(_grid(*GAMMAS), _grid(*ETAS)))
+    look_at(product(reversed(_grid(*GAMMAS)), reversed(_grid(*ETAS))))  # large ones first: slow, but they get there
     for step in (STEP / 2, STEP / 4):
         before = None
         while before != best():
