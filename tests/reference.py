@@ -184,3 +184,48 @@ def robust_loss(e, rule, points=4000):
     slope = np.array([rule(t, 0, 0)[0] * t for t in grid])
     rho = np.concatenate([[0], np.cumsum((slope[1:] + slope[:-1]) / 2 * np.diff(grid))])
     return float(np.interp(size, grid, rho).sum())
+
+
+def magnitudes(E, share):
+    """The k-th largest |e| of each row and column, by sorting; k is `share` of what is not NaN, rounded up."""
+
+    def kth(line):
+        size = np.sort(np.abs(line[~np.isnan(line)]))[::-1]
+        k = min(int(np.ceil(share * len(size) - 1e-9)), len(size))
+        return size[k - 1] if k else np.inf
+
+    return np.array([kth(line) for line in E]), np.array([kth(line) for line in E.T])
+
+
+def sparsified(E, share):
+    """T(E): what is among the largest of its row and of its column, entry by entry; NaN stays NaN."""
+    rows, cols = magnitudes(E, share)
+    T = np.where(np.isnan(E), np.nan, 0.0)
+    for i, j in zip(*np.nonzero(~np.isnan(E)), strict=True):
+        if abs(E[i, j]) >= rows[i] and abs(E[i, j]) >= cols[j]:
+            T[i, j] = E[i, j]
+    return T
+
+
+def scaled_gd(Y, L, R, share, eta):
+    """Tong, Ma and Chi (2021), with 1/p; yields (L, R)."""
+    p = np.mean(~np.isnan(Y))
+    while True:
+        E = Y - L @ R.T
+        gradient = -np.nan_to_num(E - sparsified(E, share)) / p  # of X
+        L, R = (
+            L - eta * gradient @ R @ np.linalg.inv(R.T @ R),
+            R - eta * gradient.T @ L @ np.linalg.inv(L.T @ L),
+        )
+        yield L, R
+
+
+def gd(Y, L, R, share, eta):
+    """Yi, Park, Chen and Caramanis (2016), without the projection; the step is eta / sigma_1 of the start."""
+    p, sigma = np.mean(~np.isnan(Y)), np.linalg.svd(L @ R.T)[1][0]
+    while True:
+        E = Y - L @ R.T
+        gradient = -np.nan_to_num(E - sparsified(E, share)) / p
+        D = L.T @ L - R.T @ R
+        L, R = L - eta / sigma * (gradient @ R + L @ D / 2), R - eta / sigma * (gradient.T @ L - R @ D / 2)
+        yield L, R

@@ -25,7 +25,7 @@ from .weights import Array
 
 RANK = 5  # of the problems of the table; only the paper's LRMC is told
 NOISE = 0.05  # of the noisy problem, in parts of a typical entry
-SCHEDULE = "synthetic-r5-a0.1-p0.1"  # trained by the paper's authors for just this kind of problem
+SCHEDULE = "paper-r5-a0.1-p0.1"  # trained for just this kind of problem, in the form of the paper
 HIDDEN, CORRUPTED = 0.7, 0.05  # fractions of the film's pixels
 DAYS = 3  # that the film lasts
 

@@ -172,6 +172,30 @@ class Schedule:
             raise ValueError(f"{where} could not be read as a schedule: {error}") from error
 
 
+@dataclass(frozen=True)
+class Tuning:
+    """The numbers of the baselines ScaledGD and GD; the defaults of gamma and eta are those of ScaledGD's authors.
+
+    `alpha` is the share of outliers, which they have to know. The largest gamma * alpha of each row and column are
+    treated as outliers (alpha at the start). `eta` is the step, in units of 1/p for ScaledGD, of 1/(p sigma_1) for GD.
+    """
+
+    alpha: float
+    gamma: float = 2.0
+    eta: float = 0.5
+
+    def __post_init__(self) -> None:
+        for name in ("alpha", "gamma", "eta"):
+            object.__setattr__(self, name, _number(getattr(self, name), name))
+        if self.alpha >= 1:
+            raise ValueError(f"alpha={self.alpha}; the share of outliers is wanted, 0 <= alpha < 1")
+
+    @property
+    def share(self) -> float:
+        """The share of each row and column that is treated as outliers, at most 1."""
+        return min(self.gamma * self.alpha, 1.0)
+
+
 def _number(x: Any, name: str) -> float:
     try:
         sound = isinstance(x, Real) and not isinstance(x, bool) and math.isfinite(x) and float(x) >= 0

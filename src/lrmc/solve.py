@@ -17,18 +17,21 @@ from .connected import unconnected
 from .groups import Grouped, grouped, unlike_members
 from .linalg import Factors, change, norm
 from .methods.default import Findings, default, exact
+from .methods.gd import gd
 from .methods.lrmc import Start, Step, lrmc
 from .methods.noisy import Noise, noise_and_share
+from .methods.scaled_gd import scaled_gd
 from .nearest import misfit, nearest
 from .observations import as_observations
 from .result import Iterate, Record, Result, Status
-from .schedule import Schedule
+from .schedule import Schedule, Tuning
 from .start import STARTS
 from .storage import Observations
 from .weights import Sides
 
-Method = Literal["auto", "closed_loop", "lrmc"]
-METHODS = ("auto", "closed_loop", "lrmc")
+Method = Literal["auto", "closed_loop", "lrmc", "scaled_gd", "gd"]
+METHODS = ("auto", "closed_loop", "lrmc", "scaled_gd", "gd")
+BASELINES = {"scaled_gd": scaled_gd, "gd": gd}
 DEFAULT_SCHEDULE = "geometric"
 BLOWN_UP = 1e3  # an iterate this many times larger than the start is lost
 FEW_INLIERS = 0.25  # fewer than this within the threshold: it fell below the residual
@@ -45,7 +48,7 @@ class Job:
     obs: Observations
     rank: int | None
     method: str
-    schedule: Schedule
+    schedule: Schedule | Tuning
     start: str
     noise: Noise
     loss: Any
@@ -59,7 +62,7 @@ def solve(
     *,
     mask: Any = None,
     method: Method = "auto",
-    schedule: Schedule | str | None = None,
+    schedule: Schedule | Tuning | str | None = None,
     loss: Literal["auto", "mixture", "cauchy", "huber", "squares"] = "auto",
     outliers: Sides = "both",
     groups: Any = None,
@@ -79,6 +82,9 @@ def solve(
     was trained on problems most like these data) it is the paper's LRMC, as long as the schedule fits the data. A run
     stops when |X_k - X_{k-1}|_F < tol |X_{k-1}|_F, when it has come to rest at the noise, or after max_iter passes
     (sweeps over noisy data are not counted: their number is bounded). `progress` is called with each iterate.
+
+    The methods "scaled_gd" and "gd" are the paper's baselines. They need the rank and the share of outliers: `schedule`
+    is a `Tuning`, such as Tuning(alpha=0.1).
 
     For the closed loop on noisy data: `loss` is how residuals are weighed; `outliers` says whether they lie on both
     sides of the truth, or only above ("positive") or below ("negative"); `groups` has a label for each row, and rows
@@ -101,6 +107,7 @@ def solve(
 
 def _with_safety_net(job: Job, max_iter: int, progress: Callable[[Iterate], None] | None) -> Result:
     """The schedule while it fits the data, and otherwise the closed loop."""
+    assert isinstance(job.schedule, Schedule)
     why = misfit(job.schedule, job.obs, job.rank or 1)
     if why is None:
         result = _solve(job, max_iter, progress)
@@ -134,11 +141,11 @@ def _solve(job: Job, max_iter: int, progress: Callable[[Iterate], None] | None) 
             status = Status.DIVERGED
             break
         last = it
-        counted += it.stage in ("exact", "lrmc")
+        counted += it.stage in ("exact", "lrmc", *BASELINES)
         history.append(Record(it.k, it.change, it.zeta, it.inliers, time.perf_counter() - began))
         if progress is not None:
             progress(it)
-        if job.method == "lrmc" and it.change < job.tol:
+        if job.method != "closed_loop" and it.change < job.tol:
             status = Status.CONVERGED if it.inliers >= FEW_INLIERS else Status.STALLED
             break
     if last is None:
@@ -170,7 +177,7 @@ def iterates(
     *,
     mask: Any = None,
     method: Method = "auto",
-    schedule: Schedule | str | None = None,
+    schedule: Schedule | Tuning | str | None = None,
     loss: Literal["auto", "mixture", "cauchy", "huber", "squares"] = "auto",
     outliers: Sides = "both",
     groups: Any = None,
@@ -207,9 +214,13 @@ def _job(
         method = "closed_loop" if schedule is None else "lrmc"
     if method == "closed_loop" and schedule is not None:
         raise ValueError("schedule= was given with method='closed_loop', which needs none; leave one of them out")
+    plan = None if _is_nearest(schedule) else _as_schedule(schedule, method)
+    if method in BASELINES and (start != "spectral" or sides[0] != "both" or any(x is not None for x in sides[1:])):
+        raise ValueError(f"start, outliers, groups and noise levels are not for method={method!r}; leave them out")
     obs = as_observations(Y, mask, threads=threads)
-    if rank is None and method == "lrmc":
-        raise ValueError("rank=None: LRMC needs the rank; give one, or leave method and schedule out to have it found")
+    if rank is None and method != "closed_loop":
+        name = "LRMC" if method == "lrmc" else method
+        raise ValueError(f"rank=None: {name} needs the rank; give one, or leave method and schedule out: it is found")
     rank = None if rank is None else _check_rank(rank, obs.shape)
     if sides[1] is not None:
         obs = grouped(obs, sides[1])
@@ -217,9 +228,13 @@ def _job(
     if isinstance(obs, Grouped) and sides[2] is None:
         rows = unlike_members(obs)
     noise = Noise(rows, cols, outliers=sides[0])  # type: ignore[arg-type]
-    if isinstance(schedule, str) and schedule == "nearest":
-        schedule, _ = nearest(obs, rank or 1, seed)
-    return Job(obs, rank, method, _as_schedule(schedule), start, noise, None if loss == "auto" else loss, tol, seed)
+    if plan is None:
+        plan = Schedule.named(nearest(obs, rank or 1, seed)[0])
+    return Job(obs, rank, method, plan, start, noise, None if loss == "auto" else loss, tol, seed)
+
+
+def _is_nearest(schedule: Any) -> bool:
+    return isinstance(schedule, str) and schedule == "nearest"
 
 
 def _noise_of(given: Any, n: int, name: str) -> Any:
@@ -247,7 +262,9 @@ def _iterates(job: Job) -> Generator[Iterate, None, Findings]:
     root = job.obs.dtype.type(math.sqrt(unit))
     obs = job.obs.scaled(1 / unit)
     steps: Iterator[Step]
-    if job.method == "lrmc":
+    if isinstance(job.schedule, Tuning):
+        steps = BASELINES[job.method](obs, job.rank or 1, job.schedule, job.seed)
+    elif job.method == "lrmc":
         scale, p = job.obs.scale, obs.fraction
         zeta, gain = job.schedule.start(scale, p)
         layers = (layer._replace(zeta=layer.zeta / unit) for layer in job.schedule.layers(scale, p))
@@ -296,12 +313,15 @@ def _too_few(obs: Observations, it: Iterate) -> bool:
     return it.inliers * obs.n_observed < rank * (sum(obs.shape) - rank)
 
 
-def _as_schedule(schedule: Schedule | str | None) -> Schedule:
+def _as_schedule(schedule: Any, method: str) -> Schedule | Tuning:
+    if (method in BASELINES) != isinstance(schedule, Tuning):
+        wants = "the share of outliers has to be known" if method in BASELINES else "a Tuning is for the baselines"
+        raise ValueError(f"{wants}: give method='scaled_gd' or 'gd' together with schedule=Tuning(alpha=...)")
     if schedule is None:
         return Schedule.named(DEFAULT_SCHEDULE)
     if isinstance(schedule, str):
         return Schedule.named(schedule)
-    if not isinstance(schedule, Schedule):
+    if not isinstance(schedule, Schedule | Tuning):
         raise ValueError(f"schedule is a {type(schedule).__name__}; a Schedule or the name of one is wanted")
     return schedule
 

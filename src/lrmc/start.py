@@ -6,7 +6,7 @@ import numpy as np
 
 from .linalg import Factors, gram, orthonormal
 from .storage import Observations
-from .weights import Array, Clip, Threshold, Weight
+from .weights import Array, Threshold, Weight, as_weight
 
 
 def spectral(obs: Observations, rank: int, zeta: float, gain: float, seed: int = 0) -> Factors:
@@ -20,7 +20,7 @@ def spectral(obs: Observations, rank: int, zeta: float, gain: float, seed: int =
 def leading(
     obs: Observations,
     rank: int,
-    zeta: float,
+    zeta: float | Weight,
     gain: float,
     *,
     model: Factors | None = None,
@@ -30,11 +30,12 @@ def leading(
 ) -> Factors:
     """The leading part of gain * clip(Y - model, -zeta, zeta), to which the model is added first if `keep_model`.
 
-    With `reject`, residuals beyond zeta are left out instead of clipped.
+    With `reject`, residuals beyond zeta are left out instead of clipped. Instead of zeta a rule of `lrmc.weights` may
+    say what becomes of them.
     """
     rng = np.random.default_rng(seed)
     L, R = model if model is not None else (None, None)
-    rule: Weight = Clip(zeta)
+    rule = as_weight(zeta)
     if reject:
         rows, cols = (np.full(n, zeta) for n in obs.shape)
         rule = Threshold(rows, cols, 0 * rows, 0 * cols)

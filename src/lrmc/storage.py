@@ -127,6 +127,14 @@ class Observations:
         """
         raise NotImplementedError
 
+    def magnitudes(self, L: Any, R: Any, share: float) -> tuple[Array, Array]:
+        """The k-th largest |Y - L R'| of each row and of each column, where k is `share` of what is observed there.
+
+        k is rounded up; where it is 0 the answer is infinity. L and R may both be None (zero). Two passes over the data
+        and some counting, exact. The scratch is a few columns of the matrix per thread (sparse: twice the entries).
+        """
+        raise NotImplementedError
+
     def lookup(self, rows: Array, cols: Array) -> Array:
         """The entries at these places, NaN where not observed."""
         raise NotImplementedError
@@ -212,6 +220,10 @@ class Dense(Observations):
         """See `Observations.adjoint`."""
         return _run_adjoint("adjoint_dense", self, self.data, (L, R), zeta, (Ab, Bb))
 
+    def magnitudes(self, L: Any, R: Any, share: float) -> tuple[Array, Array]:
+        """See `Observations.magnitudes`."""
+        return _run_magnitudes("magnitudes_dense", self, self.data, (L, R), share)
+
     @property
     def data(self) -> tuple[Any, ...]:
         """As the kernels take them."""
@@ -268,6 +280,10 @@ class Sparse(Observations):
     def adjoint(self, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:
         """See `Observations.adjoint`."""
         return _run_adjoint("adjoint_sparse", self, self.data, (L, R), zeta, (Ab, Bb))
+
+    def magnitudes(self, L: Any, R: Any, share: float) -> tuple[Array, Array]:
+        """See `Observations.magnitudes`."""
+        return _run_magnitudes("magnitudes_sparse", self, self.data, (L, R), share)
 
     @property
     def data(self) -> tuple[Any, ...]:
@@ -345,6 +361,10 @@ class Transposed(Observations):
     def adjoint(self, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:
         """See `Observations.adjoint`."""
         return self.of.adjoint(R, L, zeta, Bb, Ab).flipped()
+
+    def magnitudes(self, L: Any, R: Any, share: float) -> tuple[Array, Array]:
+        """See `Observations.magnitudes`."""
+        return self.of.magnitudes(R, L, share)[::-1]
 
     def lookup(self, rows: Array, cols: Array) -> Array:
         """See `Observations.lookup`."""
@@ -435,6 +455,22 @@ def _run_adjoint(
     GL, GR, zeta_bar = np.zeros_like(L), np.zeros_like(R), np.zeros(1)
     _kernels.run(kernel, obs.dtype, *data, obs.gain, L, R, float(zeta), Ab, Bb, GL, GR, zeta_bar, obs.threads)
     return Adjoint(GL, GR, float(zeta_bar[0]))
+
+
+def _run_magnitudes(
+    kernel: str, obs: Dense | Sparse, data: tuple[Any, ...], factors: tuple[Any, Any], share: float
+) -> tuple[Array, Array]:
+    """Call a kernel that finds the k-th largest residuals."""
+    L, R = (None if X is None else np.ascontiguousarray(X, obs.dtype) for X in factors)
+    counts = (how_many(share, obs.row_observed), how_many(share, obs.col_observed))
+    rows, cols = (np.empty(n, obs.dtype) for n in obs.shape)
+    _kernels.run(kernel, obs.dtype, *data, obs.gain, L, R, *counts, rows, cols, obs.threads)
+    return rows, cols
+
+
+def how_many(share: float, observed: Array) -> Array:
+    """A share of each number, rounded up: 0.3 of 10 is 3, though 0.3 * 10 may be a little more in floating point."""
+    return np.minimum(np.ceil(share * observed * (1 - 1e-12)), observed).astype(np.int64)
 
 
 def row_blocks(n1: int, n2: int, entries: int = 1 << 20) -> list[slice]:

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .extras import optional
-from .storage import DRAW_FROM_STORED_BELOW, Observations, Pull, Sample, row_blocks, transposed
+from .storage import DRAW_FROM_STORED_BELOW, Observations, Pull, Sample, how_many, row_blocks, transposed
 from .weights import Array, Clip, Threshold, Weight, as_weight, ratio, weights
 
 if TYPE_CHECKING:
@@ -72,6 +72,26 @@ class TorchObservations(Observations):
             grams=(WQ, WtP),
         )
 
+    def magnitudes(self, L: Any, R: Any, share: float) -> tuple[Array, Array]:
+        """See `Observations.magnitudes`."""
+        model = None if L is None else (self._sent(L), self._sent(R))
+        every = slice(None)
+        rows = [self._kth_largest(i, every, 1, how_many(share, self.row_observed[i]), model) for i in self._blocks()]
+        cols = [
+            self._kth_largest(every, j, 0, how_many(share, self.col_observed[j]), model)
+            for j in row_blocks(self.shape[1], self.shape[0], self._entries)
+        ]
+        return np.concatenate(rows), np.concatenate(cols)
+
+    def _kth_largest(self, rows: slice, cols: slice, axis: int, k: Array, model: Any) -> Array:
+        """Of |Y - L R'| along an axis of a block, k of its own for each line; infinity where k is 0."""
+        E = self._read(rows, cols)
+        size = abs(E if model is None else E - model[0][rows] @ model[1][cols].mT)
+        size = torch.sort(torch.where(torch.isnan(size), -1.0, size), dim=axis, descending=True).values
+        where = torch.as_tensor(np.maximum(k - 1, 0), device=size.device).unsqueeze(axis)
+        found = _array(size.gather(axis, where).squeeze(axis))
+        return np.where(k > 0, found, np.inf).astype(self.dtype)
+
     def lookup(self, rows: Array, cols: Array) -> Array:
         """See `Observations.lookup`."""
         return _array(self._read(*(torch.as_tensor(i, device=self.Y.device) for i in (rows, cols))))
@@ -118,7 +138,12 @@ class TorchObservations(Observations):
             yield Sample(rows.start + _array(i), _array(j), _array(E[i, j]))
 
     def _blocks(self) -> list[slice]:
-        return row_blocks(*self.shape, ENTRIES_ON_CPU if self.Y.device.type == "cpu" else ENTRIES)
+        return row_blocks(*self.shape, self._entries)
+
+    @property
+    def _entries(self) -> int:
+        """At a time."""
+        return ENTRIES_ON_CPU if self.Y.device.type == "cpu" else ENTRIES
 
     def _sent(self, X: Any) -> Tensor:
         """A copy of an array where the data are, in the precision of the arithmetic."""

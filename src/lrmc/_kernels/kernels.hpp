@@ -45,6 +45,12 @@ template <class T> struct Products {
   int threads = 1;
 };
 
+// The k-th largest |e| of each row and column, for k of its own. Infinity where k is 0.
+template <class T> struct Magnitudes {
+  const int64_t *row_k = nullptr, *col_k = nullptr;  // at most as many as are observed there
+  T *rows = nullptr, *cols = nullptr;
+};
+
 struct Dense {
   const void *data = nullptr;
   Storage storage = Storage::f32;
@@ -105,6 +111,10 @@ struct Kernels {
   void (*regress_dense_f64)(const Dense &, const Regression<double> &);
   void (*regress_sparse_f32)(const Sparse &, const Regression<float> &);
   void (*regress_sparse_f64)(const Sparse &, const Regression<double> &);
+  void (*dense_magnitudes_f32)(const Dense &, const Products<float> &, const Magnitudes<float> &);
+  void (*dense_magnitudes_f64)(const Dense &, const Products<double> &, const Magnitudes<double> &);
+  void (*sparse_magnitudes_f32)(const Sparse &, const Products<float> &, const Magnitudes<float> &);
+  void (*sparse_magnitudes_f64)(const Sparse &, const Products<double> &, const Magnitudes<double> &);
   void (*survey)(const Dense &, int64_t n1, int64_t n2, Survey &, int threads);
 };
 

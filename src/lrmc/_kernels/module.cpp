@@ -29,6 +29,8 @@ template <class T> using Factor = std::optional<nb::ndarray<const T, nb::ndim<2>
 template <class T> using Side = std::optional<nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>>;
 template <class T> using Out2 = std::optional<nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>>;
 template <class T> using Out1 = std::optional<nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>>;
+template <class T> using Line = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Counts = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 static std::vector<const Kernels *> available() {
   std::vector<const Kernels *> found = {&baseline::kernels};
@@ -228,6 +230,12 @@ template <class T, class Data> static void run(const Data &data, const Regressio
     else chosen->regress_sparse_f64(data, job);
   }
 }
+// Room for the k-th largest residuals, and how many each row and column has.
+template <class T> static Magnitudes<T> magnitudes_of(const Products<T> &job, const Counts &row_k, const Counts &col_k, const Line<T> &rows, const Line<T> &cols) {
+  auto fits = [](const auto &x, int64_t n) { return int64_t(x.shape(0)) == n; };
+  need(fits(row_k, job.n1) && fits(rows, job.n1) && fits(col_k, job.n2) && fits(cols, job.n2), "magnitudes: counts have another shape");
+  return {row_k.data(), col_k.data(), rows.data(), cols.data()};
+}
 
 template <class T> static void bind(nb::module_ &m, const char *suffix) {
   using Indptr = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig>;
@@ -263,6 +271,28 @@ template <class T> static void bind(nb::module_ &m, const char *suffix) {
           Job<T> job(int64_t(indptr.shape(0)) - 1, n2, L, R, Ab, Bb, {}, {}, gain, threads);
           job.reverse(zeta, GL, GR, zeta_bar);
           run(sparse_of(indptr, indices, values), job.products);
+        });
+  m.def((std::string("magnitudes_dense_") + suffix).c_str(),
+        [](AnyMatrix Y, std::optional<MaskArray> mask, double gain, Factor<T> L, Factor<T> R, Counts row_k, Counts col_k, Line<T> rows,
+           Line<T> cols, int threads) {
+          Job<T> job(Y.shape(0), Y.shape(1), L, R, {}, {}, {}, {}, gain, threads);
+          const Dense data = dense_of(Y, mask);
+          const Magnitudes<T> out = magnitudes_of(job.products, row_k, col_k, rows, cols);
+          need(data.storage == Storage::f64 ? sizeof(T) == 8 : sizeof(T) == 4, "factors and data differ in precision");
+          nb::gil_scoped_release unlocked;
+          if constexpr (sizeof(T) == 4) chosen->dense_magnitudes_f32(data, job.products, out);
+          else chosen->dense_magnitudes_f64(data, job.products, out);
+        });
+  m.def((std::string("magnitudes_sparse_") + suffix).c_str(),
+        [](Indptr indptr, Indices indices, AnyVector values, int64_t n2, double gain, Factor<T> L, Factor<T> R, Counts row_k, Counts col_k,
+           Line<T> rows, Line<T> cols, int threads) {
+          Job<T> job(int64_t(indptr.shape(0)) - 1, n2, L, R, {}, {}, {}, {}, gain, threads);
+          const Sparse data = sparse_of(indptr, indices, values);
+          const Magnitudes<T> out = magnitudes_of(job.products, row_k, col_k, rows, cols);
+          need(data.storage == Storage::f64 ? sizeof(T) == 8 : sizeof(T) == 4, "factors and data differ in precision");
+          nb::gil_scoped_release unlocked;
+          if constexpr (sizeof(T) == 4) chosen->sparse_magnitudes_f32(data, job.products, out);
+          else chosen->sparse_magnitudes_f64(data, job.products, out);
         });
   m.def((std::string("solve_rows_") + suffix).c_str(),
         [](nb::ndarray<const T, nb::ndim<2>, nb::c_contig> H, nb::ndarray<const T, nb::ndim<2>, nb::c_contig> B,

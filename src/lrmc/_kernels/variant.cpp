@@ -1,5 +1,6 @@
 // The kernels for one instruction set: this file is compiled once for each, with LRMC_ISA and LRMC_VECTOR_BYTES set.
 #include "grouped.hpp"
+#include "magnitudes.hpp"
 #include "regress.hpp"
 #include "sparse.hpp"
 
@@ -9,6 +10,8 @@ template <class T> void dense(const Dense &data, const Products<T> &job) { Dense
 template <class T> void grouped(const Dense &data, const Groups &groups, const Products<T> &job) { GroupedPass<T>{data, job, groups}.run(); }
 template <class T> void sparse(const Sparse &data, const Products<T> &job) { SparsePass<T>{data, job}.run(); }
 template <class T> void residual(const Sparse &data, const Products<T> &job, T *out) { SparsePass<T>{data, job}.residuals(out); }
+template <class T> void magnitudes(const Dense &data, const Products<T> &job, const Magnitudes<T> &out) { DenseMagnitudes<T>{data, job, out}.run(); }
+template <class T> void magnitudes(const Sparse &data, const Products<T> &job, const Magnitudes<T> &out) { SparseMagnitudes<T>{data, job, out}.run(); }
 
 template <class T> void regress_dense(const Dense &data, const Regression<T> &job) { Regress<T, Dense>{data, job}.run(); }
 template <class T> void regress_sparse(const Sparse &data, const Regression<T> &job) { Regress<T, Sparse>{data, job}.run(); }
@@ -61,6 +64,10 @@ extern const Kernels kernels = {LRMC_TEXT(LRMC_ISA),
                                 &regress_dense<double>,
                                 &regress_sparse<float>,
                                 &regress_sparse<double>,
+                                &magnitudes<float>,
+                                &magnitudes<double>,
+                                &magnitudes<float>,
+                                &magnitudes<double>,
                                 &survey};
 
 }  // namespace lrmc::LRMC_ISA
