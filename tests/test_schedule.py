@@ -52,12 +52,21 @@ def test_names():
         Schedule.named("../schedule")
 
 
-@pytest.mark.parametrize("name", Schedule.names())
-def test_named_schedules_solve_what_their_card_names(name):
-    checked = Schedule.named(name).card.get("checked_on", {"n": 800, "rank": 5, "alpha": 0.1, "p": 0.5})
-    problem = lrmc.synthetic.problem(**{key: checked[key] for key in ("n", "rank", "alpha", "p")}, seed=3)
-    run = lrmc.iterates(problem.Y, rank=problem.rank, schedule=name)
-    most = max(checked.get("iterations_to_1e_6", [80])) + 1  # another seed may need one more
+def test_the_geometric_schedule_needs_no_training():
+    problem = lrmc.synthetic.problem(n=800, rank=5, alpha=0.1, p=0.5, seed=3)
+    run = lrmc.iterates(problem.Y, rank=5, schedule="geometric")
+    assert min(lrmc.relative_error(it, problem) for it in islice(run, 81)) < 1e-6
+
+
+@pytest.mark.parametrize(
+    "name", [f"{form}-r5-a0.1-p{p}" for form in ("synthetic", "paper") for p in ("0.1", "0.3", "1")]
+)
+def test_named_schedules_do_what_their_card_says(name):
+    card = Schedule.named(name).card
+    kind = lrmc.synthetic.Problems(**card["trained_on"]["problems"])
+    problem = kind.draw(card["rank"], seed=3, dtype=np.float32)
+    most = max(card["checked_on"]["iterations_to_1e_6"]) + 1  # another seed may need one more
+    run = lrmc.iterates(problem.Y, rank=card["rank"], schedule=name)
     assert min(lrmc.relative_error(it, problem) for it in islice(run, most + 1)) < 1e-6
 
 

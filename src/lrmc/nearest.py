@@ -14,6 +14,7 @@ from .storage import Observations
 
 LOOKS = 6  # steps of the closed loop that tell the share of outliers
 TOO_FEW = 2.0  # a schedule is not used where entries per unknown are so many times fewer than in its training
+PLENTY = 1e4  # more entries per unknown make no difference
 PATIENT = 3.0  # a schedule for fewer outliers than there are is so many times worse than one for more
 
 
@@ -23,7 +24,7 @@ def entries_per_unknown(shape: tuple[int, int], p: float, rank: int) -> float:
     Matched sampling: matrices of different size behave alike where n p / (1 - p) is the same.
     """
     p = min(p, 0.99)
-    return math.sqrt(shape[0] * shape[1]) * p / (1 - p) / rank
+    return min(math.sqrt(shape[0] * shape[1]) * p / (1 - p) / rank, PLENTY)
 
 
 def trained_for(schedule: Schedule) -> tuple[float, float] | None:

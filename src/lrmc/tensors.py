@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .extras import optional
-from .storage import DRAW_FROM_STORED_BELOW, Observations, Pull, Sample, how_many, row_blocks, transposed
+from .storage import DRAW_FROM_STORED_BELOW, Adjoint, Observations, Pull, Sample, how_many, row_blocks, transposed
 from .weights import Array, Clip, Threshold, Weight, as_weight, ratio, weights
 
 if TYPE_CHECKING:
@@ -71,6 +71,22 @@ class TorchObservations(Observations):
             energy=None if isinstance(rule, Threshold) else float(_array(torch.stack(energy)).sum(dtype=np.float64)),
             grams=(WQ, WtP),
         )
+
+    def adjoint(self, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:
+        """See `Observations.adjoint`."""
+        F, G, A, B = (self._sent(X) for X in (L, R, Ab, Bb))
+        zeta = float(self.dtype.type(zeta))
+        by_rows, by_cols, slope = [], torch.zeros_like(G), 0.0
+        for rows in self._blocks():
+            E = self._read(rows) - F[rows] @ G.mT
+            Cb = torch.where(torch.isnan(E), 0.0, A[rows] @ G.mT + F[rows] @ B.mT)
+            E = torch.nan_to_num(E, nan=0.0)
+            C = torch.clamp(E, -zeta, zeta)
+            Eb = torch.where(C == E, Cb, 0.0)
+            slope += float(((Cb - Eb) * torch.sign(E)).sum(dtype=torch.float64))
+            by_rows.append(C @ B - Eb @ G)
+            by_cols += C.mT @ A[rows] - Eb.mT @ F[rows]
+        return Adjoint(_array(torch.cat(by_rows)), _array(by_cols), slope)
 
     def magnitudes(self, L: Any, R: Any, share: float) -> tuple[Array, Array]:
         """See `Observations.magnitudes`."""
