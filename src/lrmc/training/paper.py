@@ -6,7 +6,7 @@ the steps is 0.1; a tail is searched on a grid.
 
 Two things differ. The loss is the logarithm of the error after layer k, and thresholds are learned by their logarithms:
 taken literally (squared error, absolute thresholds, rates of zeta_{k-1} / 5000), the gradients fall with the square of
-the error, and layers beyond the third stay where they began. And the grid has beta = 1, without which the steps of the
+the error, and deep layers would hardly move. And the grid has beta = 1, without which the steps of the
 tail are summable and it stalls; it is judged over many layers instead of the next four.
 """
 
