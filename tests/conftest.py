@@ -6,6 +6,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # the cores are busy with other tests: 
 import pytest
 from hypothesis import settings
 
+from lrmc import _kernels
+
 # The same examples on every run and every machine; a loaded machine is no failure.
 settings.register_profile("lrmc", deadline=None, derandomize=True, max_examples=40)
 settings.load_profile("lrmc")
@@ -15,3 +17,11 @@ settings.load_profile("lrmc")
 def folder(tmp_path_factory):
     """Where presentations put their files."""
     return tmp_path_factory.mktemp("presentations")
+
+
+@pytest.fixture
+def restore_instruction_set():
+    """What a test chose does not outlast it."""
+    chosen = _kernels.instruction_set()
+    yield
+    _kernels.use_instruction_set(chosen)

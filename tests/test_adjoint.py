@@ -107,13 +107,6 @@ def test_rows_longer_than_a_panel():
     check(data(4700, 5), 16)
 
 
-@pytest.fixture
-def restore_instruction_set():
-    chosen = _kernels.instruction_set()
-    yield
-    _kernels.use_instruction_set(chosen)
-
-
 @pytest.mark.usefixtures("restore_instruction_set")
 @pytest.mark.parametrize("name", _kernels.instruction_sets())
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8, np.int16, np.uint16])

@@ -119,13 +119,6 @@ def test_results_do_not_depend_on_how_many_threads_the_machine_gives(threads):
     assert len(answers.pop()) == 4 * 3 * 1000
 
 
-@pytest.fixture
-def restore_instruction_set():
-    chosen = _kernels.instruction_set()
-    yield
-    _kernels.use_instruction_set(chosen)
-
-
 @pytest.mark.usefixtures("restore_instruction_set")
 @pytest.mark.parametrize("name", _kernels.instruction_sets())
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8, np.int16, np.uint16])

@@ -78,13 +78,6 @@ def test_magnitudes_of_every_shape(shape, dtype):
         check(forms(Y), E, share, (L, R), exact=False)
 
 
-@pytest.fixture
-def restore_instruction_set():
-    chosen = _kernels.instruction_set()
-    yield
-    _kernels.use_instruction_set(chosen)
-
-
 @pytest.mark.usefixtures("restore_instruction_set")
 @pytest.mark.parametrize("name", _kernels.instruction_sets())
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

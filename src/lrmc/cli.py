@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -21,6 +21,7 @@ except ImportError:
     raise SystemExit('the command line needs typer and rich: pip install "lrmc[cli]"') from None
 
 from . import __version__, cli_training, completion, demo
+from .methods.noisy import AskedLoss
 from .result import Iterate
 from .schedule import Schedule
 from .units import Scale
@@ -29,7 +30,6 @@ from .weights import Sides
 if TYPE_CHECKING:
     from . import tour
 
-Loss = Literal["auto", "mixture", "cauchy", "huber", "squares"]
 NOT_CONVERGED, BAD_INPUT = 1, 2
 
 app = typer.Typer(
@@ -86,7 +86,7 @@ def complete_command(
             " auto: of csv and parquet, if both sizes and spreads of columns differ by more than 3 times."
         ),
     ] = "auto",
-    loss: Annotated[Loss, typer.Option(help="How residuals are weighed if the data are noisy.")] = "auto",
+    loss: Annotated[AskedLoss, typer.Option(help="How residuals are weighed if the data are noisy.")] = "auto",
     outliers: Annotated[Sides, typer.Option(help="On which side of the truth outliers lie.")] = "both",
     schedule: Annotated[
         str | None, typer.Option(help="Run the paper's LRMC with this schedule: its name, or a .json file.")

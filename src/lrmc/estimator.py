@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from .completion import FILLS, Fill
+from .methods.noisy import AskedLoss
 from .observations import as_observations
 from .result import Result
 from .solve import fits_exactly, solve
@@ -115,7 +116,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         n_components: int | None = None,
         *,
         center: bool = True,
-        loss: Literal["auto", "mixture", "cauchy", "huber", "squares"] = "auto",
+        loss: AskedLoss = "auto",
         outliers: Sides = "both",
         forgetting: float = 0.9,
         tol: float = 1e-6,
@@ -328,7 +329,7 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         fill: Fill = "missing",
         scale: bool = True,
         keep_empty_features: bool = False,
-        loss: Literal["auto", "mixture", "cauchy", "huber", "squares"] = "auto",
+        loss: AskedLoss = "auto",
         outliers: Sides = "both",
         tol: float = 1e-6,
         max_iter: int = 100,

@@ -80,8 +80,8 @@ def _without_groups(obs: Grouped, rows: Array, cols: Array, rng: np.random.Gener
     whole = obs.members[group_of[rows]]  # places x size of a group
     places = np.unique(whole.ravel() * obs.shape[1] + np.repeat(cols, obs.members.shape[1]))
     rows, cols = places // obs.shape[1], places % obs.shape[1]
-    values = obs.values(np.arange(obs.shape[0])).copy()
-    held = values[rows, cols].copy()
+    values = obs.values(np.arange(obs.shape[0]))
+    held = values[rows, cols]  # a copy
     values[rows, cols] = np.nan
     seen = np.flatnonzero(~np.isnan(held))
     judged = rng.choice(seen, min(MOST, len(seen)), replace=False)

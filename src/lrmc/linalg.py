@@ -17,6 +17,11 @@ class Factors(NamedTuple):
     R: Array
 
 
+def power_of_4(size: float) -> float:
+    """The power of 4 near a size: data in such units are far from over- and underflow, and rounded as before."""
+    return 4.0 ** round(math.log(size or 1.0, 4))
+
+
 def gram(X: Array, Z: Array | None = None) -> Array:
     """X' Z (X' X if no Z is given), in double precision."""
     return np.asarray(X.T @ (X if Z is None else Z), np.float64)

@@ -9,17 +9,17 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 from numbers import Integral, Real
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from .connected import unconnected
 from .groups import Grouped, grouped, unlike_members
-from .linalg import Factors, change, norm
+from .linalg import Factors, change, norm, power_of_4
 from .methods.default import Findings, default, exact
 from .methods.gd import gd
 from .methods.lrmc import Start, Step, lrmc
-from .methods.noisy import Noise, noise_and_share
+from .methods.noisy import AskedLoss, Noise, noise_and_share
 from .methods.scaled_gd import scaled_gd
 from .nearest import misfit, nearest
 from .observations import as_observations
@@ -63,7 +63,7 @@ def solve(
     mask: Any = None,
     method: Method = "auto",
     schedule: Schedule | Tuning | str | None = None,
-    loss: Literal["auto", "mixture", "cauchy", "huber", "squares"] = "auto",
+    loss: AskedLoss = "auto",
     outliers: Sides = "both",
     groups: Any = None,
     row_noise: Any = None,
@@ -178,7 +178,7 @@ def iterates(
     mask: Any = None,
     method: Method = "auto",
     schedule: Schedule | Tuning | str | None = None,
-    loss: Literal["auto", "mixture", "cauchy", "huber", "squares"] = "auto",
+    loss: AskedLoss = "auto",
     outliers: Sides = "both",
     groups: Any = None,
     row_noise: Any = None,
@@ -208,7 +208,7 @@ def _job(
     """Check what was asked for."""
     _one_of("method", method, METHODS)
     _one_of("start", start, tuple(STARTS))
-    _one_of("loss", loss, ("auto", "mixture", "cauchy", "huber", "squares"))
+    _one_of("loss", loss, get_args(AskedLoss))
     _one_of("outliers", sides[0], ("both", "positive", "negative"))
     if method == "auto":
         method = "closed_loop" if schedule is None else "lrmc"
@@ -221,7 +221,7 @@ def _job(
     if rank is None and method != "closed_loop":
         name = "LRMC" if method == "lrmc" else method
         raise ValueError(f"rank=None: {name} needs the rank; give one, or leave method and schedule out: it is found")
-    rank = None if rank is None else _check_rank(rank, obs.shape)
+    rank = None if rank is None else checked_rank(rank, obs.shape)
     if sides[1] is not None:
         obs = grouped(obs, sides[1])
     rows, cols = (_noise_of(x, n, name) for x, n, name in zip(sides[2:], obs.shape, ("row_noise", "col_noise")))
@@ -258,7 +258,7 @@ def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
 
 def _iterates(job: Job) -> Generator[Iterate, None, Findings]:
     """The iterates of a job, in the units of the data; at the end, what was found out."""
-    unit = _unit(job.obs)
+    unit = power_of_4(job.obs.scale)
     root = job.obs.dtype.type(math.sqrt(unit))
     obs = job.obs.scaled(1 / unit)
     steps: Iterator[Step]
@@ -292,7 +292,7 @@ def fits_exactly(
 ) -> bool:
     """Whether a matrix of this rank and outliers are all there is in the data: the first stage of `solve` settles."""
     obs = as_observations(Y)
-    obs = obs.scaled(1 / _unit(obs))
+    obs = obs.scaled(1 / power_of_4(obs.scale))
     steps = exact(obs, rank, outliers, tol, seed)
     for _ in range(max_iter):
         try:
@@ -300,11 +300,6 @@ def fits_exactly(
         except StopIteration as end:
             return bool(end.value.settled)
     return False
-
-
-def _unit(obs: Observations) -> float:
-    """Data are read as multiples of a power of 4 near their scale: exact, and far from over- and underflow."""
-    return 4.0 ** round(math.log(obs.scale, 4))
 
 
 def _too_few(obs: Observations, it: Iterate) -> bool:
@@ -326,7 +321,8 @@ def _as_schedule(schedule: Any, method: str) -> Schedule | Tuning:
     return schedule
 
 
-def _check_rank(rank: int, shape: tuple[int, int]) -> int:
+def checked_rank(rank: int, shape: tuple[int, int]) -> int:
+    """The rank, or an error that says which are possible."""
     if not _whole(rank) or not 1 <= rank <= min(shape):
         raise ValueError(f"rank={rank!r} for a {shape[0]} x {shape[1]} matrix; 1 to {min(shape)} is wanted")
     return int(rank)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import _kernels
-from .linalg import Factors
+from .linalg import Factors, power_of_4
 from .methods.closed_loop import LOW, WIDEST
 from .methods.noisy import REACH, Loss, two_groups
 from .result import Result
@@ -114,7 +114,7 @@ def fit_rows(obs: Observations, model: Subspace) -> Rows:
     One reading of the data: all iterations of a row are made while it is in the cache (`_kernels/regress.hpp`).
     """
     n, dtype = obs.shape[0], obs.dtype
-    unit = _unit(model.typical)
+    unit = power_of_4(model.typical)
     model = model.scaled(1 / unit)
     rounding = 16 * float(np.finfo(dtype).eps) * max(model.typical, float(np.abs(model.offset).max(initial=0)))
     lowest = max(model.noise, rounding, 1e-30)
@@ -180,14 +180,9 @@ class Learned(NamedTuple):
         return Learned(self.model.scaled(gain), self.memory.scaled(gain), rows)
 
 
-def _unit(size: float) -> float:
-    """A power of 4 near this size: data in such units are far from over- and underflow, and rounded as before."""
-    return 4.0 ** round(math.log(size or 1.0, 4))
-
-
 def learn(obs: Observations, result: Result, *, center: bool, most: int | None, outliers: Sides) -> Learned:
     """The subspace of a result, with at most so many components; None keeps all that are left without the mean."""
-    unit = _unit(obs.scale)
+    unit = power_of_4(obs.scale)
     X = Factors(*(F.astype(np.float64) / math.sqrt(unit) for F in result.factors()))
     return _learn(obs.scaled(1 / unit), X, result, center, most, outliers).scaled(unit)
 
@@ -214,7 +209,7 @@ def follow(obs: Observations, model: Subspace, memory: Memory, forgetting: float
 
     What was learned before counts `forgetting` times, and less where the batch shows that the subspace has moved.
     """
-    unit = _unit(model.typical)
+    unit = power_of_4(model.typical)
     parts = obs.scaled(1 / unit), model.scaled(1 / unit), memory.scaled(1 / unit)
     return _follow(*parts, forgetting, center).scaled(unit)
 

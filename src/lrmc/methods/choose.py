@@ -17,11 +17,8 @@ from .noisy import Loss, Noise, Start, sweeps, two_groups, with_component
 
 Way = Callable[[Observations, tuple[Factors, float], Noise], Iterator[Step]]
 
-LOSSES: tuple[Loss, ...] = (
-    "cauchy",
-    "huber",
-    "squares",
-)  # the mixture is for Gaussian noise: elsewhere it gives rows up
+# The mixture is for Gaussian noise: elsewhere it gives rows up.
+LOSSES: tuple[Loss, ...] = ("cauchy", "huber", "squares")
 SHRINKS = (1.0, 3.0, 9.0)
 CLOSE = 0.03  # those that are further behind the best are given up, from rank 3 on
 ENOUGH = 0.01  # a gain of less than this over three ranks ends the search

@@ -23,6 +23,7 @@ from .closed_loop import LOW, WIDEST
 from .lrmc import Step
 
 Loss = Literal["mixture", "cauchy", "huber", "squares"]
+AskedLoss = Literal["auto", Loss]  # what a user may say
 # Thresholds in multiples of the quantile LOW of the residuals (0.385 standard deviations of Gaussian ones). Huber is
 # near the absolute value: if wider, outliers in groups build components. "squares" is Huber too, for plain outliers.
 REACH: dict[Loss, float] = {"cauchy": WIDEST, "huber": 2.0, "squares": 8.0}

@@ -14,7 +14,7 @@ from ..heldout import as_sparse, hold_out, part_of
 from ..linalg import Factors, norm
 from ..observations import as_observations
 from ..schedule import Layer, Schedule
-from ..solve import solve
+from ..solve import checked_rank, solve
 from ..start import spectral
 from ..storage import Observations
 from ..synthetic import Problems
@@ -99,8 +99,7 @@ def _scale(obs: Observations) -> float:
 
 def _checked(Y: Any, mask: Any, rank: int, threads: int | None) -> Observations:
     obs = as_observations(Y, mask, threads=threads)
-    if not 1 <= rank <= min(obs.shape):
-        raise ValueError(f"rank={rank} for a {obs.shape[0]} x {obs.shape[1]} matrix; 1 to {min(obs.shape)} is wanted")
+    checked_rank(rank, obs.shape)
     return obs
 
 
