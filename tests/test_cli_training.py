@@ -16,7 +16,8 @@ from lrmc.synthetic import Problems
 from lrmc.training import fast, recipes
 
 typer_testing = pytest.importorskip("typer.testing")
-from lrmc import cli, cli_training  # noqa: E402
+from lrmc import cli  # noqa: E402
+from lrmc.commands import training  # noqa: E402
 
 TINY = ("--n", 50, "--rank", 2, "--p", 1, "--layers", 2, "--steps", 3)
 
@@ -133,7 +134,7 @@ def interrupting(after):
 def test_interrupted_and_taken_up_again(tmp_path, monkeypatch):
     mine, partial = tmp_path / "mine.json", tmp_path / "mine.json.partial"
     with monkeypatch.context() as patch:
-        patch.setattr(cli_training, "train", interrupting(3))
+        patch.setattr(training, "train", interrupting(3))
         done = run("train", *TINY, "-o", mine)
     assert done.exit_code == 130
     assert re.fullmatch(r"interrupted; the same command goes on from .*mine\.json\.partial.*\n", done.stderr)
@@ -153,7 +154,7 @@ def test_interrupted_at_once(tmp_path, monkeypatch):
     def train(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli_training, "train", train)
+    monkeypatch.setattr(training, "train", train)
     done = run("train", *TINY, "-o", tmp_path / "mine.json")
     assert done.exit_code == 130
     assert "before anything was learned" in done.stderr
@@ -221,9 +222,9 @@ def test_one_schedule(tmp_path):
 
 @pytest.mark.parametrize("card", [{}, {"trained_on": 3, "checked_on": "x"}, {"rank": "five", "trained_on": {"p": "?"}}])
 def test_cards_may_say_anything(card):
-    assert cli_training._told(card, "rank") == ""
-    assert cli_training._told(card, "p") == ""
-    assert isinstance(cli_training._summary(card), str)
+    assert training._told(card, "rank") == ""
+    assert training._told(card, "p") == ""
+    assert isinstance(training._summary(card), str)
 
 
 def test_how_much_is_done():
@@ -232,4 +233,4 @@ def test_how_much_is_done():
 
     shares = [("geometric", 1, 1, 0), ("refine", 3, 4, 0.75), ("tail", 1, 1, 1), ("layer 0", 1, 1, 0)]
     for stage, step, steps, share in [*shares, ("layer 1", 1, 2, 0.125), ("layer 4", 2, 2, 1)]:
-        assert cli_training._share(state(stage, step, steps), 4) == share
+        assert training._share(state(stage, step, steps), 4) == share

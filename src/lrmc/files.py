@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,3 +31,36 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
     """Write a file at once."""
     with whole(path) as temporary:
         temporary.write_bytes(content)
+
+
+@contextmanager
+def whole_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A temporary folder beside `path`; what was written there is moved to `path` when the block ends well.
+
+    Files that `path` already holds under the same names are replaced, others stay.
+    """
+    path = Path(path)
+    if path.exists() and not path.is_dir():
+        raise NotADirectoryError(20, "is a file, and a folder is wanted", str(path))
+    if not path.parent.is_dir():
+        raise FileNotFoundError(2, "there is no such directory", str(path.parent))
+    temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}-"))
+    try:
+        yield temporary
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o777 & ~umask)  # mkdtemp makes folders that only their owner can read
+        _move_into(temporary, path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _move_into(source: Path, target: Path) -> None:
+    if not target.exists():
+        source.replace(target)
+        return
+    for item in sorted(source.iterdir()):
+        place = target / item.name
+        if place.is_dir() and not place.is_symlink():
+            shutil.rmtree(place)  # a folder of masks from another run must not be mixed with this one
+        item.replace(place)

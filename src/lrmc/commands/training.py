@@ -13,13 +13,12 @@ from rich import box
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from . import tables
-from .schedule import Schedule
-from .synthetic import Problems
-from .training import train
-from .training.state import State
-
-INTERRUPTED = 130  # as shells say it for Ctrl-C
+from .. import tables
+from ..schedule import Schedule
+from ..synthetic import Problems
+from ..training import train
+from ..training.state import State
+from . import console
 
 
 def register(app: typer.Typer) -> None:
@@ -61,12 +60,10 @@ def train_command(
 
     Exit code: 0 if the schedule is written, 2 if something that was given cannot be used, 130 after Ctrl-C.
     """
-    from . import cli  # which registers these commands: at the top it would be a circle
-
     about = {"n": n, "n2": n2, "alpha": alpha, "p": p, "noise": noise, "outlier_scale": outlier_scale}
     about["condition"] = condition
     partial = target.with_name(target.name + ".partial")
-    with cli._errors_in_a_sentence(), cli._warnings_in_a_sentence():
+    with console.errors_in_a_sentence(), console.warnings_in_a_sentence():
         _check_target(target)
         source = _source(data, name, {key: value for key, value in about.items() if value is not None})
         try:
@@ -86,7 +83,7 @@ def train_command(
                 )
         except KeyboardInterrupt:
             _say_how_to_go_on(partial)
-            raise typer.Exit(INTERRUPTED) from None
+            raise typer.Exit(console.INTERRUPTED) from None
         schedule.save(target)
         partial.unlink(missing_ok=True)
     _show(schedule, target)
@@ -96,21 +93,19 @@ def schedules_command(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="One of them, or a .json file.")] = None,
 ) -> None:
     """List the schedules that come with lrmc, or show one with its card."""
-    from . import cli
-
-    with cli._errors_in_a_sentence():
+    with console.errors_in_a_sentence():
         if name is not None:
             _show_one(name, Schedule.load(name) if name.endswith(".json") else Schedule.named(name))
             return
-        table = cli._table("name", "rank", "alpha", "p", "layers", "tail", "card")
+        table = console.table("name", "rank", "alpha", "p", "layers", "tail", "card")
         table.columns[-1].justify = "left"
         table.columns[-1].no_wrap = False
         for known in Schedule.names():
             schedule = Schedule.named(known)
             numbers = [_told(schedule.card, key) for key in ("rank", "alpha", "p")]
-            table.add_row(known, *numbers, str(len(schedule)), _tail(schedule), cli._plain(_summary(schedule.card)))
-        cli._out().print(table)
-        cli._out().print("lrmc schedules NAME shows one; lrmc complete ... --schedule NAME uses it.", soft_wrap=True)
+            table.add_row(known, *numbers, str(len(schedule)), _tail(schedule), console.plain(_summary(schedule.card)))
+        console.out().print(table)
+        console.out().print("lrmc schedules NAME shows one; lrmc complete ... --schedule NAME uses it.", soft_wrap=True)
 
 
 # ---- what is asked for
@@ -144,12 +139,10 @@ def _check_target(target: Path) -> None:
 @contextmanager
 def _progress(layers: int) -> Iterator[Callable[[State], None]]:
     """A bar for the steps of all layers. The searches before and after them are one step each."""
-    from . import cli
-
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"))
-    console = cli._err()
-    hidden = not console.is_terminal
-    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True, disable=hidden) as bar:
+    screen = console.err()
+    hidden = not screen.is_terminal
+    with Progress(*columns, TimeElapsedColumn(), console=screen, transient=True, disable=hidden) as bar:
         task = bar.add_task("search", total=1.0, state="")
 
         def update(state: State) -> None:
@@ -169,18 +162,14 @@ def _share(state: State, layers: int) -> float:
 
 
 def _say_how_to_go_on(partial: Path) -> None:
-    from . import cli
-
     if partial.exists():
         sentence = f"interrupted; the same command goes on from {partial}, and without that file it begins anew"
     else:
         sentence = "interrupted before anything was learned; the same command begins anew"
-    cli._err().print(cli._plain(sentence), soft_wrap=True, highlight=False)
+    console.err().print(console.plain(sentence), soft_wrap=True, highlight=False)
 
 
 def _show(schedule: Schedule, target: Path) -> None:
-    from . import cli
-
     card, rank = schedule.card, schedule.card["rank"]
     measure = "of X" if "data" not in card["trained_on"] else "of hidden entries, in medians of |y|"
     facts = {
@@ -191,7 +180,7 @@ def _show(schedule: Schedule, target: Path) -> None:
         "time": f"{card['seconds']:.1f} s",
         "written": f"{target}",
     }
-    out = cli._out()
+    out = console.out()
     out.print(_facts(facts))
     out.print("To use it:", highlight=False)
     lines = (
@@ -199,12 +188,10 @@ def _show(schedule: Schedule, target: Path) -> None:
         f'  lrmc.solve(Y, rank={rank}, schedule=lrmc.Schedule.load("{target}"))',
     )
     for line in lines:
-        out.print(cli._plain(line), soft_wrap=True, highlight=False)
+        out.print(console.plain(line), soft_wrap=True, highlight=False)
 
 
 def _show_one(name: str, schedule: Schedule) -> None:
-    from . import cli
-
     facts = {
         "name": name,
         "layers": f"{len(schedule)}",
@@ -216,17 +203,15 @@ def _show_one(name: str, schedule: Schedule) -> None:
         "units": schedule.units,
         **{key: value if isinstance(value, str) else json.dumps(value) for key, value in schedule.card.items()},
     }
-    cli._out().print(_facts(facts))
+    console.out().print(_facts(facts))
 
 
 def _facts(facts: dict[str, str]) -> Table:
-    from . import cli
-
     table = Table(box=box.SIMPLE, show_header=False, pad_edge=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in facts.items():
-        table.add_row(name.replace("_", " "), cli._plain(value))
+        table.add_row(name.replace("_", " "), console.plain(value))
     return table
 
 

@@ -1,0 +1,1 @@
+"""Front doors for videos, satellite scenes, ultrasound cines and faces."""

@@ -1,0 +1,97 @@
+"""Stacks of frames, dates or images as a matrix, and back: a column is one of them, a row one place in all of them.
+
+Nothing is copied: the matrix is a view of the stack, stored by columns, and integers stay integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..linalg import Factors
+from ..weights import Array
+
+GAPS_AT_ONCE = 1 << 22  # random numbers drawn at a time
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Frames one after another, each of any shape: height x width, with colours last, or bands first."""
+
+    frames: Array  # first axis: time
+    seen: Array | None = None  # the same shape, or without what all frames have in common; True where observed
+
+    def __post_init__(self) -> None:
+        if self.frames.ndim < 2 or self.frames.size == 0:
+            raise ValueError(f"a stack of frames is wanted, but the array has shape {self.frames.shape}")
+
+    @property
+    def frame_shape(self) -> tuple[int, ...]:
+        """Of one frame."""
+        return self.frames.shape[1:]
+
+    @property
+    def matrix(self) -> Array:
+        """Places x frames."""
+        return self.frames.reshape(len(self.frames), -1).T
+
+    @property
+    def mask(self) -> Array | None:
+        """What of the matrix was observed; None if all."""
+        if self.seen is None:
+            return None
+        seen = np.broadcast_to(self.seen, self.frames.shape)
+        return seen.reshape(len(self.frames), -1).T
+
+    def sampled(self, share: float, seed: int = 0) -> Any:
+        """The matrix with only a random share of its observed entries, sparse."""
+        if not 0 < share <= 1:
+            raise ValueError(f"a share of {share!r} of the pixels; more than 0 and at most 1 is wanted")
+        flat = self.frames.reshape(-1)
+        seen = None if self.seen is None else np.broadcast_to(self.seen, self.frames.shape).reshape(-1)
+        width = flat.size // len(self.frames)
+        counts, cols, values = np.zeros(len(self.frames), np.int64), [], []
+        for places in chosen(flat.size, share, seed):
+            kept = places if seen is None else places[seen[places]]
+            rows, at = np.divmod(kept, width)
+            counts += np.bincount(rows, minlength=len(counts))
+            cols.append(at.astype(np.int32))
+            values.append(flat[kept])
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        frames = sp.csr_array((np.concatenate(values), np.concatenate(cols), indptr), shape=(len(counts), width))
+        frames.has_canonical_format = True
+        return frames.T
+
+    def frame(self, X: Factors, k: int) -> Array:
+        """A frame of the model L R', in the type of the stack."""
+        return as_type(X.L @ X.R[k], self.frames.dtype).reshape(self.frame_shape)
+
+
+def chosen(size: int, share: float, seed: int) -> Iterator[Array]:
+    """Each of the places 0 .. size - 1 with probability `share`, in order, some millions at a time.
+
+    The gaps between them are drawn, so that the work is that of the places chosen and not of all.
+    """
+    rng = np.random.default_rng(seed)
+    at = -1
+    while at < size - 1:
+        places = at + np.cumsum(rng.geometric(share, min(GAPS_AT_ONCE, int(size * share) + 100)))
+        at = int(places[-1])
+        yield places if at < size else places[: np.searchsorted(places, size)]
+
+
+def as_type(values: Array, dtype: np.dtype[Any]) -> Array:
+    """Numbers as the stack stores them: integers are rounded, and stay in their range; NaN becomes 0 there."""
+    if dtype.kind not in "iu":
+        return values.astype(dtype)
+    limits = np.iinfo(dtype)
+    return np.clip(np.rint(np.nan_to_num(values)), limits.min, limits.max).astype(dtype)
+
+
+def band_groups(bands: int, pixels: int) -> Array:
+    """A label per row of a stack with bands first: the bands of a pixel share theirs."""
+    return np.tile(np.arange(pixels), bands)

@@ -1,0 +1,134 @@
+"""The command `lrmc complete`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.table import Table
+
+from .. import completion
+from ..methods.noisy import AskedLoss
+from ..schedule import Schedule
+from ..units import Scale
+from ..weights import Sides
+from . import console
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("complete")(complete_command)
+
+
+def complete_command(
+    source: Annotated[Path, typer.Argument(metavar="IN", help="npy, npz, csv, parquet, mtx or mat; by its suffix.")],
+    target: Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="Any of the same formats.")],
+    outliers_to: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="List of outliers, csv or parquet; OUT with .outliers.csv if not given."),
+    ] = None,
+    report_to: Annotated[
+        Path | None, typer.Option("--report", metavar="FILE", help="Report, html; OUT with .report.html if not given.")
+    ] = None,
+    no_outliers_file: Annotated[bool, typer.Option("--no-outliers-file", help="Write no list of outliers.")] = False,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
+    rank: Annotated[int | None, typer.Option("--rank", "-r", help="Rank of the model; found if not given.")] = None,
+    fill: Annotated[completion.Fill, typer.Option(help="What the model replaces.")] = "missing+outliers",
+    name: Annotated[str | None, typer.Option(help="Which variable of an npz or mat file.")] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option(help="A column that passes through although it holds numbers.")
+    ] = None,
+    scale: Annotated[
+        Scale,
+        typer.Option(
+            help="Columns in different units: divide each by its spread, and undo that afterwards."
+            " auto: of csv and parquet, if both sizes and spreads of columns differ by more than 3 times."
+        ),
+    ] = "auto",
+    loss: Annotated[AskedLoss, typer.Option(help="How residuals are weighed if the data are noisy.")] = "auto",
+    outliers: Annotated[Sides, typer.Option(help="On which side of the truth outliers lie.")] = "both",
+    schedule: Annotated[
+        str | None, typer.Option(help="Run the paper's LRMC with this schedule: its name, or a .json file.")
+    ] = None,
+    tol: Annotated[float, typer.Option(help="Stop when the model changes by less than this part of itself.")] = 1e-6,
+    max_iter: Annotated[int, typer.Option(help="Passes over the data, at most.")] = 100,
+    seed: Annotated[int, typer.Option(help="Of the random start.")] = 0,
+) -> None:
+    """Fill in what is missing, and replace what is wrong.
+
+    Missing are NaN and empty cells; in mtx files and sparse npz and mat files, what is not stored.
+    Of a table, columns that are not numbers, header and index pass through unchanged.
+
+    Beside OUT come a list of outliers (row, column, value, expected, score) and a report.
+    The score is the distance from the model in standard deviations of the noise; if there is none, in thresholds.
+
+    Exit code: 0 if it converged, 1 if not (all files are written all the same), 2 if the input cannot be used.
+    """
+    with (
+        console.errors_in_a_sentence(),
+        console.warnings_in_a_sentence(),
+        console.progress_bar(source.name, tol) as progress,
+    ):
+        listed = _place(target, "outliers.csv", outliers_to, no_outliers_file, "outliers-to", "no-outliers-file")
+        report = _place(target, "report.html", report_to, no_report, "report", "no-report")
+        done = completion.complete(
+            source,
+            target,
+            rank,
+            outliers_to=listed,
+            report_to=report,
+            fill=fill,
+            scale=scale,
+            name=name,
+            keep=keep or (),
+            loss=loss,
+            outliers=outliers,
+            schedule=_schedule(schedule),
+            tol=tol,
+            max_iter=max_iter,
+            seed=seed,
+            progress=progress,
+        )
+    _show(done, (target, listed, report))
+    raise typer.Exit(0 if done.result.converged else console.NOT_CONVERGED)
+
+
+def _show(done: completion.Completed, written: tuple[Path | None, ...]) -> None:
+    result, (n1, n2) = done.result, done.result.shape
+    table = Table(box=box.SIMPLE, show_header=False, pad_edge=False)
+    table.add_column(style="dim")
+    table.add_column(overflow="fold")
+    count = len(done.outliers.rows)
+    spreads = " spreads of a column" if done.units else ""
+    facts = {
+        "shape": f"{n1} x {n2}",
+        "observed": f"{done.observed:.1%}",
+        "scaled": "each column by its spread" if done.units else "no",
+        "rank": f"{result.rank}",
+        "status": f"{result.status}",
+        "regime": result.regime,
+        "iterations": f"{result.n_iter}",
+        "time": f"{done.seconds:.2f} s",
+        "outliers": f"{count} ({count / (done.observed * n1 * n2):.1%} of the observed)",
+        "estimated": f"{result.outlier_fraction:.1%} outliers, noise of standard deviation"
+        f" {result.noise_level:.2g}{spreads}",
+        "undetermined": f"{len(result.undetermined_rows)} rows, {len(result.undetermined_cols)} columns;"
+        f" {done.left} entries are left missing",
+        "written": "\n".join(str(path) for path in written if path is not None),
+    }
+    for name, value in facts.items():
+        table.add_row(name, console.plain(value))
+    console.out().print(table)
+
+
+def _place(target: Path, ending: str, given: Path | None, refused: bool, option: str, flag: str) -> Path | None:
+    """Where a file beside OUT goes, or None if it is not wanted."""
+    if refused and given is not None:
+        raise ValueError(f"--{option} and --{flag} contradict each other; leave one of them out")
+    return None if refused else given or completion.beside(target, ending)
+
+
+def _schedule(given: str | None) -> Schedule | str | None:
+    return Schedule.load(given) if given is not None and given.endswith(".json") else given

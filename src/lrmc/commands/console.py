@@ -1,0 +1,88 @@
+"""What every command shares: where it speaks, how errors and warnings are told, a progress bar."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import typer
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from ..result import Iterate
+
+NOT_CONVERGED, BAD_INPUT, INTERRUPTED = 1, 2, 130  # exit codes; the last as shells say it for Ctrl-C
+
+
+def out() -> Console:
+    """For results."""
+    return Console()
+
+
+def err() -> Console:
+    """For everything else."""
+    return Console(stderr=True)
+
+
+def table(*columns: str) -> Table:
+    """An empty table: names on the left, numbers on the right."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="right" if i else "left", no_wrap=True)
+    return table
+
+
+@contextmanager
+def progress_bar(title: str, tol: float = 1e-6) -> Iterator[Callable[[Iterate], None]]:
+    """A bar that is full when the change per iteration, on a logarithmic scale, has come down to tol."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"))
+    console = err()
+    hidden = not console.is_terminal
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True, disable=hidden) as bar:
+        task = bar.add_task(title, total=1.0, state="reading")
+
+        def update(it: Iterate) -> None:
+            if it.k == 0 or not 0 < tol < 1:
+                return
+            done = math.log(max(it.change, 1e-300)) / math.log(tol)
+            state = f"iteration {it.k}, change {it.change:.0e}, {it.inliers:.0%} inliers"
+            bar.update(task, completed=min(1.0, max(0.0, done)), state=state)
+
+        yield update
+
+
+@contextmanager
+def errors_in_a_sentence() -> Iterator[None]:
+    """What the user can mend is told in one sentence, with exit code 2; Ctrl-C ends with exit code 130."""
+    try:
+        yield
+    except (ValueError, ImportError, OSError, FloatingPointError, MemoryError, np.linalg.LinAlgError) as error:
+        if isinstance(error, OSError) and error.filename is not None:
+            sentence = f"{error.filename}: {error.strerror}"
+        else:
+            sentence = " ".join(str(error).split()) or type(error).__name__
+        err().print(f"[red]error:[/red] {plain(sentence)}", soft_wrap=True, highlight=False)
+        raise typer.Exit(BAD_INPUT) from None
+    except KeyboardInterrupt:
+        err().print("interrupted")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+@contextmanager
+def warnings_in_a_sentence() -> Iterator[None]:
+    """Warnings are shown at the end, each once."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for sentence in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning)):
+        err().print(f"[yellow]warning:[/yellow] {plain(sentence)}", soft_wrap=True, highlight=False)
+
+
+def plain(sentence: str) -> str:
+    """Text that rich shows as it is."""
+    return sentence.replace("[", r"\[")
