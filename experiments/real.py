@@ -27,6 +27,7 @@ import lrmc
 from lrmc.files import whole, write_whole
 
 ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "docs" / "real.csv"
 Method = Callable[[Problem], tuple[Array, int | None]]  # an answer, and its rank
 
 
@@ -117,21 +118,39 @@ def main() -> None:
         raise SystemExit(2)
     warnings.simplefilter("ignore")  # a run that ended badly shows in its score
     sources = [Source(folder, seed, asked.thin) for seed in range(asked.seeds)]
-    lines: list[Line] = []
-    text = "# Real data\n\nMade by `python experiments/real.py`. Bold: the bar is reached.\n"
+    kept = known() if asked.write else []
     for task in TASKS:
         if task.name.startswith(QUICK if asked.quick else tuple(asked.tasks)):
             here = run(task, sources, methods(task, asked.losses, asked.ranks or [None, *task.ranks], not asked.ours))
-            lines += here
-            text += "\n" + table(task, here)
             print(table(task, here), flush=True)
-    if asked.write:
-        write_whole(ROOT / "docs" / "real.md", text.encode())
-        with whole(ROOT / "docs" / "real.csv") as path, path.open("w", newline="") as file:
-            out = csv.writer(file, lineterminator="\n")
-            out.writerow(["task", "method", "rank", "seconds", "score", "value"])
-            for x in lines:
-                out.writerows([x.task, x.method, x.rank, f"{x.seconds:.3f}", *pair] for pair in x.scores.items())
+            kept = [x for x in kept if x.task != task.name] + here
+            if asked.write:
+                write(kept)
+
+
+def known() -> list[Line]:
+    """What was written before: tasks can be run one at a time."""
+    if not RESULTS.exists():
+        return []
+    lines: dict[tuple[str, str], Line] = {}
+    with RESULTS.open(newline="") as file:
+        for row in csv.DictReader(file):
+            empty = Line(row["task"], row["method"], row["rank"], {}, float(row["seconds"]))
+            lines.setdefault((row["task"], row["method"]), empty).scores[row["score"]] = float(row["value"])
+    return list(lines.values())
+
+
+def write(lines: list[Line]) -> None:
+    """The numbers, and the page made of them."""
+    by_task = {task.name: [x for x in lines if x.task == task.name] for task in TASKS}
+    tables = [table(task, by_task[task.name]) for task in TASKS if by_task[task.name]]
+    text = "# Real data\n\nMade by `python experiments/real.py --write`. Bold: the bar is reached.\n"
+    write_whole(RESULTS.with_suffix(".md"), "\n".join([text, *tables]).encode())
+    with whole(RESULTS) as path, path.open("w", newline="") as file:
+        out = csv.writer(file, lineterminator="\n")
+        out.writerow(["task", "method", "rank", "seconds", "score", "value"])
+        for x in (x for some in by_task.values() for x in some):
+            out.writerows([x.task, x.method, x.rank, f"{x.seconds:.3f}", *pair] for pair in x.scores.items())
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from lrmc.training import examples, fast, paper
 from lrmc.training.examples import Example, as_examples, synthetic
 from lrmc.training.goals import Hidden, Truth
 from lrmc.training.network import LOST, Shape, errors, loss_and_gradient
+from lrmc.training.state import Plan
 from lrmc.training.tails import best_tail
 
 PROBLEMS = Problems(n=60, alpha=0.1, p=1.0)
@@ -607,3 +608,23 @@ def test_errors_keep_no_iterates():
     finally:
         tracemalloc.stop()
     assert peak < 20 * L.nbytes
+
+
+def test_the_hardest_example_is_seen_again():
+    asked = []
+
+    def draw(number):
+        asked.append(number)
+        return synthetic(PROBLEMS, 2, number)
+
+    plan = Plan("fast", "fnn", 3, False, False, 8, 0, 2)
+    states = [state for state in fast.fast(draw, plan) if state.stage == "refine"]
+    assert asked == [0, 1, 2, *range(10, 18)]  # each is drawn once: the hardest are kept
+    for k, state in enumerate(states):
+        found = [error for _, error in state.hardest]
+        assert found == sorted(found, reverse=True)
+        assert len(found) == min(k + 1, fast.KEPT)
+    alone = [np.exp(errors(states[k].schedule, draw(11 + k), [3])[0]) for k in range(7)]
+    beside = [np.exp(errors(states[k].schedule, draw(states[k].hardest[0][0]), [3])[0]) for k in range(7)]
+    both = np.sqrt(np.multiply(alone, beside))
+    np.testing.assert_allclose([state.error for state in states[1:]], both, rtol=1e-6)

@@ -1,7 +1,8 @@
 """The fast recipe: search for a geometric schedule, refine all layers together by exact gradients, then find the tail.
 
 Every step of the refinement sees a fresh example: on a fixed few, thresholds fall too fast for the rare rows that are
-slow, and the schedule fails on large matrices although it does well on the examples.
+slow, and the schedule fails on large matrices although it does well on the examples. Beside it comes the hardest of
+those seen before: a row that is left behind is one in tens of thousands, and would hardly count otherwise.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ FIRST_THRESHOLDS = (3.0, 5.0, 8.0, 12.0, 20.0, 35.0)
 STEPS = {False: (0.5, 0.65, 0.8), True: (0.85, 1.0, 1.15)}  # without and with the tangent correction
 DECAYS = (0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85)
 SECOND_THRESHOLDS = (4.0, 1.5, 0.6, 0.25)
-BATCH = 2
+KEPT = 4  # so many of the hardest examples are remembered, and the hardest is seen again
 RATE, SMALLEST_RATE = 0.08, 0.004
 LONGEST_GRADIENT = 2.0
 ON_THE_WAY = 0.1  # what the errors before the last layer count, all together
@@ -36,7 +37,7 @@ TAILS = tuple(product(np.arange(0.3, 0.96, 0.05).round(2).tolist(), (0.9, 0.95, 
 
 def fast(examples: Examples, plan: Plan, state: State | None = None) -> Iterator[State]:
     """Train, from a state if one is given. The last state has the schedule."""
-    with ThreadPoolExecutor(BATCH) as pool:
+    with ThreadPoolExecutor(2) as pool:
         first = [examples(number) for number in range(3)]
         if state is None:
             state = _recurrent(first, plan) if plan.model == "rnn" else geometric(first, plan)
@@ -44,7 +45,8 @@ def fast(examples: Examples, plan: Plan, state: State | None = None) -> Iterator
         if state.stage != "tail":
             state = yield from _refined(examples, plan, state, pool)
         if plan.model != "fnn" and state.stage != "tail":
-            schedule = best_tail(state.schedule, first, TAILS, horizon=HORIZON)
+            judges = first + [examples(number) for number, _ in state.hardest]
+            schedule = best_tail(state.schedule, judges, TAILS, horizon=HORIZON)
             yield replace(state, stage="tail", step=1, steps=1, schedule=schedule)
 
 
@@ -97,24 +99,29 @@ def enough_layers(examples: Examples, plan: Plan, wanted: float = 3e-5, most: in
 
 def _refined(examples: Examples, plan: Plan, state: State, pool: ThreadPoolExecutor) -> Generator[State, None, State]:
     """Adam on all numbers of all layers, with a fresh example in every step."""
-    examples = lru_cache(2 * BATCH)(examples)
+    examples = lru_cache(KEPT + 2)(examples)
     shape = Shape(plan.layers, plan.momentum)
     mean, square = (np.array(x) if x else np.zeros((2 + plan.momentum) * plan.layers) for x in state.moments)
     begin = state.step if state.stage == "refine" else 0
     weights = _weights(plan)
     for step in range(begin, plan.steps):
-        numbers = range(10 + step, 10 + step + BATCH)  # one is new, the other was there in the last step
-        some = [examples(number) for number in numbers]
-        runs = list(pool.map(partial(loss_and_gradient, state.schedule, shape, weights), some))
+        numbers = [10 + step, *(number for number, _ in state.hardest[:1])]
+        runs = list(pool.map(partial(loss_and_gradient, state.schedule, shape, weights), map(examples, numbers)))
         gradient = np.mean([run[1] for run in runs], axis=0)
         gradient *= min(1.0, LONGEST_GRADIENT / max(float(np.linalg.norm(gradient)), 1e-12))
         mean, square = 0.9 * mean + 0.1 * gradient, 0.999 * square + 0.001 * gradient**2
         theta = shape.packed(state.schedule) - _rate(step, plan.steps) * _direction(mean, square, step + 1)
         error = math.exp(float(np.mean([run[2] for run in runs])))
         moments = tuple(mean.tolist()), tuple(square.tolist())
-        state = State("refine", step + 1, plan.steps, error, shape.unpacked(theta, state.schedule), moments)
+        hardest = _hardest(dict(state.hardest) | {number: run[2] for number, run in zip(numbers, runs)})
+        state = State("refine", step + 1, plan.steps, error, shape.unpacked(theta, state.schedule), moments, hardest)
         yield state
     return state
+
+
+def _hardest(found: dict[int, float]) -> tuple[tuple[int, float], ...]:
+    """The examples with the largest errors, the largest first."""
+    return tuple(sorted(found.items(), key=lambda pair: -pair[1])[:KEPT])
 
 
 def _weights(plan: Plan) -> dict[int, float]:

@@ -39,6 +39,7 @@ class State:
     error: float
     schedule: Schedule
     moments: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())  # of the optimiser
+    hardest: tuple[tuple[int, float], ...] = ()  # examples by number, with their last log errors
     seconds: float = 0.0  # since training began
 
     def save(self, path: str | os.PathLike[str], plan: Plan) -> None:
@@ -64,7 +65,8 @@ class State:
             first, second = (tuple(float(x) for x in moment) for moment in content.pop("moments"))
             error = content.pop("error")
             error = math.nan if error is None else error
-            state = cls(schedule=schedule, moments=(first, second), error=error, **content)
+            hardest = tuple((int(number), float(x)) for number, x in content.pop("hardest"))
+            state = cls(schedule=schedule, moments=(first, second), error=error, hardest=hardest, **content)
             state._check(plan if same else None)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
             raise ValueError(f"{path} could not be read as a checkpoint of training: {problem}") from problem
