@@ -99,7 +99,7 @@ def enough_layers(examples: Examples, plan: Plan, wanted: float = 3e-5, most: in
 
 def _refined(examples: Examples, plan: Plan, state: State, pool: ThreadPoolExecutor) -> Generator[State, None, State]:
     """Adam on all numbers of all layers, with a fresh example in every step."""
-    examples = lru_cache(KEPT + 2)(examples)
+    examples = lru_cache(4 * KEPT)(examples)
     shape = Shape(plan.layers, plan.momentum)
     mean, square = (np.array(x) if x else np.zeros((2 + plan.momentum) * plan.layers) for x in state.moments)
     begin = state.step if state.stage == "refine" else 0
