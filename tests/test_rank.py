@@ -146,3 +146,26 @@ def test_a_residual_of_zero_is_rest():
         Step(np.ones((4, 1)), np.ones((3, 1)), 1.0, 1.0, 0.0),
     )
     assert any(pace.ended(1e-3, step) for _ in range(30))
+
+
+@pytest.mark.parametrize("given", [6, 8])
+@pytest.mark.parametrize("about", [{"n": 300, "n2": 60}, {"n": 300, "n2": 60, "p": 0.5}, {"n": 400, "alpha": 0.3}])
+def test_a_rank_that_is_too_high_does_no_harm(about, given):
+    problem = lrmc.synthetic.problem(**{"rank": 5, "alpha": 0.1, "p": 1.0, "seed": 1} | about)
+    result = lrmc.solve(problem.Y, given)
+    assert result.converged
+    assert result.rank == 5
+    assert result.L.shape[1] == result.R.shape[1] == 5
+    assert lrmc.relative_error(result, problem) < 2e-6
+
+
+def test_a_small_component_is_not_taken_for_one_too_many():
+    problem = lrmc.synthetic.problem(400, rank=5, alpha=0.1, p=1.0, condition=300, seed=0)
+    result = lrmc.solve(problem.Y, 5)
+    assert result.rank == 5
+    assert lrmc.relative_error(result, problem) < 1e-6
+
+
+def test_noisy_data_have_the_rank_that_was_given():
+    problem = lrmc.synthetic.problem(300, rank=3, alpha=0.1, p=1.0, noise=0.05, seed=0)
+    assert lrmc.solve(problem.Y, 6).rank == 6

@@ -19,7 +19,7 @@ from .completion import FILLS, Fill
 from .methods.noisy import AskedLoss
 from .observations import as_observations
 from .result import Result
-from .solve import fits_exactly, solve
+from .solve import solve
 from .storage import Observations, row_blocks
 from .subspace import Learned, Rows, fit_rows, follow, learn
 from .weights import Array, Sides
@@ -252,8 +252,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 f"n_components={rank} for {obs.shape[0]} samples and {obs.shape[1]} features; up to {most} is wanted"
             )
         if rank is not None and self.center and rank < most:
-            # The mean may lie within the components. On exact data a component too many would do harm.
-            rank += not fits_exactly(obs, rank, outliers=self.outliers, tol=self.tol, max_iter=self.max_iter, seed=seed)
+            rank += 1  # the mean may lie within the components; of exact data, `solve` drops one that is too many
         return solve(obs, rank, loss=self.loss, outliers=self.outliers, tol=self.tol, max_iter=self.max_iter, seed=seed)
 
     def _keep(self, learned: Learned, obs: Observations) -> None:

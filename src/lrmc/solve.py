@@ -16,7 +16,7 @@ import numpy as np
 from .connected import unconnected
 from .groups import Grouped, grouped, unlike_members
 from .linalg import Factors, change, norm, power_of_4
-from .methods.default import Findings, default, exact
+from .methods.default import Findings, default
 from .methods.gd import gd
 from .methods.lrmc import Start, Step, lrmc
 from .methods.noisy import AskedLoss, Noise, noise_and_share
@@ -78,10 +78,12 @@ def solve(
     """Recover the low-rank matrix X from partly observed, grossly corrupted Y = X + S.
 
     Y and `mask` are explained at `lrmc.observations.as_observations`. The default method is the closed loop, which
-    needs nothing else, not even the rank; with a `schedule` (a `Schedule`, the name of one, or "nearest": the one that
-    was trained on problems most like these data) it is the paper's LRMC, as long as the schedule fits the data. A run
-    stops when |X_k - X_{k-1}|_F < tol |X_{k-1}|_F, when it has come to rest at the noise, or after max_iter passes
-    (sweeps over noisy data are not counted: their number is bounded). `progress` is called with each iterate.
+    needs nothing else, not even the rank. One that is given may be too high: of data without noise, components that
+    are not needed are dropped, and `rank` of the result says how many are left. With a `schedule` (a `Schedule`, the
+    name of one, or "nearest": the one that was trained on problems most like these data) the method is the paper's
+    LRMC, as long as the schedule fits the data. A run stops when |X_k - X_{k-1}|_F < tol |X_{k-1}|_F, when it has come
+    to rest at the noise, or after max_iter passes (sweeps over noisy data are not counted: their number is bounded).
+    `progress` is called with each iterate.
 
     The methods "scaled_gd" and "gd" are the paper's baselines. They need the rank and the share of outliers: `schedule`
     is a `Tuning`, such as Tuning(alpha=0.1).
@@ -285,21 +287,6 @@ def _iterates(job: Job) -> Generator[Iterate, None, Findings]:
         yield Iterate(k, X.L * root, X.R * root, moved, step.zeta * unit, step.inliers, step.stage)
         before = X
     raise AssertionError("unreachable")
-
-
-def fits_exactly(
-    Y: Any, rank: int, *, outliers: Sides = "both", tol: float = 1e-6, max_iter: int = 100, seed: int = 0
-) -> bool:
-    """Whether a matrix of this rank and outliers are all there is in the data: the first stage of `solve` settles."""
-    obs = as_observations(Y)
-    obs = obs.scaled(1 / power_of_4(obs.scale))
-    steps = exact(obs, rank, outliers, tol, seed)
-    for _ in range(max_iter):
-        try:
-            next(steps)
-        except StopIteration as end:
-            return bool(end.value.settled)
-    return False
 
 
 def _too_few(obs: Observations, it: Iterate) -> bool:

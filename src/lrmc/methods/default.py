@@ -24,7 +24,7 @@ from .choose import choose, is_gaussian
 from .closed_loop import closed_loop
 from .lrmc import Step
 from .noisy import Loss, Noise, carried_over, sweeps
-from .rank import Found, Pace, find_rank, first_guess
+from .rank import Found, Pace, at_most, find_rank, first_guess
 
 MOST_RANK = 15  # that is looked for
 
@@ -90,9 +90,12 @@ def polished(obs: Observations, begin: tuple[Factors, float], noise: Noise) -> I
 def exact(obs: Observations, rank: int | None, outliers: Sides, tol: float, seed: int) -> Generator[Step, None, Found]:
     """The closed loop, with the rank given or found."""
     if rank is not None:
-        X, zeta = start(obs, rank, seed)
-        yield Step(X.L, X.R, zeta, math.nan, stage="start")
-        return (yield from _until_settled(closed_loop(obs, X, zeta, outliers=outliers), X, tol, obs))
+        begin = start(obs, rank, seed)
+        yield Step(*begin[0], begin[1], math.nan, stage="start")
+        found = yield from at_most(obs, *begin, tol=tol, outliers=outliers)
+        if found.settled or found.X.L.shape[1] == rank:
+            return found
+        return (yield from _until_settled(closed_loop(obs, *begin, outliers=outliers), begin[0], tol, obs))
     middle = centre(obs)
     zeta = _first_threshold(obs, middle)
     most = min(MOST_RANK, *obs.shape)

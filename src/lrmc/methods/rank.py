@@ -17,6 +17,7 @@ from .lrmc import Step
 
 MOST_AT_ONCE = 5
 FEW_ROWS = 0.15  # a component this narrow may be made of outliers
+IDLE = 3  # steps after which a component that made no difference was too many; a small one may need them to show
 HOPELESS = 25  # steps after which residuals must have fallen twentyfold: exact data are far below that by then
 
 
@@ -97,6 +98,28 @@ def first_guess(obs: Observations, zeta: float, middle: Factors | None, most: in
     wanted = (values > noise) & ~_of_outliers(X, good, obs, 1.0)
     wanted[0] |= not wanted.any()
     return Factors(X.L[:, wanted], X.R[:, wanted]), Test(0, tuple(values.tolist()), noise, int(wanted.sum()))
+
+
+def at_most(
+    obs: Observations, X: Factors, zeta: float, *, tol: float, outliers: Sides = "both"
+) -> Generator[Step, None, Found]:
+    """The closed loop with the rank of X, until it turns out that the data need less.
+
+    A component too many would slow the others down, and end as a row or column whose outliers it explains.
+    """
+    pace, most, idle = Pace(obs, tol), X.L.shape[1], 0
+    for rounds, step in enumerate(closed_loop(obs, X, zeta, outliers=outliers), 1):
+        yield step
+        before, X = X, Factors(step.L, step.R)
+        ended = pace.ended(change(before, X), step)
+        smaller = _pruned(obs, X, step.inliers) if rounds > 2 else None
+        idle = 0 if smaller is None else idle + 1
+        if smaller is not None and (ended or idle == IDLE):
+            dropped = Test(most, (), math.nan, smaller.L.shape[1] - most)
+            return (yield from find_rank(obs, smaller, step.zeta, dropped, most=most, tol=tol, outliers=outliers))
+        if ended:
+            break
+    return Found(X, pace.exact, step.residual, ())
 
 
 def find_rank(
