@@ -250,6 +250,12 @@ template <class T> struct DensePass {
     return out;
   }
 
+  bool rejects(const Sides<T> &side) const {  // whether nothing in this tile is clipped
+    const Weight<T> &w = job.weight;
+    return w.rule == Rule::threshold && !job.adjoint && !w.squares && w.up == 1 && w.down == 1 && !side.col_clips &&
+           std::all_of(side.row_protect, side.row_protect + ROWS, [](T x) { return !(x > 0); });
+  }
+
   // Columns in panels whose R and B stay in the second-level cache, however long the rows are.
   void work(const Rectangle<T> &part, Share<T> &share) const {
     const int64_t panel = std::max<int64_t>(1, 192 * 1024 / (int64_t(sizeof(T)) * TILE<T> * (job.rank + 2 * job.width + 2 * job.width_w + 1)));
@@ -283,7 +289,7 @@ template <class T> struct DensePass {
       tile.side.col_inliers = share.col_inliers.get() + own;
       tile.side.col_weight = share.col_weight.get() + own;
     }
-    weigh(job.weight, tile);
+    (rejects(tile.side) ? &weigh_tile<T, Reject> : weigh)(job.weight, tile);
     if (job.adjoint) gather(std::array<Term<T>, 2>{{{block.C, tile.Q}, {block.W, tile.R}}}, job.width, padded, block.A + m * job.width);
     else if (job.Q) gather(block.C, Q + at * job.width, job.width, padded, block.A + m * job.width);
     if (B && !own_factor) scatter(block.C, block.P + m * job.width, job.width, padded, B);

@@ -71,6 +71,7 @@ void read(const void *data, Storage storage, int64_t at, const uint8_t *mask, in
 
 template <class T> struct Clip {
   static constexpr bool sums = false;      // whether weights are summed per row and column
+  static constexpr bool counts = false;    // whether weights are 0 or 1, so that to sum them is to count inliers
   static constexpr bool energies = false;  // whether w e^2 is summed
   Vec<T> z;
   Clip(const Weight<T> &weight, T, T, bool) : z(fill<T>(weight.z)) {}
@@ -89,7 +90,7 @@ template <class T> struct Sided {  // the size of a residual where one side may 
 };
 
 template <class T> struct Threshold {
-  static constexpr bool sums = true, energies = false;
+  static constexpr bool sums = true, counts = false, energies = false;
   Sided<T> size;
   Vec<T> z, protect;
   bool clips;  // some outliers are clipped: spares the division elsewhere
@@ -103,6 +104,18 @@ template <class T> struct Threshold {
     w = inlier ? one : w;
     c = w * e;
     return w;
+  }
+};
+
+// `Threshold` where nothing is clipped and outliers lie on both sides: half the work. What is missing is no inlier.
+template <class T> struct Reject {
+  static constexpr bool sums = true, counts = true, energies = false;
+  Vec<T> z;
+  Reject(const Weight<T> &, T row_z, T, bool) : z(fill<T>(row_z)) {}
+  Vec<T> operator()(Vec<T> e, Vec<T> col_z, Vec<T>, Vec<T> &c, Mask<T> &inlier) const {
+    inlier = larger(e, -e) <= larger(z, col_z);
+    c = Vec<T>(Mask<T>(e) & inlier);
+    return Vec<T>(Mask<T>(fill<T>(1)) & inlier);
   }
 };
 
@@ -125,7 +138,7 @@ template <class T, Rule which> inline Vec<T> weight_of(Vec<T> q, T odds, Mask<T>
 }
 
 template <class T, Rule which> struct Smooth {
-  static constexpr bool sums = true, energies = true;
+  static constexpr bool sums = true, counts = false, energies = true;
   Sided<T> size;
   Vec<T> z;
   T odds;
@@ -166,7 +179,7 @@ template <class T> struct Tile {
 
 // Turns residuals of M rows into pulls, one vector of columns after another, and keeps the sums.
 template <class T, int M, template <class> class Rule_> struct Weigher {
-  static constexpr bool sums = Rule_<T>::sums;
+  static constexpr bool sums = Rule_<T>::sums, counts = Rule_<T>::counts;
   const Sides<T> &side;
   const std::array<Rule_<T>, M> rules;
   const bool squares;
@@ -188,15 +201,21 @@ template <class T, int M, template <class> class Rule_> struct Weigher {
       zc = load<Vec<T>>(side.col_z + j);
       pc = load<Vec<T>>(side.col_protect + j);
       col_w = load<Vec<T>>(side.col_weight + j);
-      col_k = load<Mask<T>>(side.col_inliers + j);
+      if constexpr (!counts) col_k = load<Mask<T>>(side.col_inliers + j);
     }
 #pragma GCC unroll 4
     for (int m = 0; m < M; m++) {
       Vec<T> c;
       Mask<T> inlier, seen = e[m] == e[m];
       Vec<T> w = rules[m](e[m], zc, pc, c, inlier);
-      c = seen ? c : Vec<T>{};
       inliers[m] -= inlier;
+      if constexpr (counts) {
+        col_k -= inlier;
+        if (kept) store(kept + m * stride + j, w);
+        e[m] = c;
+        continue;
+      }
+      c = seen ? c : Vec<T>{};
       if constexpr (sums) {
         w = seen ? w : Vec<T>{};
         if constexpr (Rule_<T>::energies) energy += seen ? c * e[m] : Vec<T>{};
@@ -208,6 +227,10 @@ template <class T, int M, template <class> class Rule_> struct Weigher {
       }
       e[m] = c;
     }
+    if constexpr (counts) {
+      col_w += __builtin_convertvector(col_k, Vec<T>);
+      col_k += load<Mask<T>>(side.col_inliers + j);
+    }
     if constexpr (sums) {
       store(side.col_weight + j, col_w);
       store(side.col_inliers + j, col_k);
@@ -215,8 +238,10 @@ template <class T, int M, template <class> class Rule_> struct Weigher {
   }
   inline __attribute__((always_inline)) void finish() {
     for (int m = 0; m < M; m++) {
-      for (int t = 0; t < width<T>; t++) side.row_inliers[m] += inliers[m][t];
-      if constexpr (sums) side.row_weight[m] += sum<T>(weights[m]);
+      Count<T> n = 0;
+      for (int t = 0; t < width<T>; t++) n += inliers[m][t];
+      side.row_inliers[m] += n;
+      if constexpr (sums) side.row_weight[m] += counts ? T(n) : sum<T>(weights[m]);
     }
     if constexpr (Rule_<T>::energies) *side.energy += double(sum<T>(energy));
   }
