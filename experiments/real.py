@@ -144,8 +144,8 @@ def write(lines: list[Line]) -> None:
     """The numbers, and the page made of them."""
     by_task = {task.name: [x for x in lines if x.task == task.name] for task in TASKS}
     tables = [table(task, by_task[task.name]) for task in TASKS if by_task[task.name]]
-    text = "# Real data\n\nMade by `python experiments/real.py --write`. Bold: the bar is reached. Satellite: every 4th pixel in x"
-    text += " and y,\nunless `--thin` says otherwise.\n"
+    text = "# Real data\n\nMade by `python experiments/real.py --write`. Bold: the bar is reached."
+    text += " Satellite: every 4th pixel in x and y,\nunless `--thin` says otherwise.\n"
     write_whole(RESULTS.with_suffix(".md"), "\n".join([text, *tables]).encode())
     with whole(RESULTS) as path, path.open("w", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
