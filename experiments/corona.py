@@ -73,6 +73,24 @@ class Corona(nn.Module):
         return L, S
 
 
+def as_published(model: Corona, D: Tensor) -> tuple[Tensor, Tensor]:
+    """The same numbers by the operations of the authors' code: six convolutions and an SVD in every layer."""
+    L, S = torch.zeros_like(D), torch.zeros_like(D)
+    for layer in model.layers:
+        side = layer.mix.padding[0]
+        kernels = [[layer.mix.weight[i, j][None, None, None] for j in range(3)] for i in range(2)]
+        L, S = (
+            sum(nn.functional.conv3d(X[:, None], k, padding=(0, side, side))[:, 0] for X, k in zip((D, L, S), row))
+            for row in kernels
+        )
+        U, sigma, V = torch.linalg.svd(L.flatten(2).mT, full_matrices=False)
+        sigma = torch.relu(sigma - torch.sigmoid(layer.low) * sigma[:, :1])
+        L = ((U * sigma[:, None]) @ V).mT.reshape(D.shape)
+        reach = torch.sigmoid(layer.sparse) * S.abs().amax((1, 2, 3), keepdim=True)
+        S = torch.sign(S) * torch.relu(S.abs() - reach)
+    return L, S
+
+
 # ---- what it is trained on
 
 

@@ -70,9 +70,11 @@ def read_cine(path: str | os.PathLike[str], *, name: str | None = None, time: Ti
             return _from_arrays(path, name, time)
         if path.suffix.lower() in DICOM or _is_dicom(path):
             return Cine(_read_dicom(path), ".npz")
-    except (MissingPackage, OSError, MemoryError, _Wanted):
+    except (MissingPackage, MemoryError, _Wanted):
         raise
     except Exception as error:  # zipfile, zlib, scipy and pydicom each have their own
+        if isinstance(error, OSError) and error.filename is not None:  # from the system; scipy's own have no file
+            raise
         sentence = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(f"{path} could not be read, it may be damaged: {sentence}") from error
     raise ValueError(f"{path}: a cine in one of {' '.join(ARRAYS + DICOM)} is wanted")

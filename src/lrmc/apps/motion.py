@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 from scipy import ndimage
 
+from ..linalg import power_of_4
 from ..weights import Array
 
 BLOCK = 8  # pixels between grid points
@@ -100,11 +101,15 @@ def follow(cine: Array, progress: Callable[[float], None] | None = None) -> Moti
     Twice: against the middle frame, then against the median of the frames brought into register with it.
     """
     some = np.unique(np.linspace(0, len(cine) - 1, TEMPLATE).round().astype(int))
-    template = np.asarray(cine[len(cine) // 2], np.float32)
+    largest = float(np.abs(cine).max())
+    if largest == 0:
+        return None
+    cine = np.asarray(cine, np.float32) / np.float32(power_of_4(largest))
+    template = cine[len(cine) // 2]
     first = _against(template, cine, some, progress, 0.0)
     if first is None:
         return None
-    chosen = np.asarray(cine)[some]
+    chosen = cine[some]
     template = np.median([frame for frame, _ in _seen_by(first, chosen)], axis=0)
     motion = _against(template, cine, np.arange(len(cine)), progress, 0.5)
     if motion is None:
@@ -129,7 +134,7 @@ def _against(
     references, scale = _pyramid(template)
     grids: list[Field] = []
     for n, t in enumerate(frames):
-        pictures, _ = _pyramid(np.asarray(cine[t], np.float32))
+        pictures, _ = _pyramid(cine[t])
         grids.append(_displacement(references, pictures))
         if progress is not None:
             progress(done + 0.5 * (n + 1) / len(frames))

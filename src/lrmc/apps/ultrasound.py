@@ -247,7 +247,7 @@ def _write_picture(path: Path, picture: Array) -> Path:
 
 
 def _write_report(path: Path, name: str, frames: Array, parts: Separated, seconds: float) -> Path:
-    from ..report import BeforeAfter, Facts, Frames, Gallery, Section, Words, write_report
+    from ..report import BeforeAfter, Facts, Frames, Section, Words, write_report
 
     low, high = (float(np.nanquantile(frames[:: len(frames) // 32 + 1], q)) for q in (0.001, 0.999))
     low = min(low, 0.0) if parts.outliers == "both" else 0.0
@@ -282,10 +282,12 @@ def _write_report(path: Path, name: str, frames: Array, parts: Separated, second
             f"Frame {k + 1} of {count}, which shows most blood: drag, or use the arrow keys.",
             ("original", "tissue"),
         ),
-        Gallery(
+        BeforeAfter(
             "Where it flows",
-            [decibels(parts.power), _Shown(frames.mean(0, keepdims=True), low, span)[0]],
-            ["power of blood or bubbles over time, 40 dB", "mean of the frames"],
+            _Shown(np.nanmean(frames, axis=0, keepdims=True), low, span)[0],
+            decibels(parts.power),
+            "The mean of all frames, and the power of blood or bubbles over time from -40 to 0 decibels.",
+            ("mean", "power"),
         ),
         Words(
             "How",
@@ -307,6 +309,6 @@ class _Shown(Sequence[Any]):
     def __len__(self) -> int:
         return len(self.frames)
 
-    def __getitem__(self, k: Any) -> Array:
+    def __getitem__(self, k: Any) -> Any:
         frame = np.abs(self.frames[k]) if self.size else self.frames[k]
         return ((frame - self.low) / self.span).astype(np.float32)
