@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 KERNELS = (5, 5, 5, 3, 3, 3, 3, 3, 3, 3)
 PATCH, FRAMES = 32, 40
+SHOWN = 20  # frames of a training example: half the time of 40
 
 
 class Layer(nn.Module):
@@ -129,7 +130,8 @@ class Real:
 
     def draw(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Tissue, bubbles."""
-        return tuple(_patch(rng, films[rng.integers(len(films))]) for films in (self.tissue, self.bubbles))  # type: ignore[return-value]
+        films = [some[rng.integers(len(some))] for some in (self.tissue, self.bubbles)]
+        return tuple(_patch(rng, film[(at := rng.integers(FRAMES - SHOWN + 1)) : at + SHOWN]) for film in films)  # type: ignore[return-value]
 
 
 def _patch(rng: np.random.Generator, film: np.ndarray) -> np.ndarray:
@@ -140,17 +142,18 @@ def _patch(rng: np.random.Generator, film: np.ndarray) -> np.ndarray:
     return np.swapaxes(patch, 1, 2) if rng.random() < 0.5 else patch
 
 
-def batches(folder: Path, seed: int, size: int = 4) -> Iterator[tuple[Tensor, Tensor]]:
+def batches(folder: Path, seed: int, size: int = 2) -> Iterator[tuple[Tensor, Tensor]]:
     """Half of them simulated, half real."""
     rng, real = np.random.default_rng(seed), Real(folder)
     while True:
-        pairs = [simulated(rng) if k % 2 else real.draw(rng) for k in range(size)]
+        pairs = [simulated(rng, SHOWN) if k % 2 else real.draw(rng) for k in range(size)]
         yield tuple(torch.from_numpy(np.stack(some).astype(np.float32)) for some in zip(*pairs))  # type: ignore[misc]
 
 
 def train(folder: Path, weights: Path, minutes: float, rate: float, seed: int) -> None:
     """Adam on the mean squared errors of L and S; weights are kept, so that training can go on."""
     torch.manual_seed(seed)
+    torch.set_num_threads(1)  # the convolutions are small
     model, done = Corona(), 0
     optimizer = torch.optim.Adam(model.parameters(), rate)
     if weights.exists():
@@ -169,7 +172,7 @@ def train(folder: Path, weights: Path, minutes: float, rate: float, seed: int) -
         norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         if torch.isfinite(norm):  # equal eigenvalues have no derivative
             optimizer.step()
-        recent.append(float(loss))
+        recent.append(loss.item())
         done += 1
         if done % 50 == 0:
             print(f"step {done}: loss {np.mean(recent[-50:]):.2e}", flush=True)
