@@ -149,6 +149,20 @@ def test_black_and_constant_cines():
     assert not decibels(np.zeros((3, 4))).any()
 
 
+@pytest.mark.parametrize("patch", [None, 32])
+def test_a_black_surrounding_and_text_do_no_harm(patch):
+    """As scanners write it: a sector on black, with letters."""
+    tissue, bubbles, _ = scene()
+    cine = np.zeros((FRAMES, 2 * SIZE, 2 * SIZE), np.float32)
+    inner = (slice(None), slice(30, 30 + SIZE), slice(40, 40 + SIZE))
+    cine[inner] = tissue + bubbles
+    cine[:, 5:10, 5:60:3] = 1.0
+    found = separate(np.round(255 * np.minimum(cine, 1)).astype(np.uint8), patch=patch)
+    assert scores(found.blood[inner] / 255, bubbles)[1] > 0.85
+    assert_allclose(found.tissue[:, 5:10, 5:60:3], 255, atol=3)
+    assert not found.blood[:, :20].any()
+
+
 def test_patches_cover_everything():
     for length in (8, 31, 32, 33, 57, 160, 161):
         starts = ultrasound._starts(length, 32)

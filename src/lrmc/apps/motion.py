@@ -25,6 +25,7 @@ TEMPLATE = 64  # frames whose median is the reference, at most
 RIDGE = 0.02  # of the mean squared gradient: where nothing is seen, nothing moves
 LONGEST = 1.5  # pixels that a step may go
 REJECTION = 3 * 1.4826  # residuals beyond so many median absolute ones are clipped
+GREY = 1 / 512  # half a grey level of 256: what differs by less does not differ (black around a sector, text)
 
 Field = tuple[Array, Array]  # displacements down and to the right
 
@@ -62,13 +63,16 @@ class Motion:
         """The shape of the reference, margins included."""
         return self.shape[0] + 2 * self.margin, self.shape[1] + 2 * self.margin
 
-    def registered(self, cine: Array) -> tuple[Array, Array]:
-        """The cine on the canvas, (frames, rows, columns), and True where it was seen."""
+    def registered(self, cine: Array, fixed: Array | None = None) -> tuple[Array, Array]:
+        """The cine on the canvas, (frames, rows, columns), and True where it was seen and not near a fixed pixel."""
+        hidden = None if fixed is None or not fixed.any() else fixed.astype(np.float32)
         out, seen = np.empty((len(cine), *self.canvas), np.float32), np.empty((len(cine), *self.canvas), bool)
         for t, frame in enumerate(cine):
             y, x = self._at(t)
             ndimage.map_coordinates(frame, (y, x), out[t], order=3, mode="nearest")
             seen[t] = (y >= 0) & (y <= self.shape[0] - 1) & (x >= 0) & (x <= self.shape[1] - 1)
+            if hidden is not None:
+                seen[t] &= ndimage.map_coordinates(hidden, (y, x), order=1, mode="nearest") < 0.01
         return out, seen
 
     def restored(self, t: int, picture: Array) -> Array:
@@ -95,10 +99,11 @@ class Motion:
         return at_y, at_x
 
 
-def follow(cine: Array, progress: Callable[[float], None] | None = None) -> Motion | None:
+def follow(cine: Array, fixed: Array | None = None, progress: Callable[[float], None] | None = None) -> Motion | None:
     """The motion of a cine (frames, height, width), or None if frames do not become more alike by following it.
 
-    Twice: against the middle frame, then against the median of the frames brought into register with it.
+    Pixels that are `fixed` (height, width), such as text, say nothing about it. Twice: against the middle frame, then
+    against the median of the frames brought into register with it.
     """
     some = np.unique(np.linspace(0, len(cine) - 1, TEMPLATE).round().astype(int))
     largest = float(np.abs(cine).max())
@@ -106,18 +111,19 @@ def follow(cine: Array, progress: Callable[[float], None] | None = None) -> Moti
         return None
     cine = np.asarray(cine, np.float32) / np.float32(power_of_4(largest))
     template = cine[len(cine) // 2]
-    first = _against(template, cine, some, progress, 0.0)
+    free = np.ones(template.shape, np.float32) if fixed is None else (~fixed).astype(np.float32)
+    first = _against(template, free, cine, some, progress, 0.0)
     if first is None:
         return None
     chosen = cine[some]
     template = np.median([frame for frame, _ in _seen_by(first, chosen)], axis=0)
-    motion = _against(template, cine, np.arange(len(cine)), progress, 0.5)
+    motion = _against(template, free, cine, np.arange(len(cine)), progress, 0.5)
     if motion is None:
         return None
     shown = Motion(motion.shape, motion.down[some], motion.right[some], motion.block)
     still = np.median(chosen, axis=0)
-    before = np.median([np.median(np.abs(frame - still)) for frame in chosen])
-    after = np.median([np.median(np.abs(frame - template)[seen]) for frame, seen in _seen_by(shown, chosen)])
+    before = np.mean([np.mean(np.abs(frame - still)) for frame in chosen])
+    after = np.mean([np.mean(np.abs(frame - template)[seen]) for frame, seen in _seen_by(shown, chosen)])
     return motion if after < 0.95 * before else None
 
 
@@ -129,13 +135,14 @@ def _seen_by(motion: Motion, frames: Array) -> list[tuple[Array, Array]]:
 
 
 def _against(
-    template: Array, cine: Array, frames: Array, progress: Callable[[float], None] | None, done: float
+    template: Array, free: Array, cine: Array, frames: Array, progress: Callable[[float], None] | None, done: float
 ) -> Motion | None:
     references, scale = _pyramid(template)
+    weights, _ = _pyramid(free)
     grids: list[Field] = []
     for n, t in enumerate(frames):
         pictures, _ = _pyramid(cine[t])
-        grids.append(_displacement(references, pictures))
+        grids.append(_displacement(references, weights, pictures))
         if progress is not None:
             progress(done + 0.5 * (n + 1) / len(frames))
     down, right = (np.stack([grid[k] for grid in grids]) * np.float32(scale) for k in (0, 1))
@@ -159,10 +166,10 @@ def _halved(picture: Array) -> Array:
     return (even[::2, ::2] + even[1::2, ::2] + even[::2, 1::2] + even[1::2, 1::2]) / 4
 
 
-def _displacement(references: Sequence[Array], pictures: Sequence[Array]) -> Field:
+def _displacement(references: Sequence[Array], weights: Sequence[Array], pictures: Sequence[Array]) -> Field:
     """Of a frame against the reference, from the coarsest pictures to the finest."""
     field: Field | None = None
-    for reference, picture in zip(reversed(references), reversed(pictures)):
+    for reference, free, picture in zip(reversed(references), reversed(weights), reversed(pictures)):
         grid = tuple(-(-n // BLOCK) for n in picture.shape)
         if field is None:
             field = np.zeros(grid, np.float32), np.zeros(grid, np.float32)
@@ -170,12 +177,12 @@ def _displacement(references: Sequence[Array], pictures: Sequence[Array]) -> Fie
             places = [np.arange(n, dtype=np.float32) for n in grid]
             field = 2 * spread(field[0], 2, *places), 2 * spread(field[1], 2, *places)
         for _ in range(ROUNDS):
-            field = _better(reference, picture, field)
+            field = _better(reference, free, picture, field)
     assert field is not None
     return field
 
 
-def _better(reference: Array, picture: Array, field: Field) -> Field:
+def _better(reference: Array, free: Array, picture: Array, field: Field) -> Field:
     """One least-squares step in each window."""
     height, width = picture.shape
     y, x = np.arange(height, dtype=np.float32), np.arange(width, dtype=np.float32)
@@ -184,8 +191,11 @@ def _better(reference: Array, picture: Array, field: Field) -> Field:
     inside = (at_y >= 0) & (at_y <= height - 1) & (at_x >= 0) & (at_x <= width - 1)
     slopes = np.gradient((moved + reference) / 2)
     off = reference - moved
-    far = REJECTION * float(np.median(np.abs(off))) + 1e-12
-    weight = inside * far / np.maximum(np.abs(off), far)
+    differs = np.abs(off)[np.abs(off) > GREY]
+    if not len(differs):
+        return field
+    far = REJECTION * float(np.median(differs))
+    weight = free * inside * far / np.maximum(np.abs(off), far)
 
     def windowed(values: Array) -> Array:
         return ndimage.gaussian_filter(_block_means(weight * values), WINDOW / BLOCK, mode="nearest")

@@ -66,14 +66,16 @@ def separate(
     _check(frames, rank, patch, sample, outliers)
     tell = progress or (lambda stage, done: None)
     sides: Sides = ("both" if np.nanmin(frames) < 0 else "positive") if outliers == "auto" else outliers
-    known = np.isfinite(frames)
-    moving = follow(frames, lambda done: tell("motion", done)) if motion and known.all() else None
-    still, seen = (frames, known) if moving is None else moving.registered(frames)
+    known, least = np.isfinite(frames), grey_level(frames)
+    usual, fixed = _at_rest(frames, least)
+    moving = follow(frames, fixed, lambda done: tell("motion", done)) if motion and known.all() else None
+    still, seen = (frames, known) if moving is None else moving.registered(frames, fixed)
     if sample < 1:
         seen = seen & (np.random.default_rng(seed).random(seen.shape, np.float32) < sample)
-    model = _patchwise(still, seen, _Fit(rank, sides, seed), patch, lambda done: tell("low rank", done))
+    model = _patchwise(still, seen, _Fit(rank, sides, seed, least), patch, lambda done: tell("low rank", done))
     tissue = model if moving is None else np.stack([moving.restored(t, model[t]) for t in range(len(model))])
-    blood, noise = beyond_noise(frames - tissue, sides)
+    tissue[:, fixed] = usual[fixed]
+    blood, noise = beyond_noise(frames - tissue, sides, least)
     return Separated(tissue, blood, noise, moving, sides)
 
 
@@ -99,12 +101,29 @@ def as_cine(cine: Any) -> Array:
     return frames
 
 
-def beyond_noise(residual: Array, outliers: Sides) -> tuple[Array, float]:
+def grey_level(frames: Array) -> float:
+    """Half of one of 256 grey levels: what changes by less does not change."""
+    some = np.abs(frames[:: len(frames) // 16 + 1])
+    return float(np.nanquantile(some, 0.999)) / 512
+
+
+def _at_rest(frames: Array, least: float) -> tuple[Array, Array]:
+    """The median of every pixel over time, and which pixels mostly keep to it: black surroundings, text."""
+    rows = frames.reshape(len(frames), -1).T
+    usual = _row_median(rows)
+    fixed = _row_median(np.abs(rows - usual[:, None])) <= least
+    return usual.reshape(frames.shape[1:]), fixed.reshape(frames.shape[1:])
+
+
+def beyond_noise(residual: Array, outliers: Sides, least: float = 0.0) -> tuple[Array, float]:
     """What of the residual is more than noise, and the standard deviation of that.
 
-    If blood is bright, what lies below the tissue tells the noise; else the median size does.
+    If blood is bright, what lies below the tissue tells the noise; else the median size does. Residuals of `least` or
+    less tell nothing: around the picture all is black.
     """
-    known = residual[np.isfinite(residual)]
+    known = residual[np.abs(residual) > least]  # nor does NaN
+    if not len(known):
+        return np.zeros_like(residual), 0.0
     if outliers == "positive":
         below = known[known < 0]
         noise = float(np.sqrt(np.mean(below.astype(np.float64) ** 2))) if len(below) else 0.0
@@ -131,17 +150,29 @@ def _check(frames: Array, rank: int, patch: int | None, sample: float, outliers:
 
 @dataclass(frozen=True)
 class _Fit:
-    """The low-rank part of a stack of patches: the closed loop until it rests at the noise, then a few sweeps."""
+    """The low-rank part of a stack of patches: the closed loop until it rests at the noise, then a few sweeps.
+
+    Pixels that mostly stay the same, to `least`, are left out, and are their medians: a black surrounding has no noise,
+    and would have all that is bright taken for outliers.
+    """
 
     rank: int
     outliers: Sides
     seed: int
+    least: float
 
     def __call__(self, frames: Array, seen: Array, threads: int | None) -> Array:
-        """(frames, height, width); where nothing was seen of a frame or of a pixel, the mean of the others."""
+        """(frames, height, width)."""
         rows, mask = (X.reshape(len(X), -1).T for X in (frames, seen))
-        if np.count_nonzero(mask) < self.rank * sum(rows.shape) // 2 or not np.any(rows[mask]):
-            return np.broadcast_to(_mean_frame(frames, seen), frames.shape)
+        known = rows if mask.all() else np.where(mask, rows, np.float32(np.nan))
+        usual = _row_median(known)
+        lively = _row_median(np.abs(known - usual[:, None])) > self.least
+        model = np.repeat(np.where(np.isfinite(usual), usual, _mean(rows, mask))[:, None], rows.shape[1], 1)
+        if np.count_nonzero(mask[lively]) > self.rank * (np.count_nonzero(lively) + rows.shape[1]):
+            model[lively] = self._low_rank(rows[lively], mask[lively], threads)
+        return model.T.reshape(frames.shape)
+
+    def _low_rank(self, rows: Array, mask: Array, threads: int | None) -> Array:
         obs = as_observations(rows, None if mask.all() else mask, threads=threads)
         unit = power_of_4(obs.scale)
         obs = obs.scaled(1 / unit)
@@ -149,15 +180,22 @@ class _Fit:
         X = begin[0]
         for step in polished(obs, begin, Noise.even(obs, "mixture", self.outliers)):
             X = Factors(step.L, step.R)
-        return (X.R @ (X.L * X.L.dtype.type(unit)).T).reshape(frames.shape).astype(np.float32)
+        return (X.L * X.L.dtype.type(unit)) @ X.R.T
 
 
-def _mean_frame(frames: Array, seen: Array) -> Array:
-    """The mean of what was seen of each pixel; of all, where nothing was."""
-    known = np.where(seen, frames, 0).sum(0, dtype=np.float64)
-    count = seen.sum(0)
-    everywhere = known.sum() / max(int(count.sum()), 1)
-    return np.where(count > 0, known / np.maximum(count, 1), everywhere).astype(np.float32)
+def _row_median(rows: Array) -> Array:
+    """Of what is not NaN; NaN where nothing is."""
+    ordered = np.sort(rows, axis=1)  # NaN come last
+    count = np.sum(np.isfinite(ordered), axis=1)
+    low, high = (
+        np.take_along_axis(ordered, at[:, None], 1)[:, 0]
+        for at in (np.maximum(count - 1, 0) // 2, np.minimum(count // 2, rows.shape[1] - 1))
+    )
+    return (low + np.where(count > 0, np.where(count % 2, low, high), low)) / 2
+
+
+def _mean(rows: Array, mask: Array) -> np.float32:
+    return np.float32(np.mean(rows[mask], dtype=np.float64) if mask.any() else 0.0)
 
 
 def _patchwise(frames: Array, seen: Array, fit: _Fit, patch: int | None, tell: Callable[[float], None]) -> Array:
