@@ -252,6 +252,10 @@ def test_every_kind_of_file_is_read(cine, tmp_path):
     for name in ("a.npy", "a.npz", "a.mat", "a.dcm"):
         assert_array_equal(read_cine(tmp_path / name).frames, cine)
     assert_array_equal(read_cine(tmp_path / "nosuffix").frames, cine.astype(np.uint16) * 7)
+    chroma = np.stack([cine, np.full_like(cine, 100), np.full_like(cine, 140)], axis=3)
+    dicom(tmp_path / "ybr.dcm", chroma, "YBR_FULL")
+    seen = (cine > 40) & (cine < 200)  # elsewhere colours leave the range of RGB
+    assert_allclose(read_cine(tmp_path / "ybr.dcm").frames[seen], cine[seen], atol=1.5)
     inverse = read_cine(tmp_path / "inverse.dcm").frames.astype(int)
     assert_array_equal(np.diff(inverse, axis=0), np.diff(cine.astype(int), axis=0))
     assert_allclose(read_cine(tmp_path / "colour.dcm").frames, cine, atol=0.01)

@@ -161,7 +161,7 @@ def _read_dicom(path: Path) -> Array:
         if "PixelData" not in content:
             raise _Wanted(f"{path} has no pixels")
         try:
-            pixels = content.pixel_array
+            pixels = optional("pydicom.pixels", "ultrasound").pixel_array(content)  # YBR becomes RGB
         except (RuntimeError, NotImplementedError, ImportError) as error:
             syntax = content.file_meta.TransferSyntaxUID
             if not syntax.is_compressed:
@@ -176,7 +176,7 @@ def _grey(pixels: Array, content: Any, path: Path) -> Array:
     kind = str(content.get("PhotometricInterpretation", "MONOCHROME2"))
     if int(content.get("SamplesPerPixel", 1)) > 1:
         frames = pixels if pixels.ndim == 4 else pixels[None]
-        return frames[..., 0] if kind.startswith("YBR") else frames @ LUMA
+        return frames @ LUMA
     frames = pixels if pixels.ndim == 3 else pixels[None]
     if kind == "MONOCHROME1":  # the smallest value is white
         return frames.max() - frames
