@@ -58,7 +58,8 @@ def separate(
 
     The tissue is a matrix of low rank, pixels x frames, in overlapping patches of `patch` x `patch` pixels that are
     blended, or as a whole (patch=None). With `motion`, frames are first brought into register, if that makes them more
-    alike; what moved out of the picture is missing then. `sample` is the share of the pixels that is looked at.
+    alike; what moved out of the picture is missing then. (A cine with gaps is taken to be at rest.) `sample` is the
+    share of the pixels that the low-rank fit looks at; motion, and what is at rest, are seen from all.
     Blood and bubbles are brighter than tissue where the cine has no negative values (B-mode, envelopes), so that
     outliers="auto" is "positive" there and "both" for signed data. `progress` is called with a stage and its share.
     """

@@ -24,7 +24,7 @@ def ultrasound(
     rank: Annotated[int, typer.Option(help="Of the tissue.")] = 1,
     patch: Annotated[int, typer.Option(help="Pixels on a side of the overlapping patches; 0: whole frames.")] = PATCH,
     motion: Annotated[bool, typer.Option(help="Bring frames into register first, if they become more alike.")] = True,
-    sample: Annotated[float, typer.Option(help="The share of the pixels that is looked at: 0.1 for 10 %.")] = 1.0,
+    sample: Annotated[float, typer.Option(help="The share of the pixels that the fit looks at: 0.1 for 10 %.")] = 1.0,
     outliers: Annotated[
         str, typer.Option(help="Blood is brighter than tissue: positive; or also darker: both.")
     ] = "auto",
