@@ -57,6 +57,17 @@ def progress_bar(title: str, tol: float = 1e-6) -> Iterator[Callable[[Iterate], 
 
 
 @contextmanager
+def stages_bar() -> Iterator[Callable[[str, float], None]]:
+    """A bar for work in stages: it is told the stage, and the share of it that is done."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn())
+    console = err()
+    hidden = not console.is_terminal
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True, disable=hidden) as bar:
+        task = bar.add_task("reading", total=1.0)
+        yield lambda stage, done: bar.update(task, description=stage, completed=done)
+
+
+@contextmanager
 def errors_in_a_sentence() -> Iterator[None]:
     """What the user can mend is told in one sentence, with exit code 2; Ctrl-C ends with exit code 130."""
     try:

