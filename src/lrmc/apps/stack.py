@@ -60,8 +60,8 @@ class Stack:
         for places in chosen(flat.size, share, seed):
             kept = places if seen is None else places[seen[places]]
             indptr += np.searchsorted(kept, begins)
-            cols.append((kept % width).astype(np.int32))
             values.append(flat[kept])
+            cols.append((kept % width).astype(np.int32))
         shape = (len(self.frames), width)
         frames = sp.csr_array((np.concatenate(values), np.concatenate(cols), indptr), shape=shape)
         frames.has_canonical_format = True
@@ -82,8 +82,12 @@ def chosen(size: int, share: float, seed: int) -> Iterator[Array]:
     scale = 0.0 if share == 1 else -1 / math.log1p(-share)
     at = -1
     while at < size - 1:
-        gaps = scale * rng.standard_exponential(min(GAPS_AT_ONCE, int(size * share) + 100))
-        places = at + np.cumsum(gaps.astype(np.int64) + 1)
+        gaps = rng.standard_exponential(min(GAPS_AT_ONCE, int(size * share) + 100), np.float32)
+        gaps *= np.float32(scale)
+        whole = gaps.astype(np.int64)
+        whole += 1
+        whole[0] += at
+        places = np.cumsum(whole, out=whole)
         at = int(places[-1])
         yield places if at < size else places[: np.searchsorted(places, size)]
 

@@ -6,6 +6,7 @@ and darker, or a few. Huber's loss fits it, from a part of the pixels if asked t
 
 from __future__ import annotations
 
+import math
 import os
 import time
 import warnings
@@ -155,18 +156,24 @@ def separate(
     The background is learned from a share `sample` of the pixels, drawn at random; with `model`, it is known already.
     """
     frames = _checked(frames)
-    obs = _observed(frames, sample, seed)
+    seen = _sampled(frames, sample, seed)
+    obs = as_observations(seen)
     if model is None:
-        step = max(1, int(len(frames) * sample / ENOUGH))
-        some = obs if step == 1 else _observed(frames[::step], sample, seed)
-        model = learn(some, frames.shape[1:], rank, seed)
+        step = thinning(len(frames), sample)
+        model = learn(obs if step == 1 else as_observations(seen[::step]), frames.shape[1:], rank, seed)
     _check_shape(model, frames.shape[1:])
     return Separation(frames, model, model.scores(obs))
 
 
-def _observed(frames: Array, sample: float, seed: int) -> Observations:
+def thinning(n: int, sample: float) -> int:
+    """Every which of n frames is enough to learn from."""
+    return max(1, math.ceil(n * sample / ENOUGH))
+
+
+def _sampled(frames: Array, sample: float, seed: int) -> Any:
+    """Frames x pixels, sparse unless all are observed."""
     stack = Stack(frames)
-    return as_observations((stack.matrix if sample == 1 else stack.sampled(sample, seed)).T)
+    return (stack.matrix if sample == 1 else stack.sampled(sample, seed)).T
 
 
 def _checked(frames: Any) -> Array:
@@ -272,7 +279,7 @@ def process(
             out = _Output(folder, clip, back.shape, open_files)
             for frames in blocks(clip.frames(), AT_ONCE):
                 _check_shape(back, frames.shape[1:])
-                obs = _observed(frames, sample, seed)
+                obs = as_observations(_sampled(frames, sample, seed))
                 back = back if still else back.followed(obs)
                 out.write(Separation(frames, back, back.scores(obs)))
                 tell(Step("writing", out.n_frames, clip.n_said))
@@ -292,10 +299,9 @@ def _learned(clip: Clip, rank: int, sample: float, seed: int, tell: Callable[[St
         if k % 50 == 0:
             tell(Step("reading", k + 1, clip.n_said))
     assert kept is not None
-    step = max(1, int(len(kept.items) * sample / ENOUGH))
-    frames = np.stack(kept.items[::step])
+    frames = np.stack(kept.items[:: thinning(len(kept.items), sample)])
     tell(Step("learning", 0, 0))
-    return learn(_observed(frames, sample, seed), frames.shape[1:], rank, seed), kept.step == 1
+    return learn(as_observations(_sampled(frames, sample, seed)), frames.shape[1:], rank, seed), kept.step == 1
 
 
 class Spread:
