@@ -264,8 +264,8 @@ def process(
     """Write a clip's background.mp4, foreground.mp4, masks/000000.png ..., background.npz and report.html to a folder.
 
     The clip is a video file or a folder of pictures, and is read twice, some frames at a time: memory does not grow
-    with its length. A background is learned from frames all over the clip (or is given: `model`); if these are not all
-    its frames, it follows the clip from there. The folder appears whole or not at all.
+    with its length. A background is learned from frames all over the clip, or is given: `model`. If it is given, or if
+    there are more than `REMEMBERED` frames, it follows the clip from there. The folder appears whole or not at all.
     """
     began, tell = time.perf_counter(), progress or (lambda step: None)
     clip = Clip.open(source, grey)
@@ -291,17 +291,17 @@ def process(
 
 
 def _learned(clip: Clip, rank: int, sample: float, seed: int, tell: Callable[[Step], None]) -> tuple[Background, bool]:
-    """A background from frames all over the clip, and whether all were looked at."""
+    """A background from frames all over the clip, and whether it is short enough to have only one."""
     kept: Spread | None = None
     for k, frame in enumerate(clip.frames()):
-        kept = kept or Spread(max(2, TO_LEARN // frame.nbytes))
+        kept = kept or Spread(max(2, min(TO_LEARN // frame.nbytes, math.ceil(2 * ENOUGH / sample))))
         kept.add(frame)
         if k % 50 == 0:
             tell(Step("reading", k + 1, clip.n_said))
     assert kept is not None
     frames = np.stack(kept.items[:: thinning(len(kept.items), sample)])
     tell(Step("learning", 0, 0))
-    return learn(as_observations(_sampled(frames, sample, seed)), frames.shape[1:], rank, seed), kept.step == 1
+    return learn(as_observations(_sampled(frames, sample, seed)), frames.shape[1:], rank, seed), kept.n <= REMEMBERED
 
 
 class Spread:
