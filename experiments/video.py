@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import importlib.util
 import os
 import sys
 import tempfile
@@ -103,7 +104,7 @@ def methods(frames: Array) -> Iterator[tuple[str, float, Callable[[], Array]]]:
         yield "temporal median", p, lambda p=p: by_threshold(frames, median(frames, p))
         yield "LRMC, schedule video", p, lambda p=p: by_threshold(frames, solved(frames, p, schedule="video"))
         yield "ScaledGD", p, lambda p=p: by_threshold(frames, solved(frames, p, **SCALED_GD))
-    for kind in ("MOG2", "KNN"):
+    for kind in ("MOG2", "KNN") if importlib.util.find_spec("cv2") else ():
         yield f"OpenCV {kind}", 1.0, lambda kind=kind: opencv(frames, kind)
         yield f"OpenCV {kind}, our clean-up", 1.0, lambda kind=kind: video.cleaned(opencv(frames, kind))
 

@@ -77,9 +77,10 @@ class Background:
         """Write it to an .npz file."""
         m = self.model
         parts: dict[str, Any] = {"about": np.array("lrmc-background 1"), "shape": np.array(self.shape)}
-        parts |= {"V": m.V, "mean": m.mean, "covariance": m.covariance, "noise": m.noise, "odds": m.odds}
+        parts |= {"mean": m.mean, "covariance": m.covariance, "noise": m.noise, "odds": m.odds}
+        parts |= {"V": m.V.astype(np.float32), "rows": self.memory.rows, "cols": self.memory.cols.astype(np.float32)}
         with whole(path) as temporary, open(temporary, "wb") as file:
-            np.savez(file, **parts, rows=self.memory.rows, cols=self.memory.cols)
+            np.savez(file, **parts)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Background:
@@ -126,7 +127,7 @@ def learn(obs: Observations, shape: tuple[int, ...], rank: int = 1, seed: int = 
 
 @dataclass(frozen=True, eq=False)
 class Separation:
-    """A clip in two layers. Pictures are made when they are asked for: `background[k]` is never stored."""
+    """A clip in two layers, of which some frames are made when they are asked for; nothing but scores is stored."""
 
     frames: Array
     model: Background
