@@ -154,6 +154,22 @@ def test_pixels_that_are_never_seen_are_told():
         video.separate(scene(20)[0], sample=0.05)
 
 
+@pytest.mark.parametrize("sample", [1.0, 0.2])
+def test_medians_of_pixels(sample):
+    """Against a loop over pixels; pixels that nothing shows get the median of all."""
+    frames = np.random.default_rng(0).integers(0, 256, (40, 9, 7), dtype=np.uint8)
+    seen = video._sampled(frames, sample, 0)
+    if sample < 1:
+        seen = seen.tolil()
+        seen[:, 5] = 0  # lil drops these
+        seen = seen.tocsr()
+    got = video.medians(seen)
+    values = [seen[:, j] if sample == 1 else seen.tocsc()[:, [j]].data for j in range(63)]
+    every = np.median(np.concatenate(values)).astype(np.uint8)
+    want = [sorted(v)[(len(v) - 1) // 2] if len(v) else every for v in values]
+    np.testing.assert_array_equal(got, want)
+
+
 def test_spread_keeps_few_and_evenly():
     for n in (1, 5, 6, 50, 1000):
         spread = video.Spread(6)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.ndimage as ndi
+import scipy.sparse as sp
 
 from .. import report
 from ..extras import optional
@@ -34,7 +35,8 @@ from ..weights import Array
 from .clips import Clip, film
 from .stack import Stack, as_type
 
-SWEEPS = 8  # over the data, at most
+SWEEPS = 4  # over the data, at most
+MEDIAN_OF = 101  # frames, for the start
 ENOUGH = 200  # times that a pixel is looked at for the background; more frames are thinned out evenly
 TO_LEARN = 256 << 20  # bytes of frames that are held to learn a background from
 AT_ONCE = 48 << 20  # bytes of frames that are held while a film is gone through
@@ -107,9 +109,17 @@ class Background:
         return cls(model, Memory(rows, cols), shape)
 
 
-def learn(obs: Observations, shape: tuple[int, ...], rank: int = 1, seed: int = 0) -> Background:
-    """The background of frames x pixels: a spectral start, and sweeps with Huber's loss until they come to rest."""
-    X = leading(obs, checked_rank(rank, obs.shape), 6 * obs.scale, 1 / obs.fraction, seed=seed)
+def learn(seen: Any, shape: tuple[int, ...], rank: int = 1, seed: int = 0) -> Background:
+    """The background of frames x pixels (bytes; if sparse, what is stored was observed).
+
+    A start around the medians of the pixels, and sweeps with Huber's loss until they come to rest.
+    """
+    obs = as_observations(seen)
+    checked_rank(rank, obs.shape)
+    picture = medians(seen).astype(np.float32)
+    middle = Factors(np.ones((obs.shape[0], 1), np.float32), picture[:, None])
+    zeta = 6 * float(np.median(np.abs(obs.sample.residual(middle)))) or 1.0
+    X = leading(obs, rank, zeta, 1 / obs.fraction, model=middle, keep_model=True, seed=seed)
     for step in sweeps(obs, X, Noise.even(obs, "huber"), SWEEPS):
         X = Factors(step.L, step.R)
     unseen = float(np.mean(obs.col_observed == 0))
@@ -120,6 +130,21 @@ def learn(obs: Observations, shape: tuple[int, ...], rank: int = 1, seed: int = 
     frames = REMEMBERED / obs.shape[0]  # those that were looked at stand for all
     memory = Memory(learned.memory.rows * frames, learned.memory.cols * frames)
     return Background(learned.model, memory, shape)
+
+
+def medians(seen: Any) -> Array:
+    """The lower median of each pixel in about `MEDIAN_OF` frames that show it; the median of all where none does."""
+    sparse = sp.issparse(seen)
+    share = seen.nnz / (seen.shape[0] * seen.shape[1]) if sparse else 1.0
+    some = seen[:: max(1, int(seen.shape[0] * share / MEDIAN_OF))]
+    if not sparse:
+        return np.partition(some, (len(some) - 1) // 2, axis=0)[(len(some) - 1) // 2]
+    some = some.tocsr()
+    keys = np.sort(some.indices.astype(np.int64) * 256 + some.data)  # by pixel, then by value
+    ends = np.searchsorted(keys, 256 * np.arange(some.shape[1] + 1))
+    count = np.diff(ends)
+    middle = keys[np.minimum(ends[:-1] + np.maximum(count - 1, 0) // 2, len(keys) - 1)] % 256
+    return np.where(count > 0, middle, np.median(some.data)).astype(np.uint8)
 
 
 # ---- arrays
@@ -158,12 +183,10 @@ def separate(
     """
     frames = _checked(frames)
     seen = _sampled(frames, sample, seed)
-    obs = as_observations(seen)
     if model is None:
-        step = thinning(len(frames), sample)
-        model = learn(obs if step == 1 else as_observations(seen[::step]), frames.shape[1:], rank, seed)
+        model = learn(seen[:: thinning(len(frames), sample)], frames.shape[1:], rank, seed)
     _check_shape(model, frames.shape[1:])
-    return Separation(frames, model, model.scores(obs))
+    return Separation(frames, model, model.scores(as_observations(seen)))
 
 
 def thinning(n: int, sample: float) -> int:
@@ -302,7 +325,7 @@ def _learned(clip: Clip, rank: int, sample: float, seed: int, tell: Callable[[St
     assert kept is not None
     frames = np.stack(kept.items[:: thinning(len(kept.items), sample)])
     tell(Step("learning", 0, 0))
-    return learn(as_observations(_sampled(frames, sample, seed)), frames.shape[1:], rank, seed), kept.n <= REMEMBERED
+    return learn(_sampled(frames, sample, seed), frames.shape[1:], rank, seed), kept.n <= REMEMBERED
 
 
 class Spread:
