@@ -153,9 +153,9 @@ def main() -> None:
         lines.append(line)
         print(*line, flush=True)
     lines = [*lines, *kept({line[:3] for line in lines})]
-    print(table(lines))
     if asked.write:
         write(lines)
+    print(table(lines))
 
 
 def kept(done: set[tuple[Any, ...]]) -> list[Line]:
