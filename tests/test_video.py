@@ -274,13 +274,17 @@ def test_long_clips_in_blocks(tmp_path, monkeypatch):
     monkeypatch.setattr(video, "TO_LEARN", 30 * size)
     monkeypatch.setattr(video, "AT_ONCE", 20 * size)
     monkeypatch.setattr(video, "REMEMBERED", 60)
-    held = []
-    stack = np.stack
+    held, shown = [], []
+    stack, sections = np.stack, video._sections
+    monkeypatch.setattr(video, "SHOWN", 10 * size)
+    monkeypatch.setattr(video, "_sections", lambda *about: shown.extend(about[-1].items) or sections(*about))
     monkeypatch.setattr(np, "stack", lambda some, **how: held.append(len(some)) or stack(some, **how))
     done = video.process(write_pictures(tmp_path / "in", frames), tmp_path / "out")
     monkeypatch.undo()
     assert done.n_frames == n
     assert max(held) <= 30
+    assert len(shown) <= 10
+    assert all(layer.base is None for _, *layers in shown for layer in layers)  # views would hold whole blocks
     found = read_masks(tmp_path / "out")
     assert f_measure(found[:120], truth[:120]) > 0.9
     assert f_measure(found[-20:], truth[-20:]) > 0.9

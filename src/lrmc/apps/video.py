@@ -384,7 +384,8 @@ class _Output:
                 shown = pillow.fromarray(mask.astype(np.uint8) * np.uint8(255))
                 shown.save(self.folder / f"{self.n_frames:06d}.png", compress_level=1)
                 self.shares.append(float(mask.mean()))
-                self.shown.add((self.n_frames, frame.copy(), *both, mask))
+                # Copies: views would keep all the frames alive that they were made with.
+                self.shown.add((self.n_frames, *(layer.copy() for layer in (frame, *both, mask))))
                 self.n_frames += 1
 
 
