@@ -182,12 +182,29 @@ class Learned(NamedTuple):
 
 def learn(obs: Observations, result: Result, *, center: bool, most: int | None, outliers: Sides) -> Learned:
     """The subspace of a result, with at most so many components; None keeps all that are left without the mean."""
+    loss, shrink = result.evidence.get("loss", "mixture"), float(result.evidence.get("shrink", 1.0))
+    return learn_factors(obs, result.factors(), loss, shrink, center=center, most=most, outliers=outliers)
+
+
+def learn_factors(
+    obs: Observations,
+    X: Factors,
+    loss: Loss,
+    shrink: float = 1.0,
+    *,
+    center: bool = False,
+    most: int | None = None,
+    outliers: Sides = "both",
+) -> Learned:
+    """The same from factors that were fitted with this loss and prior."""
     unit = power_of_4(obs.scale)
-    X = Factors(*(F.astype(np.float64) / math.sqrt(unit) for F in result.factors()))
-    return _learn(obs.scaled(1 / unit), X, result, center, most, outliers).scaled(unit)
+    X = Factors(*(F.astype(np.float64) / math.sqrt(unit) for F in X))
+    return _learn(obs.scaled(1 / unit), X, (loss, shrink), center, most, outliers).scaled(unit)
 
 
-def _learn(obs: Observations, X: Factors, result: Result, center: bool, most: int | None, outliers: Sides) -> Learned:
+def _learn(
+    obs: Observations, X: Factors, fit: tuple[Loss, float], center: bool, most: int | None, outliers: Sides
+) -> Learned:
     used = obs.row_observed > 0
     P = np.hstack([X.L[used], np.ones((int(used.sum()), 1))])
     R = np.hstack([X.R, np.zeros((len(X.R), 1))])
@@ -195,7 +212,7 @@ def _learn(obs: Observations, X: Factors, result: Result, center: bool, most: in
     moments = P.T @ P
     V, offset, K = _principal(R, moments, center, most, noise=noise)
     moments = K @ moments @ K.T
-    loss, shrink = result.evidence.get("loss", "mixture"), float(result.evidence.get("shrink", 1.0))
+    loss, shrink = fit
     model = Subspace(V, offset, *_mean_and_covariance(moments), noise, odds, loss, outliers, shrink)
     model = model.with_noise(obs, fit_rows(obs, model).T)
     rows = fit_rows(obs, model)

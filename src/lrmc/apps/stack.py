@@ -5,6 +5,7 @@ Nothing is copied: the matrix is a view of the stack, stored by columns, and int
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ import scipy.sparse as sp
 from ..linalg import Factors
 from ..weights import Array
 
-GAPS_AT_ONCE = 1 << 22  # random numbers drawn at a time
+GAPS_AT_ONCE = 1 << 17  # random numbers drawn at a time: what a cache holds
 
 
 @dataclass(frozen=True)
@@ -54,15 +55,15 @@ class Stack:
         flat = self.frames.reshape(-1)
         seen = None if self.seen is None else np.broadcast_to(self.seen, self.frames.shape).reshape(-1)
         width = flat.size // len(self.frames)
-        counts, cols, values = np.zeros(len(self.frames), np.int64), [], []
+        begins = np.arange(0, flat.size + 1, width)
+        indptr, cols, values = np.zeros(len(begins), np.int64), [], []
         for places in chosen(flat.size, share, seed):
             kept = places if seen is None else places[seen[places]]
-            rows, at = np.divmod(kept, width)
-            counts += np.bincount(rows, minlength=len(counts))
-            cols.append(at.astype(np.int32))
+            indptr += np.searchsorted(kept, begins)
             values.append(flat[kept])
-        indptr = np.concatenate([[0], np.cumsum(counts)])
-        frames = sp.csr_array((np.concatenate(values), np.concatenate(cols), indptr), shape=(len(counts), width))
+            cols.append((kept % width).astype(np.int32))
+        shape = (len(self.frames), width)
+        frames = sp.csr_array((np.concatenate(values), np.concatenate(cols), indptr), shape=shape)
         frames.has_canonical_format = True
         return frames.T
 
@@ -72,14 +73,21 @@ class Stack:
 
 
 def chosen(size: int, share: float, seed: int) -> Iterator[Array]:
-    """Each of the places 0 .. size - 1 with probability `share`, in order, some millions at a time.
+    """Each of the places 0 .. size - 1 with probability `share`, in order, some at a time.
 
-    The gaps between them are drawn, so that the work is that of the places chosen and not of all.
+    The gaps between them are drawn, so that the work is that of the places chosen and not of all: exponential numbers
+    rounded up, which is the geometric distribution.
     """
     rng = np.random.default_rng(seed)
+    scale = 0.0 if share == 1 else -1 / math.log1p(-share)
     at = -1
     while at < size - 1:
-        places = at + np.cumsum(rng.geometric(share, min(GAPS_AT_ONCE, int(size * share) + 100)))
+        gaps = rng.standard_exponential(min(GAPS_AT_ONCE, int(size * share) + 100), np.float32)
+        gaps *= np.float32(scale)
+        whole = gaps.astype(np.int64)
+        whole += 1
+        whole[0] += at
+        places = np.cumsum(whole, out=whole)
         at = int(places[-1])
         yield places if at < size else places[: np.searchsorted(places, size)]
 
