@@ -10,6 +10,7 @@ from .weights import Array
 
 ENTRIES = 65  # looked at per row, and MANY per column (or the other way round, for the longer side)
 MANY = 2001
+LOOKS = 20_000_000  # places that are looked at, if that leaves ENTRIES
 
 
 def centre(obs: Observations) -> Factors | None:
@@ -33,12 +34,16 @@ def centre(obs: Observations) -> Factors | None:
 def _medians(obs: Observations, axis: int, subtract: Array, empty: float) -> Array:
     """The median of some entries of each row (axis 0) or column (axis 1), less what the others typically are."""
     n, across = obs.shape[axis], obs.shape[1 - axis]
-    count = min(across, int((MANY if n < across else ENTRIES) / obs.fraction))
+    entries = max(ENTRIES, min(MANY, int(LOOKS * obs.fraction / n))) if n < across else ENTRIES
+    count = min(across, int(entries / obs.fraction))
     places = np.unique(np.linspace(0, across - 1, count).astype(np.int64))
     out = np.full(n, empty)
     for at in np.array_split(np.arange(n), max(1, n * len(places) // 4_000_000)):
         one, other = np.repeat(at, len(places)), np.tile(places, len(at))
         values = obs.lookup(*((one, other) if axis == 0 else (other, one))).reshape(len(at), -1) - subtract[places]
-        seen = ~np.isnan(values).all(1)
-        out[at[seen]] = np.nanmedian(values[seen], axis=1)
+        values.sort(axis=1)  # NaN comes last; numpy's nanmedian is ten times slower on long rows
+        count = values.shape[1] - np.isnan(values).sum(1)
+        seen = np.flatnonzero(count)
+        below, above = (values[seen, (count[seen] - k) // 2] for k in (1, 0))
+        out[at[seen]] = (below + above) / 2
     return out
