@@ -86,3 +86,18 @@ def warnings_in_a_sentence() -> Iterator[None]:
 def plain(sentence: str) -> str:
     """Text that rich shows as it is."""
     return sentence.replace("[", r"\[")
+
+
+@contextmanager
+def count_bar(title: str, unit: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar for work that is counted: how much of how much is done."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"))
+    console = err()
+    hidden = not console.is_terminal
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True, disable=hidden) as bar:
+        task = bar.add_task(title, total=1.0, state="learning")
+
+        def update(done: int, total: int) -> None:
+            bar.update(task, completed=done / max(total, 1), state=f"{done:,} of {total:,} {unit}".replace(",", " "))
+
+        yield update

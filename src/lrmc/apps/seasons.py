@@ -1,0 +1,87 @@
+"""Factors that belong to dates: what the dates around one say about it.
+
+A date that nobody saw is known from the dates before and after it, and from the same season of other years. How far
+each reaches is chosen by leaving out one date at a time, which costs nothing: all is done on T x r numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..weights import Array
+
+YEAR = 365.25  # days
+SEASON = 0.6  # how alike days of the year are: about five weeks
+FAR_OFF = 6.0  # a date this many times farther from what the others say than is usual shows no ground
+FEWEST = 4  # dates to learn from
+
+
+@dataclass(frozen=True, eq=False)
+class Seasons:
+    """What the other dates say about each one."""
+
+    expected: Array  # T x r
+    distance: Array  # T: how far a date is from that, in units of what is usual; NaN where it was not seen
+    reach: float  # days; infinite: the mean of all dates is all that is known
+    seasonal: float  # the share of what comes back every year
+
+    @property
+    def far_off(self) -> Array:
+        """Dates that show something else than the ground: an overcast sky."""
+        return np.nan_to_num(self.distance) > FAR_OFF
+
+
+def seasons(R: Array, days: Array, known: Array, metric: Array) -> Seasons:
+    """What to expect of each date from the others: interpolation with a covariance in time, for each column of R.
+
+    `known` says which dates were seen. `metric` is L'L / n: with it, distances are those of pictures.
+    """
+    days, R = np.asarray(days, np.float64), R.astype(np.float64)
+    root = np.linalg.cholesky(metric + 1e-9 * np.trace(metric) / len(metric) * np.eye(len(metric)))
+    some = known.copy()
+    best = _mean_of(R, some)
+    for _ in range(3):  # dates that are far off are left out of what others are judged by
+        if some.sum() < FEWEST:
+            return best
+        tried = [_mean_of(R, some), *(_interpolated(R, days, some, *kind) for kind in _kinds(days[some]))]
+        sizes = [np.linalg.norm((R - one.expected) @ root, axis=1) for one in tried]
+        at = int(np.argmin([np.median(size[some]) for size in sizes]))
+        usual = max(float(np.median(sizes[at][some])), 1e-12 * float(np.linalg.norm(root)))
+        distance = np.where(known, sizes[at] / usual, np.nan)
+        best = Seasons(tried[at].expected, distance, tried[at].reach, tried[at].seasonal)
+        kept = known & ~best.far_off
+        if (kept == some).all():
+            break
+        some = kept
+    return best
+
+
+def _mean_of(R: Array, some: Array) -> Seasons:
+    mean = np.median(R[some], axis=0) if some.any() else np.zeros(R.shape[1])
+    return Seasons(np.tile(mean, (len(R), 1)), np.full(len(R), np.nan), np.inf, 0.0)
+
+
+def _kinds(days: Array) -> Iterator[tuple[float, float, float]]:
+    """Reach, share of the seasons, and share of noise to try."""
+    gap = max(float(np.median(np.diff(np.sort(days)))), 1e-6)
+    several = np.ptp(days) > 1.5 * YEAR
+    for reach in (2 * gap, 6 * gap, 20 * gap):
+        for seasonal in (0.0, 0.5, 0.9) if several else (0.0,):
+            for noise in (0.03, 0.1, 0.3):
+                yield reach, seasonal, noise
+
+
+def _interpolated(R: Array, days: Array, some: Array, reach: float, seasonal: float, noise: float) -> Seasons:
+    between = days[:, None] - days[some]
+    near = np.exp(-np.abs(between) / reach)
+    yearly = np.exp(-2 * (np.sin(np.pi * between / YEAR) / SEASON) ** 2)
+    K = (1 - noise) * ((1 - seasonal) * near + seasonal * yearly)
+    mean = R[some].mean(0)
+    inverse = np.linalg.inv(K[some] + noise * np.eye(int(some.sum())))
+    weighed = inverse @ (R[some] - mean)
+    expected = mean + K @ weighed
+    expected[some] = R[some] - weighed / np.diag(inverse)[:, None]  # each without itself, in closed form
+    return Seasons(expected, np.full(len(R), np.nan), reach, seasonal)

@@ -1,0 +1,99 @@
+"""`import lrmc.xarray` gives every DataArray an accessor: `da.lrmc.decompose()` and `da.lrmc.remove_clouds()`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .apps.clouds import Fill, remove_clouds
+from .extras import optional
+from .solve import solve
+
+xarray = optional("xarray", "clouds")
+TIMES, BANDS = ("time", "t", "date"), ("band", "bands", "channel", "wavelength")
+
+
+@xarray.register_dataarray_accessor("lrmc")
+class Accessor:
+    """What lrmc does with a DataArray: answers have its dimensions, coordinates and attributes."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def decompose(self, dim: str | None = None, rank: int | None = None, **options: Any) -> Any:
+        """A Dataset of `low_rank` and `outliers` (0 where nothing stands out, NaN where nothing was observed).
+
+        Columns of the matrix are the steps along `dim` (by default the time, else the first dimension), rows all else.
+        The bands of a pixel share one weight, if there is a dimension of that name. NaN and nodata are missing.
+        Options are those of `lrmc.solve`.
+        """
+        dim = self._dim(dim, TIMES) or str(self.array.dims[0])
+        band = self._dim(None, BANDS)
+        others = [d for d in self.array.dims if d not in (dim, band)]
+        first = [] if band is None else [band]
+        ordered = self.array.transpose(*first, *others, dim)
+        Y = ordered.values.reshape(-1, ordered.shape[-1])
+        nodata = self._nodata()
+        mask = np.ones(Y.shape, bool) if nodata is None or np.isnan(nodata) else Y != nodata
+        mask &= np.isfinite(Y) if Y.dtype.kind == "f" else True
+        if band is not None:
+            bands = ordered.sizes[band]
+            options.setdefault("groups", np.tile(np.arange(len(Y) // bands), bands))
+        result = solve(Y, rank, mask=None if mask.all() else mask, **options)
+        parts = {"low_rank": result.L @ result.R.T, "outliers": result.outliers()}
+        return self._dataset(
+            {name: ordered.copy(data=np.asarray(x).reshape(ordered.shape)) for name, x in parts.items()}, result.rank
+        )
+
+    def remove_clouds(
+        self,
+        seen: Any = None,
+        *,
+        time: str | None = None,
+        band: str | None = None,
+        fill: Fill = "clouds",
+        **options: Any,
+    ) -> Any:
+        """A Dataset of `clear`, in the type of the data, and `clouds`: 0 clear, 1 cloud or shadow, 2 nothing observed.
+
+        See `lrmc.apps.clouds.remove_clouds`. Dates are the coordinate of the time; `seen` has the dimensions of the
+        array without its bands.
+        """
+        when = self._dim(time, TIMES) or str(self.array.dims[0])
+        bands = self._dim(band, BANDS)
+        space = [d for d in self.array.dims if d not in (when, bands)]
+        if len(space) != 2:
+            raise ValueError(f"dimensions {', '.join(map(str, self.array.dims))}; time, bands, y and x are wanted")
+        ordered = self.array.transpose(when, *([] if bands is None else [bands]), *space)
+        if seen is not None and hasattr(seen, "dims"):
+            seen = seen.transpose(when, *space).values
+        dates = ordered[when].values if when in ordered.coords else None
+        data = ordered.values
+        options.setdefault("nodata", self._nodata())
+        done = remove_clouds(data, seen, dates=dates, fill=fill, **options)
+        clear = ordered.copy(data=done.scenes.reshape(data.shape))
+        like = ordered if bands is None else ordered.isel({bands: 0}, drop=True)
+        clouds = like.copy(data=done.mask).assign_attrs(meaning="0 clear, 1 cloud or shadow, 2 nothing was observed")
+        clouds.encoding = {}
+        return self._dataset({"clear": clear, "clouds": clouds}, done.ground.rank)
+
+    def _dim(self, asked: str | None, usual: tuple[str, ...]) -> str | None:
+        if asked is not None:
+            if asked not in self.array.dims:
+                raise ValueError(f"there is no dimension {asked!r}; there are {', '.join(map(str, self.array.dims))}")
+            return asked
+        return next((str(d) for d in self.array.dims if str(d).lower() in usual), None)
+
+    def _nodata(self) -> float | None:
+        for place in (self.array.attrs, self.array.encoding):
+            for name in ("_FillValue", "nodata"):
+                if place.get(name) is not None:
+                    return float(place[name])
+        return None
+
+    def _dataset(self, parts: dict[str, Any], rank: int) -> Any:
+        ordered = {
+            name: x.transpose(*(d for d in self.array.dims if d in x.dims)).rename(name) for name, x in parts.items()
+        }
+        return xarray.Dataset(ordered, attrs={"rank": rank})
