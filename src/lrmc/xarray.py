@@ -35,7 +35,7 @@ class Accessor:
         ordered = self.array.transpose(*first, *others, dim)
         Y = ordered.values.reshape(-1, ordered.shape[-1])
         nodata = self._nodata()
-        mask = np.ones(Y.shape, bool) if nodata is None or np.isnan(nodata) else Y != nodata
+        mask = np.ones(Y.shape, bool) if nodata is None or np.isnan(nodata) else nodata != Y
         mask &= np.isfinite(Y) if Y.dtype.kind == "f" else True
         if band is not None:
             bands = ordered.sizes[band]

@@ -31,6 +31,7 @@ BLOCK = 1 << 23  # numbers of the stack that are worked on at a time
 REACH = 1.54  # the Cauchy threshold in standard deviations of the noise, as in lrmc.methods.noisy
 WIDER = (16.0, 8.0, 4.0, 2.0, 1.0, 1.0, 1.0, 1.0)  # the threshold of each pass over a block, in that threshold
 STANDS_OUT = 5.0  # standard deviations: beyond is cloud, shadow or snow
+BRIGHT = 3.0  # standard deviations that an overcast date is brighter in every band
 FEW = 0.02  # a date of which less is seen is taken from its neighbours
 Progress = Callable[[int, int], None]  # pixels done, and all
 
@@ -67,7 +68,7 @@ def remove_clouds(
     seen: Any = None,
     *,
     nodata: float | None = None,
-    dates: Sequence[Any] | None = None,
+    dates: Any = None,
     rank: int | None = None,
     fill: Fill = "clouds",
     sample: float = 1.0,
@@ -91,7 +92,7 @@ def remove_clouds(
     data = _checked(stack, seen, fill, sample)
     look = _Look(data, seen, nodata, sample, seed)
     ground = learn_ground(look, as_days(dates, len(data)), rank, seed, threads)
-    T, bands, height, width = data.shape
+    T, _, height, width = data.shape
     scenes, mask = np.empty(data.shape, data.dtype), np.empty((T, height, width), np.uint8)
     for lines in blocks(data.shape):
         Y, there = look.block(lines)
@@ -163,7 +164,7 @@ def blocks(shape: Sequence[int]) -> Iterator[slice]:
     return (slice(i, min(i + step, height)) for i in range(0, height, step))
 
 
-def as_days(dates: Sequence[Any] | None, n: int) -> Array:
+def as_days(dates: Any, n: int) -> Array:
     """Dates as days since the first; evenly spaced if there are none."""
     if dates is None:
         return np.arange(n, dtype=np.float64)
@@ -207,13 +208,22 @@ def learn_ground(look: _Look, days: Array, rank: int | None, seed: int, threads:
     scale = np.sqrt(np.linalg.norm(L, axis=0) / np.maximum(np.linalg.norm(R, axis=0), 1e-300))
     L, R = L / scale, R * scale
     found = seasons(R, days, share > FEW, L.T @ L / len(L))
-    estimated = (share <= FEW) | found.far_off
-    R = np.where(estimated[:, None], found.expected, R)
-    ground = _prior(rows, mask, L, R, bands, found, share, estimated)
-    if found.far_off.any():  # what was learned with clouds for ground is learned again
-        L = fit_pixels(Y, there & ~found.far_off[:, None, None], ground, threads).astype(np.float64)
-        ground = _prior(rows, mask, L, R, bands, found, share, estimated)
+    few = share <= FEW
+    ground = _prior(rows, mask, L, R, bands, found, share, few)
+    overcast = found.far_off & ~few & _brighter(L, R - found.expected, ground.deviation)
+    R = np.where((few | overcast)[:, None], found.expected, R)
+    ground = _prior(rows, mask, L, R, bands, found, share, few | overcast)
+    if overcast.any():  # what was learned with clouds for ground is learned again
+        L = fit_pixels(Y, there & ~overcast[:, None, None], ground, threads).astype(np.float64)
+        ground = _prior(rows, mask, L, R, bands, found, share, few | overcast)
     return ground
+
+
+def _brighter(L: Array, change: Array, deviation: Array) -> Array:
+    """Whether most pixels of a date are brighter than expected in all bands: leaves change them unevenly."""
+    by_band = L.reshape(len(deviation), -1, L.shape[1])
+    middle = np.array([np.median(own @ change.T, axis=0) for own in by_band])  # bands x T
+    return np.all(middle > BRIGHT * deviation[:, None], axis=0)
 
 
 def _prior(
@@ -251,7 +261,7 @@ def fit_pixels(Y: Array, there: Array, ground: Ground, threads: int | None = Non
     Eight passes over the block, with a threshold that falls to the noise.
     """
     T, bands = Y.shape[:2]
-    pixels, rank = there[0].size, ground.rank
+    pixels = there[0].size
     mask = np.tile(_matrix(there), (bands, 1))
     L = np.repeat(ground.mean, pixels, axis=0).astype(np.float32)
     if not mask.any():

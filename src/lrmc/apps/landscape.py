@@ -83,7 +83,7 @@ def write_landscape(folder: str | os.PathLike[str], scene: Landscape, **profile:
         "count": count,
         "dtype": str(scene.data.dtype),
         "crs": "EPSG:32635",
-        "transform": rasterio.transform.from_origin(399960, 4900020, 10, 10),
+        "transform": rasterio.Affine(10, 0, 399960, 0, -10, 4900020),
         "nodata": NODATA,
         "compress": "deflate",
     } | profile

@@ -220,7 +220,7 @@ def _copy_tags(source: Any, out: Any) -> None:
 
 
 class Pictures:
-    """Scenes as pictures of at most 700 pixels: red, green and blue from the 1st to the 99th percentile of the ground."""
+    """Scenes as pictures of at most 700 pixels, from the 1st to the 99th percentile of the ground."""
 
     def __init__(self, scenes: Scenes, cleared: Cleared) -> None:
         self.scenes, self.cleared = scenes, cleared
@@ -292,9 +292,9 @@ def report_sections(scenes: Scenes, cleared: Cleared, pictures: Pictures) -> lis
         for k in order
     ]
     layers = {
-        "as it was": _Lazy(lambda i: pictures.before(order[i]), T),
-        "without clouds": _Lazy(lambda i: pictures.after(order[i]), T),
-        "mask": _Lazy(lambda i: pictures.shown_mask(order[i]), T),
+        "as it was": _Lazy(lambda i: pictures.before(int(order[i])), T),
+        "without clouds": _Lazy(lambda i: pictures.after(int(order[i])), T),
+        "mask": _Lazy(lambda i: pictures.shown_mask(int(order[i])), T),
     }
     facts = {
         "scenes": T,

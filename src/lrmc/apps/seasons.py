@@ -7,7 +7,7 @@ each reaches is chosen by leaving out one date at a time, which costs nothing: a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,13 +24,14 @@ class Seasons:
     """What the other dates say about each one."""
 
     expected: Array  # T x r
-    distance: Array  # T: how far a date is from that, in units of what is usual; NaN where it was not seen
+    spread: Array  # T: how uncertain that is, relative to other dates; more so at the ends
+    distance: Array  # T: how far a date is from it, in units of what is usual; NaN where it was not seen
     reach: float  # days; infinite: the mean of all dates is all that is known
     seasonal: float  # the share of what comes back every year
 
     @property
     def far_off(self) -> Array:
-        """Dates that show something else than the ground: an overcast sky."""
+        """Dates that show something else than the ground, or changed it."""
         return np.nan_to_num(self.distance) > FAR_OFF
 
 
@@ -49,9 +50,9 @@ def seasons(R: Array, days: Array, known: Array, metric: Array) -> Seasons:
         tried = [_mean_of(R, some), *(_interpolated(R, days, some, *kind) for kind in _kinds(days[some]))]
         sizes = [np.linalg.norm((R - one.expected) @ root, axis=1) for one in tried]
         at = int(np.argmin([np.median(size[some]) for size in sizes]))
-        usual = max(float(np.median(sizes[at][some])), 1e-12 * float(np.linalg.norm(root)))
-        distance = np.where(known, sizes[at] / usual, np.nan)
-        best = Seasons(tried[at].expected, distance, tried[at].reach, tried[at].seasonal)
+        relative = sizes[at] / tried[at].spread
+        usual = max(float(np.median(relative[some])), 1e-12 * float(np.linalg.norm(root)))
+        best = replace(tried[at], distance=np.where(known, relative / usual, np.nan))
         kept = known & ~best.far_off
         if (kept == some).all():
             break
@@ -61,7 +62,7 @@ def seasons(R: Array, days: Array, known: Array, metric: Array) -> Seasons:
 
 def _mean_of(R: Array, some: Array) -> Seasons:
     mean = np.median(R[some], axis=0) if some.any() else np.zeros(R.shape[1])
-    return Seasons(np.tile(mean, (len(R), 1)), np.full(len(R), np.nan), np.inf, 0.0)
+    return Seasons(np.tile(mean, (len(R), 1)), np.ones(len(R)), np.full(len(R), np.nan), np.inf, 0.0)
 
 
 def _kinds(days: Array) -> Iterator[tuple[float, float, float]]:
@@ -84,4 +85,6 @@ def _interpolated(R: Array, days: Array, some: Array, reach: float, seasonal: fl
     weighed = inverse @ (R[some] - mean)
     expected = mean + K @ weighed
     expected[some] = R[some] - weighed / np.diag(inverse)[:, None]  # each without itself, in closed form
-    return Seasons(expected, np.full(len(R), np.nan), reach, seasonal)
+    variance = 1 - np.einsum("ti,ij,tj->t", K, inverse, K)
+    variance[some] = 1 / np.diag(inverse)
+    return Seasons(expected, np.sqrt(np.maximum(variance, 1e-9)), np.full(len(R), np.nan), reach, seasonal)

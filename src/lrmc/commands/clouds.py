@@ -38,7 +38,7 @@ def clouds_command(
     For each X.tif the folder gets an X.tif without clouds, same grid, type and tags, and an X_mask.tif: 0 clear,
     1 cloud or shadow, 2 nothing was observed; a quick-look of each in quicklooks, and report.html.
 
-    Dates are read from the names (20210630 or 2021-06-30); a date with no ground to see is estimated from its neighbours.
+    Dates are read from the names (20210630 or 2021-06-30). A date with no ground to see is estimated from the others.
 
     Exit code: 0, or 2 if the input cannot be used; then nothing is written.
     """
