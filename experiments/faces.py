@@ -2,7 +2,7 @@
 
     python experiments/faces.py [--people yaleB01 yaleB02] [--only NAME ...] [--write] [--sheet FILE.png]
 
-ScaledGD gets the true share of outliers and a rank; truncated SVD a rank; `clean_faces` gets the pictures and nothing else.
+ScaledGD gets the true share of outliers and a rank, truncated SVD a rank, and `clean_faces` nothing but the pictures.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 from tasks import Array, Problem, Source, faces, hard_impute, row_mean, row_median
 
 import lrmc
-from lrmc.apps.faces import Person, clean_faces, contact_sheet
 from lrmc.apps.faces import Faces as Cleaned
+from lrmc.apps.faces import Person, clean_faces, contact_sheet
 from lrmc.files import whole
 from lrmc.schedule import Tuning
 
