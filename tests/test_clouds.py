@@ -370,6 +370,31 @@ def test_the_accessor(scene, cleared):
     assert np.array_equal(done.clouds.transpose("time", "y", "x").values, cleared.mask)
 
 
+def test_zarr_round(scene, cleared, tmp_path):
+    xarray = pytest.importorskip("xarray")
+    pytest.importorskip("zarr")
+    dims, times = ("time", "band", "y", "x"), scene.dates.astype("datetime64[ns]")
+    da = xarray.DataArray(scene.data, dims=dims, coords={"time": times, "band": [2, 3, 8]}, name="s2")
+    da = da.assign_attrs(nodata=NODATA, scale_factor=1e-4)
+    da.to_dataset().assign_attrs(title="made up").to_zarr(tmp_path / "scenes.zarr", consolidated=False)
+    command = ["clouds", str(tmp_path / "scenes.zarr"), "-o", str(tmp_path / "out"), "--rank", "4"]
+    answer = CliRunner().invoke(app, command)
+    assert answer.exit_code == 0, answer.output
+    back = xarray.open_zarr(tmp_path / "out" / "scenes.zarr", mask_and_scale=False, consolidated=False)
+    assert back.attrs == {"title": "made up"}
+    assert back.s2.attrs == da.attrs
+    assert back.s2.dtype == np.uint16
+    assert (back.time.values == times).all()
+    assert np.array_equal(back.s2.values, cleared.scenes)
+    assert np.array_equal(back.s2_mask.values, cleared.mask)
+    assert (tmp_path / "out" / "report.html").exists()
+    (tmp_path / "bad.zarr").mkdir()
+    answer = CliRunner().invoke(app, ["clouds", str(tmp_path / "bad.zarr"), "-o", str(tmp_path / "out2")])
+    assert answer.exit_code == 2
+    assert "bad.zarr" in answer.output
+    assert not (tmp_path / "out2").exists()
+
+
 def test_decompose_gives_both_parts():
     xarray = pytest.importorskip("xarray")
     import lrmc.xarray  # noqa: F401

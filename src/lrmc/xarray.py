@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .apps.clouds import Fill, remove_clouds
+from .apps.clouds import Cleared, Fill, remove_clouds
 from .extras import optional
 from .solve import solve
 
 xarray = optional("xarray", "clouds")
 TIMES, BANDS = ("time", "t", "date"), ("band", "bands", "channel", "wavelength")
+
+
+class LaidOut(NamedTuple):
+    """A series of scenes in the order that `remove_clouds` takes."""
+
+    data: Any  # time x bands x height x width
+    like: Any  # the array with its dimensions in that order
+    band: str | None
+    dates: Any  # None if the time has no coordinate
+    nodata: float | None
 
 
 @xarray.register_dataarray_accessor("lrmc")
@@ -60,23 +70,32 @@ class Accessor:
         See `lrmc.apps.clouds.remove_clouds`. Dates are the coordinate of the time; `seen` has the dimensions of the
         array without its bands.
         """
+        laid = self.laid_out(time, band)
+        if seen is not None and hasattr(seen, "dims"):
+            seen = seen.transpose(*(d for d in laid.like.dims if d != laid.band)).values
+        options.setdefault("nodata", laid.nodata)
+        done = remove_clouds(laid.data, seen, dates=laid.dates, fill=fill, **options)
+        return self._dataset(self.answers(laid, done), done.ground.rank)
+
+    def laid_out(self, time: str | None = None, band: str | None = None) -> LaidOut:
+        """The array as time x bands x height x width."""
         when = self._dim(time, TIMES) or str(self.array.dims[0])
         bands = self._dim(band, BANDS)
         space = [d for d in self.array.dims if d not in (when, bands)]
         if len(space) != 2:
             raise ValueError(f"dimensions {', '.join(map(str, self.array.dims))}; time, bands, y and x are wanted")
-        ordered = self.array.transpose(when, *([] if bands is None else [bands]), *space)
-        if seen is not None and hasattr(seen, "dims"):
-            seen = seen.transpose(when, *space).values
-        dates = ordered[when].values if when in ordered.coords else None
-        data = ordered.values
-        options.setdefault("nodata", self._nodata())
-        done = remove_clouds(data, seen, dates=dates, fill=fill, **options)
-        clear = ordered.copy(data=done.scenes.reshape(data.shape))
-        like = ordered if bands is None else ordered.isel({bands: 0}, drop=True)
-        clouds = like.copy(data=done.mask).assign_attrs(meaning="0 clear, 1 cloud or shadow, 2 nothing was observed")
-        clouds.encoding = {}
-        return self._dataset({"clear": clear, "clouds": clouds}, done.ground.rank)
+        like = self.array.transpose(when, *([] if bands is None else [bands]), *space)
+        data = like.values if bands is not None else like.values[:, None]
+        return LaidOut(data, like, bands, like[when].values if when in like.coords else None, self._nodata())
+
+    def answers(self, laid: LaidOut, done: Cleared) -> dict[str, Any]:
+        """What was found, with the dimensions in their order, and the coordinates and attributes."""
+        clear = laid.like.copy(data=done.scenes.reshape(laid.like.shape))
+        like = laid.like if laid.band is None else laid.like.isel({laid.band: 0}, drop=True)
+        about = {"meaning": "0 clear, 1 cloud or shadow, 2 nothing was observed"}
+        clouds = xarray.DataArray(done.mask, like.coords, like.dims, attrs=about)
+        parts = {"clear": clear, "clouds": clouds}
+        return {name: x.transpose(*(d for d in self.array.dims if d in x.dims)) for name, x in parts.items()}
 
     def _dim(self, asked: str | None, usual: tuple[str, ...]) -> str | None:
         if asked is not None:

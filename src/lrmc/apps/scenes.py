@@ -59,12 +59,64 @@ def clear_files(
         cleared = remove_clouds(scenes.data, scenes.seen, nodata=scenes.nodata, dates=scenes.days, **options)
         for k, path in enumerate(paths):
             write_scene(folder, path, cleared.scenes[k], cleared.mask[k])
-        pictures = Pictures(scenes, cleared)
-        pictures.write(folder / "quicklooks")
-        write_report(
-            folder / "report.html", "Clouds", report_sections(scenes, cleared, pictures), subtitle=_subtitle(scenes)
-        )
+        _show(folder, scenes, cleared)
     return cleared, scenes
+
+
+def clear_zarr(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    rgb: Sequence[int] | None = None,
+    **options: Any,
+) -> tuple[Cleared, Scenes]:
+    """For a zarr store X.zarr (time, band, y, x) an X.zarr in the folder `target`: the same, without clouds.
+
+    The variable `name` (the one with most dimensions, if not given) is cleared, and NAME_mask added. Numbers are taken
+    as they are stored; attributes and coordinates stay. Quick-looks and report.html as for GeoTIFFs.
+    """
+    xarray, path = optional("xarray", "clouds"), Path(source)
+    optional("zarr", "scale")
+    if path.resolve().parent == Path(target).resolve():
+        raise ValueError(f"{path} lies in the output folder, where it would be overwritten; choose another folder")
+    try:
+        whole = xarray.open_zarr(path, mask_and_scale=False, consolidated=False)
+    except (OSError, ValueError, KeyError) as error:
+        raise ValueError(f"{path} cannot be read as a zarr store: {' '.join(str(error).split())}") from None
+    if not whole.data_vars:
+        raise ValueError(f"{path} holds no variables")
+    name = name or max(map(str, whole.data_vars), key=lambda one: whole[one].ndim)
+    if name not in whole:
+        raise ValueError(f"{path} has no variable {name!r}; it has {', '.join(map(str, whole.data_vars))}")
+    from ..xarray import Accessor
+
+    series = Accessor(whole[name].load())
+    laid = series.laid_out()
+    labels = tuple(Path(str(when)[:10]) for when in (laid.dates if laid.dates is not None else range(len(laid.data))))
+    days = laid.dates if laid.dates is not None and laid.dates.dtype.kind == "M" else None
+    count = laid.data.shape[1]
+    shown = _checked_rgb(rgb, count) if rgb is not None else (2, 1, 0) if count >= 3 else (0,)
+    there = np.ones((len(laid.data), *laid.data.shape[2:]), bool)
+    scenes = Scenes(
+        laid.data, there, laid.nodata, labels, None if days is None else days.astype("datetime64[D]"), shown
+    )
+    with whole_folder(target) as folder:
+        cleared = remove_clouds(laid.data, nodata=laid.nodata, dates=laid.dates, **options)
+        parts = series.answers(laid, cleared)
+        answer = whole.assign({name: parts["clear"], f"{name}_mask": parts["clouds"]})
+        for one in answer.variables.values():
+            one.encoding.pop("chunks", None)
+        answer.to_zarr(folder / path.name, consolidated=False)
+        _show(folder, scenes, cleared)
+    return cleared, scenes
+
+
+def _show(folder: Path, scenes: Scenes, cleared: Cleared) -> None:
+    pictures = Pictures(scenes, cleared)
+    pictures.write(folder / "quicklooks")
+    sections = report_sections(scenes, cleared, pictures)
+    write_report(folder / "report.html", "Clouds", sections, subtitle=_subtitle(scenes))
 
 
 def _checked_paths(sources: Sequence[str | os.PathLike[str]], target: Path) -> tuple[Path, ...]:
@@ -165,16 +217,18 @@ def dates_of(paths: Sequence[Path]) -> Array | None:
 
 def _shown_bands(source: Any, asked: Sequence[int] | None) -> tuple[int, ...]:
     if asked is not None:
-        if len(asked) not in (1, 3) or not all(1 <= b <= source.count for b in asked):
-            raise ValueError(
-                f"bands {', '.join(map(str, asked))} to show; one or three of 1 to {source.count} are wanted"
-            )
-        return tuple(b - 1 for b in asked)
+        return _checked_rgb(asked, source.count)
     described = [str(name).lower() for name in source.descriptions]
     meanings = [NAMES.get(name, one.name) for name, one in zip(described, source.colorinterp)]
     if all(colour in meanings for colour in ("red", "green", "blue")):
         return tuple(meanings.index(colour) for colour in ("red", "green", "blue"))
     return (2, 1, 0) if source.count >= 3 else (0,)
+
+
+def _checked_rgb(asked: Sequence[int], count: int) -> tuple[int, ...]:
+    if len(asked) not in (1, 3) or not all(1 <= b <= count for b in asked):
+        raise ValueError(f"bands {', '.join(map(str, asked))} to show; one or three of 1 to {count} are wanted")
+    return tuple(b - 1 for b in asked)
 
 
 # ---- writing

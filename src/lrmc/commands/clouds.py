@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
 
 
 def clouds_command(
-    sources: Annotated[list[Path], typer.Argument(metavar="SCENES", help="GeoTIFFs of one place, one for each date.")],
+    sources: Annotated[list[Path], typer.Argument(metavar="SCENES", help="GeoTIFFs of one place, or one zarr store.")],
     target: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="The folder for everything.")],
     masks: Annotated[
         Path | None,
@@ -42,7 +42,7 @@ def clouds_command(
 
     Exit code: 0, or 2 if the input cannot be used; then nothing is written.
     """
-    from ..apps.scenes import clear_files
+    from ..apps.scenes import clear_files, clear_zarr
 
     began = time.perf_counter()
     with (
@@ -51,9 +51,13 @@ def clouds_command(
         console.count_bar("clouds", "pixels") as progress,
     ):
         shown = None if rgb is None else _numbers(rgb)
-        cleared, scenes = clear_files(
-            sources, target, masks=masks, rgb=shown, rank=rank, fill=fill, sample=sample, seed=seed, progress=progress
-        )
+        settings = {"rgb": shown, "rank": rank, "fill": fill, "sample": sample, "seed": seed, "progress": progress}
+        if len(sources) == 1 and sources[0].suffix == ".zarr":
+            if masks is not None:
+                raise ValueError("--masks is for GeoTIFFs; in a zarr store, what is not to be believed is nodata")
+            cleared, scenes = clear_zarr(sources[0], target, **settings)  # type: ignore[arg-type]
+        else:
+            cleared, scenes = clear_files(sources, target, masks=masks, **settings)  # type: ignore[arg-type]
     ground, out = cleared.ground, console.out()
     table = console.table("scene", "cloud", "missing", "ground")
     for path, mask, guess in zip(scenes.paths, cleared.mask, ground.estimated, strict=True):
