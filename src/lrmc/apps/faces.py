@@ -18,7 +18,7 @@ import numpy as np
 
 from ..extras import optional
 from ..files import whole_folder
-from ..report import BeforeAfter, Facts, Frames, Gallery, Words, write_report
+from ..report import BeforeAfter, Facts, Frames, Words, write_report
 from ..report.images import evenly
 from ..result import Result
 from ..solve import solve
@@ -214,7 +214,7 @@ def contact_sheet(done: Mapping[str, tuple[Person, Faces]]) -> Any:
 
 def report_sections(done: Mapping[str, tuple[Person, Faces]]) -> list[Any]:
     """Of each person the facts, the picture with most removed, and all pictures."""
-    sections: list[Any] = [Gallery("Contact sheet", [contact_sheet(done)], ["as it was, cleaned, removed"])]
+    sections: list[Any] = []
     for name, (person, faces) in done.items():
         before, after = ([_as_bytes(x) for x in kind] for kind in (person.images, faces.clean))
         removed = [shown_removed(x, person.images.dtype) for x in faces.removed]

@@ -32,7 +32,7 @@ def heads(n: int = 24, height: int = 64, width: int = 56, *, seed: int = 0) -> H
     for eye in (-0.35, 0.35):
         skin -= 0.5 * np.exp(-(((x - eye) / 0.12) ** 2) - ((y + 0.25) / 0.07) ** 2)
     skin -= 0.3 * np.exp(-((x / 0.25) ** 2) - ((y - 0.55) / 0.06) ** 2)
-    lights = rng.normal(0, 0.35, (n, 3)) + np.array([0, 0, 1.0])
+    lights = rng.normal(0, 0.28, (n, 3)) + np.array([0, 0, 1.0])
     shade = np.clip(np.einsum("nk,kij->nij", lights / np.linalg.norm(lights, axis=1, keepdims=True), normal), 0, None)
     truth = np.where(inside > 0, 255 * skin * (0.15 + 0.8 * shade), 30) + rng.normal(0, 1.5, (n, height, width))
     truth = np.clip(truth, 0, 255).astype(np.uint8)
