@@ -34,14 +34,17 @@ def main() -> None:
         f"{height} x {width} x {bands} x {T}, {data.nbytes / 1e9:.2f} GB, made in {time.perf_counter() - began:.0f} s"
     )
     for sample in asked.samples:
-        began = time.perf_counter()
+        began, worked = time.perf_counter(), time.process_time()
         done = remove_clouds(data, dates=dates, sample=sample)
-        seconds = time.perf_counter() - began
+        seconds, busy = time.perf_counter() - began, time.process_time() - worked
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
         error = np.moveaxis(done.scenes[some] - truth, 1, -1)[covered]
         psnr = 20 * np.log10(3000 / np.sqrt(np.mean(error**2)))
         cloud = np.mean(done.mask == 1)
-        print(f"p = {sample:.0%}: {seconds:.1f} s, at most {memory:.2f} GB so far, rank {done.ground.rank}", end=", ")
+        print(
+            f"p = {sample:.0%}: {seconds:.1f} s ({busy:.0f} s of processors), at most {memory:.2f} GB so far", end=", "
+        )
+        print(f"rank {done.ground.rank}, ", end="")
         print(f"{cloud:.1%} cloud, {psnr:.1f} dB under clouds", flush=True)
         del done
 

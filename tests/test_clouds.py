@@ -255,7 +255,7 @@ def test_the_report_in_a_browser(written):
 
 def test_masks_are_respected(scene, files, tmp_path):
     """What a mask covers is not looked at: garbage there changes nothing."""
-    few = landscape(8, 20, 24)
+    few = landscape(16, 20, 24)
     bad = few.data.copy()
     bad[2, :, 5:15, 5:15] = 9999
     folder, masks = tmp_path / "in", tmp_path / "masks"

@@ -271,12 +271,13 @@ def fit_pixels(Y: Array, there: Array, ground: Ground, threads: int | None = Non
     obs = grouped(as_observations(values, mask, threads=threads), band_groups(bands, pixels))
     R = ground.R.astype(np.float32)
     squares, deviation = pairs(R), np.repeat(ground.deviation, pixels)
-    mean = L.copy()
+    ridges = ground.ridge.astype(np.float32)
+    mean = ground.mean.astype(np.float32)
     for wider in WIDER:
         pull = obs.products(L, R, Cauchy(wider * REACH * deviation, np.ones(T)), None, R, None, squares)
         for b in range(bands):
             here = slice(b * pixels, (b + 1) * pixels)
-            pulled = pull[0][here] - ((L[here] - mean[here]) @ ground.ridge[b]).astype(np.float32)
+            pulled = pull[0][here] - (L[here] - mean[b]) @ ridges[b]
             used = obs.row_observed[here] > 0
             L[here] += solve_rows(pull.grams[0][here], pulled, ground.ridge[b], used, obs.threads)
     return L

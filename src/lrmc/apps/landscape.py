@@ -34,7 +34,8 @@ def landscape(
     rng = np.random.default_rng(seed)
     height_map = _smooth(rng, height, width, 8)
     wood, wet = _share(height_map, 0.2), _share(-height_map, 0.9)
-    crop = _share(_smooth(rng, height, width, 24), 0.0)
+    dry, leafy = (1 - wet) * (1 - wood), (1 - wet) * wood
+    crop = dry * _share(_smooth(rng, height, width, 24), 0.0)
     dates = np.datetime64("2023-01-05") + DAYS * np.arange(T)
     season = np.sin(2 * np.pi * (DAYS * np.arange(T) - 100) / 365)  # high summer: 1
     harvest = np.maximum(0, np.sin(2 * np.pi * (DAYS * np.arange(T) - 150) / 365)) ** 2
@@ -46,14 +47,13 @@ def landscape(
             clouds[t] = _share(_smooth(rng, height, width, 6), np.sqrt(2) * (0.5 - cover) * 2, 0.15)
         if t == T // 2:
             clouds[t] = 0.9
-        shadow = 1 - 0.5 * np.roll(clouds[t], (height // 12, width // 12), (0, 1))
+        light = (1 - clouds[t]) * (1 - 0.5 * np.roll(clouds[t], (height // 12, width // 12), (0, 1)))
         for b in range(3):
-            leaf = 1 + (0.45, 0.3, -0.35)[b] * (0.5 - 0.5 * season[t])
-            field = FIELD[b] * (1 + (0.2, 0.3, -0.5)[b] * harvest[t] * crop)
-            bare = (1 - wood) * field + wood * FOREST[b] * leaf
-            bare = (1 - wet) * bare + wet * WATER[b] + rng.normal(0, 12, (height, width))
-            seen = (1 - clouds[t]) * shadow * bare + clouds[t] * (7000 + 300 * b)
-            data[t, b] = np.clip(seen, 1, 10000)
+            leaf = FOREST[b] * (1 + (0.45, 0.3, -0.35)[b] * float(0.5 - 0.5 * season[t]))
+            reaped = FIELD[b] * (0.2, 0.3, -0.5)[b] * float(harvest[t])
+            bare = dry * FIELD[b] + reaped * crop + leafy * leaf + wet * WATER[b]  # all in single precision
+            bare += 12 * rng.standard_normal(bare.shape, np.float32)
+            data[t, b] = np.clip(light * bare + clouds[t] * (7000 + 300 * b), 1, 10000)
             if ground is not None:
                 ground[t, b] = np.clip(bare, 1, 10000)
     return Landscape(data, ground, clouds, dates)
