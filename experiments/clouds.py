@@ -61,6 +61,7 @@ def rondonia(folder: Path, thin: int, chosen: list[int]) -> list[Line]:
     source = Source(folder, 0, thin)
     dates = source.read("satellite/sentinel2_rondonia_20LKP_256.npz")["dates"]
     scores: dict[str, list[dict[str, float]]] = {}
+    lines: list[Line] = []
     for k, (problem, (_, cloudy)) in enumerate(zip(satellite(source), PAIRS)):
         if k not in chosen:
             continue
@@ -83,11 +84,12 @@ def rondonia(folder: Path, thin: int, chosen: list[int]) -> list[Line]:
         }
         for name, X in answers.items():
             scores.setdefault(name, []).append(problem.score(X))
-        print(f"pair {k}: rank {rank}, {seconds:.1f} s", flush=True)
-    lines = []
-    for name, some in scores.items():
-        mean = {band: float(np.mean([one[band] for one in some])) for band in some[0]}
-        lines += [Line("Rondonia, task A", name, score, value) for score, value in satellite_scores(mean).items()]
+        lines = []
+        for name, some in scores.items():
+            mean = {band: float(np.mean([one[band] for one in some])) for band in some[0]}
+            lines += [Line("Rondonia, task A", name, score, value) for score, value in satellite_scores(mean).items()]
+        so_far = {x.method: round(x.value, 2) for x in lines if x.score == "PSNR"}
+        print(f"pair {k}: rank {rank}, {seconds:.1f} s; PSNR so far {so_far}", flush=True)
     return lines
 
 

@@ -86,14 +86,14 @@ def main() -> None:
             score = problem.score(X.astype(np.float64))["PSNR"]
             lines.append([name, method, note, f"{score:.2f}", f"{seconds:.1f}"])
             print(*lines[-1], sep="  ", flush=True)
+            if asked.write:
+                _write(ROOT / "docs" / "faces.csv", lines)
     if asked.sheet and people:
         shown = {}
         for name, (person, done) in people.items():
             some = next(faces(Source(folder), name)).columns
             shown[name] = person, Cleaned(done.clean[some], done.removed[some], done.result)
         contact_sheet(shown).save(asked.sheet)
-    if asked.write:
-        _write(ROOT / "docs" / "faces.csv", lines)
 
 
 def _write(path: Path, lines: list[list[str]]) -> None:

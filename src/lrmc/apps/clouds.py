@@ -29,7 +29,7 @@ CLEAR, CLOUD, MISSING = 0, 1, 2  # in a mask
 LEARN_FROM = 2500  # pixels, evenly spread
 BLOCK = 1 << 23  # numbers of the stack that are worked on at a time
 REACH = 1.54  # the Cauchy threshold in standard deviations of the noise, as in lrmc.methods.noisy
-WIDER = (16.0, 8.0, 4.0, 2.0, 1.0, 1.0, 1.0, 1.0)  # the threshold of each pass over a block, in that threshold
+WIDER = (16.0, 4.0, 2.0, 1.0, 1.0, 1.0)  # the threshold of each pass over a block, in that threshold
 STANDS_OUT = 5.0  # standard deviations: beyond is cloud, shadow or snow
 BRIGHT = 3.0  # standard deviations that an overcast date is brighter in every band
 FEW = 0.02  # a date of which less is seen is taken from its neighbours
@@ -258,7 +258,7 @@ def _smallest(values: Array) -> float:
 def fit_pixels(Y: Array, there: Array, ground: Ground, threads: int | None = None) -> Array:
     """The factors of all pixels of a block, (bands * pixels) x r: robust least squares with R fixed.
 
-    Eight passes over the block, with a threshold that falls to the noise.
+    Six passes over the block, with a threshold that falls to the noise.
     """
     T, bands = Y.shape[:2]
     pixels = there[0].size
