@@ -207,7 +207,7 @@ def learn_ground(look: _Look, days: Array, rank: int | None, seed: int, threads:
     L, R = (X.astype(np.float64) for X in (result.L, result.R))
     scale = np.sqrt(np.linalg.norm(L, axis=0) / np.maximum(np.linalg.norm(R, axis=0), 1e-300))
     L, R = L / scale, R * scale
-    found = seasons(R, days, share > FEW, L.T @ L / len(L))
+    found = seasons(R, days, share, L.T @ L / len(L), FEW)
     few = share <= FEW
     ground = _prior(rows, mask, L, R, bands, found, share, few)
     overcast = found.far_off & ~few & _brighter(L, R - found.expected, ground.deviation)

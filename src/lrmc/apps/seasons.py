@@ -35,28 +35,28 @@ class Seasons:
         return np.nan_to_num(self.distance) > FAR_OFF
 
 
-def seasons(R: Array, days: Array, known: Array, metric: Array) -> Seasons:
+def seasons(R: Array, days: Array, share: Array, metric: Array, least: float = 0.0) -> Seasons:
     """What to expect of each date from the others: interpolation with a covariance in time, for each column of R.
 
-    `known` says which dates were seen. `metric` is L'L / n: with it, distances are those of pictures.
+    `share` says how much of each date was seen: the less, the less it counts, and not at all up to `least`. `metric`
+    is L'L / n: with it, distances are those of pictures. Dates that are far from what the others say count less, too.
     """
+    known = share > least
     days, R = np.asarray(days, np.float64), R.astype(np.float64)
     root = np.linalg.cholesky(metric + 1e-9 * np.trace(metric) / len(metric) * np.eye(len(metric)))
-    some = known.copy()
+    some, doubt = known.copy(), 1 / np.maximum(share, 0.03) ** 2
     best = _mean_of(R, some)
     for _ in range(3):  # dates that are far off are left out of what others are judged by
         if some.sum() < FEWEST:
             return best
-        tried = [_mean_of(R, some), *(_interpolated(R, days, some, *kind) for kind in _kinds(days[some]))]
+        tried = [_mean_of(R, some), *(_interpolated(R, days, some, doubt, *kind) for kind in _kinds(days[some]))]
         sizes = [np.linalg.norm((R - one.expected) @ root, axis=1) for one in tried]
         at = int(np.argmin([np.median(size[some]) for size in sizes]))
         relative = sizes[at] / tried[at].spread
         usual = max(float(np.median(relative[some])), 1e-12 * float(np.linalg.norm(root)))
         best = replace(tried[at], distance=np.where(known, relative / usual, np.nan))
-        kept = known & ~best.far_off
-        if (kept == some).all():
-            break
-        some = kept
+        some = known & ~best.far_off
+        doubt = (1 + (np.nan_to_num(best.distance) / 3) ** 2) / np.maximum(share, 0.03) ** 2
     return best
 
 
@@ -75,13 +75,15 @@ def _kinds(days: Array) -> Iterator[tuple[float, float, float]]:
                 yield reach, seasonal, noise
 
 
-def _interpolated(R: Array, days: Array, some: Array, reach: float, seasonal: float, noise: float) -> Seasons:
+def _interpolated(
+    R: Array, days: Array, some: Array, doubt: Array, reach: float, seasonal: float, noise: float
+) -> Seasons:
     between = days[:, None] - days[some]
     near = np.exp(-np.abs(between) / reach)
     yearly = np.exp(-2 * (np.sin(np.pi * between / YEAR) / SEASON) ** 2)
     K = (1 - noise) * ((1 - seasonal) * near + seasonal * yearly)
-    mean = R[some].mean(0)
-    inverse = np.linalg.inv(K[some] + noise * np.eye(int(some.sum())))
+    mean = np.median(R[some], axis=0)
+    inverse = np.linalg.inv(K[some] + np.diag(noise * doubt[some]))
     weighed = inverse @ (R[some] - mean)
     expected = mean + K @ weighed
     expected[some] = R[some] - weighed / np.diag(inverse)[:, None]  # each without itself, in closed form
