@@ -15,6 +15,7 @@ import os
 import time
 import warnings
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -119,7 +120,7 @@ class Romania(NamedTuple):
         """Those of them that look like the one before or after: fit to be judged by."""
         some = self.called_clear
         infrared = [self.data[t, -1].ravel() for t in some]
-        alike = [float(np.corrcoef(x, y)[0, 1]) for x, y in zip(infrared[:-1], infrared[1:], strict=True)]
+        alike = [float(np.corrcoef(x, y)[0, 1]) for x, y in pairwise(infrared)]
         best = np.maximum([*alike, 0.0], [0.0, *alike])
         return some[best > ALIKE]
 

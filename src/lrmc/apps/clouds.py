@@ -31,6 +31,7 @@ BLOCK = 1 << 23  # numbers of the stack that are worked on at a time
 REACH = 1.54  # the Cauchy threshold in standard deviations of the noise, as in lrmc.methods.noisy
 WIDER = (16.0, 4.0, 2.0, 1.0, 1.0, 1.0)  # the threshold of each pass over a block, in that threshold
 STANDS_OUT = 5.0  # standard deviations: beyond is cloud, shadow or snow
+FAR_BRIGHTER = 8.0  # times as far from the usual brightness as dates below it are: an overcast date
 BRIGHT = 3.0  # standard deviations that an overcast date is brighter in every band
 FEW = 0.02  # a date of which less is seen is taken from its neighbours
 Progress = Callable[[int, int], None]  # pixels done, and all
@@ -192,6 +193,7 @@ def learn_ground(look: _Look, days: Array, rank: int | None, seed: int, threads:
     T, bands, height, width = look.data.shape
     step = max(1, int(np.sqrt(height * width / LEARN_FROM)))
     Y, there = look.block(slice(0, height), step)
+    there &= ~_overcast(Y, there)
     share = there.reshape(T, -1).mean(1)
     if not share.any():
         raise ValueError("no pixel of the scenes is observed: all are nodata or masked")
@@ -217,6 +219,32 @@ def learn_ground(look: _Look, days: Array, rank: int | None, seed: int, threads:
         L = fit_pixels(Y, there & ~overcast[:, None, None], ground, threads).astype(np.float64)
         ground = _prior(rows, mask, L, R, bands, found, share, few | overcast)
     return ground
+
+
+def _overcast(Y: Array, there: Array) -> Array:
+    """Pixels of mostly cloudy dates that are brighter than usual in every band, and in one far more than dates differ.
+
+    They are left out of what is learned: with many such dates, clouds would be components.
+    """
+    T, bands = Y.shape[:2]
+    values = np.where(there[:, None], Y, np.float32(np.nan)).reshape(T, bands, -1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # pixels and dates of nothing
+        away = values - np.nanmedian(values, axis=0)
+        excess = np.nanmedian(away, axis=2)  # T x bands
+        middle = np.nanmedian(excess, axis=0)
+        below = np.where(excess <= middle, middle - excess, np.nan)  # clouds are above: what is below tells the spread
+        usual = np.maximum(1.4826 * np.nanmedian(below, axis=0), _smallest(Y))
+    dates = _bright(np.nan_to_num(excess - middle) / usual)
+    if dates.sum() > T // 2:  # then they are the usual
+        return np.zeros(there.shape, bool)
+    pixels = _bright(np.nan_to_num(away - middle[:, None]) / usual[:, None])
+    return (dates[:, None] & pixels).reshape(there.shape)
+
+
+def _bright(times: Array) -> Array:
+    """By the second axis, the bands. Snow is bright, but not in the infrared."""
+    return np.all(times > 0, axis=1) & np.any(times > FAR_BRIGHTER, axis=1)
 
 
 def _brighter(L: Array, change: Array, deviation: Array) -> Array:
