@@ -2,7 +2,7 @@
 
     python experiments/faces.py [--people yaleB01 yaleB02] [--only NAME ...] [--write] [--sheet FILE.png]
 
-ScaledGD gets the true share of outliers and a rank, truncated SVD a rank, and `clean_faces` nothing but the pictures.
+ScaledGD gets about the true share of outliers and a rank, truncated SVD a rank, `clean_faces` only the pictures.
 """
 
 from __future__ import annotations
