@@ -193,6 +193,8 @@ def learn_ground(look: _Look, days: Array, rank: int | None, seed: int, threads:
     T, bands, height, width = look.data.shape
     step = max(1, int(np.sqrt(height * width / LEARN_FROM)))
     Y, there = look.block(slice(0, height), step)
+    if look.sample < 1:
+        there &= np.random.default_rng(look.seed).random(there.shape, np.float32) < look.sample
     there &= ~_overcast(Y, there)
     share = there.reshape(T, -1).mean(1)
     if not share.any():
