@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import typer
@@ -38,33 +39,47 @@ def table(*columns: str) -> Table:
 
 
 @contextmanager
+def bar(title: str, state: str = "", total: float | None = 1.0) -> Iterator[Callable[..., None]]:
+    """A bar that is told what changes: `completed`, `state`, `description`, `total`. It is gone when the work is done."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"))
+    screen = err()
+    hidden = not screen.is_terminal
+    with Progress(*columns, TimeElapsedColumn(), console=screen, transient=True, disable=hidden) as progress:
+        task = progress.add_task(plain(title), total=total, state=state)
+        yield partial(progress.update, task)
+
+
+@contextmanager
 def progress_bar(title: str, tol: float = 1e-6) -> Iterator[Callable[[Iterate], None]]:
     """A bar that is full when the change per iteration, on a logarithmic scale, has come down to tol."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"))
-    console = err()
-    hidden = not console.is_terminal
-    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True, disable=hidden) as bar:
-        task = bar.add_task(title, total=1.0, state="reading")
+    with bar(title, "reading") as update:
 
-        def update(it: Iterate) -> None:
+        def follow(it: Iterate) -> None:
             if it.k == 0 or not 0 < tol < 1:
                 return
             done = math.log(max(it.change, 1e-300)) / math.log(tol)
             state = f"iteration {it.k}, change {it.change:.0e}, {it.inliers:.0%} inliers"
-            bar.update(task, completed=min(1.0, max(0.0, done)), state=state)
+            update(completed=min(1.0, max(0.0, done)), state=state)
 
-        yield update
+        yield follow
 
 
 @contextmanager
 def stages_bar() -> Iterator[Callable[[str, float], None]]:
     """A bar for work in stages: it is told the stage, and the share of it that is done."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn())
-    console = err()
-    hidden = not console.is_terminal
-    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True, disable=hidden) as bar:
-        task = bar.add_task("reading", total=1.0)
-        yield lambda stage, done: bar.update(task, description=stage, completed=done)
+    with bar("reading") as update:
+        yield lambda stage, done: update(description=stage, completed=done)
+
+
+@contextmanager
+def count_bar(title: str, unit: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar for work that is counted: how much of how much is done."""
+    with bar(title, "learning") as update:
+
+        def follow(done: int, total: int) -> None:
+            update(completed=done / max(total, 1), state=f"{done:,} of {total:,} {unit}".replace(",", " "))
+
+        yield follow
 
 
 @contextmanager

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 
 import typer
 from rich import box
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from .. import tables
@@ -139,16 +138,12 @@ def _check_target(target: Path) -> None:
 @contextmanager
 def _progress(layers: int) -> Iterator[Callable[[State], None]]:
     """A bar for the steps of all layers. The searches before and after them are one step each."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"))
-    screen = console.err()
-    hidden = not screen.is_terminal
-    with Progress(*columns, TimeElapsedColumn(), console=screen, transient=True, disable=hidden) as bar:
-        task = bar.add_task("search", total=1.0, state="")
+    with console.bar("search") as show:
 
         def update(state: State) -> None:
             share = _share(state, layers)
             stage = "tail" if share == 1 else state.stage
-            bar.update(task, completed=share, description=stage, state=f"error {state.error:.1e}")
+            show(completed=share, description=stage, state=f"error {state.error:.1e}")
 
         yield update
 

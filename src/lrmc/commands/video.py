@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ..apps import video
 from . import console
@@ -55,10 +54,7 @@ def video_command(
 @contextmanager
 def _frames_bar(title: str) -> Iterator[Callable[[video.Step], None]]:
     """A bar over frames, with frames per second."""
-    screen = console.err()
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"))
-    with Progress(*columns, TimeElapsedColumn(), console=screen, transient=True, disable=not screen.is_terminal) as bar:
-        task = bar.add_task(console.plain(title), total=None, state="reading")
+    with console.bar(title, "reading", total=None) as show:
         began: dict[str, float] = {}
 
         def update(step: video.Step) -> None:
@@ -66,6 +62,6 @@ def _frames_bar(title: str) -> Iterator[Callable[[video.Step], None]]:
             passed = time.perf_counter() - since
             speed = f", {step.frames / passed:.0f} frames/s" if passed > 0.2 and step.frames else ""
             state = f"{step.stage}{f' frame {step.frames}' if step.frames else ''}{speed}"
-            bar.update(task, total=step.total or None, completed=step.frames, state=state)
+            show(total=step.total or None, completed=step.frames, state=state)
 
         yield update

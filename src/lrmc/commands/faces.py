@@ -1,0 +1,44 @@
+"""The command `lrmc faces`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import console
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("faces")(faces_command)
+
+
+def faces_command(
+    source: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a folder of pictures per person.")],
+    target: Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="The folder for everything.")],
+    rank: Annotated[int | None, typer.Option("--rank", "-r", help="Rank of the model; found if not given.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the random start.")] = 0,
+) -> None:
+    """Clean faces: without shadows, highlights and what covers them.
+
+    Faces of a person must have one size, with eyes and mouth in the same place. OUT gets clean/PERSON/X.png and
+    removed/PERSON/X.png for each picture X, contact.png and report.html. A folder of pictures is one person.
+
+    Exit code: 0, or 2 if the input cannot be used; then nothing is written.
+    """
+    from ..apps.faces import clean_folder
+
+    with (
+        console.errors_in_a_sentence(),
+        console.warnings_in_a_sentence(),
+        console.count_bar("faces", "people") as progress,
+    ):
+        done = clean_folder(source, target, rank, seed=seed, progress=progress)
+    table = console.table("person", "pictures", "rank", "outliers", "noise")
+    for name, (person, faces) in done.items():
+        shares = f"{faces.result.outlier_fraction:.1%}", f"{faces.result.noise_level:.1f}"
+        table.add_row(console.plain(name), str(len(person.paths)), str(faces.rank), *shares)
+    console.out().print(table)
+    console.out().print(f"The contact sheet: {target / 'contact.png'}", markup=False, soft_wrap=True, highlight=False)

@@ -1,0 +1,425 @@
+"""Clouds: a landscape with a known answer, GeoTIFFs round, xarray, the command and its faults."""
+
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lrmc.apps import clouds, seasons
+from lrmc.apps.landscape import NODATA, landscape, write_landscape
+
+rasterio = pytest.importorskip("rasterio")
+pytest.importorskip("typer")
+from typer.testing import CliRunner  # noqa: E402
+
+from lrmc.apps.scenes import clear_files, dates_of  # noqa: E402
+from lrmc.cli import app  # noqa: E402
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="module")
+def scene():
+    made = landscape(16, 36, 44)
+    made.data[3] = NODATA  # a date that nobody saw
+    made.data[5, :, :10, :10] = NODATA
+    return made
+
+
+@pytest.fixture(scope="module")
+def cleared(scene):
+    return clouds.remove_clouds(scene.data, nodata=NODATA, dates=scene.dates, rank=4)
+
+
+@pytest.fixture(scope="module")
+def files(scene, tmp_path_factory):
+    return write_landscape(tmp_path_factory.mktemp("scenes"), scene)
+
+
+@pytest.fixture(scope="module")
+def written(files, tmp_path_factory):
+    target = tmp_path_factory.mktemp("out") / "clear"
+    answer = CliRunner().invoke(app, ["clouds", *map(str, files), "-o", str(target), "--rank", "4"])
+    assert answer.exit_code == 0, answer.output
+    return target
+
+
+def rmse(x, truth):
+    return float(np.sqrt(np.mean((x.astype(float) - truth) ** 2)))
+
+
+def test_the_ground_comes_back(scene, cleared):
+    """Under clouds, far better than the median of the dates; noise of the scene is 12."""
+    covered = (scene.clouds > 0.1)[:, None] & np.ones((1, 3, 1, 1), bool)
+    covered[3], covered[8] = False, False  # dates without ground are a guess
+    values = np.where(scene.data == NODATA, np.nan, scene.data.astype(float))
+    median = np.broadcast_to(np.nanmedian(values, axis=0), values.shape)
+    off = rmse(cleared.scenes[covered], scene.ground[covered])
+    assert off < 0.5 * rmse(median[covered], scene.ground[covered])
+    assert off < 120
+
+
+def test_clouds_are_found_and_clear_pixels_kept(scene, cleared):
+    thick, clear = scene.clouds > 0.5, cleared.mask == clouds.CLEAR
+    assert np.mean(cleared.mask[thick & (scene.data[:, 0] != NODATA)] == clouds.CLOUD) > 0.99
+    assert np.mean(cleared.mask[0] == clouds.CLEAR) > 0.97  # a clear date
+    assert np.array_equal(np.moveaxis(cleared.scenes, 1, -1)[clear], np.moveaxis(scene.data, 1, -1)[clear])
+    assert cleared.scenes.dtype == scene.data.dtype
+    missing = (scene.data == NODATA).any(1)
+    assert np.array_equal(cleared.mask == clouds.MISSING, missing)
+    assert not (cleared.scenes == NODATA).any()
+
+
+def test_dates_without_ground_are_estimated(scene, cleared):
+    assert cleared.ground.estimated[[3, 8]].all()  # nodata; overcast
+    assert cleared.ground.estimated.sum() == 2
+    for t in (3, 8):
+        year = np.median(scene.ground, axis=0)
+        assert rmse(cleared.scenes[t], scene.ground[t]) < rmse(year, scene.ground[t])
+    assert (cleared.mask[8] == clouds.CLOUD).mean() > 0.95
+
+
+def test_bands_share_their_fate(scene):
+    """A pixel is bad in all bands or in none: the mask has no bands, and one band that is off is enough."""
+    data = scene.data.copy()
+    data[0, 1, 20:24, 20:24] += 3000
+    found = clouds.remove_clouds(data, nodata=NODATA, dates=scene.dates, rank=4)
+    assert (found.mask[0, 20:24, 20:24] == clouds.CLOUD).all()
+    assert rmse(found.scenes[0, :, 20:24, 20:24], scene.ground[0, :, 20:24, 20:24]) < 150
+
+
+def test_blocks_do_not_matter(scene, cleared, monkeypatch):
+    monkeypatch.setattr(clouds, "BLOCK", 16 * 3 * 44 * 5)  # five lines at a time
+    again = clouds.remove_clouds(scene.data, nodata=NODATA, dates=scene.dates, rank=4)
+    assert np.abs(again.scenes.astype(int) - cleared.scenes).max() <= 1
+    assert np.mean(again.mask != cleared.mask) < 1e-3
+
+
+def test_pixels_are_fitted_as_a_naive_loop_would(cleared, scene):
+    """Iterated weighed least squares, one pixel at a time, with plain numpy."""
+    ground = cleared.ground
+    Y, there = scene.data[:, :, :2, :3], (scene.data[:, :, :2, :3] != NODATA).all(1)
+    got = clouds.fit_pixels(Y, there, ground).reshape(3, 6, -1)
+    R = ground.R
+    for pixel in range(6):
+        i, j = divmod(pixel, 3)
+        seen = there[:, i, j]
+        l = ground.mean.copy()
+        for wider in clouds.WIDER:
+            e = Y[:, :, i, j] - R @ l.T  # dates x bands
+            q = np.max(np.abs(e) / (wider * clouds.REACH * ground.deviation), axis=1)
+            w = seen / (1 + q**2)
+            for b in range(3):
+                H = (R * w[:, None]).T @ R + ground.ridge[b]
+                l[b] += np.linalg.solve(H, R.T @ (w * e[:, b]) - ground.ridge[b] @ (l[b] - ground.mean[b]))
+        scale = np.abs(R @ l.T).max()
+        assert np.abs(R @ (got[:, pixel] - l).T).max() < 1e-3 * scale
+
+
+def test_a_share_of_the_pixels_is_enough(scene, cleared):
+    some = clouds.remove_clouds(scene.data, nodata=NODATA, dates=scene.dates, rank=4, sample=0.85)
+    covered = np.broadcast_to((scene.clouds > 0.1)[:, None], scene.data.shape).copy()
+    covered[[3, 8]] = False
+    assert (
+        rmse(cleared.scenes[covered], scene.ground[covered]) < rmse(some.scenes[covered], scene.ground[covered]) < 200
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int16", "int32", "uint8"])
+def test_types_stay(scene, dtype):
+    scale = 40 if dtype == "uint8" else 1
+    data = (scene.data[:, :, :12, :12] // scale).astype(dtype)
+    done = clouds.remove_clouds(data, nodata=0, dates=scene.dates, rank=3)
+    assert done.scenes.dtype == data.dtype
+    assert np.isfinite(done.scenes).all()
+
+
+def test_one_band_without_that_axis(scene):
+    done = clouds.remove_clouds(scene.data[:, 0], nodata=NODATA, rank=3)
+    assert done.scenes.shape == (16, 1, 36, 44)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"stack": np.zeros((5, 4))}, "time x bands"),
+        ({"stack": np.zeros((2, 3, 4, 4))}, "at least 3 dates"),
+        ({"stack": np.zeros((5, 3, 4, 4), complex)}, "integers or floats"),
+        ({"seen": np.ones((5, 4, 5), bool)}, "seen has shape"),
+        ({"seen": np.zeros((5, 4, 4), bool)}, "no pixel of the scenes is observed"),
+        ({"fill": "some"}, "one of clouds, all"),
+        ({"sample": 0}, "a share of 0"),
+        ({"dates": [1, 2]}, "2 dates for 5 scenes"),
+        ({"dates": ["yesterday"] * 5}, "cannot be read"),
+    ],
+)
+def test_bad_input_is_told(change, words):
+    stack = np.random.default_rng(0).random((5, 3, 4, 4))
+    with pytest.raises(ValueError, match=words):
+        clouds.remove_clouds(**({"stack": stack} | change))
+
+
+# ---- seasons
+
+
+def test_a_date_in_between_is_interpolated():
+    days = np.arange(0, 700, 20.0)
+    noise = np.random.default_rng(0).normal(0, 0.03, (len(days), 2))
+    R = np.c_[np.ones(len(days)), np.sin(2 * np.pi * days / 365)] + noise
+    known = np.ones(len(days), bool)
+    known[[7, 20]] = False
+    seen = np.where(known[:, None], R, 0)
+    found = seasons.seasons(seen, days, known.astype(float), np.eye(2))
+    assert np.abs(found.expected[~known] - R[~known]).max() < 0.25
+    assert not found.far_off.any()
+    odd = seen.copy()
+    odd[12] += 8
+    found = seasons.seasons(odd, days, known.astype(float), np.eye(2))
+    assert np.flatnonzero(found.far_off).tolist() == [12]
+    assert np.abs(found.expected[12] - R[12]).max() < 0.25
+
+
+def test_leaving_one_out_is_what_it_says():
+    """The closed form against fits without each date."""
+    rng = np.random.default_rng(1)
+    days, R = np.sort(rng.uniform(0, 300, 9)), rng.normal(size=(9, 2))
+    kind = (60.0, 0.0, 0.1)
+    fast = seasons._interpolated(R, days, np.ones(9, bool), np.ones(9), *kind).expected
+    K = 0.9 * np.exp(-np.abs(days[:, None] - days) / 60)
+    mean = np.median(R, axis=0)
+    for t in range(9):
+        rest = np.arange(9) != t
+        slow = mean + K[t, rest] @ np.linalg.solve(K[np.ix_(rest, rest)] + 0.1 * np.eye(8), R[rest] - mean)
+        assert np.allclose(fast[t], slow)
+
+
+# ---- files
+
+
+def test_files_come_back_as_they_were(files, written):
+    for path in files:
+        with rasterio.open(path) as old, rasterio.open(written / path.name) as new:
+            for name in ("crs", "transform", "dtypes", "nodata", "scales", "offsets", "descriptions", "units", "shape"):
+                assert getattr(old, name) == getattr(new, name), name
+            assert old.colorinterp == new.colorinterp
+            assert old.tags() == new.tags()
+            assert [old.tags(b) for b in (1, 2, 3)] == [new.tags(b) for b in (1, 2, 3)]
+            assert old.profile == new.profile
+            before, after = old.read(), new.read()
+            with rasterio.open(written / f"{path.stem}_mask.tif") as file:
+                mask = file.read(1)
+                assert (file.crs, file.transform, file.dtypes) == (old.crs, old.transform, ("uint8",))
+            assert np.array_equal(after[:, mask == 0], before[:, mask == 0])
+            assert not (after == NODATA).any()
+
+
+def test_quick_looks_and_report(files, written):
+    from PIL import Image
+
+    assert sorted(p.stem for p in (written / "quicklooks").iterdir()) == sorted(p.stem for p in files)
+    with Image.open(written / "quicklooks" / f"{files[1].stem}.png") as image:
+        assert image.size == (2 * 44 + 6, 36)
+    assert "2023-01-15" in (written / "report.html").read_text("utf-8")
+    assert len(list(written.iterdir())) == 2 * len(files) + 2
+
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@pytest.mark.skipif(BROWSER is None or importlib.util.find_spec("playwright") is None, reason="no browser")
+def test_the_report_in_a_browser(written):
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        page, complaints = browser.new_page(), []
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto((written / "report.html").as_uri())
+        page.locator(".film input").focus()
+        page.keyboard.press("ArrowRight")
+        assert "2023-01-15" in page.locator(".film output").inner_text()
+        page.locator(".compare input").focus()
+        page.keyboard.press("End")
+        assert page.evaluate("Array.from(document.images).every(image => image.complete && image.naturalWidth > 0)")
+        assert complaints == []
+        browser.close()
+
+
+def test_masks_are_respected(scene, files, tmp_path):
+    """What a mask covers is not looked at: garbage there changes nothing."""
+    few = landscape(16, 20, 24)
+    bad = few.data.copy()
+    bad[2, :, 5:15, 5:15] = 9999
+    folder, masks = tmp_path / "in", tmp_path / "masks"
+    folder.mkdir()
+    masks.mkdir()
+    paths = write_landscape(folder, few._replace(data=bad))
+    for t, path in enumerate(paths):
+        with rasterio.open(path) as source:
+            about = source.profile | {"count": 1, "dtype": "uint8", "nodata": None}
+        with rasterio.open(masks / path.name, "w", **about) as out:
+            covered = np.zeros((20, 24), np.uint8)
+            covered[5:15, 5:15] = 255 * (t == 2)
+            out.write(covered, 1)
+    done, _ = clear_files(paths, tmp_path / "out", masks=masks, rank=3)
+    assert (done.mask[2, 5:15, 5:15] == clouds.MISSING).all()
+    assert rmse(done.scenes[2, :, 5:15, 5:15], few.ground[2, :, 5:15, 5:15]) < 150
+    with pytest.raises(ValueError, match="there is no mask"):
+        clear_files(paths, tmp_path / "out2", masks=folder / "none", rank=3)
+
+
+def test_dates_from_names():
+    assert dates_of([Path("S2_20210630.tif"), Path("a-2021-07-05-b.tif")]).astype(str).tolist() == [
+        "2021-06-30",
+        "2021-07-05",
+    ]
+    assert dates_of([Path("S2_20210630.tif"), Path("b.tif")]) is None
+    assert dates_of([Path("20210231.tif")]) is None
+
+
+def rewritten(path, target, **change):
+    with rasterio.open(path) as source:
+        profile, data = source.profile | change, source.read()
+    count, height, width = (profile[name] for name in ("count", "height", "width"))
+    with rasterio.open(target, "w", **profile) as out:
+        out.write(np.resize(data, (count, height, width)).astype(profile["dtype"]))
+
+
+FAULTS = {
+    "another size": (lambda a, b: rewritten(a, b, width=20), "size"),
+    "another number of bands": (lambda a, b: rewritten(a, b, count=2), "number of bands"),
+    "another type": (lambda a, b: rewritten(a, b, dtype="float32"), "type"),
+    "another coordinate system": (lambda a, b: rewritten(a, b, crs="EPSG:32636"), "coordinate system"),
+    "another place": (lambda a, b: rewritten(a, b, transform=rasterio.Affine(10, 0, 0, 0, -10, 0)), "lies elsewhere"),
+    "empty": (lambda a, b: b.write_bytes(b""), "cannot be read"),
+    "truncated": (lambda a, b: b.write_bytes(a.read_bytes()[: a.stat().st_size // 2]), "cannot be read"),
+    "text": (lambda a, b: b.write_text("no scene"), "cannot be read"),
+    "not there": (lambda a, b: None, "there is no such file"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_are_told_in_a_sentence(fault, files, tmp_path):
+    make, words = FAULTS[fault]
+    bad, target = tmp_path / "bad_20230101.tif", tmp_path / "out"
+    make(files[1], bad)
+    answer = CliRunner().invoke(app, ["clouds", *map(str, files[:3]), str(bad), "-o", str(target)])
+    assert answer.exit_code == 2, answer.output
+    assert words in answer.output
+    assert answer.output.strip().count("\n") <= 1
+    assert "bad_20230101" in answer.output
+    assert not target.exists()
+    assert [p.name for p in tmp_path.iterdir() if p != bad] == []
+
+
+def test_too_few_scenes_and_overwriting(files, tmp_path):
+    run = CliRunner().invoke
+    answer = run(app, ["clouds", str(files[0]), "-o", str(tmp_path / "out")])
+    assert answer.exit_code == 2
+    assert "at least 3" in answer.output
+    answer = run(app, ["clouds", *map(str, files[:4]), "-o", str(files[0].parent)])
+    assert answer.exit_code == 2
+    assert "overwritten" in answer.output
+    answer = run(app, ["clouds", *map(str, files[:4]), str(files[0]), "-o", str(tmp_path / "out")])
+    assert answer.exit_code == 2
+    assert "both be written" in answer.output
+    answer = run(app, ["clouds", *map(str, files[:4]), "-o", str(tmp_path / "out"), "--rgb", "1,2"])
+    assert answer.exit_code == 2
+    assert not (tmp_path / "out").exists()
+
+
+def test_ctrl_c_leaves_nothing(files, tmp_path):
+    code = "import sys; from lrmc.cli import main; sys.argv[0] = 'lrmc'; main()"
+    command = [sys.executable, "-c", code, "clouds", *map(str, files), "-o", str(tmp_path / "out")]
+    run = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=os.environ | {"OMP_NUM_THREADS": "1"}
+    )
+    for _ in range(600):
+        if any(tmp_path.iterdir()) or run.poll() is not None:
+            break
+        time.sleep(0.05)
+    run.send_signal(signal.SIGINT)
+    run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---- xarray
+
+
+def test_the_accessor(scene, cleared):
+    xarray = pytest.importorskip("xarray")
+    import lrmc.xarray
+
+    assert lrmc.xarray.Accessor
+    dims = ("time", "band", "y", "x")
+    da = xarray.DataArray(scene.data, dims=dims, coords={"time": scene.dates.astype("datetime64[ns]")})
+    da = da.assign_attrs(_FillValue=NODATA, long_name="reflectance").transpose("y", "x", "band", "time")
+    done = da.lrmc.remove_clouds(rank=4)
+    assert done.clear.dims == da.dims
+    assert done.clear.attrs == da.attrs
+    assert np.array_equal(done.clear.transpose(*dims).values, cleared.scenes)
+    assert np.array_equal(done.clouds.transpose("time", "y", "x").values, cleared.mask)
+
+
+def test_zarr_round(scene, cleared, tmp_path):
+    xarray = pytest.importorskip("xarray")
+    pytest.importorskip("zarr")
+    dims, times = ("time", "band", "y", "x"), scene.dates.astype("datetime64[ns]")
+    da = xarray.DataArray(scene.data, dims=dims, coords={"time": times, "band": [2, 3, 8]}, name="s2")
+    da = da.assign_attrs(nodata=NODATA, scale_factor=1e-4)
+    da.to_dataset().assign_attrs(title="made up").to_zarr(tmp_path / "scenes.zarr", consolidated=False)
+    command = ["clouds", str(tmp_path / "scenes.zarr"), "-o", str(tmp_path / "out"), "--rank", "4"]
+    answer = CliRunner().invoke(app, command)
+    assert answer.exit_code == 0, answer.output
+    back = xarray.open_zarr(tmp_path / "out" / "scenes.zarr", mask_and_scale=False, consolidated=False)
+    assert back.attrs == {"title": "made up"}
+    assert back.s2.attrs == da.attrs
+    assert back.s2.dtype == np.uint16
+    assert (back.time.values == times).all()
+    assert np.array_equal(back.s2.values, cleared.scenes)
+    assert np.array_equal(back.s2_mask.values, cleared.mask)
+    assert (tmp_path / "out" / "report.html").exists()
+    (tmp_path / "bad.zarr").mkdir()
+    answer = CliRunner().invoke(app, ["clouds", str(tmp_path / "bad.zarr"), "-o", str(tmp_path / "out2")])
+    assert answer.exit_code == 2
+    assert "bad.zarr" in answer.output
+    assert not (tmp_path / "out2").exists()
+
+
+def test_decompose_gives_both_parts():
+    xarray = pytest.importorskip("xarray")
+    import lrmc.xarray  # noqa: F401
+
+    rng = np.random.default_rng(0)
+    low = (rng.normal(size=(30, 20, 2)) @ rng.normal(size=(2, 40))).transpose(2, 0, 1)
+    wrong = np.where(rng.random(low.shape) < 0.05, 5.0, 0)
+    da = xarray.DataArray(low + wrong, dims=("time", "y", "x"), attrs={"units": "1"})
+    parts = da.lrmc.decompose(rank=2)
+    assert parts.low_rank.dims == da.dims
+    assert np.abs(parts.low_rank.values - low).max() < 1e-3
+    assert np.abs(parts.outliers.values - wrong).max() < 1e-3
+    with pytest.raises(ValueError, match="no dimension"):
+        da.lrmc.decompose("when")
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="no data beside the repository")
+def test_real_clouds(monkeypatch):
+    """One pair of task A, every eighth pixel: at least 4 dB above the median."""
+    monkeypatch.syspath_prepend(Path(__file__).resolve().parents[1] / "experiments")
+    tasks = pytest.importorskip("tasks")
+    problem = next(tasks.satellite(tasks.Source(DATA, 0, 8)))
+    T = problem.Y.shape[1]
+    stack, seen = problem.Y.T.reshape(T, 3, 32, 32), problem.mask.T.reshape(T, 3, 32, 32).all(1)
+    done = clouds.remove_clouds(stack, seen, rank=5)
+    answers = done.scenes.reshape(T, -1).T.astype(float), tasks.row_median(problem.values, problem.columns)
+    ours, median = (tasks.satellite_scores(problem.score(X))["PSNR"] for X in answers)
+    assert ours > median + 4

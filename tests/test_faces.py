@@ -1,0 +1,209 @@
+"""Faces: heads with a known answer, the folders, the command and its faults."""
+
+import importlib.util
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lrmc.apps.faces import clean_faces, shown_removed
+from lrmc.apps.spheres import heads, write_heads
+
+pytest.importorskip("PIL")
+pytest.importorskip("typer")
+from PIL import Image
+from typer.testing import CliRunner
+
+from lrmc.cli import app
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="module")
+def made():
+    return heads(24, 48, 40)
+
+
+@pytest.fixture(scope="module")
+def cleaned(made):
+    return clean_faces(made.images, rank=4)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory, made):
+    folder = tmp_path_factory.mktemp("faces")
+    for name, seed in (("anna", 0), ("bert", 1)):
+        (folder / name).mkdir()
+        write_heads(folder / name, made if seed == 0 else heads(16, 40, 36, seed=seed))
+    (folder / "anna" / "notes.txt").write_text("no picture")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def written(source, tmp_path_factory):
+    target = tmp_path_factory.mktemp("out") / "clean faces"
+    answer = CliRunner().invoke(app, ["faces", str(source), "-o", str(target), "--rank", "4"])
+    assert answer.exit_code == 0, answer.output
+    return target
+
+
+def psnr(x, truth):
+    return 20 * np.log10(255 / np.sqrt(np.mean((x.astype(float) - truth) ** 2)))
+
+
+def test_what_covers_a_face_is_removed(made, cleaned):
+    there = made.covered
+    assert psnr(cleaned.clean[there], made.truth[there]) > psnr(made.images[there], made.truth[there]) + 10
+    plain = np.broadcast_to(np.median(made.images, axis=0), made.images.shape)
+    assert psnr(cleaned.clean[there], made.truth[there]) > psnr(plain[there], made.truth[there]) + 3
+    assert cleaned.clean.dtype == np.uint8
+    away = made.images.astype(float) - cleaned.clean
+    assert np.abs(cleaned.removed - away)[cleaned.clean > 0].max() <= 0.5 + 1e-3
+
+
+def test_hidden_pixels_come_back(made):
+    seen = np.random.default_rng(0).random(made.images.shape) > 0.3
+    images = np.where(seen, made.images, 255)
+    found = clean_faces(images, seen, rank=4)
+    assert psnr(found.clean[~seen], made.truth[~seen]) > 28
+
+
+def test_colours_share_their_fate(made):
+    """A cover that shows in one colour only is removed from it, and the others stay right."""
+    tint = np.array([1.0, 0.8, 0.6])
+    truth = (made.truth[..., None] * tint).astype(np.uint8)
+    images = truth.copy()
+    images[..., 1] = np.where(made.covered, made.images, truth[..., 1])
+    found = clean_faces(images, rank=4)
+    assert found.clean.shape == images.shape
+    assert psnr(found.clean[made.covered], truth[made.covered]) > 27
+
+
+def test_what_was_removed_as_a_picture():
+    shown = shown_removed(np.array([[0.0, -255.0, 255.0, 40.0]]), np.dtype(np.uint8))
+    assert shown.tolist() == [[128, 0, 255, 148]]
+
+
+@pytest.mark.parametrize(
+    ("images", "words"),
+    [
+        (np.zeros((5, 4)), "n x height x width"),
+        (np.zeros((2, 4, 4)), "at least 3"),
+        (np.zeros((5, 4, 4), bool), "n x height x width"),
+    ],
+)
+def test_bad_pictures_are_told(images, words):
+    with pytest.raises(ValueError, match=words):
+        clean_faces(images)
+
+
+def test_a_mask_of_another_shape(made):
+    with pytest.raises(ValueError, match="seen has shape"):
+        clean_faces(made.images, np.ones((3, 3), bool))
+
+
+def test_files(source, written, made, cleaned):
+    assert sorted(p.name for p in written.iterdir()) == ["clean", "contact.png", "removed", "report.html"]
+    for kind in ("clean", "removed"):
+        for person in ("anna", "bert"):
+            names = sorted(p.name for p in (written / kind / person).iterdir())
+            assert names == sorted(p.name for p in (source / person).glob("*.png"))
+    with Image.open(written / "clean" / "anna" / "light05.png") as image:
+        assert np.array_equal(np.asarray(image), cleaned.clean[5])
+    with Image.open(written / "contact.png") as sheet:
+        assert sheet.size[0] > 1000
+        assert len(sheet.convert("RGB").getcolors(1 << 24)) > 50
+
+
+def test_a_folder_of_pictures_is_one_person(source, tmp_path):
+    answer = CliRunner().invoke(app, ["faces", str(source / "bert"), "-o", str(tmp_path / "out"), "--rank", "3"])
+    assert answer.exit_code == 0, answer.output
+    assert len(list((tmp_path / "out" / "clean" / "bert").iterdir())) == 16
+
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@pytest.mark.skipif(BROWSER is None or importlib.util.find_spec("playwright") is None, reason="no browser")
+def test_the_report_in_a_browser(written):
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        page, complaints = browser.new_page(), []
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto((written / "report.html").as_uri())
+        film = page.locator(".film").first
+        film.locator("input").focus()
+        page.keyboard.press("ArrowRight")
+        assert film.locator("output").inner_text() == "light01.png"
+        assert page.evaluate("Array.from(document.images).every(image => image.complete && image.naturalWidth > 0)")
+        assert complaints == []
+        browser.close()
+
+
+def other_size(folder):
+    Image.new("L", (10, 10)).save(folder / "odd.png")
+
+
+def truncated(folder):
+    content = (folder / "light00.png").read_bytes()
+    (folder / "odd.png").write_bytes(content[: len(content) // 2])
+
+
+FAULTS = {
+    "mixed sizes": (other_size, "10 x 10 pixels"),
+    "truncated": (truncated, "cannot be read as a picture"),
+    "empty": (lambda folder: (folder / "odd.png").write_bytes(b""), "cannot be read as a picture"),
+    "text": (lambda folder: (folder / "odd.jpg").write_text("no picture"), "cannot be read as a picture"),
+    "bits": (
+        lambda folder: Image.fromarray(np.zeros((40, 36), np.uint16)).save(folder / "odd.png"),
+        "8 and of 16 bits",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_are_told_in_a_sentence(fault, source, tmp_path):
+    make, words = FAULTS[fault]
+    shutil.copytree(source / "bert", tmp_path / "in" / "bert")
+    make(tmp_path / "in" / "bert")
+    answer = CliRunner().invoke(app, ["faces", str(tmp_path / "in"), "-o", str(tmp_path / "out")])
+    assert answer.exit_code == 2, answer.output
+    assert words in answer.output
+    assert answer.output.strip().count("\n") == 0
+    assert [p.name for p in tmp_path.iterdir()] == ["in"]
+
+
+def test_no_pictures_or_too_few(source, tmp_path):
+    def told(folder, target):
+        answer = CliRunner().invoke(app, ["faces", str(folder), "-o", str(target)])
+        assert answer.exit_code == 2, answer.output
+        return answer.output
+
+    assert "no such folder" in told(tmp_path / "none", tmp_path / "out")
+    (tmp_path / "empty").mkdir()
+    assert "no pictures" in told(tmp_path / "empty", tmp_path / "out")
+    shutil.copy(source / "bert" / "light00.png", tmp_path / "empty")
+    assert "1 picture(s)" in told(tmp_path / "empty", tmp_path / "out")
+    assert "choose another folder" in told(source, source)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="no data beside the repository")
+def test_real_faces(monkeypatch):
+    """Every third pixel of one person: above what the issue asks of all pixels."""
+    monkeypatch.syspath_prepend(Path(__file__).resolve().parents[1] / "experiments")
+    tasks = pytest.importorskip("tasks")
+    problem = next(tasks.faces(tasks.Source(DATA), "yaleB01"))
+    images, seen = (X.T.reshape(-1, 192, 168) for X in (problem.Y, problem.mask))
+    found = clean_faces(images[:, ::3, ::3], seen[:, ::3, ::3], rank=9)
+    X = np.zeros(images.shape)
+    X[:, ::3, ::3] = found.clean
+    truth = np.load(DATA / "faces" / "extyaleb_yaleB01.npz")["images"]
+    judged = (~seen | (truth != images)) & problem.columns[:, None, None]
+    some = np.zeros_like(judged)
+    some[:, ::3, ::3] = judged[:, ::3, ::3]
+    assert psnr(X[some], truth[some]) > 28
