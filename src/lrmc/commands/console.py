@@ -40,7 +40,7 @@ def table(*columns: str) -> Table:
 
 @contextmanager
 def bar(title: str, state: str = "", total: float | None = 1.0) -> Iterator[Callable[..., None]]:
-    """A bar that is told what changes: `completed`, `state`, `description`, `total`. It is gone when the work is done."""
+    """A bar that is told what changes: `completed`, `state`, `description`, `total`. In the end it is gone."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"))
     screen = err()
     hidden = not screen.is_terminal
