@@ -21,12 +21,12 @@ from lrmc.training.fast import enough_layers
 from lrmc.training.state import Plan
 
 FOLDER = Path(__file__).with_name("schedules")
-RANK, STEPS = 5, 200
+RANK, STEPS = 5, 150
 MOST_LAYERS = (30, 50)  # up to half outliers, and more
 ALL_P = tuple(round(0.1 * k, 1) for k in range(1, 11))
 MANY_OUTLIERS = (0.35, 0.4, 0.45, 0.5, 0.55, 0.6)
 CONVERGENCE = (0.1, 0.15, 0.2, 0.25)
-NOISE_DB = (10, 20, 30, 40, 50, 60)
+NOISE_DB = (10, 20, 30, 40, 50)
 
 
 def name_of(alpha: float, p: float, form: str) -> str:

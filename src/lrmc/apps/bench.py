@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..storage import row_blocks
 from ..synthetic import problem
 from . import rivals
 from .rivals import RIVALS
 
 RANK, ALPHA = 5, 0.1
+LARGE = 5e7  # entries, beyond which a problem is made in single precision and in pieces
 NOT_INSTALLED = "not installed"
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -96,11 +98,31 @@ def race(
 
 def _draw(case: Case, folder: Path) -> None:
     """The problem as files, which any Python can read."""
+    if case.n * (case.n2 or case.n) > LARGE:
+        return _draw_large(case, folder)
     made = problem(
         case.n, RANK, ALPHA, case.p, 0, n2=case.n2, outlier_scale=case.outlier_scale, form="dense", dtype=np.float64
     )
     for name, part in (("Y", made.Y), ("L", made.X_factors.L), ("R", made.X_factors.R)):
         np.save(folder / f"{name}.npy", part)
+
+
+def _draw_large(case: Case, folder: Path) -> None:
+    """The same in single precision, some rows at a time; every entry is an outlier, or missing, by chance."""
+    rng = np.random.default_rng(0)
+    n1, n2 = case.n, case.n2 or case.n
+    L, R = (rng.standard_normal((m, RANK)) / np.sqrt(m) for m in (n1, n2))
+    np.save(folder / "L.npy", L)
+    np.save(folder / "R.npy", R)
+    Y = np.lib.format.open_memmap(folder / "Y.npy", "w+", np.float32, (n1, n2))
+    mean = np.abs(L[:2000] @ R.T).mean() * case.outlier_scale
+    for block in row_blocks(n1, n2):
+        X = L[block] @ R.T
+        X += np.where(rng.random(X.shape) < ALPHA, rng.uniform(-mean, mean, X.shape), 0)
+        if case.p < 1:
+            X[rng.random(X.shape) >= case.p] = np.nan
+        Y[block] = X
+    Y.flush()
 
 
 def _run(python: str, name: str, folder: str, limit: float, threads: int, memory: int) -> dict[str, Any]:
