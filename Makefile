@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 BUILT_FROM := pyproject.toml CMakeLists.txt $(wildcard src/lrmc/_kernels/*.cpp src/lrmc/_kernels/*.hpp)
 
-.PHONY: help demo test lint format bench experiments clean
+.PHONY: help demo test lint format bench race experiments clean
 
 help:
 	@echo "make demo    show what lrmc does, in a minute: a table, and lrmc-demo/report.html"
@@ -12,6 +12,7 @@ help:
 	@echo "make lint    check format, style and types"
 	@echo "make format  put the code in form"
 	@echo "make bench   time one pass over the data against reading it"
+	@echo "make race [PEERS='PYTHON ...']  against the packages installed in these Pythons, and cost against size"
 	@echo "make experiments [QUICK=1]  the paper's synthetic tables and figures: hours; with QUICK=1 tiny, in seconds"
 	@echo "make clean   remove what was built, .venv too"
 
@@ -33,6 +34,13 @@ format: $(READY)
 bench: $(READY)
 	@$(BIN)/python benchmarks/passes.py
 
+race: $(READY)
+	@$(BIN)/python benchmarks/size.py
+	@$(BIN)/python benchmarks/peers.py $(addprefix --python ,$(PEERS))
+	@$(BIN)/python benchmarks/page.py
+
+# What is measured outside of the clock must not leave threads behind that still turn.
+experiments: export OPENBLAS_NUM_THREADS := 1
 EXPERIMENTS := trained table1 table2 fig3 fig4 fig5
 ifdef QUICK
 RESULTS := quick-results

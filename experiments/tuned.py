@@ -32,6 +32,7 @@ KEYS = ("method", "n", "rank", "alpha", "p")
 CARD = {
     "what": "gamma and eta of the baselines with the fewest iterations to a relative error of tol",
     "how": "lrmc.methods.tune: a grid of 0.2, refined to 0.05; the start keeps alpha, as published",
+    "many outliers": "alpha of 0.35 and more: experiments/table2.py, gamma at the cliff and the best of some steps",
     "data": f"lrmc.synthetic.problem, float32, seeds from {FIRST_SEED}",
 }
 

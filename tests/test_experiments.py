@@ -14,8 +14,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = ("table1", "table2", "fig3", "fig4", "fig5")
 
 
-def run(script: str, *arguments: str) -> str:
-    command = [sys.executable, str(ROOT / "experiments" / f"{script}.py"), *arguments]
+def run(script: str, *arguments: str, folder: str = "experiments") -> str:
+    command = [sys.executable, str(ROOT / folder / f"{script}.py"), *arguments]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=120, env={**os.environ, "OMP_NUM_THREADS": "1"}
     )
@@ -74,3 +74,15 @@ def test_who_measured_is_said_once(results: Path) -> None:
     lines = (results / "fig5.csv").read_text().splitlines()
     assert sum(line.startswith("# lrmc ") for line in lines) == 1
     assert "threads" in lines[0]
+
+
+def test_the_benchmarks_and_their_page(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    run("size", "--quick", "--output", str(tmp_path), folder="benchmarks")
+    run("peers", "--quick", "--limit", "10", "--output", str(tmp_path), folder="benchmarks")
+    run("page", "--folder", str(tmp_path), "--target", str(tmp_path / "benchmarks.md"), folder="benchmarks")
+    text = (tmp_path / "benchmarks.md").read_text()
+    assert "| lrmc, rank given | " in text
+    assert "not installed" in text or "pyrpca" in text
+    assert "| 200 | 2 | 0.3 | " in text
+    assert all((tmp_path / f"{name}.png").exists() for name in ("size", "peers"))
