@@ -89,7 +89,8 @@ def main() -> None:
         missing = sheet.missing([key | {"seed": seed} for seed in range(ask.instances)])
         method = method_for(name, alpha, p, ask) if missing else None
         for row in ask.within_time(missing):
-            sheet.add(row | outcome(race(method, drawn(ask.n, ask.rank, alpha, p, row["seed"]), MOST)))
+            found = outcome(race(method, drawn(ask.n, ask.rank, alpha, p, row["seed"]), MOST))
+            sheet.add(row | {key: found[key] for key in ("iterations", "error", "reached")})
 
 
 if __name__ == "__main__":
