@@ -92,17 +92,18 @@ def main() -> None:
     sheet, ways = Sheet(folder / "peers.csv", ("case", "method")), Sheet(folder / "curve.csv", ("case", "k"))
     places = bench.found_in(told.python)
     cases = bench.cases(100)[::2] if told.quick else all_cases()
-    names = tuple(case.name for case in cases) if told.quick else CURVES
+    drawn = tuple(case.name for case in cases) if told.quick else CURVES
     for case in (case for case in cases if case.name.startswith(told.only)):
-        for row in sheet.missing([{"case": case.name, "method": name} for name in RIVALS]):
+        missing = sheet.missing([{"case": case.name, "method": name} for name in RIVALS])
+        names = [row["method"] for row in missing]
+        for entry in bench.race(case, names, places, limit=told.limit, threads=told.threads):
+            sheet.add(row_of(entry, places.version.get(RIVALS[entry.name].package, "")))
             if time.perf_counter() > until:
                 print("the time is up")
                 return
-            for entry in bench.race(case, [row["method"]], places, limit=told.limit, threads=told.threads):
-                sheet.add(row_of(entry, places.version.get(RIVALS[entry.name].package, "")))
-        if case.name in names:
+        if case.name in drawn:
             curve(case, ways)
-    picture(folder / "peers.png", lambda axes: draw(axes, sheet.rows(), ways.rows(), names), len(names), 5)
+    picture(folder / "peers.png", lambda axes: draw(axes, sheet.rows(), ways.rows(), drawn), len(drawn), 5)
 
 
 if __name__ == "__main__":

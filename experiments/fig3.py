@@ -52,7 +52,7 @@ def draw(axes: Any, rows: list[dict[str, str]], alphas: tuple[float, ...]) -> No
         one.axhline(1e-6, color="grey", linewidth=0.6)
         one.set(xlabel="iteration", title=f"alpha = {alpha:g}", xlim=(0, 45), ylim=(LOWEST / 2, 2))
     axes[0].set_ylabel("relative error")
-    axes[-1].legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
+    axes[-1].legend(fontsize=7, handlelength=4, loc="center left", bbox_to_anchor=(1, 0.5))
 
 
 def main() -> None:
