@@ -54,6 +54,7 @@ def draw(axes: Any, rows: list[dict[str, str]]) -> None:
         means = [np.mean([float(r["snr_out"]) for r in mine if float(r["snr_in"]) == level]) for level in levels]
         axes.plot(levels, means, FRACTIONS[p] + "o", color=colour, markersize=4, label=f"{name}, p = {p:.0%}")
     axes.set(xlabel="SNR of the data without outliers (dB)", ylabel="SNR recovered (dB)")
+    axes.set_xticks(sorted({float(row["snr_in"]) for row in rows}))
     axes.legend(fontsize=8, handlelength=4)
 
 

@@ -76,8 +76,8 @@ def settings(ask: Asked) -> list[tuple[str, float, float]]:
     """Method, alpha and p, our own first."""
     alphas = (0.35, 0.5) if ask.quick else MANY_OUTLIERS
     more = () if ask.quick else BEYOND
-    some = [("closed loop", alpha, p) for p, alpha in product(FRACTIONS, (*alphas, *more))]
-    return some + list(product(("LRMC, trained", "ScaledGD"), alphas, FRACTIONS))
+    some = list(product(("closed loop",), alphas, FRACTIONS)) + list(product(("LRMC, trained",), alphas, FRACTIONS))
+    return some + list(product(("closed loop",), more, FRACTIONS)) + list(product(("ScaledGD",), alphas, FRACTIONS))
 
 
 def main() -> None:
