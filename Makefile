@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 BUILT_FROM := pyproject.toml CMakeLists.txt $(wildcard src/lrmc/_kernels/*.cpp src/lrmc/_kernels/*.hpp)
 
-.PHONY: help demo test lint format bench clean
+.PHONY: help demo test lint format bench race experiments clean
 
 help:
 	@echo "make demo    show what lrmc does, in a minute: a table, and lrmc-demo/report.html"
@@ -12,6 +12,8 @@ help:
 	@echo "make lint    check format, style and types"
 	@echo "make format  put the code in form"
 	@echo "make bench   time one pass over the data against reading it"
+	@echo "make race [PEERS='PYTHON ...']  against the packages installed in these Pythons, and cost against size"
+	@echo "make experiments [QUICK=1]  the paper's synthetic tables and figures: hours; with QUICK=1 tiny, in seconds"
 	@echo "make clean   remove what was built, .venv too"
 
 demo: $(READY)
@@ -32,7 +34,32 @@ format: $(READY)
 bench: $(READY)
 	@$(BIN)/python benchmarks/passes.py
 
+race: $(READY)
+	@$(BIN)/python benchmarks/size.py
+	@$(BIN)/python benchmarks/peers.py $(addprefix --python ,$(PEERS))
+	@$(BIN)/python benchmarks/page.py
+
+# What is measured outside of the clock must not leave threads behind that still turn.
+experiments: export OPENBLAS_NUM_THREADS := 1
+EXPERIMENTS := trained table1 table2 fig3 fig4 fig5
+ifdef QUICK
+RESULTS := quick-results
+experiments: $(READY)
+	@rm -rf $(RESULTS)
+	@$(BIN)/python experiments/training.py --quick --output $(RESULTS) > /dev/null
+	@for name in $(filter-out trained,$(EXPERIMENTS)); do $(BIN)/python experiments/$$name.py --quick --output $(RESULTS) > /dev/null || exit 1; done
+	@$(BIN)/python experiments/page.py --folder $(RESULTS) --target $(RESULTS)/paper.md
+else
+experiments: $(READY)
+	@$(BIN)/python experiments/tuned.py --missing --method scaled_gd gd --p 0.1 0.2 0.3 0.4 0.5 0.6 0.7 0.8 0.9 1
+	@$(BIN)/python experiments/tuned.py --missing --method scaled_gd gd --p 0.1 1 --alpha 0.15 0.2 0.25 0.3 --instances 3
+	@test -f docs/paper/models.csv || $(BIN)/python experiments/training.py
+	@for name in $(EXPERIMENTS); do $(BIN)/python experiments/$$name.py || exit 1; done
+	@$(BIN)/python experiments/page.py
+endif
+
 clean:
+	rm -rf quick-results
 	rm -rf .venv build dist lrmc-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -type d -exec rm -rf {} +
 

@@ -1,9 +1,9 @@
 """What training takes and gives: schedules in seconds, and the paper's three models.
 
-    python experiments/training.py [--quick] [--output docs] [--seeds 10]
+    python experiments/training.py [--quick] [--output docs/paper] [--seeds 10] [--only models]
 
-Writes training.md, training.csv, models.csv and models.png. With --quick everything is tiny: it shows that the script
-works, and its numbers mean nothing.
+Writes training.csv, models.csv and models.png (Fig. 2 of the paper), and training.md if it does both parts. With
+--quick everything is tiny: it shows that the script works, and its numbers mean nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from common import provenance
 
 import lrmc
 from lrmc import Schedule
@@ -248,6 +249,7 @@ def markdown(rows: list[dict[str, Any]]) -> str:
 def write_csv(rows: list[dict[str, Any]], target: Path) -> None:
     """The same as a file."""
     with open(target, "w", newline="") as file:
+        file.write(f"# {provenance()}\n")
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
@@ -257,30 +259,44 @@ def main() -> None:
     """Measure and write."""
     ask = argparse.ArgumentParser(description="Measure what training takes and gives.")
     ask.add_argument("--quick", action="store_true", help="tiny, to see that it works")
-    ask.add_argument("--output", type=Path, help="a directory; docs, or a temporary one with --quick")
+    ask.add_argument("--output", type=Path, help="a directory; docs/paper, or a temporary one with --quick")
     ask.add_argument("--seeds", type=int, help="problems to measure on")
+    ask.add_argument("--only", choices=("schedules", "models"), help="one of the two parts")
     asked = ask.parse_args()
     size = QUICK if asked.quick else Size()
     size = replace(size, seeds=asked.seeds or size.seeds)
-    folder = asked.output or (Path(tempfile.mkdtemp(prefix="lrmc-training-")) if asked.quick else ROOT / "docs")
+    folder = asked.output or (Path(tempfile.mkdtemp(prefix="lrmc-training-")) if asked.quick else ROOT / "docs/paper")
     folder.mkdir(parents=True, exist_ok=True)
+    rows = [] if asked.only == "models" else schedules_part(size, folder)
+    paths = [] if asked.only == "schedules" else models_part(size, folder)
+    if rows and paths:
+        (folder / "training.md").write_text(page(rows, paths, size))
+    print(f"written to {folder}")
+
+
+def schedules_part(size: Size, folder: Path) -> list[dict[str, Any]]:
+    """Train, measure and write training.csv."""
     rows = []
     for case in CASES:
         rows.append(trained(case, size))
         print(rows[-1], flush=True)
     write_csv(rows, folder / "training.csv")
+    return rows
+
+
+def models_part(size: Size, folder: Path) -> Paths:
+    """The same for the three models: models.csv and models.png."""
     paths = [(model, path_of(model.schedule, size)) for model in models(size)]
     for model, path in paths:
         print(told(model, path), flush=True)
     every = [
-        {"model": model.name, "search": model.search, "iteration": k, "error": error}
+        {"model": model.name, "search": model.search, "iteration": k, "error": f"{error:.3e}"}
         for model, path in paths
         for k, error in enumerate(path)
     ]
     write_csv(every, folder / "models.csv")
     picture(paths, folder / "models.png")
-    (folder / "training.md").write_text(page(rows, paths, size))
-    print(f"written to {folder}")
+    return paths
 
 
 if __name__ == "__main__":

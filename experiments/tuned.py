@@ -1,6 +1,6 @@
 """The numbers that the baselines are run with: tuned for each setting, and kept in tuned.json beside this file.
 
-    python experiments/tuned.py [--method scaled_gd] [--n 3000] [--p 0.1 0.3 1] [--alpha 0.1] [--instances 8]
+    python experiments/tuned.py [--method scaled_gd] [--p 0.1 0.3 1] [--alpha 0.1] [--instances 8] [--missing]
 
 Each setting is tuned at its own size, in single precision, on instances of its own (seeds 1000, 1001, ...) that no
 experiment uses. Experiments ask for 1e-6. The tuning asks for more, because the fastest numbers are at an edge: they
@@ -32,6 +32,7 @@ KEYS = ("method", "n", "rank", "alpha", "p")
 CARD = {
     "what": "gamma and eta of the baselines with the fewest iterations to a relative error of tol",
     "how": "lrmc.methods.tune: a grid of 0.2, refined to 0.05; the start keeps alpha, as published",
+    "many outliers": "alpha of 0.35 and more: experiments/table2.py, gamma at the cliff and the best of some steps",
     "data": f"lrmc.synthetic.problem, float32, seeds from {FIRST_SEED}",
 }
 
@@ -55,13 +56,18 @@ def add(method: str, n: int, rank: int, alpha: float, p: float, instances: int, 
     problems = [lrmc.synthetic.problem(n, rank, alpha, p, FIRST_SEED + k, dtype=np.float32) for k in range(instances)]
     best, iterations = tune(BASELINES[method], problems, tol=TOL, most=most)
     entry = dict(zip(KEYS, (method, n, rank, alpha, p)))
-    kept = [old for old in _entries() if any(old[key] != entry[key] for key in KEYS)]
     entry |= {"gamma": best.gamma, "eta": best.eta, "instances": instances, "tol": TOL}
     entry["iterations"] = round(iterations, 2) if math.isfinite(iterations) else None  # None: not reached
+    keep(entry)
+    return entry | {"seconds": round(time.perf_counter() - began)}
+
+
+def keep(entry: dict[str, Any]) -> None:
+    """Write an answer to the file, in place of one for the same setting."""
+    kept = [old for old in _entries() if any(old[key] != entry[key] for key in KEYS)]
     lines = ",\n".join("  " + json.dumps(e) for e in sorted([*kept, entry], key=lambda e: [e[k] for k in KEYS]))
     text = json.dumps({"card": CARD}, indent=1)[:-2] + f',\n "tuned": [\n{lines}\n ]\n}}\n'
     write_whole(FILE, text.encode())
-    return entry | {"seconds": round(time.perf_counter() - began)}
 
 
 def main() -> None:
@@ -74,8 +80,12 @@ def main() -> None:
     parser.add_argument("--p", type=float, nargs="+", default=[0.1, 0.3, 1.0])
     parser.add_argument("--instances", type=int, default=8)
     parser.add_argument("--most", type=int, default=60, help="iterations that a run may take")
+    parser.add_argument("--missing", action="store_true", help="only settings that are not there yet")
     args = parser.parse_args()
+    there = [tuple(entry[key] for key in KEYS) for entry in _entries()]
     for method, alpha, p in product(args.method, args.alpha, args.p):
+        if args.missing and (method, args.n, args.rank, alpha, p) in there:
+            continue
         print(add(method, args.n, args.rank, alpha, p, args.instances, args.most), flush=True)
 
 

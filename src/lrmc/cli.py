@@ -11,7 +11,7 @@ except ImportError:
     raise SystemExit('the command line needs typer and rich: pip install "lrmc[cli]"') from None
 
 from . import __version__
-from .commands import clouds, complete, demo, faces, training, ultrasound, video
+from .commands import bench, clouds, complete, demo, faces, training, ultrasound, video
 
 app = typer.Typer(
     add_completion=False,
@@ -41,7 +41,7 @@ def _lrmc(
     """Robust matrix completion: fill the gaps of a low-rank matrix, and find the entries that are wrong."""
 
 
-for command in (clouds, complete, demo, faces, training, ultrasound, video):
+for command in (bench, clouds, complete, demo, faces, training, ultrasound, video):
     command.register(app)
 
 

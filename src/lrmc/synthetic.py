@@ -102,16 +102,20 @@ def problem(
     L, R = (rng.standard_normal((m, rank)) / np.sqrt(m) for m in (n1, n2))
     if condition != 1:
         L, R = np.linalg.qr(L)[0] * np.geomspace(1, 1 / condition, rank), np.linalg.qr(R)[0]
-    blocks = [(block, _bernoulli(rng, p, block.stop - block.start, n2)) for block in row_blocks(n1, n2)]
-    rows = np.concatenate([block.start + i for block, (i, _) in blocks])
-    cols = np.concatenate([j for _, (_, j) in blocks])
-    x = np.concatenate([(L[block] @ R.T)[here] for block, here in blocks])
+    dense = form == "dense" or (form == "auto" and p >= 1)
+    if p >= 1 and dense:  # every place, in order: they need not be listed
+        rows = cols = None
+        x = np.concatenate([(L[block] @ R.T).ravel() for block in row_blocks(n1, n2)])
+    else:
+        blocks = [(block, _bernoulli(rng, p, block.stop - block.start, n2)) for block in row_blocks(n1, n2)]
+        rows = np.concatenate([block.start + i for block, (i, _) in blocks])
+        cols = np.concatenate([j for _, (_, j) in blocks])
+        x = np.concatenate([(L[block] @ R.T)[here] for block, here in blocks])
     mean = np.abs(x).mean() if len(x) else 0.0
     support = rng.choice(len(x), int(alpha * len(x)), replace=False)
     s = np.zeros_like(x)
     s[support] = 2 * mean * outlier_scale * (rng.random(len(support)) - 0.5)
     y = x + s + (noise * mean * rng.standard_normal(len(x)) if noise else 0.0)
-    dense = form == "dense" or (form == "auto" and p >= 1)
     Y, S = (_stored(v.astype(dtype), rows, cols, (n1, n2), dense) for v in (y, s))
     return Problem(Y, Factors(L, R), S, rank, alpha, p, seed)
 
@@ -122,7 +126,9 @@ def _bernoulli(rng: np.random.Generator, p: float, n1: int, n2: int) -> tuple[Ar
     return np.nonzero(seen)  # type: ignore[return-value]
 
 
-def _stored(values: Array, rows: Array, cols: Array, shape: tuple[int, int], dense: bool) -> Any:
+def _stored(values: Array, rows: Array | None, cols: Array | None, shape: tuple[int, int], dense: bool) -> Any:
+    if rows is None or cols is None:
+        return values.reshape(shape)
     if not dense:
         indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=shape[0]))])
         return sp.csr_array((values, cols.astype(np.int32), indptr), shape=shape)

@@ -1,0 +1,139 @@
+"""Write docs/benchmarks.md from docs/benchmarks/*.csv. No number by hand.
+
+python benchmarks/page.py [--folder docs/benchmarks] [--target docs/benchmarks.md]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "experiments"))
+
+from common import comments, read_rows  # noqa: E402
+from page import table  # noqa: E402
+
+from lrmc.apps.rivals import RIVALS  # noqa: E402
+from lrmc.files import write_whole  # noqa: E402
+
+Row = dict[str, str]
+REACHED, LEAST = 1e-6, 20
+ASKED = ("dense 1000", "half missing 1000")
+
+ABOUT = """\
+Problems with a known answer: rank 5, 10 % of the observed entries are outliers, uniform up to the mean |x| (x10: up to
+ten times that). Everyone gets the same array in double precision (the tall one: single), the same threads, and a small
+problem first that warms up; each runs in a process of its own. The time is that of the call, the error
+|L R' - X| / |X| over all entries, observed or not, the memory the most that the process had, the data included. The
+calls are in `src/lrmc/apps/rivals.py`: better settings may exist for every one of them, and pull requests with such
+settings are welcome. `lrmc bench` runs the same on your machine, with what is installed there."""
+
+FAIR = """\
+What the others do better, and what this race does not show:
+
+- Most need no rank, and neither does lrmc; hyperspy's ORPCA and cmfrec are told it, as *lrmc, rank given* is.
+- The convex methods (pyrpca, sporco, skpcp, tensorly, qolmat) solve a problem with one answer, with a theorem about
+  when that is the truth, for any rank. lrmc looks for the rank up to 15 and descends on factors: a wrong rank or a hard
+  problem can end in a wrong answer.
+- On matrices with some hundred rows all of this takes a second or less for pyrpca too: there, choose by other things.
+- hyperspy's ORPCA reads its data once, in a stream, and is the fastest on dense data after that; its error is larger.
+- cmfrec is not made for outliers. It is here as what one gets without robustness; on data without outliers it is good.
+- IRCUR is fast on dense data, but is on no package registry, so it could not be installed by name and did not run here.
+- All data here are exactly low-rank plus sparse, our home ground; `docs/imputation.md` has real tables."""
+
+
+def peers(rows: list[Row]) -> str:
+    """A table for each problem."""
+    parts = []
+    for case in dict.fromkeys(row["case"] for row in rows):
+        mine = sorted((row for row in rows if row["case"] == case), key=lambda row: float(row["seconds"] or "inf"))
+        lines = [(r["method"], *_numbers(r)) for r in mine]
+        parts += [f"**{case}**", table(("", "seconds", "error", "passes", "memory (MB)"), lines)]
+    return "\n\n".join([*parts, *(_bar(rows, case) for case in ASKED)])
+
+
+def _numbers(row: Row) -> tuple[str, ...]:
+    if not row["seconds"]:
+        return row["note"], "", "", ""
+    return (
+        f"{float(row['seconds']):.2f}",
+        f"{float(row['error']):.0e}",
+        row["passes"],
+        f"{float(row['memory_mb']):.0f}",
+    )
+
+
+def _bar(rows: list[Row], case: str) -> str:
+    """How many times faster than the fastest that gets there."""
+    there = [r for r in rows if r["case"] == case and r["seconds"] and float(r["error"]) < REACHED]
+    ours = [float(r["seconds"]) for r in there if r["method"] == "lrmc"]
+    others = {r["method"]: float(r["seconds"]) for r in there if not r["method"].startswith("lrmc")}
+    if not ours:
+        return f"{case}: not measured yet."
+    if not others:
+        return f"{case}: no other reached {REACHED:g} within the time it had."
+    best = min(others, key=lambda name: others[name])
+    ratio = f"{others[best] / ours[0]:.0f} times as fast as {best}"
+    return f"{case}: lrmc is {ratio}, the fastest other that reaches 1e-6 ({LEAST} asked)."
+
+
+def versions(rows: list[Row]) -> str:
+    """Which were raced."""
+    known = {RIVALS[row["method"]].package: row["version"] for row in rows if row["version"]}
+    absent = {RIVALS[row["method"]].package for row in rows if not row["version"]} - set(known)
+    text = "Versions: " + ", ".join(f"{package} {version}" for package, version in sorted(known.items())) + "."
+    return text + (f" Not installed: {', '.join(sorted(absent))}." if absent else "")
+
+
+def sizes(rows: list[Row]) -> str:
+    """Passes and time by size and by rank."""
+    head = ("n", "rank", "p", "entries", "passes", "seconds", "ns per entry and pass", "one pass / reading", "error")
+    lines = []
+    for r in rows:
+        each = 1e9 * float(r["seconds"]) / (int(r["passes"]) + 4) / int(r["stored"])
+        ratio = float(r["pass_ms"]) / float(r["reading_ms"])
+        told = (r[key] for key in ("n", "rank", "p", "entries", "passes", "seconds"))
+        lines.append((*told, f"{each:.2f}", f"{ratio:.1f}", r["error"]))
+    return table(head, lines)
+
+
+def page(folder: Path, prefix: str) -> str:
+    """The whole page."""
+    raced, sized = read_rows(folder / "peers.csv"), read_rows(folder / "size.csv")
+    parts = ["# Benchmarks", "Written by `benchmarks/page.py` from the CSV files in `docs/benchmarks`."]
+    parts += ["## The race against other packages (`benchmarks/peers.py`)", ABOUT]
+    if raced:
+        parts += [versions(raced), peers(raced)]
+        parts += [f"![error against time]({prefix}peers.png)"] * (folder / "peers.png").exists()
+        parts += [f"<sub>{line}</sub>" for line in comments(folder / "peers.csv")]
+    else:
+        parts.append("Not measured yet.")
+    parts += [FAIR, "## Cost against size (`benchmarks/size.py`)"]
+    parts.append(
+        "By size: 300 observed entries per row, rank 5. By rank: 3000 x 3000, all observed. Single precision, the rank"
+        " given. Time per entry counts stored entries (a dense array has its gaps, too) and the start as four passes."
+    )
+    if sized:
+        parts += [sizes(sized), f"![time per entry]({prefix}size.png)"]
+        parts += [f"<sub>{line}</sub>" for line in comments(folder / "size.csv")]
+    else:
+        parts.append("Not measured yet.")
+    return "\n\n".join(parts) + "\n"
+
+
+def main() -> None:
+    """Read and write."""
+    ask = argparse.ArgumentParser(description="Write the page about the benchmarks.")
+    ask.add_argument("--folder", type=Path, default=ROOT / "docs" / "benchmarks")
+    ask.add_argument("--target", type=Path)
+    told = ask.parse_args()
+    target = told.target or told.folder.parent / "benchmarks.md"
+    prefix = "" if target.parent == told.folder else f"{told.folder.name}/"
+    write_whole(target, page(told.folder, prefix).encode())
+    print(f"written: {target}")
+
+
+if __name__ == "__main__":
+    main()

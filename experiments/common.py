@@ -1,0 +1,304 @@
+"""What the experiments of the paper share: methods by name, a race with a clock, tables that grow, pictures.
+
+Results are kept in `docs/paper`, a row for each run. A script that is started again goes on where it was: rows that are
+there are not computed again. `--minutes` ends it early, between two rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import math
+import os
+import platform
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy
+
+import lrmc
+from lrmc import Schedule
+from lrmc.files import whole
+from lrmc.linalg import Factors, change, power_of_4
+from lrmc.methods.default import exact
+from lrmc.result import Iterate
+from lrmc.schedule import Tuning
+from lrmc.synthetic import Problem
+
+ROOT = Path(__file__).resolve().parent.parent
+REACHED = 1e-6
+PATIENCE, GAIN = 40, 0.9  # a run whose error does not fall to this part of itself in so many iterations is at rest
+LOST = 1e3  # a relative error that no run comes back from
+COLOURS = {
+    "closed loop": "C0",
+    "LRMC, trained": "C1",
+    "LRMC, trained, paper's form": "C4",
+    "LRMC, published": "C5",
+    "ScaledGD": "C3",
+    "GD": "C7",
+}
+PUBLISHED = Path("official_schedules")  # a folder of the authors' files, in LRMC_DATA or ../shared/data
+
+
+# ---- problems
+
+
+def drawn(n: int, rank: int, alpha: float, p: float, seed: int, **more: Any) -> Problem:
+    """An instance in single precision, as the paper has them, stored as the package would store it."""
+    form = "sparse" if p < 0.3 else "dense"
+    return lrmc.synthetic.problem(n, rank, alpha, p, seed, form=form, dtype=np.float32, **more)
+
+
+# ---- methods
+
+
+class Method(NamedTuple):
+    """What `lrmc.iterates` is told."""
+
+    name: str
+    options: dict[str, Any]
+
+
+def closed_loop() -> Method:
+    """Ours: it is told the rank, as all others are, and nothing else."""
+    return Method("closed loop", {"method": "closed_loop"})
+
+
+def with_schedule(schedule: Schedule, form: str = "") -> Method:
+    """LRMC with a schedule of ours."""
+    return Method(f"LRMC, trained{form}", {"method": "lrmc", "schedule": schedule})
+
+
+def published(alpha: float, p: float) -> Method | None:
+    """LRMC with the authors' numbers; None where there are none."""
+    folder = Path(os.environ.get("LRMC_DATA") or ROOT.parent / "shared" / "data") / PUBLISHED
+    file = folder / f"lrmc_n3000_r5_alpha{alpha:g}_p{p:g}.mat"
+    return Method("LRMC, published", {"method": "lrmc", "schedule": Schedule.from_mat(file)}) if file.exists() else None
+
+
+def baseline(method: str, tuning: Tuning) -> Method:
+    """ScaledGD or GD with tuned numbers."""
+    return Method({"scaled_gd": "ScaledGD", "gd": "GD"}[method], {"method": method, "schedule": tuning})
+
+
+# ---- a race
+
+
+class Point(NamedTuple):
+    """A run after k iterations."""
+
+    k: int
+    seconds: float  # of the method alone, the start and the look at the data included
+    error: float  # |L R' - X| / |X|
+
+
+def race(method: Method, problem: Problem, most: int, stop_at: float = REACHED) -> list[Point]:
+    """Run a method until the true error is below `stop_at`, or at rest above it, or lost.
+
+    The error is computed while the clock stands still.
+    """
+    points: list[Point] = []
+    seconds = 0.0
+    run = iterates(method, problem)
+    while len(points) <= most:
+        began = time.perf_counter()
+        it = next(run, None)
+        seconds += time.perf_counter() - began
+        if it is None:
+            break
+        error = float(lrmc.relative_error(it, problem))
+        points.append(Point(it.k, seconds, error))
+        if error < stop_at or not error < LOST or at_rest(points):
+            break
+    return points
+
+
+def iterates(method: Method, problem: Problem) -> Iterator[Iterate]:
+    """Those of a method; of the closed loop only as far as it takes the data for exact.
+
+    Where it comes to rest at a wrong answer, `lrmc.solve` takes the data for noisy and goes on, for minutes.
+    """
+    if method.options["method"] != "closed_loop":
+        yield from lrmc.iterates(problem.Y, problem.rank, **method.options)
+        return
+    obs = lrmc.as_observations(problem.Y)
+    unit = power_of_4(obs.scale)
+    root = obs.dtype.type(math.sqrt(unit))
+    before: Factors | None = None
+    for k, step in enumerate(exact(obs.scaled(1 / unit), problem.rank, "both", 0.0, 0)):
+        X = Factors(step.L, step.R)
+        moved = math.nan if before is None else change(before, X)  # what `lrmc.iterates` computes for everyone
+        yield Iterate(k, X.L * root, X.R * root, moved, step.zeta * unit, step.inliers, step.stage)
+        before = X
+
+
+def at_rest(points: Sequence[Point]) -> bool:
+    """Whether the error has not fallen for a long time."""
+    errors = [point.error for point in points]
+    return len(errors) > PATIENCE and min(errors[-PATIENCE:]) > GAIN * min(errors[:-PATIENCE])
+
+
+def warm_up(methods: Iterable[Method], rank: int) -> None:
+    """Everything that happens only once, before the clock runs."""
+    small = drawn(200, rank, 0.1, 1.0, 0)
+    for method in methods:
+        race(method, small, 2)
+
+
+def outcome(points: Sequence[Point]) -> dict[str, Any]:
+    """A run as columns of a table."""
+    last = points[-1]
+    return {
+        "iterations": last.k,
+        "seconds": round(last.seconds, 4),
+        "start": round(points[0].seconds, 4),
+        "error": f"{last.error:.3e}",
+        "reached": int(last.error < REACHED),
+    }
+
+
+# ---- tables that grow
+
+
+@dataclass
+class Sheet:
+    """A CSV file to which rows are added as they come. Lines that begin with # say who measured."""
+
+    path: Path
+    keys: Sequence[str]  # the columns that name a row
+
+    def rows(self) -> list[dict[str, str]]:
+        """All that is there."""
+        return read_rows(self.path)
+
+    def missing(self, wanted: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Those of the wanted rows that are not there yet."""
+        there = {self._name(row) for row in self.rows()}
+        return [row for row in wanted if self._name(row) not in there]
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Append one row, and who measured it if that was somebody else before."""
+        text = self.path.read_text() if self.path.exists() else ""
+        line = f"# {provenance()}"
+        with open(self.path, "a", newline="") as file:
+            if line not in text.splitlines():
+                file.write(line + "\n")
+            writer = csv.DictWriter(file, list(row), lineterminator="\n")
+            if not text:
+                writer.writeheader()
+            writer.writerow(row)
+        print(self.path.stem, row, flush=True)
+
+    def _name(self, row: dict[str, Any]) -> tuple[str, ...]:
+        return tuple(str(row[key]) for key in self.keys)
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """A CSV file without its comments."""
+    if not path.exists():
+        return []
+    with open(path, newline="") as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+def comments(path: Path) -> list[str]:
+    """Who measured what is in a file."""
+    if not path.exists():
+        return []
+    return [line[2:].strip() for line in path.read_text().splitlines() if line.startswith("# ")]
+
+
+@cache
+def provenance() -> str:
+    """Versions, machine, threads, date."""
+    cores, threads = os.cpu_count(), lrmc._kernels.max_threads()
+    versions = f"lrmc {lrmc.__version__}, NumPy {np.__version__}, SciPy {scipy.__version__}, Python"
+    return (
+        f"{versions} {platform.python_version()}; {processor()}, {lrmc._kernels.instruction_set()}, {cores} cores,"
+        f" {threads} threads; {date.today()}"
+    )
+
+
+def processor() -> str:
+    """What the machine calls itself."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+# ---- what a script is told
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The size of an experiment, and where its results go."""
+
+    quick: bool
+    folder: Path
+    instances: int
+    until: float
+    n: int = 3000
+    rank: int = 5
+
+    def over(self) -> bool:
+        """Whether the time is up."""
+        return time.perf_counter() > self.until
+
+    def within_time(self, work: Iterable[Any]) -> Iterator[Any]:
+        """As much of the work as there is time for."""
+        work = list(work)
+        for done, item in enumerate(work):
+            if self.over():
+                print(f"the time is up: {len(work) - done} of {len(work)} are left for the next time", flush=True)
+                return
+            yield item
+
+
+def asked(about: str, instances: int = 20, quick: tuple[int, int, int] = (120, 2, 2)) -> Asked:
+    """Parse the command line. `quick` is n, rank and instances of --quick, whose numbers mean nothing."""
+    ask = argparse.ArgumentParser(description=about.split("\n")[0])
+    ask.add_argument("--quick", action="store_true", help="tiny, in seconds, to see that it works")
+    ask.add_argument("--output", type=Path, help="a folder; docs/paper, or quick-results with --quick")
+    ask.add_argument("--instances", type=int, help=f"problems for each setting (default {instances})")
+    ask.add_argument("--minutes", type=float, default=math.inf, help="stop after so long; the next run goes on there")
+    told = ask.parse_args()
+    folder = told.output or ROOT / ("quick-results" if told.quick else "docs/paper")
+    folder.mkdir(parents=True, exist_ok=True)
+    until = time.perf_counter() + 60 * told.minutes
+    if told.quick:
+        n, rank, few = quick
+        return Asked(True, folder, told.instances or few, until, n, rank)
+    return Asked(False, folder, told.instances or instances, until)
+
+
+# ---- pictures
+
+
+def picture(target: Path, draw: Callable[[Any], None], columns: int = 1, width: float = 5.5) -> None:
+    """A figure with some axes in a row, written whole."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(1, columns, figsize=(width * columns, 4.2), layout="constrained", squeeze=False)
+    for one in axes[0]:
+        one.grid(alpha=0.3)
+        one.spines[["top", "right"]].set_visible(False)
+    draw(axes[0] if columns > 1 else axes[0][0])
+    with whole(target) as temporary:
+        figure.savefig(temporary, dpi=110, format="png")
+    plt.close(figure)
+
+
+def geometric_mean(numbers: Iterable[float]) -> float:
+    """Of positive numbers."""
+    return float(np.exp(np.mean(np.log(np.maximum(list(numbers), 1e-300)))))

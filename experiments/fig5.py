@@ -1,0 +1,79 @@
+"""Fig. 5 of the paper: the quality of what is recovered from noisy data with outliers, against that of the data.
+
+    python experiments/fig5.py [--quick] [--minutes 4]
+
+n = 3000, rank 5, 10 % outliers, p = 0.1 and 1. SNR = 10 log10(|X|^2 / |error|^2). LRMC in the form of the paper,
+trained without noise, and with noise of the level that it meets; the closed loop, which is told nothing about noise.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import Any
+
+import numpy as np
+from common import Asked, Method, Sheet, asked, drawn, picture, race, with_schedule
+from trained import NOISE_DB, for_noise
+
+import lrmc
+from lrmc.synthetic import Problem
+
+ALPHA, FRACTIONS = 0.1, {0.1: "--", 1.0: "-"}
+LAYERS = {0.1: 20, 1.0: 10}
+METHODS = {"LRMC, trained without noise": "C1", "LRMC, trained with noise": "C2", "closed loop": "C0"}
+
+
+def noise_for(decibels: float, rank: int) -> float:
+    """The standard deviation of such noise in units of E|x|; x is a sum of `rank` products of Gaussians."""
+    length = math.sqrt(2) * math.gamma((rank + 1) / 2) / math.gamma(rank / 2)  # the mean norm of a Gaussian vector
+    mean = math.sqrt(2 / math.pi) * length / math.sqrt(rank)  # E|x| where E x^2 = 1
+    return 10 ** (-decibels / 20) / mean
+
+
+def schedule_for(name: str, decibels: float, p: float, ask: Asked) -> Method:
+    """LRMC, trained as the name says."""
+    noisy = name.endswith("with noise")
+    level = noise_for(decibels, ask.rank) if noisy else 0.0
+    label = f"noise{f'-{decibels:g}dB' if noisy else '-none'}-p{p:g}"
+    return with_schedule(for_noise(level, ALPHA, p, 4 if ask.quick else LAYERS[p], label, ask))
+
+
+def recovered(name: str, problem: Problem, decibels: float, p: float, ask: Asked) -> float:
+    """The relative error of one method."""
+    if name == "closed loop":
+        return float(lrmc.relative_error(lrmc.solve(problem.Y, problem.rank), problem))
+    return race(schedule_for(name, decibels, p, ask), problem, 100, 0.0)[-1].error
+
+
+def draw(axes: Any, rows: list[dict[str, str]]) -> None:
+    """SNR out against SNR in."""
+    for (name, colour), p in product(METHODS.items(), FRACTIONS):
+        mine = [row for row in rows if row["method"] == name and float(row["p"]) == p]
+        levels = sorted({float(row["snr_in"]) for row in mine})
+        means = [np.mean([float(r["snr_out"]) for r in mine if float(r["snr_in"]) == level]) for level in levels]
+        axes.plot(levels, means, FRACTIONS[p] + "o", color=colour, markersize=4, label=f"{name}, p = {p:.0%}")
+    axes.set(xlabel="SNR of the data without outliers (dB)", ylabel="SNR recovered (dB)")
+    axes.set_xticks(sorted({float(row["snr_in"]) for row in rows}))
+    axes.legend(fontsize=8, handlelength=4)
+
+
+def main() -> None:
+    """Measure what is missing, and draw."""
+    ask = asked(__doc__ or "", instances=5)
+    levels = NOISE_DB[1:3] if ask.quick else NOISE_DB
+    sheet = Sheet(ask.folder / "fig5.csv", ("snr_in", "p", "method", "seed"))
+    wanted = [
+        {"snr_in": f"{level:g}", "p": f"{p:g}", "method": name, "seed": seed}
+        for level, p, name, seed in product(levels, FRACTIONS, METHODS, range(ask.instances))
+    ]
+    for row in ask.within_time(sheet.missing(wanted)):
+        level, p = float(row["snr_in"]), float(row["p"])
+        problem = drawn(ask.n, ask.rank, ALPHA, p, row["seed"], noise=noise_for(level, ask.rank))
+        error = recovered(row["method"], problem, level, p, ask)
+        sheet.add(row | {"snr_out": round(-20 * math.log10(error), 2)})
+    picture(ask.folder / "fig5.png", lambda axes: draw(axes, sheet.rows()), 1, 6.5)
+
+
+if __name__ == "__main__":
+    main()
