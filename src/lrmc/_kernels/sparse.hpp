@@ -76,6 +76,26 @@ void weigh_entries(const Weight<T> &weight, const Sides<T> &side, int n, T *__re
   }
   weigh.finish();
 }
+
+// The same where nothing is clipped and outliers lie on both sides: weights are 0 or 1, and summing them is counting inliers.
+// Missing entries are no inliers. col_z is null where all columns have the threshold z at most.
+template <class T>
+Count<T> reject_entries(T row_z, const T *col_z, int n, T *__restrict E, T *__restrict kept, Count<T> *__restrict inliers) {
+  const Vec<T> z = fill<T>(row_z), one = fill<T>(1);
+  Mask<T> count = {};
+  for (int t = 0; t < n; t += width<T>) {
+    const Vec<T> e = load<Vec<T>>(E + t);
+    const Mask<T> inlier = larger(e, -e) <= (col_z ? larger(z, load<Vec<T>>(col_z + t)) : z);
+    count -= inlier;
+    store(inliers + t, -inlier);
+    store(E + t, Vec<T>(Mask<T>(e) & inlier));
+    if (kept) store(kept + t, Vec<T>(Mask<T>(one) & inlier));
+  }
+  Count<T> total = 0;
+  for (int t = 0; t < width<T>; t++) total += count[t];
+  return total;
+}
+
 template <class T> auto weigh_entries_for(Rule rule) {
   switch (rule) {
     case Rule::threshold: return &weigh_entries<T, Threshold>;
@@ -114,7 +134,11 @@ template <class T> struct SparsePass {
 
   decltype(weigh_entries_for<T>(Rule::clip)) weigh = weigh_entries_for<T>(job.weight.rule);
 
-  struct Share { Buffer<T> CtP, WtP, col_weight; Buffer<int64_t> col_inliers; double energy = 0; };
+  const bool rejects = job.weight.rule == Rule::threshold && !job.adjoint && !job.weight.squares && job.weight.up == 1 &&
+                       job.weight.down == 1 && std::all_of(job.weight.col_protect, job.weight.col_protect + job.n2, [](T x) { return !(x > 0); });
+  const T widest_col = rejects ? *std::max_element(job.weight.col_z, job.weight.col_z + job.n2) : T(0);
+
+  struct Share { Buffer<T> CtP, WtP, col_weight; Buffer<int64_t> col_inliers, col_ones; double energy = 0; };
   struct Room {  // one thread's scratch
     Buffer<T> l, p, a, pw, aw;
     T E[CHUNK], W[CHUNK], col_z[CHUNK], col_protect[CHUNK], col_weight[CHUNK];
@@ -154,6 +178,18 @@ template <class T> struct SparsePass {
       }
   }
 
+  // The same for a row of which nothing is clipped.
+  void reject_row(int64_t i, int n, int full, Room &room, Share &share, T &row_weight, Count<T> &row_inliers) const {
+    const auto &w = job.weight;
+    const bool alike = w.row_z[i] >= widest_col;
+    if (!alike)
+      for (int t = 0; t < full; t++) room.col_z[t] = w.col_z[room.j[t]];
+    const Count<T> count = reject_entries(w.row_z[i], alike ? nullptr : room.col_z, full, room.E, job.width_w ? room.W : nullptr, room.col_inliers);
+    for (int t = 0; t < n; t++) share.col_ones[room.j[t]] += room.col_inliers[t];
+    row_inliers += count;
+    row_weight += T(count);
+  }
+
   // C in room.E and D in room.W; the second term of the products is added here.
   void reverse_row(int n, int full, Room &room, Share &share) const {
     std::fill(room.W, room.W + full, T(0));
@@ -174,6 +210,7 @@ template <class T> struct SparsePass {
     for (int64_t q = data.indptr[i]; q < data.indptr[i + 1]; q += CHUNK) {
       const int n = int(std::min<int64_t>(CHUNK, data.indptr[i + 1] - q)), full = residual(q, n, room);
       if (job.adjoint) reverse_row(n, full, room, share);
+      else if (rejects && !(job.weight.row_protect[i] > 0)) reject_row(i, n, full, room, share, row_weight, row_inliers);
       else weigh_row(i, n, full, room, share, row_weight, row_inliers);
       products.spread(room.E, room.j, n, room.p.get(), Q, width_ / width<T>, room.a.get(), share.CtP.get());
       if (job.width_w) grams.spread(room.W, room.j, n, room.pw.get(), Qw.get(), width_w / width<T>, room.aw.get(), share.WtP.get());
@@ -213,6 +250,7 @@ template <class T> struct SparsePass {
       if (weighted) {
         shares[t].col_weight = zeros<T>(job.n2);
         shares[t].col_inliers = zeros<int64_t>(job.n2);
+        if (rejects) shares[t].col_ones = zeros<int64_t>(job.n2);
       }
       for (int64_t i = first_row(t, threads); i < first_row(t + 1, threads); i++) row(i, *own, shares[t]);
     }
@@ -222,6 +260,10 @@ template <class T> struct SparsePass {
       if (weighted) {
         add(shares[t].col_weight.get(), job.n2, job.col_weight);
         add(shares[t].col_inliers.get(), job.n2, job.col_inliers);
+        if (rejects) {
+          add(shares[t].col_ones.get(), job.n2, job.col_weight);
+          add(shares[t].col_ones.get(), job.n2, job.col_inliers);
+        }
       }
       if (job.energy) *job.energy += shares[t].energy;
     }
