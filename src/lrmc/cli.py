@@ -41,7 +41,7 @@ def _lrmc(
     """Robust matrix completion: fill the gaps of a low-rank matrix, and find the entries that are wrong."""
 
 
-for command in (bench, clouds, complete, demo, faces, training, ultrasound, video):
+for command in (complete, demo, video, clouds, ultrasound, faces, training, bench):
     command.register(app)
 
 
