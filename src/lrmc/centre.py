@@ -35,10 +35,4 @@ def _medians(obs: Observations, axis: int, subtract: Array, empty: float) -> Arr
     n, across = obs.shape[axis], obs.shape[1 - axis]
     count = min(across, int((MANY if n < across else ENTRIES) / obs.fraction))
     places = np.unique(np.linspace(0, across - 1, count).astype(np.int64))
-    out = np.full(n, empty)
-    for at in np.array_split(np.arange(n), max(1, n * len(places) // 4_000_000)):
-        one, other = np.repeat(at, len(places)), np.tile(places, len(at))
-        values = obs.lookup(*((one, other) if axis == 0 else (other, one))).reshape(len(at), -1) - subtract[places]
-        seen = ~np.isnan(values).all(1)
-        out[at[seen]] = np.nanmedian(values[seen], axis=1)
-    return out
+    return obs.medians(axis, places, subtract, empty)

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from .extras import optional
 from .files import whole
 from .observations import as_observations
+from .outofcore import FILLS
 from .result import Result
 from .solve import solve
 from .tables import WRITERS, Table, checked_place, checked_target, read
@@ -24,7 +25,6 @@ from .units import Scale, Units, chosen_units
 from .weights import Array
 
 Fill = Literal["missing", "missing+outliers", "all"]
-FILLS = ("missing", "missing+outliers", "all")
 COLUMNS = ("row", "column", "value", "expected", "score")  # of the list of outliers
 
 

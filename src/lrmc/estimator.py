@@ -15,9 +15,10 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, OneToOn
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from .completion import FILLS, Fill
+from .completion import Fill
 from .methods.noisy import AskedLoss
 from .observations import as_observations
+from .outofcore import FILLS
 from .result import Result
 from .solve import fits_exactly, solve
 from .storage import Observations, row_blocks

@@ -62,9 +62,7 @@ def _by_rows(obs: Observations) -> Dense:
         return Dense(Y=np.ascontiguousarray(obs.of.Y.T), mask=mask, **common(obs))
     Y, cols = np.empty(obs.shape, obs.dtype), np.arange(obs.shape[1])
     for block in row_blocks(*obs.shape):
-        rows = np.arange(block.start, block.stop)
-        places = np.repeat(rows, len(cols)), np.tile(cols, len(rows))
-        Y[block] = obs.lookup(*places).reshape(len(rows), -1)
+        Y[block] = obs.grid(np.arange(block.start, block.stop), cols)
     return Dense(Y=Y, **(common(obs) | {"gain": 1.0}))
 
 

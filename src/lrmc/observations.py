@@ -33,6 +33,12 @@ def as_observations(Y: Any, mask: Any = None, *, threads: int | None = None) -> 
             raise ValueError("mask= was given with observations that are already made; give it to as_observations")
         return Y
     threads = _check_threads(threads)
+    if isinstance(Y, np.memmap) or not isinstance(Y, np.ndarray | list | tuple):
+        from .outofcore import from_disk
+
+        found = from_disk(Y, mask, threads)
+        if found is not None:
+            return found
     if _is_tensor(Y):
         from .tensors import as_torch_observations, on_cpu, stays
 

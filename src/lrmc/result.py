@@ -115,14 +115,14 @@ class Result:
         """Whether the iterates came to rest."""
         return self.status is Status.CONVERGED
 
-    def low_rank(self, rows: Any = slice(None)) -> Array:
-        """A block of rows of L R'. All rows at once take n1 * n2 numbers of memory.
+    def low_rank(self, rows: Any = slice(None), cols: Any = slice(None)) -> Array:
+        """A block of L R'. All rows and columns at once take n1 * n2 numbers of memory.
 
         Rows and columns without an observation are not determined: they are NaN.
         """
-        X = np.atleast_2d(self.L[rows]) @ self.R.T
+        X = np.atleast_2d(self.L[rows]) @ np.atleast_2d(self.R[cols]).T
         if len(self.undetermined_cols):
-            X[:, self.undetermined_cols] = np.nan
+            X[:, np.isin(np.atleast_1d(np.arange(len(self.R))[cols]), self.undetermined_cols)] = np.nan
         if len(self.undetermined_rows):
             chosen = np.atleast_1d(np.arange(len(self.L))[rows])
             X[np.isin(chosen, self.undetermined_rows)] = np.nan

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -110,6 +110,7 @@ class Observations:
     form: Form = "dense"  # of the input, for what is given back in that form
     gain: float = 1.0  # Y is read as gain times the data
     threads: int = 1
+    AT_ONCE: ClassVar[int] = 4_000_000  # entries that `medians` looks at
 
     def products(self, L: Any, R: Any, weight: Weight | float, P: Any, Q: Any, Pw: Any = None, Qw: Any = None) -> Pull:
         """C @ Q and C.T @ P, where C is the weighted residual of Y - L R' on the observed entries.
@@ -152,6 +153,25 @@ class Observations:
         raise NotImplementedError
 
     # ---- the same for all
+
+    def grid(self, rows: Array, cols: Array) -> Array:
+        """The entries of these rows and columns as a dense array, NaN where not observed."""
+        places = np.repeat(rows, len(cols)), np.tile(cols, len(rows))
+        return self.lookup(*places).reshape(len(rows), len(cols))
+
+    def medians(self, axis: int, places: Array, subtract: Array, empty: float) -> Any:
+        """The median of some entries of each row (axis 0) or column (axis 1), less what the others typically are.
+
+        `places` are the columns (rows) that are looked at; `subtract` has a number for every column (row). A line
+        without entries there gets `empty`.
+        """
+        n = self.shape[axis]
+        less, out = np.asarray(subtract[places]), np.full(n, empty)
+        for at in np.array_split(np.arange(n), max(1, n * len(places) // self.AT_ONCE)):
+            values = (self.grid(at, places) if axis == 0 else self.grid(places, at).T) - less
+            seen = ~np.isnan(values).all(1)
+            out[at[seen]] = np.nanmedian(values[seen], axis=1)
+        return out
 
     def scaled(self, gain: float) -> Observations:
         """The same data, read as gain times what they were."""
@@ -376,6 +396,14 @@ class Transposed(Observations):
             return super().draw(size, seed)
         cols, rows, values = self.of.draw(size, seed)
         return Sample(rows, cols, values)
+
+    def grid(self, rows: Array, cols: Array) -> Array:
+        """See `Observations.grid`."""
+        return self.of.grid(cols, rows).T
+
+    def medians(self, axis: int, places: Array, subtract: Array, empty: float) -> Any:
+        """See `Observations.medians`."""
+        return self.of.medians(1 - axis, places, subtract, empty)
 
     def block(self, rows: Any, cols: Any) -> Array:
         """See `Observations.block`."""
