@@ -97,6 +97,29 @@ def dask(s, folder):
     return Given(pytest.importorskip("dask.array").from_array(s.nan, chunks=(10, 20)))
 
 
+def dask_by_columns(s, folder):
+    chunks = (s.values.shape[0], 9)
+    da = pytest.importorskip("dask.array")
+    return Given(da.from_array(s.values.astype(np.uint8), chunks=chunks), da.from_array(s.mask, chunks=(7, 7)))
+
+
+def xarray_of_dask(s, folder):
+    data = pytest.importorskip("dask.array").from_array(s.nan.astype(np.float32), chunks=(8, -1))
+    return Given(pytest.importorskip("xarray").DataArray(data, dims=("time", "station")))
+
+
+def dask_of_sparse(s, folder):
+    """Blocks that are sparse matrices, as readers of logs make them."""
+    da = pytest.importorskip("dask.array")
+    Y = sparse(s, sp.csr_array)
+    parts = [da.from_array(np.arange(i, min(i + 6, len(s.values))), chunks=-1) for i in range(0, len(s.values), 6)]
+    blocks = [
+        part.map_blocks(lambda rows: Y[rows], dtype=float, chunks=((len(part),), (Y.shape[1],)), new_axis=1, meta=Y[:0])
+        for part in parts
+    ]
+    return Given(da.concatenate(blocks))
+
+
 def on_disk(values, folder, chunks, **attributes):
     """A zarr array."""
     zarr = pytest.importorskip("zarr")
@@ -207,6 +230,9 @@ presentations = [
     ("DataFrame", dataframe),
     ("DataArray", xarray),
     ("dask", dask),
+    ("dask, uint8 and mask, by columns", dask_by_columns),
+    ("dask of sparse blocks", dask_of_sparse),
+    ("DataArray of dask", xarray_of_dask),
     ("zarr", stored),
     ("blocks of zarr", in_blocks(lambda s, folder: Given(on_disk(s.nan, folder, (6, 40))), 400)),
     ("blocks of zarr, by columns", in_blocks(lambda s, folder: Given(on_disk(s.nan, folder, (40, 6))), 400)),

@@ -35,6 +35,10 @@ Answers = tuple[tuple[Any, ...], tuple[Any, ...]]  # for the rows of a block, an
 Work = Callable[..., Any]  # a function of one block, pieces of tall arrays, and what is the same for all blocks
 
 
+class Listed(list):  # type: ignore[type-arg]
+    """Numbers of blocks, one after another where others are summed: as they come, in the order of the blocks."""
+
+
 class BlockError(OSError):
     """A block that could not be read, by name."""
 
@@ -91,12 +95,10 @@ class Blocks(Observations):
         cols, every = [], np.arange(self.shape[0])
         for some in np.array_split(np.arange(self.shape[1]), -(-self.shape[0] * self.shape[1] // PANEL)):
             Y = self.grid(every, some)
-            if L is not None:
-                Y -= (np.asarray(L) @ np.asarray(R)[some].T).astype(Y.dtype)
-            seen = self.col_observed[some]
             panel = _dense(Y, None, self.dtype, 1.0, self.threads)
-            panel = replace(panel, row_observed=np.zeros(len(Y), np.int64), col_observed=seen)
-            cols.append(panel.magnitudes(None, None, share)[1])
+            panel = replace(panel, row_observed=np.zeros(len(Y), np.int64), col_observed=self.col_observed[some])
+            left, right = (None, None) if L is None else (np.asarray(L), R[some])
+            cols.append(panel.magnitudes(left, right, share)[1])  # rounded as in a pass: what is k-th largest is exact
         return rows, np.concatenate(cols)
 
     def lookup(self, rows: Array, cols: Array) -> Array:
@@ -212,7 +214,7 @@ def _residuals(block: Observations, tall: Sequence[Any], R: Array, _: Any) -> tu
 def surveyed(block: Observations, tall: Sequence[Any], same: Any, _: Any = None) -> Answers:
     """What the first pass counts."""
     rows, cols, infinite = survey(block)
-    return (rows,), (cols, infinite)
+    return (rows,), (cols, infinite, Listed([int(rows.sum())]))
 
 
 def survey(block: Observations) -> tuple[Array, Array, int]:
@@ -275,7 +277,6 @@ class Reading:
             dtype=self.dtype,
             row_observed=np.diff(indptr),
             col_observed=NOT_COUNTED,
-            form="sparse",
             gain=self.gain,
             threads=self.threads,
             indptr=indptr,

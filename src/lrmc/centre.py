@@ -6,6 +6,7 @@ import numpy as np
 
 from .linalg import Factors
 from .storage import Observations
+from .tall import beside, equal, take
 from .weights import Array
 
 ENTRIES = 65  # looked at per row, and MANY per column (or the other way round, for the longer side)
@@ -21,13 +22,13 @@ def centre(obs: Observations) -> Factors | None:
     typical = float(np.median(np.abs(some.values)))
     if typical == 0 or abs(float(np.median(some.values))) < 0.2 * typical:
         return None
-    rows = _medians(obs, 0, np.zeros(obs.shape[1]), float(np.median(some.values)))
+    rows = _medians(obs, 0, equal(0.0, obs.shape[1]), float(np.median(some.values)))
     cols = _medians(obs, 1, rows, 0.0)
-    left = np.median(np.abs(some.values - rows[some.rows] - cols[some.cols]))
+    left = np.median(np.abs(some.values - take(rows, some.rows) - take(cols, some.cols)))
     if left > 0.7 * typical:
         return None
-    one, other = np.ones(obs.shape[0]), np.ones(obs.shape[1])
-    return Factors(np.stack([rows, one], 1).astype(obs.dtype), np.stack([other, cols], 1).astype(obs.dtype))
+    L, R = beside(rows, np.ones_like(rows)), beside(np.ones_like(cols), cols)
+    return Factors(L.astype(obs.dtype), R.astype(obs.dtype))
 
 
 def _medians(obs: Observations, axis: int, subtract: Array, empty: float) -> Array:

@@ -125,7 +125,7 @@ def _uneven_axis(obs: Observations) -> int | None:
         return None
     ratios = []
     for seen, n in ((obs.col_observed, obs.shape[0]), (obs.row_observed, obs.shape[1])):
-        ratios.append(float(np.var(1 - seen / n)) / (missing * (1 - missing) / n))
+        ratios.append(float((1 - seen / n).var()) / (missing * (1 - missing) / n))
     best = int(np.argmax(ratios))
     return best if ratios[best] > UNEVEN and obs.shape[1 - best] > 3 else None
 

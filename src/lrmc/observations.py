@@ -24,7 +24,9 @@ def as_observations(Y: Any, mask: Any = None, *, threads: int | None = None) -> 
     """Look at the input once, and say what was observed.
 
     Y: 2-D array (NaN is missing), masked array, scipy sparse matrix (stored entries are observed, also zeros), memmap,
-    DataFrame, DataArray, torch tensor or anything else that numpy reads. `mask` is True where an entry is observed.
+    DataFrame, DataArray, torch tensor, zarr or HDF5 array, or anything else that numpy reads. A Dask array is solved
+    where it lies, and arrays on disk that take more than a quarter of the memory are read block by block:
+    `lrmc.outofcore`. `mask` is True where an entry is observed.
     float32, uint8, int16 and uint16 are read as they are and computed in float32, float64 in float64; other types are
     converted. A dense tensor on a GPU stays there; a sparse one is copied to the CPU.
     """
@@ -34,9 +36,9 @@ def as_observations(Y: Any, mask: Any = None, *, threads: int | None = None) -> 
         return Y
     threads = _check_threads(threads)
     if isinstance(Y, np.memmap) or not isinstance(Y, np.ndarray | list | tuple):
-        from .outofcore import from_disk
+        from .outofcore import elsewhere
 
-        found = from_disk(Y, mask, threads)
+        found = elsewhere(Y, mask, threads)
         if found is not None:
             return found
     if _is_tensor(Y):

@@ -9,6 +9,7 @@ import contextlib
 import mmap
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -57,7 +58,7 @@ def blocks(Y: Any, mask: Any = None, *, memory: int | str | None = None, threads
     shape = (int(Y.shape[1]), int(Y.shape[0])) if by_columns else (int(Y.shape[0]), int(Y.shape[1]))
     borders = np.append(np.arange(0, shape[0], step), shape[0])
     cores = _worth(_check_threads(threads), step * shape[1])
-    reading = Reading(_precision(stored), stored, 1.0, cores, _declared(Y, dtype))
+    reading = Reading(_precision(stored), stored, 1.0, cores, declared(Y, dtype))
     obs: Observations = counted(
         RowBlocks(
             shape=shape,
@@ -78,11 +79,10 @@ def blocks(Y: Any, mask: Any = None, *, memory: int | str | None = None, threads
 
 def counted(obs: Any) -> Any:
     """The same blocks, with their entries counted: the first pass, which also notices infinite entries."""
-    (rows,), (cols, infinite) = obs.sweep(surveyed, (), None)
+    (rows,), (cols, infinite, totals) = obs.sweep(surveyed, (), None)
     if infinite:
         raise ValueError(f"{infinite} observed entries are infinite; set them to NaN (missing) or to finite values")
-    totals = np.add.reduceat(rows, obs.borders[:-1]) if isinstance(rows, np.ndarray) else obs.totals(rows)
-    return replace(obs, row_observed=rows, col_observed=np.asarray(cols), block_observed=totals)
+    return replace(obs, row_observed=rows, col_observed=cols, block_observed=np.array(totals))
 
 
 def is_on_disk(Y: Any) -> bool:
@@ -95,8 +95,13 @@ def is_on_disk(Y: Any) -> bool:
     return hasattr(Y, "chunks") and kind != "dask"
 
 
-def from_disk(Y: Any, mask: Any, threads: int) -> Any:
-    """Blocks of an array that takes more than a quarter of the memory, or None: others are simply read."""
+def elsewhere(Y: Any, mask: Any, threads: int) -> Any:
+    """Blocks of a Dask array, or of an array on disk that takes more than a quarter of the memory; None for others."""
+    if "dask.array" in sys.modules:
+        from .dasked import as_dask_observations, is_dask
+
+        if is_dask(Y):
+            return as_dask_observations(Y, mask, threads=threads)
     if not (isinstance(Y, np.memmap) or is_on_disk(Y)) or len(Y.shape) != 2:
         return None
     size = float(np.prod(Y.shape, dtype=np.float64)) * np.dtype(Y.dtype).itemsize
@@ -160,7 +165,7 @@ def _chunk(Y: Any) -> tuple[int, int]:
     return tuple(min(int(np.max(c)), int(n)) for c, n in zip(told, Y.shape))  # type: ignore[return-value]
 
 
-def _declared(Y: Any, dtype: np.dtype[Any]) -> Any:
+def declared(Y: Any, dtype: np.dtype[Any]) -> Any:
     """The number that stands for missing, where the attributes of an array name one; NaN needs no naming."""
     attributes = dict(getattr(Y, "attrs", None) or {})
     for name in DECLARED:

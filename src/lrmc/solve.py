@@ -27,6 +27,7 @@ from .result import Iterate, Record, Result, Status
 from .schedule import Schedule, Tuning
 from .start import STARTS
 from .storage import Observations
+from .tall import equal, where
 from .weights import Sides
 
 Method = Literal["auto", "closed_loop", "lrmc", "scaled_gd", "gd"]
@@ -154,10 +155,9 @@ def _solve(job: Job, max_iter: int, progress: Callable[[Iterate], None] | None) 
         )
     if job.method == "closed_loop" and status is Status.CONVERGED and _too_few(job.obs, last):
         status = Status.UNDETERMINED
-    empty_rows, empty_cols = (np.flatnonzero(n == 0) for n in (job.obs.row_observed, job.obs.col_observed))
+    empty_rows, empty_cols = (where(n == 0) for n in (job.obs.row_observed, job.obs.col_observed))
     return Result(
-        last.L,
-        last.R,
+        *job.obs.in_form(last.L, last.R),
         status,
         tuple(history),
         job.method,
@@ -240,7 +240,7 @@ def _is_nearest(schedule: Any) -> bool:
 def _noise_of(given: Any, n: int, name: str) -> Any:
     """Relative noise levels, one per row or column."""
     if given is None:
-        return np.ones(n)
+        return equal(1.0, n)
     levels = np.asarray(given, np.float64)
     if levels.shape != (n,) or not np.all(np.isfinite(levels) & (levels > 0)):
         raise ValueError(f"{name} has shape {levels.shape}; {n} positive numbers are wanted")

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from . import _kernels
 from .linalg import Factors
+from .tall import take
 from .weights import Array, Clip, Mixture, Threshold, Weight, as_weight
 
 DRAW_FROM_STORED_BELOW = 0.2  # random places would seldom be observed
@@ -96,7 +97,7 @@ class Sample(NamedTuple):
 
     def residual(self, X: Factors) -> Array:
         """Y - L R' at these entries."""
-        return self.values - np.einsum("ij,ij->i", X.L[self.rows], X.R[self.cols])
+        return self.values - np.einsum("ij,ij->i", take(X.L, self.rows), take(X.R, self.cols))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -166,7 +167,7 @@ class Observations:
         without entries there gets `empty`.
         """
         n = self.shape[axis]
-        less, out = np.asarray(subtract[places]), np.full(n, empty)
+        less, out = take(subtract, places), np.full(n, empty)
         for at in np.array_split(np.arange(n), max(1, n * len(places) // self.AT_ONCE)):
             values = (self.grid(at, places) if axis == 0 else self.grid(places, at).T) - less
             seen = ~np.isnan(values).all(1)
@@ -176,6 +177,10 @@ class Observations:
     def scaled(self, gain: float) -> Observations:
         """The same data, read as gain times what they were."""
         return replace(self, gain=self.gain * gain)
+
+    def in_form(self, L: Any, R: Any) -> tuple[Any, Any]:
+        """Factors as they are given back to the user."""
+        return L, R
 
     def pull(self, L: Any, R: Any, weight: Weight | float) -> Pull:
         """C @ R and C.T @ L, where C is the weighted residual of Y - L R' on the observed entries.
@@ -417,6 +422,10 @@ class Transposed(Observations):
         """See `Observations.residuals`."""
         for cols, rows, values in self.of.residuals(R, L):
             yield Sample(rows, cols, values)
+
+    def in_form(self, L: Any, R: Any) -> tuple[Any, Any]:
+        """See `Observations.in_form`."""
+        return self.of.in_form(R, L)[::-1]
 
     def scaled(self, gain: float) -> Transposed:
         """See `Observations.scaled`."""

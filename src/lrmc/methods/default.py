@@ -118,9 +118,9 @@ def _even(obs: Observations, X: Factors, noise: Noise) -> bool:
     pull = obs.products(X.L, X.R, weight, None, X.R)
     share = pull.n_inliers / obs.n_observed
     for inliers, seen in ((pull.row_inliers, obs.row_observed), (pull.col_inliers, obs.col_observed)):
-        some = seen > 0
-        spread = np.sqrt(share * (1 - share) * seen[some]) + 1
-        if np.mean(inliers[some] < share * seen[some] - 5 * spread) > 0.01:
+        spread = np.sqrt(share * (1 - share) * seen) + 1
+        few = (seen > 0) & (inliers < share * seen - 5 * spread)
+        if int(few.sum()) > 0.01 * int((seen > 0).sum()):
             return False
     return True
 
