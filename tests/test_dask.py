@@ -9,6 +9,7 @@ import pytest
 from comparing import assert_close
 
 import lrmc
+import lrmc.outofcore
 from lrmc.blocks import BlockError
 from lrmc.linalg import balanced, gram
 from lrmc.methods.noisy import Noise, sweeps
@@ -139,6 +140,25 @@ def test_threads_are_shared(monkeypatch):
     seen.clear()
     assert lrmc.as_observations(Y).threads == 5
     assert {workers for workers, _ in seen} == {5}
+
+
+@pytest.mark.parametrize("form", ["threads", "disk"])
+def test_principal_components(form, tmp_path):
+    pytest.importorskip("sklearn")
+    Y = problem(noise=0.05)
+    X = da.from_array(Y, chunks=(70, 80))
+    if form == "disk":
+        from presentations import on_disk
+
+        X = lrmc.outofcore.blocks(on_disk(Y, tmp_path, (70, 80)), memory="500kB")
+    got, want = lrmc.RobustPCA(3).fit(X), lrmc.RobustPCA(3).fit(Y)
+    assert_close(got.components_, want.components_, factor=1e5)
+    assert_close(got.transform(X), want.transform(Y), factor=1e5)
+    assert got.n_features_in_ == 80
+    with pytest.raises(ValueError, match="80 features"):
+        got.transform(da.zeros((4, 7)))
+    with pytest.raises(ValueError, match="whole rows"):
+        lrmc.RobustPCA(3).fit(da.from_array(Y, chunks=(300, 10)))
 
 
 # ---- a cluster

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from typing import Any
 
@@ -43,12 +43,20 @@ class BlockError(OSError):
     """A block that could not be read, by name."""
 
 
+@dataclass
+class Meter:
+    """How many rows were read so far."""
+
+    rows: int = 0
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Blocks(Observations):
     """What raises here is what a subclass has to do."""
 
     borders: Array  # the first row of each block, and the number of rows
     block_observed: Array  # how many entries of each block are observed
+    meter: Meter = field(default_factory=Meter)  # shared by all forms of the same data
 
     def sweep(self, work: Work, tall: Sequence[Any], same: Any) -> tuple[list[Any], list[Any]]:
         """One pass: what `work(block, pieces of tall, same, None)` gives for its rows, and what is summed over blocks.
@@ -365,6 +373,7 @@ class RowBlocks(Blocks):
             for k, b in enumerate(numbers):
                 now = ahead or reader.submit(self._one, b, rooms[k % 2])
                 block = now.result()
+                self.meter.rows += block.shape[0]
                 ahead = reader.submit(self._one, numbers[k + 1], rooms[(k + 1) % 2]) if k + 1 < len(numbers) else None
                 yield b, block
 

@@ -74,6 +74,7 @@ class DaskBlocks(Blocks):
 
     def sweep(self, work: Work, tall: Sequence[Any], same: Any) -> tuple[list[Any], list[Any]]:
         """See `Blocks.sweep`."""
+        self.meter.rows += self.shape[0]
         with self._named():
             return self._graph(_answer_of_block, work, tall, same).swept(self.threads)
 

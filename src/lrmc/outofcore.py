@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,12 +26,12 @@ from .storage import Observations, Transposed, row_blocks, transposed
 from .weights import Array
 
 if TYPE_CHECKING:
-    from .completion import Fill
     from .result import Result
 
 SHARE = 4  # data that take less than one part in so many of the memory are simply read
 LARGEST = 1 << 26  # bytes of a block, unless its chunks are larger: more makes nothing faster
 AT_A_TIME = 8  # blocks have one part in so many of the memory: the next one is read meanwhile, and both are converted
+Fill = Literal["missing", "missing+outliers", "all"]
 FILLS = ("missing", "missing+outliers", "all")
 DECLARED = ("_FillValue", "missing_value", "nodata")  # what an array's attributes may call its missing values
 
@@ -105,7 +105,12 @@ def elsewhere(Y: Any, mask: Any, threads: int) -> Any:
     if not (isinstance(Y, np.memmap) or is_on_disk(Y)) or len(Y.shape) != 2:
         return None
     size = float(np.prod(Y.shape, dtype=np.float64)) * np.dtype(Y.dtype).itemsize
-    return blocks(Y, mask, threads=threads or None) if size > memory_there_is() // SHARE else None
+    return blocks(Y, mask, threads=threads or None) if is_large(size) else None
+
+
+def is_large(size: float) -> bool:
+    """Whether so many bytes are better not read at once."""
+    return size > memory_there_is() // SHARE
 
 
 # ---- memory

@@ -43,11 +43,16 @@ class Side:
         (self.multiple,), (widest,) = by_row(_followed, (self.observed, inliers, self.multiple), (typical, shrink))
         self.widest = float(widest)
 
+    @property
+    def protected(self) -> Array:
+        """Where thresholds are widened."""
+        return self.multiple > 1
+
     def thresholds(self, zeta: float) -> tuple[Array, Array]:
         """The threshold of each, and where it is widened."""
         if self.widest == 1:
             return equal(zeta, len(self.observed)), equal(0.0, len(self.observed))
-        return zeta * self.multiple, self.multiple > 1
+        return zeta * self.multiple, self.protected
 
     def teachers(self, F: Array) -> Array:
         """The factor without the rows far behind: they learn, but their clipped outliers must not teach the others."""

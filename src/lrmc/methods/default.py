@@ -24,7 +24,7 @@ from .choose import choose, is_gaussian
 from .closed_loop import closed_loop
 from .lrmc import Step
 from .noisy import Loss, Noise, carried_over, sweeps
-from .rank import Found, Pace, find_rank, first_guess
+from .rank import Found, Pace, Test, find_rank, first_guess
 
 MOST_RANK = 15  # that is looked for
 
@@ -58,10 +58,20 @@ def _first_threshold(obs: Observations, middle: Factors | None) -> float:
 
 
 def default(
-    obs: Observations, rank: int | None, *, noise: Noise, loss: Loss | None, tol: float, seed: int = 0
+    obs: Observations,
+    rank: int | None,
+    *,
+    noise: Noise,
+    loss: Loss | None,
+    tol: float,
+    seed: int = 0,
+    begin: tuple[Factors, float] | None = None,
 ) -> Generator[Step, None, Findings]:
-    """Steps until the data are fitted as well as they can be. Without a rank, that is found as well."""
-    found = yield from exact(obs, rank, noise.outliers, tol, seed)
+    """Steps until the data are fitted as well as they can be. Without a rank, that is found as well.
+
+    `begin` is where an earlier run was, and its threshold.
+    """
+    found = yield from exact(obs, rank, noise.outliers, tol, seed, begin)
     evidence: dict[str, Any] = {"rank_tests": found.tests}
     if found.settled:
         return Findings(Status.CONVERGED, "exact", evidence)
@@ -87,10 +97,22 @@ def polished(obs: Observations, begin: tuple[Factors, float], noise: Noise) -> I
     yield from sweeps(obs, found.X, noise, 6)
 
 
-def exact(obs: Observations, rank: int | None, outliers: Sides, tol: float, seed: int) -> Generator[Step, None, Found]:
+def exact(
+    obs: Observations,
+    rank: int | None,
+    outliers: Sides,
+    tol: float,
+    seed: int,
+    begin: tuple[Factors, float] | None = None,
+) -> Generator[Step, None, Found]:
     """The closed loop, with the rank given or found."""
+    if begin is not None and rank is None:
+        X, zeta = begin
+        yield Step(X.L, X.R, zeta, math.nan, stage="start")
+        first, most = Test(0, (), math.nan, X.L.shape[1]), min(MOST_RANK, *obs.shape)
+        return (yield from find_rank(obs, X, zeta, first, most=most, tol=tol, outliers=outliers))
     if rank is not None:
-        X, zeta = start(obs, rank, seed)
+        X, zeta = begin if begin is not None and begin[0].L.shape[1] == rank else start(obs, rank, seed)
         yield Step(X.L, X.R, zeta, math.nan, stage="start")
         return (yield from _until_settled(closed_loop(obs, X, zeta, outliers=outliers), X, tol, obs))
     middle = centre(obs)
