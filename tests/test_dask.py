@@ -254,8 +254,9 @@ def test_arrays_on_a_cluster_are_as_arrays_here(client):
         X[3]
 
 
-def test_bytes_moved_do_not_grow_with_the_rows(client, monkeypatch):
-    """One step of the closed loop, counted at the sockets: client, scheduler and workers together."""
+@pytest.mark.parametrize("kept", [True, False], ids=["persisted", "made again"])
+def test_bytes_moved_do_not_grow_with_the_rows(client, kept, monkeypatch):
+    """Two passes and a Gram matrix, counted at the sockets: client, scheduler and workers together."""
     from distributed.comm.tcp import TCP
 
     moved, write = [0], TCP.write
@@ -269,8 +270,9 @@ def test_bytes_moved_do_not_grow_with_the_rows(client, monkeypatch):
     found = {}
     for n in (30_000, 240_000):
         rng = da.random.default_rng(0)
-        Y = (rng.standard_normal((n, 3), chunks=(n // 2, 3)) @ np.ones((3, 20))).astype(np.float32).persist()
-        obs = lrmc.as_observations(Y)
+        Y = rng.standard_normal((n, 20), chunks=(n // 2, 20), dtype=np.float32)
+        obs = lrmc.as_observations(Y.persist() if kept else Y)
+        assert isinstance(obs.data[0], da.Array if kept else dasked.Reads)
         R = np.random.default_rng(1).random((20, 3))
         moved[0] = 0
         L, _ = obs.products(None, None, 1.0, None, R)

@@ -25,8 +25,10 @@ from .tall import is_here
 from .weights import Array
 
 dask = optional("dask", "scale")
+optional("dask.local", "scale")
 da = optional("dask.array", "scale")
 
+SMALL = 100_000  # bytes: what making a block takes along, unless it holds data
 SPLIT = 8  # blocks whose sums are added at once
 
 
@@ -60,12 +62,64 @@ class Total:
     like: tuple[Any, ...]
 
 
+@dataclass(frozen=True, eq=False)
+class Read:
+    """How a block is made: as part of the task that uses it, so that it is made where the rows of L are."""
+
+    tasks: dict[Any, Any]
+    key: Any
+
+    def now(self) -> Any:
+        """The block."""
+        return dask.local.get_sync(self.tasks, self.key)
+
+
+@dataclass(frozen=True, eq=False)
+class Reads:
+    """All blocks of an array that nobody holds."""
+
+    blocks: list[Read]
+    shape: tuple[int, ...]
+
+
+def _reads(Y: Any) -> Any:
+    """How blocks are made, if each is made from little and without the others; otherwise the array itself.
+
+    Blocks that are there already (persisted, or in the memory of this process) stay where they are.
+    """
+    if any(type(x).__name__ == "Future" for x in dict(Y.__dask_graph__()).values()):
+        return Y
+    (Y,) = dask.optimize(Y)
+    graph, keys = dict(Y.__dask_graph__()), [(Y.name, b, 0) for b in range(Y.numblocks[0])]
+    parts = [_needed(graph, key) for key in keys]
+    made = [key for part in parts for key, task in part.items() if getattr(task, "dependencies", True)]
+    if len(made) > len(set(made)):
+        return Y
+    try:
+        small = len(optional("cloudpickle", "scale").dumps(parts[0])) < SMALL
+    except Exception:  # what cannot be sent is not sent
+        small = False
+    return Reads([Read(part, key) for part, key in zip(parts, keys)], Y.shape) if small else Y
+
+
+def _needed(graph: dict[Any, Any], key: Any) -> dict[Any, Any]:
+    """The part of a graph that a key needs."""
+    found, left = {}, [key]
+    while left:
+        at = left.pop()
+        if at not in found:
+            found[at] = graph[at]
+            left += dask.core.get_dependencies(graph, at)
+    return found
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DaskBlocks(Blocks):
     """Rows in the blocks of a Dask array, whose chunks are as wide as the matrix."""
 
     Y: Any
     mask: Any = None
+    data: tuple[Any, ...]  # the same, as tasks take them
     reading: Reading
 
     def scaled(self, gain: float) -> DaskBlocks:
@@ -85,8 +139,8 @@ class DaskBlocks(Blocks):
             yield from zip(each, graph.asked(each, self.threads))
 
     def _graph(self, function: Any, work: Work, tall: Sequence[Any], same: Any) -> Graph:
-        data = [self.Y] if self.mask is None else [self.Y, self.mask]
-        return Graph((function, work, self.reading, len(data)), [*data, *tall], same, self.Y.chunks[0])
+        how = (function, work, self.reading, len(self.data))
+        return Graph(how, [*self.data, *tall], same, self.Y.chunks[0])
 
     def outliers(self, L: Any, R: Array, threshold: float) -> Any:
         """A Dask array that is computed when asked for, with NaN where nothing was observed."""
@@ -161,6 +215,7 @@ def as_dask_observations(Y: Any, mask: Any = None, *, threads: int = 0) -> Obser
             block_observed=np.zeros(len(rows), np.int64),
             Y=Y,
             mask=mask,
+            data=tuple(_reads(x) for x in (Y, mask) if x is not None),
             reading=reading,
         )
     )
@@ -238,6 +293,7 @@ def _chunks_of(tall: Sequence[Any]) -> tuple[int, ...]:
 
 def _apply(how: Same, pieces: list[Any], n: int, same: Same, own: Same) -> Any:
     (function, *known), program = how.value
+    pieces = [piece.now() if isinstance(piece, Read) else piece for piece in pieces]
     return function(*known, run(program, pieces, n), same.value, own.value)
 
 
@@ -412,6 +468,8 @@ def _pieces(x: Any, chunks: tuple[int, ...]) -> Callable[[int], Any]:
     """Block number -> its piece of an array, or what stands for that in a graph."""
     if isinstance(x, Bundle):
         return lambda b: x.keys[b]
+    if isinstance(x, Reads):
+        return lambda b: x.blocks[b]
     if is_here(x):
         borders = np.concatenate([[0], np.cumsum(chunks)])
         return lambda b: x[borders[b] : borders[b + 1]]
