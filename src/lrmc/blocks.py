@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,6 +28,9 @@ from .storage import (
     transposed,
 )
 from .weights import Array, Weight, as_weight
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 PANEL = 1 << 25  # entries of some columns that are looked at together
 NOT_COUNTED = np.zeros(0, np.int64)  # in place of the counts of a block, which no pass needs
@@ -57,6 +60,8 @@ class Blocks(Observations):
     borders: Array  # the first row of each block, and the number of rows
     block_observed: Array  # how many entries of each block are observed
     meter: Meter = field(default_factory=Meter)  # shared by all forms of the same data
+    reading: Reading
+    AT_ONCE: ClassVar[int] = 16_000_000  # more than for data in memory: each time is a pass
 
     def sweep(self, work: Work, tall: Sequence[Any], same: Any) -> tuple[list[Any], list[Any]]:
         """One pass: what `work(block, pieces of tall, same, None)` gives for its rows, and what is summed over blocks.
@@ -70,6 +75,14 @@ class Blocks(Observations):
         raise NotImplementedError
 
     # ---- what `Observations` promises, for all blocks
+
+    def scaled(self, gain: float) -> Self:
+        """See `Observations.scaled`. A sample that was drawn is kept: drawing one takes a pass."""
+        scaled = replace(self, gain=self.gain * gain, reading=replace(self.reading, gain=self.reading.gain * gain))
+        if "sample" in vars(self):
+            some = self.sample
+            vars(scaled)["sample"] = some._replace(values=some.values * self.dtype.type(gain))
+        return scaled
 
     @property
     def n_observed(self) -> int:
@@ -261,7 +274,7 @@ class Reading:
         """Rows as they came, ready for the kernels."""
         if sp.issparse(Y):
             return self._sparse(Y)
-        seen = None if mask is None else np.asarray(mask) != 0
+        seen = None if mask is None else (mask.toarray() if sp.issparse(mask) else np.asarray(mask)) != 0
         if isinstance(Y, np.ma.MaskedArray):
             here = ~np.ma.getmaskarray(Y)
             Y, seen = Y.data, here if seen is None else seen & here
@@ -323,11 +336,6 @@ class RowBlocks(Blocks):
 
     source: Any  # has read(rows, into): some rows, in memory
     mask: Any = None  # the same for a mask
-    reading: Reading
-
-    def scaled(self, gain: float) -> RowBlocks:
-        """See `Observations.scaled`."""
-        return replace(self, gain=self.gain * gain, reading=replace(self.reading, gain=self.reading.gain * gain))
 
     def sweep(self, work: Work, tall: Sequence[Any], same: Any) -> tuple[list[Any], list[Any]]:
         """See `Blocks.sweep`."""

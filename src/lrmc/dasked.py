@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
@@ -120,11 +120,6 @@ class DaskBlocks(Blocks):
     Y: Any
     mask: Any = None
     data: tuple[Any, ...]  # the same, as tasks take them
-    reading: Reading
-
-    def scaled(self, gain: float) -> DaskBlocks:
-        """See `Observations.scaled`."""
-        return replace(self, gain=self.gain * gain, reading=replace(self.reading, gain=self.reading.gain * gain))
 
     def sweep(self, work: Work, tall: Sequence[Any], same: Any) -> tuple[list[Any], list[Any]]:
         """See `Blocks.sweep`."""
@@ -180,7 +175,7 @@ def as_dask_observations(Y: Any, mask: Any = None, *, threads: int = 0) -> Obser
     Chunks that are not as wide as the matrix are put together where they are; where they are whole columns, blocks are
     columns. `threads` (all cores if 0) are shared by the blocks that are computed at the same time.
     """
-    from .observations import _check_observed, _precision, _storable
+    from .observations import check_observed, precision, storable
 
     fill = declared(Y, np.dtype(Y.dtype))
     Y = _array_of(Y)
@@ -201,9 +196,9 @@ def as_dask_observations(Y: Any, mask: Any = None, *, threads: int = 0) -> Obser
         return transposed(as_dask_observations(Y.T, None if mask is None else mask.T, threads=threads))
     rows = tuple(n for n in Y.chunks[0] if n)
     Y, mask = (x if x is None else x.rechunk((rows, (Y.shape[1],))) for x in (Y, mask))
-    stored = _storable(np.dtype(Y.dtype))
+    stored = storable(np.dtype(Y.dtype))
     cores = threads or _kernels.max_threads()
-    reading = Reading(_precision(stored), stored, 1.0, max(1, cores // len(rows)) if not on_cluster() else 1, fill)
+    reading = Reading(precision(stored), stored, 1.0, max(1, cores // len(rows)) if not on_cluster() else 1, fill)
     obs = counted(
         DaskBlocks(
             shape=Y.shape,
@@ -219,7 +214,7 @@ def as_dask_observations(Y: Any, mask: Any = None, *, threads: int = 0) -> Obser
             reading=reading,
         )
     )
-    _check_observed(obs.n_observed, obs.shape)
+    check_observed(obs.n_observed, obs.shape)
     return obs
 
 

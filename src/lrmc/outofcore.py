@@ -45,20 +45,24 @@ def blocks(Y: Any, mask: Any = None, *, memory: int | str | None = None, threads
     missing. If `chunks` are whole columns rather than whole rows, blocks are columns. Beside the factors about
     `memory` (bytes, or such as "2GB") is used; a quarter of what there is if not given.
     """
-    from .observations import _check_observed, _check_threads, _precision, _storable, _worth
+    from .observations import check_observed, checked_threads, precision, storable, worth
 
     if getattr(Y, "ndim", 0) != 2 or 0 in Y.shape:
         raise ValueError(f"a 2-D matrix with entries is wanted, but the array has shape {getattr(Y, 'shape', None)}")
-    if mask is not None and tuple(mask.shape) != tuple(Y.shape):
-        raise ValueError(f"mask has shape {tuple(mask.shape)}, the matrix {tuple(Y.shape)}")
+    if mask is not None:
+        mask = mask.tocsr() if sp.issparse(mask) else mask if hasattr(mask, "shape") else np.asarray(mask)
+        if tuple(mask.shape) != tuple(Y.shape):
+            raise ValueError(f"mask has shape {tuple(mask.shape)}, the matrix {tuple(Y.shape)}")
+        if np.dtype(mask.dtype).kind not in "biu":
+            raise ValueError(f"mask has type {mask.dtype}; booleans are wanted, True where an entry is observed")
     allowed = as_bytes(memory) if memory is not None else memory_there_is() // SHARE
     dtype = np.dtype(Y.dtype)
-    stored = _storable(dtype)
+    stored = storable(dtype)
     by_columns, step = _layout(Y, mask, allowed, max(dtype.itemsize, stored.itemsize))
     shape = (int(Y.shape[1]), int(Y.shape[0])) if by_columns else (int(Y.shape[0]), int(Y.shape[1]))
     borders = np.append(np.arange(0, shape[0], step), shape[0])
-    cores = _worth(_check_threads(threads), step * shape[1])
-    reading = Reading(_precision(stored), stored, 1.0, cores, declared(Y, dtype))
+    cores = worth(checked_threads(threads), step * shape[1])
+    reading = Reading(precision(stored), stored, 1.0, cores, declared(Y, dtype))
     obs: Observations = counted(
         RowBlocks(
             shape=shape,
@@ -73,7 +77,7 @@ def blocks(Y: Any, mask: Any = None, *, memory: int | str | None = None, threads
             reading=reading,
         )
     )
-    _check_observed(obs.n_observed, obs.shape)
+    check_observed(obs.n_observed, obs.shape)
     return transposed(obs) if by_columns else obs
 
 
