@@ -29,6 +29,7 @@ optional("dask.local", "scale")
 da = optional("dask.array", "scale")
 
 SMALL = 100_000  # bytes: what making a block takes along, unless it holds data
+SUMS = 1 << 18  # columns of all blocks together, up to which their sums may be kept until the end of a pass
 SPLIT = 8  # blocks whose sums are added at once
 
 
@@ -43,7 +44,7 @@ class Same:
 class Kept:
     """What stays on a worker for the rows of a block."""
 
-    arrays: tuple[Any, ...]
+    rows: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -337,8 +338,12 @@ def _rows_of(answer: Answer) -> Kept:
     return Kept(answer.rows)
 
 
+def _all(rows: list[Any], total: Any) -> tuple[list[Any], Total]:
+    return rows, _total([total])
+
+
 def _row_part(kept: Kept, k: int) -> Any:
-    return kept.arrays[k]
+    return kept.rows[k]
 
 
 def _touched(parts: list[Any]) -> int:
@@ -375,13 +380,21 @@ class Graph:
         numbers = range(len(self.chunks))
         for b in numbers:
             self._add(b)
-            self.tasks[(self.rows, b)] = (_rows_of, (self.name, b))
-            self.tasks[(self.sums, 0, b)] = (_alone, (self.name, b))
-        rows, last = [(self.rows, b) for b in numbers], self._tree([(self.sums, 0, b) for b in numbers])
+        rows, width = (
+            [(self.name, b) for b in numbers],
+            max((x.shape[-1] for x in self.arrays if _is_data(x)), default=0),
+        )
+        if on_cluster() or width * len(rows) > SUMS:  # sums are let go when they are added up
+            rows = [(self.rows, b) for b in numbers]
+            self.tasks |= {(self.rows, b): (_rows_of, (self.name, b)) for b in numbers}
         with _limited(threads):
             if not on_cluster():  # everything is in this process: so is what belongs to rows
-                *parts, total = dask.compute(*self._delayed([*rows, last]))
-                return [_together([kept.arrays[k] for kept in parts]) for k in range(len(total.like))], total.sums
+                last = self._tree([(self.name, b) for b in numbers])
+                self.tasks[f"{self.name}-all"] = (_all, rows, last)
+                ((parts, total),) = dask.compute(*self._delayed([f"{self.name}-all"]))
+                return [_together([part.rows[k] for part in parts]) for k in range(len(total.like))], total.sums
+            self.tasks |= {(self.sums, 0, b): (_alone, (self.name, b)) for b in numbers}  # rows do not go into the tree
+            last = self._tree([(self.sums, 0, b) for b in numbers])
             *promises, promise = dask.persist(*self._delayed([*rows, last]))
             total = promise.dask[last].result()
         return self._spread(rows, promises, total.like), total.sums
@@ -451,6 +464,10 @@ def as_dask(X: Spread) -> Any:
 
 def _together(parts: list[Any]) -> Any:
     return None if parts[0] is None else np.concatenate(parts)
+
+
+def _is_data(x: Any) -> bool:
+    return isinstance(x, da.Array | Reads)
 
 
 def _aligned(x: Any, chunks: tuple[int, ...]) -> Any:

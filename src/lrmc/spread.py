@@ -270,7 +270,7 @@ def run(packed: tuple[Any, ...], pieces: list[Any], n: int) -> list[Any]:
         if isinstance(x, Value):
             return values[x.step]
         if isinstance(x, Part):
-            return pieces[x.piece] if x.number is None else pieces[x.piece].arrays[x.number]
+            return pieces[x.piece] if x.number is None else pieces[x.piece].rows[x.number]
         return x.lines(n) if isinstance(x, Equal) else x
 
     for step in steps:
