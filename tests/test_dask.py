@@ -7,6 +7,7 @@ from itertools import islice
 import numpy as np
 import pytest
 from comparing import assert_close
+from presentations import small
 
 import lrmc
 import lrmc.outofcore
@@ -95,6 +96,15 @@ def test_bad_arrays_are_refused():
         lrmc.as_observations(da.zeros((4, 5)), da.zeros((5, 4), dtype=bool))
     with pytest.raises(ValueError, match="booleans are wanted"):
         lrmc.as_observations(da.zeros((4, 5)), da.zeros((4, 5)))
+
+
+@pytest.mark.parametrize("chunks", [(10, 37), (23, 8)], ids=["rows", "columns"])
+def test_declared_missing_values(chunks):
+    xr = pytest.importorskip("xarray")
+    s = small(p=0.6)
+    values = da.from_array(np.where(s.mask, s.values, -1).astype(np.int16), chunks=chunks)
+    obs = lrmc.as_observations(xr.DataArray(values, attrs={"_FillValue": -1}))
+    np.testing.assert_array_equal(obs.row_observed, s.mask.sum(1))
 
 
 def broken(Y, block, times):

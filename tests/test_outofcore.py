@@ -119,6 +119,14 @@ def test_a_part_of_a_memmap(tmp_path):
     np.testing.assert_array_equal(strided.block(slice(None), slice(None)), Y[::2, 3:])
 
 
+def test_what_is_on_disk_is_not_loaded_to_look_at_it(tmp_path, monkeypatch):
+    pytest.importorskip("dask.array")
+    monkeypatch.setattr(outofcore, "memory_there_is", lambda: 900_000)
+    Y = hdf5(problem(n=400), tmp_path).Y
+    assert isinstance(lrmc.as_observations(Y), RowBlocks)
+    assert not Y.variable._in_memory
+
+
 def test_blocks_are_whole_chunks(tmp_path):
     z = on_disk(np.ones((100, 20)), tmp_path, (7, 20))
     obs = outofcore.blocks(z, memory=8 * 2500)

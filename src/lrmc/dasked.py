@@ -170,15 +170,16 @@ class DaskBlocks(Blocks):
             raise
 
 
-def as_dask_observations(Y: Any, mask: Any = None, *, threads: int = 0) -> Observations:
+def as_dask_observations(Y: Any, mask: Any = None, *, threads: int = 0, fill: Any = None) -> Observations:
     """A Dask array, or a DataArray over one, as observations; what `as_observations` calls for these.
 
     Chunks that are not as wide as the matrix are put together where they are; where they are whole columns, blocks are
-    columns. `threads` (all cores if 0) are shared by the blocks that are computed at the same time.
+    columns. `threads` (all cores if 0) are shared by the blocks that are computed at the same time. `fill` is the
+    number that stands for missing, if the attributes of a DataArray do not tell.
     """
     from .observations import check_observed, precision, storable
 
-    fill = declared(Y, np.dtype(Y.dtype))
+    fill = declared(Y, np.dtype(Y.dtype)) if fill is None else fill
     Y = _array_of(Y)
     if Y.ndim != 2:
         raise ValueError(f"a 2-D matrix is wanted, but the array has shape {Y.shape}; reshape it")
@@ -187,19 +188,19 @@ def as_dask_observations(Y: Any, mask: Any = None, *, threads: int = 0) -> Obser
     if 0 in Y.shape:
         raise ValueError(f"the matrix is empty: shape {Y.shape}")
     if mask is not None:
-        mask = _array_of(mask) if not is_here(mask) else da.from_array(mask, chunks=Y.chunks)
+        mask = _array_of(mask) if is_dask(mask) else _sent(mask, Y)
         if mask.shape != Y.shape:
             raise ValueError(f"mask has shape {mask.shape}, the matrix {Y.shape}")
         if mask.dtype.kind not in "biu":
             raise ValueError(f"mask has type {mask.dtype}; booleans are wanted, True where an entry is observed")
     bands = [max(Y.chunks[axis]) * Y.shape[1 - axis] for axis in (0, 1)]
     if bands[1] < bands[0]:
-        return transposed(as_dask_observations(Y.T, None if mask is None else mask.T, threads=threads))
+        return transposed(as_dask_observations(Y.T, None if mask is None else mask.T, threads=threads, fill=fill))
     rows = tuple(n for n in Y.chunks[0] if n)
     Y, mask = (x if x is None else x.rechunk((rows, (Y.shape[1],))) for x in (Y, mask))
     stored = storable(np.dtype(Y.dtype))
-    cores = threads or _kernels.max_threads()
-    reading = Reading(precision(stored), stored, 1.0, max(1, cores // len(rows)) if not on_cluster() else 1, fill)
+    cores = 1 if on_cluster() else threads or _kernels.max_threads()
+    reading = Reading(precision(stored), stored, 1.0, max(1, cores // len(rows)), fill)
     obs = counted(
         DaskBlocks(
             shape=Y.shape,
@@ -221,7 +222,15 @@ def as_dask_observations(Y: Any, mask: Any = None, *, threads: int = 0) -> Obser
 
 def is_dask(Y: Any) -> bool:
     """Whether this is a Dask array, or a DataArray over one."""
-    return isinstance(getattr(Y, "data", Y) if type(Y).__module__.startswith("xarray") else Y, da.Array)
+    if type(Y).__module__.startswith("xarray"):  # its `data` would load what is on disk
+        return hasattr(Y, "dtype") and Y.chunks is not None
+    return isinstance(Y, da.Array)
+
+
+def _sent(mask: Any, Y: Any) -> Any:
+    """A mask that is here, in the blocks of the data."""
+    mask = mask.toarray() if hasattr(mask, "toarray") else np.asarray(mask)
+    return da.from_array(mask, chunks=Y.chunks) if mask.shape == Y.shape else mask
 
 
 def _array_of(Y: Any) -> Any:
