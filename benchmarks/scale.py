@@ -99,9 +99,10 @@ resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 sys.path.insert(0, "benchmarks")
 import numpy as np, lrmc
 from lrmc import outofcore
+from lrmc.blocks import InFile
 from scale import best, factors, one_pass
 path, n1, n2 = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-obs = outofcore.blocks(np.memmap(path, np.float32, "r", shape=(n1, n2)), memory="600MB")
+obs = outofcore.blocks(InFile(path, 0, (n1, n2), np.dtype(np.float32)), memory="600MB")
 print(f"{len(obs.borders) - 1} blocks of {obs.borders[1]} rows", flush=True)
 L, R = factors(n1, n2)
 def reading():

@@ -119,6 +119,18 @@ def test_a_part_of_a_memmap(tmp_path):
     np.testing.assert_array_equal(strided.block(slice(None), slice(None)), Y[::2, 3:])
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_npy_files_are_read_without_mapping(order, tmp_path):
+    s = problem(n=100)
+    np.save(tmp_path / "Y.npy", np.asarray(s.nan, order=order))
+    obs = outofcore.blocks(outofcore.in_npy(tmp_path / "Y.npy"), memory="200kB")
+    assert isinstance(obs, Transposed) == (order == "F")
+    np.testing.assert_array_equal(obs.grid(np.arange(100), np.arange(80)), s.nan)
+    np.save(tmp_path / "x.npy", np.ones(3))
+    with pytest.raises(ValueError, match="2-D"):
+        outofcore.in_npy(tmp_path / "x.npy")
+
+
 def test_what_is_on_disk_is_not_loaded_to_look_at_it(tmp_path, monkeypatch):
     pytest.importorskip("dask.array")
     monkeypatch.setattr(outofcore, "memory_there_is", lambda: 900_000)

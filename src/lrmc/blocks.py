@@ -433,10 +433,18 @@ class InFile:
     offset: int
     shape: tuple[int, int]
     dtype: np.dtype[Any]
+    by_columns: bool = False  # one column after another
+    ndim: ClassVar[int] = 2
+
+    @property
+    def chunks(self) -> tuple[int, int]:
+        """What is stored together."""
+        return (self.shape[0], 1) if self.by_columns else (1, self.shape[1])
 
     def read(self, rows: slice, into: dict[str, Any]) -> Array:
-        """Some rows, in a buffer that is used again."""
-        size = self.shape[1] * self.dtype.itemsize
+        """Some rows (columns, where these are stored), in a buffer that is used again."""
+        length = self.shape[0] if self.by_columns else self.shape[1]
+        size = length * self.dtype.itemsize
         wanted = (rows.stop - rows.start) * size
         room = into.get("room")
         if room is None or len(room) < wanted:
@@ -448,4 +456,4 @@ class InFile:
                 if not got:
                     raise OSError(f"{self.path} ends too early: {self.offset + rows.start * size + done} bytes")
                 done += got
-        return room[:wanted].view(self.dtype).reshape(-1, self.shape[1])
+        return room[:wanted].view(self.dtype).reshape(-1, length)

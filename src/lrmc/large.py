@@ -16,7 +16,7 @@ from .blocks import Blocks
 from .extras import optional
 from .files import whole
 from .observations import as_observations
-from .outofcore import Fill, blocks, is_large, write_completed, write_outliers
+from .outofcore import Fill, blocks, in_npy, is_large, write_completed, write_outliers
 from .result import Iterate, Result
 from .solve import solve
 from .storage import Observations, Transposed
@@ -169,9 +169,9 @@ def _checked(source: Path, target: Path, outliers_to: Any) -> Path:
 
 
 def _observations(source: Path, name: str | None, memory: Any, scheduler: str | None) -> Observations:
-    Y = _opened(source, name)
     if scheduler is None:
-        return blocks(Y, memory=memory)
+        return blocks(in_npy(source) if source.suffix == ".npy" else _opened(source, name), memory=memory)
+    Y = _opened(source, name)
     da = optional("dask.array", "scale")
     if source.suffix == ".zarr":
         return as_observations(da.from_zarr(Y))

@@ -89,6 +89,18 @@ def counted(obs: Any) -> Any:
     return replace(obs, row_observed=rows, col_observed=cols, block_observed=np.array(totals))
 
 
+def in_npy(path: str | os.PathLike[str]) -> InFile:
+    """The matrix of a .npy file, for `blocks`: not even mapped, so that a limit on addresses is no obstacle."""
+    with open(path, "rb") as file:
+        version = np.lib.format.read_magic(file)
+        header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, fortran, dtype = header(file)
+        offset = file.tell()
+    if len(shape) != 2:
+        raise ValueError(f"{path}: a 2-D matrix is wanted, but the array has shape {shape}; reshape it")
+    return InFile(os.fspath(path), offset, (shape[0], shape[1]), dtype, fortran)
+
+
 def is_on_disk(Y: Any) -> bool:
     """Whether an array gives its numbers only when asked for them: it is no array of numpy, but has its attributes."""
     if isinstance(Y, np.ndarray) or sp.issparse(Y) or not all(hasattr(Y, x) for x in ("shape", "dtype", "ndim")):
@@ -186,10 +198,12 @@ def declared(Y: Any, dtype: np.dtype[Any]) -> Any:
 
 def _source(Y: Any, by_columns: bool) -> Stored | InFile:
     """How blocks are read. A memmap is read from its file: pages that are mapped would count as memory."""
+    if isinstance(Y, InFile):
+        return Y
     if isinstance(Y, np.memmap) and Y.filename is not None and Y.mode != "c":
         flat = Y.T if by_columns else Y
         if flat.flags.c_contiguous:
-            return InFile(str(Y.filename), _offset(Y), (flat.shape[0], flat.shape[1]), flat.dtype)
+            return InFile(str(Y.filename), _offset(Y), (Y.shape[0], Y.shape[1]), Y.dtype, by_columns)
     return Stored(Y, by_columns)
 
 
