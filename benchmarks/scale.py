@@ -93,7 +93,7 @@ def same():
 
 
 DISK = """
-import resource, sys, time
+import os, resource, sys, time
 limit = int(2e9)
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 sys.path.insert(0, "benchmarks")
@@ -109,13 +109,19 @@ def reading():
     room = {}
     for first, last in zip(obs.borders, obs.borders[1:]):
         obs.source.read(slice(int(first), int(last)), room)
-read, passed = [], []
-for _ in range(3):
-    read.append(best(reading, 1))
-    passed.append(best(lambda: one_pass(obs, L, R), 1))
+def forget():  # pages of the file that the system keeps in memory
+    with open(path, "rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 size = n1 * n2 * 4 / 1e9
-ratio = min(passed) / min(read)
-print(f"reading {min(read):.2f} s ({size / min(read):.1f} GB/s), a pass {min(passed):.2f} s: {ratio:.2f} times")
+for state, before in (("kept in memory by the system", lambda: None), ("on disk only", forget)):
+    read, passed = [], []
+    for _ in range(3):
+        before()
+        read.append(best(reading, 1))
+        before()
+        passed.append(best(lambda: one_pass(obs, L, R), 1))
+    ratio, speed = min(passed) / min(read), size / min(read)
+    print(f"{state}: reading {min(read):.2f} s ({speed:.1f} GB/s), a pass {min(passed):.2f} s: {ratio:.2f} times")
 began, rows = time.perf_counter(), obs.meter.rows
 result = lrmc.solve(obs, 5)
 seconds, passes = time.perf_counter() - began, (obs.meter.rows - rows) / n1
@@ -133,6 +139,7 @@ def disk(gigabytes=6.0):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "Y.bin"
         written(path, n1, n2)
+        os.sync()
         print(f"{n1} x {n2} float32, {path.stat().st_size / GB:.1f} GB; at most 2 GB of address space", flush=True)
         subprocess.run([sys.executable, "-c", DISK, path, str(n1), str(n2)], check=True)
 
