@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from uuid import uuid4
 
@@ -30,6 +31,7 @@ da = optional("dask.array", "scale")
 
 SMALL = 100_000  # bytes: what making a block takes along, unless it holds data
 SUMS = 1 << 18  # columns of all blocks together, up to which their sums may be kept until the end of a pass
+TASKS = 4  # for each thread of this process: enough to share the work evenly
 SPLIT = 8  # blocks whose sums are added at once
 
 
@@ -53,6 +55,14 @@ class Answer:
 
     rows: tuple[Any, ...]
     sums: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Several:
+    """What a task needs for one of its blocks."""
+
+    pieces: list[Any]
+    n: int
 
 
 @dataclass(frozen=True)
@@ -96,8 +106,8 @@ def _reads(Y: Any) -> Any:
     made = [key for part in parts for key, task in part.items() if getattr(task, "dependencies", True)]
     if len(made) > len(set(made)):
         return Y
-    try:
-        small = len(optional("cloudpickle", "scale").dumps(parts[0])) < SMALL
+    try:  # within this process nothing is sent
+        small = not on_cluster() or len(optional("cloudpickle", "scale").dumps(parts[0])) < SMALL
     except Exception:  # what cannot be sent is not sent
         small = False
     return Reads([Read(part, key) for part, key in zip(parts, keys)], Y.shape) if small else Y
@@ -302,6 +312,13 @@ def _apply(how: Same, pieces: list[Any], n: int, same: Same, own: Same) -> Any:
     return function(*known, run(program, pieces, n), same.value, own.value)
 
 
+def _one_by_one(how: Same, same: Same, several: list[Several]) -> Answer:
+    """The answers of some blocks together."""
+    answers = [_apply(how, block.pieces, block.n, same, Same(None)) for block in several]
+    rows = tuple(_together([a.rows[k] for a in answers]) for k in range(len(answers[0].rows)))
+    return Answer(rows, tuple(_total(answers).sums))
+
+
 def _of_block(work: Work, reading: Reading, data: int, found: list[Any], same: Any, own: Any) -> Any:
     return work(reading.block(*found[:data]), found[data:], same, own)
 
@@ -386,6 +403,8 @@ class Graph:
 
     def swept(self, threads: int = 0) -> tuple[list[Any], list[Any]]:
         """What tasks answer for their rows, which stays there, and the sum of the rest, which comes back."""
+        if not on_cluster() and all(isinstance(x, Reads) for x in self.arrays if _is_data(x)):
+            return self._swept_here(threads or _kernels.max_threads())
         numbers = range(len(self.chunks))
         for b in numbers:
             self._add(b)
@@ -407,6 +426,18 @@ class Graph:
             *promises, promise = dask.persist(*self._delayed([*rows, last]))
             total = promise.dask[last].result()
         return self._spread(rows, promises, total.like), total.sums
+
+    def _swept_here(self, threads: int) -> tuple[list[Any], list[Any]]:
+        """The same by threads of this process, which take several blocks each, one after another: fewer tasks."""
+        groups = np.array_split(np.arange(len(self.chunks)), min(len(self.chunks), TASKS * threads))
+        about = (f"{self.name}-how", f"{self.name}-same")
+        for g, numbers in enumerate(groups):
+            several = [Several([piece(b) for piece in self.pieces], self.chunks[b]) for b in numbers.tolist()]
+            self.tasks[(self.name, g)] = (_one_by_one, *about, several)
+        with _limited(threads):
+            answers = dask.compute(*self._delayed([(self.name, g) for g in range(len(groups))]))
+        total = _total(list(answers))
+        return [_together([a.rows[k] for a in answers]) for k in range(len(total.like))], total.sums
 
     def summed(self) -> Any:
         """The sum of what tasks answer, here."""
@@ -505,6 +536,12 @@ def on_cluster() -> bool:
     return dask.config.get("scheduler", None) in ("dask.distributed", "distributed")
 
 
+@lru_cache(1)
+def _pools() -> Any:
+    """The thread pools of this process: finding them takes some milliseconds."""
+    return optional("threadpoolctl", "scale").ThreadpoolController()
+
+
 @contextmanager
 def _limited(threads: int = 0) -> Iterator[None]:
     """As many tasks at a time as there are threads, and BLAS with one in each; workers see to that themselves."""
@@ -513,7 +550,7 @@ def _limited(threads: int = 0) -> Iterator[None]:
             stack.enter_context(dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}))
         else:
             stack.enter_context(dask.config.set(num_workers=threads or _kernels.max_threads()))
-            stack.enter_context(optional("threadpoolctl", "scale").threadpool_limits(1, "blas"))
+            stack.enter_context(_pools().limit(limits=1, user_api="blas"))
         yield
 
 
