@@ -97,6 +97,67 @@ def dask(s, folder):
     return Given(pytest.importorskip("dask.array").from_array(s.nan, chunks=(10, 20)))
 
 
+def dask_by_columns(s, folder):
+    chunks = (s.values.shape[0], 9)
+    da = pytest.importorskip("dask.array")
+    return Given(da.from_array(s.values.astype(np.uint8), chunks=chunks), da.from_array(s.mask, chunks=(7, 7)))
+
+
+def xarray_of_dask(s, folder):
+    data = pytest.importorskip("dask.array").from_array(s.nan.astype(np.float32), chunks=(8, -1))
+    return Given(pytest.importorskip("xarray").DataArray(data, dims=("time", "station")))
+
+
+def dask_of_sparse(s, folder):
+    """Blocks that are sparse matrices, as readers of logs make them."""
+    da = pytest.importorskip("dask.array")
+    Y = sparse(s, sp.csr_array)
+    parts = [da.from_array(np.arange(i, min(i + 6, len(s.values))), chunks=-1) for i in range(0, len(s.values), 6)]
+    blocks = [
+        part.map_blocks(lambda rows: Y[rows], dtype=float, chunks=((len(part),), (Y.shape[1],)), new_axis=1, meta=Y[:0])
+        for part in parts
+    ]
+    return Given(da.concatenate(blocks))
+
+
+def on_disk(values, folder, chunks, **attributes):
+    """A zarr array."""
+    zarr = pytest.importorskip("zarr")
+    array = zarr.create_array(folder / f"{uuid4()}.zarr", shape=values.shape, dtype=values.dtype, chunks=chunks)
+    array[:] = values
+    array.attrs.update(attributes)
+    return array
+
+
+def stored(s, folder):
+    return Given(on_disk(s.nan, folder, (10, 20)))
+
+
+def in_blocks(make, memory=4000):
+    """Read from disk block by block: so little memory that there are several blocks."""
+
+    def present(s, folder):
+        from lrmc import outofcore
+
+        return Given(outofcore.blocks(*make(s, folder), memory=memory * len(s.values)))
+
+    return present
+
+
+def integers_with_fill(s, folder):
+    values = np.where(s.mask, s.values, 999).astype(np.int16)
+    return Given(on_disk(values, folder, (7, 40), _FillValue=999))
+
+
+def hdf5(s, folder):
+    xr = pytest.importorskip("xarray")
+    pytest.importorskip("h5netcdf")
+    path = folder / f"{uuid4()}.nc"
+    encoding = {"Y": {"chunksizes": (5, s.values.shape[1])}}
+    xr.Dataset({"Y": (("time", "station"), s.nan)}).to_netcdf(path, engine="h5netcdf", encoding=encoding)
+    return Given(xr.open_dataset(path, engine="h5netcdf")["Y"])
+
+
 def torch(s, folder):
     return Given(pytest.importorskip("torch").tensor(s.nan))
 
@@ -169,6 +230,25 @@ presentations = [
     ("DataFrame", dataframe),
     ("DataArray", xarray),
     ("dask", dask),
+    ("dask, uint8 and mask, by columns", dask_by_columns),
+    ("dask of sparse blocks", dask_of_sparse),
+    ("DataArray of dask", xarray_of_dask),
+    ("zarr", stored),
+    ("blocks of zarr", in_blocks(lambda s, folder: Given(on_disk(s.nan, folder, (6, 40))), 400)),
+    ("blocks of zarr, by columns", in_blocks(lambda s, folder: Given(on_disk(s.nan, folder, (40, 6))), 400)),
+    ("blocks of zarr, in a grid", in_blocks(lambda s, folder: Given(on_disk(s.nan.astype("f4"), folder, (5, 9))), 400)),
+    ("blocks of integers with a fill value", in_blocks(integers_with_fill, 400)),
+    (
+        "blocks of uint8 and mask",
+        in_blocks(
+            lambda s, folder: Given(
+                on_disk(s.values.astype(np.uint8), folder, (4, 40)), on_disk(s.mask, folder, (9, 40))
+            ),
+            100,
+        ),
+    ),
+    ("blocks of a memmap", in_blocks(memmap, 400)),
+    ("blocks of HDF5", in_blocks(hdf5, 400)),
     ("torch", torch),
     ("torch, COO", sparse_tensor(sp.coo_array)),
     ("torch, CSR", sparse_tensor(sp.csr_array)),

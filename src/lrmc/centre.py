@@ -6,6 +6,7 @@ import numpy as np
 
 from .linalg import Factors
 from .storage import Observations
+from .tall import beside, equal, take
 from .weights import Array
 
 ENTRIES = 65  # looked at per row, and MANY per column (or the other way round, for the longer side)
@@ -22,13 +23,13 @@ def centre(obs: Observations) -> Factors | None:
     typical = float(np.median(np.abs(some.values)))
     if typical == 0 or abs(float(np.median(some.values))) < 0.2 * typical:
         return None
-    rows = _medians(obs, 0, np.zeros(obs.shape[1]), float(np.median(some.values)))
+    rows = _medians(obs, 0, equal(0.0, obs.shape[1]), float(np.median(some.values)))
     cols = _medians(obs, 1, rows, 0.0)
-    left = np.median(np.abs(some.values - rows[some.rows] - cols[some.cols]))
+    left = np.median(np.abs(some.values - take(rows, some.rows) - take(cols, some.cols)))
     if left > 0.7 * typical:
         return None
-    one, other = np.ones(obs.shape[0]), np.ones(obs.shape[1])
-    return Factors(np.stack([rows, one], 1).astype(obs.dtype), np.stack([other, cols], 1).astype(obs.dtype))
+    L, R = beside(rows, np.ones_like(rows)), beside(np.ones_like(cols), cols)
+    return Factors(L.astype(obs.dtype), R.astype(obs.dtype))
 
 
 def _medians(obs: Observations, axis: int, subtract: Array, empty: float) -> Array:
@@ -37,13 +38,4 @@ def _medians(obs: Observations, axis: int, subtract: Array, empty: float) -> Arr
     entries = max(ENTRIES, min(MANY, int(LOOKS * obs.fraction / n))) if n < across else ENTRIES
     count = min(across, int(entries / obs.fraction))
     places = np.unique(np.linspace(0, across - 1, count).astype(np.int64))
-    out = np.full(n, empty)
-    for at in np.array_split(np.arange(n), max(1, n * len(places) // 4_000_000)):
-        one, other = np.repeat(at, len(places)), np.tile(places, len(at))
-        values = obs.lookup(*((one, other) if axis == 0 else (other, one))).reshape(len(at), -1) - subtract[places]
-        values.sort(axis=1)  # NaN comes last; numpy's nanmedian is ten times slower on long rows
-        count = values.shape[1] - np.isnan(values).sum(1)
-        seen = np.flatnonzero(count)
-        below, above = (values[seen, (count[seen] - k) // 2] for k in (1, 0))
-        out[at[seen]] = (below + above) / 2
-    return out
+    return obs.medians(axis, places, subtract, empty)

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,14 +17,13 @@ import scipy.sparse as sp
 from .extras import optional
 from .files import whole
 from .observations import as_observations
+from .outofcore import FILLS, Fill
 from .result import Result
 from .solve import solve
 from .tables import WRITERS, Table, checked_place, checked_target, read
 from .units import Scale, Units, chosen_units
 from .weights import Array
 
-Fill = Literal["missing", "missing+outliers", "all"]
-FILLS = ("missing", "missing+outliers", "all")
 COLUMNS = ("row", "column", "value", "expected", "score")  # of the list of outliers
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .storage import Observations
+from .tall import equal, where
 from .weights import Array, Cauchy
 
 MOST_ROUNDS = 50
@@ -18,14 +19,12 @@ def unconnected(obs: Observations) -> tuple[int, int]:
     if obs.col_observed.max() == obs.shape[0]:
         return 0, 0
     obs = obs.scaled(0.0)  # whatever the values, every observed entry has weight 1
-    everything = Cauchy(np.ones(obs.shape[0]), np.ones(obs.shape[1]))
-    cols = np.zeros(obs.shape[1], bool)
-    cols[np.argmax(obs.col_observed)] = True
-    rows = np.zeros(obs.shape[0], bool)
+    everything = Cauchy(equal(1.0, obs.shape[0]), equal(1.0, obs.shape[1]))
+    cols = np.arange(obs.shape[1]) == where(obs.col_observed == obs.col_observed.max())[0]
     for _ in range(MOST_ROUNDS):
         rows = _reached(obs.products(None, None, everything, None, None, None, _column(cols, obs)).grams[0])
         after = _reached(obs.products(None, None, everything, None, None, _column(rows, obs), None).grams[1])
-        if (after == cols).all():
+        if bool((after == cols).all()):
             break
         cols = after
     return int(((obs.row_observed > 0) & ~rows).sum()), int(((obs.col_observed > 0) & ~cols).sum())

@@ -13,11 +13,11 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_n_features, check_array, check_is_fitted, validate_data
 
-from .completion import FILLS, Fill
 from .methods.noisy import AskedLoss
 from .observations import as_observations
+from .outofcore import FILLS, Fill, elsewhere
 from .result import Result
 from .solve import solve
 from .storage import Observations, row_blocks
@@ -40,6 +40,8 @@ class Given(NamedTuple):
     def observations(self, threads: int | None) -> Observations | None:
         """What the kernels read; None if no entry is observed."""
         X, mask = self
+        if isinstance(X, Observations):
+            return X
         if sp.issparse(X):
             nothing = X.nnz == 0 or (X.dtype.kind == "f" and np.isnan(X.data).all())
         elif mask is not None:
@@ -50,6 +52,8 @@ class Given(NamedTuple):
 
     def dense(self) -> Array:
         """Floats, NaN where nothing is observed: always a copy."""
+        if isinstance(self.X, Observations):
+            return self.X.grid(*map(np.arange, self.X.shape))
         if sp.issparse(self.X):
             csr = self.X.copy()
             csr.sum_duplicates()
@@ -67,7 +71,14 @@ def _floats(dtype: Any) -> Any:
 
 
 def _read(estimator: Any, X: Any, *, reset: bool, fewest: int = 1) -> Given:
-    """Check X at the door. Infinite entries are noticed later, when all entries are looked at."""
+    """Check X at the door. Infinite entries are noticed later, when all entries are looked at.
+
+    Data that are elsewhere (Dask, large arrays on disk, observations that are already made) stay there.
+    """
+    there = X if isinstance(X, Observations) else elsewhere(X, None, estimator.threads or 0)
+    if there is not None:
+        _check_n_features(estimator, there, reset=reset)
+        return Given(there)
     mask = None
     if isinstance(X, np.ma.MaskedArray):
         mask, X = ~np.ma.getmaskarray(X), X.data

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .centre import centre
+from .outofcore import is_large
 from .storage import Adjoint, Dense, Observations, Pull, Transposed, common, row_blocks, run
 from .weights import Array, Weight, as_weight
 
@@ -57,14 +58,14 @@ def _by_rows(obs: Observations) -> Dense:
     """The same data, one row after another in memory."""
     if isinstance(obs, Dense):
         return obs
+    if is_large(float(obs.shape[0]) * obs.shape[1] * obs.dtype.itemsize):
+        raise ValueError("groups= takes the data into memory, and these are too large for that")
     if isinstance(obs, Transposed) and isinstance(obs.of, Dense):
         mask = None if obs.of.mask is None else np.ascontiguousarray(obs.of.mask.T)
         return Dense(Y=np.ascontiguousarray(obs.of.Y.T), mask=mask, **common(obs))
     Y, cols = np.empty(obs.shape, obs.dtype), np.arange(obs.shape[1])
     for block in row_blocks(*obs.shape):
-        rows = np.arange(block.start, block.stop)
-        places = np.repeat(rows, len(cols)), np.tile(cols, len(rows))
-        Y[block] = obs.lookup(*places).reshape(len(rows), -1)
+        Y[block] = obs.grid(np.arange(block.start, block.stop), cols)
     return Dense(Y=Y, **(common(obs) | {"gain": 1.0}))
 
 

@@ -110,9 +110,7 @@ def part_of(obs: Observations, seed: int = 0) -> Observations:
         return obs
     chosen = np.sort(np.random.default_rng(seed).choice(obs.shape[axis], count, replace=False))
     rows, cols = (chosen, np.arange(n2)) if axis == 0 else (np.arange(n1), chosen)
-    grid = np.repeat(rows, len(cols)), np.tile(cols, len(rows))
-    values = obs.lookup(*grid).reshape(len(rows), len(cols))
-    return as_observations(values.astype(obs.dtype), threads=obs.threads)
+    return as_observations(obs.grid(rows, cols).astype(obs.dtype, copy=False), threads=obs.threads)
 
 
 def noise_of_rows(obs: Observations) -> Array:
@@ -127,7 +125,7 @@ def _uneven_axis(obs: Observations) -> int | None:
         return None
     ratios = []
     for seen, n in ((obs.col_observed, obs.shape[0]), (obs.row_observed, obs.shape[1])):
-        ratios.append(float(np.var(1 - seen / n)) / (missing * (1 - missing) / n))
+        ratios.append(float((1 - seen / n).var()) / (missing * (1 - missing) / n))
     best = int(np.argmax(ratios))
     return best if ratios[best] > UNEVEN and obs.shape[1 - best] > 3 else None
 

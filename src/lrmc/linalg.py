@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .tall import beside, is_here, product_of
 from .weights import Array
 
 
@@ -24,7 +25,7 @@ def power_of_4(size: float) -> float:
 
 def gram(X: Array, Z: Array | None = None) -> Array:
     """X' Z (X' X if no Z is given), in double precision."""
-    return np.asarray(X.T @ (X if Z is None else Z), np.float64)
+    return product_of(X, X if Z is None else Z).astype(np.float64, copy=False)
 
 
 def divide(B: Array, G: Array) -> Array:
@@ -66,11 +67,11 @@ def change(old: Factors, new: Factors) -> float:
     X_new - X_old = dL R_new' + L_old dR' with dL and dR taken first. Its Gram form has only terms of second order in
     the differences, so unlike |X_new|^2 - 2 <X_new, X_old> + |X_old|^2 it does not cancel below 1e-8.
     """
-    dL, dR = new.L - old.L, new.R - old.R
-    square = (
-        np.vdot(gram(dL), gram(new.R)) + 2 * np.vdot(gram(dL, old.L), gram(new.R, dR)) + np.vdot(gram(old.L), gram(dR))
-    )
-    size, before = _root(float(square)), norm(old)
+    r = old.L.shape[1]
+    GL, GR = gram(beside(new.L - old.L, old.L)), gram(beside(new.R - old.R, new.R))  # 2r x 2r
+    square = np.vdot(GL[:r, :r], GR[r:, r:]) + 2 * np.vdot(GL[:r, r:], GR[r:, :r]) + np.vdot(GL[r:, r:], GR[:r, :r])
+    GR_old = GR[r:, r:] - GR[r:, :r] - GR[:r, r:] + GR[:r, :r]
+    size, before = _root(float(square)), _root(float(np.vdot(GL[r:, r:], GR_old)))
     return size / before if before > 0 else (0.0 if size == 0 else float("inf"))
 
 
@@ -80,8 +81,21 @@ def distance(A: Factors, B: Factors) -> float:
     return float(np.linalg.norm(left @ right.T))
 
 
+def qr(X: Array) -> tuple[Array, Array]:
+    """Orthonormal columns and a triangle; of an array that is elsewhere, twice by Cholesky: X = Q2 (T2 T1)."""
+    if is_here(X):
+        return np.linalg.qr(X)
+    triangle = np.eye(X.shape[1])
+    for _ in range(2):
+        G = gram(X.astype(np.float64))
+        shift = 1e-13 * float(np.trace(G)) + 1e-300  # what has no more than r - 1 directions stays finite
+        T = np.linalg.cholesky(G + shift * np.eye(len(G))).T
+        X, triangle = X @ np.linalg.inv(T), T @ triangle
+    return X, triangle
+
+
 def balanced(L: Array, R: Array) -> Factors:
     """The same product with factors U S^(1/2) and V S^(1/2) of its singular value decomposition."""
-    (QL, TL), (QR, TR) = np.linalg.qr(L), np.linalg.qr(R)
+    (QL, TL), (QR, TR) = qr(L), qr(R)
     U, s, Vt = np.linalg.svd(TL @ TR.T)
     return Factors((QL @ U) * np.sqrt(s), (QR @ Vt.T) * np.sqrt(s))

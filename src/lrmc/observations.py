@@ -24,7 +24,9 @@ def as_observations(Y: Any, mask: Any = None, *, threads: int | None = None) -> 
     """Look at the input once, and say what was observed.
 
     Y: 2-D array (NaN is missing), masked array, scipy sparse matrix (stored entries are observed, also zeros), memmap,
-    DataFrame, DataArray, torch tensor or anything else that numpy reads. `mask` is True where an entry is observed.
+    DataFrame, DataArray, torch tensor, zarr or HDF5 array, or anything else that numpy reads. A Dask array is solved
+    where it lies, and arrays on disk that take more than a quarter of the memory are read block by block:
+    `lrmc.outofcore`. `mask` is True where an entry is observed.
     float32, uint8, int16 and uint16 are read as they are and computed in float32, float64 in float64; other types are
     converted. A dense tensor on a GPU stays there; a sparse one is copied to the CPU.
     """
@@ -32,12 +34,18 @@ def as_observations(Y: Any, mask: Any = None, *, threads: int | None = None) -> 
         if mask is not None:
             raise ValueError("mask= was given with observations that are already made; give it to as_observations")
         return Y
-    threads = _check_threads(threads)
+    threads = checked_threads(threads)
+    if isinstance(Y, np.memmap) or not isinstance(Y, np.ndarray | list | tuple):
+        from .outofcore import elsewhere
+
+        found = elsewhere(Y, mask, threads)
+        if found is not None:
+            return found
     if _is_tensor(Y):
         from .tensors import as_torch_observations, on_cpu, stays
 
         if stays(Y):
-            return as_torch_observations(Y, mask, threads=_worth(threads, Y.numel()))
+            return as_torch_observations(Y, mask, threads=worth(threads, Y.numel()))
         Y = on_cpu(Y)
     if sp.issparse(Y):
         if mask is not None:
@@ -60,12 +68,13 @@ def _is_tensor(x: Any) -> bool:
     return "torch" in sys.modules and isinstance(x, sys.modules["torch"].Tensor)
 
 
-def _worth(threads: int, observed: int) -> int:
+def worth(threads: int, observed: int) -> int:
     """How many threads: as asked for, or up to all cores while each has enough to do that starting it pays."""
     return threads or max(1, min(_kernels.max_threads(), observed // 30_000))
 
 
-def _check_threads(threads: int | None) -> int:
+def checked_threads(threads: int | None) -> int:
+    """The number of threads that was asked for, 0 if none was."""
     if threads is None:
         return 0  # as many as the data are worth
     if int(threads) != threads or threads < 1:
@@ -77,7 +86,7 @@ _AS_IS = (np.float32, np.float64, np.uint8, np.int16, np.uint16)
 _CONVERTED = {"?": np.uint8, "b": np.int16, "e": np.float32}  # by dtype.char; other numbers become float64
 
 
-def _storable(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def storable(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The type that the kernels read, nearest to this one."""
     if dtype.kind not in "fiub":
         what = {"O": "Python objects", "c": "complex numbers"}.get(dtype.kind, f"type {dtype}")
@@ -100,7 +109,7 @@ def _as_array(Y: Any) -> Array:
         )
     if array.size == 0:
         raise ValueError(f"the matrix is empty: shape {array.shape}")
-    array = array.astype(_storable(array.dtype), copy=False)
+    array = array.astype(storable(array.dtype), copy=False)
     return array if array.flags.aligned else array.copy()
 
 
@@ -143,18 +152,18 @@ def _from_dense(Y: Array, mask: Array | None, form: Form, threads: int) -> Obser
     Y = _rows_contiguous(np.asarray(Y))
     seen = None if mask is None else _rows_contiguous(mask).view(np.uint8)
     rows, cols = (np.zeros(n, np.int64) for n in Y.shape)
-    infinite = _kernels.survey(Y, seen, rows, cols, _worth(threads, Y.size))
+    infinite = _kernels.survey(Y, seen, rows, cols, worth(threads, Y.size))
     if infinite:
         raise ValueError(f"{infinite} observed entries are infinite; set them to NaN (missing) or to finite values")
     observed = int(rows.sum())
-    _check_observed(observed, Y.shape)
+    check_observed(observed, Y.shape)
     dense = Dense(
         shape=Y.shape,
-        dtype=_precision(Y.dtype),
+        dtype=precision(Y.dtype),
         row_observed=rows,
         col_observed=cols,
         form=form,
-        threads=_worth(threads, observed),
+        threads=worth(threads, observed),
         Y=Y,
         mask=seen if observed < Y.size else None,
     )
@@ -189,7 +198,7 @@ def _from_sparse(Y: Any, threads: int) -> Observations:
     if not csr.has_canonical_format:  # duplicates are summed, as everywhere in scipy
         csr = csr.copy() if csr is Y else csr
         csr.sum_duplicates()
-    indptr, indices, values = csr.indptr, csr.indices, csr.data.astype(_storable(csr.data.dtype), copy=False)
+    indptr, indices, values = csr.indptr, csr.indices, csr.data.astype(storable(csr.data.dtype), copy=False)
     missing = np.isnan(values)
     if missing.any():
         indptr = np.concatenate([[0], np.cumsum(~missing)])[indptr]
@@ -197,15 +206,15 @@ def _from_sparse(Y: Any, threads: int) -> Observations:
     infinite = int(np.isinf(values).sum())
     if infinite:
         raise ValueError(f"{infinite} stored entries are infinite; set them to NaN (missing) or to finite values")
-    _check_observed(len(values), csr.shape)
+    check_observed(len(values), csr.shape)
     indptr = indptr.astype(np.int64, copy=False)
     sparse = Sparse(
         shape=csr.shape,
-        dtype=_precision(values.dtype),
+        dtype=precision(values.dtype),
         row_observed=np.diff(indptr),
         col_observed=np.bincount(indices, minlength=csr.shape[1]),
         form="sparse",
-        threads=_worth(threads, len(values)),
+        threads=worth(threads, len(values)),
         indptr=indptr,
         indices=indices.astype(np.int32, copy=False),
         values=np.ascontiguousarray(values),
@@ -236,11 +245,12 @@ def _expanded(sparse: Sparse) -> Dense:
     return Dense(Y=Y, mask=mask, **common(sparse))
 
 
-def _precision(stored: np.dtype[Any]) -> np.dtype[Any]:
+def precision(stored: np.dtype[Any]) -> np.dtype[Any]:
     """In which precision data of this type are computed."""
     return np.dtype(np.float64 if stored == np.float64 else np.float32)
 
 
-def _check_observed(observed: int, shape: tuple[int, ...]) -> None:
+def check_observed(observed: int, shape: tuple[int, ...]) -> None:
+    """Refuse a matrix without any entry."""
     if observed == 0:
         raise ValueError(f"nothing is observed: all entries of the {shape[0]} x {shape[1]} matrix are missing")

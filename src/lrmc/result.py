@@ -115,17 +115,16 @@ class Result:
         """Whether the iterates came to rest."""
         return self.status is Status.CONVERGED
 
-    def low_rank(self, rows: Any = slice(None)) -> Array:
-        """A block of rows of L R'. All rows at once take n1 * n2 numbers of memory.
+    def low_rank(self, rows: Any = slice(None), cols: Any = slice(None)) -> Array:
+        """A block of L R'. All rows and columns at once take n1 * n2 numbers of memory; of Dask data, when computed.
 
         Rows and columns without an observation are not determined: they are NaN.
         """
-        X = np.atleast_2d(self.L[rows]) @ self.R.T
+        X = np.atleast_2d(self.L[rows]) @ np.atleast_2d(self.R[cols]).T
         if len(self.undetermined_cols):
-            X[:, self.undetermined_cols] = np.nan
+            X = np.where(_among(self.undetermined_cols, len(self.R), cols), X.dtype.type(np.nan), X)
         if len(self.undetermined_rows):
-            chosen = np.atleast_1d(np.arange(len(self.L))[rows])
-            X[np.isin(chosen, self.undetermined_rows)] = np.nan
+            X = np.where(_among(self.undetermined_rows, len(self.L), rows)[:, None], X.dtype.type(np.nan), X)
         return X
 
     def outliers(self, Y: Any = None, *, mask: Any = None, threshold: float | None = None) -> Any:
@@ -163,8 +162,8 @@ class Result:
             np.savez(
                 file,
                 about=np.array(json.dumps(about)),
-                L=self.L,
-                R=self.R,
+                L=np.asarray(self.L),
+                R=np.asarray(self.R),
                 history=np.array(self.history, np.float64),
                 undetermined_rows=self.undetermined_rows,
                 undetermined_cols=self.undetermined_cols,
@@ -199,6 +198,11 @@ class Result:
     def factors(self) -> Factors:
         """L and R as a pair."""
         return Factors(self.L, self.R)
+
+
+def _among(lines: Array, n: int, chosen: Any) -> Array:
+    """Which of the chosen lines, of n in all, are among these."""
+    return np.isin(np.atleast_1d(np.arange(n)[chosen]), lines)
 
 
 def _plain(x: Any) -> Any:

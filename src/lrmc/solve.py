@@ -27,6 +27,7 @@ from .result import Iterate, Record, Result, Status
 from .schedule import Schedule, Tuning
 from .start import STARTS
 from .storage import Observations
+from .tall import equal, where
 from .weights import Sides
 
 Method = Literal["auto", "closed_loop", "lrmc", "scaled_gd", "gd"]
@@ -49,7 +50,7 @@ class Job:
     rank: int | None
     method: str
     schedule: Schedule | Tuning
-    start: str
+    start: str | Iterate
     noise: Noise
     loss: Any
     tol: float
@@ -68,7 +69,7 @@ def solve(
     groups: Any = None,
     row_noise: Any = None,
     col_noise: Any = None,
-    start: Literal["spectral", "cur"] = "spectral",
+    start: Literal["spectral", "cur"] | Iterate = "spectral",
     tol: float = 1e-6,
     max_iter: int = 100,
     seed: int = 0,
@@ -91,7 +92,8 @@ def solve(
     For the closed loop on noisy data: `loss` is how residuals are weighed; `outliers` says whether they lie on both
     sides of the truth, or only above ("positive") or below ("negative"); `groups` has a label for each row, and rows
     with the same label share one weight in each column (the bands of a pixel: a cloud covers all); `row_noise` and
-    `col_noise` are known relative noise levels of rows and columns.
+    `col_noise` are known relative noise levels of rows and columns. `start` may also be an iterate of an earlier run of
+    the closed loop, which goes on from there.
     """
     if not (isinstance(tol, Real) and tol > 0 and math.isfinite(tol)):
         raise ValueError(f"tol={tol!r}; a positive number is wanted")
@@ -156,10 +158,9 @@ def _solve(job: Job, max_iter: int, progress: Callable[[Iterate], None] | None) 
         )
     if job.method == "closed_loop" and status is Status.CONVERGED and _too_few(job.obs, last):
         status = Status.UNDETERMINED
-    empty_rows, empty_cols = (np.flatnonzero(n == 0) for n in (job.obs.row_observed, job.obs.col_observed))
+    empty_rows, empty_cols = (where(n == 0) for n in (job.obs.row_observed, job.obs.col_observed))
     return Result(
-        last.L,
-        last.R,
+        *job.obs.in_form(last.L, last.R),
         status,
         tuple(history),
         job.method,
@@ -185,7 +186,7 @@ def iterates(
     groups: Any = None,
     row_noise: Any = None,
     col_noise: Any = None,
-    start: Literal["spectral", "cur"] = "spectral",
+    start: Literal["spectral", "cur"] | Iterate = "spectral",
     seed: int = 0,
     threads: int | None = None,
 ) -> Iterator[Iterate]:
@@ -202,14 +203,15 @@ def _job(
     schedule: Any,
     loss: str,
     sides: tuple[str, Any, Any, Any],
-    start: str,
+    start: Any,
     tol: float,
     seed: int,
     threads: int | None,
 ) -> Job:
     """Check what was asked for."""
     _one_of("method", method, METHODS)
-    _one_of("start", start, tuple(STARTS))
+    if not isinstance(start, Iterate):
+        _one_of("start", start, tuple(STARTS))
     _one_of("loss", loss, get_args(AskedLoss))
     _one_of("outliers", sides[0], ("both", "positive", "negative"))
     if method == "auto":
@@ -219,7 +221,13 @@ def _job(
     plan = None if _is_nearest(schedule) else _as_schedule(schedule, method)
     if method in BASELINES and (start != "spectral" or sides[0] != "both" or any(x is not None for x in sides[1:])):
         raise ValueError(f"start, outliers, groups and noise levels are not for method={method!r}; leave them out")
+    if isinstance(start, Iterate) and method != "closed_loop":
+        raise ValueError("start= is an iterate of an earlier run: only the closed loop, without a schedule, goes on")
     obs = as_observations(Y, mask, threads=threads)
+    if isinstance(start, Iterate) and (len(start.L), len(start.R)) != obs.shape:
+        raise ValueError(
+            f"start= is an iterate for a {len(start.L)} x {len(start.R)} matrix; these data are {obs.shape}"
+        )
     if rank is None and method != "closed_loop":
         name = "LRMC" if method == "lrmc" else method
         raise ValueError(f"rank=None: {name} needs the rank; give one, or leave method and schedule out: it is found")
@@ -242,7 +250,7 @@ def _is_nearest(schedule: Any) -> bool:
 def _noise_of(given: Any, n: int, name: str) -> Any:
     """Relative noise levels, one per row or column."""
     if given is None:
-        return np.ones(n)
+        return equal(1.0, n)
     levels = np.asarray(given, np.float64)
     if levels.shape != (n,) or not np.all(np.isfinite(levels) & (levels > 0)):
         raise ValueError(f"{name} has shape {levels.shape}; {n} positive numbers are wanted")
@@ -270,10 +278,13 @@ def _iterates(job: Job) -> Generator[Iterate, None, Findings]:
         scale, p = job.obs.scale, obs.fraction
         zeta, gain = job.schedule.start(scale, p)
         layers = (layer._replace(zeta=layer.zeta / unit) for layer in job.schedule.layers(scale, p))
-        X = STARTS[job.start](obs, job.rank or 1, zeta / unit, gain, job.seed)
+        X = STARTS[str(job.start)](obs, job.rank or 1, zeta / unit, gain, job.seed)
         steps = lrmc(obs, Start(X, zeta / unit), layers, job.schedule.tangent)
     else:
-        steps = default(obs, job.rank, noise=job.noise, loss=job.loss, tol=job.tol, seed=job.seed)
+        begin = None
+        if isinstance(job.start, Iterate):
+            begin = Factors(job.start.L / root, job.start.R / root), job.start.zeta / unit
+        steps = default(obs, job.rank, noise=job.noise, loss=job.loss, tol=job.tol, seed=job.seed, begin=begin)
     before: Factors | None = None
     for k in count():
         try:

@@ -6,6 +6,7 @@ import numpy as np
 
 from .linalg import Factors, gram, orthonormal
 from .storage import Observations
+from .tall import equal, held, product_of
 from .weights import Array, Threshold, Weight, as_weight
 
 
@@ -37,21 +38,21 @@ def leading(
     L, R = model if model is not None else (None, None)
     rule = as_weight(zeta)
     if reject:
-        rows, cols = (np.full(n, zeta) for n in obs.shape)
-        rule = Threshold(rows, cols, 0 * rows, 0 * cols)
+        rows, cols = (equal(zeta, n) for n in obs.shape)  # type: ignore[arg-type]
+        rule = Threshold(rows, cols, equal(0.0, len(rows)), equal(0.0, len(cols)))
 
     def times(Q: Array) -> Array:
-        C = obs.dtype.type(gain) * np.asarray(obs.products(L, R, rule, None, Q)[0])
-        return C + model.L @ (model.R.T @ Q) if model is not None and keep_model else C
+        C = obs.dtype.type(gain) * obs.products(L, R, rule, None, Q)[0]
+        return C + model.L @ product_of(model.R, Q) if model is not None and keep_model else C
 
     def transposed_times(P: Array) -> Array:
-        C = obs.dtype.type(gain) * np.asarray(obs.products(L, R, rule, P, None)[1])
-        return C + model.R @ (model.L.T @ P) if model is not None and keep_model else C
+        C = obs.dtype.type(gain) * obs.products(L, R, rule, P, None)[1]
+        return C + model.R @ product_of(model.L, P) if model is not None and keep_model else C
 
     Q = rng.standard_normal((obs.shape[1], min(rank + 5, *obs.shape))).astype(obs.dtype)
-    P = orthonormal(times(Q))
-    Q = orthonormal(transposed_times(P))  # one power iteration
-    P = orthonormal(times(Q))
+    (P,) = held(orthonormal(times(Q)))
+    (Q,) = held(orthonormal(transposed_times(P)))  # one power iteration
+    (P,) = held(orthonormal(times(Q)))
     return _truncated(P, transposed_times(P), rank)
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from . import _kernels
 from .linalg import Factors
+from .tall import take
 from .weights import Array, Clip, Mixture, Threshold, Weight, as_weight
 
 DRAW_FROM_STORED_BELOW = 0.2  # random places would seldom be observed
@@ -96,7 +97,7 @@ class Sample(NamedTuple):
 
     def residual(self, X: Factors) -> Array:
         """Y - L R' at these entries."""
-        return self.values - np.einsum("ij,ij->i", X.L[self.rows], X.R[self.cols])
+        return self.values - np.einsum("ij,ij->i", take(X.L, self.rows), take(X.R, self.cols))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -110,6 +111,7 @@ class Observations:
     form: Form = "dense"  # of the input, for what is given back in that form
     gain: float = 1.0  # Y is read as gain times the data
     threads: int = 1
+    AT_ONCE: ClassVar[int] = 4_000_000  # entries that `medians` looks at
 
     def products(self, L: Any, R: Any, weight: Weight | float, P: Any, Q: Any, Pw: Any = None, Qw: Any = None) -> Pull:
         """C @ Q and C.T @ P, where C is the weighted residual of Y - L R' on the observed entries.
@@ -153,9 +155,35 @@ class Observations:
 
     # ---- the same for all
 
+    def grid(self, rows: Array, cols: Array) -> Array:
+        """The entries of these rows and columns as a dense array, NaN where not observed."""
+        places = np.repeat(rows, len(cols)), np.tile(cols, len(rows))
+        return self.lookup(*places).reshape(len(rows), len(cols))
+
+    def medians(self, axis: int, places: Array, subtract: Array, empty: float) -> Any:
+        """The median of some entries of each row (axis 0) or column (axis 1), less what the others typically are.
+
+        `places` are the columns (rows) that are looked at; `subtract` has a number for every column (row). A line
+        without entries there gets `empty`.
+        """
+        n = self.shape[axis]
+        less, out = take(subtract, places), np.full(n, empty)
+        for at in np.array_split(np.arange(n), max(1, n * len(places) // self.AT_ONCE)):
+            values = (self.grid(at, places) if axis == 0 else self.grid(places, at).T) - less
+            values = np.sort(values, axis=1)  # NaN comes last; numpy's nanmedian is ten times slower on long lines
+            count = values.shape[1] - np.isnan(values).sum(1)
+            seen = np.flatnonzero(count)
+            below, above = (values[seen, (count[seen] - k) // 2] for k in (1, 0))
+            out[at[seen]] = (below + above) / 2
+        return out
+
     def scaled(self, gain: float) -> Observations:
         """The same data, read as gain times what they were."""
         return replace(self, gain=self.gain * gain)
+
+    def in_form(self, L: Any, R: Any) -> tuple[Any, Any]:
+        """Factors as they are given back to the user."""
+        return L, R
 
     def pull(self, L: Any, R: Any, weight: Weight | float) -> Pull:
         """C @ R and C.T @ L, where C is the weighted residual of Y - L R' on the observed entries.
@@ -377,6 +405,14 @@ class Transposed(Observations):
         cols, rows, values = self.of.draw(size, seed)
         return Sample(rows, cols, values)
 
+    def grid(self, rows: Array, cols: Array) -> Array:
+        """See `Observations.grid`."""
+        return self.of.grid(cols, rows).T
+
+    def medians(self, axis: int, places: Array, subtract: Array, empty: float) -> Any:
+        """See `Observations.medians`."""
+        return self.of.medians(1 - axis, places, subtract, empty)
+
     def block(self, rows: Any, cols: Any) -> Array:
         """See `Observations.block`."""
         return self.of.block(cols, rows).T
@@ -389,6 +425,10 @@ class Transposed(Observations):
         """See `Observations.residuals`."""
         for cols, rows, values in self.of.residuals(R, L):
             yield Sample(rows, cols, values)
+
+    def in_form(self, L: Any, R: Any) -> tuple[Any, Any]:
+        """See `Observations.in_form`."""
+        return self.of.in_form(R, L)[::-1]
 
     def scaled(self, gain: float) -> Transposed:
         """See `Observations.scaled`."""

@@ -10,11 +10,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import _kernels
+from .blocks import Blocks
 from .linalg import Factors, power_of_4
 from .methods.closed_loop import LOW, WIDEST
 from .methods.noisy import REACH, Loss, two_groups
@@ -113,6 +114,8 @@ def fit_rows(obs: Observations, model: Subspace) -> Rows:
 
     One reading of the data: all iterations of a row are made while it is in the cache (`_kernels/regress.hpp`).
     """
+    if isinstance(obs, Blocks):
+        return Rows(*map(np.asarray, obs.sweep(_fit_block, (), model)[0]))
     n, dtype = obs.shape[0], obs.dtype
     unit = power_of_4(model.typical)
     model = model.scaled(1 / unit)
@@ -133,6 +136,10 @@ def fit_rows(obs: Observations, model: Subspace) -> Rows:
     return Rows(T * dtype.type(unit), deviation * dtype.type(unit), distance)
 
 
+def _fit_block(block: Observations, tall: Any, model: Subspace, _: Any) -> tuple[Rows, tuple[()]]:
+    return fit_rows(block, model), ()
+
+
 def _by_rows(obs: Observations) -> Iterator[tuple[slice, Dense | Sparse]]:
     """The data with the entries of a row side by side; where they are not, copies of some rows at a time."""
     if isinstance(obs, Dense | Sparse):
@@ -140,6 +147,8 @@ def _by_rows(obs: Observations) -> Iterator[tuple[slice, Dense | Sparse]]:
         return
     assert isinstance(obs, Transposed)
     of = obs.of
+    if isinstance(of, Blocks):
+        raise ValueError("rows of these data lie across their blocks; chunks of whole rows are wanted here")
     if isinstance(of, Sparse):
         csr = of.by_columns()
         yield slice(None), replace(of, indptr=csr.indptr.astype(np.int64), indices=csr.indices, values=csr.data)
@@ -198,14 +207,14 @@ def learn_factors(
 ) -> Learned:
     """The same from factors that were fitted with this loss and prior."""
     unit = power_of_4(obs.scale)
-    X = Factors(*(F.astype(np.float64) / math.sqrt(unit) for F in X))
+    X = Factors(*(np.asarray(F, np.float64) / math.sqrt(unit) for F in X))
     return _learn(obs.scaled(1 / unit), X, (loss, shrink), center, most, outliers).scaled(unit)
 
 
 def _learn(
     obs: Observations, X: Factors, fit: tuple[Loss, float], center: bool, most: int | None, outliers: Sides
 ) -> Learned:
-    used = obs.row_observed > 0
+    used = np.asarray(obs.row_observed) > 0
     P = np.hstack([X.L[used], np.ones((int(used.sum()), 1))])
     R = np.hstack([X.R, np.zeros((len(X.R), 1))])
     noise, odds = _noise_and_odds(obs, X)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich import box
 from rich.table import Table
 
-from .. import completion
+from .. import completion, large
 from ..methods.noisy import AskedLoss
+from ..outofcore import Fill
 from ..schedule import Schedule
 from ..units import Scale
 from ..weights import Sides
@@ -23,11 +24,19 @@ def register(app: typer.Typer) -> None:
 
 
 def complete_command(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="npy, npz, csv, parquet, mtx or mat; by its suffix.")],
-    target: Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="Any of the same formats.")],
+    source: Annotated[
+        Path, typer.Argument(metavar="IN", help="npy, npz, csv, parquet, mtx, mat, zarr, nc or h5; by its suffix.")
+    ],
+    target: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="OUT", help="Any of the same formats; of large matrices npy or zarr."),
+    ],
     outliers_to: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="List of outliers, csv or parquet; OUT with .outliers.csv if not given."),
+        typer.Option(
+            metavar="FILE",
+            help="List of outliers, csv or parquet, of large matrices zarr; OUT with .outliers. if not given.",
+        ),
     ] = None,
     report_to: Annotated[
         Path | None, typer.Option("--report", metavar="FILE", help="Report, html; OUT with .report.html if not given.")
@@ -35,7 +44,7 @@ def complete_command(
     no_outliers_file: Annotated[bool, typer.Option("--no-outliers-file", help="Write no list of outliers.")] = False,
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
     rank: Annotated[int | None, typer.Option("--rank", "-r", help="Rank of the model; found if not given.")] = None,
-    fill: Annotated[completion.Fill, typer.Option(help="What the model replaces.")] = "missing+outliers",
+    fill: Annotated[Fill, typer.Option(help="What the model replaces.")] = "missing+outliers",
     name: Annotated[str | None, typer.Option(help="Which variable of an npz or mat file.")] = None,
     keep: Annotated[
         list[str] | None, typer.Option(help="A column that passes through although it holds numbers.")
@@ -55,6 +64,13 @@ def complete_command(
     tol: Annotated[float, typer.Option(help="Stop when the model changes by less than this part of itself.")] = 1e-6,
     max_iter: Annotated[int, typer.Option(help="Passes over the data, at most.")] = 100,
     seed: Annotated[int, typer.Option(help="Of the random start.")] = 0,
+    memory: Annotated[
+        str | None,
+        typer.Option(help="Read IN (zarr, npy, nc, h5) block by block with about so much memory, such as 2GB."),
+    ] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Compute with Dask: 'threads', or the address tcp://... of a cluster.")
+    ] = None,
 ) -> None:
     """Fill in what is missing, and replace what is wrong.
 
@@ -64,8 +80,25 @@ def complete_command(
     Beside OUT come a list of outliers (row, column, value, expected, score) and a report.
     The score is the distance from the model in standard deviations of the noise; if there is none, in thresholds.
 
+    zarr, nc and h5 files, and npy files of more than a quarter of the memory, are read and written block by block.
+    Ctrl-C then keeps the last iterate, and the same command goes on from it. There is no report of these.
+
     Exit code: 0 if it converged, 1 if not (all files are written all the same), 2 if the input cannot be used.
     """
+    with console.errors_in_a_sentence():
+        blockwise = large.is_for(source, memory, scheduler)
+    if blockwise:
+        common = {
+            "loss": loss,
+            "outliers": outliers,
+            "schedule": schedule,
+            "tol": tol,
+            "max_iter": max_iter,
+            "seed": seed,
+        }
+        listed = None if no_outliers_file else outliers_to or completion.beside(target, "outliers.zarr")
+        _complete_large(source, target, rank, listed, fill, name, memory, scheduler, common)
+        return
     with (
         console.errors_in_a_sentence(),
         console.warnings_in_a_sentence(),
@@ -95,11 +128,64 @@ def complete_command(
     raise typer.Exit(0 if done.result.converged else console.NOT_CONVERGED)
 
 
+def _complete_large(
+    source: Path,
+    target: Path,
+    rank: int | None,
+    listed: Path | None,
+    fill: Fill,
+    name: str | None,
+    memory: str | None,
+    scheduler: str | None,
+    common: dict[str, Any],
+) -> None:
+    with (
+        console.errors_in_a_sentence("; the same command goes on from the last iterate"),
+        console.warnings_in_a_sentence(),
+        console.progress_bar(source.name, common["tol"]) as bar,
+    ):
+        common["schedule"] = _schedule(common["schedule"])
+        places: dict[str, Any] = {
+            "outliers_to": listed,
+            "fill": fill,
+            "name": name,
+            "memory": memory,
+            "scheduler": scheduler,
+        }
+        done = large.complete_large(
+            source,
+            target,
+            rank,
+            progress=lambda it, pace: bar(it, f"{pace.passes:.0f} passes, {pace.speed:.0f} MB/s"),
+            **places,
+            **common,
+        )
+    _show_large(done, (target, listed))
+    raise typer.Exit(0 if done.result.converged else console.NOT_CONVERGED)
+
+
+def _show_large(done: large.Completed, written: tuple[Path | None, ...]) -> None:
+    result, (n1, n2) = done.result, done.result.shape
+    facts = {
+        "shape": f"{n1} x {n2}",
+        "observed": f"{done.observed:.1%}",
+        "rank": f"{result.rank}",
+        "status": f"{result.status}",
+        "regime": result.regime,
+        "iterations": f"{result.n_iter}"
+        + ("" if done.resumed is None else f", after {done.resumed} of an earlier run"),
+        "passes": f"{done.passes:.0f}",
+        "time": f"{done.seconds:.2f} s",
+        "outliers": "not written" if done.outliers is None else f"{done.outliers}",
+        "estimated": f"{result.outlier_fraction:.1%} outliers, noise of standard deviation {result.noise_level:.2g}",
+        "undetermined": f"{len(result.undetermined_rows)} rows, {len(result.undetermined_cols)} columns",
+        "written": "\n".join(str(path) for path in written if path is not None),
+    }
+    _print(facts)
+
+
 def _show(done: completion.Completed, written: tuple[Path | None, ...]) -> None:
     result, (n1, n2) = done.result, done.result.shape
-    table = Table(box=box.SIMPLE, show_header=False, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column(overflow="fold")
     count = len(done.outliers.rows)
     spreads = " spreads of a column" if done.units else ""
     facts = {
@@ -118,6 +204,13 @@ def _show(done: completion.Completed, written: tuple[Path | None, ...]) -> None:
         f" {done.left} entries are left missing",
         "written": "\n".join(str(path) for path in written if path is not None),
     }
+    _print(facts)
+
+
+def _print(facts: dict[str, str]) -> None:
+    table = Table(box=box.SIMPLE, show_header=False, pad_edge=False)
+    table.add_column(style="dim")
+    table.add_column(overflow="fold")
     for name, value in facts.items():
         table.add_row(name, console.plain(value))
     console.out().print(table)

@@ -50,15 +50,15 @@ def bar(title: str, state: str = "", total: float | None = 1.0) -> Iterator[Call
 
 
 @contextmanager
-def progress_bar(title: str, tol: float = 1e-6) -> Iterator[Callable[[Iterate], None]]:
+def progress_bar(title: str, tol: float = 1e-6) -> Iterator[Callable[..., None]]:
     """A bar that is full when the change per iteration, on a logarithmic scale, has come down to tol."""
     with bar(title, "reading") as update:
 
-        def follow(it: Iterate) -> None:
+        def follow(it: Iterate, more: str = "") -> None:
             if it.k == 0 or not 0 < tol < 1:
                 return
             done = math.log(max(it.change, 1e-300)) / math.log(tol)
-            state = f"iteration {it.k}, change {it.change:.0e}, {it.inliers:.0%} inliers"
+            state = f"iteration {it.k}, change {it.change:.0e}, {it.inliers:.0%} inliers{', ' if more else ''}{more}"
             update(completed=min(1.0, max(0.0, done)), state=state)
 
         yield follow
@@ -83,7 +83,7 @@ def count_bar(title: str, unit: str) -> Iterator[Callable[[int, int], None]]:
 
 
 @contextmanager
-def errors_in_a_sentence() -> Iterator[None]:
+def errors_in_a_sentence(interrupted: str = "") -> Iterator[None]:
     """What the user can mend is told in one sentence, with exit code 2; Ctrl-C ends with exit code 130."""
     try:
         yield
@@ -95,7 +95,7 @@ def errors_in_a_sentence() -> Iterator[None]:
         err().print(f"[red]error:[/red] {plain(sentence)}", soft_wrap=True, highlight=False)
         raise typer.Exit(BAD_INPUT) from None
     except KeyboardInterrupt:
-        err().print("interrupted")
+        err().print(f"interrupted{'; ' if interrupted else ''}{plain(interrupted)}", soft_wrap=True, highlight=False)
         raise typer.Exit(INTERRUPTED) from None
 
 

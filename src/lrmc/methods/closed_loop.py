@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
 
 import numpy as np
 
 from ..linalg import Factors, divide, gram
 from ..rows import packed_trace, pairs, solve_rows
-from ..storage import Observations, Pull
+from ..storage import ALL_UP_TO, Observations, Pull
+from ..tall import Largest, beside, by_row, equal, held, take
 from ..weights import Array, Sides, Threshold
 from .lrmc import Step
 
@@ -31,27 +33,43 @@ class Side:
 
     observed: Array
     multiple: Array = field(init=False)
+    widest: float = 1.0  # of the multiples
 
     def __post_init__(self) -> None:
-        self.multiple = np.ones(len(self.observed))
+        self.multiple = np.ones_like(self.observed, np.float64)
 
     def follow(self, inliers: Array, typical: float, shrink: float) -> None:
         """Widen where far fewer entries than typical are inliers; narrow the others again. Call once per step."""
-        seen = np.maximum(self.observed, 1)
-        spread = np.sqrt(typical * (1 - typical) / seen)
-        # Only where the median entry is outside: a row that really has many outliers is left alone.
-        behind = (inliers / seen < min(0.75 * typical, 0.5) - 2 * spread) & (self.observed > 0)
-        self.multiple = np.where(behind, self.multiple * 1.5 / shrink, np.maximum(1, self.multiple / 2))
+        (self.multiple,), (widest,) = by_row(_followed, (self.observed, inliers, self.multiple), (typical, shrink))
+        self.widest = float(widest)
 
     @property
     def protected(self) -> Array:
         """Where thresholds are widened."""
         return self.multiple > 1
 
+    def thresholds(self, zeta: float) -> tuple[Array, Array]:
+        """The threshold of each, and where it is widened."""
+        if self.widest == 1:
+            return equal(zeta, len(self.observed)), equal(0.0, len(self.observed))
+        return zeta * self.multiple, self.protected
+
     def teachers(self, F: Array) -> Array:
         """The factor without the rows far behind: they learn, but their clipped outliers must not teach the others."""
+        if self.widest <= FAR:
+            return F
         behind = self.multiple > FAR
-        return np.where(behind[:, None], F.dtype.type(0), F) if 0 < behind.mean() < 0.2 else F
+        return np.where(behind[:, None], F.dtype.type(0), F) if float(behind.mean()) < 0.2 else F
+
+
+def _followed(tall: tuple[Array, ...], same: tuple[float, float]) -> tuple[tuple[Array], tuple[Largest]]:
+    (observed, inliers, multiple), (typical, shrink) = tall, same
+    seen = np.maximum(observed, 1)
+    spread = np.sqrt(typical * (1 - typical) / seen)
+    # Only where the median entry is outside: a row that really has many outliers is left alone.
+    behind = (inliers / seen < min(0.75 * typical, 0.5) - 2 * spread) & (observed > 0)
+    multiple = np.where(behind, multiple * 1.5 / shrink, np.maximum(1, multiple / 2))
+    return (multiple,), (Largest(multiple.max(initial=1.0)),)
 
 
 @dataclass
@@ -61,6 +79,7 @@ class GramStep:
     threads: int
     H: tuple[Array, Array] | None = None
     weight: tuple[Array, Array] | None = None
+    ridge: tuple[float, ...] = ()
     inliers: float = 9.0
 
     def wants_refresh(self, change: float, inliers: float, protected: bool) -> bool:
@@ -72,15 +91,15 @@ class GramStep:
         sums = (pull.row_weight, pull.col_weight)
         if pull.grams and pull.grams[0] is not None:
             self.H, self.inliers = pull.grams, inliers
-            self.weight = tuple(np.maximum(w, 1e-3 * n) for w, n in zip(sums, observed, strict=True))
+            self.weight = held(*(np.maximum(w, 1e-3 * n) for w, n in zip(sums, observed, strict=True)))
+            rank = X.L.shape[1]
+            self.ridge = tuple(1e-3 * float(packed_trace(H, rank).mean()) / rank for H in pull.grams)
         assert self.H is not None
         assert self.weight is not None
-        out = []
-        for H, kept, now, C, seen in zip(self.H, self.weight, sums, pull, observed):
-            rank = X.L.shape[1]
-            ridge = 1e-3 * float(packed_trace(H, rank).mean()) / rank
-            step = solve_rows(H, C, ridge * np.eye(rank), seen > 0, self.threads)
-            out.append(step * np.minimum(kept / np.maximum(now, 1e-9), 5)[:, None].astype(step.dtype))
+        out: list[Array] = []
+        for H, ridge, kept, now, C, seen in zip(self.H, self.ridge, self.weight, sums, pull, observed):
+            step = solve_rows(H, C, ridge * np.eye(C.shape[1]), seen > 0, self.threads)
+            out += held(step * np.minimum(kept / np.maximum(now, 1e-9), 5)[:, None].astype(step.dtype))
         return out[0], out[1]
 
 
@@ -89,7 +108,8 @@ def scalar_directions(X: Factors, pull: Pull, floor: float) -> tuple[Array, Arra
     n1, n2 = len(X.L), len(X.R)
     rows, cols = np.maximum(pull.row_weight / n2, floor), np.maximum(pull.col_weight / n1, floor)
     W, V = divide(pull[0], gram(X.R)), divide(pull[1], gram(X.L))
-    return W / rows[:, None].astype(W.dtype), V / cols[:, None].astype(V.dtype)
+    W, V = held(W / rows[:, None].astype(W.dtype), V / cols[:, None].astype(V.dtype))
+    return W, V
 
 
 def wants_grams(obs: Observations, X: Factors) -> bool:
@@ -97,7 +117,7 @@ def wants_grams(obs: Observations, X: Factors) -> bool:
     conditioned (then R'R serves all rows), nor where the Gram matrices would be large beside the data.
     """
     rank = X.L.shape[1]
-    values = np.linalg.norm(X.L.astype(np.float64), axis=0) ** 2
+    values = np.diag(gram(X.L.astype(np.float64)))
     plenty = obs.fraction * min(obs.shape) >= 200 * max(rank, FEWEST_RANKS) and values.max() < 3 * values.min()
     size = sum(obs.shape) * rank * (rank + 1) // 2
     return not plenty and size <= max(2**24, obs.n_observed)
@@ -117,6 +137,7 @@ def closed_loop(
     rounding = 64 * float(np.finfo(obs.dtype).eps) * obs.scale  # residuals below this are not looked at
     few = p * min(n1, n2) < 20 * rank
     mL, mR = 0 * L, 0 * R
+    seen = take(obs.row_observed, some.rows)
     inliers, change, pull = 1.0, 1.0, None
     for k in count():
         size = np.abs(some.residual(X))
@@ -124,12 +145,13 @@ def closed_loop(
         phi = _decay(oversampling, inliers, grams)
         after = max(min(max(phi * zeta, WIDEST * low), (8 if grams else 12) * high), 0.1 * zeta, rounding)
         if pull is not None:
-            typical = float(np.median(pull.row_inliers[obs.row_observed > 0] / obs.row_observed[obs.row_observed > 0]))
+            typical = _typical_share(pull.row_inliers, obs, seen)
             rows.follow(pull.row_inliers, typical, after / zeta)
             cols.follow(pull.col_inliers, typical, after / zeta)
         zeta = after
-        weight = Threshold(zeta * rows.multiple, zeta * cols.multiple, rows.protected, cols.protected, outliers)
-        protected = bool(rows.protected.any() or cols.protected.any())
+        (row_z, row_protect), (col_z, col_protect) = rows.thresholds(zeta), cols.thresholds(zeta)
+        weight = Threshold(row_z, col_z, row_protect, col_protect, outliers)
+        protected = max(rows.widest, cols.widest) > 1
         refresh = grams and (few or stepper.wants_refresh(change, inliers, protected))
         P, Q = rows.teachers(L), cols.teachers(R)
         pull = obs.products(L, R, weight, P, Q, *((pairs(P), pairs(Q)) if refresh else ()))
@@ -138,16 +160,25 @@ def closed_loop(
             W, V = stepper.directions(X, pull, inliers, (obs.row_observed, obs.col_observed))
         else:
             W, V = scalar_directions(X, pull, 0.05 * inliers * p)
-        GL, GR = gram(L), gram(R)
-        M = (divide(gram(W, L), GL).T + divide(gram(V, R), GR)) / 2  # what both steps would move: each gives up half
-        dL, dR = W - L @ (M / 2).astype(L.dtype), V - R @ (M.T / 2).astype(R.dtype)
+        (WL, GL), (VR, GR) = (np.split(gram(beside(step, F), F), 2) for step, F in ((W, L), (V, R)))  # r x r each
+        M = (divide(WL, GL).T + divide(VR, GR)) / 2  # what both steps would move: each gives up half
+        dL, dR = held(W - L @ (M / 2).astype(L.dtype), V - R @ (M.T / 2).astype(R.dtype))
         change = max(np.sqrt(abs(np.trace(divide(gram(d), G))) / rank) for d, G in ((dL, GL), (dR, GR)))
         momentum = min(0.15, 1.5 * (1 - p * inliers) / (oversampling * max(inliers, 0.01))) if k else 0.0
         mL, mR = dL + L.dtype.type(momentum) * mL, dR + R.dtype.type(momentum) * mR
-        L, R = X = Factors(L + mL, R + mR)
-        widest = max(rows.multiple.max(), cols.multiple.max())
-        behind = zeta * float(widest) if widest > FAR else 0.0
+        L, R, mL, mR = held(L + mL, R + mR, mL, mR)
+        X = Factors(L, R)
+        widest = max(rows.widest, cols.widest)
+        behind = zeta * widest if widest > FAR else 0.0
         yield Step(L, R, zeta, inliers, float(low), "exact", behind)
+
+
+def _typical_share(inliers: Any, obs: Observations, of_sample: Array) -> float:
+    """The median over rows of the share of inliers; over the rows of the sample where there are many."""
+    if obs.shape[0] > ALL_UP_TO:
+        return float(np.median(take(inliers, obs.sample.rows) / of_sample))
+    inliers, seen = np.asarray(inliers), np.asarray(obs.row_observed)
+    return float(np.median(inliers[seen > 0] / seen[seen > 0]))
 
 
 def _decay(oversampling: float, inliers: float, grams: bool) -> float:

@@ -24,7 +24,7 @@ from .choose import choose, is_gaussian
 from .closed_loop import closed_loop
 from .lrmc import Step
 from .noisy import Loss, Noise, carried_over, sweeps
-from .rank import Found, Pace, at_most, find_rank, first_guess
+from .rank import Found, Pace, Test, at_most, find_rank, first_guess
 
 MOST_RANK = 15  # that is looked for
 
@@ -58,10 +58,20 @@ def _first_threshold(obs: Observations, middle: Factors | None) -> float:
 
 
 def default(
-    obs: Observations, rank: int | None, *, noise: Noise, loss: Loss | None, tol: float, seed: int = 0
+    obs: Observations,
+    rank: int | None,
+    *,
+    noise: Noise,
+    loss: Loss | None,
+    tol: float,
+    seed: int = 0,
+    begin: tuple[Factors, float] | None = None,
 ) -> Generator[Step, None, Findings]:
-    """Steps until the data are fitted as well as they can be. Without a rank, that is found as well."""
-    found = yield from exact(obs, rank, noise.outliers, tol, seed)
+    """Steps until the data are fitted as well as they can be. Without a rank, that is found as well.
+
+    `begin` is where an earlier run was, and its threshold.
+    """
+    found = yield from exact(obs, rank, noise.outliers, tol, seed, begin)
     evidence: dict[str, Any] = {"rank_tests": found.tests}
     if found.settled:
         return Findings(Status.CONVERGED, "exact", evidence)
@@ -87,15 +97,27 @@ def polished(obs: Observations, begin: tuple[Factors, float], noise: Noise) -> I
     yield from sweeps(obs, found.X, noise, 6)
 
 
-def exact(obs: Observations, rank: int | None, outliers: Sides, tol: float, seed: int) -> Generator[Step, None, Found]:
+def exact(
+    obs: Observations,
+    rank: int | None,
+    outliers: Sides,
+    tol: float,
+    seed: int,
+    begin: tuple[Factors, float] | None = None,
+) -> Generator[Step, None, Found]:
     """The closed loop, with the rank given or found."""
+    if begin is not None and rank is None:
+        X, zeta = begin
+        yield Step(X.L, X.R, zeta, math.nan, stage="start")
+        test, most = Test(0, (), math.nan, X.L.shape[1]), min(MOST_RANK, *obs.shape)
+        return (yield from find_rank(obs, X, zeta, test, most=most, tol=tol, outliers=outliers))
     if rank is not None:
-        begin = start(obs, rank, seed)
-        yield Step(*begin[0], begin[1], math.nan, stage="start")
-        found = yield from at_most(obs, *begin, tol=tol, outliers=outliers)
+        origin = begin if begin is not None and begin[0].L.shape[1] == rank else start(obs, rank, seed)
+        yield Step(*origin[0], origin[1], math.nan, stage="start")
+        found = yield from at_most(obs, *origin, tol=tol, outliers=outliers)
         if found.settled or found.X.L.shape[1] == rank:
             return found
-        return (yield from _until_settled(closed_loop(obs, *begin, outliers=outliers), begin[0], tol, obs))
+        return (yield from _until_settled(closed_loop(obs, *origin, outliers=outliers), origin[0], tol, obs))
     middle = centre(obs)
     zeta = _first_threshold(obs, middle)
     most = min(MOST_RANK, *obs.shape)
@@ -121,9 +143,9 @@ def _even(obs: Observations, X: Factors, noise: Noise) -> bool:
     pull = obs.products(X.L, X.R, weight, None, X.R)
     share = pull.n_inliers / obs.n_observed
     for inliers, seen in ((pull.row_inliers, obs.row_observed), (pull.col_inliers, obs.col_observed)):
-        some = seen > 0
-        spread = np.sqrt(share * (1 - share) * seen[some]) + 1
-        if np.mean(inliers[some] < share * seen[some] - 5 * spread) > 0.01:
+        spread = np.sqrt(share * (1 - share) * seen) + 1
+        few = (seen > 0) & (inliers < share * seen - 5 * spread)
+        if int(few.sum()) > 0.01 * int((seen > 0).sum()):
             return False
     return True
 

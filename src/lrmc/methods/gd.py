@@ -10,6 +10,7 @@ import numpy as np
 from ..linalg import gram
 from ..schedule import Tuning
 from ..storage import Observations
+from ..tall import held
 from .lrmc import Step
 from .scaled_gd import sparsify, start, typical
 
@@ -27,5 +28,5 @@ def gd(obs: Observations, rank: int, tuning: Tuning, seed: int = 0) -> Iterator[
     while True:
         CR, CtL = pull = obs.pull(L, R, rule := sparsify(obs, L, R, tuning.share))
         D = (gram(L) - gram(R)).astype(L.dtype) / 2  # the gradient of |L'L - R'R|^2 / 8 is L D and -R D
-        L, R = L + eta * (CR / p - L @ D), R + eta * (CtL / p + R @ D)
+        L, R = held(L + eta * (CR / p - L @ D), R + eta * (CtL / p + R @ D))
         yield Step(L, R, typical(rule), pull.n_inliers / obs.n_observed, stage="gd")

@@ -11,6 +11,7 @@ import numpy as np
 from ..linalg import Factors, divide, gram
 from ..schedule import Layer
 from ..storage import Observations
+from ..tall import held
 from ..weights import Array
 
 
@@ -63,7 +64,8 @@ def take(obs: Observations, X: Factors, momentum: Factors, layer: Layer, tangent
         M = shared(L, dL)
         dL, dR = dL - L @ M / 2, dR - R @ M.T / 2
     mL, mR = dL + gamma * mL, dR + gamma * mR
-    return Taken(Factors(L + eta * mL, R + eta * mR), Factors(mL, mR), scaled, pull.n_inliers)
+    L, R, mL, mR = held(L + eta * mL, R + eta * mR, mL, mR)
+    return Taken(Factors(L, R), Factors(mL, mR), scaled, pull.n_inliers)
 
 
 def at_rest(X: Factors) -> Factors:

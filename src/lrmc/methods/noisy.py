@@ -14,10 +14,11 @@ from typing import Literal
 
 import numpy as np
 
-from ..linalg import Factors
+from ..linalg import Factors, gram
 from ..rows import pairs, solve_rows_and_spread
 from ..start import leading
 from ..storage import Observations, Sample
+from ..tall import beside, column, equal, held, median, times
 from ..weights import Array, Cauchy, Huber, Mixture, Sides
 from .closed_loop import LOW, WIDEST
 from .lrmc import Step
@@ -43,7 +44,7 @@ class Noise:
     @classmethod
     def even(cls, obs: Observations, loss: Loss = "mixture", outliers: Sides = "both") -> Noise:
         """The same noise everywhere."""
-        return cls(np.ones(obs.shape[0]), np.ones(obs.shape[1]), loss, outliers)
+        return cls(equal(1.0, obs.shape[0]), equal(1.0, obs.shape[1]), loss, outliers)
 
     def weight(self, some: Sample, X: Factors) -> Cauchy:
         """The rule that fits the residuals of some entries."""
@@ -54,8 +55,8 @@ class Noise:
         low = float(np.quantile(size, LOW)) if len(size) else 0.0
         if self.loss == "mixture":
             deviation, odds, _ = two_groups(size, low)
-            return Mixture(deviation * self.rows, self.cols, odds=odds)
-        return (Cauchy if self.loss == "cauchy" else Huber)(REACH[self.loss] * low * self.rows, self.cols)
+            return Mixture(times(deviation, self.rows), self.cols, odds=odds)
+        return (Cauchy if self.loss == "cauchy" else Huber)(times(REACH[self.loss] * low, self.rows), self.cols)
 
     def _one_sided(self, residual: Array) -> Mixture:
         """Outliers are above: what is below tells the noise.
@@ -65,10 +66,11 @@ class Noise:
         """
         below, above = -residual[residual < 0], residual[residual >= 0]
         if not len(below) or not len(above):
-            return Mixture(np.maximum(np.abs(residual).max(initial=0.0), 1e-300) * self.rows, self.cols, self.outliers)
+            widest = max(float(np.abs(residual).max(initial=0.0)), 1e-300)
+            return Mixture(times(widest, self.rows), self.cols, self.outliers)
         deviation, _, _ = two_groups(below, float(np.quantile(below, LOW)))
         _, odds, _ = two_groups(above, 0.385 * deviation, fixed=True)
-        return Mixture(deviation * self.rows, self.cols, self.outliers, odds=odds)
+        return Mixture(times(deviation, self.rows), self.cols, self.outliers, odds=odds)
 
     def relative_square(self, some: Sample, X: Factors, weight: Cauchy) -> float:
         """The mean square of good residuals in units of their relative noise, over that in units of the data."""
@@ -120,21 +122,23 @@ class Prior:
     """A Gaussian for the rows of a factor: their spread and what is left unknown of each."""
 
     used: Array  # which rows have entries
+    count: int  # how many these are
     unknown: Array  # the mean posterior covariance of a row
     free: float  # the mean number of parameters that a row really has
 
     def of(self, X: Array) -> tuple[Array, Array]:
         """The mean row and the covariance."""
-        rows = X[self.used].astype(np.float64)
-        mean = rows.mean(0)
-        covariance = (rows - mean).T @ (rows - mean) / len(rows) + self.unknown
+        used = self.used[:, None]
+        mean = np.asarray(np.where(used, X, 0).sum(0, dtype=np.float64)) / self.count
+        away = np.where(used, X.astype(np.float64) - mean, 0)
+        covariance = gram(away) / self.count + self.unknown
         rank = len(mean)
         return mean, covariance + (1e-6 * np.trace(covariance) / rank + 1e-30) * np.eye(rank)
 
     @property
     def dof(self) -> float:
         """The number of parameters that all rows really have."""
-        return self.free * float(self.used.sum())
+        return self.free * self.count
 
 
 def sweeps(
@@ -153,7 +157,7 @@ def sweeps(
     some = obs.sample
     rank = X.L.shape[1]
     priors = [
-        Prior(observed > 0, spread + np.zeros((rank, rank)), float(rank))
+        Prior(observed > 0, int((observed > 0).sum()), spread + np.zeros((rank, rank)), float(rank))
         for observed, spread in zip((obs.row_observed, obs.col_observed), unknown, strict=True)
     ]
     order = (1, 0) if np.any(unknown[1]) else (0, 1)
@@ -163,26 +167,27 @@ def sweeps(
             weight = noise.weight(some, X)
             F, other = X[side], X[1 - side]
             own, across = (noise.rows, noise.cols) if side == 0 else (noise.cols, noise.rows)
-            scaled = (other / across[:, None] ** 2).astype(F.dtype)
-            grams = (pairs(other) / across[:, None] ** 2).astype(F.dtype)
+            scaled, grams = ((x / column(across) ** 2).astype(F.dtype) for x in (other, pairs(other)))
             asked = (None, scaled, None, grams) if side == 0 else (scaled, None, grams, None)
             pull = obs.products(X.L, X.R, weight, *asked)
-            total = float(np.sum(pull.row_weight, dtype=np.float64))
+            total = float(np.sum(pull.col_weight, dtype=np.float64))
             dof = min(0.9 * total, priors[0].dof + priors[1].dof)
             variance = pull.energy * noise.relative_square(some, X, weight) / max(total - dof, 1.0)
             prior = priors[side]
             mean, covariance = prior.of(F)
             ridge = noise.shrink * variance * np.linalg.inv(covariance)
-            precision = (1 / own**2)[:, None].astype(F.dtype)
+            precision = (1 / column(own) ** 2).astype(F.dtype)
             pulled = pull[side] * precision - ((F - mean) @ ridge).astype(F.dtype)
             H = pull.grams[side] * precision
             step, inverse = solve_rows_and_spread(H, pulled, ridge, prior.used, obs.threads)
             prior.unknown = variance * inverse
             prior.free = rank - float(np.trace(inverse @ ridge))
-            after = np.where(prior.used[:, None], F + step, mean.astype(F.dtype))  # without observations: the mean row
+            (after,) = held(
+                np.where(prior.used[:, None], F + step, mean.astype(F.dtype))
+            )  # no observation: the mean row
             X = Factors(after, X.R) if side == 0 else Factors(X.L, after)
             moved = max(moved, float(np.linalg.norm(step)) / max(float(np.linalg.norm(F)), 1e-300))
-        typical = float(np.median(weight.rows) * np.median(weight.cols))
+        typical = median(weight.rows) * median(weight.cols)
         yield Step(X.L, X.R, typical, pull.n_inliers / obs.n_observed, float(np.sqrt(variance)), "noisy")
         if moved < settled:
             return
@@ -196,7 +201,7 @@ def carried_over(obs: Observations, part: Factors, noise: Noise, most: int = 20)
     X, unknown = [], []
     for F, n in zip(part, obs.shape, strict=True):
         known = len(F) == n
-        X.append(F if known else np.tile(F.mean(0), (n, 1)))
+        X.append(F if known else np.broadcast_to(F.mean(0), (n, F.shape[1])))
         unknown.append(0.0 if known else np.cov(F.T.astype(np.float64), bias=True))
     return sweeps(obs, Factors(*X), noise, most, unknown=(unknown[0], unknown[1]))
 
@@ -204,4 +209,4 @@ def carried_over(obs: Observations, part: Factors, noise: Noise, most: int = 20)
 def with_component(obs: Observations, X: Factors, zeta: float) -> Factors:
     """X with the leading component of the clipped residual."""
     new = leading(obs, 1, zeta, 1 / obs.fraction, model=X)
-    return Factors(*(np.hstack(pair) for pair in zip(X, new, strict=True)))
+    return Factors(*(beside(*pair) for pair in zip(X, new, strict=True)))

@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..linalg import Factors, balanced, change, norm
+from ..linalg import Factors, balanced, change, gram, norm
 from ..start import leading
 from ..storage import Observations, Sample
+from ..tall import beside, equal, held
 from ..weights import Array, Huber, Sides, Threshold, Weight
 from .closed_loop import closed_loop
 from .lrmc import Step
@@ -79,10 +80,10 @@ def noise_level(
 
     That is the largest norm of a row plus the largest of a column of the clipped (or rejected) residual.
     """
-    rows, cols = (np.ones(n) for n in obs.shape)
-    rule: Weight = Huber(zeta * rows, cols, squares=True)
+    n1, n2 = obs.shape
+    rule: Weight = Huber(equal(zeta, n1), equal(1.0, n2), squares=True)
     if reject:
-        rule = Threshold(zeta * rows, zeta * cols, 0 * rows, 0 * cols, squares=True)
+        rule = Threshold(equal(zeta, n1), equal(zeta, n2), equal(0.0, n1), equal(0.0, n2), squares=True)
     L, R = X if X is not None else (None, None)
     pull = obs.products(L, R, rule, None, np.zeros((obs.shape[1], 1)))
     level = (math.sqrt(float(pull.row_weight.max())) + math.sqrt(float(pull.col_weight.max()))) / share
@@ -93,7 +94,7 @@ def first_guess(obs: Observations, zeta: float, middle: Factors | None, most: in
     """The leading components of the clipped data that stand out of the noise."""
     p = obs.fraction
     X = leading(obs, most, zeta, 1 / p, model=middle, keep_model=middle is not None, seed=seed)
-    values = np.linalg.norm(X.L, axis=0) ** 2
+    values = np.asarray(np.linalg.norm(X.L, axis=0)) ** 2
     noise, good = noise_level(obs, middle, zeta, p, reject=False)
     wanted = (values > noise) & ~_of_outliers(X, good, obs, 1.0)
     wanted[0] |= not wanted.any()
@@ -162,17 +163,18 @@ def _resting(residuals: list[float]) -> bool:
 def _pruned(obs: Observations, X: Factors, inliers: float) -> Factors | None:
     """X without trailing components that the fit does not need, or None if it needs all."""
     rank = X.L.shape[1]
-    if rank == 1:
+    squares = np.sort(np.abs(np.linalg.eigvals(gram(X.L) @ gram(X.R))))[::-1]  # of the singular values, roughly
+    if not np.any(squares[:-1] > 25 * squares[1:]):
         return None
     Z = balanced(*X)
-    values = np.linalg.norm(Z.L.astype(np.float64), axis=0) ** 2
+    values = np.asarray(np.linalg.norm(Z.L.astype(np.float64), axis=0)) ** 2
     some, best, now = obs.sample, None, None
     for keep in range(rank - 1, 0, -1):
         if values[keep - 1] <= 5 * values[keep]:
             continue
         if now is None:
             now = _typical(some, X, inliers)
-        candidate = Factors(*(np.ascontiguousarray(F[:, :keep], obs.dtype) for F in Z))
+        candidate = Factors(*(F[:, :keep].astype(obs.dtype, order="C") for F in Z))
         if _typical(some, candidate, inliers) > 1.3 * now:
             break
         best = candidate
@@ -192,10 +194,10 @@ def _grown(obs: Observations, X: Factors, zeta: float, inliers: float, most: int
     if room <= 0:
         return X, Test(rank, (), noise, 0)
     new = leading(obs, room, zeta, 1 / share, model=X, reject=True)
-    values = np.linalg.norm(new.L, axis=0) ** 2
+    values = np.asarray(np.linalg.norm(new.L, axis=0)) ** 2
     wanted = values > max(noise, values[0] / 2, least * norm(X) / math.sqrt(rank))
     wanted &= ~_of_outliers(new, good, obs, inliers)
-    grown = Factors(*(np.hstack([F, G[:, wanted]]) for F, G in zip(X, new)))
+    grown = Factors(*held(*(beside(F, G[:, wanted]) for F, G in zip(X, new))))
     return grown, Test(rank, tuple(values.tolist()), noise, int(wanted.sum()))
 
 
@@ -207,5 +209,5 @@ def _of_outliers(X: Factors, good: tuple[Array, Array], obs: Observations, typic
         total = np.maximum(squares.sum(0), 1e-300)
         spread = total**2 / (len(F) * np.maximum((squares**2).sum(0), 1e-300))  # 1/3 for Gaussian columns
         met = (squares * (inliers / np.maximum(observed, 1))[:, None]).sum(0) / total
-        found |= (spread < FEW_ROWS) & (met > 0.5 * typical)
+        found |= np.asarray((spread < FEW_ROWS) & (met > 0.5 * typical))
     return found

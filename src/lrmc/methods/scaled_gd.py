@@ -11,6 +11,7 @@ from ..linalg import divide, gram
 from ..schedule import Tuning
 from ..start import leading
 from ..storage import Observations
+from ..tall import equal, held
 from ..weights import Threshold
 from .lrmc import Start, Step
 
@@ -25,7 +26,7 @@ def scaled_gd(obs: Observations, rank: int, tuning: Tuning, seed: int = 0) -> It
     yield Step(L, R, zeta, math.nan, stage="start")
     while True:
         CR, CtL = pull = obs.pull(L, R, rule := sparsify(obs, L, R, tuning.share))
-        L, R = L + eta / p * divide(CR, gram(R)), R + eta / p * divide(CtL, gram(L))
+        L, R = held(L + eta / p * divide(CR, gram(R)), R + eta / p * divide(CtL, gram(L)))
         yield Step(L, R, typical(rule), pull.n_inliers / obs.n_observed, stage="scaled_gd")
 
 
@@ -42,9 +43,9 @@ def sparsify(obs: Observations, L: object, R: object, share: float) -> Threshold
     in each, and 0 elsewhere. So an entry stays in C if |e| is below the larger of two thresholds.
     """
     rows, cols = (np.nextafter(z, -z.dtype.type(np.inf)) for z in obs.magnitudes(L, R, share))  # below, not at them
-    return Threshold(rows, cols, np.zeros(len(rows)), np.zeros(len(cols)))
+    return Threshold(rows, cols, equal(0.0, len(rows)), equal(0.0, len(cols)))
 
 
 def typical(rule: Threshold) -> float:
     """One number for the thresholds of a step."""
-    return float(np.median(rule.rows))
+    return float(np.median(np.asarray(rule.rows)))

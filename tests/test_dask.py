@@ -1,0 +1,323 @@
+"""Dask arrays are solved where they lie: by threads of this process, or by the workers of a cluster."""
+
+import os
+import signal
+from itertools import islice
+
+import numpy as np
+import pytest
+from comparing import assert_close
+from presentations import small
+
+import lrmc
+import lrmc.outofcore
+from lrmc.blocks import BlockError
+from lrmc.linalg import balanced, gram
+from lrmc.methods.noisy import Noise, sweeps
+from lrmc.tall import beside, by_row, held, take, where
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
+distributed = pytest.importorskip("distributed")
+dasked = pytest.importorskip("lrmc.dasked")
+Spread = pytest.importorskip("lrmc.spread").Spread
+
+# distributed leaves sockets and loops to the garbage collector
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore:unclosed"),
+]
+
+
+def problem(n=300, n2=80, p=0.7, noise=0.0, seed=0):
+    rng = np.random.default_rng(seed)
+    Y = rng.standard_normal((n, 3)) @ rng.standard_normal((n2, 3)).T + noise * rng.standard_normal((n, n2))
+    Y[rng.random(Y.shape) < 0.05] += 10
+    Y[rng.random(Y.shape) > p] = np.nan
+    return Y
+
+
+CHUNKS = {"rows": (70, 80), "columns": (300, 30), "grid": (70, 30)}
+every_chunks = pytest.mark.parametrize("chunks", CHUNKS.values(), ids=CHUNKS.keys())
+
+
+# ---- threads of this process
+
+
+@every_chunks
+@pytest.mark.parametrize("noise", [0.0, 0.1], ids=["exact", "noisy"])
+def test_the_same_factors_as_in_memory(chunks, noise):
+    Y = problem(noise=noise)
+    got, want = lrmc.solve(da.from_array(Y, chunks=chunks)), lrmc.solve(Y)
+    assert (got.rank, got.status, got.regime, got.n_iter) == (want.rank, want.status, want.regime, want.n_iter)
+    assert_close(got.low_rank(), want.low_rank(), factor=1e3)
+
+
+def test_results_are_lazy():
+    Y = problem()
+    result = lrmc.solve(da.from_array(Y, chunks=(70, 80)), 3)
+    X = result.low_rank()
+    assert all(isinstance(x, da.Array) for x in (result.L, X, result.outliers()))
+    assert X.chunks[0] == (70, 70, 70, 70, 20)
+    assert_close(X[10:20].compute(), np.asarray(result.L)[10:20] @ result.R.T)
+    want = lrmc.solve(Y, 3)
+    np.testing.assert_allclose(result.outliers().compute(), want.outliers(), atol=1e-8)
+
+
+def test_rows_and_columns_without_observation_are_nan():
+    Y = problem()
+    Y[5] = Y[:, 7] = np.nan
+    with pytest.warns(UserWarning, match="no observation"):
+        result = lrmc.solve(da.from_array(Y, chunks=(70, 80)), 3)
+    X = result.low_rank().compute()
+    np.testing.assert_array_equal(np.isnan(X).all(1).nonzero()[0], [5])
+    np.testing.assert_array_equal(np.isnan(X).all(0).nonzero()[0], [7])
+    np.testing.assert_array_equal(result.undetermined_rows, [5])
+
+
+def test_results_are_saved_and_loaded(tmp_path):
+    result = lrmc.solve(da.from_array(problem(), chunks=(70, 80)), 3)
+    result.save(tmp_path / "result.npz")
+    assert_close(lrmc.Result.load(tmp_path / "result.npz").L, result.L)
+
+
+def test_bad_arrays_are_refused():
+    for bad, words in (
+        (da.zeros((3, 3, 3)), "2-D"),
+        (da.zeros((0, 3)), "empty"),
+        (da.full((9, 9), np.nan), "nothing is observed"),
+        (da.full((4, 4), np.inf), "16 observed entries are infinite"),
+        (da.zeros((4, 4), dtype=complex), "complex"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            lrmc.as_observations(bad)
+    with pytest.raises(ValueError, match="mask has shape"):
+        lrmc.as_observations(da.zeros((4, 5)), da.zeros((5, 4), dtype=bool))
+    with pytest.raises(ValueError, match="booleans are wanted"):
+        lrmc.as_observations(da.zeros((4, 5)), da.zeros((4, 5)))
+
+
+@pytest.mark.parametrize("chunks", [(10, 37), (23, 8)], ids=["rows", "columns"])
+def test_declared_missing_values(chunks):
+    xr = pytest.importorskip("xarray")
+    s = small(p=0.6)
+    values = da.from_array(np.where(s.mask, s.values, -1).astype(np.int16), chunks=chunks)
+    obs = lrmc.as_observations(xr.DataArray(values, attrs={"_FillValue": -1}))
+    np.testing.assert_array_equal(obs.row_observed, s.mask.sum(1))
+
+
+def broken(Y, block, times):
+    """A Dask array one of whose blocks cannot be read any more after some times."""
+    left = [times]
+
+    def read(rows):
+        if rows[0] == block * 10:
+            left[0] -= 1
+            if left[0] < 0:
+                raise OSError("the disk is gone")
+        return Y[rows]
+
+    rows = da.arange(len(Y), chunks=10)
+    return rows.map_blocks(read, dtype=Y.dtype, new_axis=1, chunks=(rows.chunks[0], (Y.shape[1],)), meta=Y[:0])
+
+
+def test_a_block_that_cannot_be_read_is_named():
+    obs = lrmc.as_observations(broken(problem(n=40), 2, 3))
+    with pytest.raises(BlockError, match=r"block 2 of 4 \(lines 20 to 29\) could not be read: the disk is gone"):
+        lrmc.solve(obs, 3)
+
+
+def test_threads_are_shared(monkeypatch):
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    seen = []
+
+    def look(x):
+        seen.append(
+            (
+                dask.config.get("num_workers"),
+                {p["num_threads"] for p in threadpoolctl.threadpool_info() if p["user_api"] == "blas"},
+            )
+        )
+        return x
+
+    Y = da.from_array(problem(n=40), chunks=(10, 80)).map_blocks(look, dtype=float)
+    obs = lrmc.as_observations(Y, threads=3)
+    assert (obs.threads, obs.reading.threads) == (3, 1)  # a task has one, and three run at a time
+    assert set(map(str, seen)) == {str((3, {1}))}
+    assert lrmc.as_observations(da.from_array(problem(n=40), chunks=(20, 80)), threads=8).reading.threads == 4
+    monkeypatch.setattr(lrmc._kernels, "max_threads", lambda: 5)  # as OMP_NUM_THREADS says
+    seen.clear()
+    assert lrmc.as_observations(Y).threads == 5
+    assert {workers for workers, _ in seen} == {5}
+
+
+@pytest.mark.parametrize("form", ["threads", "disk"])
+def test_principal_components(form, tmp_path):
+    pytest.importorskip("sklearn")
+    Y = problem(noise=0.05)
+    X = da.from_array(Y, chunks=(70, 80))
+    if form == "disk":
+        from presentations import on_disk
+
+        X = lrmc.outofcore.blocks(on_disk(Y, tmp_path, (70, 80)), memory="500kB")
+    got, want = lrmc.RobustPCA(3).fit(X), lrmc.RobustPCA(3).fit(Y)
+    assert_close(got.components_, want.components_, factor=1e5)
+    assert_close(got.transform(X), want.transform(Y), factor=1e5)
+    assert got.n_features_in_ == 80
+    with pytest.raises(ValueError, match="80 features"):
+        got.transform(da.zeros((4, 7)))
+    with pytest.raises(ValueError, match="whole rows"):
+        lrmc.RobustPCA(3).fit(da.from_array(Y, chunks=(300, 10)))
+
+
+# ---- a cluster
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Workers that are threads of this process, but speak over sockets as others do."""
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": "127.0.0.1:0"}
+    with (
+        distributed.LocalCluster(protocol="tcp", **options) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.mark.parametrize("chunks", [(100, 80), (300, 40)], ids=["rows", "columns"])
+def test_steps_on_a_cluster(client, chunks):
+    Y = problem()
+    obs = lrmc.as_observations(da.from_array(Y, chunks=chunks).persist())
+    *_, got = islice(lrmc.iterates(obs, 3), 4)
+    *_, want = islice(lrmc.iterates(Y, 3), 4)
+    assert isinstance(got.L if chunks[1] == 80 else got.R, Spread)
+    assert isinstance(got.R if chunks[1] == 80 else got.L, np.ndarray)
+    assert_close(got.L, want.L, factor=1e3)
+    assert_close(got.R, want.R, factor=1e3)
+    assert (got.zeta, got.inliers) == (pytest.approx(want.zeta), want.inliers)
+
+
+def test_a_solve_on_a_cluster(client):
+    Y = problem(n=200) + 5  # with a centre
+    got, want = (lrmc.solve(X, 4, tol=1e-3) for X in (da.from_array(Y, chunks=(100, 80)).persist(), Y))
+    assert isinstance(got.L, da.Array)
+    assert (got.status, got.n_iter) == (want.status, want.n_iter)
+    assert_close(got.low_rank(), want.low_rank(), factor=1e4)
+    assert got.outlier_fraction == pytest.approx(want.outlier_fraction, abs=1e-4)
+
+
+def test_sweeps_on_a_cluster(client):
+    Y = problem(noise=0.1)
+    rng = np.random.default_rng(1)
+    X = lrmc.linalg.Factors(*(rng.standard_normal((n, 3)) for n in Y.shape))
+    here, there = lrmc.as_observations(Y), lrmc.as_observations(da.from_array(Y, chunks=(150, 80)).persist())
+    (want,), (got,) = (list(sweeps(obs, X, Noise.even(obs, "cauchy"), 1)) for obs in (here, there))
+    assert isinstance(got.L, Spread)
+    assert_close(got.L, want.L, factor=1e3)
+    assert_close(got.R, want.R, factor=1e3)
+
+
+def spread(X, client):
+    """An array of numpy on the cluster."""
+    obs = lrmc.as_observations(da.from_array(np.ones((len(X), 2)), chunks=(len(X) // 3, 2)))
+    (out,) = held(np.where(obs.row_observed[:, None] > 0, X, 0))
+    assert isinstance(out, Spread)
+    return out
+
+
+def test_arrays_on_a_cluster_are_as_arrays_here(client):
+    rng = np.random.default_rng(0)
+    A, B = rng.standard_normal((2, 60, 4))
+    X, Z = spread(A, client), spread(B, client)
+    small, line = rng.standard_normal((4, 4)), rng.random(60)
+    assert X.shape == A.shape
+    assert len(X) == 60
+    assert "3 blocks" in repr(X)
+    for f in (
+        lambda x, z: x + 2 * z - x / 3,
+        lambda x, z: x @ small,
+        lambda x, z: np.maximum(x, z) * line[:, None],
+        lambda x, z: np.where(x > 0, x, 0)[:, [2, 0]],
+        lambda x, z: beside(x, z).astype(np.float32),
+        lambda x, z: np.zeros_like(x) + np.ones_like(z),
+        lambda x, z: np.pad(x, ((0, 0), (0, 2))),
+        lambda x, z: x * np.broadcast_to(3.0, (60, 1)),
+    ):
+        got, want = f(X, Z), f(A, B)
+        assert (got.shape, got.dtype) == (want.shape, want.dtype)
+        np.testing.assert_allclose(np.asarray(got), want)
+    np.testing.assert_allclose(gram(X, Z), gram(A, B))
+    for f in (lambda x: x.sum(), lambda x: x.sum(0), lambda x: x.mean(), lambda x: x.max(), lambda x: x.var()):
+        np.testing.assert_allclose(f(X), f(A))
+    np.testing.assert_allclose(np.linalg.norm(X, axis=0), np.linalg.norm(A, axis=0))
+    assert ((X > 9).all(), (X < 9).all()) == (False, True)
+    rows = rng.integers(0, 60, 20)
+    np.testing.assert_array_equal(take(X, rows), A[rows])
+    np.testing.assert_array_equal(where(X[:, 0] > 1), np.flatnonzero(A[:, 0] > 1))
+    (twice,), (total,) = by_row(lambda tall, same: ((same * tall[0],), (tall[0].sum(),)), (X,), 2)
+    np.testing.assert_allclose(np.asarray(twice), 2 * A)
+    assert total == pytest.approx(A.sum())
+    R = rng.standard_normal((9, 4))
+    np.testing.assert_allclose(np.asarray(balanced(X, R).L @ balanced(X, R).R.T), A @ R.T, atol=1e-10)
+    with pytest.raises(IndexError, match="take"):
+        X[3]
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["persisted", "made again"])
+def test_bytes_moved_do_not_grow_with_the_rows(client, kept, monkeypatch):
+    """Two passes and a Gram matrix, counted at the sockets: client, scheduler and workers together."""
+    from distributed.comm.tcp import TCP
+
+    moved, write = [0], TCP.write
+
+    async def counted(self, *arguments, **options):
+        count = await write(self, *arguments, **options)
+        moved[0] += count
+        return count
+
+    monkeypatch.setattr(TCP, "write", counted)
+    found = {}
+    for n in (30_000, 240_000):
+        rng = da.random.default_rng(0)
+        Y = rng.standard_normal((n, 20), chunks=(n // 2, 20), dtype=np.float32)
+        obs = lrmc.as_observations(Y.persist() if kept else Y)
+        assert isinstance(obs.data[0], da.Array if kept else dasked.Reads)
+        R = np.random.default_rng(1).random((20, 3))
+        moved[0] = 0
+        L, _ = obs.products(None, None, 1.0, None, R)
+        CR, _ = obs.pull(*held(L * 0.1, R), 1.0)
+        gram(CR)
+        found[n] = moved[0]
+    assert found[240_000] < 1.2 * found[30_000] + 20_000  # heartbeats come now and then
+    assert found[240_000] < 240_000  # a hundredth of what the rows of L in two passes would be
+
+
+# ---- processes
+
+
+def test_a_worker_that_is_killed():
+    """It is started again, reads its blocks again and makes its rows of L again: the answer is the same."""
+    Y = problem(n=200)
+    want, killed = lrmc.solve(Y, 3, tol=1e-3), []
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": "127.0.0.1:0"}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+
+        def kill(it):
+            if it.k == 2 and not killed:
+                killed.append(next(iter(client.run(os.getpid).values())))
+                os.kill(killed[0], signal.SIGKILL)
+
+        got = lrmc.solve(da.from_array(Y, chunks=(100, 80)), 3, tol=1e-3, progress=kill)
+        assert killed
+        assert (got.status, got.n_iter) == (want.status, want.n_iter)
+        assert_close(got.low_rank(), want.low_rank(), factor=1e4)
+        assert_close(got.R, want.R, factor=1e4)
+
+
+def test_a_worker_that_dies_again_and_again_is_told_by_the_block():
+    class KilledWorker(Exception):
+        task = "('lrmc-products-0a', 2)"
+
+    error = dasked._killed(KilledWorker(), np.array([0, 10, 20, 25]))
+    assert str(error).startswith("workers died while they computed with block 2 of 3 (lines 20 to 24)")
