@@ -95,7 +95,7 @@ def errors_in_a_sentence(interrupted: str = "") -> Iterator[None]:
         err().print(f"[red]error:[/red] {plain(sentence)}", soft_wrap=True, highlight=False)
         raise typer.Exit(BAD_INPUT) from None
     except KeyboardInterrupt:
-        err().print(f"interrupted{'; ' if interrupted else ''}{plain(interrupted)}", soft_wrap=True, highlight=False)
+        err().print(f"interrupted{interrupted}", soft_wrap=True, highlight=False)
         raise typer.Exit(INTERRUPTED) from None
 
 
