@@ -25,7 +25,14 @@ from lrmc.schedule import Tuning
 from lrmc.weights import Array
 
 ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "applications.md"
 MOST = 32
+HEAD = f"""# {(__doc__ or "").partition(".")[0]}
+
+Made by `python experiments/applications.py`. Rank 2, bytes, a tenth covered; seconds for 32 iterations, on 2 cores.
+The paper's seconds are from another machine and its own data, which are not available here. Real data: `video.md`,
+`clouds.md`, `faces.md`, `ultrasound.md`.
+"""
 
 
 class Size(NamedTuple):
@@ -97,19 +104,24 @@ def main() -> None:
     ask.add_argument("--only", nargs="+", choices=list(SIZES), default=list(SIZES))
     asked = ask.parse_args()
     warnings.simplefilter("ignore")  # that 32 iterations were not enough for 1e-12
-    text = (__doc__ or "").partition("\n\n")[0].rstrip(".")
-    page = f"# {text}\n\nMade by `python experiments/applications.py`. Rank 2, bytes, a tenth covered; seconds for 32\n"
-    page += (
-        "iterations, on 2 cores beside other work. Real data: `video.md`, `clouds.md`, `faces.md`, `ultrasound.md`.\n"
-    )
-    page += "The paper's seconds are from another machine and its own data, which are not available here.\n"
     for name in asked.only:
-        page += f"\n## {name}\n\n| stack | matrix | p | LRMC, paper | here | ScaledGD, paper | here |\n"
-        page += "|---|---|---:|---:|---:|---:|---:|\n"
         sizes = [size._replace(frames=12, pixels=2000) for size in SIZES[name]] if asked.quick else SIZES[name]
-        page += "".join(line + "\n" for size in sizes for line in lines(size))
+        found = [line for size in sizes for line in lines(size)]
         if not asked.quick:
-            write_whole(ROOT / "docs" / "applications.md", page.encode())
+            write(name, found)
+
+
+def write(name: str, found: list[str]) -> None:
+    """Put one section of the page in its place, beside those that are there."""
+    _, *parts = PAGE.read_text().split("\n## ") if PAGE.exists() else [""]
+    sections = {part.partition("\n")[0]: part.partition("\n")[2].strip() for part in parts}
+    heads = [
+        "| stack | matrix | p | LRMC, paper | here | ScaledGD, paper | here |",
+        "|---|---|---:|---:|---:|---:|---:|",
+    ]
+    sections[name] = "\n".join([*heads, *found])
+    text = HEAD + "".join(f"\n## {name}\n\n{sections[name]}\n" for name in SIZES if name in sections)
+    write_whole(PAGE, text.encode())
 
 
 if __name__ == "__main__":

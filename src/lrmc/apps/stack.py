@@ -18,6 +18,8 @@ from ..weights import Array
 
 GAPS_AT_ONCE = 1 << 17  # random numbers drawn at a time: what a cache holds
 
+IN_CACHE = 1 << 18  # places whose factor stays in the cache; of more, a sample is stored place by place
+
 
 @dataclass(frozen=True)
 class Stack:
@@ -65,7 +67,7 @@ class Stack:
         shape = (len(self.frames), width)
         frames = sp.csr_array((np.concatenate(values), np.concatenate(cols), indptr), shape=shape)
         frames.has_canonical_format = True
-        return frames.T
+        return frames.T if width <= IN_CACHE else frames.T.tocsr()
 
     def frame(self, X: Factors, k: int) -> Array:
         """A frame of the model L R', in the type of the stack."""
