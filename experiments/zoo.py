@@ -1,6 +1,6 @@
 """Train the schedules that come with lrmc, and write them to src/lrmc/schedules.
 
-    python experiments/zoo.py [--only synthetic-r5-a0.1] [--data DIR] [--steps 200]
+    python experiments/zoo.py [--only synthetic-r5-a0.1] [--data DIR] [--steps 300]
 
 The synthetic ones (alpha x p, with tangent correction and momentum; three in the form of the paper) need nothing. Those
 of the applications are trained on hidden entries of data without truth: a generated street scene, and real data which
@@ -146,7 +146,7 @@ def main() -> None:
     ask.add_argument("--only", default="", help="names that begin so")
     ask.add_argument("--missing", action="store_true", help="only those that are not there yet")
     ask.add_argument("--data", help="the folder of real data; otherwise LRMC_DATA, or ../shared/data")
-    ask.add_argument("--steps", type=int, default=200)
+    ask.add_argument("--steps", type=int, default=300)
     ask.add_argument("--output", type=Path, default=ROOT / "src" / "lrmc" / "schedules")
     asked = ask.parse_args()
     folder = Path(asked.data or os.environ.get("LRMC_DATA") or ROOT.parent / "shared" / "data")
