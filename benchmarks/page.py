@@ -35,8 +35,8 @@ What the others do better, and what this race does not show:
 
 - Most need no rank, and neither does lrmc; hyperspy's ORPCA and cmfrec are told it, as *lrmc, rank given* is.
 - The convex methods (pyrpca, sporco, skpcp, tensorly, qolmat) solve a problem with one answer, with a theorem about
-  when that is the truth, for any rank. lrmc looks for the rank up to 15 and descends on factors: too low a rank or a hard
-  problem can end in a wrong answer.
+  when that is the truth, for any rank. lrmc looks for the rank up to 15 and descends on factors: too low a rank or a
+  hard problem can end in a wrong answer.
 - hyperspy's ORPCA reads its data once, in a stream, and is fast on dense data; its error is larger.
 - cmfrec is not made for outliers. It is here as what one gets without robustness; on data without outliers it is good.
 - IRCUR is fast on dense data, but is on no package registry, so it could not be installed by name and did not run here.
