@@ -5,18 +5,16 @@ python benchmarks/page.py [--folder docs/benchmarks] [--target docs/benchmarks.m
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "experiments"))
 
-from common import comments, read_rows  # noqa: E402
+from common import comments, read_rows, write_page  # noqa: E402
 from page import table  # noqa: E402
 
 from lrmc.apps.rivals import RIVALS  # noqa: E402
-from lrmc.files import write_whole  # noqa: E402
 
 Row = dict[str, str]
 REACHED, LEAST = 1e-6, 20
@@ -122,17 +120,5 @@ def page(folder: Path, prefix: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def main() -> None:
-    """Read and write."""
-    ask = argparse.ArgumentParser(description="Write the page about the benchmarks.")
-    ask.add_argument("--folder", type=Path, default=ROOT / "docs" / "benchmarks")
-    ask.add_argument("--target", type=Path)
-    told = ask.parse_args()
-    target = told.target or told.folder.parent / "benchmarks.md"
-    prefix = "" if target.parent == told.folder else f"{told.folder.name}/"
-    write_whole(target, page(told.folder, prefix).encode())
-    print(f"written: {target}")
-
-
 if __name__ == "__main__":
-    main()
+    write_page("the benchmarks", ROOT / "docs" / "benchmarks", "benchmarks.md", page)

@@ -24,7 +24,7 @@ import scipy
 
 import lrmc
 from lrmc import Schedule
-from lrmc.files import whole
+from lrmc.files import whole, write_whole
 from lrmc.linalg import Factors, change, power_of_4
 from lrmc.methods.default import exact
 from lrmc.result import Iterate
@@ -302,3 +302,15 @@ def picture(target: Path, draw: Callable[[Any], None], columns: int = 1, width: 
 def geometric_mean(numbers: Iterable[float]) -> float:
     """Of positive numbers."""
     return float(np.exp(np.mean(np.log(np.maximum(list(numbers), 1e-300)))))
+
+
+def write_page(title: str, folder: Path, name: str, page: Callable[[Path, str], str]) -> None:
+    """Ask where, and write `page(folder of the CSV files, how they are reached from the page)` there."""
+    ask = argparse.ArgumentParser(description=f"Write the page about {title}.")
+    ask.add_argument("--folder", type=Path, default=folder)
+    ask.add_argument("--target", type=Path)
+    told = ask.parse_args()
+    target = told.target or told.folder.parent / name
+    prefix = "" if target.parent == told.folder else f"{told.folder.name}/"
+    write_whole(target, page(told.folder, prefix).encode())
+    print(f"written: {target}")

@@ -5,15 +5,12 @@ python experiments/page.py [--folder docs/paper] [--target docs/paper.md]
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from pathlib import Path
 
 import numpy as np
-from common import REACHED, ROOT, comments, read_rows
-
-from lrmc.files import write_whole
+from common import REACHED, ROOT, comments, read_rows, write_page
 
 # p in percent: seconds and iterations of LRMC, of ScaledGD (Table I of the paper)
 TABLE_1 = {
@@ -310,17 +307,5 @@ def page(folder: Path, prefix: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def main() -> None:
-    """Read and write."""
-    ask = argparse.ArgumentParser(description="Write the page about the paper's experiments.")
-    ask.add_argument("--folder", type=Path, default=ROOT / "docs" / "paper")
-    ask.add_argument("--target", type=Path)
-    told = ask.parse_args()
-    target = told.target or told.folder.parent / "paper.md"
-    prefix = "" if target.parent == told.folder else f"{told.folder.name}/"
-    write_whole(target, page(told.folder, prefix).encode())
-    print(f"written: {target}")
-
-
 if __name__ == "__main__":
-    main()
+    write_page("the paper's experiments", ROOT / "docs" / "paper", "paper.md", page)

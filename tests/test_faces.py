@@ -1,6 +1,5 @@
 """Faces: heads with a known answer, the folders, the command and its faults."""
 
-import importlib.util
 import shutil
 from pathlib import Path
 
@@ -122,26 +121,13 @@ def test_a_folder_of_pictures_is_one_person(source, tmp_path):
     assert len(list((tmp_path / "out" / "clean" / "bert").iterdir())) == 16
 
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-
-
-@pytest.mark.skipif(BROWSER is None or importlib.util.find_spec("playwright") is None, reason="no browser")
-def test_the_report_in_a_browser(written):
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        page, complaints = browser.new_page(), []
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.goto((written / "report.html").as_uri())
-        film = page.locator(".film").first
-        film.locator("input").focus()
-        page.keyboard.press("ArrowRight")
-        assert film.locator("output").inner_text() == "light01.png"
-        assert page.evaluate("Array.from(document.images).every(image => image.complete && image.naturalWidth > 0)")
-        assert complaints == []
-        browser.close()
+def test_the_report_in_a_browser(written, show):
+    page = show(written / "report.html")
+    film = page.locator(".film").first
+    film.locator("input").focus()
+    page.keyboard.press("ArrowRight")
+    assert film.locator("output").inner_text() == "light01.png"
+    assert page.evaluate("Array.from(document.images).every(image => image.complete && image.naturalWidth > 0)")
 
 
 def other_size(folder):

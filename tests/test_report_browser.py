@@ -1,42 +1,19 @@
 """Reports in a real browser: Chromium as the system has it, driven by playwright. Skipped where one is absent."""
 
 import importlib.util
-import shutil
 
 import numpy as np
 import pytest
+from browsing import LOOKS, NO_BROWSER
 from pages import everything, film
 
 import lrmc
 from lrmc import report
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-if BROWSER is None or importlib.util.find_spec("playwright") is None:
-    what = "no Chromium is found (apt-get install chromium)" if BROWSER is None else "playwright is not installed"
-    pytest.skip(f"{what}: reports are not looked at in a browser", allow_module_level=True)
+if NO_BROWSER:
+    pytest.skip(NO_BROWSER, allow_module_level=True)
 if importlib.util.find_spec("PIL") is None:
     pytest.skip("Pillow is not installed: reports are not looked at in a browser", allow_module_level=True)
-
-LOOKS = {
-    "light": {"viewport": {"width": 1200, "height": 900}, "color_scheme": "light"},
-    "dark": {"viewport": {"width": 1200, "height": 900}, "color_scheme": "dark"},
-    "phone": {
-        "viewport": {"width": 360, "height": 740},
-        "is_mobile": True,
-        "has_touch": True,
-        "device_scale_factor": 2,
-    },
-}
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")
@@ -50,28 +27,6 @@ def written(tmp_path_factory):
 @pytest.fixture(params=LOOKS)
 def look(request):
     return request.param
-
-
-@pytest.fixture
-def show(browser):
-    """Opens a page, and sees at the end that it asked for nothing and had nothing to complain about."""
-    pages = []
-
-    def opened(path, look="light"):
-        page = browser.new_page(**LOOKS[look])
-        page.complaints, page.asked = [], []
-        page.on("console", lambda message: page.complaints.append(message.text))
-        page.on("pageerror", lambda error: page.complaints.append(str(error)))
-        page.on("request", lambda request: page.asked.append(request.url))
-        page.goto(path.as_uri())
-        pages.append((page, path))
-        return page
-
-    yield opened
-    for page, path in pages:
-        assert page.complaints == []
-        assert [url for url in page.asked if not url.startswith("data:image/")] == [path.as_uri()]
-        page.close()
 
 
 def test_it_fits_the_screen(show, look, written, tmp_path):

@@ -1,6 +1,5 @@
 """Ultrasound: a small generated scene (speckle that drifts, bubbles that flow), files of every kind, and faults."""
 
-import shutil
 import signal
 import subprocess
 import sys
@@ -410,29 +409,17 @@ def test_ctrl_c_leaves_nothing(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["in.npy"]
 
 
-def test_the_report_in_a_browser(cine, tmp_path):
-    sync_api = pytest.importorskip("playwright.sync_api")
-    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if browser is None:
-        pytest.skip("no Chromium is found")
+def test_the_report_in_a_browser(cine, tmp_path, show):
     np.save(tmp_path / "<i>in.npy", cine)
     separate_file(tmp_path / "<i>in.npy", tmp_path / "out")
-    with sync_api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
-        page = chromium.new_page()
-        complaints = []
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.goto((tmp_path / "out" / "report.html").as_uri())
-        assert page.evaluate("Array.from(document.images).every(image => image.complete && image.naturalWidth > 0)")
-        assert page.locator(".film output").inner_text() == "frame 1 of 8"
-        page.locator(".film input").focus()
-        page.keyboard.press("End")
-        assert page.locator(".film output").inner_text() == "frame 8 of 8"
-        assert page.locator(".compare").count() == 2
-        assert page.locator(".subtitle").inner_text() == "<i>in.npy"
-        chromium.close()
-    assert complaints == []
+    page = show(tmp_path / "out" / "report.html")
+    assert page.evaluate("Array.from(document.images).every(image => image.complete && image.naturalWidth > 0)")
+    assert page.locator(".film output").inner_text() == "frame 1 of 8"
+    page.locator(".film input").focus()
+    page.keyboard.press("End")
+    assert page.locator(".film output").inner_text() == "frame 8 of 8"
+    assert page.locator(".compare").count() == 2
+    assert page.locator(".subtitle").inner_text() == "<i>in.npy"
 
 
 # ---- real data

@@ -1,7 +1,6 @@
 """Video: a small generated scene in real files, the command line, faults, models, memory."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -374,28 +373,17 @@ def test_ctrl_c_leaves_nothing(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
 
 
-def test_the_report_in_a_browser(tmp_path, clip):
-    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    playwright = pytest.importorskip("playwright.sync_api")
-    if browser is None:
-        pytest.skip("no Chromium is found")
+def test_the_report_in_a_browser(tmp_path, clip, show):
     done = run("video", clip, "-o", tmp_path / "out")
     assert done.exit_code == 0, done.stderr
-    with playwright.sync_playwright() as runner:
-        chromium = runner.chromium.launch(executable_path=browser, args=["--no-sandbox"])
-        page, complaints = chromium.new_page(), []
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.goto((tmp_path / "out" / "report.html").as_uri())
-        assert page.title() == "clip.mp4"
-        panes = page.locator(".film figure")
-        assert panes.all_inner_texts() == ["original", "background", "foreground", "mask"]
-        page.locator(".film input").focus()
-        page.keyboard.press("End")
-        assert page.locator(".film output").inner_text() == "frame 40 of 40"
-        assert page.evaluate("Array.from(document.images).every(image => image.complete && image.naturalWidth > 0)")
-        chromium.close()
-    assert complaints == []
+    page = show(tmp_path / "out" / "report.html")
+    assert page.title() == "clip.mp4"
+    panes = page.locator(".film figure")
+    assert panes.all_inner_texts() == ["original", "background", "foreground", "mask"]
+    page.locator(".film input").focus()
+    page.keyboard.press("End")
+    assert page.locator(".film output").inner_text() == "frame 40 of 40"
+    assert page.evaluate("Array.from(document.images).every(image => image.complete && image.naturalWidth > 0)")
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="no data beside the repository")

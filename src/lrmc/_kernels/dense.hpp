@@ -251,8 +251,7 @@ template <class T> struct DensePass {
   }
 
   bool rejects(const Sides<T> &side) const {  // whether nothing in this tile is clipped
-    const Weight<T> &w = job.weight;
-    return w.rule == Rule::threshold && !job.adjoint && !w.squares && w.up == 1 && w.down == 1 && !side.col_clips &&
+    return !job.adjoint && may_reject(job.weight) && !side.col_clips &&
            std::all_of(side.row_protect, side.row_protect + ROWS, [](T x) { return !(x > 0); });
   }
 

@@ -77,19 +77,20 @@ void weigh_entries(const Weight<T> &weight, const Sides<T> &side, int n, T *__re
   weigh.finish();
 }
 
-// The same where nothing is clipped and outliers lie on both sides: weights are 0 or 1, and summing them is counting inliers.
-// Missing entries are no inliers. col_z is null where all columns have the threshold z at most.
+// The same by the rule Reject, with the inliers of each entry: there weights are counts. col_z is null where no column has a
+// wider threshold than the row.
 template <class T>
-Count<T> reject_entries(T row_z, const T *col_z, int n, T *__restrict E, T *__restrict kept, Count<T> *__restrict inliers) {
-  const Vec<T> z = fill<T>(row_z), one = fill<T>(1);
+Count<T> reject_entries(const Weight<T> &weight, T row_z, const T *col_z, int n, T *__restrict E, T *__restrict kept, Count<T> *__restrict inliers) {
+  const Reject<T> rule(weight, row_z, 0, false);
   Mask<T> count = {};
   for (int t = 0; t < n; t += width<T>) {
-    const Vec<T> e = load<Vec<T>>(E + t);
-    const Mask<T> inlier = larger(e, -e) <= (col_z ? larger(z, load<Vec<T>>(col_z + t)) : z);
+    Vec<T> c;
+    Mask<T> inlier;
+    const Vec<T> w = rule(load<Vec<T>>(E + t), col_z ? load<Vec<T>>(col_z + t) : rule.z, Vec<T>{}, c, inlier);
     count -= inlier;
     store(inliers + t, -inlier);
-    store(E + t, Vec<T>(Mask<T>(e) & inlier));
-    if (kept) store(kept + t, Vec<T>(Mask<T>(one) & inlier));
+    store(E + t, c);
+    if (kept) store(kept + t, w);
   }
   Count<T> total = 0;
   for (int t = 0; t < width<T>; t++) total += count[t];
@@ -134,8 +135,8 @@ template <class T> struct SparsePass {
 
   decltype(weigh_entries_for<T>(Rule::clip)) weigh = weigh_entries_for<T>(job.weight.rule);
 
-  const bool rejects = job.weight.rule == Rule::threshold && !job.adjoint && !job.weight.squares && job.weight.up == 1 &&
-                       job.weight.down == 1 && std::all_of(job.weight.col_protect, job.weight.col_protect + job.n2, [](T x) { return !(x > 0); });
+  const bool rejects = !job.adjoint && may_reject(job.weight) &&
+                       std::all_of(job.weight.col_protect, job.weight.col_protect + job.n2, [](T x) { return !(x > 0); });
   const T widest_col = rejects ? *std::max_element(job.weight.col_z, job.weight.col_z + job.n2) : T(0);
 
   struct Share { Buffer<T> CtP, WtP, col_weight; Buffer<int64_t> col_inliers, col_ones; double energy = 0; };
@@ -184,7 +185,7 @@ template <class T> struct SparsePass {
     const bool alike = w.row_z[i] >= widest_col;
     if (!alike)
       for (int t = 0; t < full; t++) room.col_z[t] = w.col_z[room.j[t]];
-    const Count<T> count = reject_entries(w.row_z[i], alike ? nullptr : room.col_z, full, room.E, job.width_w ? room.W : nullptr, room.col_inliers);
+    const Count<T> count = reject_entries(w, w.row_z[i], alike ? nullptr : room.col_z, full, room.E, job.width_w ? room.W : nullptr, room.col_inliers);
     for (int t = 0; t < n; t++) share.col_ones[room.j[t]] += room.col_inliers[t];
     row_inliers += count;
     row_weight += T(count);

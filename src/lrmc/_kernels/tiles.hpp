@@ -119,6 +119,10 @@ template <class T> struct Reject {
   }
 };
 
+template <class T> bool may_reject(const Weight<T> &w) {  // unless a row or column is protected
+  return w.rule == Rule::threshold && !w.squares && w.up == 1 && w.down == 1;
+}
+
 // The weight of a residual that is q times its threshold, by a smooth rule, and whether it is an inlier.
 template <class T, Rule which> inline Vec<T> weight_of(Vec<T> q, T odds, Mask<T> &inlier) {
   const Vec<T> one = fill<T>(1);
