@@ -112,7 +112,7 @@ def test_pixels_are_fitted_as_a_naive_loop_would(cleared, scene):
         l = ground.mean.copy()
         for wider in clouds.WIDER:
             e = Y[:, :, i, j] - R @ l.T  # dates x bands
-            q = np.max(np.abs(e) / (wider * clouds.REACH * ground.deviation), axis=1)
+            q = np.max(np.abs(e) / (wider * 1.54 * ground.deviation), axis=1)
             w = seen / (1 + q**2)
             for b in range(3):
                 H = (R * w[:, None]).T @ R + ground.ridge[b]

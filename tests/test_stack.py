@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from lrmc.apps.stack import Stack, as_type, band_groups, chosen
-from lrmc.linalg import Factors
 from lrmc.observations import as_observations
 
 
@@ -62,15 +61,6 @@ def test_chosen_in_several_draws(monkeypatch):
     assert (np.diff(places) > 0).all()
     assert places[-1] < 1000
     assert 200 < len(places) < 400
-
-
-def test_frames_of_the_model(frames):
-    rng = np.random.default_rng(0)
-    X = Factors(rng.normal(size=(360, 2)), 100 * rng.normal(size=(7, 2)))
-    back = Stack(frames).frame(X, 4)
-    assert back.shape == (12, 10, 3)
-    assert back.dtype == np.uint8
-    np.testing.assert_array_equal(back.ravel(), np.clip(np.rint(X.L @ X.R[4]), 0, 255))
 
 
 def test_integers_are_rounded_and_kept_in_range():

@@ -17,7 +17,7 @@ import numpy as np
 from . import _kernels
 from .blocks import Blocks
 from .linalg import Factors, power_of_4
-from .methods.closed_loop import LOW, WIDEST
+from .methods.closed_loop import DEVIATION, LOW, WIDEST
 from .methods.noisy import REACH, Loss, two_groups
 from .result import Result
 from .rows import pairs, solve_rows
@@ -25,7 +25,6 @@ from .storage import Dense, Observations, Sparse, Transposed, row_blocks
 from .weights import Array, Cauchy, Huber, Mixture, Sides
 
 ROUNDS = 3  # of scores and components in turn, for each batch of a stream
-DEVIATION = 0.385  # the quantile LOW of |e| for Gaussian e of standard deviation 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,8 @@ from typing import Any, Literal
 import numpy as np
 
 from ..groups import grouped
+from ..methods.closed_loop import DEVIATION
+from ..methods.noisy import REACH
 from ..observations import as_observations
 from ..rows import pairs, solve_rows
 from ..solve import solve
@@ -28,7 +30,6 @@ FILLS = ("clouds", "all")
 CLEAR, CLOUD, MISSING = 0, 1, 2  # in a mask
 LEARN_FROM = 2500  # pixels, evenly spread
 BLOCK = 1 << 23  # numbers of the stack that are worked on at a time
-REACH = 1.54  # the Cauchy threshold in standard deviations of the noise, as in lrmc.methods.noisy
 WIDER = (16.0, 4.0, 2.0, 1.0, 1.0, 1.0)  # the threshold of each pass over a block, in that threshold
 STANDS_OUT = 5.0  # standard deviations: beyond is cloud, shadow or snow
 FAR_BRIGHTER = 8.0  # times as far from the usual brightness as dates below it are: an overcast date
@@ -301,10 +302,11 @@ def fit_pixels(Y: Array, there: Array, ground: Ground, threads: int | None = Non
     obs = grouped(as_observations(values, mask, threads=threads), band_groups(bands, pixels))
     R = ground.R.astype(np.float32)
     squares, deviation = pairs(R), np.repeat(ground.deviation, pixels)
+    reach = DEVIATION * REACH["cauchy"]  # a threshold in standard deviations of the noise
     ridges = ground.ridge.astype(np.float32)
     mean = ground.mean.astype(np.float32)
     for wider in WIDER:
-        pull = obs.products(L, R, Cauchy(wider * REACH * deviation, np.ones(T)), None, R, None, squares)
+        pull = obs.products(L, R, Cauchy(wider * reach * deviation, np.ones(T)), None, R, None, squares)
         for b in range(bands):
             here = slice(b * pixels, (b + 1) * pixels)
             pulled = pull[0][here] - (L[here] - mean[b]) @ ridges[b]

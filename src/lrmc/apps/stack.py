@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..linalg import Factors
 from ..weights import Array
 
 GAPS_AT_ONCE = 1 << 17  # random numbers drawn at a time: what a cache holds
@@ -68,10 +67,6 @@ class Stack:
         frames = sp.csr_array((np.concatenate(values), np.concatenate(cols), indptr), shape=shape)
         frames.has_canonical_format = True
         return frames.T if width <= IN_CACHE else frames.T.tocsr()
-
-    def frame(self, X: Factors, k: int) -> Array:
-        """A frame of the model L R', in the type of the stack."""
-        return as_type(X.L @ X.R[k], self.frames.dtype).reshape(self.frame_shape)
 
 
 def chosen(size: int, share: float, seed: int) -> Iterator[Array]:

@@ -22,6 +22,7 @@ from ..weights import Array, Sides, Threshold
 from .lrmc import Step
 
 LOW = 0.3  # the quantile of |residual| that is taken for good entries, whatever the outliers
+DEVIATION = 0.385  # that quantile for Gaussian residuals of standard deviation 1
 WIDEST = 4.0  # the threshold follows this multiple of it: 1.5 standard deviations for Gaussian errors
 FAR = 4.0  # a threshold widened by more than this marks a row or column as far behind
 FEWEST_RANKS = 6  # the oversampling ratio counts at least so many ranks

@@ -15,16 +15,15 @@ from typing import Any
 import numpy as np
 
 from ..centre import centre
-from ..linalg import Factors, change
+from ..linalg import Factors
 from ..result import Status
 from ..start import leading
 from ..storage import Observations
 from ..weights import Array, Sides
 from .choose import choose, is_gaussian
-from .closed_loop import closed_loop
 from .lrmc import Step
 from .noisy import Loss, Noise, carried_over, sweeps
-from .rank import Found, Pace, Test, at_most, find_rank, first_guess
+from .rank import Found, Test, find_rank, first_guess, settled
 
 MOST_RANK = 15  # that is looked for
 
@@ -93,7 +92,7 @@ def default(
 def polished(obs: Observations, begin: tuple[Factors, float], noise: Noise) -> Iterator[Step]:
     """The closed loop until it rests at the noise, then sweeps."""
     X, zeta = begin
-    found = yield from _until_settled(closed_loop(obs, X, zeta, outliers=noise.outliers), X, 0.0, obs)
+    found = yield from settled(obs, X, zeta, tol=0.0, outliers=noise.outliers)
     yield from sweeps(obs, found.X, noise, 6)
 
 
@@ -114,27 +113,16 @@ def exact(
     if rank is not None:
         origin = begin if begin is not None and begin[0].L.shape[1] == rank else start(obs, rank, seed)
         yield Step(*origin[0], origin[1], math.nan, stage="start")
-        found = yield from at_most(obs, *origin, tol=tol, outliers=outliers)
+        found = yield from settled(obs, *origin, tol=tol, outliers=outliers, drop=True)
         if found.settled or found.X.L.shape[1] == rank:
             return found
-        return (yield from _until_settled(closed_loop(obs, *origin, outliers=outliers), origin[0], tol, obs))
+        return (yield from settled(obs, *origin, tol=tol, outliers=outliers))
     middle = centre(obs)
     zeta = _first_threshold(obs, middle)
     most = min(MOST_RANK, *obs.shape)
     X, first = first_guess(obs, zeta, middle, most, seed)
     yield Step(X.L, X.R, zeta, math.nan, stage="start")
     return (yield from find_rank(obs, X, zeta, first, most=most, tol=tol, outliers=outliers))
-
-
-def _until_settled(steps: Iterator[Step], X: Factors, tol: float, obs: Observations) -> Generator[Step, None, Found]:
-    """Pass steps on until they converge, or come to rest at the noise."""
-    pace = Pace(obs, tol)
-    for step in steps:
-        yield step
-        before, X = X, Factors(step.L, step.R)
-        if pace.ended(change(before, X), step):
-            return Found(X, pace.exact, step.residual, ())
-    return Found(X, False, math.nan, ())
 
 
 def _even(obs: Observations, X: Factors, noise: Noise) -> bool:

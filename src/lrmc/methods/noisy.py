@@ -25,7 +25,7 @@ from .lrmc import Step
 
 Loss = Literal["mixture", "cauchy", "huber", "squares"]
 AskedLoss = Literal["auto", Loss]  # what a user may say
-# Thresholds in multiples of the quantile LOW of the residuals (0.385 standard deviations of Gaussian ones). Huber is
+# Thresholds in multiples of the quantile LOW of the residuals (DEVIATION of Gaussian ones). Huber is
 # near the absolute value: if wider, outliers in groups build components. "squares" is Huber too, for plain outliers.
 REACH: dict[Loss, float] = {"cauchy": WIDEST, "huber": 2.0, "squares": 8.0}
 Start = Callable[[Observations, int, int], tuple[Factors, float]]  # data, rank, seed -> a start and a threshold

@@ -101,19 +101,20 @@ def first_guess(obs: Observations, zeta: float, middle: Factors | None, most: in
     return Factors(X.L[:, wanted], X.R[:, wanted]), Test(0, tuple(values.tolist()), noise, int(wanted.sum()))
 
 
-def at_most(
-    obs: Observations, X: Factors, zeta: float, *, tol: float, outliers: Sides = "both"
+def settled(
+    obs: Observations, X: Factors, zeta: float, *, tol: float, outliers: Sides = "both", drop: bool = False
 ) -> Generator[Step, None, Found]:
-    """The closed loop with the rank of X, until it turns out that the data need less.
+    """The closed loop with the rank of X until it converges, or comes to rest at the noise.
 
-    A component too many would slow the others down, and end as a row or column whose outliers it explains.
+    With `drop` only until it turns out that the data need less: a component too many would slow the others down, and
+    end as a row or column whose outliers it explains.
     """
     pace, most, idle = Pace(obs, tol), X.L.shape[1], 0
     for rounds, step in enumerate(closed_loop(obs, X, zeta, outliers=outliers), 1):
         yield step
         before, X = X, Factors(step.L, step.R)
         ended = pace.ended(change(before, X), step)
-        smaller = _pruned(obs, X, step.inliers) if rounds > 2 else None
+        smaller = _pruned(obs, X, step.inliers) if drop and rounds > 2 else None
         idle = 0 if smaller is None else idle + 1
         if smaller is not None and (ended or idle == IDLE):
             dropped = Test(most, (), math.nan, smaller.L.shape[1] - most)
