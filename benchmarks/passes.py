@@ -17,7 +17,6 @@ import scipy.sparse as sp
 
 import lrmc
 from lrmc import _kernels
-from lrmc.methods.scaled_gd import sparsify
 from lrmc.weights import Threshold
 
 
@@ -53,21 +52,6 @@ def adjoint(obs: lrmc.storage.Observations, L: np.ndarray, R: np.ndarray) -> Non
     report("adjoint float32", best(lambda: obs.adjoint(L, R, 0.7, L + 1, R - 1)), "pull", pulls)
 
 
-def scaled_gd(obs: lrmc.storage.Observations, L: np.ndarray, R: np.ndarray) -> None:
-    """What one step of the baseline ScaledGD pays for its thresholds, against the pass of one step of LRMC."""
-    pulls = best(lambda: obs.pull(L, R, 0.7))
-    report("k-th largest of rows and columns", best(lambda: obs.magnitudes(L, R, 0.15), 5), "pull", pulls)
-    report(
-        "the pass of one step of ScaledGD", best(lambda: obs.pull(L, R, sparsify(obs, L, R, 0.15)), 5), "pull", pulls
-    )
-
-
-def numpy_magnitudes(Y: np.ndarray, L: np.ndarray, R: np.ndarray, share: float) -> list[np.ndarray]:
-    E = np.abs(Y - L @ R.T)
-    where = [n - int(share * n) for n in E.shape]
-    return [np.partition(E, where[1], 1)[:, where[1]], np.partition(E, where[0], 0)[where[0]]]
-
-
 def dense(n: int, rank: int, threads: int, rng: np.random.Generator) -> None:
     L, R = (rng.standard_normal((n, rank)).astype(np.float32) for _ in range(2))
     Y = L @ R.T + rng.standard_normal((n, n), dtype=np.float32)
@@ -91,8 +75,6 @@ def dense(n: int, rank: int, threads: int, rng: np.random.Generator) -> None:
     for kind in (np.uint8, np.int16, np.uint16):
         report(f"pull {np.dtype(kind).name}", time_pull(np.clip(20 * Y + 100, 0, 255).astype(kind)), "read", read)
     adjoint(lrmc.as_observations(Y, threads=threads), L, R)
-    scaled_gd(lrmc.as_observations(Y, threads=threads), L, R)
-    report("k-th largest, NumPy's partition", best(lambda: numpy_magnitudes(Y, L, R, 0.15), 2), "read", read)
     report("NumPy, unfused", best(lambda: numpy_pull(Y, L, R, 0.7), 3), "read", read)
 
 
@@ -108,7 +90,6 @@ def sparse(n: int, rank: int, threads: int, rng: np.random.Generator) -> None:
     report("SciPy, unfused", scipy_time, "SciPy", scipy_time)
     report("pull float32", best(lambda: obs.pull(L, R, 0.7)), "SciPy", scipy_time)
     adjoint(obs, L, R)
-    scaled_gd(obs, L, R)
     print(f"{'':34s} SciPy takes {scipy_time / best(lambda: obs.pull(L, R, 0.7)):.1f} times as long")
 
 

@@ -79,7 +79,7 @@ def main() -> None:
     parser.add_argument("--alpha", type=float, nargs="+", default=[0.1])
     parser.add_argument("--p", type=float, nargs="+", default=[0.1, 0.3, 1.0])
     parser.add_argument("--instances", type=int, default=8)
-    parser.add_argument("--most", type=int, default=60, help="iterations that a run may take")
+    parser.add_argument("--most", type=int, default=150, help="iterations that a run may take")
     parser.add_argument("--missing", action="store_true", help="only settings that are not there yet")
     args = parser.parse_args()
     there = [tuple(entry[key] for key in KEYS) for entry in _entries()]
