@@ -2,7 +2,7 @@
 
     python experiments/trained.py [--minutes 4]
 
-trains all that the experiments at full size need and that are not there yet, half a minute each, by the recipe of
+trains all that the experiments at full size need and that are not there yet, a minute each, by the recipe of
 `zoo.py`. They are kept in `experiments/schedules`; `schedule_for(...)` gives them to an experiment.
 """
 
@@ -21,7 +21,7 @@ from lrmc.training.fast import enough_layers
 from lrmc.training.state import Plan
 
 FOLDER = Path(__file__).with_name("schedules")
-RANK, STEPS = 5, 150
+RANK, STEPS = 5, 300
 MOST_LAYERS = (30, 50)  # up to half outliers, and more
 ALL_P = tuple(round(0.1 * k, 1) for k in range(1, 11))
 MANY_OUTLIERS = (0.35, 0.4, 0.45, 0.5, 0.55, 0.6)

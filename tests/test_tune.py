@@ -47,3 +47,19 @@ def test_iterations_between_two_steps():
     assert iterations(steps(), problem, 1e-9, 5) == math.inf
     assert iterations((Step(L * 1e3, R, 0.0, 0.0) for _ in range(9)), problem, 1e-9, 60) == math.inf
     assert iterations((Step(L * math.nan, R, 0.0, 0.0) for _ in range(9)), problem, 1e-9, 60) == math.inf
+
+
+def test_a_narrow_range_is_found_on_a_finer_grid():
+    """Numbers that work only between the points of the coarse grid."""
+    L, R = PROBLEMS[0].X_factors
+
+    def method(obs, rank, tuning):
+        good = abs(tuning.gamma - 1.5) < 0.06 and abs(tuning.eta - 0.7) < 0.06
+        error = 1.0
+        while True:
+            yield Step(*Factors(L * (1 + error), R), math.nan, math.nan)
+            error /= 10 if good else 1
+
+    best = tune(method, PROBLEMS[:1], tol=1e-4, most=20)
+    assert (best.tuning.gamma, best.tuning.eta) == (1.5, 0.7)
+    assert best.iterations == pytest.approx(4)

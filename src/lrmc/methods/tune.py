@@ -16,7 +16,7 @@ from ..synthetic import Problem
 from .lrmc import Step
 
 Method = Callable[[Observations, int, Tuning], Iterator[Step]]
-STEP = 0.2  # of the first, coarse grid over gamma and eta; then halved around the best
+STEP = 0.2  # of the first, coarse grid over gamma and eta (halved if nothing on it gets there), then around the best
 GAMMAS, ETAS = (1.0, 2.0), (0.4, 1.2)  # from, to
 SLACK = 1.1  # what is more than a tenth slower than the best on the problems so far is given up
 LOST = 10.0  # a relative error that no run comes back from
@@ -49,7 +49,10 @@ def tune(method: Method, problems: Sequence[Problem], *, tol: float = 1e-6, most
                 steps = (method(obs, problem.rank, Tuning(alpha, gamma, eta)) for obs, problem in data)
                 scores[gamma, eta] = _mean(steps, problems, tol, min(limit, most))
 
-    look_at(product(reversed(_grid(*GAMMAS)), reversed(_grid(*ETAS))))  # large ones first: slow, but they get there
+    for step in (STEP, STEP / 2):  # large ones first: slow, but they get there
+        look_at(product(reversed(_grid(*GAMMAS, step)), reversed(_grid(*ETAS, step))))
+        if math.isfinite(scores[best()]):
+            break
     for step in (STEP / 2, STEP / 4):
         before = None
         while before != best():
@@ -81,8 +84,8 @@ def _mean(runs: Iterator[Iterator[Step]], problems: Sequence[Problem], tol: floa
     return total / len(problems)
 
 
-def _grid(first: float, last: float) -> list[float]:
-    return [_round(first + k * STEP) for k in range(round((last - first) / STEP) + 1)]
+def _grid(first: float, last: float, step: float) -> list[float]:
+    return [_round(first + k * step) for k in range(round((last - first) / step) + 1)]
 
 
 def _round(x: float) -> float:
