@@ -12,17 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from common import Asked, asked
+from zoo import RANK, synthetic
 
 import lrmc
 from lrmc import Schedule
 from lrmc.synthetic import Problems
-from lrmc.training.examples import as_examples
-from lrmc.training.fast import enough_layers
-from lrmc.training.state import Plan
 
 FOLDER = Path(__file__).with_name("schedules")
-RANK, STEPS = 5, 300
-MOST_LAYERS = (30, 50)  # up to half outliers, and more
+STEPS = 300
 ALL_P = tuple(round(0.1 * k, 1) for k in range(1, 11))
 MANY_OUTLIERS = (0.35, 0.4, 0.45, 0.5, 0.55, 0.6)
 CONVERGENCE = (0.1, 0.15, 0.2, 0.25)
@@ -41,23 +38,15 @@ def schedule_for(alpha: float, p: float, form: str, ask: Asked) -> Schedule:
     if ask.quick:  # any will do
         return Schedule.named(f"{form}-r5-a0.1-p{0.1 if p < 0.3 else 1:g}")
     name = name_of(alpha, p, form)
-    if name in Schedule.names() and not (form == "synthetic" and alpha >= 0.5):  # those were given too few layers
+    if name in Schedule.names():
         return Schedule.named(name)
     file = FOLDER / f"{name}.json"
     if not file.exists():
         FOLDER.mkdir(exist_ok=True)
-        schedule = made(Problems(ask.n, alpha, p), form == "synthetic")
+        schedule = synthetic(alpha, p, form == "synthetic", STEPS)
         schedule.save(file)
         print(f"trained {name}: {len(schedule)} layers, {schedule.card['seconds']} s", flush=True)
     return Schedule.load(file)
-
-
-def made(problems: Problems, improved: bool) -> Schedule:
-    """Train for a kind of problems, with as many layers as they need."""
-    plan = Plan("fast", "frmnn", 1, improved, improved, STEPS, 0, RANK)
-    most = MOST_LAYERS[problems.alpha >= 0.5]
-    layers = enough_layers(as_examples(problems, RANK), plan, most=most)
-    return lrmc.train(problems, RANK, layers=layers, tangent=improved, momentum=improved, steps=STEPS)
 
 
 def for_noise(noise: float, alpha: float, p: float, layers: int, label: str, ask: Asked) -> Schedule:

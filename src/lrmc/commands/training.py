@@ -96,13 +96,13 @@ def schedules_command(
         if name is not None:
             _show_one(name, Schedule.load(name) if name.endswith(".json") else Schedule.named(name))
             return
-        table = console.table("name", "rank", "alpha", "p", "layers", "tail", "card")
+        table = console.table("name", "rank", "layers", "tail", "card")  # alpha and p are in the names
         table.columns[-1].justify = "left"
         table.columns[-1].no_wrap = False
         for known in Schedule.names():
             schedule = Schedule.named(known)
-            numbers = [_told(schedule.card, key) for key in ("rank", "alpha", "p")]
-            table.add_row(known, *numbers, str(len(schedule)), _tail(schedule), console.plain(_summary(schedule.card)))
+            numbers = (_told(schedule.card, "rank"), str(len(schedule)), _tail(schedule))
+            table.add_row(known, *numbers, console.plain(_summary(schedule.card)))
         console.out().print(table)
         console.out().print("lrmc schedules NAME shows one; lrmc complete ... --schedule NAME uses it.", soft_wrap=True)
 
@@ -240,9 +240,13 @@ def _told(card: Mapping[str, Any], key: str) -> str:
 def _summary(card: Mapping[str, Any]) -> str:
     """What a card says in one line: how many iterations were counted, or what it is about."""
     trained, checked = _part(card, "trained_on"), _part(card, "checked_on")
-    counted = [k for k in checked.get("iterations_to_1e_6", ()) if isinstance(k, int)]
+    runs = checked.get("iterations_to_1e_6", ())
+    counted = [k for k in runs if isinstance(k, int)]
+    if runs and not counted:
+        return "does not reach 1e-6"
     if counted:
-        return f"1e-6 in {max(counted)} iterations at n = {checked.get('n')}"
+        missed = f", {len(runs) - len(counted)} of {len(runs)} missed" if len(counted) < len(runs) else ""
+        return f"1e-6 in {max(counted)} iterations{missed}"
     return str(card.get("about") or trained.get("about") or trained.get("data") or "")
 
 
