@@ -39,8 +39,6 @@ race: $(READY)
 	@$(BIN)/python benchmarks/peers.py $(addprefix --python ,$(PEERS))
 	@$(BIN)/python benchmarks/page.py
 
-# What is measured outside of the clock must not leave threads behind that still turn.
-experiments: export OPENBLAS_NUM_THREADS := 1
 EXPERIMENTS := trained table1 table2 fig3 fig4 fig5
 ifdef QUICK
 RESULTS := quick-results

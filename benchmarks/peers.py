@@ -4,7 +4,8 @@
 
 Peers are looked for in this Python and in those given: have them in an environment of their own (`pip install pyrpca
 tensorly sporco skpcp hyperspy cmfrec`, and qolmat in another). Each runs in a process of its own, with the same
-threads, after a small problem that warms up. Rows that are there are not measured again.
+threads, after a small problem that warms up. Rows that are there are not measured again, except those of packages that
+were not installed, or had less time, then.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from common import Sheet, closed_loop, picture, race, warm_up  # noqa: E402
 import lrmc  # noqa: E402
 from lrmc import _kernels  # noqa: E402
 from lrmc.apps import bench  # noqa: E402
-from lrmc.apps.bench import Case, Entry  # noqa: E402
+from lrmc.apps.bench import MORE_THAN, NOT_INSTALLED, Case, Entry, Places  # noqa: E402
 from lrmc.apps.rivals import RIVALS  # noqa: E402
 
 CURVES = ("dense 1000", "half missing 1000")
@@ -41,6 +42,19 @@ def row_of(entry: Entry, version: str) -> dict[str, Any]:
     numbers = {"seconds": entry.seconds, "error": entry.error, "passes": entry.passes, "memory_mb": entry.memory}
     shown = {key: "" if value is None else f"{value:.4g}" for key, value in numbers.items()}
     return {"case": entry.case, "method": entry.name, "version": version, **shown, "note": entry.note}
+
+
+def outdated(row: dict[str, str], limit: float, places: Places) -> bool:
+    """Whether a row has no numbers, and could have now."""
+    if row["note"] == NOT_INSTALLED:
+        return RIVALS[row["method"]].package in places.python
+    return (waited(row) or limit) < limit
+
+
+def waited(row: dict[str, str]) -> float | None:
+    """How many seconds a peer was given that did not end; None for all others."""
+    note = row["note"]
+    return float(note.split()[2]) if note.startswith(MORE_THAN) and note.endswith(" s") else None
 
 
 def curve(case: Case, sheet: Sheet) -> None:
@@ -61,12 +75,15 @@ def draw(axes: Any, rows: list[dict[str, str]], ways: list[dict[str, str]], name
         if way:
             one.loglog(*zip(*way), "-o", markersize=3, label="lrmc, its iterates")
         for k, rival in enumerate(RIVALS):
-            mine = [row for row in rows if row["case"] == name and row["method"] == rival and row["seconds"]]
-            if mine:
+            mine = next((row for row in rows if row["case"] == name and row["method"] == rival), None)
+            if mine is None:
+                continue
+            how: Any = {"color": f"C{k}", "linestyle": "none"}
+            if mine["seconds"]:
                 marker = "*" if rival.startswith("lrmc") else "s"
-                one.loglog(
-                    float(mine[0]["seconds"]), float(mine[0]["error"]), marker, color=f"C{k}", label=rival, markersize=8
-                )
+                one.loglog(float(mine["seconds"]), float(mine["error"]), marker, label=rival, markersize=8, **how)
+            elif (limit := waited(mine)) is not None:
+                one.loglog(limit, 0.5 ** (k - 2), ">", label=f"{rival} (did not end)", markersize=9, **how)
         one.axhline(1e-6, color="grey", linewidth=0.6)
         one.set(xlabel="seconds", title=name)
         one.set_ylim(1e-9, 3)
@@ -93,6 +110,7 @@ def main() -> None:
     places = bench.found_in(told.python)
     cases = bench.cases(100)[::2] if told.quick else all_cases()
     drawn = tuple(case.name for case in cases) if told.quick else CURVES
+    sheet.drop(lambda row: outdated(row, told.limit, places))
     for case in (case for case in cases if case.name.startswith(told.only)):
         missing = sheet.missing([{"case": case.name, "method": name} for name in RIVALS])
         names = [row["method"] for row in missing]

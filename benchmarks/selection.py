@@ -1,26 +1,35 @@
 """What ScaledGD's thresholds cost: `Observations.magnitudes` against std::nth_element and NumPy's partition.
 
-    python benchmarks/selection.py [--n 3000] [--threads 1] [--share 0.15]
+    python benchmarks/selection.py [--n 3000] [--threads 2] [--share 0.15]
 
 Wanted are the k-th largest |e| of all rows and of all columns of a residual, k = share of what is observed there. The
-C++ below is compiled here with g++ -O3 -march=native. It and NumPy are given |e| ready made, ours makes it itself.
+C++ below is compiled here with g++ -O3 -march=native. It and NumPy are given |e| ready made, ours makes it itself. A
+step of ScaledGD is the thresholds and a pass; "pull" is the pass of a step of LRMC. To docs/benchmarks/selection.csv.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
+import math
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
-from passes import best, report
+from passes import best
 
-import lrmc
-from lrmc.methods.scaled_gd import sparsify
-from lrmc.start import spectral
-from lrmc.storage import how_many
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "experiments"))
+
+from common import Sheet  # noqa: E402
+
+import lrmc  # noqa: E402
+from lrmc import _kernels  # noqa: E402
+from lrmc.methods.scaled_gd import sparsify  # noqa: E402
+from lrmc.start import spectral  # noqa: E402
+from lrmc.storage import how_many  # noqa: E402
 
 SOURCE = r"""
 #include <algorithm>
@@ -90,8 +99,8 @@ def numpy_selection(E: np.ndarray, share: float) -> list[np.ndarray]:
     return [np.partition(E, k[0], 1)[:, k[0]], np.partition(E, k[1], 0)[k[1]]]
 
 
-def measure(n: int, p: float, share: float, threads: int, library: ctypes.CDLL) -> None:
-    """One problem, in single precision."""
+def measured(n: int, p: float, share: float, threads: int, library: ctypes.CDLL) -> dict[str, str]:
+    """One problem, in single precision: milliseconds, the best of some."""
     made = lrmc.synthetic.problem(n, 5, 0.1, p, 0, form="dense", dtype=np.float32)
     obs = lrmc.as_observations(made.Y, threads=threads)
     L, R = spectral(obs, 5, 4 * obs.scale, 1 / p)
@@ -99,31 +108,31 @@ def measure(n: int, p: float, share: float, threads: int, library: ctypes.CDLL) 
     selection = Selection(library, E, share, threads)
     for ours, theirs in zip(obs.magnitudes(L, R, share), selection.run()):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6 * obs.scale)
-    print(f"\n{n} x {n}, p = {p:g}, {threads} thread(s)")
-    pull = best(lambda: obs.pull(L, R, obs.scale))
-    report("one pull, clipped", pull, "pull", pull)
-    mine = best(lambda: obs.magnitudes(L, R, share), 8)
-    report("thresholds, ours", mine, "pull", pull)
-    nth = best(selection.run, 5)
-    report("thresholds, std::nth_element", nth, "pull", pull)
-    if p == 1:
-        report("thresholds, NumPy's partition", best(lambda: numpy_selection(E, share), 3), "pull", pull)
-    step = best(lambda: obs.pull(L, R, sparsify(obs, L, R, share)), 8)
-    report("a step of ScaledGD, ours", step, "pull", pull)
-    report("a step with std::nth_element", step - mine + nth, "pull", pull)
+    found = {
+        "pull": best(lambda: obs.pull(L, R, obs.scale)),
+        "ours": best(lambda: obs.magnitudes(L, R, share), 8),
+        "nth_element": best(selection.run, 5),
+        "numpy": best(lambda: numpy_selection(E, share), 3) if p == 1 else math.nan,
+        "step": best(lambda: obs.pull(L, R, sparsify(obs, L, R, share)), 8),
+    }
+    return {name: f"{ms:.3g}" for name, ms in found.items()}
 
 
 def main() -> None:
     """For few entries, some, and all."""
     ask = argparse.ArgumentParser(description="What ScaledGD's thresholds cost.")
     ask.add_argument("--n", type=int, default=3000)
-    ask.add_argument("--threads", type=int, default=1)
+    ask.add_argument("--threads", type=int, default=_kernels.max_threads())
     ask.add_argument("--share", type=float, default=0.15)
+    ask.add_argument("--output", type=Path, default=ROOT / "docs" / "benchmarks")
     told = ask.parse_args()
+    told.output.mkdir(parents=True, exist_ok=True)
+    sheet = Sheet(told.output / "selection.csv", ("n", "p", "threads"), ())
     with tempfile.TemporaryDirectory() as folder:
         library = compiled(folder)
         for p in (0.1, 0.3, 1.0):
-            measure(told.n, p, told.share, told.threads, library)
+            found = measured(told.n, p, told.share, told.threads, library)
+            sheet.add({"n": told.n, "p": f"{p:g}", "threads": told.threads, **found})
 
 
 if __name__ == "__main__":

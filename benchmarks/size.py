@@ -25,6 +25,7 @@ from common import Sheet, picture  # noqa: E402
 
 import lrmc  # noqa: E402
 from lrmc.demo import fastest, reading_time  # noqa: E402
+from lrmc.observations import SPARSE_BELOW  # noqa: E402
 
 PER_ROW = 300  # observed entries, as at n = 3000 and p = 0.1
 SIZES, RANKS = (500, 1000, 1500, 2000, 3000, 5000, 7000, 10_000), (1, 2, 5, 10, 20, 30, 50)
@@ -49,7 +50,7 @@ def cases(quick: bool) -> list[Case]:
 
 def measured(case: Case) -> dict[str, Any]:
     """Solve, and look at the clock."""
-    form = "sparse" if case.p < 0.2 else "dense"
+    form = "sparse" if case.p < SPARSE_BELOW else "dense"
     made = lrmc.synthetic.problem(case.n, case.rank, 0.1, case.p, 0, form=form, dtype=np.float32)
     seconds = math.inf
     for _ in range(REPEATS):
@@ -60,6 +61,7 @@ def measured(case: Case) -> dict[str, Any]:
     one_pass = fastest(lambda: obs.pull(result.L, result.R, result.history[-1].zeta), 10)
     stored = (made.Y.data, made.Y.indices) if sp.issparse(made.Y) else (made.Y,)
     return {
+        "form": form,
         "entries": obs.n_observed,
         "stored": len(stored[0]) if sp.issparse(made.Y) else made.Y.size,
         "passes": result.n_iter,
@@ -75,7 +77,7 @@ def draw(axes: Any, rows: list[dict[str, str]]) -> None:
     for one, by, x in zip(axes, ("size", "rank"), ("n", "rank")):
         mine = [row for row in rows if row["by"] == by]
         at = [int(row[x]) for row in mine]
-        entries = [int(row["stored"]) for row in mine]
+        entries = [int(row["entries"]) for row in mine]
         lines = {
             "the whole solve, per pass": [1e9 * float(r["seconds"]) / (int(r["passes"]) + 4) for r in mine],
             "one pass of LRMC": [1e6 * float(r["pass_ms"]) for r in mine],
@@ -83,7 +85,7 @@ def draw(axes: Any, rows: list[dict[str, str]]) -> None:
         }
         for label, times in lines.items():
             one.loglog(at, [t / m for t, m in zip(times, entries)], "-o", markersize=4, label=label)
-        one.set(xlabel=x, ylabel="ns per stored entry", title=f"by {by}")
+        one.set(xlabel=x, ylabel="ns per observed entry", title=f"by {by}")
         one.set_xticks(at, [str(k) for k in at])
         one.minorticks_off()
     axes[0].legend(fontsize=8)

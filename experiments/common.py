@@ -1,7 +1,8 @@
 """What the experiments of the paper share: methods by name, a race with a clock, tables that grow, pictures.
 
 Results are kept in `docs/paper`, a row for each run. A script that is started again goes on where it was: rows that are
-there are not computed again. `--minutes` ends it early, between two rows.
+there are not computed again, unless a method now has other numbers (a schedule, gamma and eta). `--minutes` ends it
+early, between two rows.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import csv
 import math
 import os
 import platform
+import subprocess
 import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -21,16 +24,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
+from threadpoolctl import threadpool_limits
 
 import lrmc
 from lrmc import Schedule
 from lrmc.files import whole, write_whole
 from lrmc.linalg import Factors, change, power_of_4
 from lrmc.methods.default import exact
+from lrmc.observations import SPARSE_BELOW
 from lrmc.result import Iterate
 from lrmc.schedule import Tuning
 from lrmc.synthetic import Problem
 
+threadpool_limits(1, user_api="blas")  # its threads still turn when it is done, and would disturb the clock
 ROOT = Path(__file__).resolve().parent.parent
 REACHED = 1e-6
 PATIENCE, GAIN = 40, 0.9  # a run whose error does not fall to this part of itself in so many iterations is at rest
@@ -51,7 +57,7 @@ PUBLISHED = Path("official_schedules")  # a folder of the authors' files, in LRM
 
 def drawn(n: int, rank: int, alpha: float, p: float, seed: int, **more: Any) -> Problem:
     """An instance in single precision, as the paper has them, stored as the package would store it."""
-    form = "sparse" if p < 0.3 else "dense"
+    form = "sparse" if p < SPARSE_BELOW else "dense"
     return lrmc.synthetic.problem(n, rank, alpha, p, seed, form=form, dtype=np.float32, **more)
 
 
@@ -63,6 +69,14 @@ class Method(NamedTuple):
 
     name: str
     options: dict[str, Any]
+
+    @property
+    def numbers(self) -> str:
+        """What was learned or tuned, in a word; runs with other numbers are other runs."""
+        numbers = self.options.get("schedule")
+        if isinstance(numbers, Tuning):
+            return f"gamma {numbers.gamma:g} eta {numbers.eta:g}"
+        return "" if numbers is None else f"{zlib.crc32(replace(numbers, card={}).to_json().encode()):08x}"
 
 
 def closed_loop() -> Method:
@@ -133,9 +147,14 @@ def iterates(method: Method, problem: Problem) -> Iterator[Iterate]:
     before: Factors | None = None
     for k, step in enumerate(exact(obs.scaled(1 / unit), problem.rank, "both", 0.0, 0)):
         X = Factors(step.L, step.R)
-        moved = math.nan if before is None else change(before, X)  # what `lrmc.iterates` computes for everyone
+        moved = math.nan if before is None else _moved(before, X)
         yield Iterate(k, X.L * root, X.R * root, moved, step.zeta * unit, step.inliers, step.stage)
         before = X
+
+
+def _moved(before: Factors, X: Factors) -> float:
+    """What `lrmc.iterates` computes for everyone; a component may have been dropped."""
+    return change(before, X) if before.L.shape == X.L.shape else math.inf
 
 
 def at_rest(points: Sequence[Point]) -> bool:
@@ -144,9 +163,9 @@ def at_rest(points: Sequence[Point]) -> bool:
     return len(errors) > PATIENCE and min(errors[-PATIENCE:]) > GAIN * min(errors[:-PATIENCE])
 
 
-def warm_up(methods: Iterable[Method], rank: int) -> None:
+def warm_up(methods: Iterable[Method], rank: int, p: float = 1.0) -> None:
     """Everything that happens only once, before the clock runs."""
-    small = drawn(200, rank, 0.1, 1.0, 0)
+    small = drawn(300, rank, 0.1, p, 0)
     for method in methods:
         race(method, small, 2)
 
@@ -168,10 +187,11 @@ def outcome(points: Sequence[Point]) -> dict[str, Any]:
 
 @dataclass
 class Sheet:
-    """A CSV file to which rows are added as they come. Lines that begin with # say who measured."""
+    """A CSV file to which rows are added as they come. Lines that begin with # say who measured those below."""
 
     path: Path
-    keys: Sequence[str]  # the columns that name a row
+    keys: Sequence[str]  # the columns that name a row: there is one such row
+    also: Sequence[str] = ("numbers",)  # what must be the same, too, for a row not to be measured again
 
     def rows(self) -> list[dict[str, str]]:
         """All that is there."""
@@ -179,24 +199,43 @@ class Sheet:
 
     def missing(self, wanted: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         """Those of the wanted rows that are not there yet."""
-        there = {self._name(row) for row in self.rows()}
-        return [row for row in wanted if self._name(row) not in there]
+        there = {self._name(row, self.also) for row in self.rows()}
+        return [row for row in wanted if self._name(row, self.also) not in there]
 
     def add(self, row: dict[str, Any]) -> None:
-        """Append one row, and who measured it if that was somebody else before."""
-        text = self.path.read_text() if self.path.exists() else ""
-        line = f"# {provenance()}"
+        """Append one row in place of an older one, and who measured it if that was somebody else before."""
+        name = self._name(row)
+        self.drop(lambda old: self._name(old) == name)
+        before, line = comments(self.path), provenance()
+        new = not self.path.exists()
+        columns = list(row) if new else _header(self.path)
+        if columns != list(row):
+            raise ValueError(f"{self.path} has the columns {columns}, the new row {list(row)}; move the file away")
         with open(self.path, "a", newline="") as file:
-            if line not in text.splitlines():
-                file.write(line + "\n")
-            writer = csv.DictWriter(file, list(row), lineterminator="\n")
-            if not text:
+            if before[-1:] != [line]:
+                file.write(f"# {line}\n")
+            writer = csv.DictWriter(file, columns, lineterminator="\n")
+            if new:
                 writer.writeheader()
             writer.writerow(row)
         print(self.path.stem, row, flush=True)
 
-    def _name(self, row: dict[str, Any]) -> tuple[str, ...]:
-        return tuple(str(row[key]) for key in self.keys)
+    def drop(self, unwanted: Callable[[dict[str, str]], bool]) -> None:
+        """Remove rows, and the names of those who measured nothing else."""
+        rows = self.rows()
+        if not any(map(unwanted, rows)):
+            return
+        kept: list[str] = []
+        told = iter(rows)
+        for line in self.path.read_text().splitlines(keepends=True):
+            if line.startswith("#") and kept and kept[-1].startswith("#"):
+                kept[-1] = line
+            elif line.startswith("#") or line.rstrip() == ",".join(rows[0]) or not unwanted(next(told)):
+                kept.append(line)
+        write_whole(self.path, "".join(kept[:-1] if kept[-1].startswith("#") else kept).encode())
+
+    def _name(self, row: dict[str, Any], also: Sequence[str] = ()) -> tuple[str, ...]:
+        return tuple(str(row[key]) for key in self.keys) + tuple(str(row.get(key, "")) for key in also)
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
@@ -205,6 +244,11 @@ def read_rows(path: Path) -> list[dict[str, str]]:
         return []
     with open(path, newline="") as file:
         return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+def _header(path: Path) -> list[str]:
+    with open(path, newline="") as file:
+        return next(csv.reader(line for line in file if not line.startswith("#")))
 
 
 def comments(path: Path) -> list[str]:
@@ -218,11 +262,22 @@ def comments(path: Path) -> list[str]:
 def provenance() -> str:
     """Versions, machine, threads, date."""
     cores, threads = os.cpu_count(), lrmc._kernels.max_threads()
-    versions = f"lrmc {lrmc.__version__}, NumPy {np.__version__}, SciPy {scipy.__version__}, Python"
+    versions = f"lrmc {lrmc.__version__}{_commit()}, NumPy {np.__version__}, SciPy {scipy.__version__}, Python"
     return (
         f"{versions} {platform.python_version()}; {processor()}, {lrmc._kernels.instruction_set()}, {cores} cores,"
-        f" {threads} threads; {date.today()}"
+        f" {threads} threads, 1 of BLAS; {date.today()}"
     )
+
+
+def _commit() -> str:
+    """Which state of the package this is, if it is in a repository."""
+    try:
+        asked = ["git", "-C", str(ROOT), "describe", "--always", "--exclude=*"]
+        name = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+        changed = subprocess.run(["git", "-C", str(ROOT), "diff", "--quiet", "HEAD", "--", "src"]).returncode
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return f" ({name}{', changed' if changed else ''})"
 
 
 def processor() -> str:

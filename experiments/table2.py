@@ -14,7 +14,9 @@ import math
 from itertools import product
 from typing import Any
 
+import numpy as np
 from common import (
+    COLOURS,
     Asked,
     Method,
     Sheet,
@@ -23,6 +25,7 @@ from common import (
     closed_loop,
     drawn,
     outcome,
+    picture,
     race,
     with_schedule,
 )
@@ -34,7 +37,9 @@ from lrmc.schedule import Tuning
 FRACTIONS = (0.1, 1.0)
 BEYOND = (0.65, 0.7, 0.75)
 MOST = 200
-ABOVE_THE_CLIFF, STEPS = (1.0, 1.1), (0.4, 0.6, 0.8, 1.0)  # multiples of the cliff's gamma; eta
+ABOVE_THE_CLIFF = (1.0, 1.1, 1.2)  # multiples of the cliff's gamma
+# Where outliers are few, the best eta of ScaledGD is near 1 / (1 - gamma alpha), what T leaves; that of GD falls.
+STEPS = {"ScaledGD": (0.6, 0.8, 1.0), "GD": (0.15, 0.3, 0.45)}  # multiples of it; eta
 BASELINES = {"ScaledGD": "scaled_gd", "GD": "gd"}
 ENOUGH = 5  # misses, with no instance recovered
 
@@ -53,10 +58,11 @@ def tuning_for(name: str, alpha: float, p: float, ask: Asked) -> Tuning:
         pass
     problem = drawn(ask.n, ask.rank, alpha, p, FIRST_SEED)
     tried = []
-    multiples, steps = (ABOVE_THE_CLIFF[:1], STEPS[:1]) if ask.quick else (ABOVE_THE_CLIFF, STEPS)
-    for multiple, eta in product(multiples, steps):
-        tuning = Tuning(alpha, round(multiple * cliff(alpha, p, ask.n), 3), eta)
-        last = race(baseline(method, tuning), problem, 80)[-1]
+    multiples, steps = (ABOVE_THE_CLIFF[:1], STEPS[name][:1]) if ask.quick else (ABOVE_THE_CLIFF, STEPS[name])
+    for multiple, step in product(multiples, steps):
+        gamma = min(round(multiple * cliff(alpha, p, ask.n), 3), 0.95 / alpha)
+        tuning = Tuning(alpha, gamma, step if name == "GD" else round(step / (1 - gamma * alpha), 3))
+        last = race(baseline(method, tuning), problem, MOST)[-1]
         tried.append(((last.k if last.error < 1e-6 else math.inf, last.error), tuning))
     (iterations, error), best = min(tried, key=lambda one: one[0])
     if not ask.quick:
@@ -89,19 +95,33 @@ def hopeless(name: str, rows: list[dict[str, str]]) -> bool:
     return name in BASELINES and len(rows) >= ENOUGH and not any(row["reached"] == "1" for row in rows)
 
 
+def draw(axes: Any, rows: list[dict[str, str]]) -> None:
+    """The share that is recovered by alpha, for each p."""
+    for one, p in zip(axes, FRACTIONS):
+        for method in dict.fromkeys(row["method"] for row in rows):
+            mine = [row for row in rows if row["method"] == method and float(row["p"]) == p]
+            alphas = sorted({float(row["alpha"]) for row in mine})
+            shares = [np.mean([row["reached"] == "1" for row in mine if float(row["alpha"]) == a]) for a in alphas]
+            one.plot(alphas, shares, "-o", color=COLOURS[method], label=method, markersize=4)
+        one.set(xlabel="alpha", title=f"p = {p:.0%}", ylim=(-0.03, 1.03))
+    axes[0].set_ylabel("share of the instances recovered")
+    axes[-1].legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
+
+
 def main() -> None:
-    """Measure what is missing."""
+    """Measure what is missing, and draw."""
     ask = asked(__doc__ or "")
     sheet = Sheet(ask.folder / "table2.csv", ("p", "alpha", "method", "seed"))
     for name, alpha, p in ask.within_time(settings(ask)):
         key: dict[str, Any] = {"p": f"{p:g}", "alpha": f"{alpha:g}", "method": name}
-        missing = sheet.missing([key | {"seed": seed} for seed in range(ask.instances)])
-        method = method_for(name, alpha, p, ask) if missing else None
-        for row in ask.within_time(missing):
+        method = method_for(name, alpha, p, ask)
+        key["numbers"] = method.numbers
+        for row in ask.within_time(sheet.missing([key | {"seed": seed} for seed in range(ask.instances)])):
             if hopeless(name, [r for r in sheet.rows() if all(r[k] == key[k] for k in key)]):
                 break
             found = outcome(race(method, drawn(ask.n, ask.rank, alpha, p, row["seed"]), MOST))
             sheet.add(row | {key: found[key] for key in ("iterations", "error", "reached")})
+    picture(ask.folder / "table2.png", lambda axes: draw(axes, sheet.rows()), 2, 4.8)
 
 
 if __name__ == "__main__":

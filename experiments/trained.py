@@ -8,7 +8,9 @@ trains all that the experiments at full size need and that are not there yet, a 
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 from common import Asked, asked
@@ -24,6 +26,7 @@ ALL_P = tuple(round(0.1 * k, 1) for k in range(1, 11))
 MANY_OUTLIERS = (0.35, 0.4, 0.45, 0.5, 0.55, 0.6)
 CONVERGENCE = (0.1, 0.15, 0.2, 0.25)
 NOISE_DB = (10, 20, 30, 40, 50)
+LAYERS_FOR_NOISE = {0.1: 20, 1.0: 10}
 
 
 def name_of(alpha: float, p: float, form: str) -> str:
@@ -49,14 +52,24 @@ def schedule_for(alpha: float, p: float, form: str, ask: Asked) -> Schedule:
     return Schedule.load(file)
 
 
-def for_noise(noise: float, alpha: float, p: float, layers: int, label: str, ask: Asked) -> Schedule:
-    """A schedule of the paper's form for noisy data: its layers only, since a tail would go on below the noise."""
+def noise_for(decibels: float, rank: int) -> float:
+    """The standard deviation of such noise in units of E|x|; x is a sum of `rank` products of Gaussians."""
+    length = math.sqrt(2) * math.gamma((rank + 1) / 2) / math.gamma(rank / 2)  # the mean norm of a Gaussian vector
+    mean = math.sqrt(2 / math.pi) * length / math.sqrt(rank)  # E|x| where E x^2 = 1
+    return 10 ** (-decibels / 20) / mean
+
+
+def for_noise(decibels: float | None, p: float, ask: Asked) -> Schedule:
+    """A schedule of the paper's form for noise of such a level, or for none. Only its layers: a tail would go on below
+    the noise.
+    """
     folder = ask.folder if ask.quick else FOLDER
+    label = f"noise-{'none' if decibels is None else f'{decibels:g}dB'}-p{p:g}"
     file = folder / f"{label}.json"
     if not file.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        problems = Problems(ask.n, alpha, p, noise=noise)
-        steps = 5 if ask.quick else STEPS
+        problems = Problems(ask.n, 0.1, p, noise=0.0 if decibels is None else noise_for(decibels, ask.rank))
+        layers, steps = (4, 5) if ask.quick else (LAYERS_FOR_NOISE[p], STEPS)
         schedule = lrmc.train(problems, ask.rank, layers=layers, model="fnn", steps=steps)
         schedule.save(file)
         print(f"trained {label}: {schedule.card['seconds']} s", flush=True)
@@ -76,6 +89,8 @@ def main() -> None:
     ask = asked(__doc__ or "")
     for alpha, p, form in ask.within_time(wanted()):
         schedule_for(alpha, p, form, ask)
+    for decibels, p in ask.within_time(product((None, *NOISE_DB), LAYERS_FOR_NOISE)):
+        for_noise(decibels, p, ask)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
+import numpy as np
 import pytest
+
+import lrmc
+from lrmc.apps.rivals import RIVALS
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = ("table1", "table2", "fig3", "fig4", "fig5")
@@ -38,7 +47,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("script", ["table1", "table2", "fig5"])
+@pytest.mark.parametrize("script", SCRIPTS)
 def test_a_rerun_gives_the_same_iterations_and_errors(script: str, results: Path, tmp_path: Path) -> None:
     run(script, "--quick", "--output", str(tmp_path))
     assert rows(tmp_path / f"{script}.csv") == rows(results / f"{script}.csv")
@@ -51,7 +60,7 @@ def test_what_is_there_is_not_measured_again(results: Path) -> None:
     lines = before.splitlines()
     (results / "table1.csv").write_text("\n".join(lines[:-1]) + "\n")
     run("table1", "--quick", "--output", str(results))
-    assert rows(results / "table1.csv")[-1]["method"] == "GD"
+    assert rows(results / "table1.csv")[-1]["seed"] == "1"  # all of that instance once more
     assert len((results / "table1.csv").read_text().splitlines()) == len(lines)
 
 
@@ -63,10 +72,14 @@ def test_no_time_no_rows(tmp_path: Path) -> None:
 def test_the_page_has_the_papers_numbers_beside_ours(results: Path) -> None:
     run("page", "--folder", str(results), "--target", str(results / "paper.md"))
     text = (results / "paper.md").read_text()
-    assert "| 100 | 12 | 18 | " in text
-    assert "| paper: LRMC | 10% | 20 | 20 | 20 | 14 | 12 | 0 |" in text
+    for line in ("| 30 | 15 | 21 | ", "| 100 | 12 | 18 | ", "| 30 | 0.68 | 7.12 | ", "| 100 | 1.48 | 16.4 | "):
+        assert line in text
+    for line in ("LRMC | 100% | 20 | 20 | 20 | 20 | 19 | 17", "ScaledGD | 100% | 20 | 20 | 20 | 0 | 0 | 0"):
+        assert f"| paper: {line} |" in text
+    for line in ("LRMC | 10% | 20 | 20 | 20 | 14 | 12 | 0", "ScaledGD | 10% | 20 | 0 | 0 | 0 | 0 | 0"):
+        assert f"| paper: {line} |" in text
     assert "(fig3.png)" in text
-    assert all((results / f"fig{k}.png").stat().st_size > 10_000 for k in (3, 4, 5))
+    assert all((results / f"{name}.png").stat().st_size > 10_000 for name in SCRIPTS)
     assert "Not measured yet." in text  # Fig. 2, which was not run here
 
 
@@ -83,6 +96,99 @@ def test_the_benchmarks_and_their_page(tmp_path: Path) -> None:
     run("page", "--folder", str(tmp_path), "--target", str(tmp_path / "benchmarks.md"), folder="benchmarks")
     text = (tmp_path / "benchmarks.md").read_text()
     assert "| lrmc, rank given | " in text
-    assert "not installed" in text or "pyrpca" in text
+    assert all(f"| {name} | " in text for name in RIVALS)
     assert "| 200 | 2 | 0.3 | " in text
     assert all((tmp_path / f"{name}.png").exists() for name in ("size", "peers"))
+
+
+# ---- what they share
+
+
+@pytest.fixture
+def scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Modules of the experiments (or the benchmarks) by name, forgotten afterwards."""
+    names: list[str] = []
+
+    def load(name: str, folder: str = "experiments") -> ModuleType:
+        monkeypatch.syspath_prepend(str(ROOT / folder))
+        names.extend((name, "common", "page"))
+        return importlib.import_module(name)
+
+    from threadpoolctl import ThreadpoolController
+
+    with ThreadpoolController().limit(limits=None):  # `common` sets one thread of BLAS for good
+        yield load
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+def test_a_sheet_says_who_measured_what(scripts: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    common = scripts("common")
+    sheet = common.Sheet(tmp_path / "some.csv", ("seed",))
+    for seed, who in enumerate("ABBA"):
+        monkeypatch.setattr(common, "provenance", lambda who=who: who)
+        sheet.add({"seed": seed, "numbers": "x", "error": 1.0})
+    assert common.comments(sheet.path) == ["A", "B", "A"]
+    assert [row["seed"] for row in sheet.rows()] == list("0123")
+    sheet.drop(lambda row: row["seed"] in "12")
+    assert common.comments(sheet.path) == ["A", "A"]  # not B, who measured nothing that is left
+    assert [row["seed"] for row in sheet.rows()] == list("03")
+
+
+def test_runs_with_other_numbers_are_other_runs(scripts: Any, tmp_path: Path) -> None:
+    common = scripts("common")
+    sheet = common.Sheet(tmp_path / "some.csv", ("method", "seed"))
+    for seed in range(3):
+        sheet.add({"method": "GD, tuned", "seed": seed, "numbers": "old", "error": 1.0})
+    wanted = [{"method": "GD, tuned", "seed": seed, "numbers": "new"} for seed in range(2)]
+    assert sheet.missing(wanted) == wanted
+    sheet.add({**wanted[0], "error": 2.0})
+    assert sheet.missing(wanted) == wanted[1:]
+    assert [(row["seed"], row["numbers"]) for row in sheet.rows()] == [("1", "old"), ("2", "old"), ("0", "new")]
+    with pytest.raises(ValueError, match="columns"):
+        sheet.add({"method": "GD, tuned", "seed": 9})
+
+
+@pytest.mark.parametrize("rank", [3, 4])
+def test_the_closed_loop_is_that_of_the_package(scripts: Any, rank: int) -> None:
+    """Also where a component too many is dropped on the way."""
+    common = scripts("common")
+    problem = replace(common.drawn(150, 3, 0.1, 0.5, 0), rank=rank)
+    ours = list(common.iterates(common.closed_loop(), problem))
+    theirs = list(lrmc.iterates(problem.Y, rank, method="closed_loop"))
+    assert len(theirs) == len(ours)
+    assert theirs[-1].L.shape[1] == 3
+    for one, other in zip(ours, theirs):
+        np.testing.assert_array_equal(one.L, other.L)
+        np.testing.assert_equal(one.change, other.change)
+
+
+def test_the_page_hides_no_misses(scripts: Any) -> None:
+    """Ratios are those of the same instance, and a row with a miss does not pass."""
+    page = scripts("page")
+    seconds = {"ScaledGD": (10.0, 40.0, 70.0), "closed loop": (1.0, 2.0, 7.0), "LRMC, trained": (1.0, 2.0, 1.0)}
+    made = [
+        {"p": "0.1", "method": method, "seed": str(seed), "iterations": "9", "seconds": str(time), "reached": "1"}
+        for method, times in seconds.items()
+        for seed, time in enumerate(times)
+    ]
+    assert page.Runs(made).ratios(10, "closed loop") == [10, 20, 10]
+    made[-1]["reached"] = "0"
+    runs = page.Runs(made)
+    assert sorted(runs.ratios(10, "LRMC, trained")) == [10, 20]
+    text = page.table_1(made)
+    assert text.count("(1 of 3 missed)") == 2
+    assert "closed loop, at least 10 times faster than tuned ScaledGD: 1 of 1 rows" in text
+    assert "LRMC, trained, no more iterations than the paper's LRMC: 0 of 1 rows" in text
+
+
+def test_peers_get_a_second_chance(scripts: Any) -> None:
+    peers = scripts("peers", "benchmarks")
+    places = peers.Places({"pyrpca": "python"}, {})
+    row = {"method": "pyrpca", "note": "not installed"}
+    assert peers.outdated(row, 60, places)
+    assert not peers.outdated(row | {"method": "sporco"}, 60, places)
+    assert peers.outdated(row | {"note": "more than 40 s"}, 60, places)
+    assert not peers.outdated(row | {"note": "more than 60 s"}, 60, places)
+    assert not peers.outdated(row | {"note": "more than 8 GB of memory"}, 60, places)
+    assert not peers.outdated(row | {"note": ""}, 60, places)

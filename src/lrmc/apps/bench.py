@@ -20,7 +20,7 @@ from .rivals import RIVALS
 
 RANK, ALPHA = 5, 0.1
 LARGE = 5e7  # entries, beyond which a problem is made in single precision and in pieces
-NOT_INSTALLED = "not installed"
+NOT_INSTALLED, MORE_THAN = "not installed", "more than"
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -97,13 +97,14 @@ def race(
 
 
 def _draw(case: Case, folder: Path) -> None:
-    """The problem as files, which any Python can read."""
+    """The problem as files, which any Python can read. E x^2 = 1: some have parameters in absolute numbers."""
     if case.n * (case.n2 or case.n) > LARGE:
         return _draw_large(case, folder)
     made = problem(
         case.n, RANK, ALPHA, case.p, 0, n2=case.n2, outlier_scale=case.outlier_scale, form="dense", dtype=np.float64
     )
-    for name, part in (("Y", made.Y), ("L", made.X_factors.L), ("R", made.X_factors.R)):
+    unit = np.sqrt(case.n * (case.n2 or case.n) / RANK)
+    for name, part in (("Y", unit * made.Y), ("L", unit * made.X_factors.L), ("R", made.X_factors.R)):
         np.save(folder / f"{name}.npy", part)
 
 
@@ -111,7 +112,7 @@ def _draw_large(case: Case, folder: Path) -> None:
     """The same in single precision, some rows at a time; every entry is an outlier, or missing, by chance."""
     rng = np.random.default_rng(0)
     n1, n2 = case.n, case.n2 or case.n
-    L, R = (rng.standard_normal((m, RANK)) / np.sqrt(m) for m in (n1, n2))
+    L, R = (rng.standard_normal((m, RANK)) / RANK**0.25 for m in (n1, n2))
     np.save(folder / "L.npy", L)
     np.save(folder / "R.npy", R)
     Y = np.lib.format.open_memmap(folder / "Y.npy", "w+", np.float32, (n1, n2))
@@ -132,7 +133,7 @@ def _run(python: str, name: str, folder: str, limit: float, threads: int, memory
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit, env=surroundings)
     except subprocess.TimeoutExpired:
-        return {"note": f"more than {limit:.0f} s"}
+        return {"note": f"{MORE_THAN} {limit:.0f} s"}
     lines = done.stdout.strip().splitlines()
     if done.returncode or not lines:
         return {"note": f"ended with {done.returncode}: {' '.join(done.stderr.split())[-80:]}"}

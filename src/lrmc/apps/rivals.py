@@ -9,7 +9,9 @@ It imports nothing of lrmc unless lrmc is the one that is asked for, so that it 
 from __future__ import annotations
 
 import json
+import os
 import resource
+import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -20,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 BLOCK = 2**22  # entries that are compared at a time
+REPEATS, SHORT = 5, 2.0  # a call that takes less than so many seconds is repeated; the median counts
 
 
 class Rival(NamedTuple):
@@ -64,14 +67,14 @@ def _tensorly(Y: Any, rank: int) -> Any:
 def _sporco(Y: Any, rank: int) -> Any:
     from sporco.admm import rpca
 
-    how = {"gEvalY": True, "MaxMainIter": 500, "RelStopTol": 5e-4, "AutoRho": {"Enabled": True}}
+    how = {"gEvalY": True, "MaxMainIter": 5000, "RelStopTol": 1e-7, "AutoRho": {"Enabled": True}}
     return rpca.RobustPCA(Y, 1 / np.sqrt(max(Y.shape)), rpca.RobustPCA.Options(how)).solve()[0]
 
 
 def _skpcp(Y: Any, rank: int) -> Any:
     from skpcp import PCP
 
-    return PCP(max_iter=300).fit(Y).low_rank_
+    return PCP(max_iter=2000).fit(Y).low_rank_
 
 
 def _hyperspy(Y: Any, rank: int) -> Any:
@@ -86,7 +89,8 @@ def _cmfrec(Y: Any, rank: int) -> Any:
     import cmfrec
 
     how = {"user_bias": False, "item_bias": False, "center": False, "verbose": False}
-    model = cmfrec.CMF(k=rank, lambda_=0.1, method="als", **how)
+    threads = int(os.environ.get("OMP_NUM_THREADS", "1"))
+    model = cmfrec.CMF(k=rank, lambda_=0.1, method="als", nthreads=threads, **how)
     model.fit(Y)
     return model.A_, model.B_
 
@@ -128,9 +132,12 @@ def run(name: str, folder: Path) -> dict[str, Any]:
     rank = L.shape[1]
     small = np.random.default_rng(0).standard_normal((2, 80, rank)).astype(Y.dtype)
     rival.call(small[0] @ small[1].T, rank)
-    began = time.perf_counter()
-    answer = rival.call(Y, rank)
-    seconds = time.perf_counter() - began
+    times: list[float] = []
+    while len(times) < REPEATS and sum(times) < SHORT:
+        began = time.perf_counter()
+        answer = rival.call(Y, rank)
+        times.append(time.perf_counter() - began)
+    seconds = statistics.median(times)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # MB; kilobytes on Linux
     said = {"seconds": seconds, "memory": memory, "error": error_of(answer, L, R)}
     return said | ({"passes": int(answer[2])} if isinstance(answer, tuple) and len(answer) == 3 else {})

@@ -17,7 +17,7 @@ from .lrmc import Step
 
 Method = Callable[[Observations, int, Tuning], Iterator[Step]]
 STEP = 0.2  # of the first, coarse grid over gamma and eta (halved if nothing on it gets there), then around the best
-GAMMAS, ETAS = (1.0, 2.0), (0.4, 1.2)  # from, to
+GAMMAS, ETAS = (1.0, 2.0), (0.2, 1.8)  # from, to
 SLACK = 1.1  # what is more than a tenth slower than the best on the problems so far is given up
 LOST = 10.0  # a relative error that no run comes back from
 
@@ -67,7 +67,7 @@ def iterations(steps: Iterator[Step], problem: Problem, tol: float, most: float)
     for k, step in zip(count(), steps):
         error = relative_error(Factors(step.L, step.R), problem)
         if error < tol:
-            return k - (math.log(tol / error) / math.log(before / error) if k else 0.0)
+            return k - (math.log(tol / error) / math.log(before / error) if k and error > 0 else 0.0)
         if k >= most or not error < LOST:
             return math.inf
         before = error
