@@ -37,7 +37,7 @@ from lrmc.schedule import Tuning
 FRACTIONS = (0.1, 1.0)
 BEYOND = (0.65, 0.7, 0.75)
 MOST = 200
-ABOVE_THE_CLIFF = (1.0, 1.1, 1.2)  # multiples of the cliff's gamma
+ABOVE_THE_CLIFF = (1.05, 1.1, 1.2)  # multiples of the cliff's gamma; at 1, some instances are missed
 # Where outliers are few, the best eta of ScaledGD is near 1 / (1 - gamma alpha), what T leaves; that of GD falls.
 STEPS = {"ScaledGD": (0.6, 0.8, 1.0), "GD": (0.15, 0.3, 0.45)}  # multiples of it; eta
 BASELINES = {"ScaledGD": "scaled_gd", "GD": "gd"}

@@ -29,7 +29,8 @@ from lrmc.training.state import Plan
 ROOT = Path(__file__).resolve().parent.parent
 ALPHAS, FRACTIONS = (0.05, 0.1, 0.2, 0.3, 0.5), (0.05, 0.1, 0.3, 1.0)
 RANK, SIZE = 5, 3000
-MOST_LAYERS = (30, 50)  # up to half outliers, and more
+MOST_LAYERS = (30, 50)  # for few outliers, and for MANY
+MANY = 0.45
 
 
 class Source(NamedTuple):
@@ -100,7 +101,7 @@ def synthetic(alpha: float, p: float, tangent: bool, steps: int) -> lrmc.Schedul
     """Trained on small problems with as many layers as they need, checked on three of full size."""
     problems = Problems(SIZE, alpha, p)
     plan = Plan("fast", "frmnn", 1, tangent, tangent, steps, 0, RANK)
-    layers = enough_layers(as_examples(problems, RANK), plan, most=MOST_LAYERS[alpha >= 0.5])
+    layers = enough_layers(as_examples(problems, RANK), plan, most=MOST_LAYERS[alpha >= MANY])
     schedule = lrmc.train(problems, RANK, layers=layers, tangent=tangent, momentum=tangent, steps=steps)
     return replace(schedule, card=dict(schedule.card) | {"zoo": tangent, "checked_on": checked(schedule, problems)})
 
