@@ -50,6 +50,7 @@ UNKNOWN: list[dict[str, Any]] = [
 PAPER: list[dict[str, Any]] = [
     *({"n": 3000, "p": p} for p in (0.1, 0.3, 1.0)),
     *({"n": 3000, "p": 0.1, "alpha": alpha} for alpha in (0.5, 0.6)),
+    *({"n": 3000, "p": 1.0, "rank": rank} for rank in (1, 2, 3)),
 ]
 
 

@@ -26,6 +26,7 @@ DEVIATION = 0.385  # that quantile for Gaussian residuals of standard deviation 
 WIDEST = 4.0  # the threshold follows this multiple of it: 1.5 standard deviations for Gaussian errors
 FAR = 4.0  # a threshold widened by more than this marks a row or column as far behind
 FEWEST_RANKS = 6  # the oversampling ratio counts at least so many ranks
+LOW_RANK = 3
 
 
 @dataclass
@@ -116,10 +117,13 @@ def scalar_directions(X: Factors, pull: Pull, floor: float) -> tuple[Array, Arra
 def wants_grams(obs: Observations, X: Factors) -> bool:
     """Whether a least-squares problem per row pays: not where rows have far more entries than needed and X is well
     conditioned (then R'R serves all rows), nor where the Gram matrices would be large beside the data.
+
+    With a low rank the inliers of a row with large errors are where the columns are near zero, and R'R serves no row.
     """
     rank = X.L.shape[1]
     values = np.diag(gram(X.L.astype(np.float64)))
     plenty = obs.fraction * min(obs.shape) >= 200 * max(rank, FEWEST_RANKS) and values.max() < 3 * values.min()
+    plenty &= rank > LOW_RANK
     size = sum(obs.shape) * rank * (rank + 1) // 2
     return not plenty and size <= max(2**24, obs.n_observed)
 
