@@ -96,7 +96,7 @@ def sizes(rows: list[Row]) -> str:
     head = ("n", "rank", "p", "stored as", "entries", "passes", "seconds")
     head += ("ns per pass and stored entry", "and observed entry", "one pass / reading", "all / reading", "error")
     lines = []
-    for r in rows:
+    for r in sorted(rows, key=lambda r: (r["by"] != "size", int(r["n"]), int(r["rank"]))):
         each = 1e9 * float(r["seconds"]) / (int(r["passes"]) + 4)
         ratio, whole = (float(r[key]) / float(r["reading_ms"]) for key in ("pass_ms", "seconds"))
         told = (r[key] for key in ("n", "rank", "p", "form", "entries", "passes", "seconds"))

@@ -46,9 +46,8 @@ def row_of(entry: Entry, version: str) -> dict[str, Any]:
 
 def outdated(row: dict[str, str], limit: float, places: Places) -> bool:
     """Whether a row has no numbers, and could have now."""
-    if row["note"] == NOT_INSTALLED:
-        return RIVALS[row["method"]].package in places.python
-    return (waited(row) or limit) < limit
+    installed = RIVALS[row["method"]].package in places.python
+    return installed and (row["note"] == NOT_INSTALLED or (waited(row) or limit) < limit)
 
 
 def waited(row: dict[str, str]) -> float | None:
@@ -110,10 +109,11 @@ def main() -> None:
     places = bench.found_in(told.python)
     cases = bench.cases(100)[::2] if told.quick else all_cases()
     drawn = tuple(case.name for case in cases) if told.quick else CURVES
-    sheet.drop(lambda row: outdated(row, told.limit, places))
     for case in (case for case in cases if case.name.startswith(told.only)):
-        missing = sheet.missing([{"case": case.name, "method": name} for name in RIVALS])
-        names = [row["method"] for row in missing]
+        there = {
+            row["method"] for row in sheet.rows() if row["case"] == case.name and not outdated(row, told.limit, places)
+        }
+        names = [name for name in RIVALS if name not in there]
         for entry in bench.race(case, names, places, limit=told.limit, threads=told.threads):
             sheet.add(row_of(entry, places.version.get(RIVALS[entry.name].package, "")))
             if time.perf_counter() > until:

@@ -83,6 +83,9 @@ def draw(axes: Any, rows: list[dict[str, str]]) -> None:
     axes[0].set(xlabel="observed fraction p", ylabel="iterations", title="iterations to an error of 1e-6")
     axes[1].set(xlabel="observed fraction p", ylabel="seconds", title="seconds, the start included")
     axes[0].set_yticks([5, 10, 20, 40], ["5", "10", "20", "40"])
+    axes[1].set_yticks([0.05, 0.1, 0.2, 0.5], ["0.05", "0.1", "0.2", "0.5"])
+    for one in axes:
+        one.minorticks_off()
     axes[1].legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
 
 

@@ -122,8 +122,8 @@ def wants_grams(obs: Observations, X: Factors) -> bool:
     """
     rank = X.L.shape[1]
     values = np.diag(gram(X.L.astype(np.float64)))
-    plenty = obs.fraction * min(obs.shape) >= 200 * max(rank, FEWEST_RANKS) and values.max() < 3 * values.min()
-    plenty &= rank > LOW_RANK
+    enough = max(40 * rank, min(200 * max(rank, FEWEST_RANKS), 2000))  # Gram matrices cost the square of the rank
+    plenty = rank > LOW_RANK and obs.fraction * min(obs.shape) >= enough and values.max() < 3 * values.min()
     size = sum(obs.shape) * rank * (rank + 1) // 2
     return not plenty and size <= max(2**24, obs.n_observed)
 
