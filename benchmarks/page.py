@@ -113,7 +113,7 @@ def page(folder: Path, prefix: str) -> str:
     if raced:
         parts += [versions(raced), peers(raced)]
         parts += [f"![error against time]({prefix}peers.png)"] * (folder / "peers.png").exists()
-        parts += [f"<sub>{line}</sub>" for line in comments(folder / "peers.csv")]
+        parts += [f"<sub>{line}</sub>" for line in dict.fromkeys(comments(folder / "peers.csv"))]
     else:
         parts.append("Not measured yet.")
     parts += [FAIR, "## Cost against size (`benchmarks/size.py`)"]
@@ -124,7 +124,7 @@ def page(folder: Path, prefix: str) -> str:
     )
     if sized:
         parts += [sizes(sized), f"![time per entry]({prefix}size.png)"]
-        parts += [f"<sub>{line}</sub>" for line in comments(folder / "size.csv")]
+        parts += [f"<sub>{line}</sub>" for line in dict.fromkeys(comments(folder / "size.csv"))]
     else:
         parts.append("Not measured yet.")
     return "\n\n".join(parts) + "\n"

@@ -88,7 +88,7 @@ def draw(axes: Any, rows: list[dict[str, str]]) -> None:
         one.set(xlabel=x, ylabel="ns per observed entry", title=f"by {by}")
         one.set_xticks(at, [str(k) if k != 1500 else "" for k in at])
         one.minorticks_off()
-    axes[0].legend(fontsize=8)
+    axes[1].legend(fontsize=8, loc="upper left")
 
 
 def main() -> None:
