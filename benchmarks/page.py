@@ -11,9 +11,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "experiments"))
 
-from common import comments, read_rows, write_page  # noqa: E402
-from page import table  # noqa: E402
+from common import read_rows, write_page  # noqa: E402
+from page import measured_by, table  # noqa: E402
 
+from lrmc.apps.bench import seconds_given  # noqa: E402
 from lrmc.apps.rivals import RIVALS  # noqa: E402
 
 Row = dict[str, str]
@@ -73,7 +74,7 @@ def _bar(rows: list[Row], case: str) -> str:
     if not ours:
         return f"{case}: not measured yet."
     if not others:
-        waited = [float(r["note"].split()[2]) for r in rows if r["case"] == case and r["note"].endswith(" s")]
+        waited = [limit for r in rows if r["case"] == case and (limit := seconds_given(r["note"])) is not None]
         if not waited:
             return f"{case}: no other takes part."
         ratio = f"more than {min(waited) / ours[0]:.0f} times as fast as any other that could reach 1e-6"
@@ -113,7 +114,7 @@ def page(folder: Path, prefix: str) -> str:
     if raced:
         parts += [versions(raced), peers(raced)]
         parts += [f"![error against time]({prefix}peers.png)"] * (folder / "peers.png").exists()
-        parts += [f"<sub>{line}</sub>" for line in dict.fromkeys(comments(folder / "peers.csv"))]
+        parts += measured_by(folder / "peers.csv")
     else:
         parts.append("Not measured yet.")
     parts += [FAIR, "## Cost against size (`benchmarks/size.py`)"]
@@ -124,7 +125,7 @@ def page(folder: Path, prefix: str) -> str:
     )
     if sized:
         parts += [sizes(sized), f"![time per entry]({prefix}size.png)"]
-        parts += [f"<sub>{line}</sub>" for line in dict.fromkeys(comments(folder / "size.csv"))]
+        parts += measured_by(folder / "size.csv")
     else:
         parts.append("Not measured yet.")
     return "\n\n".join(parts) + "\n"

@@ -9,7 +9,6 @@ sum of the same array is the reading that a Python program would see.
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -17,18 +16,13 @@ import scipy.sparse as sp
 
 import lrmc
 from lrmc import _kernels
+from lrmc.demo import fastest
 from lrmc.weights import Threshold
 
 
 def best(call: Callable[[], object], repeats: int = 20) -> float:
     """Milliseconds of the fastest call."""
-    call()
-    times = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - began)
-    return 1e3 * min(times)
+    return 1e3 * fastest(call, repeats)
 
 
 def numpy_pull(Y: np.ndarray, L: np.ndarray, R: np.ndarray, zeta: float) -> tuple[np.ndarray, np.ndarray]:

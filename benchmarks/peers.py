@@ -20,12 +20,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "experiments"))
 
-from common import Sheet, closed_loop, picture, race, warm_up  # noqa: E402
+from common import Sheet, closed_loop, legend_beside, picture, race, warm_up  # noqa: E402
 
 import lrmc  # noqa: E402
 from lrmc import _kernels  # noqa: E402
 from lrmc.apps import bench  # noqa: E402
-from lrmc.apps.bench import MORE_THAN, NOT_INSTALLED, Case, Entry, Places  # noqa: E402
+from lrmc.apps.bench import NOT_INSTALLED, Case, Entry, Places  # noqa: E402
 from lrmc.apps.rivals import RIVALS  # noqa: E402
 
 CURVES = ("dense 1000", "half missing 1000")
@@ -47,13 +47,7 @@ def row_of(entry: Entry, version: str) -> dict[str, Any]:
 def outdated(row: dict[str, str], limit: float, places: Places) -> bool:
     """Whether a row has no numbers, and could have now."""
     installed = RIVALS[row["method"]].package in places.python
-    return installed and (row["note"] == NOT_INSTALLED or (waited(row) or limit) < limit)
-
-
-def waited(row: dict[str, str]) -> float | None:
-    """How many seconds a peer was given that did not end; None for all others."""
-    note = row["note"]
-    return float(note.split()[2]) if note.startswith(MORE_THAN) and note.endswith(" s") else None
+    return installed and (row["note"] == NOT_INSTALLED or (bench.seconds_given(row["note"]) or limit) < limit)
 
 
 def curve(case: Case, sheet: Sheet) -> None:
@@ -81,14 +75,13 @@ def draw(axes: Any, rows: list[dict[str, str]], ways: list[dict[str, str]], name
             if mine["seconds"]:
                 marker = "*" if rival.startswith("lrmc") else "s"
                 one.loglog(float(mine["seconds"]), float(mine["error"]), marker, label=rival, markersize=8, **how)
-            elif (limit := waited(mine)) is not None:
+            elif (limit := bench.seconds_given(mine["note"])) is not None:
                 one.loglog(limit, 0.5 ** (k - 2), ">", label=f"{rival} (did not end)", markersize=9, **how)
         one.axhline(1e-6, color="grey", linewidth=0.6)
         one.set(xlabel="seconds", title=name)
         one.set_ylim(1e-9, 3)
     axes[0].set_ylabel("relative error")
-    shown = {label: line for one in axes for line, label in zip(*one.get_legend_handles_labels())}
-    axes[-1].legend(shown.values(), shown, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+    legend_beside(axes, fontsize=8)
 
 
 def main() -> None:

@@ -49,6 +49,7 @@ COLOURS = {
     "ScaledGD": "C3",
     "GD": "C7",
 }
+BASELINES = {"ScaledGD": "scaled_gd", "GD": "gd"}  # as they are shown, and as `lrmc.solve` calls them
 PUBLISHED = Path("official_schedules")  # a folder of the authors' files, in LRMC_DATA or ../shared/data
 
 
@@ -96,9 +97,9 @@ def published(alpha: float, p: float) -> Method | None:
     return Method("LRMC, published", {"method": "lrmc", "schedule": Schedule.from_mat(file)}) if file.exists() else None
 
 
-def baseline(method: str, tuning: Tuning) -> Method:
+def baseline(name: str, tuning: Tuning) -> Method:
     """ScaledGD or GD with tuned numbers."""
-    return Method({"scaled_gd": "ScaledGD", "gd": "GD"}[method], {"method": method, "schedule": tuning})
+    return Method(name, {"method": BASELINES[name], "schedule": tuning})
 
 
 # ---- a race
@@ -352,6 +353,12 @@ def picture(target: Path, draw: Callable[[Any], None], columns: int = 1, width: 
     with whole(target) as temporary:
         figure.savefig(temporary, dpi=110, format="png")
     plt.close(figure)
+
+
+def legend_beside(axes: Any, **how: Any) -> None:
+    """What any of the axes shows, once, on their right."""
+    shown = {label: line for one in axes for line, label in zip(*one.get_legend_handles_labels())}
+    axes[-1].legend(shown.values(), shown, loc="center left", bbox_to_anchor=(1, 0.5), **how)
 
 
 def geometric_mean(numbers: Iterable[float]) -> float:

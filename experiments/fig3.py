@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-from common import COLOURS, Asked, Sheet, asked, drawn, geometric_mean, picture, race
+from common import COLOURS, Asked, Sheet, asked, drawn, geometric_mean, legend_beside, picture, race
 from table1 import methods_for, row_of
 from trained import CONVERGENCE
 
@@ -54,8 +54,7 @@ def draw(axes: Any, rows: list[dict[str, str]], alphas: tuple[float, ...]) -> No
         one.axhline(1e-6, color="grey", linewidth=0.6)
         one.set(xlabel="iteration", title=f"alpha = {alpha:g}", xlim=(0, None), ylim=(LOWEST / 2, 2))
     axes[0].set_ylabel("relative error")
-    shown = {label: line for one in axes for line, label in zip(*one.get_legend_handles_labels())}
-    axes[-1].legend(shown.values(), shown, fontsize=7, handlelength=4, loc="center left", bbox_to_anchor=(1, 0.5))
+    legend_beside(axes, fontsize=7, handlelength=4)
 
 
 def main() -> None:

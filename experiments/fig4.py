@@ -11,7 +11,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from common import COLOURS, Sheet, asked, picture
+from common import COLOURS, Sheet, asked, legend_beside, picture
 from table1 import KEYS, measure
 
 ALPHAS, FRACTIONS = (0.1, 0.15, 0.2, 0.25, 0.3), {0.1: "--", 1.0: "-"}
@@ -39,7 +39,7 @@ def draw(axes: Any, rows: list[dict[str, str]]) -> None:
             one.semilogy(alphas, seconds, style, color=COLOURS[method], label=f"{method}, p = {p:.0%}", markersize=4)
     axes[0].set(xlabel="alpha", ylabel="seconds per iteration", title="one iteration")
     axes[1].set(xlabel="alpha", ylabel="seconds", title="until the error is below 1e-6")
-    axes[1].legend(fontsize=7, handlelength=4, loc="center left", bbox_to_anchor=(1, 0.5))
+    legend_beside(axes, fontsize=7, handlelength=4)
 
 
 def main() -> None:

@@ -14,15 +14,14 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from common import Asked, Sheet, asked, baseline, drawn, picture, race, with_schedule
-from trained import NOISE_DB, for_noise, noise_for
+from common import BASELINES, Asked, Sheet, asked, baseline, drawn, legend_beside, picture, race, with_schedule
+from trained import ALPHA, NOISE_DB, for_noise, noise_for
 from tuned import tuned
 
 import lrmc
-from lrmc.schedule import Tuning
 from lrmc.synthetic import Problem
 
-ALPHA, FRACTIONS = 0.1, {0.1: "--", 1.0: "-"}
+FRACTIONS = {0.1: "--", 1.0: "-"}
 METHODS = {
     "closed loop": "C0",
     "LRMC, trained with noise": "C2",
@@ -30,7 +29,7 @@ METHODS = {
     "ScaledGD": "C3",
     "GD": "C7",
 }
-BASELINES, STEPS = {"ScaledGD": "scaled_gd", "GD": "gd"}, 60
+STEPS = 60
 
 
 def recovered(name: str, problem: Problem, decibels: float, p: float, ask: Asked) -> float:
@@ -38,8 +37,7 @@ def recovered(name: str, problem: Problem, decibels: float, p: float, ask: Asked
     if name == "closed loop":
         return float(lrmc.relative_error(lrmc.solve(problem.Y, problem.rank), problem))
     if name in BASELINES:
-        numbers = Tuning(ALPHA, 1.5, 0.7) if ask.quick else tuned(BASELINES[name], ask.n, ask.rank, ALPHA, p)
-        return race(baseline(BASELINES[name], numbers), problem, STEPS, 0.0)[-1].error
+        return race(baseline(name, tuned(name, ALPHA, p, ask)), problem, STEPS, 0.0)[-1].error
     schedule = for_noise(decibels if name.endswith("with noise") else None, p, ask)
     return race(with_schedule(schedule), problem, 100, 0.0)[-1].error
 
@@ -55,7 +53,7 @@ def draw(axes: Any, rows: list[dict[str, str]]) -> None:
         axes.plot(levels, means, FRACTIONS[p] + "o", color=colour, label=f"{name}, p = {p:.0%}", **how)
     axes.set(xlabel="SNR of the data without outliers (dB)", ylabel="SNR recovered (dB)")
     axes.set_xticks(sorted({float(row["snr_in"]) for row in rows}))
-    axes.legend(fontsize=8, handlelength=4, loc="center left", bbox_to_anchor=(1, 0.5))
+    legend_beside([axes], fontsize=8, handlelength=4)
 
 
 def main() -> None:

@@ -42,6 +42,11 @@ def table(head: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
     return "\n".join(f"| {' | '.join(str(cell) for cell in line)} |" for line in (head, ["---"] * len(head), *lines))
 
 
+def measured_by(file: Path) -> list[str]:
+    """Who measured what is in a file, in small print."""
+    return [f"<sub>{line}</sub>" for line in dict.fromkeys(comments(file))]
+
+
 def mean(rows: Iterable[Row], column: str, form: str) -> str:
     """Over the rows, or a dash."""
     numbers = [float(row[column]) for row in rows]
@@ -363,7 +368,7 @@ def page(folder: Path, prefix: str) -> str:
         parts += [f"## {title}", about, show(rows) if rows else "Not measured yet."]
         if rows and (folder / f"{name}.png").exists():
             parts.append(f"![{title}]({prefix}{name}.png)")
-        parts += [f"<sub>{line}</sub>" for line in dict.fromkeys(comments(folder / f"{name}.csv"))]
+        parts += measured_by(folder / f"{name}.csv")
     return "\n\n".join(parts) + "\n"
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from common import (
+    BASELINES,
     COLOURS,
     Asked,
     Method,
@@ -21,6 +22,7 @@ from common import (
     baseline,
     closed_loop,
     drawn,
+    legend_beside,
     outcome,
     picture,
     published,
@@ -28,12 +30,10 @@ from common import (
     warm_up,
     with_schedule,
 )
-from trained import ALL_P, schedule_for
+from trained import ALL_P, ALPHA, schedule_for
 from tuned import tuned
 
-from lrmc.schedule import Tuning
-
-ALPHA, MOST = 0.1, 150
+MOST = 150
 KEYS = ("p", "alpha", "method", "seed")
 
 
@@ -44,9 +44,9 @@ def methods_for(alpha: float, p: float, ask: Asked, *, with_paper_form: bool = T
         some.append(with_schedule(schedule_for(alpha, p, "paper", ask), ", paper's form"))
     known = None if ask.quick else published(alpha, p)
     some += [] if known is None else [known]
-    for name in ("scaled_gd", "gd"):
+    for name in BASELINES:
         try:
-            numbers = Tuning(alpha, 1.5, 0.7) if ask.quick else tuned(name, ask.n, ask.rank, alpha, p)
+            numbers = tuned(name, alpha, p, ask)
         except KeyError as error:
             print(f"{name} is left out: {error}", flush=True)
             continue
@@ -86,7 +86,7 @@ def draw(axes: Any, rows: list[dict[str, str]]) -> None:
     axes[1].set_yticks([0.05, 0.1, 0.2, 0.5], ["0.05", "0.1", "0.2", "0.5"])
     for one in axes:
         one.minorticks_off()
-    axes[1].legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
+    legend_beside(axes, fontsize=7)
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from common import (
+    BASELINES,
     COLOURS,
     Asked,
     Method,
@@ -24,6 +25,7 @@ from common import (
     baseline,
     closed_loop,
     drawn,
+    legend_beside,
     outcome,
     picture,
     race,
@@ -40,7 +42,6 @@ MOST = 200
 ABOVE_THE_CLIFF = (1.05, 1.1, 1.2)  # multiples of the cliff's gamma; at 1, some instances are missed
 # Where outliers are few, the best eta of ScaledGD is near 1 / (1 - gamma alpha), what T leaves; that of GD falls.
 STEPS = {"ScaledGD": (0.6, 0.8, 1.0), "GD": (0.15, 0.3, 0.45)}  # multiples of it; eta
-BASELINES = {"ScaledGD": "scaled_gd", "GD": "gd"}
 ENOUGH = 5  # misses, with no instance recovered
 
 
@@ -51,24 +52,24 @@ def cliff(alpha: float, p: float, n: int) -> float:
 
 def tuning_for(name: str, alpha: float, p: float, ask: Asked) -> Tuning:
     """For a baseline where outliers are many: the fewest iterations, or the lowest error where none gets there."""
-    method = BASELINES[name]
-    try:
-        return tuned(method, ask.n, ask.rank, alpha, p)
-    except KeyError:
-        pass
+    if not ask.quick:
+        try:
+            return tuned(name, alpha, p, ask, or_missed=True)
+        except KeyError:
+            pass
     problem = drawn(ask.n, ask.rank, alpha, p, FIRST_SEED)
     tried = []
     multiples, steps = (ABOVE_THE_CLIFF[:1], STEPS[name][:1]) if ask.quick else (ABOVE_THE_CLIFF, STEPS[name])
     for multiple, step in product(multiples, steps):
         gamma = min(round(multiple * cliff(alpha, p, ask.n), 3), 0.95 / alpha)
         tuning = Tuning(alpha, gamma, step if name == "GD" else round(step / (1 - gamma * alpha), 3))
-        last = race(baseline(method, tuning), problem, MOST)[-1]
+        last = race(baseline(name, tuning), problem, MOST)[-1]
         tried.append(((last.k if last.error < 1e-6 else math.inf, last.error), tuning))
     (iterations, error), best = min(tried, key=lambda one: one[0])
     if not ask.quick:
         found = {"gamma": best.gamma, "eta": best.eta, "instances": 1, "tol": 1e-6}
         reached = iterations if math.isfinite(iterations) else None
-        keep(dict(zip(KEYS, (method, ask.n, ask.rank, alpha, p))) | found | {"iterations": reached})
+        keep(dict(zip(KEYS, (BASELINES[name], ask.n, ask.rank, alpha, p))) | found | {"iterations": reached})
     print(f"{name} at alpha = {alpha}, p = {p}: {best}, error {error:.1e}", flush=True)
     return best
 
@@ -78,7 +79,7 @@ def method_for(name: str, alpha: float, p: float, ask: Asked) -> Method:
     if name == "closed loop":
         return closed_loop()
     if name in BASELINES:
-        return baseline(BASELINES[name], tuning_for(name, alpha, p, ask))
+        return baseline(name, tuning_for(name, alpha, p, ask))
     return with_schedule(schedule_for(alpha, p, "synthetic", ask))
 
 
@@ -105,7 +106,7 @@ def draw(axes: Any, rows: list[dict[str, str]]) -> None:
             one.plot(alphas, shares, "-o", color=COLOURS[method], label=method, markersize=4)
         one.set(xlabel="alpha", title=f"p = {p:.0%}", ylim=(-0.03, 1.03))
     axes[0].set_ylabel("share of the instances recovered")
-    axes[-1].legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
+    legend_beside(axes, fontsize=7)
 
 
 def main() -> None:

@@ -22,6 +22,7 @@ from lrmc.synthetic import Problems
 
 FOLDER = Path(__file__).with_name("schedules")
 STEPS = 300
+ALPHA = 0.1  # of Table I and Fig. 5
 ALL_P = tuple(round(0.1 * k, 1) for k in range(1, 11))
 MANY_OUTLIERS = (0.35, 0.4, 0.45, 0.5, 0.55, 0.6)
 CONVERGENCE = (0.1, 0.15, 0.2, 0.25)
@@ -68,7 +69,7 @@ def for_noise(decibels: float | None, p: float, ask: Asked) -> Schedule:
     file = folder / f"{label}.json"
     if not file.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        problems = Problems(ask.n, 0.1, p, noise=0.0 if decibels is None else noise_for(decibels, ask.rank))
+        problems = Problems(ask.n, ALPHA, p, noise=0.0 if decibels is None else noise_for(decibels, ask.rank))
         layers, steps = (4, 5) if ask.quick else (LAYERS_FOR_NOISE[p], STEPS)
         schedule = lrmc.train(problems, ask.rank, layers=layers, model="fnn", steps=steps)
         schedule.save(file)
@@ -78,7 +79,7 @@ def for_noise(decibels: float | None, p: float, ask: Asked) -> Schedule:
 
 def wanted() -> list[tuple[float, float, str]]:
     """Alpha, p and form of all that the experiments use."""
-    table1 = [(0.1, p, form) for p in ALL_P for form in ("synthetic", "paper")]
+    table1 = [(ALPHA, p, form) for p in ALL_P for form in ("synthetic", "paper")]
     table2 = [(alpha, p, "synthetic") for alpha in MANY_OUTLIERS for p in (0.1, 1.0)]
     figures = [(alpha, p, "synthetic") for alpha in (*CONVERGENCE, 0.3) for p in (0.1, 1.0)]
     return list(dict.fromkeys(table2 + figures + table1))

@@ -56,6 +56,11 @@ class Entry(NamedTuple):
     note: str = ""  # why there are no numbers
 
 
+def seconds_given(note: str) -> float | None:
+    """How long one was waited for that did not end; None for all others."""
+    return float(note.split()[2]) if note.startswith(MORE_THAN) and note.endswith(" s") else None
+
+
 class Places(NamedTuple):
     """Where the packages are installed, and in which version."""
 

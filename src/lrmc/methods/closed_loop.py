@@ -26,7 +26,7 @@ DEVIATION = 0.385  # that quantile for Gaussian residuals of standard deviation 
 WIDEST = 4.0  # the threshold follows this multiple of it: 1.5 standard deviations for Gaussian errors
 FAR = 4.0  # a threshold widened by more than this marks a row or column as far behind
 FEWEST_RANKS = 6  # the oversampling ratio counts at least so many ranks
-LOW_RANK = 3
+LOW_RANK = 3  # up to which every row wants a least-squares problem of its own
 
 
 @dataclass
