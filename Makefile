@@ -4,11 +4,12 @@ BIN := .venv/bin
 READY := .venv/.ready
 BUILT_FROM := pyproject.toml CMakeLists.txt $(wildcard src/lrmc/_kernels/*.cpp src/lrmc/_kernels/*.hpp)
 
-.PHONY: help demo test lint format bench race experiments clean
+.PHONY: help demo test silence lint format bench race experiments clean
 
 help:
 	@echo "make demo    show what lrmc does, in a minute: a table, and lrmc-demo/report.html"
 	@echo "make test    run all tests"
+	@echo "make silence count wrong answers that nobody is told of, on hundreds of problems at the edges"
 	@echo "make lint    check format, style and types"
 	@echo "make format  put the code in form"
 	@echo "make bench   time one pass over the data against reading it"
@@ -21,6 +22,9 @@ demo: $(READY)
 
 test: $(READY)
 	@$(BIN)/pytest -q -n auto
+
+silence: $(READY)
+	@$(BIN)/python tests/silence/count.py --jobs 2
 
 lint: $(READY)
 	@$(BIN)/ruff format --check .

@@ -1,0 +1,1 @@
+"""An oracle for silence: how often is a wrong answer given without a word?"""

@@ -1,0 +1,201 @@
+"""Solve the problems at the edges and count how often a wrong answer is given without a word.
+
+    python tests/silence/count.py [--quick] [--family NAME ...] [--csv FILE] [--jobs 2] [--write-allowed]
+
+An answer is right; or said: wrong, but the status is not `converged`, or there was a warning, or a refusal; or silent;
+or there was none (crashed). A false alarm is an answer that is right although the run complained.
+"""
+
+import argparse
+import csv
+import json
+import os
+import sys
+import time
+import warnings
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+if __package__ in (None, ""):  # run as a script
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+import numpy as np
+
+import lrmc
+from silence.problems import PROBLEMS, families, quick
+
+VERDICTS = ("right", "said", "silent_exact", "silent_noisy", "crashed")
+BOUNDED = ("silent_noisy", "false_alarm")  # what allowed.json keeps numbers of: they may not rise
+ALLOWED = Path(__file__).with_name("allowed.json")
+
+
+class Outcome(NamedTuple):
+    """What became of one problem."""
+
+    name: str
+    family: str
+    verdict: str
+    false_alarm: bool
+    error: float
+    limit: float
+    status: str
+    regime: str
+    warned: int
+    rank: int
+    shape: str
+    seconds: float
+    words: str  # the first warning, or the exception
+
+
+def outcome(problem, solve=lrmc.solve):
+    """Solve it, listen, and judge."""
+    case = problem.case()
+    began = time.perf_counter()
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        try:
+            result, trouble = solve(case.Y, problem.rank, threads=1), None
+        except Exception as error:  # whatever it is, it is counted
+            result, trouble = None, error
+    seconds = time.perf_counter() - began
+    words = [f"{w.category.__name__}: {w.message}" for w in heard]
+    shape = "x".join(map(str, case.Y.shape))
+    if trouble is not None:
+        verdict = "said" if type(trouble) is ValueError else "crashed"
+        said = f"{type(trouble).__name__}: {trouble}"
+        rest = ("refused" if verdict == "said" else "crashed", "", len(words), 0, shape, seconds, said)
+        return Outcome(problem.name, problem.family, verdict, False, np.inf, case.limit, *rest)
+    error, whole_error = errors(case, result)
+    complained = bool(words) or str(result.status) != "converged"
+    verdict = judged(error <= case.limit, complained, result.regime)
+    return Outcome(
+        problem.name,
+        problem.family,
+        verdict,
+        verdict == "right" and complained and whole_error <= case.limit,
+        error,
+        case.limit,
+        str(result.status),
+        result.regime,
+        len(words),
+        result.rank,
+        shape,
+        seconds,
+        words[0] if words else "",
+    )
+
+
+def errors(case, result):
+    """Of what it tells, and of everything: lines that it leaves open (NaN) are told apart only with reason."""
+    if not (np.isfinite(result.L).all() and np.isfinite(result.R).all()):
+        return np.inf, np.inf
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not right
+        return case.error(result.low_rank()), case.error(result.L @ result.R.T)
+
+
+def judged(right, complained, regime):
+    """One word for it."""
+    if right:
+        return "right"
+    if complained:
+        return "said"
+    return "silent_exact" if regime == "exact" else "silent_noisy"
+
+
+def tally(outcomes):
+    """For each family how many of each verdict, and false alarms."""
+    counts = {family: Counter() for family in families(outcomes)}
+    for one in outcomes:
+        counts[one.family][one.verdict] += 1
+        counts[one.family]["false_alarm"] += one.false_alarm
+    return counts
+
+
+def shown(counts):
+    """As a table with a line for each family, and the totals."""
+    names = (*VERDICTS, "false_alarm")
+    lines = [f"{'family':10}" + "".join(f"{name:>14}" for name in names)]
+    total = sum(counts.values(), Counter())
+    for family, count in [*counts.items(), ("all", total)]:
+        lines.append(f"{family:10}" + "".join(f"{count[name]:14}" for name in names))
+    return "\n".join(lines)
+
+
+def silent(outcomes):
+    """What the totals hide: each answer that was wrong and unannounced, the worst kinds first."""
+    kinds = ("crashed", "silent_exact", "silent_noisy")
+    found = sorted((one for one in outcomes if one.verdict in kinds), key=lambda one: kinds.index(one.verdict))
+    return [f"{one.verdict:12} {one.name:45} {one.shape:>10} error {one.error:.1e} ({one.words})" for one in found]
+
+
+def bounds(outcomes):
+    """What `allowed.json` keeps of a run."""
+    return {family: {name: count[name] for name in BOUNDED} for family, count in tally(outcomes).items()}
+
+
+def above(outcomes, allowed):
+    """The sentences that a run deserves which is worse than what is allowed."""
+    found = []
+    for family, count in tally(outcomes).items():
+        for name in ("silent_exact", "crashed", *BOUNDED):
+            most = allowed.get(family, {}).get(name, 0)
+            if count[name] > most:
+                found.append(f"{family}: {count[name]} {name}, at most {most} allowed")
+    return found
+
+
+def allowed(form):
+    """The bounds of the quick or the full run."""
+    return json.loads(ALLOWED.read_text())[form] if ALLOWED.exists() else {}
+
+
+def write_allowed(outcomes, form):
+    """Keep the counts of this run as the bounds."""
+    content = json.loads(ALLOWED.read_text()) if ALLOWED.exists() else {}
+    content[form] = bounds(outcomes)
+    ALLOWED.write_text(json.dumps(content, indent=2) + "\n")
+
+
+def run(problems, jobs=1):
+    """Outcomes in the order of the problems."""
+    if jobs == 1:
+        return [outcome(problem) for problem in problems]
+    with ProcessPoolExecutor(jobs) as pool:
+        return list(pool.map(outcome, problems))
+
+
+def write_csv(outcomes, path):
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(Outcome._fields)
+        writer.writerows(outcomes)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="only the subset that `make test` runs")
+    parser.add_argument("--family", nargs="*", help="only these families")
+    parser.add_argument("--csv", help="write a line for each problem to this file")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--write-allowed", action="store_true", help="keep the counts of this run as what is allowed")
+    asked = parser.parse_args()
+    problems = quick(PROBLEMS) if asked.quick else PROBLEMS
+    problems = [problem for problem in problems if not asked.family or problem.family in asked.family]
+    outcomes = run(problems, asked.jobs)
+    print("\n".join(silent(outcomes)))
+    print(shown(tally(outcomes)))
+    if asked.csv:
+        write_csv(outcomes, asked.csv)
+    form = "quick" if asked.quick else "full"
+    if asked.write_allowed:
+        write_allowed(outcomes, form)
+    worse = above(outcomes, allowed(form))
+    print("\n".join(worse))
+    return bool(worse)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
