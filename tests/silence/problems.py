@@ -43,10 +43,15 @@ class Problem:
     rank: int | None = None
     bug: bool = False  # one that was found and named: in every run
     heavy: bool = False  # left out of quick runs
+    needs: str = ""  # a file in the folder of real data
 
     def case(self) -> Case:
         """Its data and its truth."""
         return self.make(np.random.default_rng(zlib.crc32(self.name.encode())))
+
+    def available(self) -> bool:
+        """Whether what it needs is here."""
+        return not self.needs or ((DATA / self.needs).exists() and tables.installed("pandas", "pyarrow"))
 
 
 def quick(problems):
@@ -356,9 +361,8 @@ def traffic():
         told = f"{'scaled' if scaled else 'raw'}-{dtype}"
         make = partial(_traffic, values=tables.speeds, zeros=0.03, scaled=scaled, dtype=dtype)
         yield Problem(f"traffic-like-{told}", "traffic", make, bug=scaled)
-        if (DATA / TRAFFIC).exists() and tables.installed("pandas", "pyarrow"):
-            make = partial(_traffic_file, scaled=scaled, dtype=dtype)
-            yield Problem(f"traffic-file-{told}", "traffic", make)
+        make = partial(_traffic_file, scaled=scaled, dtype=dtype)
+        yield Problem(f"data-traffic-{told}", "data", make, bug=scaled, needs=TRAFFIC)
 
 
 # --- bugs that were found and named, as they were written down ---

@@ -12,12 +12,13 @@ from silence.count import above, bounds, judged, outcome, tally
 from silence.problems import PROBLEMS, Problem, families, quick
 
 RNG = np.random.default_rng
+QUICK_TO_MAKE = [problem for problem in quick(PROBLEMS) if problem.family not in ("bugs", "tall", "table", "data")]
 
 
 @pytest.fixture(scope="module")
 def sampled():
     """Problems and their cases: one or two of each family."""
-    return [(problem, problem.case()) for problem in quick(PROBLEMS)[1::4] if "tall" not in problem.name]
+    return [(problem, problem.case()) for problem in QUICK_TO_MAKE[::3]]
 
 
 def test_names_are_different():
@@ -26,7 +27,7 @@ def test_names_are_different():
 
 def test_quick_has_all_bugs_and_families():
     chosen = quick(PROBLEMS)
-    assert families(chosen) == families(PROBLEMS)
+    assert set(families(chosen)) == set(families(PROBLEMS))
     assert {problem for problem in PROBLEMS if problem.bug} <= set(chosen)
 
 
@@ -38,7 +39,7 @@ def test_cases_are_the_same_each_time(sampled):
 def test_the_truth_is_right_and_nothing_is_not(sampled):
     for problem, case in sampled:
         assert case.error(case.X) == 0, problem.name
-        if problem.family not in ("table", "traffic"):  # zero may be the median
+        if problem.family != "traffic":  # zero may be the median
             assert case.error(np.zeros(case.X.shape)) > case.limit, problem.name
 
 
@@ -154,7 +155,7 @@ class Answer:
     status: str = "converged"
     regime: str = "exact"
     open_rows: int = 0
-    rank: int = 2
+    rank: int = 2  # or 20: as many as there are columns
 
     def low_rank(self):
         X = self.L @ self.R.T
@@ -184,6 +185,7 @@ def answering(answer, word=None, error=None):
         (Answer(L, R), None, "right", False),
         (Answer(L, R), "hm", "right", True),
         (Answer(L, R, status="max_iter"), None, "right", True),
+        (Answer(L, R, rank=20), "it meets anything", "right", False),
         (Answer(SPOILT, R), None, "silent_exact", False),
         (Answer(SPOILT, R, regime="noisy"), None, "silent_noisy", False),
         (Answer(SPOILT, R), "hm", "said", False),
