@@ -9,6 +9,7 @@ TIMES_ORACLE = 3.0  # of the error of least squares on the true inliers, for noi
 TIMES_BEST = 1.5  # of the error of the best matrix of the rank that was asked for, where that is too low
 TIMES_MEDIANS = 1.1  # of the error of column medians, for real tables: nobody knows more about those
 SWEEPS = 10
+NOISE = 1e-2  # data with this much of it, in units of E|X|, must not be called exact
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,6 +20,7 @@ class Case:
     X: np.ndarray
     limit: float
     judged: np.ndarray | None = None  # True where the truth is known and asked for; None is everywhere
+    may_be_exact: bool = True  # if not, an answer that calls the data exact is wrong, however near it is
 
     def error(self, answer):
         """|answer - X|_F / |X|_F where it is judged. Entries that the answer leaves open (NaN) are left out."""
@@ -170,7 +172,8 @@ def spoilt(factors, rng, *, p=1.0, alpha=0.0, kind=uniform, noise=0.0, dtype=np.
     made = exact(X, np.where(seen, Y, np.nan), dtype=dtype)
     if not noise:
         return made
-    return replace(made, limit=max(made.limit, TIMES_ORACLE * oracle_error(factors, Y, seen & ~bad)))
+    limit = TIMES_ORACLE * oracle_error(factors, Y, seen & ~bad)
+    return replace(made, limit=max(made.limit, limit), may_be_exact=noise < NOISE)
 
 
 def oracle_error(factors, Y, good):
@@ -216,4 +219,4 @@ def told_by_medians(table, Y, away):
     """Judged where the entries are hidden, against the medians of what is seen of each column."""
     medians = np.broadcast_to(np.nanmedian(Y, axis=0), Y.shape)
     bar = relative(medians[away] - table[away], table[away])
-    return Case(Y, table, TIMES_MEDIANS * bar, away)
+    return Case(Y, table, TIMES_MEDIANS * bar, away, may_be_exact=False)

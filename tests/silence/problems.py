@@ -111,6 +111,13 @@ def _hidden(rng, table, outliers=0.0, **how):
     return hidden(values, rng, bad=bad, **how)
 
 
+def _all_told(rng, table, exceptions=0.0):
+    """A table of exactly low rank: what is hidden follows from what is not. Exceptions show 1 - x."""
+    values = table(rng)
+    shown = np.where(some(values.shape, rng, exceptions), 1 - values, values)
+    return exact(values, np.where(some(values.shape, rng, 0.2), np.nan, shown))
+
+
 def _traffic(rng, values, zeros, scaled, dtype):
     """Speeds, a fifth hidden, some read as zero: as they are, or in spreads from the middle of their column."""
     speed = values(rng)
@@ -129,11 +136,15 @@ def _as_given(speed, Y, away, scaled, dtype):
 def _traffic_file(rng, scaled, dtype):
     """The table that was once filled with -324 to 268 miles an hour."""
     Y = tables.parquet(DATA / TRAFFIC)
-    speed = np.load(DATA / "traffic" / "metr_la_week_speed.npz")["speed"]
-    return _as_given(speed[: Y.shape[1], : len(Y)].T, Y, np.isnan(Y), scaled, dtype)
+    return _as_given(_measured_speeds(rng), Y, np.isnan(Y), scaled, dtype)
 
 
-TRAFFIC = "cases/traffic_float32.parquet"
+def _measured_speeds(rng):
+    """What that table was made of: 600 times, 40 places."""
+    return np.load(DATA / SPEEDS)["speed"][:40, :600].T
+
+
+TRAFFIC, SPEEDS = "cases/traffic_float32.parquet", "traffic/metr_la_week_speed.npz"
 
 
 # --- families ---
@@ -329,14 +340,25 @@ def tall():
         yield Problem(f"tall-{n1}x{n2}-r{rank}-a{alpha}-p{p}-{dtype}", "tall", make, rank, heavy=heavy)
 
 
+FOUND = ("digits-a0.0-float64", "breast-cancer-a0.0-float32")  # the second is right in float64
+
+
 def table():
     """Tables without a known truth: is it better to ask for the medians?"""
     for name, outliers in product(tables.REAL, [0.0, 0.1]):
         for dtype in ("float64", "float32"):
             make = partial(_hidden, table=tables.REAL[name], outliers=outliers, dtype=dtype)
-            yield Problem(f"table-{name}-a{outliers}-{dtype}", "table", make)
+            full_name = f"{name}-a{outliers}-{dtype}"
+            yield Problem(f"table-{full_name}", "table", make, bug=full_name in FOUND)
+    for draw in range(3) if tables.REAL else ():
+        make = partial(_hidden, table=tables.breast_cancer, dtype="float32")
+        yield Problem(f"table-breast-cancer-float32-again{draw}", "table", make)
     for name, values in tables.SYNTHETIC.items():
         yield Problem(f"table-{name}", "table", partial(_hidden, table=values))
+    for name, values in tables.EXACT.items():
+        yield Problem(f"table-{name}", "table", partial(_all_told, table=values))
+    make = partial(_all_told, table=tables.groups, exceptions=0.1)
+    yield Problem("table-groups-with-exceptions", "table", make)
 
 
 def noise():
@@ -363,6 +385,9 @@ def traffic():
         yield Problem(f"traffic-like-{told}", "traffic", make, bug=scaled)
         make = partial(_traffic_file, scaled=scaled, dtype=dtype)
         yield Problem(f"data-traffic-{told}", "data", make, bug=scaled, needs=TRAFFIC)
+    for draw in range(4):
+        make = partial(_traffic, values=_measured_speeds, zeros=0.03, scaled=True, dtype="float32")
+        yield Problem(f"data-traffic-again{draw}", "data", make, needs=SPEEDS)
 
 
 # --- bugs that were found and named, as they were written down ---

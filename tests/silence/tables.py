@@ -59,11 +59,10 @@ def binary_even(rng):
     return 1.0 * (_scores(rng, (300, 20), 3) + 0.5 * rng.standard_normal((300, 20)) > 0)
 
 
-def blocks(rng):
-    """Members of groups: 0 or 1 by group of the row and of the column, a few exceptions."""
-    rows, cols = rng.integers(4, size=150), rng.integers(3, size=40)
-    members = rng.random((4, 3)) < 0.5
-    return 1.0 * (members[rows][:, cols] ^ (rng.random((150, 40)) < 0.05))
+def groups(rng):
+    """0 or 1 by the group of the row and that of the column: of rank 3 and nothing else."""
+    members = np.array([[1.0, 0, 0], [0, 1, 0], [0, 1, 1], [1, 0, 1]])
+    return members[rng.integers(4, size=150)][:, rng.integers(3, size=40)]
 
 
 def saturated(rng):
@@ -100,7 +99,7 @@ def unrelated(rng):
 
 
 def constant_columns(rng):
-    """Half of the columns never change."""
+    """Half of the columns never change; all of rank 3."""
     values = 5 + _scores(rng, (200, 20), 2)
     values[:, ::2] = np.arange(10)
     return values
@@ -128,19 +127,18 @@ def installed(*packages):
 
 
 REAL = {"digits": digits, "wine": wine, "breast-cancer": breast_cancer} if installed("sklearn") else {}
+EXACT = {"groups": groups, "constant-columns": constant_columns}
 SYNTHETIC = {
     f.__name__.replace("_", "-"): f
     for f in (
         binary,
         binary_even,
-        blocks,
         saturated,
         stuck_sensors,
         mostly_zero,
         ratings,
         few_columns,
         unrelated,
-        constant_columns,
         rounded,
     )
 }

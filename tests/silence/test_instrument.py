@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from silence import cases
+from silence import cases, tables
 from silence.count import above, bounds, judged, outcome, tally
 from silence.problems import PROBLEMS, Problem, families, quick
 
@@ -118,6 +118,7 @@ def test_medians_are_the_bar_of_tables():
     assert_allclose(case.error(medians), case.limit / cases.TIMES_MEDIANS)
     assert_array_equal(case.judged, np.isnan(case.Y))
     assert case.error(np.where(case.judged, table, 1e9)) == 0
+    assert not case.may_be_exact
 
 
 @pytest.mark.parametrize("kind", cases.ENTRYWISE)
@@ -200,6 +201,24 @@ def answering(answer, word=None, error=None):
 def test_outcomes(answer, word, verdict, false_alarm):
     found = answering(answer, word)
     assert (found.verdict, found.false_alarm) == (verdict, false_alarm)
+
+
+@pytest.mark.parametrize(("regime", "verdict"), [("noisy", "right"), ("exact", "silent_exact")])
+def test_noise_is_not_to_be_called_exact(regime, verdict):
+    problem = Problem("toy", "toys", lambda rng: cases.spoilt((L, R), rng, noise=0.1), 2)
+    assert outcome(problem, lambda *_, **__: Answer(L, R, regime=regime)).verdict == verdict
+
+
+@pytest.mark.parametrize("name", tables.EXACT)
+def test_exact_tables_are_of_low_rank(name):
+    assert np.linalg.matrix_rank(tables.EXACT[name](RNG(0))) == 3
+
+
+@pytest.mark.parametrize("name", tables.SYNTHETIC)
+def test_tables_are_finite_and_their_columns_differ(name):
+    table = tables.SYNTHETIC[name](RNG(0))
+    assert np.isfinite(table).all()
+    assert (table.std(axis=0) > 0).all()
 
 
 @pytest.mark.parametrize(
