@@ -2,6 +2,7 @@
 
 import os
 import zlib
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -46,8 +47,9 @@ class Problem:
     needs: str = ""  # a file in the folder of real data
 
     def case(self) -> Case:
-        """Its data and its truth."""
-        return self.make(np.random.default_rng(zlib.crc32(self.name.encode())))
+        """Its data and its truth: the same in both float types."""
+        alike = self.name.removesuffix("-float32").removesuffix("-float64")
+        return self.make(np.random.default_rng(zlib.crc32(alike.encode())))
 
     def available(self) -> bool:
         """Whether what it needs is here."""
@@ -56,8 +58,13 @@ class Problem:
 
 def quick(problems):
     """Every so many of each family, and every named bug."""
-    light = [problem for problem in problems if not problem.heavy]
-    return [problem for k, problem in enumerate(light) if problem.bug or k % EVERY == 0]
+    place = Counter()
+    chosen = []
+    for problem in problems:
+        if problem.bug or (not problem.heavy and place[problem.family] % EVERY == 0):
+            chosen.append(problem)
+        place[problem.family] += not problem.heavy
+    return chosen
 
 
 def families(problems):

@@ -36,6 +36,12 @@ def test_cases_are_the_same_each_time(sampled):
         assert_array_equal(problem.case().Y, case.Y, err_msg=problem.name)
 
 
+def test_float_types_have_the_same_data():
+    pairs = {problem.name: problem for problem in PROBLEMS if problem.name.startswith("tall-2000x5-r1")}
+    single, double = (pairs[f"tall-2000x5-r1-a0.1-p1-{dtype}"].case().Y for dtype in ("float32", "float64"))
+    assert_array_equal(single, double.astype(np.float32))
+
+
 def test_the_truth_is_right_and_nothing_is_not(sampled):
     for problem, case in sampled:
         assert case.error(case.X) == 0, problem.name
