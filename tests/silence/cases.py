@@ -23,10 +23,13 @@ class Case:
     may_be_exact: bool = True  # if not, an answer that calls the data exact is wrong, however near it is
 
     def error(self, answer):
-        """|answer - X|_F / |X|_F where it is judged. Entries that the answer leaves open (NaN) are left out."""
+        """|answer - X|_F / |X|_F where it is judged. Entries that the answer leaves open (NaN) are left out.
+
+        One that leaves most of them open is no answer.
+        """
         where = np.ones(self.X.shape, bool) if self.judged is None else self.judged
         told = where & ~np.isnan(answer)
-        if not told.any():
+        if told.sum() <= where.sum() / 2:
             return np.inf
         truth = self.X[told].astype(np.float64)
         return relative(answer[told] - truth, truth)

@@ -16,6 +16,7 @@ import time
 import warnings
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -51,43 +52,83 @@ class Outcome(NamedTuple):
     words: str  # the first warning, or the exception
 
 
+class Run(NamedTuple):
+    """What was heard and seen of a run: a result, or what went wrong."""
+
+    result: object
+    trouble: Exception | None
+    words: list[str]
+    seconds: float
+
+
 def outcome(problem, solve=lrmc.solve):
     """Solve it, listen, and judge."""
     case = problem.case()
+    run = listened(partial(solve, case.Y, problem.rank, threads=1))
+    return without_answer(problem, case, run) if run.trouble else with_answer(problem, case, run)
+
+
+def listened(solve):
+    """The answer, and all that was said on the way."""
+    result, trouble = None, None
     began = time.perf_counter()
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         try:
-            result, trouble = solve(case.Y, problem.rank, threads=1), None
+            result = solve()
         except Exception as error:  # whatever it is, it is counted
-            result, trouble = None, error
-    seconds = time.perf_counter() - began
+            trouble = error
     words = [f"{w.category.__name__}: {w.message}" for w in heard]
-    shape = "x".join(map(str, case.Y.shape))
-    if trouble is not None:
-        verdict = "said" if type(trouble) is ValueError else "crashed"
-        said = f"{type(trouble).__name__}: {trouble}"
-        rest = ("refused" if verdict == "said" else "crashed", "", len(words), 0, shape, seconds, said)
-        return Outcome(problem.name, problem.family, verdict, False, np.inf, case.limit, *rest)
+    return Run(result, trouble, words, time.perf_counter() - began)
+
+
+def without_answer(problem, case, run):
+    """A refusal, or a crash."""
+    refused = type(run.trouble) is ValueError
+    return Outcome(
+        problem.name,
+        problem.family,
+        verdict="said" if refused else "crashed",
+        false_alarm=False,
+        error=np.inf,
+        limit=case.limit,
+        status="refused" if refused else "crashed",
+        regime="",
+        warned=len(run.words),
+        rank=0,
+        shape=shape_of(case),
+        seconds=run.seconds,
+        words=f"{type(run.trouble).__name__}: {run.trouble}",
+    )
+
+
+def with_answer(problem, case, run):
+    """An answer, right or wrong, announced or not."""
+    result = run.result
     error, whole_error = errors(case, result)
-    complained = bool(words) or str(result.status) != "converged"
+    complained = bool(run.words) or str(result.status) != "converged"
     honest = case.may_be_exact or result.regime != "exact"
     verdict = judged(error <= case.limit and honest, complained, result.regime)
+    sure = whole_error <= case.limit and result.rank < min(case.Y.shape)
     return Outcome(
         problem.name,
         problem.family,
         verdict,
-        verdict == "right" and complained and whole_error <= case.limit and result.rank < min(case.Y.shape),
-        error,
-        case.limit,
-        str(result.status),
-        result.regime,
-        len(words),
-        result.rank,
-        shape,
-        seconds,
-        words[0] if words else "",
+        false_alarm=verdict == "right" and complained and sure,
+        error=error,
+        limit=case.limit,
+        status=str(result.status),
+        regime=result.regime,
+        warned=len(run.words),
+        rank=result.rank,
+        shape=shape_of(case),
+        seconds=run.seconds,
+        words=run.words[0] if run.words else "",
     )
+
+
+def shape_of(case):
+    return "x".join(map(str, case.Y.shape))
 
 
 def errors(case, result):
@@ -151,17 +192,20 @@ def above(outcomes, allowed):
 
 def allowed(form):
     """The bounds of the quick or the full run."""
-    return json.loads(ALLOWED.read_text())[form] if ALLOWED.exists() else {}
+    return json.loads(ALLOWED.read_text()).get(form, {}) if ALLOWED.exists() else {}
 
 
 def write_allowed(outcomes, form):
-    """Keep the counts of this run as the bounds."""
+    """Keep the counts of this run as the bounds of its families; a full run holds the quick one."""
     content = json.loads(ALLOWED.read_text()) if ALLOWED.exists() else {}
-    content[form] = bounds(outcomes)
+    few = {problem.name for problem in quick(PROBLEMS)}
+    content.setdefault("quick", {}).update(bounds([one for one in outcomes if one.name in few]))
+    if form == "full":
+        content.setdefault("full", {}).update(bounds(outcomes))
     ALLOWED.write_text(json.dumps(content, indent=2) + "\n")
 
 
-def run(problems, jobs=1):
+def outcomes_of(problems, jobs=1):
     """Outcomes in the order of the problems."""
     if jobs == 1:
         return [outcome(problem) for problem in problems]
@@ -187,7 +231,7 @@ def main():
     problems = quick(PROBLEMS) if asked.quick else PROBLEMS
     problems = [problem for problem in problems if not asked.family or problem.family in asked.family]
     problems = [problem for problem in problems if problem.available()]
-    outcomes = run(problems, asked.jobs)
+    outcomes = outcomes_of(problems, asked.jobs)
     print("\n".join(silent(outcomes)))
     print(shown(tally(outcomes)))
     if asked.csv:

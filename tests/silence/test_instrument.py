@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from silence import cases, tables
+from silence import cases, count, tables
 from silence.count import above, bounds, judged, outcome, tally
 from silence.problems import PROBLEMS, Problem, families, quick
 
@@ -242,3 +242,14 @@ def test_what_is_allowed_may_not_rise():
     assert above([quiet], kept) == []
     assert above([quiet, quiet], kept) == ["toys: 2 silent_noisy, at most 1 allowed"]
     assert above([answering(Answer(SPOILT, R))], kept) == ["toys: 1 silent_exact, at most 0 allowed"]
+
+
+def test_bounds_are_kept_by_family(tmp_path, monkeypatch):
+    monkeypatch.setattr(count, "ALLOWED", tmp_path / "allowed.json")
+    assert count.allowed("full") == {}
+    first, other = PROBLEMS[0].name, {"family": "others", "verdict": "right"}
+    quiet = answering(Answer(SPOILT, R, regime="noisy"))._replace(name=first)
+    count.write_allowed([quiet], "full")
+    count.write_allowed([quiet._replace(**other)], "quick")
+    assert count.allowed("full") == {"toys": {"silent_noisy": 1, "false_alarm": 0}}
+    assert set(count.allowed("quick")) == {"toys", "others"}
