@@ -1,6 +1,7 @@
 """Solve the problems at the edges and count how often a wrong answer is given without a word.
 
-    python tests/silence/count.py [--quick] [--family NAME ...] [--csv FILE] [--jobs 2] [--write-allowed]
+    python tests/silence/count.py [--quick] [--family NAME ...] [--jobs 2] [--csv FILE] [--before FILE]
+                                   [--write-allowed]
 
 An answer is right; or said: wrong, but the status is not `converged`, or there was a warning, or a refusal; or silent;
 or there was none (crashed). A false alarm is an answer that is right although the run complained, unless its rank is
@@ -29,7 +30,7 @@ import numpy as np
 import lrmc
 from silence.problems import PROBLEMS, families, quick
 
-VERDICTS = ("right", "said", "silent_exact", "silent_noisy", "crashed")
+VERDICTS = ("right", "said", "silent_noisy", "silent_exact", "crashed")  # from good to bad
 BOUNDED = ("silent_noisy", "false_alarm")  # what allowed.json keeps numbers of: they may not rise
 ALLOWED = Path(__file__).with_name("allowed.json")
 
@@ -169,9 +170,9 @@ def shown(counts):
 
 def silent(outcomes):
     """What the totals hide: each answer that was wrong and unannounced, the worst kinds first."""
-    kinds = ("crashed", "silent_exact", "silent_noisy")
-    found = sorted((one for one in outcomes if one.verdict in kinds), key=lambda one: kinds.index(one.verdict))
-    return [f"{one.verdict:12} {one.name:45} {one.shape:>10} error {one.error:.1e} ({one.words})" for one in found]
+    bad = VERDICTS[:1:-1]  # crashed, silent_exact, silent_noisy
+    found = sorted((one for one in outcomes if one.verdict in bad), key=lambda one: bad.index(one.verdict))
+    return [f"{one.verdict:12} {one.name:45} {one.shape:>10} error {one.error:.1e} {one.words}" for one in found]
 
 
 def bounds(outcomes):
@@ -220,11 +221,27 @@ def write_csv(outcomes, path):
         writer.writerows(outcomes)
 
 
+def changes(outcomes, path):
+    """What is judged otherwise than in the run that wrote this file: first what became worse."""
+    with open(path, newline="") as file:
+        before = {line["name"]: line["verdict"] for line in csv.DictReader(file)}
+    moved = [
+        (VERDICTS.index(before[one.name]) - VERDICTS.index(one.verdict), one)
+        for one in outcomes
+        if before.get(one.name, one.verdict) != one.verdict
+    ]
+    return [
+        f"{'worse' if by < 0 else 'better':8} {one.name:45} {before[one.name]} -> {one.verdict}, error {one.error:.1e}"
+        for by, one in sorted(moved, key=lambda pair: pair[0])
+    ]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="only the subset that `make test` runs")
     parser.add_argument("--family", nargs="*", help="only these families")
     parser.add_argument("--csv", help="write a line for each problem to this file")
+    parser.add_argument("--before", help="say what changed since the run that wrote this CSV file")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--write-allowed", action="store_true", help="keep the counts of this run as what is allowed")
     asked = parser.parse_args()
@@ -234,6 +251,8 @@ def main():
     outcomes = outcomes_of(problems, asked.jobs)
     print("\n".join(silent(outcomes)))
     print(shown(tally(outcomes)))
+    if asked.before:
+        print("\n".join(changes(outcomes, asked.before)))
     if asked.csv:
         write_csv(outcomes, asked.csv)
     form = "quick" if asked.quick else "full"

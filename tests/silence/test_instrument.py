@@ -253,3 +253,21 @@ def test_bounds_are_kept_by_family(tmp_path, monkeypatch):
     count.write_allowed([quiet._replace(**other)], "quick")
     assert count.allowed("full") == {"toys": {"silent_noisy": 1, "false_alarm": 0}}
     assert set(count.allowed("quick")) == {"toys", "others"}
+
+
+def test_changes_name_the_worse_first(tmp_path):
+    good, bad = answering(Answer(L, R)), answering(Answer(SPOILT, R))
+    before = [good._replace(name="a"), bad._replace(name="b"), good._replace(name="c")]
+    after = [good._replace(name="c"), good._replace(name="b"), bad._replace(name="a"), good._replace(name="new")]
+    count.write_csv(before, tmp_path / "before.csv")
+    assert [line.split()[:2] for line in count.changes(after, tmp_path / "before.csv")] == [
+        ["worse", "a"],
+        ["better", "b"],
+    ]
+
+
+def test_silent_answers_are_listed_worst_first():
+    answers = [Answer(L, R), Answer(SPOILT, R, regime="noisy"), Answer(SPOILT, R), Answer(SPOILT, R, "stalled")]
+    found = [answering(answer) for answer in answers]
+    lines = count.silent([*found, answering(None, error=IndexError("0"))])
+    assert [line.split()[0] for line in lines] == ["crashed", "silent_exact", "silent_noisy"]
