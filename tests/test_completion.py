@@ -177,6 +177,11 @@ def test_what_is_said_about_a_table(tmp_path):
     problem = synthetic.problem(80, 4, alpha=0, p=1, n2=30)
     problem.Y[3, 2:] = np.nan
     np.save(tmp_path / "a.npy", problem.Y)
+    with pytest.warns(UserWarning, match=r"of 1 row\(s\) too few entries agree with the fit to vouch for it: NaN"):
+        completion.complete(tmp_path / "a.npy", tmp_path / "b.npy", 4, report_to=tmp_path / "b.html")
+    assert "Of 1 row(s) too few entries agree" in (tmp_path / "b.html").read_text("utf-8")
+    problem.Y += 0.05 * np.random.default_rng(0).standard_normal(problem.Y.shape)
+    np.save(tmp_path / "a.npy", problem.Y)
     with pytest.warns(UserWarning, match=r"1 row\(s\) have fewer observations than the rank, 4: .* a guess"):
         completion.complete(tmp_path / "a.npy", tmp_path / "b.npy", 4, report_to=tmp_path / "b.html")
     assert "a guess" in (tmp_path / "b.html").read_text("utf-8")

@@ -32,6 +32,12 @@ def centre(obs: Observations) -> Factors | None:
     return Factors(L.astype(obs.dtype), R.astype(obs.dtype))
 
 
+def medians_of_lines(obs: Observations, axis: int) -> Array:
+    """The median of (some entries of) each row (axis 0) or column (axis 1); of all, where a line is empty."""
+    middle = float(np.median(obs.sample.values)) if len(obs.sample.values) else 0.0
+    return np.asarray(_medians(obs, axis, equal(0.0, obs.shape[1 - axis]), middle))
+
+
 def _medians(obs: Observations, axis: int, subtract: Array, empty: float) -> Array:
     """The median of some entries of each row (axis 0) or column (axis 1), less what the others typically are."""
     n, across = obs.shape[axis], obs.shape[1 - axis]

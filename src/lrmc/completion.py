@@ -164,8 +164,12 @@ def few_observed(result: Result) -> str:
     if obs is None:
         return ""
     parts = []
-    for seen, word in ((obs.row_observed, "row(s)"), (obs.col_observed, "column(s)")):
-        few = int(np.count_nonzero((seen > 0) & (seen < result.rank)))
+    sides = (
+        (obs.row_observed, "row(s)", result.undetermined_rows),
+        (obs.col_observed, "column(s)", result.undetermined_cols),
+    )
+    for seen, word, left_open in sides:
+        few = len(np.setdiff1d(np.flatnonzero((seen > 0) & (seen < result.rank)), left_open))
         parts += [f"{few} {word}"] if few else []
     if not parts:
         return ""

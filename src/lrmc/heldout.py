@@ -16,6 +16,7 @@ from .weights import Array, Weight, as_weight
 MOST = 20_000  # entries that a fit is judged by
 SHARE = 0.1  # of the observed entries that are set aside at most
 ENOUGH_CELLS = 1_000_000  # of a matrix to choose by
+FEWEST = 3  # entries that a fit can be judged by at all
 UNEVEN = 4.0  # gaps are structured where their share varies so many times more than by chance
 
 
@@ -52,6 +53,11 @@ class Without(Observations):
         """See `Observations.scaled`."""
         of, held = self.of.scaled(gain), self.held.scaled(gain)
         return replace(self, of=of, held=held, gain=of.gain)  # type: ignore[arg-type]
+
+
+def can_hold_out(obs: Observations) -> bool:
+    """Whether there are enough entries to set some aside, and rows and columns to tell them from."""
+    return min(obs.shape) > 1 and SHARE * obs.n_observed >= FEWEST
 
 
 def hold_out(obs: Observations, seed: int = 0) -> tuple[Observations, Sample]:

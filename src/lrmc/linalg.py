@@ -10,6 +10,10 @@ import numpy as np
 from .tall import beside, is_here, product_of
 from .weights import Array
 
+PARALLEL = 0.9  # a cosine between columns of a factor above which their differences begin to be lost
+UNBALANCED = 1e4  # times: columns whose squares differ by more are put in balance again
+NEGLIGIBLE = 1e-12  # an eigenvalue of a Gram matrix below this part of the largest is rounding
+
 
 class Factors(NamedTuple):
     """A low-rank matrix X = L R'."""
@@ -99,3 +103,24 @@ def balanced(L: Array, R: Array) -> Factors:
     (QL, TL), (QR, TR) = qr(L), qr(R)
     U, s, Vt = np.linalg.svd(TL @ TR.T)
     return Factors((QL @ U) * np.sqrt(s), (QR @ Vt.T) * np.sqrt(s))
+
+
+def gauge(X: Factors) -> tuple[Array, Array] | None:
+    """r x r matrices T and U' = T^-1 such that L T and R U are balanced; None if L and R nearly are.
+
+    X is the same in every gauge, but rounding is not: alternating least squares can turn the columns of a factor
+    nearly parallel and huge, until single precision no longer tells them apart.
+    """
+    GL, GR = gram(X.L), gram(X.R)
+    sizes = np.concatenate([np.diag(GL), np.diag(GR)])
+    if not np.isfinite(sizes).all() or sizes.min() <= 0:
+        return None
+    roots = np.sqrt(sizes)
+    parallel = max(np.abs(np.tril(G / np.outer(d, d), -1)).max() for G, d in zip((GL, GR), np.split(roots, 2)))
+    if parallel < PARALLEL and sizes.max() < UNBALANCED * sizes.min():
+        return None
+    values, vectors = np.linalg.eigh(GL)
+    d = np.sqrt(np.maximum(values, NEGLIGIBLE * values[-1]))
+    singular, V = np.linalg.eigh((d[:, None] * (vectors.T @ GR @ vectors)) * d)
+    s = np.maximum(singular, NEGLIGIBLE * singular[-1]) ** 0.25
+    return (vectors / d) @ (V * s), (vectors * d) @ (V / s)

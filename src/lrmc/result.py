@@ -89,6 +89,8 @@ class Result:
     regime: str = "unknown"  # "exact", "noisy", or "unknown" if the run did not get that far
     evidence: Mapping[str, Any] = field(default_factory=dict)  # why this rank and loss
     observations: Observations | None = None
+    certificate: Mapping[str, Any] | None = None  # what proves that data are exact; None where nothing was to prove
+    warnings: tuple[str, ...] = ()  # what was said about the answer, besides its status
 
     def __repr__(self) -> str:
         n1, n2 = self.shape
@@ -118,7 +120,7 @@ class Result:
     def low_rank(self, rows: Any = slice(None), cols: Any = slice(None)) -> Array:
         """A block of L R'. All rows and columns at once take n1 * n2 numbers of memory; of Dask data, when computed.
 
-        Rows and columns without an observation are not determined: they are NaN.
+        Rows and columns that are not determined (without an observation, or not vouched for) are NaN.
         """
         X = np.atleast_2d(self.L[rows]) @ np.atleast_2d(self.R[cols]).T
         if len(self.undetermined_cols):
@@ -155,7 +157,7 @@ class Result:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything but the data to an .npz file."""
-        names = ("method", "tol", "noise_level", "outlier_fraction", "regime")
+        names = ("method", "tol", "noise_level", "outlier_fraction", "regime", "certificate", "warnings")
         about = {"format": "lrmc-result", "version": 1, "status": str(self.status)}
         about |= {name: getattr(self, name) for name in names} | {"evidence": _plain(self.evidence)}
         with whole(path) as temporary, open(temporary, "wb") as file:
@@ -189,7 +191,11 @@ class Result:
                 status, method, tol = Status(about["status"]), str(about["method"]), float(about["tol"])
                 noise, share = float(about["noise_level"]), float(about["outlier_fraction"])
                 regime, evidence = str(about["regime"]), dict(about["evidence"])
-                return cls(L, R, status, history, method, tol, rows, cols, noise, share, regime, evidence)
+                certificate, said = about.get("certificate"), tuple(map(str, about.get("warnings", ())))
+                return cls(
+                    L, R, status, history, method, tol, rows, cols, noise, share, regime, evidence,
+                    certificate=None if certificate is None else dict(certificate), warnings=said,
+                )  # fmt: skip
         except FileNotFoundError:
             raise
         except Exception as error:  # zipfile, json and numpy each have their own

@@ -16,7 +16,8 @@ import numpy as np
 from .connected import unconnected
 from .groups import Grouped, grouped, unlike_members
 from .linalg import Factors, change, norm, power_of_4
-from .methods.default import Findings, default
+from .methods.certificate import Certificate
+from .methods.default import Findings, HeldOut, default
 from .methods.gd import gd
 from .methods.lrmc import Start, Step, lrmc
 from .methods.noisy import AskedLoss, Noise, noise_and_share
@@ -35,6 +36,8 @@ METHODS = ("auto", "closed_loop", "lrmc", "scaled_gd", "gd")
 BASELINES = {"scaled_gd": scaled_gd, "gd": gd}
 DEFAULT_SCHEDULE = "geometric"
 BLOWN_UP = 1e3  # an iterate this many times larger than the start is lost
+MOST_OUTLIERS = 0.5  # beyond, the majority speaks against the fit
+SURPRISE = 2.5  # standard deviations of the noise by which a typical new entry may be missed: 0.7 if all is well
 FEW_INLIERS = 0.25  # fewer than this within the threshold: it fell below the residual
 
 
@@ -105,7 +108,7 @@ def solve(
         result = _with_safety_net(job, int(max_iter), progress)
     else:
         result = _solve(job, int(max_iter), progress)
-    _warn(result, job.obs)
+    _warn(result)
     return result
 
 
@@ -158,20 +161,60 @@ def _solve(job: Job, max_iter: int, progress: Callable[[Iterate], None] | None) 
         )
     if job.method == "closed_loop" and status is Status.CONVERGED and _too_few(job.obs, last):
         status = Status.UNDETERMINED
-    empty_rows, empty_cols = (where(n == 0) for n in (job.obs.row_observed, job.obs.col_observed))
+    open_rows, open_cols = (where(n == 0) for n in (job.obs.row_observed, job.obs.col_observed))
+    proof, doubts = found.certificate, list(found.doubts)
+    noise, share = noise_and_share(job.obs, Factors(last.L, last.R))
+    if proof is not None:
+        share = 1 - proof.agreeing
+        open_rows, open_cols = np.union1d(open_rows, proof.rows), np.union1d(open_cols, proof.cols)
+        doubts += _not_vouched_for(proof)
+    elif job.method == "closed_loop":
+        doubts += _not_believed(share, noise, found.held_out)
     return Result(
         *job.obs.in_form(last.L, last.R),
         status,
         tuple(history),
         job.method,
         float(job.tol),
-        empty_rows,
-        empty_cols,
-        *noise_and_share(job.obs, Factors(last.L, last.R)),
+        open_rows,
+        open_cols,
+        noise,
+        share,
         found.regime,
         found.evidence,
         job.obs,
+        None if proof is None else proof.plain(),
+        (*doubts, *_shortcomings(job.obs, last.L.shape[1])),
     )
+
+
+def _not_believed(share: float, noise: float, held_out: HeldOut | None) -> Iterator[str]:
+    """Why a fit to noisy data may be wrong, in sentences."""
+    if share > MOST_OUTLIERS:
+        yield f"{100 * share:.0f} % of the entries are far from this fit: it may be the fit that is wrong"
+    if held_out is None:
+        return
+    typical, simple = held_out
+    if typical > SURPRISE * noise:
+        yield (
+            f"entries that were set aside are missed by {typical:.2g} in the median, where the fit misses the others by"
+            f" {0.67 * noise:.2g}: the data do not determine a matrix of this rank, or it was not found"
+        )
+    if typical > simple:
+        yield (
+            f"entries that were set aside are missed by {typical:.2g} in the median, and by {simple:.2g} if each is"
+            " taken for the median of its row or column: low rank is no good model here"
+        )
+
+
+def _not_vouched_for(proof: Certificate) -> list[str]:
+    if proof.doubt:
+        return [proof.doubt]
+    lines = ((len(proof.rows), "row(s)"), (len(proof.cols), "column(s)"))
+    counts = " and ".join(f"{n} {name}" for n, name in lines if n)
+    if not counts:
+        return []
+    return [f"of {counts} too few entries agree with the fit to vouch for it: NaN in the completion"]
 
 
 def iterates(
@@ -326,29 +369,29 @@ def checked_rank(rank: int, shape: tuple[int, int]) -> int:
     return int(rank)
 
 
-def _warn(result: Result, obs: Observations) -> None:
+def _shortcomings(obs: Observations, rank: int) -> Iterator[str]:
+    """What the entries themselves cannot determine, in sentences."""
     empty = [
-        f"{len(x)} {name}"
-        for x, name in ((result.undetermined_rows, "row(s)"), (result.undetermined_cols, "column(s)"))
-        if len(x)
+        f"{n} {name}"
+        for n, name in (
+            (len(where(x == 0)), y) for x, y in ((obs.row_observed, "row(s)"), (obs.col_observed, "column(s)"))
+        )
+        if n
     ]
     if empty:
-        _say(
-            UserWarning,
-            f"{' and '.join(empty)} have no observation: their values are not determined, and NaN in the completion",
-        )
+        yield f"{' and '.join(empty)} have no observation: their values are not determined, and NaN in the completion"
     rows, cols = unconnected(obs)
     if rows or cols:
-        text = (
-            f"{rows} row(s) and {cols} column(s) share no entry with the others, not even through a chain of entries:"
-        )
-        _say(UserWarning, f"{text} how large they are beside each other is not determined")
-    unknowns = result.rank * sum(obs.shape)
+        text = f"{rows} row(s) and {cols} column(s) share no entry with the others, not even through a chain of entries"
+        yield f"{text}: how large they are beside each other is not determined"
+    unknowns = rank * sum(obs.shape)
     if obs.n_observed < unknowns:
-        _say(
-            UserWarning,
-            f"{obs.n_observed} entries are observed, and rank {result.rank} has {unknowns} unknowns: not determined",
-        )
+        yield f"{obs.n_observed} entries are observed, and rank {rank} has {unknowns} unknowns: not determined"
+
+
+def _warn(result: Result) -> None:
+    for text in result.warnings:
+        _say(UserWarning, text)
     if not result.converged:
         _say(ConvergenceWarning, f"after {result.n_iter} iterations: {result.status.meaning}")
 

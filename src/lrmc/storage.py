@@ -20,6 +20,9 @@ from .weights import Array, Clip, Mixture, Threshold, Weight, as_weight
 
 DRAW_FROM_STORED_BELOW = 0.2  # random places would seldom be observed
 ALL_UP_TO = 20_000  # matrices with no more entries than a sample has are their own sample
+OFTEN = 0.05  # of all entries: a value that is found more often is left out of quantiles
+DOMINANT = 0.85  # of all entries: a value that is found more often than this is the pattern, and others are outliers
+FEWEST_TELLING = 30  # entries that must be left then
 Form = Literal["dense", "masked", "sparse"]
 
 
@@ -98,6 +101,20 @@ class Sample(NamedTuple):
     def residual(self, X: Factors) -> Array:
         """Y - L R' at these entries."""
         return self.values - np.einsum("ij,ij->i", take(X.L, self.rows), take(X.R, self.cols))
+
+    def telling(self) -> Sample:
+        """Without the value that stands in more than a twentieth of the places, if there is one and others are left.
+
+        Zeros of a dark border, a saturated or a stuck sensor are met at once or never: quantiles of residuals that
+        count them say nothing about the fit. (A value that stands nearly everywhere is what there is to fit.)
+        """
+        values, counts = np.unique(self.values, return_counts=True)
+        most = int(counts.max(initial=0))
+        share = most / max(len(self.values), 1)
+        if not OFTEN < share < DOMINANT or len(self.values) - most < FEWEST_TELLING:
+            return self
+        others = self.values != values[counts.argmax()]
+        return Sample(*(x[others] for x in self))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from ..centre import medians_of_lines
 from ..heldout import hold_out, noise_of_rows, part_of
 from ..linalg import Factors
 from ..storage import Observations, Sample
@@ -20,6 +21,8 @@ Way = Callable[[Observations, tuple[Factors, float], Noise], Iterator[Step]]
 # The mixture is for Gaussian noise: elsewhere it gives rows up.
 LOSSES: tuple[Loss, ...] = ("cauchy", "huber", "squares")
 SHRINKS = (1.0, 3.0, 9.0)
+FIRST_SWEEPS = 8  # of a fit that does not start from one of nearly its rank
+LOOKS = 12  # at higher ranks: each a third higher than the one before
 CLOSE = 0.03  # those that are further behind the best are given up, from rank 3 on
 ENOUGH = 0.01  # a gain of less than this over three ranks ends the search
 
@@ -32,10 +35,11 @@ class Trial(NamedTuple):
     rank: int
     error: float
     way: Literal["grown", "polished"] = "grown"
+    typical: float = np.nan  # the median absolute error, which outliers among the entries do not reach
 
     def times(self, unit: float) -> Trial:
         """The same for data that are so many times larger."""
-        return self._replace(error=unit * self.error)
+        return self._replace(error=unit * self.error, typical=unit * self.typical)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +48,14 @@ class Choice:
 
     noise: Noise
     X: Factors  # its fit, to a part of the data
-    way: Literal["grown", "polished"]
+    best: Trial
     trials: tuple[Trial, ...]
+    simple: float  # the median absolute error of medians of rows, or columns, on the same entries
+
+    @property
+    def way(self) -> Literal["grown", "polished"]:
+        """How it was reached."""
+        return self.best.way
 
     @property
     def rank(self) -> int:
@@ -61,17 +71,19 @@ class Candidate:
     X: Factors
     zeta: float = 0.0
     error: float = np.inf
+    typical: float = np.inf
 
-    def fitted(self, obs: Observations, judged: Sample) -> Candidate:
+    def fitted(self, obs: Observations, judged: Sample, most: int = 4) -> Candidate:
         """The candidate after some sweeps."""
         X, zeta = self.X, self.zeta
-        for step in sweeps(obs, X, self.noise):
+        for step in sweeps(obs, X, self.noise, most):
             X, zeta = Factors(step.L, step.R), step.zeta
-        return replace(self, X=X, zeta=zeta, error=_miss(X, judged))
+        error, typical = _miss(X, judged)
+        return replace(self, X=X, zeta=zeta, error=error, typical=typical)
 
     def trial(self) -> Trial:
         """What is remembered of it."""
-        return Trial(self.noise.loss, self.noise.shrink, self.X.L.shape[1], self.error)
+        return Trial(self.noise.loss, self.noise.shrink, self.X.L.shape[1], self.error, typical=self.typical)
 
 
 def choose(
@@ -107,19 +119,68 @@ def choose(
         if r < (rank or most):
             field = [replace(c, X=with_component(rest, c.X, c.zeta)) for c in _survivors(field, r)]
     *_, last = polished(rest, start(rest, best.trial().rank, seed), best.noise)
-    trials.append(best.trial()._replace(error=_miss(Factors(last.L, last.R), judged), way="polished"))
+    error, typical = _miss(Factors(last.L, last.R), judged)
+    trials.append(best.trial()._replace(error=error, typical=typical, way="polished"))
     noise = replace(noise, loss=best.noise.loss, shrink=best.noise.shrink)
-    return Choice(noise, best.X, "polished" if trials[-1].error < best.error else "grown", tuple(trials))
+    won = min(best.trial(), trials[-1], key=lambda trial: trial.error)
+    return Choice(noise, best.X, won, tuple(trials), missed_by_medians(rest, judged))
 
 
-def _miss(X: Factors, judged: Sample) -> float:
-    """The mean absolute error on what was set aside."""
-    return float(np.abs(judged.residual(X)).mean())
+def grown_ranks(
+    obs: Observations, noise: Noise, start: Start, rank: int, most: int, seed: int = 0
+) -> tuple[tuple[Trial, ...], float]:
+    """Errors on entries set aside, of `rank` and of higher ones, as long as these gain; and what medians miss there by.
+
+    Residuals that look Gaussian say nothing about the rank: components below the noise look so too.
+    """
+    rest, judged = hold_out(part_of(obs, seed), seed)
+    if rest.shape != obs.shape:
+        noise = replace(noise, rows=noise_of_rows(rest), cols=np.ones(rest.shape[1]))
+    X, zeta = start(rest, rank, seed)
+    fit = Candidate(noise, X, zeta).fitted(rest, judged, FIRST_SWEEPS)
+    trials, best = [fit.trial()], fit.error
+    for _ in range(LOOKS):
+        wanted = min(most - rank, max(1, rank // 3))
+        if wanted <= 0:
+            break
+        X = fit.X
+        for _ in range(wanted):
+            X = with_component(rest, X, fit.zeta)
+        rank += wanted
+        fit = replace(fit, X=X).fitted(rest, judged, FIRST_SWEEPS)
+        trials.append(fit.trial())
+        if fit.error > (1 - ENOUGH) * best and len(trials) > 2:
+            break
+        best = min(best, fit.error)
+    return tuple(trials), missed_by_medians(rest, judged)
+
+
+def lowest_good(trials: tuple[Trial, ...]) -> Trial:
+    """The one of the lowest rank whose error is not clearly above the best."""
+    best = min(trial.error for trial in trials)
+    return next(trial for trial in trials if trial.error <= (1 + ENOUGH / 2) * best)
+
+
+def _miss(X: Factors, judged: Sample) -> tuple[float, float]:
+    """The mean and the median absolute error on what was set aside; a fit that ran away is infinitely wrong."""
+    size = np.abs(judged.residual(X))
+    if not np.isfinite(size).all():
+        return np.inf, np.inf
+    return float(size.mean()), float(np.median(size))
+
+
+def missed_by_medians(rest: Observations, judged: Sample) -> float:
+    """The median absolute error of the simplest model there is: the median of the column, or of the row."""
+    sizes = []
+    for axis, lines in ((0, judged.rows), (1, judged.cols)):
+        middles = medians_of_lines(rest, axis)
+        sizes.append(float(np.median(np.abs(judged.values - middles[lines]))))
+    return min(sizes)
 
 
 def _survivors(field: list[Candidate], rank: int) -> list[Candidate]:
     """All at first; fewer of the best as the ranks, and with them the costs, grow."""
-    near = [candidate for candidate in field if rank < 3 or candidate.error < (1 + CLOSE) * field[0].error]
+    near = [candidate for candidate in field if rank < 3 or candidate.error <= (1 + CLOSE) * field[0].error]
     return near[: {1: len(field), 2: 4, 3: 3}.get(rank, 2)]
 
 

@@ -137,7 +137,7 @@ def closed_loop(
     rank, p, (n1, n2) = L.shape[1], obs.fraction, obs.shape
     oversampling = obs.n_observed / (max(rank, FEWEST_RANKS) * (n1 + n2))
     rows, cols = Side(obs.row_observed), Side(obs.col_observed)
-    some = obs.sample
+    some = obs.sample.telling()
     stepper = GramStep(obs.threads)
     rounding = 64 * float(np.finfo(obs.dtype).eps) * obs.scale  # residuals below this are not looked at
     few = p * min(n1, n2) < 20 * rank

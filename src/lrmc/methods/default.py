@@ -10,22 +10,40 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..centre import centre
-from ..linalg import Factors
+from ..heldout import can_hold_out
+from ..linalg import Factors, balanced
 from ..result import Status
 from ..start import leading
 from ..storage import Observations
 from ..weights import Array, Sides
-from .choose import choose, is_gaussian
+from .certificate import Certificate, certify
+from .choose import choose, grown_ranks, is_gaussian, lowest_good
 from .lrmc import Step
 from .noisy import Loss, Noise, carried_over, sweeps
 from .rank import Found, Test, find_rank, first_guess, settled
 
-MOST_RANK = 15  # that is looked for
+MOST_RANK = 15  # that is looked for at first ...
+CROWDED = 0.6  # ... and if more than this part of it stands out at once, more
+HIGHEST_RANK = 150
+AT_LIMIT = "rank {} is the highest that was tried, and did best: the data may have a higher one; give it with rank="
+GAUSSIAN_SWEEPS = 20  # at most; far fewer settle it, unless the rank is high for the entries
+GAP = 20.0  # times: components that are so much smaller than the one before may be too many
+
+
+class HeldOut(NamedTuple):
+    """By how much entries that were set aside are missed, in the median."""
+
+    typical: float  # by the fit
+    simple: float  # by medians of rows, or columns
+
+    def times(self, unit: float) -> HeldOut:
+        """The same for data that are so many times larger."""
+        return HeldOut(unit * self.typical, unit * self.simple)
 
 
 @dataclass(frozen=True)
@@ -35,12 +53,16 @@ class Findings:
     status: Status
     regime: str  # "exact" or "noisy"
     evidence: dict[str, Any] = field(default_factory=dict)
+    certificate: Certificate | None = None  # of exact data
+    doubts: tuple[str, ...] = ()  # sentences: why the answer may be wrong
+    held_out: HeldOut | None = None  # of noisy data
 
     def times(self, unit: float) -> Findings:
         """The same for data that are so many times larger."""
         records = {name: self.evidence[name] for name in ("rank_tests", "trials") if name in self.evidence}
         larger = {name: tuple(record.times(unit) for record in some) for name, some in records.items()}
-        return replace(self, evidence=self.evidence | larger)
+        held_out = None if self.held_out is None else self.held_out.times(unit)
+        return replace(self, evidence=self.evidence | larger, held_out=held_out)
 
 
 def start(obs: Observations, rank: int, seed: int) -> tuple[Factors, float]:
@@ -71,29 +93,90 @@ def default(
     `begin` is where an earlier run was, and its threshold.
     """
     found = yield from exact(obs, rank, noise.outliers, tol, seed, begin)
+    found, certificate = yield from proven(obs, found, noise.outliers, tol)
     evidence: dict[str, Any] = {"rank_tests": found.tests}
-    if found.settled:
-        return Findings(Status.CONVERGED, "exact", evidence)
-    if loss in (None, "mixture") and is_gaussian(_sizes(obs, found.X)) and _even(obs, found.X, noise):
-        yield from sweeps(obs, found.X, replace(noise, loss="mixture"))
-        return Findings(Status.CONVERGED, "noisy", evidence | {"loss": "mixture", "why": "Gaussian residuals"})
-    most = min(MOST_RANK, min(obs.shape) - 1) or 1
+    if certificate is not None:
+        evidence["certificate"] = certificate.plain()
+        if certificate.holds:
+            return Findings(Status.CONVERGED, "exact", evidence, certificate)
+    if not can_hold_out(obs):
+        return Findings(Status.UNDETERMINED, "unknown", evidence)
+    X, reached = found.X, found.X.L.shape[1]
+    if loss in (None, "mixture") and is_gaussian(_sizes(obs, X)) and _even(obs, X, noise):
+        plain = replace(noise, loss="mixture")
+        most = highest_rank(obs) if rank is None else rank
+        trials, simple = grown_ranks(obs, plain, start, reached, most, seed)
+        best = lowest_good(trials)
+        evidence |= {"loss": "mixture", "why": "Gaussian residuals", "trials": trials}
+        if best.rank == reached:
+            yield from sweeps(obs, X, plain)
+        else:
+            yield from polished(obs, start(obs, best.rank, seed), plain, GAUSSIAN_SWEEPS)
+        return Findings(Status.CONVERGED, "noisy", evidence, held_out=HeldOut(best.typical, simple))
+    most = max(1, min(MOST_RANK, min(obs.shape) - 1, determined_rank(obs)))
     choice = choose(obs, noise, start, polished, loss=loss, rank=rank, most=most, seed=seed)
     evidence |= {"loss": choice.noise.loss, "shrink": choice.noise.shrink, "way": choice.way, "trials": choice.trials}
     if choice.way == "grown":
         yield from carried_over(obs, choice.X, choice.noise)
-    elif choice.rank == found.X.L.shape[1]:  # the closed loop has been there
-        yield from sweeps(obs, found.X, choice.noise, 6)
+    elif choice.rank == reached:  # the closed loop has been there
+        yield from sweeps(obs, X, choice.noise, 6)
     else:
         yield from polished(obs, start(obs, choice.rank, seed), choice.noise)
-    return Findings(Status.CONVERGED, "noisy", evidence)
+    doubts = (AT_LIMIT.format(most),) if rank is None and choice.rank == most == MOST_RANK else ()
+    missed = HeldOut(choice.best.typical, choice.simple)
+    return Findings(Status.CONVERGED, "noisy", evidence, doubts=doubts, held_out=missed)
 
 
-def polished(obs: Observations, begin: tuple[Factors, float], noise: Noise) -> Iterator[Step]:
+def determined_rank(obs: Observations) -> int:
+    """The highest with at least twice as many entries as free numbers."""
+    return obs.n_observed // (2 * sum(obs.shape))
+
+
+def highest_rank(obs: Observations) -> int:
+    """That is looked for where many components stand out."""
+    return max(1, min(determined_rank(obs), min(obs.shape) // 2, HIGHEST_RANK))
+
+
+def proven(
+    obs: Observations, found: Found, outliers: Sides, tol: float
+) -> Generator[Step, None, tuple[Found, Certificate | None]]:
+    """What was found with its certificate, if it settled.
+
+    Where that does not hold, components beyond a wide gap are dropped first: too many of them end as outliers that are
+    explained. What is not mended by it is left as it was.
+    """
+    if not found.settled:
+        return found, None
+    certificate = certify(obs, found.X, tol)
+    keep = None if certificate.holds else before_gap(found.X)
+    if keep is None:
+        return found, certificate
+    size = np.abs(obs.sample.residual(keep))
+    zeta = 6 * float(np.quantile(size, 0.9 * certificate.agreeing))
+    again = yield from settled(obs, keep, zeta, tol=tol, outliers=outliers)
+    better = certify(obs, again.X, tol) if again.settled else None
+    if better is None or not better.holds:
+        return found, certificate
+    dropped = Test(len(found.X.L.T), (), math.nan, len(keep.L.T) - len(found.X.L.T))
+    return again._replace(tests=(*found.tests, dropped)), better
+
+
+def before_gap(X: Factors) -> Factors | None:
+    """X up to the widest gap between its singular values; None if there is no wide one."""
+    Z = balanced(*X)
+    values = np.asarray(np.linalg.norm(Z.L.astype(np.float64), axis=0)) ** 2
+    ratios = values[:-1] / np.maximum(values[1:], 1e-300)
+    if not np.any(ratios > GAP):
+        return None
+    keep = int(ratios.argmax()) + 1
+    return Factors(*(F[:, :keep].astype(X.L.dtype, order="C") for F in Z))
+
+
+def polished(obs: Observations, begin: tuple[Factors, float], noise: Noise, most: int = 6) -> Iterator[Step]:
     """The closed loop until it rests at the noise, then sweeps."""
     X, zeta = begin
     found = yield from settled(obs, X, zeta, tol=0.0, outliers=noise.outliers)
-    yield from sweeps(obs, found.X, noise, 6)
+    yield from sweeps(obs, found.X, noise, most)
 
 
 def exact(
@@ -121,6 +204,11 @@ def exact(
     zeta = _first_threshold(obs, middle)
     most = min(MOST_RANK, *obs.shape)
     X, first = first_guess(obs, zeta, middle, most, seed)
+    highest = highest_rank(obs)
+    while first.added > CROWDED * most and most < highest:
+        most = min(3 * most, highest)
+        X, first = first_guess(obs, zeta, middle, most, seed)
+    most = max(most, highest) if most > MOST_RANK else most
     yield Step(X.L, X.R, zeta, math.nan, stage="start")
     return (yield from find_rank(obs, X, zeta, first, most=most, tol=tol, outliers=outliers))
 

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from ..linalg import Factors, gram
+from ..linalg import Factors, gauge, gram
 from ..rows import pairs, solve_rows_and_spread
 from ..start import leading
 from ..storage import Observations, Sample
@@ -163,6 +163,7 @@ def sweeps(
     order = (1, 0) if np.any(unknown[1]) else (0, 1)
     for _ in range(most):
         moved = 0.0
+        X = _in_balance(X, priors)
         for side in order:
             weight = noise.weight(some, X)
             F, other = X[side], X[1 - side]
@@ -191,6 +192,16 @@ def sweeps(
         yield Step(X.L, X.R, typical, pull.n_inliers / obs.n_observed, float(np.sqrt(variance)), "noisy")
         if moved < settled:
             return
+
+
+def _in_balance(X: Factors, priors: list[Prior]) -> Factors:
+    """The same X in factors that rounding treats well, and what is unknown of them told in the same coordinates."""
+    turn = gauge(X)
+    if turn is None:
+        return X
+    for prior, T in zip(priors, turn, strict=True):
+        prior.unknown = T.T @ prior.unknown @ T
+    return Factors(*held(*(F @ T.astype(F.dtype) for F, T in zip(X, turn, strict=True))))
 
 
 def carried_over(obs: Observations, part: Factors, noise: Noise, most: int = 20) -> Iterator[Step]:

@@ -13,10 +13,11 @@ from ..start import leading
 from ..storage import Observations, Sample
 from ..tall import beside, equal, held
 from ..weights import Array, Huber, Sides, Threshold, Weight
-from .closed_loop import closed_loop
+from .closed_loop import WIDEST, closed_loop
 from .lrmc import Step
 
 MOST_AT_ONCE = 5
+MANY = 15  # components
 FEW_ROWS = 0.15  # a component this narrow may be made of outliers
 IDLE = 3  # steps after which a component that made no difference was too many; a small one may need them to show
 HOPELESS = 25  # steps after which residuals must have fallen twentyfold: exact data are far below that by then
@@ -68,8 +69,11 @@ class Pace:
         resting = len(before) > 1 and min(recent) >= self.FALLING * min(before)  # also where both are 0
         converged = max(moved, moved * rate / (1 - rate)) < self.tol  # also what is still to come
         converged &= step.behind < 100 * self.tol * self.scale
-        vanished = residual < 1e-3 * self.tol * self.scale  # X is 0, and its change compared with itself never small
+        # All typical residuals are 0: X is 0 too, and its change compared with itself never small.
+        vanished = residual < 1e-3 * self.tol * self.scale and len(self.residuals) > 2 * self.PATIENCE
         self.exact = vanished or residual < (self.small if converged else self.rounding)
+        # Small steps under a threshold that is still far above the residual say little: it has yet to come down.
+        converged &= self.exact or step.zeta <= 1.1 * WIDEST * residual
         return converged or resting or vanished or not math.isfinite(moved)
 
 
@@ -129,6 +133,7 @@ def find_rank(
 ) -> Generator[Step, None, Found]:
     """The closed loop, with components added and dropped on its way."""
     tests, steps, first_residual = [first], 0, math.inf
+    many = first.rank + first.added > MANY  # high ranks come in larger portions, each with its own patience
     step = Step(X.L, X.R, zeta, 1.0, math.inf)
     while steps < HOPELESS or step.residual < 0.05 * first_residual:
         pace, smaller, rounds = Pace(obs, tol), None, 0
@@ -145,11 +150,13 @@ def find_rank(
         if smaller is not None:
             X = smaller
             continue
-        grown, test = _grown(obs, X, zeta, step.inliers, most, 10 * tol)
+        room = min(max(MOST_AT_ONCE, len(X.L.T) // 3 if many else 0), most - len(X.L.T))
+        grown, test = _grown(obs, X, zeta, step.inliers, room, 10 * tol)
         tests.append(test)
         if not test.added and ended:
             return Found(X, False, step.residual, tuple(tests))
         if test.added:
+            steps = 1 if many else steps
             X, some = grown, obs.sample
             size = np.abs(some.residual(X))
             zeta = max(zeta, 6 * float(np.quantile(size, 0.9 * step.inliers)))
@@ -187,10 +194,9 @@ def _typical(some: Sample, X: Factors, inliers: float) -> float:
     return float(np.quantile(size, 0.5 * inliers))
 
 
-def _grown(obs: Observations, X: Factors, zeta: float, inliers: float, most: int, least: float) -> tuple[Factors, Test]:
+def _grown(obs: Observations, X: Factors, zeta: float, inliers: float, room: int, least: float) -> tuple[Factors, Test]:
     """X with the components of the rejected residual that stand out of the noise, and are not too small to matter."""
     rank, share = X.L.shape[1], obs.fraction * inliers
-    room = min(MOST_AT_ONCE, most - rank)
     noise, good = noise_level(obs, X, zeta, share, reject=True)
     if room <= 0:
         return X, Test(rank, (), noise, 0)

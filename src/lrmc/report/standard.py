@@ -55,6 +55,8 @@ def result_sections(
     seen = None if obs is None else survey(obs, result.factors(), result.noise_threshold(obs), worst)
     sections: list[Section] = [Facts("", _key_numbers(result, obs, seen, spread))]
     sections.append(Words("", words.ended(result), "good" if result.converged else "warning"))
+    if result.warnings:
+        sections.append(Words("", words.cautions(result), "warning"))
     unknown = words.unknown(result, row_names, col_names)
     if unknown:
         sections.append(Words("", unknown, "warning"))

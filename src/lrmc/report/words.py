@@ -40,7 +40,7 @@ def ended(result: Result) -> list[str]:
 
 
 def unknown(result: Result, row_names: Sequence[str] | None, col_names: Sequence[str] | None) -> list[str]:
-    """Rows and columns about which nothing is known."""
+    """Rows and columns about which nothing can be said."""
     paragraphs = []
     for which, names, word in (
         (result.undetermined_rows, row_names, "row"),
@@ -51,10 +51,16 @@ def unknown(result: Result, row_names: Sequence[str] | None, col_names: Sequence
             more = ", …" if len(which) > MOST_NAMED else ""
             have = "has" if len(which) == 1 else "have"
             text = (
-                f"{plural(len(which), word)} {have} no observed entry at all, so nothing can be said: values stay empty"
+                f"{plural(len(which), word)} {have} no observed entry at all, or too few that agree with the pattern,"
+                " so nothing can be said: values stay empty"
             )
             paragraphs.append(f"{text} ({', '.join(some)}{more}).")
     return paragraphs
+
+
+def cautions(result: Result) -> list[str]:
+    """What was said about the answer while it was made."""
+    return [f"{text[0].upper()}{text[1:]}." for text in result.warnings]
 
 
 def field(record: Any, name: str) -> Any:

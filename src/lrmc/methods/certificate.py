@@ -1,0 +1,142 @@
+"""Whether an exact fit proves itself.
+
+A matrix of rank r has r (n1 + n2 - r) free numbers, so any data can be made to agree with one in about so many entries.
+"Exact" is believed where far more agree: more over all, more in each row and column, and not only because one value
+stands in many places. What a fit does not prove is said: it goes on as noisy data, or rows and columns are listed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..linalg import Factors
+from ..storage import DOMINANT, OFTEN, Observations, Pull
+from ..tall import equal, take, where
+from ..weights import Array, Threshold
+
+AGREES = 20.0  # times tol and the scale of the data: where steps have converged, good residuals are below
+NEARLY = 10.0  # times that: what counts as agreeing; a row that was far behind may still be on its way
+FAR_OFF = 50.0  # times that: an outlier is beyond; residuals in between are noise, or the fit has not got there
+BETWEEN = 0.01  # of the entries may lie there: outliers of all sizes have a few that are small
+OVERSAMPLED = 1.2  # 0.99 to 1.01 was measured where a fit merely interpolates
+UNPROVEN = 0.1  # of the rows or columns may be left open; beyond, nothing is proven
+NOTHING_ELSE = 1e-3  # of the entries disagree: there are no outliers, and a row need not prove itself
+GRID = 300  # rows and columns in which the pattern of what agrees is looked at
+ONE_VALUE = "nearly all entries have one value, and the others follow no pattern: they are called outliers"
+PATTERN = 2.0  # times the largest singular value that chance gives: what agrees does so in blocks
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """What agrees with a fit, and whether that proves it."""
+
+    agreeing: float  # the share of the observed entries that agree
+    oversampling: float  # entries that agree, over free numbers: about 1 where a fit interpolates
+    between: float  # the share of entries that neither agree nor are far off
+    rows: Array  # that are not vouched for: hardly more entries agree than any fit could meet
+    cols: Array
+    why_not: str = ""  # why it proves nothing; empty if it holds
+    doubt: str = ""  # what to know about it, if it holds
+
+    @property
+    def holds(self) -> bool:
+        """Whether the fit is proven, apart from the rows and columns that are listed."""
+        return not self.why_not
+
+    def plain(self) -> dict[str, float | str]:
+        """The numbers, for `Result.evidence`."""
+        names = ("agreeing", "oversampling", "between", "why_not")
+        return {name: getattr(self, name) for name in names}
+
+
+def certify(obs: Observations, X: Factors, tol: float) -> Certificate:
+    """Look at which entries agree with X. One pass over the data."""
+    rank = X.L.shape[1]
+    border = AGREES * max(tol, 4 * float(np.finfo(obs.dtype).eps)) * obs.scale
+    met = _met(obs, X, NEARLY * border)
+    agreeing = met.n_inliers / obs.n_observed
+    size, values = np.abs(obs.sample.residual(X)), obs.sample.values
+    often, times = _most_frequent(values[size <= NEARLY * border])
+    counts = met.row_inliers, met.col_inliers
+    one_value = times > DOMINANT * len(values)
+    if times > OFTEN * len(values) and not one_value:
+        counts = _met_without(obs, X, NEARLY * border, often)
+    told = agreeing - times / max(len(values), 1)
+    counted = agreeing if one_value or 1 - agreeing < NOTHING_ELSE else told
+    rows, cols = (
+        where(_open(observed, inliers, telling, rank, 1 - agreeing))
+        for observed, inliers, telling in (
+            (obs.row_observed, met.row_inliers, counts[0]),
+            (obs.col_observed, met.col_inliers, counts[1]),
+        )
+    )
+    between = float(np.mean((size > border) & (size <= FAR_OFF * border)))
+    free = rank * (sum(obs.shape) - rank)
+    doubt = ONE_VALUE if one_value and 1 - agreeing >= NOTHING_ELSE else ""
+    found = Certificate(agreeing, counted * obs.n_observed / free, between, rows, cols, doubt=doubt)
+    return replace(found, why_not=_why_not(obs, X, found, border))
+
+
+def _met(obs: Observations, X: Factors, border: float) -> Pull:
+    """The entries within the border, counted by row and column."""
+    n1, n2 = obs.shape
+    rule = Threshold(equal(border, n1), equal(border, n2), equal(0.0, n1), equal(0.0, n2))
+    return obs.products(X.L, X.R, rule, None, np.zeros((n2, 1), obs.dtype))
+
+
+def _most_frequent(values: Array) -> tuple[float, int]:
+    """The most frequent value, and how often it stands there: data that are 0 in many places agree with X = 0 there."""
+    distinct, counts = np.unique(values, return_counts=True)
+    return (float(distinct[counts.argmax()]), int(counts.max())) if len(counts) else (0.0, 0)
+
+
+def _met_without(obs: Observations, X: Factors, border: float, value: float) -> tuple[Array, Array]:
+    """The entries within the border that are not this value, counted by row and column."""
+    counts = tuple(np.zeros(n, np.int64) for n in obs.shape)
+    for rows, cols, residual in obs.residuals(*obs.in_form(*X)):
+        model = np.einsum("ij,ij->i", take(X.L, rows), take(X.R, cols))
+        told = (np.abs(residual) <= border) & (np.abs(model + residual - value) > border)
+        for count, lines in zip(counts, (rows, cols), strict=True):
+            count += np.bincount(lines[told], minlength=len(count))
+    return counts[0], counts[1]
+
+
+def _open(observed: Array, inliers: Array, telling: Array, rank: int, others: float) -> Array:
+    """Lines in which hardly more entries agree than can be made to, unless all do and (one is to spare, or there are
+    no outliers).
+    """
+    all_agree = (inliers == observed) & ((inliers > rank) | ((inliers == rank) & (others < NOTHING_ELSE)))
+    return (observed > 0) & (telling <= rank + 1) & ~all_agree
+
+
+def _why_not(obs: Observations, X: Factors, found: Certificate, border: float) -> str:
+    """Why a certificate does not hold, in words; empty if it does."""
+    if found.oversampling < OVERSAMPLED:
+        return "no more entries agree with the fit than could be made to agree with any of its rank"
+    if found.between > BETWEEN:
+        return "many residuals are neither as small as rounding nor as large as outliers"
+    for lines, n, name in ((found.rows, obs.shape[0], "rows"), (found.cols, obs.shape[1], "columns")):
+        if len(lines) > UNPROVEN * n:
+            return f"in {len(lines)} of {n} {name} hardly more entries agree than the rank"
+    if found.agreeing <= 0.5 and _in_blocks(obs, X, border):
+        return "less than half of the entries agree, and they lie in blocks: another fit may meet the others"
+    return ""
+
+
+def _in_blocks(obs: Observations, X: Factors, border: float) -> bool:
+    """Whether what agrees has a pattern beyond rows and columns that agree more than others.
+
+    A fit can meet some rows in some columns and other rows in others, with the wrong sign in between.
+    """
+    rng = np.random.default_rng(0)
+    rows, cols = (np.sort(rng.choice(n, min(n, GRID), replace=False)) for n in obs.shape)
+    values = obs.grid(rows, cols)
+    seen = ~np.isnan(values)
+    agrees = np.abs(values - take(X.L, rows) @ take(X.R, cols).T) <= border
+    share = float(agrees.sum()) / max(int(seen.sum()), 1)
+    pattern = np.where(seen, agrees - share, 0.0)
+    pattern = pattern - pattern.mean(0) - pattern.mean(1)[:, None] + pattern.mean()
+    chance = np.sqrt(share * (1 - share) * seen.mean()) * (np.sqrt(len(rows)) + np.sqrt(len(cols)))
+    return bool(np.linalg.norm(pattern, 2) > PATTERN * chance)
