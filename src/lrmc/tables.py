@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
+import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -203,17 +204,28 @@ def _write_npy(path: Path, table: Table, X: Array) -> None:
 
 
 def _write_npz(path: Path, table: Table, X: Array) -> None:
-    name = "X" if table.name == "file" else table.name  # numpy's savez has a parameter of that name
-    content: dict[str, Any] = {name: X}
-    np.savez(path, **content)
+    # Not numpy's savez: variables are its keywords, and it has parameters of its own called `file` and `allow_pickle`.
+    with zipfile.ZipFile(path, "w") as archive, archive.open(f"{table.name}.npy", "w", force_zip64=True) as file:
+        np.lib.format.write_array(file, np.asarray(X), allow_pickle=False)
 
 
 def _write_mat(path: Path, table: Table, X: Array) -> None:
-    scipy.io.savemat(path, {table.name: X})
+    name = _matlab_name(table.name)
+    if name != table.name:
+        sentence = f"MATLAB has no variable named {table.name!r}; it is written as {name!r}"
+        warnings.warn(sentence, UserWarning, stacklevel=2)
+    scipy.io.savemat(path, {name: X})
+
+
+def _matlab_name(name: str) -> str:
+    """The nearest name that MATLAB allows: a letter, then up to 62 letters, digits and underscores."""
+    name = re.sub("[^a-zA-Z0-9_]", "_", name)
+    return (name if name[:1].isalpha() else f"X{name}")[:63]
 
 
 def _write_mtx(path: Path, table: Table, X: Array) -> None:
-    scipy.io.mmwrite(path, X)
+    with open(path, "wb") as file:  # opened here: into a file of its own, scipy writes without looking for errors
+        scipy.io.mmwrite(file, X)
 
 
 # ---- tables: csv, parquet
