@@ -5,6 +5,7 @@ A format is one reader and one writer, found by suffix in the two tables at the 
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import warnings
@@ -84,6 +85,7 @@ def read(path: str | os.PathLike[str], *, name: str | None = None, keep: Sequenc
     """The matrix in a file, by the file's suffix. Nothing in the file is executed."""
     path = Path(path)
     reader = READERS[_suffix(path)]
+    _check_loop(path)
     if not path.is_file():
         raise FileNotFoundError(2, "there is no such file", str(path))
     try:
@@ -113,6 +115,7 @@ def checked_target(path: str | os.PathLike[str]) -> Path:
 
 def checked_place(path: Path) -> Path:
     """Refuse a place where no file can be."""
+    _check_loop(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(2, "there is no such directory", str(path.parent))
     if path.is_dir():
@@ -120,6 +123,15 @@ def checked_place(path: Path) -> Path:
     if not os.access(path.parent, os.W_OK):
         raise PermissionError(13, "files cannot be written into this directory", str(path.parent))
     return path
+
+
+def _check_loop(path: Path) -> None:
+    """Refuse a link that leads to itself: `Path.resolve` would raise a RuntimeError, and writing replace the link."""
+    try:
+        path.stat()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, "is a symbolic link that leads to itself", str(path)) from None
 
 
 class _Wanted(ValueError):

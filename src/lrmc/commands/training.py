@@ -126,10 +126,7 @@ def _check_target(target: Path) -> None:
     """Refuse an output that could not be written, before the work and not after it."""
     if target.suffix != ".json":
         raise ValueError(f"{target}: a schedule is a .json file")
-    if not target.parent.is_dir():
-        raise FileNotFoundError(2, "there is no such directory", str(target.parent))
-    if target.is_dir():
-        raise IsADirectoryError(21, "is a directory, and a file is wanted", str(target))
+    tables.checked_place(target)
 
 
 # ---- what is shown
