@@ -11,6 +11,7 @@ pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
 typer_testing = pytest.importorskip("typer.testing")
 from lrmc import cli  # noqa: E402
+from lrmc.commands import complete, console  # noqa: E402
 
 
 @pytest.fixture
@@ -252,3 +253,57 @@ def test_as_a_program():
     for option in ("--fill", "--loss", "--outliers"):
         assert run("complete", "x.npy", "-o", "y.npy", option, "some").exit_code == 2
     assert "demo" in run("--help").stdout
+
+
+WHILE_WRITING = """
+import os, signal, sys, time
+from lrmc import cli, tables
+
+def writer(path, table, X):
+    path.write_bytes(b"half")
+    os.kill(os.getpid(), {signal})
+    time.sleep(30)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
+tables.WRITERS[".npy"] = writer
+cli.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "said"), [("signal.SIGTERM", 143, "terminated\n"), ("signal.SIGINT", 130, "interrupted\n")]
+)
+def test_ended_from_outside_while_writing(source, tmp_path, number, code, said):
+    program = WHILE_WRITING.format(signal=number)
+    command = [sys.executable, "-c", program, "complete", str(source), "-o", str(tmp_path / "out.npy"), "-r", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (code, said)
+    assert [path.name for path in tmp_path.iterdir()] == [source.name]
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, console.Terminated])
+def test_ended_from_outside_anywhere(source, tmp_path, monkeypatch, stop):
+    """After the work, too, when results are shown."""
+
+    def show(*arguments):
+        raise stop
+
+    monkeypatch.setattr(complete, "_show", show)
+    done = run("complete", source, "-o", tmp_path / "out.npy", "-r", 2, "--no-report")
+    assert done.exit_code == (143 if stop is console.Terminated else 130)
+    assert done.stderr in ("interrupted\n", "terminated\n")
+
+
+def test_ctrl_c_during_imports(tmp_path):
+    """It comes while numpy is being imported."""
+    (tmp_path / "numpy.py").write_text("raise KeyboardInterrupt")
+    command = [sys.executable, "-m", "lrmc.cli", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
+def test_other_programs_keep_their_tracebacks(tmp_path):
+    (tmp_path / "numpy.py").write_text("raise KeyboardInterrupt")
+    program = [sys.executable, "-c", "import lrmc"]
+    done = subprocess.run(program, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert "Traceback" in done.stderr
