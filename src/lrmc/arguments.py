@@ -21,6 +21,15 @@ def whole_number(name: str, x: Any, least: int, most: int | None = None, *, hint
     raise ValueError(f"{name}={shown(x)}; a whole number of at {bound} is wanted{hint}")
 
 
+def checked_rank(rank: int, shape: tuple[int, int]) -> int:
+    """The rank, or an error that says which are possible."""
+    try:
+        return whole_number("rank", rank, 1, min(shape))
+    except ValueError:
+        given = f"rank={shown(rank)} for a {shape[0]} x {shape[1]} matrix"
+        raise ValueError(f"{given}; 1 to {min(shape)} is wanted") from None
+
+
 def real_number(name: str, x: Any, within: Callable[[float], bool], wanted: str) -> float:
     """A finite number for which `within` holds; `wanted` says that in words."""
     number = finite(x)

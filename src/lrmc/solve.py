@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from .arguments import function_or_none, one_of, real_number, shown, whole_number
+from .arguments import checked_rank, function_or_none, one_of, real_number, shown, whole_number
 from .connected import unconnected
 from .groups import Grouped, grouped, unlike_members
 from .linalg import Factors, change, norm, power_of_4
@@ -323,15 +323,6 @@ def _as_schedule(schedule: Any, method: str) -> Schedule | Tuning:
     if not isinstance(schedule, Schedule | Tuning):
         raise ValueError(f"schedule is a {type(schedule).__name__}; a Schedule or the name of one is wanted")
     return schedule
-
-
-def checked_rank(rank: int, shape: tuple[int, int]) -> int:
-    """The rank, or an error that says which are possible."""
-    try:
-        return whole_number("rank", rank, 1, min(shape))
-    except ValueError:
-        given = f"rank={shown(rank)} for a {shape[0]} x {shape[1]} matrix"
-        raise ValueError(f"{given}; 1 to {min(shape)} is wanted") from None
 
 
 def checked_tol(tol: Any) -> float:
