@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from .arguments import one_of
 from .extras import optional
 from .files import whole
 from .observations import as_observations
@@ -77,8 +78,7 @@ def complete(
     explained at `filled`; `scale` at `lrmc.units`; `name` chooses a variable of an npz or mat file; `keep` lists
     columns of a table that pass through although they hold numbers. The other options are those of `lrmc.solve`.
     """
-    if fill not in FILLS:
-        raise ValueError(f"fill={fill!r}; one of {', '.join(FILLS)} is wanted")
+    one_of("fill", fill, FILLS)
     places = _checked_places(Path(source), Path(target), outliers_to, report_to)
     table = read(source, name=name, keep=keep)
     _check_width(table, Path(source))
