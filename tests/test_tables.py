@@ -92,9 +92,12 @@ def test_markers_beside_numbers_are_missing_and_told(tmp_path):
         table = tables.read(tmp_path / "a.csv")
     np.testing.assert_array_equal(table.values, [[1, np.nan], [np.nan, 2], [3, np.nan], [4.5, 5]])
     assert [str(w.message).partition(";")[0] for w in caught] == [
-        "'?' is taken as missing, in 2 cells: column 'b' (2)",
         "'-' is taken as missing, in 1 cells: column 'a' (1)",
+        "'?' is taken as missing, in 2 cells: column 'b' (2)",
     ]
+    with pytest.warns(UserWarning, match="'-' is taken as missing") as caught:
+        tables.read(tmp_path / "a.csv", keep=["b"])
+    assert len(caught) == 1
     assert table.others() == ["who", "c"]  # a column without any number is text
     X = np.where(np.isnan(table.values), 7, table.values)
     X[1, 0] = np.nan  # is not determined

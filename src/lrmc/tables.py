@@ -12,7 +12,7 @@ import warnings
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,6 +48,7 @@ class Table:
     columns: Sequence[int] = ()  # where the columns of `values` are in the frame
     header: bool = True
     delimiter: str = ","
+    markers: Mapping[int, Counter[str]] = field(default_factory=dict)  # by column: text that was taken as missing
 
     def row_names(self) -> list[str] | None:
         """The index, or else the first column that passes through if its cells are all different; None without."""
@@ -95,7 +96,9 @@ def read(path: str | os.PathLike[str], *, name: str | None = None, keep: Sequenc
     except Exception as error:  # zipfile, zlib, pandas, pyarrow and scipy each have their own
         sentence = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(f"{path} could not be read as {path.suffix.lower()[1:]}: {sentence}") from error
-    return _without(table, keep)
+    table = _without(table, keep)
+    _mention_markers(table)
+    return table
 
 
 def write(path: str | os.PathLike[str], table: Table, X: Array) -> None:
@@ -264,13 +267,12 @@ def _read_csv(path: Path, name: str | None) -> Table:
     body = pandas.DataFrame(cells[1:] if header else cells, columns=names, dtype=object)
     parsed = _parsed(body.to_numpy(object))
     columns = [i for i in np.flatnonzero(parsed.completed).tolist() if not _is_index(body, i, header)]
-    _mention_markers(parsed, columns, names, header)
     _mention_mixed(parsed, names, header)
     if not columns and any(DECIMAL_COMMA.match(cell) for cell in body.to_numpy(object).flat):
         raise _Wanted(f"{path} writes numbers with decimal commas (1,5); points are wanted")
     if not columns or not len(body):
         raise _Wanted(NO_NUMBERS)
-    return Table(parsed.numbers[:, columns], "X", body, columns, header, delimiter)
+    return Table(parsed.numbers[:, columns], "X", body, columns, header, delimiter, _counted_markers(parsed))
 
 
 class _Parsed(NamedTuple):
@@ -321,18 +323,23 @@ def _is_index(body: Any, i: int, header: bool) -> bool:
     return header and i == 0 and body.shape[1] > 1 and str(body.columns[0]).strip() == ""
 
 
-def _mention_markers(parsed: _Parsed, columns: Sequence[int], names: Sequence[Any], header: bool) -> None:
-    """Warn of text that was taken as missing, each kind once."""
-    completed = set(columns)
-    found: dict[str, Counter[int]] = {}
+def _counted_markers(parsed: _Parsed) -> dict[int, Counter[str]]:
+    found: dict[int, Counter[str]] = {}
     for row, column in parsed.markers.tolist():
-        if column in completed:
-            found.setdefault(parsed.cells[row, column].strip(), Counter())[column] += 1
-    for marker, where in found.items():
-        told = [f"{_called(i, names, header)} ({n})" for i, n in where.items()]
-        listed = _listed(told)
-        sentence = f"{marker!r} is taken as missing, in {where.total()} cells: {listed}"
-        warnings.warn(f"{sentence}; --keep passes a column through as it is", UserWarning, stacklevel=2)
+        found.setdefault(column, Counter())[parsed.cells[row, column].strip()] += 1
+    return found
+
+
+def _mention_markers(table: Table) -> None:
+    """Warn of text that was taken as missing, each kind once."""
+    where: dict[str, dict[int, int]] = {}
+    for column in table.columns:
+        for marker, count in table.markers.get(column, {}).items():
+            where.setdefault(marker, {})[column] = count
+    for marker, counts in where.items():
+        told = [f"{_called(i, table.frame.columns, table.header)} ({n})" for i, n in counts.items()]
+        sentence = f"{marker!r} is taken as missing, in {sum(counts.values())} cells: {_listed(told)}"
+        warnings.warn(f"{sentence}; --keep passes a column through as it is", UserWarning, stacklevel=3)
 
 
 def _mention_mixed(parsed: _Parsed, names: Sequence[Any], header: bool) -> None:
