@@ -1,5 +1,6 @@
 """Every line of DESIGN section 9 that applies: a message says what came, what was wanted and what to do."""
 
+import datetime
 import subprocess
 import sys
 
@@ -13,6 +14,17 @@ from lrmc import as_observations, solve
 Y = np.random.default_rng(0).standard_normal((6, 5))
 INFINITE = np.where(np.eye(6, 5) > 0, np.inf, Y)
 
+
+class Readable:
+    """A table of another library: numpy reads it through this method."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __array__(self, dtype=None, copy=None):
+        return self.array
+
+
 REFUSED = {
     "one dimension": (np.ones(5), r"2-D matrix is wanted.*1 dimension.*\(5,\)"),
     "three dimensions": (np.ones((2, 3, 4)), r"2-D.*3 dimension.*\(2, 3, 4\).*reshape"),
@@ -22,8 +34,17 @@ REFUSED = {
     "empty list": ([], r"2-D|empty"),
     "ragged": ([[1.0, 2.0], [3.0]], "could not be read"),
     "objects": (np.array([[1.0, "a"]], object), "Python objects; floats, integers or booleans are wanted"),
-    "text": (np.array([["a", "b"]]), "type <U1; floats, integers or booleans"),
-    "dates": (np.zeros((2, 2), "M8[s]"), "type datetime64"),
+    "text": (np.array([["a", "b"]]), "text; floats, integers or booleans"),
+    "numbers as text": (np.array([["1.5", "2"]]), "holds text.*convert with astype"),
+    "bytes": (np.array([[b"1", b"2"]]), "holds text"),
+    "dates": (np.zeros((2, 2), "M8[s]"), "dates.*give numbers, such as days since"),
+    "dates, masked": (np.ma.zeros((2, 2), "M8[s]"), "holds dates"),
+    "durations": (np.zeros((2, 2), "m8[s]"), "durations.*such as seconds"),
+    "records": (np.zeros(3, [("a", "f8"), ("b", "f8")]), "records of several fields.*give one field"),
+    "objects and None": (np.array([[1.0, None]], object), "Python objects"),
+    "dates of Python": ([[datetime.date(2020, 1, 1)] * 2] * 2, "Python objects"),
+    "what numpy reads as objects": (Readable(np.array([[1.0, "a"]], object)), "Python objects"),
+    "what numpy reads as dates": (Readable(np.zeros((2, 2), "M8[D]")), "holds dates"),
     "complex": (Y * 1j, "complex numbers; floats.*give real numbers"),
     "None": (None, "2-D|Python objects"),
     "infinite": (INFINITE, "5 observed entries are infinite; set them to NaN"),
@@ -54,11 +75,52 @@ def test_a_table_with_text():
         as_observations(pandas.DataFrame({"name": ["a", "b"], "value": [1.0, 2.0]}))
 
 
+COLUMNS = {
+    "dates": (lambda pd: pd.date_range("2024", periods=2), r"'other' \(dates"),
+    "dates of a zone": (lambda pd: pd.date_range("2024", periods=2, tz="UTC"), r"'other' \(dates"),
+    "durations": (lambda pd: pd.to_timedelta([1, 2], "s"), r"'other' \(durations"),
+    "complex": (lambda pd: [1j, 2j], r"'other' \(complex numbers\)"),
+    "numbers as text": (lambda pd: ["3.5", "4"], r"'other' \(text\).*Drop them, or convert.*pandas.to_numeric"),
+    "text in objects": (lambda pd: pd.Series(["3.5", "4"], dtype=object), r"'other' \(text\)"),
+    "one text": (lambda pd: pd.Series(["3.5", 4], dtype=object), r"'other' \(numbers and other things\)"),
+    "dates in objects": (lambda pd: pd.Series([datetime.date(2024, 1, 1), None], dtype=object), r"'other' \(date\)"),
+    "categories": (lambda pd: pd.Categorical([1, 2]), r"'other' \(categories\)"),
+    "periods": (lambda pd: pd.period_range("2024", periods=2), r"'other' \(period\)"),
+}
+
+
+@pytest.mark.parametrize(("make", "said"), COLUMNS.values(), ids=COLUMNS)
+def test_columns_that_are_no_numbers_are_named(make, said):
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"value": [1.5, 2.5], "other": make(pandas)})
+    for function in (as_observations, lambda Y: solve(Y, rank=1)):
+        with pytest.raises(ValueError, match=said) as caught:
+            function(table)
+        assert "'value'" not in str(caught.value)
+
+
+def test_many_columns_of_text_are_not_all_named():
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(ValueError, match=r"'7' \(text\) and 12 more"):
+        as_observations(pandas.DataFrame([["a"] * 20]))
+
+
+def test_an_array_of_dates_with_coordinates():
+    xarray = pytest.importorskip("xarray")
+    with pytest.raises(ValueError, match="holds dates"):
+        as_observations(xarray.DataArray(np.zeros((2, 2), "M8[ns]"), dims=("a", "b")))
+
+
 MASKS = {
     "transposed": (np.ones((5, 6), bool), r"mask has shape \(5, 6\), the matrix \(6, 5\); transpose"),
     "another shape": (np.ones((6, 4), bool), r"mask has shape \(6, 4\), the matrix \(6, 5\)$"),
     "one dimension": (np.ones(5, bool), r"mask has shape \(5,\)"),
-    "floats": (np.ones((6, 5)), "mask has type float64; booleans are wanted, True where"),
+    "text": (np.full((6, 5), "no"), "mask has type <U2; booleans are wanted, True where"),
+    "complex": (np.ones((6, 5)) * 1j, "mask has type complex128; booleans are wanted"),
+    "NaN": (np.full((6, 5), np.nan), "mask holds nan; booleans are wanted"),
+    "weights": (np.full((6, 5), 0.5), "mask holds 0.5; .* or the numbers 0 and 1"),
+    "levels": (np.full((6, 5), 255, np.uint8), "mask holds 255; .*give mask != 0, if that is meant"),
+    "None": (np.full((6, 5), None), "mask has type object"),
     "nothing": (np.zeros((6, 5), bool), "nothing is observed"),
 }
 
@@ -68,6 +130,11 @@ def test_masks(mask, said):
     for given in (Y, np.asfortranarray(Y), np.ma.array(Y)):
         with pytest.raises(ValueError, match=said):
             as_observations(given, mask)
+
+
+@pytest.mark.parametrize("dtype", [bool, np.uint8, np.int64, np.float64])
+def test_masks_of_zeros_and_ones(dtype):
+    assert as_observations(Y, np.eye(6, 5, dtype=dtype)).n_observed == 5
 
 
 def test_a_mask_with_what_has_one():
@@ -84,10 +151,12 @@ ARGUMENTS = {
     "rank 1.5": ({"rank": 1.5}, "rank=1.5"),
     "rank True": ({"rank": True}, "rank=True"),
     "no rank": ({"rank": None, "method": "lrmc"}, "needs the rank"),
-    "tol 0": ({"tol": 0}, "tol=0; a positive number is wanted"),
+    "tol 0": ({"tol": 0}, "tol=0; a positive, finite number is wanted"),
     "tol -1": ({"tol": -1.0}, "tol=-1.0"),
     "tol NaN": ({"tol": float("nan")}, "tol=nan"),
     "tol inf": ({"tol": float("inf")}, "tol=inf"),
+    "tol of 400 digits": ({"tol": 10**400}, r"tol=10{58}…; a positive, finite number"),
+    "tol True": ({"tol": True}, "tol=True"),
     "tol of text": ({"tol": "small"}, "tol='small'"),
     "max_iter 0": ({"max_iter": 0}, "max_iter=0; a whole number of at least 1"),
     "max_iter 2.5": ({"max_iter": 2.5}, "max_iter=2.5"),
@@ -97,6 +166,28 @@ ARGUMENTS = {
     "schedule of numbers": ({"schedule": [1, 2]}, "schedule is a list; a Schedule or the name"),
     "threads 0": ({"threads": 0}, "threads=0; a whole number of at least 1"),
     "threads 1.5": ({"threads": 1.5}, "threads=1.5"),
+    "threads 0.5": ({"threads": 0.5}, "threads=0.5; a whole number of at least 1 is wanted, or None"),
+    "threads inf": ({"threads": float("inf")}, "threads=inf; a whole number"),
+    "threads NaN": ({"threads": float("nan")}, "threads=nan; a whole number"),
+    "threads of text": ({"threads": "two"}, "threads='two'; a whole number"),
+    "a billion threads": ({"threads": 10**9}, "threads=1000000000; a whole number of at most 4096"),
+    "seed -1": ({"seed": -1}, "seed=-1; a whole number of at least 0 is wanted"),
+    "seed 1.5": ({"seed": 1.5}, "seed=1.5; a whole number"),
+    "seed None": ({"seed": None}, "seed=None; a whole number"),
+    "max_iter 10^30": ({"max_iter": 10**30}, "max_iter=10{30}; a whole number of at most 1000000000"),
+    "rank of 5000 digits": ({"rank": 10**5000}, "rank=a whole number of 16610 bits for a 6 x 5 matrix; 1 to 5"),
+    "rank of numpy": ({"rank": np.True_}, "rank=np.True_ for"),
+    "loss of numbers": ({"loss": np.ones(3)}, r"loss=array.*; one of auto"),
+    "progress": ({"progress": 3}, "progress=3; a function is wanted, or None"),
+    "groups None": ({"groups": [None] * 6}, "groups holds None; a label for each of the 6 rows is wanted"),
+    "groups NaN": ({"groups": [1, 1, 1, np.nan, np.nan, np.nan]}, "groups holds 3 missing labels"),
+    "groups 3": ({"groups": 3}, r"groups has shape \(\); a label for each of the 6 rows"),
+    "groups ragged": ({"groups": [[1], [1, 2]]}, "groups holds lists of unlike lengths"),
+    "row_noise of text": ({"row_noise": "low"}, "row_noise='low'; 6 positive numbers are wanted"),
+    "row_noise complex": ({"row_noise": [1j] * 6}, "row_noise=.*; 6 positive numbers are wanted"),
+    "row_noise dates": ({"row_noise": np.zeros(6, "M8[s]")}, "row_noise=array"),
+    "row_noise 0": ({"row_noise": [1, 1, 0, 1, 1, 1]}, "row_noise holds 0.0 at 2; 6 positive numbers"),
+    "col_noise NaN": ({"col_noise": [np.nan] * 5}, "col_noise holds nan at 0; 5 positive numbers"),
 }
 
 
@@ -113,6 +204,11 @@ def test_arguments(arguments, said):
 def test_arguments_that_are_no_numbers(arguments, said):
     with pytest.raises(ValueError, match=said):
         solve(Y, **{"rank": 2, **arguments})
+
+
+def test_numbers_of_numpy():
+    asked = {"rank": np.int64(1), "max_iter": np.uint8(90), "seed": np.int32(1), "threads": np.int16(1)}
+    assert solve(np.outer(np.arange(1.0, 30), np.arange(1.0, 30)), **asked).converged
 
 
 def test_tol_of_numpy():

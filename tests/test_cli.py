@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
 typer_testing = pytest.importorskip("typer.testing")
 from lrmc import cli  # noqa: E402
+from lrmc.commands import complete, console  # noqa: E402
 
 
 @pytest.fixture
@@ -92,12 +94,20 @@ def test_options_reach_the_library(source, tmp_path):
         (["in.npy", "-o", "out.npy", "-r", 2, "--schedule", "none.json"], "none.json: No such file"),
         (["words.csv", "-o", "out.npy", "-r", 2], "no numbers"),
         (["cube.npy", "-o", "out.npy", "-r", 2], "a 2-D matrix is wanted"),
+        (["loop.npy", "-o", "out.npy"], "loop.npy: is a symbolic link that leads to itself"),
+        (["loop.csv", "-o", "out.npy"], "loop.csv: is a symbolic link that leads to itself"),
+        (["in.npy", "-o", "loop.npy"], "loop.npy: is a symbolic link that leads to itself"),
+        (["in.npy", "-o", "out.npy", "--report", "loop.html"], "loop.html: is a symbolic link that leads to itself"),
+        (["in.npy", "-o", "out.npy", "--schedule", "loop.json", "-r", 2], "loop.json: Too many levels"),
+        (["in.npy", "-o", "out.npy", "--seed", -1], "seed=-1; a whole number of at least 0 is wanted"),
     ],
 )
 def test_bad_input_is_one_sentence(source, tmp_path, monkeypatch, arguments, sentence):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "words.csv").write_text("a,b\nx,y\n")
     np.save("cube.npy", np.ones((2, 2, 2)))
+    for name in ("loop.npy", "loop.csv", "loop.html", "loop.json"):
+        os.symlink(name, name)
     before = sorted(tmp_path.iterdir())
     done = run("complete", *arguments)
     assert done.exit_code == 2
@@ -151,6 +161,22 @@ def with_dates(table):
     return table
 
 
+def test_markers_of_missing_cells_are_told(tmp_path):
+    frame().to_csv(tmp_path / "in.csv", index=False, na_rep="?")
+    done = run("complete", tmp_path / "in.csv", "-o", tmp_path / "out.csv", "--no-report")
+    assert done.exit_code == 0, done.stderr
+    assert "warning: '?' is taken as missing, in 1 cells: column 'c' (1)" in done.stderr
+    assert "?" not in (tmp_path / "out.csv").read_text()
+
+
+@pytest.mark.parametrize("suffix", ["npz", "mat"])
+def test_a_variable_without_a_name(tmp_path, suffix):
+    np.savez(tmp_path / "in.npz", **{"": frame().to_numpy()})
+    done = run("complete", tmp_path / "in.npz", "-o", tmp_path / f"out.{suffix}", "--no-report")
+    assert done.exit_code == 0, done.stderr
+    assert ("written as 'X'" in done.stderr) == (suffix == "mat")
+
+
 def half(path):
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
@@ -169,8 +195,8 @@ FILES = {  # file, how it is made, exit code, what is said
     "infinite.csv": (lambda p: p.write_text("a,b\n1,inf\n3,4\n"), 2, "are infinite"),
     "ragged.csv": (lambda p: p.write_text("a,b\n1,2\n3,4,5\n"), 2, "Expected 2 fields in line 3"),
     "commas.csv": (lambda p: p.write_text("a;b\n1,5;2,5\n3,5;4,5\n"), 2, "decimal commas"),
-    "one.csv": (lambda p: p.write_text("a\n5\n7\n2\n9\n"), 0, "not determined"),
-    "gap.csv": (lambda p: p.write_text("a,b\n1,x\n,y\n3,z\n"), 1, "1 row(s) have no observation"),
+    "one.csv": (lambda p: p.write_text("a\n5\n7\n2\n9\n"), 2, "low rank is a pattern across several columns"),
+    "gap.csv": (lambda p: p.write_text("a,b\n1,x\n,y\n3,z\n"), 2, "'b' is passed through; low rank"),
     "twice.csv": (lambda p: frame().rename(columns={"b": "a"}).to_csv(p, index=False), 0, ""),
     "mixed.csv": (lambda p: mixed(frame()).to_csv(p, index=False), 0, "column 'b' passes through: 1 of its 40 cells"),
     "hostile.csv": (lambda p: frame().set_axis(["<b>", "[red]", "\x1b[31m", "=1", "e"], axis=1).to_csv(p), 0, ""),
@@ -227,3 +253,57 @@ def test_as_a_program():
     for option in ("--fill", "--loss", "--outliers"):
         assert run("complete", "x.npy", "-o", "y.npy", option, "some").exit_code == 2
     assert "demo" in run("--help").stdout
+
+
+WHILE_WRITING = """
+import os, signal, sys, time
+from lrmc import cli, tables
+
+def writer(path, table, X):
+    path.write_bytes(b"half")
+    os.kill(os.getpid(), {signal})
+    time.sleep(30)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
+tables.WRITERS[".npy"] = writer
+cli.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "said"), [("signal.SIGTERM", 143, "terminated\n"), ("signal.SIGINT", 130, "interrupted\n")]
+)
+def test_ended_from_outside_while_writing(source, tmp_path, number, code, said):
+    program = WHILE_WRITING.format(signal=number)
+    command = [sys.executable, "-c", program, "complete", str(source), "-o", str(tmp_path / "out.npy"), "-r", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (code, said)
+    assert [path.name for path in tmp_path.iterdir()] == [source.name]
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, console.Terminated])
+def test_ended_from_outside_anywhere(source, tmp_path, monkeypatch, stop):
+    """After the work, too, when results are shown."""
+
+    def show(*arguments):
+        raise stop
+
+    monkeypatch.setattr(complete, "_show", show)
+    done = run("complete", source, "-o", tmp_path / "out.npy", "-r", 2, "--no-report")
+    assert done.exit_code == (143 if stop is console.Terminated else 130)
+    assert done.stderr in ("interrupted\n", "terminated\n")
+
+
+def test_ctrl_c_during_imports(tmp_path):
+    """It comes while numpy is being imported."""
+    (tmp_path / "numpy.py").write_text("raise KeyboardInterrupt")
+    command = [sys.executable, "-m", "lrmc.cli", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
+def test_other_programs_keep_their_tracebacks(tmp_path):
+    (tmp_path / "numpy.py").write_text("raise KeyboardInterrupt")
+    program = [sys.executable, "-c", "import lrmc"]
+    done = subprocess.run(program, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert "Traceback" in done.stderr

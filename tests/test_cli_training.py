@@ -17,7 +17,7 @@ from lrmc.training import fast, recipes
 
 typer_testing = pytest.importorskip("typer.testing")
 from lrmc import cli  # noqa: E402
-from lrmc.commands import training  # noqa: E402
+from lrmc.commands import console, training  # noqa: E402
 
 TINY = ("--n", 50, "--rank", 2, "--p", 1, "--layers", 2, "--steps", 3)
 
@@ -114,7 +114,7 @@ def test_unknown_choices(options):
     assert run("train", *options, "-o", "mine.json").exit_code == 2
 
 
-def interrupting(after):
+def interrupting(after, stop=KeyboardInterrupt):
     """`train`, with a Ctrl-C after so many states."""
 
     def train(*arguments, progress, **options):
@@ -124,7 +124,7 @@ def interrupting(after):
             progress(state)
             seen.append(state)
             if len(seen) == after:
-                raise KeyboardInterrupt
+                raise stop
 
         return recipes.train(*arguments, progress=interrupt, **options)
 
@@ -148,6 +148,14 @@ def test_interrupted_and_taken_up_again(tmp_path, monkeypatch):
     assert not partial.exists()
     whole = lrmc.train(Problems(n=50, p=1.0), 2, layers=2, steps=3)
     assert replace(Schedule.load(mine), card={}) == replace(whole, card={})
+
+
+def test_terminated_keeps_what_was_learned(tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "train", interrupting(3, console.Terminated))
+    done = run("train", *TINY, "-o", tmp_path / "mine.json")
+    assert done.exit_code == 143
+    assert done.stderr.startswith("terminated; the same command goes on from")
+    assert (tmp_path / "mine.json.partial").exists()
 
 
 def test_interrupted_at_once(tmp_path, monkeypatch):

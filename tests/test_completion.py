@@ -180,8 +180,8 @@ def test_what_is_said_about_a_table(tmp_path):
     with pytest.warns(UserWarning, match=r"of 1 row\(s\) too few entries agree with the fit to vouch for it: NaN"):
         completion.complete(tmp_path / "a.npy", tmp_path / "b.npy", 4, report_to=tmp_path / "b.html")
     assert "Of 1 row(s) too few entries agree" in (tmp_path / "b.html").read_text("utf-8")
-    problem.Y += 0.05 * np.random.default_rng(0).standard_normal(problem.Y.shape)
-    np.save(tmp_path / "a.npy", problem.Y)
+    noise = 0.05 * np.random.default_rng(0).standard_normal(problem.Y.shape) * np.nanstd(problem.Y)
+    np.save(tmp_path / "a.npy", problem.Y + noise)
     with pytest.warns(UserWarning, match=r"1 row\(s\) have fewer observations than the rank, 4: .* a guess"):
         completion.complete(tmp_path / "a.npy", tmp_path / "b.npy", 4, report_to=tmp_path / "b.html")
     assert "a guess" in (tmp_path / "b.html").read_text("utf-8")
@@ -204,3 +204,62 @@ def test_hostile_names_stay_names(tmp_path):
     text = (tmp_path / "d.html").read_text("utf-8")
     assert "<script>alert" not in text
     assert "&lt;script&gt;alert" in text
+
+
+LABELS = {  # as they stand in the table, and in the list
+    "=cmd|' /C calc'!A0": "'=cmd|' /C calc'!A0",
+    "+1": "'+1",
+    "-1+2": "'-1+2",
+    "@SUM(A1:A9)": "'@SUM(A1:A9)",
+    "-3": "-3",
+    "-2.5e-3": "-2.5e-3",
+    "a=b": "a=b",
+}
+
+
+def test_labels_that_a_spreadsheet_would_execute_are_text_in_the_list(tmp_path):
+    rng = np.random.default_rng(0)
+    Y = rng.standard_normal((40, 1)) @ (1 + rng.random((1, len(LABELS))))
+    at = np.arange(len(LABELS))
+    Y[at, at] = 50.0 + at
+    frame = pd.DataFrame(Y, columns=list(LABELS))
+    frame.insert(0, "who", [*LABELS, *(f"r{i}" for i in range(40 - len(LABELS)))])
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    completion.complete(tmp_path / "in.csv", tmp_path / "out.csv", 1, outliers_to=tmp_path / "list.csv", scale="none")
+    with open(tmp_path / "list.csv", newline="") as file:
+        rows, cols = zip(*(line[:2] for line in list(csv.reader(file))[1:]))
+    assert set(rows) == set(cols) == set(LABELS.values())
+    out = pd.read_csv(tmp_path / "out.csv")
+    assert out.columns.tolist() == ["who", *LABELS]  # the user's own cells are left alone
+    assert out["who"].tolist() == frame["who"].tolist()
+
+
+@pytest.mark.parametrize("label", ["\tx", "\rx", "\nx"])
+def test_labels_that_begin_with_white_space(label):
+    assert completion._harmless(label) == "'" + label
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a\n5\n7\n2\n", r"one column of numbers \('a'\); low rank .* pivot it first"),
+        ("id,name,value\n1,x,4\n2,y,6\n3,z,1\n", r"one column of numbers \('value'\); 'name' is passed through"),
+        ("who,when,value\na,x,4\nb,y,6\n", r"'who', 'when' are passed through"),
+        ("a,b,c\n1,2,\n", "has one row"),
+    ],
+)
+def test_a_long_table_is_refused(tmp_path, text, said):
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(ValueError, match=said):
+        completion.complete(tmp_path / "a.csv", tmp_path / "b.csv")
+    np.save(tmp_path / "a.npy", np.ones((9, 1)))
+    with pytest.raises(ValueError, match="one column of numbers; low rank"):
+        completion.complete(tmp_path / "a.npy", tmp_path / "b.npy")
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_two_columns_may_be_a_long_table(tmp_path):
+    frame = pd.DataFrame({"item": [3.0, 1, 2] * 10, "value": np.arange(30.0) ** 2})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    with pytest.warns(UserWarning, match="only two columns of numbers; if it is a long one.* pivot"):
+        completion.complete(tmp_path / "a.csv", tmp_path / "b.csv")

@@ -336,6 +336,18 @@ def test_rows_without_entries_get_the_mean(fitted):
         (lambda Y: RobustPCA(4).fit(np.where(np.isnan(Y), np.inf, Y)), "infinite"),
         (lambda Y: RobustPCA(4).fit(Y).inverse_transform(np.ones((2, 3))), "4 are wanted"),
         (lambda Y: RobustPCA(4).fit(Y).transform(Y[:, :50]), "expecting 100 features"),
+        (lambda Y: RobustPCA(4, forgetting=np.nan).fit(Y), "forgetting=nan; a number above 0 and up to 1"),
+        (lambda Y: RobustPCA(4, center="no").fit(Y), "center='no'; True or False"),
+        (lambda Y: RobustPCA(4, outliers="above").fit(Y), "outliers='above'; one of both"),
+        (lambda Y: RobustPCA(4, tol=0).fit(Y), "tol=0; a positive, finite number"),
+        (lambda Y: RobustPCA(4, max_iter=10**30).fit(Y), "max_iter=10{30}; a whole number of at most"),
+        (lambda Y: RobustPCA(4, threads=np.inf).fit(Y), "threads=inf; a whole number"),
+        (lambda Y: RobustPCA(4, random_state=-1).fit(Y), "random_state=-1; a whole number of at least 0"),
+        (lambda Y: RobustPCA(True).fit(Y), "n_components=True; a whole number"),
+        (lambda Y: RobustImputer(4, threads=0).fit(Y), "threads=0; a whole number"),
+        (lambda Y: RobustImputer(4, scale="columns").fit(Y), "scale='columns'; True or False"),
+        (lambda Y: RobustImputer(4, keep_empty_features=None).fit(Y), "keep_empty_features=None; True or False"),
+        (lambda Y: RobustImputer(2.5).fit(Y), "n_components=2.5; a whole number"),
         (lambda Y: RobustImputer(4, fill="some").fit(Y), "fill='some'"),
         (lambda Y: RobustImputer().fit(np.full((9, 9), np.nan)), "nothing is observed"),
     ],
@@ -353,3 +365,45 @@ def test_integers_are_read_as_they_are():
         model = RobustPCA(4).fit(levels)
     assert model.transform(levels).dtype == np.float32
     assert error(model.low_rank_ - 128, (X / np.abs(X).max()) * 100) < 0.1
+
+
+PRESENTED = {
+    "array": lambda Y: Y,
+    "float32": lambda Y: Y.astype(np.float32),
+    "masked": lambda Y: np.ma.MaskedArray(Y, np.isnan(Y)),
+    "sparse": lambda Y: sp.csr_array((Y[~np.isnan(Y)], np.nonzero(~np.isnan(Y))), shape=Y.shape),
+}
+
+
+@pytest.mark.parametrize("present", PRESENTED.values(), ids=PRESENTED)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_infinite_entries_are_refused_everywhere(present, sign):
+    _, Y = rows(60, noise=0.05, seen=0.8)
+    bad = Y.copy()
+    bad[3, np.flatnonzero(~np.isnan(Y[3]))[0]] = sign * np.inf
+    imputer, pca = RobustImputer(2).fit(Y), RobustPCA(2).fit(Y)
+    doors = [RobustImputer(2).fit, RobustPCA(2).fit, RobustImputer(2).fit_transform, imputer.transform, pca.transform]
+    for door in (*doors, pca.partial_fit, RobustPCA(2).partial_fit, pca.score, pca.score_samples, pca.outlier_scores):
+        with pytest.raises(ValueError, match=r"1 (observed|stored) entries .*are infinite; set them to NaN"):
+            door(present(bad))
+
+
+def test_what_is_masked_may_be_infinite():
+    _, Y = rows(60, noise=0.05, seen=0.8)
+    masked = np.ma.MaskedArray(np.where(np.isnan(Y), np.inf, Y), np.isnan(Y))
+    assert np.isfinite(RobustImputer(2).fit_transform(masked)).all()
+
+
+@pytest.mark.parametrize("make", [RobustPCA, RobustImputer])
+def test_dates_and_text_are_refused(make):
+    pandas = pytest.importorskip("pandas")
+    _, Y = rows(60, noise=0.05, seen=1.0)
+    table = pandas.DataFrame(Y[:, :4], columns=list("abcd"))
+    dates = pandas.DataFrame({name: pandas.date_range("2024", periods=60) for name in "ab"})
+    for bad in (table.assign(when=dates["a"]), table.assign(text="3.5"), dates):
+        with pytest.raises(ValueError, match=r"columns that are not numbers.*These are not: '(when|text|a)'"):
+            make(2).fit(bad)
+    with pytest.raises(ValueError, match="dates"):
+        make(2).fit(dates.to_numpy())
+    with pytest.raises(ValueError, match="X holds text"):
+        make(2).fit(table.astype(str).to_numpy(object))

@@ -2,7 +2,21 @@
 
 import pytest
 
-from lrmc.files import whole_folder
+from lrmc import files
+from lrmc.files import whole_folder, write_whole
+
+
+def test_a_disk_that_is_full_late_leaves_what_was_there(tmp_path, monkeypatch):
+    """Some disks take everything, and say when they are asked to keep it that they cannot."""
+
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "a").write_bytes(b"before")
+    monkeypatch.setattr(files.os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_whole(tmp_path / "a", b"after")
+    assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("a", b"before")]
 
 
 def test_a_folder_appears_with_all_that_was_written(tmp_path):

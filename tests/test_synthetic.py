@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from lrmc.synthetic import problem
+from lrmc.synthetic import Problems, problem
 
 
 @pytest.mark.parametrize("form", ["dense", "sparse"])
@@ -71,11 +71,38 @@ def test_noise_and_size_of_outliers():
         ({"rank": 0}, "rank=0"),
         ({"rank": 51}, "1 to 50"),
         ({"rank": 11, "n2": 10}, "50 x 10"),
-        ({"p": 0}, "0 < p <= 1"),
+        ({"p": 0}, "p=0; a number above 0 and up to 1 is wanted"),
         ({"p": 1.1}, "p=1.1"),
-        ({"alpha": -0.1}, "alpha=-0.1"),
+        ({"p": float("nan")}, "p=nan"),
+        ({"alpha": -0.1}, "alpha=-0.1; a number from 0 to 1 is wanted"),
+        ({"n": 0}, "n=0; a whole number of at least 1"),
+        ({"n": 50.0}, "n=50.0; a whole number"),
+        ({"n": 10**30}, "n=10{30}; a whole number of at most 2147483647"),
+        ({"n2": 0}, "n2=0; a whole number of at least 1 is wanted, or None"),
+        ({"condition": 0}, "condition=0; a number of at least 1 is wanted"),
+        ({"condition": float("inf")}, "condition=inf"),
+        ({"noise": -1}, "noise=-1; a number that is not negative"),
+        ({"noise": float("nan")}, "noise=nan"),
+        ({"outlier_scale": "large"}, "outlier_scale='large'; a number"),
+        ({"seed": -1}, "seed=-1; a whole number of at least 0"),
+        ({"rank": True}, "rank=True"),
+        ({"rank": 2.5}, "rank=2.5"),
+        ({"form": "csr"}, "form='csr'; one of auto, dense, sparse"),
+        ({"dtype": int}, "dtype=.*int.*; float32 or float64 is wanted"),
+        ({"dtype": "number"}, "dtype='number'; float32 or float64"),
     ],
 )
 def test_impossible_problems(how, said):
     with pytest.raises(ValueError, match=said):
         problem(**{"n": 50, **how})
+
+
+@pytest.mark.parametrize("how", [{"p": 2}, {"condition": 0}, {"n2": 0}, {"noise": float("inf")}], ids=str)
+def test_impossible_kinds_of_problems(how):
+    with pytest.raises(ValueError, match=f"{next(iter(how))}="):
+        Problems(**how)
+
+
+def test_numbers_of_numpy():
+    drawn = problem(np.int64(20), np.int32(2), np.float32(0.1), np.float64(1.0), np.uint8(3), n2=np.int16(10))
+    assert drawn.shape == (20, 10)

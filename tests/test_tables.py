@@ -1,3 +1,8 @@
+import contextlib
+import cProfile
+import re
+import signal
+
 import numpy as np
 import pytest
 import scipy.io
@@ -80,6 +85,61 @@ def test_the_words_for_missing(tmp_path):
     np.testing.assert_array_equal(tables.read(tmp_path / "a.csv").values, want)
 
 
+def test_markers_beside_numbers_are_missing_and_told(tmp_path):
+    lines = ["who,a,b,c", "x,1,?,?", "y, - ,2,odd", "z,3,?,?", "u,4.50,5,-"]
+    (tmp_path / "a.csv").write_text("\n".join(lines) + "\n")
+    with pytest.warns(UserWarning, match="is taken as missing") as caught:
+        table = tables.read(tmp_path / "a.csv")
+    np.testing.assert_array_equal(table.values, [[1, np.nan], [np.nan, 2], [3, np.nan], [4.5, 5]])
+    assert [str(w.message).partition(";")[0] for w in caught] == [
+        "'-' is taken as missing, in 1 cells: column 'a' (1)",
+        "'?' is taken as missing, in 2 cells: column 'b' (2)",
+    ]
+    with pytest.warns(UserWarning, match="'-' is taken as missing") as caught:
+        tables.read(tmp_path / "a.csv", keep=["b"])
+    assert len(caught) == 1
+    assert table.others() == ["who", "c"]  # a column without any number is text
+    X = np.where(np.isnan(table.values), 7, table.values)
+    X[1, 0] = np.nan  # is not determined
+    tables.write(tmp_path / "b.csv", table, X)
+    want = ["who,a,b,c", "x,1,7.0,?", "y, - ,2,odd", "z,3,7.0,?", "u,4.50,5,-"]
+    assert (tmp_path / "b.csv").read_text().splitlines() == want
+
+
+def test_a_first_row_with_markers_is_no_header(tmp_path):
+    (tmp_path / "a.csv").write_text("1,?\n3,4\n")
+    with pytest.warns(UserWarning, match=r"'\?' is taken as missing, in 1 cells: column 1 \(from 0\)"):
+        np.testing.assert_array_equal(tables.read(tmp_path / "a.csv").values, [[1, np.nan], [3, 4]])
+
+
+def test_columns_with_some_text_are_named(tmp_path):
+    cells = [[str(i)] * 10 for i in range(12)]
+    cells[3] = ["n.d."] * 9 + ["3"]
+    (tmp_path / "a.csv").write_text("\n".join(",".join(row) for row in [list("abcdefghij"), *cells]))
+    with pytest.warns(UserWarning, match="pass(es)? through") as caught:
+        assert tables.read(tmp_path / "a.csv").values.shape == (12, 1)
+    said = [str(w.message) for w in caught]
+    assert said[1].startswith("column 'b' passes through: 1 of its 12 cells are no numbers, such as 'n.d.'")
+    assert said[8:] == ["1 more columns pass through: a few of their cells are no numbers"]
+
+
+def test_time_grows_with_the_number_of_columns_and_not_faster(tmp_path):
+    """Ten times the columns are read and written with about ten times the calls, and hardly any for each cell."""
+    calls = []
+    for n in (300, 3000):
+        path = tmp_path / f"{n}.csv"
+        path.write_text("\n".join(",".join(row) for row in [[f"c{j}" for j in range(n)], *[["1.5"] * n] * 3]))
+        profile = cProfile.Profile()
+        with profile:
+            table = tables.read(path)
+            tables.write(tmp_path / "out.csv", table, table.values + 1)
+            names = table.row_names(), table.col_names(), table.others()
+        assert (names[0], len(names[1]), names[2]) == (None, n, [])
+        calls.append(sum(entry.callcount for entry in profile.getstats()))
+    assert calls[1] < 15 * calls[0]
+    assert calls[1] < 1000 * 3000
+
+
 def test_parquet_keeps_types_and_index(tmp_path):
     days = pd.date_range("2024-01-01", periods=4, name="day")
     frame = pd.DataFrame(
@@ -102,6 +162,15 @@ def test_a_mask_beside_integers(tmp_path):
     np.savez(tmp_path / "a.npz", Y=Y, mask=Y != 4)
     table = tables.read(tmp_path / "a.npz")
     assert (table.name, table.values.dtype, table.values.mask.sum()) == ("Y", np.uint8, 1)
+
+
+@pytest.mark.parametrize(
+    "mask", [np.full((2, 3), "no"), np.full((2, 3), np.nan), np.ones((2, 3)) * 1j, np.full((2, 3), 2)], ids=str
+)
+def test_a_mask_that_is_none(tmp_path, mask):
+    np.savez(tmp_path / "a.npz", Y=np.ones((2, 3)), mask=mask)
+    with pytest.raises(ValueError, match=r"a.npz: mask (has type|holds) .*; booleans are wanted"):
+        tables.read(tmp_path / "a.npz")
 
 
 @pytest.mark.parametrize("suffix", tables.READERS)
@@ -145,6 +214,37 @@ def test_a_variable_and_a_column_must_exist(tmp_path):
         tables.read(tmp_path / "a.csv", keep=["c"])
     with pytest.raises(ValueError, match="none is left"):
         tables.read(tmp_path / "a.csv", keep=["a", "b"])
+
+
+@pytest.mark.parametrize("name", ["_x", "", "a b", "1st", "x" * 80, "file", "allow_pickle"])
+@pytest.mark.parametrize("suffix", [".npz", ".mat"])
+def test_variables_keep_their_names_as_far_as_the_format_has_them(tmp_path, problem, name, suffix):
+    path, X = tmp_path / f"a{suffix}", problem.X
+    told = contextlib.nullcontext()
+    if suffix == ".mat" and not re.fullmatch("[a-z][a-z_]{0,62}", name):
+        told = pytest.warns(UserWarning, match=rf"MATLAB has no variable named '{name}'; it is written as 'X?_?\w*'")
+    with told:
+        tables.write(path, tables.Table(problem.Y, name), X)
+    table = tables.read(path)
+    np.testing.assert_array_equal(table.values, X)
+    assert table.name == name or not isinstance(told, contextlib.nullcontext)
+    assert suffix == ".npz" or re.fullmatch("[a-zA-Z][a-zA-Z0-9_]{0,62}", table.name)
+
+
+@pytest.mark.parametrize("suffix", tables.WRITERS)
+def test_a_full_disk_is_noticed(tmp_path, suffix):
+    """A limit on the size of files is met as a full disk is: some bytes are written, and the next are refused."""
+    resource = pytest.importorskip("resource")
+    X = np.random.default_rng(0).standard_normal((100, 40))
+    before, ignored = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (5000, before[1]))
+        with pytest.raises(OSError, match=r"written|File too large"):
+            tables.write(tmp_path / f"a{suffix}", tables.Table(X), X)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_nothing_is_written_when_writing_fails(tmp_path, monkeypatch, problem):

@@ -521,7 +521,7 @@ BAD_TENSORS = {
     "infinite": (GOOD / 0, {}, "30 observed entries are infinite; set them to NaN"),
     "nothing": (GOOD * torch.nan, {}, "nothing is observed: all entries of the 6 x 5 matrix"),
     "mask": (GOOD, {"mask": torch.ones(5, 6) > 0}, r"mask has shape \(5, 6\), the matrix \(6, 5\); transpose"),
-    "mask of floats": (GOOD, {"mask": GOOD}, "mask has type (torch.)?float32; booleans"),
+    "mask of other floats": (GOOD, {"mask": 2 * GOOD}, "booleans are wanted"),
     "meta": (torch.ones(6, 5, device="meta"), {}, "meta"),
 }
 

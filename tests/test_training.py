@@ -1,10 +1,12 @@
 """Training: goals, gradients, examples, both recipes, and taking up what was interrupted."""
 
 import json
+import tempfile
 import tracemalloc
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import islice, pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -37,6 +39,15 @@ def _small_searches(monkeypatch):
 
 
 small_train = partial(train, PROBLEMS, 2, layers=3, steps=4)
+
+
+@cache
+def sound_checkpoint():
+    """What training leaves."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "partial.json"
+        small_train(checkpoint=path)
+        return json.loads(path.read_text())
 
 
 def bare(schedule):
@@ -262,7 +273,6 @@ MATRIX = np.outer(np.arange(1.0, 9), np.arange(1.0, 7))
         ([(MATRIX, MATRIX)], {"mask": MATRIX > 0}, "mask= belongs to one matrix"),
         (PROBLEMS, {"mask": MATRIX > 0}, "mask= belongs to one matrix"),
         (PROBLEMS, {"rank": 61}, "rank=61"),
-        (Problems(p=2.0), {}, "p=2"),
         (MATRIX, {"rank": 7}, "rank=7 for a 8 x 6 matrix"),
         (MATRIX, {"mask": MATRIX.T > 0}, "mask has shape"),
         (MATRIX[0], {}, "dimension"),
@@ -442,13 +452,26 @@ def test_a_checkpoint_of_other_training_is_refused_and_kept(tmp_path):
         {"moments": 5},
         {"schedule": {}},
         {"unknown": 1},
+        {"stage": "layer x"},
+        {"stage": "layer 1"},
+        {"step": 5, "steps": 4},
+        {"steps": 10**30},
+        {"error": 10**400},
+        {"seconds": 10**400},
+        {"hardest": [[10**400, 10**400]]},
+        {"hardest": [[-5, 0.1]]},
+        {"hardest": [[11, float("nan")]]},
+        {"hardest": [[1.5, 0.1]]},
+        {"hardest": 3},
+        {"moments": [[0.1] * 6, []]},
+        {"stage": "refine", "schedule": json.loads(Schedule((1.0,), (), tail=(0.5, 1.0)).to_json())},
+        {"stage": "refine", "schedule": json.loads(Schedule((1.0,) * 4, (1.0,) * 3, tangent=True).to_json())},
     ],
     ids=lambda change: str(change)[:30],
 )
 def test_a_damaged_checkpoint_is_refused_and_kept(change, tmp_path):
     path = tmp_path / "partial.json"
-    small_train(checkpoint=path)
-    content = change if isinstance(change, bytes) else json.dumps({**json.loads(path.read_text()), **change}).encode()
+    content = change if isinstance(change, bytes) else json.dumps({**sound_checkpoint(), **change}).encode()
     path.write_bytes(content)
     with pytest.raises(ValueError, match="could not be read as a checkpoint of training"):
         small_train(checkpoint=path)
@@ -471,14 +494,25 @@ def test_a_checkpoint_nowhere(tmp_path):
         ({"rank": 0}, "rank=0; a whole number of at least 1"),
         ({"seed": -1}, "seed=-1; a whole number of at least 0"),
         ({"steps": -1}, "steps=-1; a whole number"),
+        ({"layers": 10**9}, "layers=1000000000; a whole number of at most 1000 is wanted"),
+        ({"layers": float("nan")}, "layers=nan; a whole number"),
+        ({"steps": 10**30}, "a whole number of at most"),
+        ({"seed": 0.5}, "seed=0.5; a whole number"),
+        ({"rank": True}, "rank=True; a whole number"),
+        ({"tangent": "no"}, "tangent='no'; True or False is wanted"),
+        ({"momentum": 1}, "momentum=1; True or False is wanted"),
+        ({"progress": "bar"}, "progress='bar'; a function is wanted"),
+        ({"recipe": ["fast"]}, r"recipe=\['fast'\]; one of fast, paper"),
         ({"recipe": "paper", "tangent": True}, "not in the paper"),
         ({"recipe": "paper", "momentum": True}, "not in the paper"),
         ({"threads": 0}, "threads=0"),
+        ({"threads": float("inf")}, "threads=inf; a whole number"),
     ],
 )
 def test_bad_arguments(options, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        train(PROBLEMS if "threads" not in options else MATRIX, **{"rank": 2, **options})
+    for data in (PROBLEMS, MATRIX):
+        with pytest.raises(ValueError, match=sentence):
+            train(data, **{"rank": 2, **options})
 
 
 def test_progress_sees_every_state():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import observations, synthetic, weights
+# _program comes first: the others take long to import
+from . import _program, observations, synthetic, weights  # noqa: F401
 from .metrics import relative_error
 from .observations import as_observations
 from .result import Iterate, Result, Status

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 try:
     import rich  # noqa: F401
     import typer
+    import typer.core
 except ImportError:
     raise SystemExit('the command line needs typer and rich: pip install "lrmc[cli]"') from None
 
 from . import __version__
-from .commands import bench, clouds, complete, demo, faces, training, ultrasound, video
+from .commands import bench, clouds, complete, console, demo, faces, training, ultrasound, video
+
+
+class Commands(typer.core.TyperGroup):
+    """All commands: none ends with a traceback when it is ended from outside, wherever it is."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stop:
+            raise console.ended(stop) from None
+
 
 app = typer.Typer(
+    cls=Commands,
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -23,6 +37,7 @@ app = typer.Typer(
 
 def main() -> None:
     """The entry point of the `lrmc` command."""
+    console.unwind_at_sigterm()
     app()
 
 

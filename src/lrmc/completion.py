@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -14,16 +15,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from .arguments import one_of
 from .extras import optional
 from .files import whole
 from .observations import as_observations
 from .outofcore import FILLS, Fill
 from .result import Result
 from .solve import solve
-from .tables import WRITERS, Table, checked_place, checked_target, read
+from .tables import MOST_NAMED, WRITERS, Table, checked_place, checked_target, read
 from .units import Scale, Units, chosen_units
 from .weights import Array
 
+PIVOT = "pivot it first, so that each row and each column is a thing of its own (pandas.DataFrame.pivot)"
 COLUMNS = ("row", "column", "value", "expected", "score")  # of the list of outliers
 
 
@@ -75,10 +78,10 @@ def complete(
     explained at `filled`; `scale` at `lrmc.units`; `name` chooses a variable of an npz or mat file; `keep` lists
     columns of a table that pass through although they hold numbers. The other options are those of `lrmc.solve`.
     """
-    if fill not in FILLS:
-        raise ValueError(f"fill={fill!r}; one of {', '.join(FILLS)} is wanted")
+    one_of("fill", fill, FILLS)
     places = _checked_places(Path(source), Path(target), outliers_to, report_to)
     table = read(source, name=name, keep=keep)
+    _check_width(table, Path(source))
     units = chosen_units(table.values, scale, table=table.frame is not None)
     began = time.perf_counter()
     result = solve(table.values if units is None else units.removed(table.values), rank, **options)
@@ -147,6 +150,31 @@ def as_dense(Y: Any) -> Array:
     return np.where(Y.mask, np.nan, floats) if isinstance(Y, np.ma.MaskedArray) else floats
 
 
+def _check_width(table: Table, source: Path) -> None:
+    """Refuse what has no pattern across columns: a single one, or one beside a count of the rows."""
+    shape = table.values.shape
+    if len(shape) != 2 or 0 in shape:  # which is told where matrices are looked at
+        return
+    columns = list(range(shape[1]))
+    if table.frame is not None and shape[1] == 2:
+        columns = [k for k in columns if not _counts(table.values[:, k])]
+    if len(columns) > 1 and shape[0] > 1:
+        if table.frame is not None and shape[1] == 2:
+            text = "the table has only two columns of numbers"
+            warnings.warn(f"{text}; if it is a long one, with one value in each line, {PIVOT}", stacklevel=3)
+        return
+    if len(columns) > 1:
+        raise ValueError(f"{source} has one row; a matrix of low rank needs several rows and several columns")
+    named = table.col_names()
+    which = f" ({named[columns[0]]!r})" if named and columns else ""
+    beside = [repr(label) for label in table.others()[:MOST_NAMED]]
+    text = f"; {', '.join(beside)} {'is' if len(beside) == 1 else 'are'} passed through" if beside else ""
+    raise ValueError(
+        f"{source} has one column of numbers{which}{text}; low rank is a pattern across several columns. If this is a"
+        f" long table, with one value in each line, {PIVOT}"
+    )
+
+
 def _warn(table: Table, result: Result) -> None:
     """What the solver cannot know: columns that look like labels, and rows about which little is known."""
     counters = [] if table.frame is None else [name for name, x in zip(_headings(table), table.values.T) if _counts(x)]
@@ -211,9 +239,9 @@ def _checked_places(source: Path, target: Path, outliers_to: Any, report_to: Any
         if path.suffix.lower() == ".parquet":
             checked_target(path)
         checked_place(path)
-    taken = [path.resolve() for path in (source, target, outliers, report) if path is not None]
+    taken = [os.path.realpath(path) for path in (source, target, outliers, report) if path is not None]
     for path in (outliers, report):
-        if path is not None and taken.count(path.resolve()) > 1:
+        if path is not None and taken.count(os.path.realpath(path)) > 1:
             raise ValueError(f"{path} is also the place of another file; each needs its own")
     return _Places(target, outliers, report)
 
@@ -240,7 +268,16 @@ def _write_list(path: Path, table: Table, outliers: Outliers) -> None:
     with open(path, "w", newline="", encoding="utf-8", errors="replace") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
-        writer.writerows(lines)
+        writer.writerows((_harmless(row), _harmless(column), *numbers) for row, column, *numbers in lines)
+
+
+NEGATIVE = re.compile(r"-\d+(\.\d*)?([eE][-+]?\d+)?")
+
+
+def _harmless(label: Any) -> Any:
+    """A label that a spreadsheet would take for a formula, and execute, as text: with an apostrophe before it."""
+    formula = isinstance(label, str) and label.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
+    return f"'{label}" if formula and not NEGATIVE.fullmatch(label) else label
 
 
 def report_sections(table: Table, done: Completed) -> list[Any]:

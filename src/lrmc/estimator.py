@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,11 +15,12 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, OneToOn
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_n_features, check_array, check_is_fitted, validate_data
 
+from .arguments import one_of, real_number, whole_number, yes_or_no
 from .methods.noisy import AskedLoss
-from .observations import as_observations
+from .observations import as_observations, check_columns, checked_threads, storable
 from .outofcore import FILLS, Fill, elsewhere
 from .result import Result
-from .solve import solve
+from .solve import checked_max_iter, checked_tol, solve
 from .storage import Observations, row_blocks
 from .subspace import Learned, Rows, fit_rows, follow, learn
 from .weights import Array, Sides
@@ -51,9 +52,16 @@ class Given(NamedTuple):
         return None if nothing else as_observations(X, mask, threads=threads)
 
     def dense(self) -> Array:
-        """Floats, NaN where nothing is observed: always a copy."""
+        """Floats, NaN where nothing is observed: always a copy. Infinite entries are refused."""
         if isinstance(self.X, Observations):
             return self.X.grid(*map(np.arange, self.X.shape))
+        out = self._copied()
+        infinite = int(np.isinf(out).sum())
+        if infinite:
+            raise ValueError(f"{infinite} observed entries of X are infinite; set them to NaN (missing), or finite")
+        return out
+
+    def _copied(self) -> Array:
         if sp.issparse(self.X):
             csr = self.X.copy()
             csr.sum_duplicates()
@@ -71,7 +79,7 @@ def _floats(dtype: Any) -> Any:
 
 
 def _read(estimator: Any, X: Any, *, reset: bool, fewest: int = 1) -> Given:
-    """Check X at the door. Infinite entries are noticed later, when all entries are looked at.
+    """Check X at the door. Infinite entries are noticed when all entries are looked at: scikit-learn sees no masks.
 
     Data that are elsewhere (Dask, large arrays on disk, observations that are already made) stay there.
     """
@@ -82,6 +90,7 @@ def _read(estimator: Any, X: Any, *, reset: bool, fewest: int = 1) -> Given:
     mask = None
     if isinstance(X, np.ma.MaskedArray):
         mask, X = ~np.ma.getmaskarray(X), X.data
+    _check_numbers(X)
     X = validate_data(
         estimator,
         X,
@@ -92,6 +101,33 @@ def _read(estimator: Any, X: Any, *, reset: bool, fewest: int = 1) -> Given:
         ensure_min_samples=fewest,
     )
     return Given(X, mask)
+
+
+def _check_numbers(X: Any) -> None:
+    """Refuse what scikit-learn would turn into numbers: dates, and numbers that are written as text."""
+    check_columns(X)
+    dtype = getattr(X, "dtype", None)
+    if not isinstance(dtype, np.dtype):
+        return
+    if dtype.kind in "mM":
+        storable(dtype)
+    if dtype.kind == "O" and any(isinstance(x, str) for x in np.ravel(X)):
+        raise ValueError("X holds text; numbers are wanted: convert those that are written as text with astype(float)")
+
+
+def _check_shared(estimator: Any) -> None:
+    """The arguments that both estimators have."""
+    k = estimator.n_components
+    if k is not None:
+        whole_number("n_components", k, 1, hint=", or None to have it found")
+    one_of("loss", estimator.loss, get_args(AskedLoss))
+    one_of("outliers", estimator.outliers, get_args(Sides))
+    checked_tol(estimator.tol)
+    checked_max_iter(estimator.max_iter)
+    checked_threads(estimator.threads)
+    seed = estimator.random_state
+    if isinstance(seed, Real):  # what else it may be, scikit-learn looks at
+        whole_number("random_state", seed, 0, 2**32 - 1, hint=", or a RandomState, or None")
 
 
 class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -246,11 +282,9 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     # ---- inside
 
     def _check(self) -> None:
-        k, forgetting = self.n_components, self.forgetting
-        if k is not None and (not isinstance(k, Integral) or isinstance(k, bool) or k < 1):
-            raise ValueError(f"n_components={k!r}; a whole number of at least 1 is wanted, or None to have it found")
-        if not isinstance(forgetting, Real) or not 0 < forgetting <= 1:
-            raise ValueError(f"forgetting={forgetting!r}; a number above 0 and up to 1 is wanted")
+        _check_shared(self)
+        yes_or_no("center", self.center)
+        real_number("forgetting", self.forgetting, lambda x: 0 < x <= 1, "a number above 0 and up to 1")
 
     def _solve(self, obs: Observations) -> Result:
         """A low-rank fit with n_components, and one more if the mean needs it."""
@@ -359,8 +393,10 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the components of X (n_samples, n_features). y is not looked at."""
-        if self.fill not in FILLS:
-            raise ValueError(f"fill={self.fill!r}; one of {', '.join(FILLS)} is wanted")
+        _check_shared(self)
+        one_of("fill", self.fill, FILLS)
+        yes_or_no("scale", self.scale)
+        yes_or_no("keep_empty_features", self.keep_empty_features)
         Y = _read(self, X, reset=True, fewest=2).dense()
         self._seen = ~np.isnan(Y).all(0)
         if not self._seen.any():

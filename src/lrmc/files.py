@@ -19,12 +19,19 @@ def whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
+        _arrived(temporary)
         umask = os.umask(0)
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)  # mkstemp makes files that only their owner can read
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _arrived(path: Path) -> None:
+    """Wait until the disk has the file: some disks say only then that they are full."""
+    with open(path, "rb+") as file:
+        os.fsync(file.fileno())
 
 
 def write_whole(path: str | os.PathLike[str], content: bytes) -> None:

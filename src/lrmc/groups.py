@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .arguments import shown
 from .centre import centre
 from .outofcore import is_large
 from .storage import Adjoint, Dense, Observations, Pull, Transposed, common, row_blocks, run
@@ -43,15 +44,31 @@ def grouped(obs: Observations, labels: Any) -> Grouped:
 
     Data that are not stored row by row are copied.
     """
-    labels = np.asarray(labels)
-    if labels.shape != (obs.shape[0],):
-        raise ValueError(f"groups has shape {labels.shape}; a label for each of the {obs.shape[0]} rows is wanted")
+    labels = _checked_labels(labels, obs.shape[0])
     _, counts = np.unique(labels, return_counts=True)
     if counts.min() != counts.max():
         raise ValueError(f"groups have {counts.min()} to {counts.max()} rows; as many in each are wanted")
     members = np.argsort(labels, kind="stable").reshape(-1, counts[0])
     dense = _by_rows(obs)
     return Grouped(**{field.name: getattr(dense, field.name) for field in fields(Dense)}, members=members)
+
+
+def _checked_labels(labels: Any, n: int) -> Array:
+    """One for each row, of a kind that can be sorted, none of them missing."""
+    wanted = f"a label for each of the {n} rows is wanted"
+    try:
+        labels = np.asarray(labels)
+    except ValueError:
+        raise ValueError(f"groups holds lists of unlike lengths; {wanted}") from None
+    if labels.shape != (n,):
+        raise ValueError(f"groups has shape {labels.shape}; {wanted}")
+    if labels.dtype.kind not in "biufSUMm" and not all(isinstance(x, str) for x in labels):
+        other = next(x for x in labels if not isinstance(x, str))
+        raise ValueError(f"groups holds {shown(other)}; {wanted}, and all of them numbers, or all text")
+    missing = labels != labels
+    if np.any(missing):
+        raise ValueError(f"groups holds {np.count_nonzero(missing)} missing labels; {wanted}")
+    return labels
 
 
 def _by_rows(obs: Observations) -> Dense:

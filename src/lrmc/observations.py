@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from . import _kernels
+from .arguments import whole_number
 from .storage import Dense, Form, Observations, Pull, Sample, Sparse, Transposed, common, row_blocks, transposed
 from .weights import Array
 
@@ -18,6 +19,8 @@ __all__ = ["Dense", "Observations", "Pull", "Sample", "Sparse", "Transposed", "a
 # where they cross). A sparse matrix becomes dense only where that takes no more memory.
 SPARSE_BELOW = 0.2
 DENSE_ABOVE = 0.5
+MOST_NAMED = 8  # columns in a message
+MOST_THREADS = 4096  # more than machines have cores; far more, and the system could not start them
 
 
 def as_observations(Y: Any, mask: Any = None, *, threads: int | None = None) -> Observations:
@@ -54,10 +57,10 @@ def as_observations(Y: Any, mask: Any = None, *, threads: int | None = None) -> 
     form: Form = "dense"
     if isinstance(Y, np.ma.MaskedArray):
         seen = ~np.ma.getmaskarray(Y)
-        mask = seen if mask is None else seen & _as_mask(mask, Y.shape)
+        mask = seen if mask is None else seen & as_mask(mask, Y.shape)
         Y, form = Y.data, "masked"
     Y = _as_array(Y)
-    mask = None if mask is None else _as_mask(mask, Y.shape)
+    mask = None if mask is None else as_mask(mask, Y.shape)
     if _by_columns(Y):
         return transposed(_from_dense(Y.T, None if mask is None else mask.T, form, threads))
     return _from_dense(Y, mask, form, threads)
@@ -77,9 +80,7 @@ def checked_threads(threads: int | None) -> int:
     """The number of threads that was asked for, 0 if none was."""
     if threads is None:
         return 0  # as many as the data are worth
-    if int(threads) != threads or threads < 1:
-        raise ValueError(f"threads={threads!r}; a whole number of at least 1 is wanted, or None for all cores")
-    return int(threads)
+    return whole_number("threads", threads, 1, MOST_THREADS, hint=", or None for all cores")
 
 
 _AS_IS = (np.float32, np.float64, np.uint8, np.int16, np.uint16)
@@ -89,20 +90,34 @@ _CONVERTED = {"?": np.uint8, "b": np.int16, "e": np.float32}  # by dtype.char; o
 def storable(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The type that the kernels read, nearest to this one."""
     if dtype.kind not in "fiub":
-        what = {"O": "Python objects", "c": "complex numbers"}.get(dtype.kind, f"type {dtype}")
-        hint = "choose the numeric columns" if dtype.kind in "OSU" else "give real numbers"
+        what, hint = _NO_NUMBERS.get(dtype.kind, (f"type {dtype}", "give numbers"))
         raise ValueError(f"the matrix holds {what}; floats, integers or booleans are wanted: {hint}")
     native = dtype.newbyteorder("=")
     return native if native.type in _AS_IS else np.dtype(_CONVERTED.get(native.char, np.float64))
 
 
+_NO_NUMBERS = {  # by dtype.kind: what it is, and what to do
+    "O": ("Python objects", "choose the numeric columns, or convert with astype(float)"),
+    "c": ("complex numbers", "give real numbers, such as their absolute values"),
+    "M": ("dates (datetime64)", "leave them out, or give numbers, such as days since a date"),
+    "m": ("durations (timedelta64)", "give numbers, such as seconds: Y / numpy.timedelta64(1, 's')"),
+    "S": ("text", "choose the numeric columns, or convert with astype(float)"),
+    "U": ("text", "choose the numeric columns, or convert with astype(float)"),
+    "T": ("text", "choose the numeric columns, or convert with astype(float)"),
+    "V": ("records of several fields", "give one field, or put them side by side as columns"),
+}
+
+
 def _as_array(Y: Any) -> Array:
-    if type(Y).__module__.partition(".")[0] == "pandas":
+    if _is_table(Y):
+        check_columns(Y)
         Y = _table_values(Y)
     try:
         array = np.asanyarray(Y)
     except ValueError as error:
         raise ValueError(f"a matrix was wanted, but this could not be read as one: {error}") from None
+    if array.dtype.kind == "V":
+        storable(array.dtype)  # which says more than the number of dimensions
     if array.ndim != 2:
         raise ValueError(
             f"a 2-D matrix is wanted, but the input has {array.ndim} dimension(s), shape {array.shape}; reshape it"
@@ -113,18 +128,58 @@ def _as_array(Y: Any) -> Array:
     return array if array.flags.aligned else array.copy()
 
 
+def _is_table(Y: Any) -> bool:
+    """Whether this is a DataFrame of pandas."""
+    return type(Y).__module__.partition(".")[0] == "pandas" and hasattr(Y, "columns")
+
+
+def check_columns(Y: Any) -> None:
+    """Refuse a DataFrame with columns that hold no numbers, although pandas could make some of them: of dates, say."""
+    if not _is_table(Y):
+        return
+    unlike = {}
+    for i, dtype in enumerate(Y.dtypes):
+        what = _no_numbers(dtype, Y, i)
+        if what:
+            unlike[str(Y.columns[i])] = what
+    if unlike:
+        named = [f"{name!r} ({what})" for name, what in unlike.items()]
+        listed = ", ".join(named[:MOST_NAMED]) + (f" and {len(named) - MOST_NAMED} more" * (len(named) > MOST_NAMED))
+        raise ValueError(
+            f"the table has columns that are not numbers; choose the numeric ones. These are not: {listed}."
+            " Drop them, or convert numbers that are written as text with pandas.to_numeric"
+        )
+
+
+def _no_numbers(dtype: Any, table: Any, i: int) -> str:
+    """What a column holds instead of numbers; empty if it holds numbers."""
+    if type(dtype).__name__ == "CategoricalDtype":
+        return "categories"
+    kind = getattr(dtype, "kind", "O")  # nullable columns have one as well
+    if kind in "fiub":
+        return ""
+    if kind == "O":
+        from pandas.api.types import infer_dtype  # the table is of pandas, so it is there
+
+        found = infer_dtype(table.iloc[:, i], skipna=True)
+        return "" if found in _NUMBERS_IN_OBJECTS else _IN_OBJECTS.get(found, found)
+    return _NO_NUMBERS.get(kind, (str(dtype), ""))[0]
+
+
+_NUMBERS_IN_OBJECTS = ("floating", "integer", "mixed-integer-float", "boolean", "decimal", "empty")
+_IN_OBJECTS = {"string": "text", "mixed": "things of several kinds", "mixed-integer": "numbers and other things"}
+
+
 def _table_values(table: Any) -> Array:
     """The numbers of a DataFrame; its own missing values (pandas.NA) become NaN."""
-    types = list(getattr(table, "dtypes", [])) if hasattr(table, "columns") else []
-    if types and all(isinstance(t, np.dtype) and t.kind in "fiu" for t in types):
+    if all(isinstance(t, np.dtype) and t.kind in "fiu" for t in table.dtypes):
         return table.to_numpy()
-    try:
-        return table.to_numpy(dtype=float, na_value=np.nan)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"the table has columns that are not numbers; choose the numeric ones ({error})") from None
+    columns = (table.iloc[:, i] for i in range(table.shape[1]))
+    return np.stack([column.to_numpy(dtype=float, na_value=np.nan) for column in columns], axis=1)
 
 
-def _as_mask(mask: Any, shape: tuple[int, ...]) -> Array:
+def as_mask(mask: Any, shape: tuple[int, ...]) -> Array:
+    """True where an entry is observed: of booleans, or of numbers that are 0 or 1."""
     if _is_tensor(mask):
         from .tensors import on_cpu
 
@@ -133,9 +188,16 @@ def _as_mask(mask: Any, shape: tuple[int, ...]) -> Array:
     if mask.shape != shape:
         hint = "; transpose one of them?" if mask.shape == shape[::-1] else ""
         raise ValueError(f"mask has shape {mask.shape}, the matrix {shape}{hint}")
-    if mask.dtype.kind not in "biu":
-        raise ValueError(f"mask has type {mask.dtype}; booleans are wanted, True where an entry is observed")
-    return mask if mask.dtype == bool else mask != 0
+    if mask.dtype == bool:
+        return mask
+    wanted = "booleans are wanted, True where an entry is observed, or the numbers 0 and 1"
+    if mask.dtype.kind not in "iuf":
+        raise ValueError(f"mask has type {mask.dtype}; {wanted}")
+    seen = mask == 1
+    other = ~seen & (mask != 0)
+    if other.any():
+        raise ValueError(f"mask holds {mask[other][0]}; {wanted}: give mask != 0, if that is meant")
+    return seen
 
 
 def _by_columns(Y: Array) -> bool:

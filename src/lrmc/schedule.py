@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-import math
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
 from importlib import resources
-from itertools import count
-from numbers import Real
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from .arguments import finite, one_of, shown, yes_or_no
 from .files import write_whole
 
 FORMAT = "lrmc-schedule"
+MOST_LAYERS = 1000  # a tail goes on for as long as is needed
 
 
 class Layer(NamedTuple):
@@ -52,7 +52,7 @@ class Schedule:
 
     def __post_init__(self) -> None:
         for name in ("zeta", "eta", "momentum"):
-            object.__setattr__(self, name, tuple(_number(x, name) for x in getattr(self, name)))
+            object.__setattr__(self, name, _tuple(getattr(self, name), name))
         if len(self.zeta) != len(self.eta) + 1:
             raise ValueError(
                 f"K layers have K + 1 thresholds and K steps; here are {len(self.zeta)} and {len(self.eta)}"
@@ -61,18 +61,18 @@ class Schedule:
             raise ValueError(
                 f"momentum has {len(self.momentum)} numbers for {len(self.eta)} layers; give one each or none"
             )
-        if self.units not in ("relative", "absolute"):
-            raise ValueError(f"units={self.units!r}; 'relative' or 'absolute' is wanted")
+        one_of("units", self.units, ("relative", "absolute"))
         if not isinstance(self.card, Mapping):
             raise ValueError(f"the card is a {type(self.card).__name__}; a mapping is wanted")
         if self.tail is not None:
-            if len(self.tail) != 2:
+            tail = _tuple(self.tail, "tail")
+            if len(tail) != 2:
                 raise ValueError(f"tail={self.tail!r}; a pair (phi, beta) is wanted")
-            object.__setattr__(self, "tail", tuple(_number(x, "tail") for x in self.tail))
+            object.__setattr__(self, "tail", tail)
         if self.start_gain is not None:
             object.__setattr__(self, "start_gain", _number(self.start_gain, "start_gain"))
         object.__setattr__(self, "eta_0", _number(self.eta_0, "eta_0"))
-        object.__setattr__(self, "tangent", bool(self.tangent))
+        object.__setattr__(self, "tangent", yes_or_no("tangent", self.tangent))
 
     def __len__(self) -> int:
         """The number K of layers before the tail."""
@@ -160,15 +160,15 @@ class Schedule:
             if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
                 raise ValueError("it is not a schedule of lrmc")
             version = content.pop("version", None)
-            if version != 1:
-                raise ValueError(f"its version is {version!r}, and this lrmc reads version 1")
-            lists = {
-                name: tuple(content[name])
-                for name in ("zeta", "eta", "momentum", "tail")
-                if content.get(name) is not None
-            }
-            return cls(**{**content, **lists})
-        except (TypeError, ValueError, KeyError, RecursionError) as error:
+            if type(version) is not int or version != 1:
+                raise ValueError(f"its version is {shown(version)}, and this lrmc reads version 1")
+            known = {field.name for field in fields(cls)}
+            for name in sorted(content.keys() - known):
+                raise ValueError(f"it has a field {name!r}; those of a schedule are {', '.join(sorted(known))}")
+            for name in sorted({"zeta", "eta"} - content.keys()):
+                raise ValueError(f"it has no {name}; lists of numbers zeta and eta are wanted")
+            return cls(**content)
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{where} could not be read as a schedule: {error}") from error
 
 
@@ -197,13 +197,20 @@ class Tuning:
 
 
 def _number(x: Any, name: str) -> float:
-    try:
-        sound = isinstance(x, Real) and not isinstance(x, bool) and math.isfinite(x) and float(x) >= 0
-    except OverflowError:  # a whole number beyond all floats
-        sound = False
-    if not sound:
-        raise ValueError(f"{name} holds {x!r:.40}; finite numbers that are not negative are wanted")
-    return float(x)
+    number = finite(x)
+    if number is None or number < 0:
+        raise ValueError(f"{name} holds {shown(x)}; finite numbers that are not negative are wanted")
+    return number
+
+
+def _tuple(x: Any, name: str) -> tuple[float, ...]:
+    """Numbers, one for each layer."""
+    if isinstance(x, str | bytes | Mapping) or not isinstance(x, Iterable):
+        raise ValueError(f"{name}={shown(x)}; a list of numbers is wanted")
+    numbers = list(islice(x, MOST_LAYERS + 2))  # thresholds are one more than layers
+    if len(numbers) > MOST_LAYERS + 1:
+        raise ValueError(f"{name} has more than {MOST_LAYERS + 1} numbers; at most {MOST_LAYERS} layers are wanted")
+    return tuple(_number(number, name) for number in numbers)
 
 
 def _numbers(x: Any, name: str) -> tuple[float, ...]:

@@ -8,11 +8,11 @@ import warnings
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from itertools import count
-from numbers import Integral, Real
 from typing import Any, Literal, get_args
 
 import numpy as np
 
+from .arguments import checked_rank, function_or_none, one_of, real_number, shown, whole_number
 from .connected import unconnected
 from .groups import Grouped, grouped, unlike_members
 from .linalg import Factors, change, norm, power_of_4
@@ -38,6 +38,7 @@ DEFAULT_SCHEDULE = "geometric"
 BLOWN_UP = 1e3  # an iterate this many times larger than the start is lost
 MOST_OUTLIERS = 0.5  # beyond, the majority speaks against the fit
 SURPRISE = 2.5  # standard deviations of the noise by which a typical new entry may be missed: 0.7 if all is well
+MOST_PASSES = 10**9  # a larger max_iter is a mistake
 FEW_INLIERS = 0.25  # fewer than this within the threshold: it fell below the residual
 
 
@@ -98,16 +99,15 @@ def solve(
     `col_noise` are known relative noise levels of rows and columns. `start` may also be an iterate of an earlier run of
     the closed loop, which goes on from there.
     """
-    if not (isinstance(tol, Real) and tol > 0 and math.isfinite(tol)):
-        raise ValueError(f"tol={tol!r}; a positive number is wanted")
-    if not _whole(max_iter) or max_iter < 1:
-        raise ValueError(f"max_iter={max_iter!r}; a whole number of at least 1 is wanted")
+    tol = checked_tol(tol)
+    max_iter = checked_max_iter(max_iter)
+    function_or_none("progress", progress)
     sides = (outliers, groups, row_noise, col_noise)
     job = _job(Y, rank, mask, method, schedule, loss, sides, start, tol, seed, threads)
     if method == "auto" and job.method == "lrmc":
-        result = _with_safety_net(job, int(max_iter), progress)
+        result = _with_safety_net(job, max_iter, progress)
     else:
-        result = _solve(job, int(max_iter), progress)
+        result = _solve(job, max_iter, progress)
     _warn(result)
     return result
 
@@ -175,7 +175,7 @@ def _solve(job: Job, max_iter: int, progress: Callable[[Iterate], None] | None) 
         status,
         tuple(history),
         job.method,
-        float(job.tol),
+        job.tol,
         open_rows,
         open_cols,
         noise,
@@ -252,11 +252,12 @@ def _job(
     threads: int | None,
 ) -> Job:
     """Check what was asked for."""
-    _one_of("method", method, METHODS)
+    one_of("method", method, METHODS)
     if not isinstance(start, Iterate):
-        _one_of("start", start, tuple(STARTS))
-    _one_of("loss", loss, get_args(AskedLoss))
-    _one_of("outliers", sides[0], ("both", "positive", "negative"))
+        one_of("start", start, tuple(STARTS))
+    one_of("loss", loss, get_args(AskedLoss))
+    one_of("outliers", sides[0], get_args(Sides))
+    seed = whole_number("seed", seed, 0)
     if method == "auto":
         method = "closed_loop" if schedule is None else "lrmc"
     if method == "closed_loop" and schedule is not None:
@@ -294,19 +295,24 @@ def _noise_of(given: Any, n: int, name: str) -> Any:
     """Relative noise levels, one per row or column."""
     if given is None:
         return equal(1.0, n)
-    levels = np.asarray(given, np.float64)
-    if levels.shape != (n,) or not np.all(np.isfinite(levels) & (levels > 0)):
+    levels = _real_array(given)
+    if levels is None:
+        raise ValueError(f"{name}={shown(given)}; {n} positive numbers are wanted")
+    if levels.shape != (n,):
         raise ValueError(f"{name} has shape {levels.shape}; {n} positive numbers are wanted")
+    wrong = np.flatnonzero(~(np.isfinite(levels) & (levels > 0)))
+    if len(wrong):
+        raise ValueError(f"{name} holds {levels[wrong[0]]} at {wrong[0]}; {n} positive numbers are wanted")
     return levels / np.median(levels)
 
 
-def _whole(x: Any) -> bool:
-    return isinstance(x, Integral) and not isinstance(x, bool)
-
-
-def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise ValueError(f"{name}={value!r}; one of {', '.join(known)} is wanted")
+def _real_array(given: Any) -> Any:
+    """As floats; None if it holds something else than real numbers."""
+    try:
+        array = np.asarray(given)
+    except ValueError:  # lists of unlike lengths
+        return None
+    return array.astype(np.float64) if array.dtype.kind in "fiu" else None
 
 
 def _iterates(job: Job) -> Generator[Iterate, None, Findings]:
@@ -362,11 +368,14 @@ def _as_schedule(schedule: Any, method: str) -> Schedule | Tuning:
     return schedule
 
 
-def checked_rank(rank: int, shape: tuple[int, int]) -> int:
-    """The rank, or an error that says which are possible."""
-    if not _whole(rank) or not 1 <= rank <= min(shape):
-        raise ValueError(f"rank={rank!r} for a {shape[0]} x {shape[1]} matrix; 1 to {min(shape)} is wanted")
-    return int(rank)
+def checked_tol(tol: Any) -> float:
+    """Where a run stops: a positive number."""
+    return real_number("tol", tol, lambda x: x > 0, "a positive, finite number")
+
+
+def checked_max_iter(max_iter: Any) -> int:
+    """How many passes, at most."""
+    return whole_number("max_iter", max_iter, 1, MOST_PASSES)
 
 
 def _shortcomings(obs: Observations, rank: int) -> Iterator[str]:

@@ -8,9 +8,13 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
+from .arguments import checked_rank, one_of, real_number, shown, whole_number
 from .linalg import Factors
 from .storage import row_blocks
 from .weights import Array
+
+NOT_NEGATIVE = "a number that is not negative"
+LARGEST = 2**31 - 1  # rows and columns: indices of sparse matrices have 32 bits
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +61,15 @@ class Problems:
     condition: float = 1.0
     noise: float = 0.0
 
+    def __post_init__(self) -> None:
+        for name, value in _checked_kind(**asdict(self)).items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the matrices."""
+        return self.n, self.n if self.n2 is None else self.n2
+
     def draw(self, rank: int, seed: int, **how: Any) -> Problem:
         """One of them."""
         return problem(rank=rank, seed=seed, **asdict(self), **how)
@@ -67,7 +80,7 @@ class Problems:
         Observed entries per missing entry grow as the matrix shrinks, so that a row keeps about as many entries: p
         becomes p' with p' / (1 - p') = (n / n') p / (1 - p).
         """
-        n1, n2 = self.n, self.n2 or self.n
+        n1, n2 = self.shape
         m1, m2 = min(n1, size), min(n2, size)
         if self.p >= 1:
             return replace(self, n=m1, n2=m2)
@@ -96,9 +109,12 @@ def problem(
     1/condition instead; `outlier_scale` multiplies the outliers; `noise` is the standard deviation of Gaussian noise in
     units of E|X|. Y is an array if p = 1 (or form="dense", NaN for missing), else a CSR matrix of the observed entries.
     """
-    _check(n, n2, rank, alpha, p)
+    kind = Problems(n, alpha, p, n2, outlier_scale, condition, noise)
+    n1, n2 = kind.shape
+    rank, seed = checked_rank(rank, kind.shape), whole_number("seed", seed, 0)
+    one_of("form", form, ("auto", "dense", "sparse"))
+    dtype = _float_type(dtype)
     rng = np.random.default_rng(seed)
-    n1, n2 = n, n2 or n
     L, R = (rng.standard_normal((m, rank)) / np.sqrt(m) for m in (n1, n2))
     if condition != 1:
         L, R = np.linalg.qr(L)[0] * np.geomspace(1, 1 / condition, rank), np.linalg.qr(R)[0]
@@ -117,7 +133,7 @@ def problem(
     s[support] = 2 * mean * outlier_scale * (rng.random(len(support)) - 0.5)
     y = x + s + (noise * mean * rng.standard_normal(len(x)) if noise else 0.0)
     Y, S = (_stored(v.astype(dtype), rows, cols, (n1, n2), dense) for v in (y, s))
-    return Problem(Y, Factors(L, R), S, rank, alpha, p, seed)
+    return Problem(Y, Factors(L, R), S, rank, kind.alpha, kind.p, seed)
 
 
 def _bernoulli(rng: np.random.Generator, p: float, n1: int, n2: int) -> tuple[Array, Array]:
@@ -137,8 +153,26 @@ def _stored(values: Array, rows: Array | None, cols: Array | None, shape: tuple[
     return Y
 
 
-def _check(n: int, n2: int | None, rank: int, alpha: float, p: float) -> None:
-    if not 1 <= rank <= min(n, n2 or n):
-        raise ValueError(f"rank={rank} for a {n} x {n2 or n} matrix; 1 to {min(n, n2 or n)} is wanted")
-    if not 0 < p <= 1 or not 0 <= alpha <= 1:
-        raise ValueError(f"p={p}, alpha={alpha}; 0 < p <= 1 and 0 <= alpha <= 1 are wanted")
+def _checked_kind(
+    n: int, alpha: float, p: float, n2: int | None, outlier_scale: float, condition: float, noise: float
+) -> dict[str, int | float | None]:
+    """The numbers of a kind of problems, as Python's own; or an error that says what no problems have."""
+    return {
+        "n": whole_number("n", n, 1, LARGEST),
+        "n2": None if n2 is None else whole_number("n2", n2, 1, LARGEST, hint=", or None for as many as n"),
+        "alpha": real_number("alpha", alpha, lambda x: 0 <= x <= 1, "a number from 0 to 1"),
+        "p": real_number("p", p, lambda x: 0 < x <= 1, "a number above 0 and up to 1"),
+        "outlier_scale": real_number("outlier_scale", outlier_scale, lambda x: x >= 0, NOT_NEGATIVE),
+        "condition": real_number("condition", condition, lambda x: x >= 1, "a number of at least 1"),
+        "noise": real_number("noise", noise, lambda x: x >= 0, NOT_NEGATIVE),
+    }
+
+
+def _float_type(dtype: Any) -> np.dtype[Any]:
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        found = None
+    if found not in (np.float32, np.float64):
+        raise ValueError(f"dtype={shown(dtype)}; float32 or float64 is wanted")
+    return found

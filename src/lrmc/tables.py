@@ -5,14 +5,16 @@ A format is one reader and one writer, found by suffix in the two tables at the 
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import warnings
+import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.io
@@ -20,11 +22,18 @@ import scipy.sparse as sp
 
 from .extras import MissingPackage, optional
 from .files import whole
+from .observations import as_mask
 from .weights import Array
 
-MISSING_TEXT = frozenset(
-    {"", "na", "n/a", "#n/a", "nan", "-nan", "null", "none", "<na>"}
-)  # in CSV files, in lower case
+# In CSV files, in lower case. Words that only ever mean missing are read so without a word about it ...
+MISSING_TEXT = frozenset({"", "na", "n/a", "#n/a", "nan", "-nan", "null", "none", "<na>"})
+# ... and others where the rest of the column is numbers, which is told.
+MARKERS = frozenset(
+    {"?", "-", "--", "---", "–", "—", "−", ".", "..", "...", "*", "**", "n.a.", "n.a", "missing", "unknown", "nil"}
+    | {"not available", "no data", "nodata", "#value!", "#div/0!", "#ref!", "#num!", "#null!", "#name?"}
+)
+MOST_NAMED = 8  # columns in a message
+NO_NUMBERS = "the table has no numbers: at least one row and one column of numbers are wanted"
 
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*$")
 
@@ -39,6 +48,7 @@ class Table:
     columns: Sequence[int] = ()  # where the columns of `values` are in the frame
     header: bool = True
     delimiter: str = ","
+    markers: Mapping[int, Counter[str]] = field(default_factory=dict)  # by column: text that was taken as missing
 
     def row_names(self) -> list[str] | None:
         """The index, or else the first column that passes through if its cells are all different; None without."""
@@ -46,7 +56,7 @@ class Table:
             return None
         if type(self.frame.index).__name__ != "RangeIndex":
             return _distinct(self.frame.index)
-        beside = next((i for i in range(self.frame.shape[1]) if i not in set(self.columns)), None)
+        beside = next(iter(self._beside()), None)
         if beside is None or not self.frame.iloc[:, beside].is_unique:
             return None
         return _distinct(self.frame.iloc[:, beside])
@@ -61,7 +71,12 @@ class Table:
         """The header over the columns that pass through."""
         if self.frame is None:
             return []
-        return [str(name) for i, name in enumerate(self.frame.columns) if i not in set(self.columns)]
+        return [str(self.frame.columns[i]) for i in self._beside()]
+
+    def _beside(self) -> list[int]:
+        """Where the columns are that pass through."""
+        completed = set(self.columns)
+        return [i for i in range(self.frame.shape[1]) if i not in completed]
 
 
 # ---- the doors
@@ -71,6 +86,7 @@ def read(path: str | os.PathLike[str], *, name: str | None = None, keep: Sequenc
     """The matrix in a file, by the file's suffix. Nothing in the file is executed."""
     path = Path(path)
     reader = READERS[_suffix(path)]
+    _check_loop(path)
     if not path.is_file():
         raise FileNotFoundError(2, "there is no such file", str(path))
     try:
@@ -80,7 +96,9 @@ def read(path: str | os.PathLike[str], *, name: str | None = None, keep: Sequenc
     except Exception as error:  # zipfile, zlib, pandas, pyarrow and scipy each have their own
         sentence = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(f"{path} could not be read as {path.suffix.lower()[1:]}: {sentence}") from error
-    return _without(table, keep)
+    table = _without(table, keep)
+    _mention_markers(table)
+    return table
 
 
 def write(path: str | os.PathLike[str], table: Table, X: Array) -> None:
@@ -100,6 +118,7 @@ def checked_target(path: str | os.PathLike[str]) -> Path:
 
 def checked_place(path: Path) -> Path:
     """Refuse a place where no file can be."""
+    _check_loop(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(2, "there is no such directory", str(path.parent))
     if path.is_dir():
@@ -107,6 +126,15 @@ def checked_place(path: Path) -> Path:
     if not os.access(path.parent, os.W_OK):
         raise PermissionError(13, "files cannot be written into this directory", str(path.parent))
     return path
+
+
+def _check_loop(path: Path) -> None:
+    """Refuse a link that leads to itself: `Path.resolve` would raise a RuntimeError, and writing replace the link."""
+    try:
+        path.stat()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, "is a symbolic link that leads to itself", str(path)) from None
 
 
 class _Wanted(ValueError):
@@ -162,7 +190,7 @@ def _read_mtx(path: Path, name: str | None) -> Table:
 
 
 def _chosen(content: Mapping[str, Any], name: str | None, path: Path) -> Table:
-    """The named variable, or the only matrix beside an optional `mask` (not 0 where observed)."""
+    """The named variable, or the only matrix beside an optional `mask` (True or 1 where observed)."""
     if name is not None and name not in content:
         raise _Wanted(f"{path} has no variable {name!r}; it has: {', '.join(content) or 'none'}")
     numbers = {
@@ -179,9 +207,11 @@ def _chosen(content: Mapping[str, Any], name: str | None, path: Path) -> Table:
     values, mask = content[chosen], content.get("mask")
     if mask is None or sp.issparse(values) or chosen == "mask":
         return Table(values, chosen)
-    if mask.shape != values.shape:
-        raise _Wanted(f"{path}: mask has shape {mask.shape}, {chosen} has {values.shape}")
-    return Table(np.ma.MaskedArray(values, mask=mask == 0), chosen)
+    try:
+        seen = as_mask(mask, values.shape)
+    except ValueError as error:
+        raise _Wanted(f"{path}: {error}") from None
+    return Table(np.ma.MaskedArray(values, mask=~seen), chosen)
 
 
 def _write_npy(path: Path, table: Table, X: Array) -> None:
@@ -189,17 +219,28 @@ def _write_npy(path: Path, table: Table, X: Array) -> None:
 
 
 def _write_npz(path: Path, table: Table, X: Array) -> None:
-    name = "X" if table.name == "file" else table.name  # numpy's savez has a parameter of that name
-    content: dict[str, Any] = {name: X}
-    np.savez(path, **content)
+    # Not numpy's savez: variables are its keywords, and it has parameters of its own called `file` and `allow_pickle`.
+    with zipfile.ZipFile(path, "w") as archive, archive.open(f"{table.name}.npy", "w", force_zip64=True) as file:
+        np.lib.format.write_array(file, np.asarray(X), allow_pickle=False)
 
 
 def _write_mat(path: Path, table: Table, X: Array) -> None:
-    scipy.io.savemat(path, {table.name: X})
+    name = _matlab_name(table.name)
+    if name != table.name:
+        sentence = f"MATLAB has no variable named {table.name!r}; it is written as {name!r}"
+        warnings.warn(sentence, UserWarning, stacklevel=2)
+    scipy.io.savemat(path, {name: X})
+
+
+def _matlab_name(name: str) -> str:
+    """The nearest name that MATLAB allows: a letter, then up to 62 letters, digits and underscores."""
+    name = re.sub("[^a-zA-Z0-9_]", "_", name)
+    return (name if name[:1].isalpha() else f"X{name}")[:63]
 
 
 def _write_mtx(path: Path, table: Table, X: Array) -> None:
-    scipy.io.mmwrite(path, X)
+    with open(path, "wb") as file:  # opened here: into a file of its own, scipy writes without looking for errors
+        scipy.io.mmwrite(file, X)
 
 
 # ---- tables: csv, parquet
@@ -218,53 +259,112 @@ def _read_csv(path: Path, name: str | None) -> Table:
             f"{path} is not UTF-8 text, which is wanted: convert it, as with iconv -f latin1 -t utf-8"
         ) from None
     delimiter = max(",;\t", key=first.count)
-    text = pandas.read_csv(path, header=None, dtype=str, keep_default_na=False, sep=delimiter, encoding="utf-8-sig")
-    text = text.fillna("")
-    header = _is_header(text.iloc[0])
-    if header:
-        body = text.iloc[1:].reset_index(drop=True)
-        body.columns = text.iloc[0].tolist()
-    else:
-        body = text
-    parsed = {i: _numbers(body.iloc[:, i]) for i in range(body.shape[1])}
-    columns = [i for i, x in parsed.items() if x is not None and not _is_index(body, i, header)]
-    for i in (i for i, x in parsed.items() if x is None):
-        _mention_mixed(body.iloc[:, i], header)
-    if not columns and body.map(lambda cell: bool(DECIMAL_COMMA.match(cell))).any(axis=None):
+    # Objects and not pandas' own text: that is an array for each column, which takes minutes if there are 100,000.
+    text = pandas.read_csv(path, header=None, dtype=object, keep_default_na=False, sep=delimiter, encoding="utf-8-sig")
+    cells = text.fillna("").to_numpy(object)
+    header = _is_header(cells[0])
+    names = cells[0].tolist() if header else range(cells.shape[1])
+    body = pandas.DataFrame(cells[1:] if header else cells, columns=names, dtype=object)
+    parsed = _parsed(body.to_numpy(object))
+    columns = [i for i in np.flatnonzero(parsed.completed).tolist() if not _is_index(body, i, header)]
+    _mention_mixed(parsed, names, header)
+    if not columns and any(DECIMAL_COMMA.match(cell) for cell in body.to_numpy(object).flat):
         raise _Wanted(f"{path} writes numbers with decimal commas (1,5); points are wanted")
-    return Table(_side_by_side([parsed[i] for i in columns], len(body)), "X", body, columns, header, delimiter)
+    if not columns or not len(body):
+        raise _Wanted(NO_NUMBERS)
+    return Table(parsed.numbers[:, columns], "X", body, columns, header, delimiter, _counted_markers(parsed))
 
 
-def _is_header(first: Any) -> bool:
+class _Parsed(NamedTuple):
+    """Cells of text, and which of them are numbers."""
+
+    cells: Array  # n1 x n2 objects
+    numbers: Array  # n1 x n2, NaN where a cell is no number
+    markers: Array  # cells that may say missing: pairs of row and column, k x 2
+    others: Array  # cells that are something else
+
+    @property
+    def counts(self) -> Array:
+        """Of each column: numbers, markers and other cells, (3, n2)."""
+        n2 = self.cells.shape[1]
+        told = (np.bincount(x[:, 1], minlength=n2) for x in (self.markers, self.others))
+        return np.array([np.count_nonzero(~np.isnan(self.numbers), axis=0), *told])
+
+    @property
+    def completed(self) -> Array:
+        """Whether a column is one of numbers: nothing else is in it, but markers beside numbers are missing."""
+        numbers, markers, others = self.counts
+        return (others == 0) & ((markers == 0) | (numbers > 0))
+
+
+def _parsed(cells: Array) -> _Parsed:
+    """All cells at once: column by column takes minutes if there are 100,000."""
+    import pandas
+
+    flat = pandas.to_numeric(pandas.Series(cells.ravel(), dtype=object), errors="coerce")
+    numbers = flat.to_numpy(np.float64, na_value=np.nan).reshape(cells.shape)
+    unread = np.argwhere(np.isnan(numbers))
+    words = [cell.strip().lower() for cell in cells[unread[:, 0], unread[:, 1]]]
+    marker = np.array([word in MARKERS for word in words], bool)
+    other = np.array([word not in MISSING_TEXT for word in words], bool) & ~marker
+    return _Parsed(cells, numbers, unread[marker], unread[other])
+
+
+def _is_header(first: Array) -> bool:
     """Whether a row names columns: something in it is no number, or it is the `,0,1,2` that pandas writes."""
     cells = first.tolist()
-    return _numbers(first) is None or (cells[0] == "" and cells[1:] == [str(i) for i in range(len(cells) - 1)])
+    if cells[0] == "" and cells[1:] == [str(i) for i in range(len(cells) - 1)]:
+        return True
+    found = _parsed(first[None])
+    return len(found.others) > 0 or (len(found.markers) > 0 and bool(np.isnan(found.numbers).all()))
 
 
 def _is_index(body: Any, i: int, header: bool) -> bool:
     return header and i == 0 and body.shape[1] > 1 and str(body.columns[0]).strip() == ""
 
 
-def _numbers(text: Any) -> Any:
-    """The column as floats, NaN where a cell says missing; None if some cell is no number."""
-    import pandas
-
-    numbers = pandas.to_numeric(text, errors="coerce").to_numpy(np.float64, na_value=np.nan)
-    unread = text[np.isnan(numbers)].str.strip().str.lower()
-    return numbers if unread.isin(MISSING_TEXT).all() else None
+def _counted_markers(parsed: _Parsed) -> dict[int, Counter[str]]:
+    found: dict[int, Counter[str]] = {}
+    for row, column in parsed.markers.tolist():
+        found.setdefault(column, Counter())[parsed.cells[row, column].strip()] += 1
+    return found
 
 
-def _mention_mixed(text: Any, header: bool) -> None:
-    """Warn of a column that would be completed but for a few cells."""
-    import pandas
+def _mention_markers(table: Table) -> None:
+    """Warn of text that was taken as missing, each kind once."""
+    where: dict[str, dict[int, int]] = {}
+    for column in table.columns:
+        for marker, count in table.markers.get(column, {}).items():
+            where.setdefault(marker, {})[column] = count
+    for marker, counts in where.items():
+        told = [f"{_called(i, table.frame.columns, table.header)} ({n})" for i, n in counts.items()]
+        sentence = f"{marker!r} is taken as missing, in {sum(counts.values())} cells: {_listed(told)}"
+        warnings.warn(f"{sentence}; --keep passes a column through as it is", UserWarning, stacklevel=3)
 
-    other = text[pandas.to_numeric(text, errors="coerce").isna() & ~text.str.strip().str.lower().isin(MISSING_TEXT)]
-    numbers = len(text) - len(other)
-    if 0 < len(other) < 0.5 * numbers:
-        name = f"column {text.name!r}" if header else f"column {text.name} (from 0)"
-        cells = f"{len(other)} of its {len(text)} cells are no numbers, such as {other.iloc[0]!r}"
-        sentence = f"{name} passes through: {cells}; empty these to have it completed"
+
+def _mention_mixed(parsed: _Parsed, names: Sequence[Any], header: bool) -> None:
+    """Warn of columns that would be completed but for a few cells."""
+    numbers, _, others = parsed.counts
+    mixed = np.flatnonzero((others > 0) & (others < 0.5 * numbers)).tolist()
+    n1 = len(parsed.cells)
+    for i in mixed[:MOST_NAMED]:
+        row = parsed.others[parsed.others[:, 1] == i][0, 0]
+        cells = f"{others[i]} of its {n1} cells are no numbers, such as {parsed.cells[row, i]!r}"
+        sentence = f"{_called(i, names, header)} passes through: {cells}; empty these to have it completed"
         warnings.warn(sentence, UserWarning, stacklevel=2)
+    if len(mixed) > MOST_NAMED:
+        sentence = f"{len(mixed) - MOST_NAMED} more columns pass through: a few of their cells are no numbers"
+        warnings.warn(sentence, UserWarning, stacklevel=2)
+
+
+def _called(i: int, names: Sequence[Any], header: bool) -> str:
+    return f"column {names[i]!r}" if header else f"column {i} (from 0)"
+
+
+def _listed(told: Sequence[str]) -> str:
+    """Some of many."""
+    more = len(told) - MOST_NAMED
+    return ", ".join(told[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _read_parquet(path: Path, name: str | None) -> Table:
@@ -273,17 +373,13 @@ def _read_parquet(path: Path, name: str | None) -> Table:
     kinds = pandas.api.types
     columns = [i for i, t in enumerate(frame.dtypes) if kinds.is_float_dtype(t) or kinds.is_integer_dtype(t)]
     parts = [frame.iloc[:, i].to_numpy(_float_like(frame.dtypes.iloc[i]), na_value=np.nan) for i in columns]
-    return Table(_side_by_side(parts, len(frame)), "X", frame, columns)
+    if not parts or not len(frame):
+        raise _Wanted(NO_NUMBERS)
+    return Table(np.stack(parts, axis=1), "X", frame, columns)
 
 
 def _float_like(dtype: Any) -> Any:
     return np.float32 if str(dtype).lower() == "float32" else np.float64
-
-
-def _side_by_side(columns: Sequence[Array], n_rows: int) -> Array:
-    if not columns or not n_rows:
-        raise _Wanted("the table has no numbers: at least one row and one column of numbers are wanted")
-    return np.stack(columns, axis=1)
 
 
 def _without(table: Table, keep: Sequence[str]) -> Table:
@@ -301,14 +397,31 @@ def _without(table: Table, keep: Sequence[str]) -> Table:
 
 
 def _updated(table: Table, X: Array, as_text: bool) -> Any:
-    """The table with new numbers; as text, cells that did not change stay as they were written."""
+    """The table with new numbers; as text, cells that did not change stay as they were, letter for letter.
+
+    So do cells that a spreadsheet would take for a formula: they are the user's own, and an apostrophe before them
+    would change the table. In the list of outliers, which is ours, labels are made harmless.
+    """
     pandas = _pandas(".csv")
     if table.frame is None:
         return pandas.DataFrame(X, columns=[str(j) for j in range(X.shape[1])])
-    series = list(_new_columns(table, X, as_text))
-    frame = pandas.concat(series, axis=1)
+    if as_text and all(dtype.kind == "O" and isinstance(dtype, np.dtype) for dtype in table.frame.dtypes):
+        return _updated_text(table, X)
+    frame = pandas.concat(list(_new_columns(table, X, as_text)), axis=1)
     frame.columns = table.frame.columns
     return frame
+
+
+def _updated_text(table: Table, X: Array) -> Any:
+    """As `_updated`, for a table that is text: all at once, as there may be 100,000 columns."""
+    import pandas
+
+    cells, at = np.array(table.frame.to_numpy(object)), list(table.columns)
+    changed = _changed(X, table.values)
+    completed = cells[:, at]
+    completed[changed] = X[changed].astype(str)
+    cells[:, at] = completed
+    return pandas.DataFrame(cells, index=table.frame.index, columns=table.frame.columns, dtype=object)
 
 
 def _new_columns(table: Table, X: Array, as_text: bool) -> Iterator[Any]:
@@ -321,7 +434,7 @@ def _new_columns(table: Table, X: Array, as_text: bool) -> Iterator[Any]:
             yield old
             continue
         new = X[:, place[i]]
-        changed = (new != table.values[:, place[i]]) & ~np.isnan(new)
+        changed = _changed(new, table.values[:, place[i]])
         if as_text:
             cells = old.astype(str).mask(old.isna(), "").to_numpy(object)
             cells[changed] = new[changed].astype(str)
@@ -330,6 +443,11 @@ def _new_columns(table: Table, X: Array, as_text: bool) -> Iterator[Any]:
             yield pandas.Series(new, index=old.index)
         else:
             yield old
+
+
+def _changed(new: Array, old: Array) -> Array:
+    """Which entries are new: what is not determined stays as it was."""
+    return (new != old) & ~np.isnan(new)
 
 
 def _write_csv(path: Path, table: Table, X: Array) -> None:

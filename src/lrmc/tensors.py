@@ -234,8 +234,9 @@ def _as_mask(mask: Any, Y: Tensor) -> Tensor:
     if mask.shape != Y.shape:
         hint = "; transpose one of them?" if mask.shape == Y.mT.shape else ""
         raise ValueError(f"mask has shape {tuple(mask.shape)}, the matrix {tuple(Y.shape)}{hint}")
-    if mask.is_floating_point() or mask.is_complex():
-        raise ValueError(f"mask has type {mask.dtype}; booleans are wanted, True where an entry is observed")
+    if mask.is_complex() or bool(((mask != 0) & (mask != 1)).any()):
+        what = f"has type {mask.dtype}" if mask.is_complex() else "holds other numbers than 0 and 1"
+        raise ValueError(f"mask {what}; booleans are wanted, True where an entry is observed")
     return mask.bool()
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import scipy.sparse as sp
 
+from .arguments import one_of
 from .weights import Array
 
 Scale = Literal["auto", "columns", "none"]
@@ -50,8 +51,7 @@ def chosen_units(Y: Any, scale: Scale, *, table: bool) -> Units | None:
     That is, if both their spreads and their sizes differ by more than 3 times. Columns of like size and unlike spread
     (speeds on a quiet and on a busy road) have one unit, and scaling was measured to do them no good.
     """
-    if scale not in ("auto", "columns", "none"):
-        raise ValueError(f"scale={scale!r}; one of auto, columns, none is wanted")
+    one_of("scale", scale, get_args(Scale))
     if scale == "none" or (scale == "auto" and not table):
         return None
     middles, spreads, sizes = _typical(Y)

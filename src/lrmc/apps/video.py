@@ -21,13 +21,13 @@ import scipy.ndimage as ndi
 import scipy.sparse as sp
 
 from .. import report
+from ..arguments import checked_rank
 from ..extras import optional
 from ..files import whole, whole_folder
 from ..linalg import Factors
 from ..methods.noisy import Noise, sweeps
 from ..observations import as_observations
 from ..report.text import number, percent
-from ..solve import checked_rank
 from ..start import leading
 from ..storage import Observations
 from ..subspace import Memory, Subspace, fit_rows, follow, learn_factors

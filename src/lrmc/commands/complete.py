@@ -75,6 +75,7 @@ def complete_command(
     """Fill in what is missing, and replace what is wrong.
 
     Missing are NaN and empty cells; in mtx files and sparse npz and mat files, what is not stored.
+    In csv files also NA and the like, and, in columns of numbers, marks such as ? and -, which is told.
     Of a table, columns that are not numbers, header and index pass through unchanged.
 
     Beside OUT come a list of outliers (row, column, value, expected, score) and a report.
@@ -83,7 +84,8 @@ def complete_command(
     zarr, nc and h5 files, and npy files of more than a quarter of the memory, are read and written block by block.
     Ctrl-C then keeps the last iterate, and the same command goes on from it. There is no report of these.
 
-    Exit code: 0 if it converged, 1 if not (all files are written all the same), 2 if the input cannot be used.
+    Exit code: 0 if it converged, 1 if not (all files are written all the same), 2 if the input cannot be used,
+    130 after Ctrl-C, 143 after SIGTERM.
     """
     with console.errors_in_a_sentence():
         blockwise = large.is_for(source, memory, scheduler)

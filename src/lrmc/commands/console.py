@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import signal
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from types import FrameType
 
 import numpy as np
 import typer
@@ -15,9 +17,32 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from .._program import INTERRUPTED
 from ..result import Iterate
 
-NOT_CONVERGED, BAD_INPUT, INTERRUPTED = 1, 2, 130  # exit codes; the last as shells say it for Ctrl-C
+NOT_CONVERGED, BAD_INPUT, TERMINATED = 1, 2, 143  # exit codes; the last as shells say it for SIGTERM
+
+
+class Terminated(KeyboardInterrupt):
+    """The process was asked to end: everything unwinds as after Ctrl-C, and temporary files are removed."""
+
+
+def unwind_at_sigterm() -> None:
+    """Make SIGTERM an exception, unless whoever started the process has it ignored."""
+
+    def unwind(number: int, frame: FrameType | None) -> None:
+        raise Terminated
+
+    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, unwind)
+
+
+def ended(stop: KeyboardInterrupt, more: str = "") -> typer.Exit:
+    """Say that a command was ended from outside; what is returned has the exit code."""
+    by_signal = isinstance(stop, Terminated)
+    sentence = f"{'terminated' if by_signal else 'interrupted'}{more}"
+    err().print(plain(sentence), soft_wrap=True, highlight=False)
+    return typer.Exit(TERMINATED if by_signal else INTERRUPTED)
 
 
 def out() -> Console:
@@ -84,7 +109,7 @@ def count_bar(title: str, unit: str) -> Iterator[Callable[[int, int], None]]:
 
 @contextmanager
 def errors_in_a_sentence(interrupted: str = "") -> Iterator[None]:
-    """What the user can mend is told in one sentence, with exit code 2; Ctrl-C ends with exit code 130."""
+    """What the user can mend is told in one sentence, with exit code 2; Ctrl-C ends with exit code 130, SIGTERM 143."""
     try:
         yield
     except (ValueError, ImportError, OSError, FloatingPointError, MemoryError, np.linalg.LinAlgError) as error:
@@ -94,9 +119,8 @@ def errors_in_a_sentence(interrupted: str = "") -> Iterator[None]:
             sentence = " ".join(str(error).split()) or type(error).__name__
         err().print(f"[red]error:[/red] {plain(sentence)}", soft_wrap=True, highlight=False)
         raise typer.Exit(BAD_INPUT) from None
-    except KeyboardInterrupt:
-        err().print(f"interrupted{interrupted}", soft_wrap=True, highlight=False)
-        raise typer.Exit(INTERRUPTED) from None
+    except KeyboardInterrupt as stop:
+        raise ended(stop, interrupted) from None
 
 
 @contextmanager

@@ -80,9 +80,8 @@ def train_command(
                     checkpoint=partial,
                     progress=progress,
                 )
-        except KeyboardInterrupt:
-            _say_how_to_go_on(partial)
-            raise typer.Exit(console.INTERRUPTED) from None
+        except KeyboardInterrupt as stop:
+            raise console.ended(stop, _how_to_go_on(partial)) from None
         schedule.save(target)
         partial.unlink(missing_ok=True)
     _show(schedule, target)
@@ -126,10 +125,7 @@ def _check_target(target: Path) -> None:
     """Refuse an output that could not be written, before the work and not after it."""
     if target.suffix != ".json":
         raise ValueError(f"{target}: a schedule is a .json file")
-    if not target.parent.is_dir():
-        raise FileNotFoundError(2, "there is no such directory", str(target.parent))
-    if target.is_dir():
-        raise IsADirectoryError(21, "is a directory, and a file is wanted", str(target))
+    tables.checked_place(target)
 
 
 # ---- what is shown
@@ -156,12 +152,10 @@ def _share(state: State, layers: int) -> float:
     return 0.0 if state.stage == "geometric" else state.step / max(state.steps, 1)
 
 
-def _say_how_to_go_on(partial: Path) -> None:
+def _how_to_go_on(partial: Path) -> str:
     if partial.exists():
-        sentence = f"interrupted; the same command goes on from {partial}, and without that file it begins anew"
-    else:
-        sentence = "interrupted before anything was learned; the same command begins anew"
-    console.err().print(console.plain(sentence), soft_wrap=True, highlight=False)
+        return f"; the same command goes on from {partial}, and without that file it begins anew"
+    return " before anything was learned; the same command begins anew"
 
 
 def _show(schedule: Schedule, target: Path) -> None:

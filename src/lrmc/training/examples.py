@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import checked_rank
 from ..heldout import as_sparse, hold_out, part_of
 from ..linalg import Factors, norm
 from ..observations import as_observations
 from ..schedule import Layer, Schedule
-from ..solve import checked_rank, solve
+from ..solve import solve
 from ..start import spectral
 from ..storage import Observations
 from ..synthetic import Problems

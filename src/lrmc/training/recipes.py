@@ -6,10 +6,11 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from numbers import Integral
 from typing import Any, Literal
 
-from ..schedule import Schedule
+from ..arguments import function_or_none, one_of, whole_number, yes_or_no
+from ..observations import checked_threads
+from ..schedule import MOST_LAYERS, Schedule
 from .examples import as_examples
 from .fast import fast
 from .paper import paper
@@ -18,6 +19,7 @@ from .state import Plan, State, card
 RECIPES = {"fast": fast, "paper": paper}
 DEFAULT_STEPS = {"fast": 300, "paper": 1000}
 MODELS = ("frmnn", "fnn", "rnn")
+MOST_STEPS = 10**7  # far beyond where anything is still learned
 SAVE_EVERY = 2.0  # seconds
 
 
@@ -51,6 +53,8 @@ def train(
     either way. `progress` is called with each state.
     """
     plan = _plan(recipe, model, layers, tangent, momentum, steps, seed, rank)
+    checked_threads(threads)
+    function_or_none("progress", progress)
     examples = as_examples(data, plan.rank, mask, threads)
     plan = replace(plan, trained_on=examples.about)
     state = None if checkpoint is None else State.load(checkpoint, plan)
@@ -83,17 +87,12 @@ def _plan(
     recipe: str, model: str, layers: int, tangent: bool, momentum: bool, steps: int | None, seed: int, rank: int
 ) -> Plan:
     """Check what was asked for."""
-    for name, value, known in (("recipe", recipe, tuple(RECIPES)), ("model", model, MODELS)):
-        if value not in known:
-            raise ValueError(f"{name}={value!r}; one of {', '.join(known)} is wanted")
-    least = {"layers": (layers, 0 if model == "rnn" else 1), "rank": (rank, 1), "seed": (seed, 0)}
-    if steps is not None:
-        least["steps"] = (steps, 0)
-    for name, (number, smallest) in least.items():
-        if not isinstance(number, Integral) or isinstance(number, bool) or number < smallest:
-            raise ValueError(f"{name}={number!r}; a whole number of at least {smallest} is wanted")
+    one_of("recipe", recipe, tuple(RECIPES))
+    one_of("model", model, MODELS)
+    layers = whole_number("layers", layers, 0 if model == "rnn" else 1, MOST_LAYERS)
+    steps = DEFAULT_STEPS[recipe] if steps is None else whole_number("steps", steps, 0, MOST_STEPS)
+    seed, rank = whole_number("seed", seed, 0), whole_number("rank", rank, 1)
+    tangent, momentum = yes_or_no("tangent", tangent), yes_or_no("momentum", momentum)
     if recipe == "paper" and (tangent or momentum):
         raise ValueError("tangent and momentum are not in the paper; train them with recipe='fast'")
-    steps = DEFAULT_STEPS[recipe] if steps is None else int(steps)
-    K = 0 if model == "rnn" else int(layers)
-    return Plan(recipe, model, K, bool(tangent), bool(momentum), steps, int(seed), int(rank))
+    return Plan(recipe, model, 0 if model == "rnn" else layers, tangent, momentum, steps, seed, rank)

@@ -65,11 +65,13 @@ class State:
             first, second = (tuple(float(x) for x in moment) for moment in content.pop("moments"))
             error = content.pop("error")
             error = math.nan if error is None else error
-            hardest = tuple((int(number), float(x)) for number, x in content.pop("hardest"))
+            hardest = tuple((number, float(x)) for number, x in content.pop("hardest"))
             state = cls(schedule=schedule, moments=(first, second), error=error, hardest=hardest, **content)
             state._check(plan if same else None)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
-            raise ValueError(f"{path} could not be read as a checkpoint of training: {problem}") from problem
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as problem:
+            said = f"there is no {problem}" if isinstance(problem, KeyError) else problem
+            hint = "remove it to begin anew"
+            raise ValueError(f"{path} could not be read as a checkpoint of training; {hint}: {said}") from problem
         if not same:
             raise ValueError(f"{path} is a checkpoint of other training; remove it, or give the same arguments again")
         return state
@@ -77,15 +79,37 @@ class State:
     def _check(self, plan: Plan | None) -> None:
         """Whether a file held what `save` writes."""
         numbers = (self.error, self.seconds, *self.moments[0], *self.moments[1])
-        whole = all(type(x) is int and x >= 0 for x in (self.step, self.steps))
+        whole = all(type(x) is int and x >= 0 for x in (self.step, self.steps, *(n for n, _ in self.hardest)))
         if not (whole and isinstance(self.stage, str) and all(type(x) in (int, float) for x in numbers)):
             raise ValueError("it holds something that is not a number")
-        if not all(map(math.isfinite, numbers[1:])):
+        known = (*numbers[1:], *(x for _, x in self.hardest))  # the error may be unknown: NaN
+        if math.isinf(self.error) or not all(map(math.isfinite, known)):
             raise ValueError("it holds a number that is not finite")
         if plan is not None:
-            sizes = {0, (2 + plan.momentum) * plan.layers}
-            if len(self.schedule) > plan.layers or not {len(moment) for moment in self.moments} <= sizes:
-                raise ValueError("its numbers are not as many as its layers need")
+            self._check_fit(plan)
+
+    def _check_fit(self, plan: Plan) -> None:
+        """Whether training of this plan comes through such a state."""
+        stages = _stages(plan)
+        if self.stage not in stages:
+            raise ValueError(f"its stage is {self.stage!r:.40}; one of {', '.join(stages)} is wanted")
+        layers, steps = stages[self.stage]
+        if self.steps != steps or self.step > steps:
+            raise ValueError(f"it is at step {self.step} of {self.steps}; at most {steps} of {steps} is wanted")
+        moments = {len(moment) for moment in self.moments}
+        momentum = layers if plan.momentum else 0
+        if len(self.schedule) != layers or len(self.schedule.momentum) != momentum or len(moments) != 1:
+            raise ValueError("its numbers are not as many as its layers need")
+        if not moments <= {0, (2 + plan.momentum) * plan.layers} or self.schedule.tangent != plan.tangent:
+            raise ValueError("its numbers are not those of its plan")
+
+
+def _stages(plan: Plan) -> dict[str, tuple[int, int]]:
+    """Through which stages training comes: of each the number of layers that there are, and of steps."""
+    stages = {"tail": (plan.layers, 1)}
+    if plan.recipe == "fast":
+        return stages | {"geometric": (plan.layers, 1), "refine": (plan.layers, plan.steps)}
+    return stages | {f"layer {k}": (k, 2 * plan.steps if k else 1) for k in range(plan.layers + 1)}
 
 
 def card(plan: Plan, state: State) -> dict[str, Any]:

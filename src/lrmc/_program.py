@@ -1,0 +1,31 @@
+"""The first thing that `import lrmc` runs: where the program is the command `lrmc`, Ctrl-C shows no traceback.
+
+The imports that follow take a second or so, and no other code of ours runs before them. In all other programs nothing
+is done here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import TracebackType
+
+INTERRUPTED = 130  # as shells say it for Ctrl-C
+
+
+def is_the_command() -> bool:
+    """Whether Python was started as `lrmc` or `python -m lrmc.cli`. With -m, sys.argv does not tell this early."""
+    name = os.path.splitext(os.path.basename(sys.argv[0] if sys.argv else ""))[0]
+    return name in ("lrmc", "lrmc-script") or ("-m", "lrmc.cli") in zip(sys.orig_argv, sys.orig_argv[1:])
+
+
+def _without_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if not issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, error, trace)
+        return
+    print("interrupted", file=sys.stderr, flush=True)
+    os._exit(INTERRUPTED)  # Python would end itself by the signal: the same for a shell, not for other programs
+
+
+if is_the_command():
+    sys.excepthook = _without_traceback
