@@ -141,7 +141,7 @@ def _solve(job: Job, max_iter: int, progress: Callable[[Iterate], None] | None) 
             status = found.status
             break
         first_norm = size if it.k == 0 else first_norm
-        if not math.isfinite(size) or size > BLOWN_UP * first_norm:
+        if blown_up(size, first_norm):
             status = Status.DIVERGED
             break
         last = it
@@ -172,6 +172,11 @@ def _solve(job: Job, max_iter: int, progress: Callable[[Iterate], None] | None) 
         found.evidence,
         job.obs,
     )
+
+
+def blown_up(size: float, first: float) -> bool:
+    """Whether an iterate of this norm is lost, where the first had that one."""
+    return not math.isfinite(size) or size > BLOWN_UP * first
 
 
 def iterates(

@@ -7,7 +7,6 @@ shadows, highlights, glasses and hands are outliers. All colours of a pixel shar
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,9 +20,9 @@ from ..files import whole_folder
 from ..report import BeforeAfter, Facts, Frames, Words, write_report
 from ..report.images import evenly
 from ..result import Result
-from ..solve import solve
 from ..weights import Array
-from .stack import Stack, as_type, band_groups
+from .outcome import SOUND, FitFailed, Limits, Outcome, Told, after_clipping, solved
+from .stack import Stack, as_type, band_groups, check_rank
 
 FEWEST = 3  # pictures of a person
 ACROSS = 10  # pictures of a person on the contact sheet
@@ -32,12 +31,14 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Faces:
+class Faces(Told):
     """Pictures of one person, cleaned."""
 
     clean: Array  # as the pictures came: n x height x width, with colours last
     removed: Array  # what was taken away, with its sign: float32
     result: Result
+    outcome: Outcome = SOUND  # of the fit, and of what was made of it
+    clipped: int = 0  # values that were far outside those of the pictures
 
     @property
     def rank(self) -> int:
@@ -50,7 +51,7 @@ def clean_faces(images: Any, seen: Any = None, rank: int | None = None, **option
 
     `images` is n x height x width, or with three colours last; eyes and mouth should be in the same place in all of
     them. `seen` (n x height x width) is True where a pixel may be believed; NaN is missing. Options are those of
-    `lrmc.solve`.
+    `lrmc.solve`. A fit that diverges is an error, `lrmc.apps.outcome.FitFailed`.
     """
     images = np.asarray(images)
     if images.ndim not in (3, 4) or images.size == 0 or images.dtype.kind not in "iuf":
@@ -59,6 +60,7 @@ def clean_faces(images: Any, seen: Any = None, rank: int | None = None, **option
         raise ValueError(f"{len(images)} picture(s) of a person; at least {FEWEST} are wanted")
     if seen is not None and np.shape(seen) != images.shape[:3]:
         raise ValueError(f"seen has shape {np.shape(seen)}; {images.shape[:3]} is wanted")
+    check_rank(rank, len(images), "pictures")
     by_colour = images if images.ndim == 3 else np.ascontiguousarray(np.moveaxis(images, -1, 1))
     there = None if seen is None else np.asarray(seen, bool)
     if there is not None and images.ndim == 4:
@@ -66,13 +68,14 @@ def clean_faces(images: Any, seen: Any = None, rank: int | None = None, **option
     stack = Stack(by_colour, there)
     if images.ndim == 4 and images.shape[-1] > 1:
         options.setdefault("groups", band_groups(images.shape[-1], images[0, ..., 0].size))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*no observation.*")
-        result = solve(stack.matrix, rank, mask=stack.mask, **options)
-    model = (result.R @ result.L.T).reshape(by_colour.shape)
+    result, outcome = solved(stack.matrix, rank, what="the faces", mask=stack.mask, **options)
+    known = images[np.isfinite(images)]
+    limits = Limits(np.min(known).astype(np.float64), np.max(known).astype(np.float64))
+    model, clipped = limits.held((result.R @ result.L.T).reshape(by_colour.shape), "the faces")
+    outcome = after_clipping(outcome, clipped, model.size, limits)
     model = model if images.ndim == 3 else np.moveaxis(model, 1, -1)
     clean = as_type(model, images.dtype)
-    return Faces(clean, (images - model).astype(np.float32), result)
+    return Faces(clean, (images - model).astype(np.float32), result, outcome, clipped)
 
 
 # ---- files
@@ -106,13 +109,23 @@ def clean_folder(
     done: dict[str, tuple[Person, Faces]] = {}
     with whole_folder(target) as folder:
         for k, person in enumerate(people):
-            done[person.name] = person, clean_faces(person.images, rank=rank, **options)
+            with _named(person):
+                done[person.name] = person, clean_faces(person.images, rank=rank, **options)
             _write(folder, *done[person.name])
             if progress is not None:
                 progress(k + 1, len(people))
         contact_sheet(done).save(folder / "contact.png")
         write_report(folder / "report.html", "Faces", report_sections(done), subtitle=f"{len(people)} people")
     return done
+
+
+@contextmanager
+def _named(person: Person) -> Iterator[None]:
+    """What cannot be done with the pictures of a person is told with the name."""
+    try:
+        yield
+    except (ValueError, FitFailed) as error:
+        raise type(error)(f"{person.name}: {error}") from error
 
 
 def read_people(source: Path) -> list[Person]:
@@ -222,7 +235,8 @@ def report_sections(done: Mapping[str, tuple[Person, Faces]]) -> list[Any]:
         facts = {"pictures": len(before), "rank": faces.rank, "outliers": f"{faces.result.outlier_fraction:.1%}"}
         layers = {"as it was": before, "cleaned": after, "removed": removed}
         sections += [
-            Facts(name, facts | {"noise": f"{faces.result.noise_level:.1f}"}),
+            Facts(name, facts | {"noise": f"{faces.result.noise_level:.1f}", "fit": str(faces.status)}),
+            *faces.outcome.sections(),
             BeforeAfter(f"{name}: most removed", before[worst], after[worst], person.paths[worst].name),
             Frames(f"{name}: all pictures", layers, [path.name for path in person.paths], rate=3),
         ]

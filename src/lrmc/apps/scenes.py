@@ -358,6 +358,7 @@ def report_sections(scenes: Scenes, cleared: Cleared, pictures: Pictures) -> lis
         "missing": f"{float(missing.mean()):.1%}",
         "rank": ground.rank,
         "dates estimated": int(ground.estimated.sum()),
+        "fit": str(cleared.status),
     }
     rows = [
         (
@@ -376,6 +377,7 @@ def report_sections(scenes: Scenes, cleared: Cleared, pictures: Pictures) -> lis
     )
     return [
         Facts("Found", facts),
+        *cleared.outcome.sections(),
         BeforeAfter(
             "With and without clouds",
             pictures.before(best),

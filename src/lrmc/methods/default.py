@@ -77,16 +77,37 @@ def default(
     if loss in (None, "mixture") and is_gaussian(_sizes(obs, found.X)) and _even(obs, found.X, noise):
         yield from sweeps(obs, found.X, replace(noise, loss="mixture"))
         return Findings(Status.CONVERGED, "noisy", evidence | {"loss": "mixture", "why": "Gaussian residuals"})
+    evidence |= yield from noisy(obs, rank, noise=noise, loss=loss, seed=seed, rested=found.X)
+    return Findings(Status.CONVERGED, "noisy", evidence)
+
+
+def noisy(
+    obs: Observations,
+    rank: int | None,
+    *,
+    noise: Noise,
+    loss: Loss | None,
+    seed: int = 0,
+    rested: Factors | None = None,
+) -> Generator[Step, None, dict[str, Any]]:
+    """Steps for data with noise: loss, prior and rank by held-out error. They return the evidence for these.
+
+    `rested` is where the closed loop came to rest, if it was tried.
+    """
     most = min(MOST_RANK, min(obs.shape) - 1) or 1
     choice = choose(obs, noise, start, polished, loss=loss, rank=rank, most=most, seed=seed)
-    evidence |= {"loss": choice.noise.loss, "shrink": choice.noise.shrink, "way": choice.way, "trials": choice.trials}
     if choice.way == "grown":
         yield from carried_over(obs, choice.X, choice.noise)
-    elif choice.rank == found.X.L.shape[1]:  # the closed loop has been there
-        yield from sweeps(obs, found.X, choice.noise, 6)
+    elif rested is not None and choice.rank == rested.L.shape[1]:
+        yield from sweeps(obs, rested, choice.noise, 6)
     else:
         yield from polished(obs, start(obs, choice.rank, seed), choice.noise)
-    return Findings(Status.CONVERGED, "noisy", evidence)
+    return {
+        "loss": choice.noise.loss,
+        "shrink": choice.noise.shrink,
+        "way": choice.way,
+        "trials": choice.trials,
+    }
 
 
 def polished(obs: Observations, begin: tuple[Factors, float], noise: Noise) -> Iterator[Step]:
