@@ -4,7 +4,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -335,6 +337,77 @@ def test_ctrl_c_leaves_nothing(files, tmp_path):
     run.communicate(timeout=60)
     assert run.returncode == 130
     assert list(tmp_path.iterdir()) == []
+
+
+# ---- files that name others
+
+
+@pytest.fixture
+def server():
+    """Counts who asks."""
+    asked = []
+
+    class Listening(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            self.send_error(404)
+
+        do_HEAD = do_GET
+
+        def log_message(self, *said):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Listening) as listening:
+        thread = threading.Thread(target=listening.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.server_port}/secret.tif", asked
+        listening.shutdown()
+        thread.join()
+
+
+def virtual(path, like, source):
+    """A VRT: a text that names another raster for every band."""
+    with rasterio.open(like) as first:
+        bands = "".join(
+            f'<VRTRasterBand dataType="UInt16" band="{b}"><SimpleSource><SourceFilename>{source}</SourceFilename>'
+            f"<SourceBand>{b}</SourceBand></SimpleSource></VRTRasterBand>"
+            for b in first.indexes
+        )
+        text = f'<VRTDataset rasterXSize="{first.width}" rasterYSize="{first.height}">{bands}</VRTDataset>'
+    path.write_text(text)
+    return path
+
+
+def test_a_raster_that_names_an_address_is_not_opened(server, files, tmp_path):
+    url, asked = server
+    remote = f"/vsicurl/{url}"
+    hidden = virtual(tmp_path / "x_20230101.tif", files[0], remote)
+    masks = tmp_path / "masks"
+    masks.mkdir()
+    for path in files[:4]:
+        virtual(masks / path.name, path, remote)
+    for scenes, more in (([*files[:3], hidden], ()), (files[:4], ("--masks", str(masks)))):
+        answer = CliRunner().invoke(app, ["clouds", *map(str, scenes), "-o", str(tmp_path / "out"), *more])
+        assert answer.exit_code == 2, answer.output
+        assert "a GeoTIFF is wanted" in answer.output
+        assert answer.output.strip().count("\n") == 0
+    for address in (remote, url):
+        answer = CliRunner().invoke(app, ["clouds", *map(str, files[:3]), address, "-o", str(tmp_path / "out")])
+        assert answer.exit_code == 2
+        assert "no such file" in answer.output
+    assert asked == []
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("beside", [".msk", ".ovr"])
+def test_what_lies_beside_a_scene_does_not_ask_the_network(beside, server, files, tmp_path):
+    url, asked = server
+    scenes = [tmp_path / path.name for path in files[:4]]
+    for path, copy in zip(files, scenes):
+        copy.write_bytes(path.read_bytes())
+    virtual(tmp_path / f"{scenes[0].name}{beside}", files[0], f"/vsicurl/{url}")
+    CliRunner().invoke(app, ["clouds", *map(str, scenes), "-o", str(tmp_path / "out"), "--rank", "2"])
+    assert asked == []
 
 
 # ---- xarray

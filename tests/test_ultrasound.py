@@ -284,6 +284,19 @@ def test_the_file_pydicom_brings():
         assert frames.shape == (30, 240, 320)
 
 
+@pytest.mark.data
+@pytest.mark.skipif(not DATA.is_dir(), reason="no data beside the repository")
+def test_an_echo_cine_with_a_black_surrounding():
+    """Corners of the sector, where next to nothing is noise; all of it stays in the range of the cine."""
+    with np.load(DATA / "echo_cine_pydicom.npz") as content:
+        cine = content["frames"][:, 56:152, 224:]
+    parts = separate(cine, motion=False)
+    assert parts.status == "converged"
+    assert parts.tissue.min() >= 0
+    assert parts.tissue.max() <= 255
+    assert 0 < (parts.blood != 0).mean() < 0.2
+
+
 @pytest.mark.parametrize("kind", ["npy", "npz", "mat", "dcm"])
 def test_what_is_written(cine, tmp_path, kind):
     source = tmp_path / f"in.{kind}"

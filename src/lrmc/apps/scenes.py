@@ -22,6 +22,7 @@ from .clouds import CLOUD, MISSING, Cleared, remove_clouds
 QUICK_LOOK = 700  # pixels, at most
 SHOWN_AT_MOST = 120  # scenes in the report
 LOSSY = ("jpeg", "webp", "lerc", "jxl")  # what a GeoTIFF may be compressed by that changes its numbers
+OFFLINE = {"CPL_VSIL_CURL_ALLOWED_EXTENSIONS": "{none}", "GDAL_HTTP_TIMEOUT": "1", "GDAL_HTTP_MAX_RETRY": "0"}
 MEANING = "0 clear, 1 cloud or shadow, 2 nothing was observed"
 NAMES = {"red": "red", "green": "green", "blue": "blue", "b04": "red", "b4": "red", "b03": "green", "b3": "green"}
 NAMES |= {"b02": "blue", "b2": "blue"}
@@ -78,7 +79,7 @@ def clear_zarr(
     """
     xarray, path = optional("xarray", "clouds"), Path(source)
     optional("zarr", "scale")
-    if path.resolve().parent == Path(target).resolve():
+    if os.path.dirname(os.path.realpath(path)) == os.path.realpath(target):
         raise ValueError(f"{path} lies in the output folder, where it would be overwritten; choose another folder")
     try:
         whole = xarray.open_zarr(path, mask_and_scale=False, consolidated=False)
@@ -127,7 +128,7 @@ def _checked_paths(sources: Sequence[str | os.PathLike[str]], target: Path) -> t
     for path in paths:
         if not path.is_file():
             raise ValueError(f"{path}: there is no such file")
-        if path.resolve().parent == target.resolve():
+        if os.path.dirname(os.path.realpath(path)) == os.path.realpath(target):
             raise ValueError(f"{path} lies in the output folder, where it would be overwritten; choose another folder")
         for name in (f"{path.stem}.tif", f"{path.stem}_mask.tif"):
             if name in written:
@@ -141,13 +142,18 @@ def _checked_paths(sources: Sequence[str | os.PathLike[str]], target: Path) -> t
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    """A raster file; what is wrong with it is told in a sentence with its name."""
+    """A GeoTIFF; what is wrong with it is told in a sentence with its name.
+
+    No other driver: some read files (VRT) that name others, or addresses. What lies beside it, such as a mask, is
+    opened by GDAL with any driver, and may not ask the network either.
+    """
     rasterio = optional("rasterio", "clouds")
     try:
-        with rasterio.open(path) as source:
+        with rasterio.Env(**OFFLINE), rasterio.open(path.absolute(), driver="GTiff") as source:
             yield source
     except rasterio.errors.RasterioError as error:
-        raise ValueError(f"{path} cannot be read as a scene: {' '.join(str(error).split())}") from None
+        said = " ".join(str(error).split())
+        raise ValueError(f"{path} cannot be read as a scene, a GeoTIFF is wanted: {said}") from None
 
 
 def read_scenes(

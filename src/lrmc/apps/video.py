@@ -332,7 +332,8 @@ def process(
                 tell(Step("writing", out.n_frames, clip.n_said))
         back.save(folder / "background.npz")
         shares, seconds = np.array(out.shares), time.perf_counter() - began
-        outcome = after_clipping(back.outcome, out.clipped, out.n_frames * int(np.prod(back.shape)), BYTES)
+        outcome = back.outcome.warned(clip.about_depth) if clip.about_depth else back.outcome
+        outcome = after_clipping(outcome, out.clipped, out.n_frames * int(np.prod(back.shape)), BYTES)
         done = Done(back, out.n_frames, seconds, shares, Path(target), outcome, out.clipped)
         report.write_report(folder / "report.html", clip.path.name, _sections(clip, done, sample, out.shown))
     return done
