@@ -400,14 +400,18 @@ def test_a_raster_that_names_an_address_is_not_opened(server, files, tmp_path):
 
 
 @pytest.mark.parametrize("beside", [".msk", ".ovr"])
-def test_what_lies_beside_a_scene_does_not_ask_the_network(beside, server, files, tmp_path):
+def test_what_lies_beside_a_scene_is_not_followed(beside, server, files, tmp_path):
+    """GDAL would take a mask from there, and read it with any driver."""
     url, asked = server
     scenes = [tmp_path / path.name for path in files[:4]]
     for path, copy in zip(files, scenes):
-        copy.write_bytes(path.read_bytes())
+        rewritten(path, copy, nodata=None)
     virtual(tmp_path / f"{scenes[0].name}{beside}", files[0], f"/vsicurl/{url}")
-    CliRunner().invoke(app, ["clouds", *map(str, scenes), "-o", str(tmp_path / "out"), "--rank", "2"])
+    answer = CliRunner().invoke(app, ["clouds", *map(str, scenes), "-o", str(tmp_path / "out"), "--rank", "2"])
+    assert answer.exit_code == 2, answer.output
+    assert f"{beside} cannot be read" in answer.output
     assert asked == []
+    assert not (tmp_path / "out").exists()
 
 
 # ---- xarray

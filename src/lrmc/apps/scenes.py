@@ -22,7 +22,8 @@ from .clouds import CLOUD, MISSING, Cleared, remove_clouds
 QUICK_LOOK = 700  # pixels, at most
 SHOWN_AT_MOST = 120  # scenes in the report
 LOSSY = ("jpeg", "webp", "lerc", "jxl")  # what a GeoTIFF may be compressed by that changes its numbers
-OFFLINE = {"CPL_VSIL_CURL_ALLOWED_EXTENSIONS": "{none}", "GDAL_HTTP_TIMEOUT": "1", "GDAL_HTTP_MAX_RETRY": "0"}
+TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")  # how they begin; with a plus, the large ones
+OFFLINE = {"CPL_VSIL_CURL_ALLOWED_EXTENSIONS": "{none}"}  # no address that a file names is asked
 MEANING = "0 clear, 1 cloud or shadow, 2 nothing was observed"
 NAMES = {"red": "red", "green": "green", "blue": "blue", "b04": "red", "b4": "red", "b03": "green", "b3": "green"}
 NAMES |= {"b02": "blue", "b2": "blue"}
@@ -144,16 +145,28 @@ def _checked_paths(sources: Sequence[str | os.PathLike[str]], target: Path) -> t
 def _opened(path: Path) -> Iterator[Any]:
     """A GeoTIFF; what is wrong with it is told in a sentence with its name.
 
-    No other driver: some read files (VRT) that name others, or addresses. What lies beside it, such as a mask, is
-    opened by GDAL with any driver, and may not ask the network either.
+    No other driver: some read files (VRT) that name others, or addresses.
     """
     rasterio = optional("rasterio", "clouds")
+    _check_beside(path)
     try:
         with rasterio.Env(**OFFLINE), rasterio.open(path.absolute(), driver="GTiff") as source:
             yield source
     except rasterio.errors.RasterioError as error:
         said = " ".join(str(error).split())
         raise ValueError(f"{path} cannot be read as a scene, a GeoTIFF is wanted: {said}") from None
+
+
+def _check_beside(path: Path) -> None:
+    """A mask or overviews beside a scene, which GDAL would open with any driver, are GeoTIFFs too."""
+    for ending in (".msk", ".MSK", ".ovr", ".OVR"):
+        other = Path(f"{path}{ending}")
+        if not other.is_file():
+            continue
+        with open(other, "rb") as file:
+            begins = file.read(4)
+        if begins not in TIFF:
+            raise ValueError(f"{other} cannot be read as a part of its scene, a GeoTIFF is wanted; remove it?")
 
 
 def read_scenes(
