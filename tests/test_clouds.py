@@ -428,6 +428,7 @@ def test_the_accessor(scene, cleared):
     done = da.lrmc.remove_clouds(rank=4)
     assert done.clear.dims == da.dims
     assert done.clear.attrs == da.attrs
+    assert done.attrs == {"rank": 4, "status": "converged"}
     assert np.array_equal(done.clear.transpose(*dims).values, cleared.scenes)
     assert np.array_equal(done.clouds.transpose("time", "y", "x").values, cleared.mask)
 

@@ -334,6 +334,11 @@ def test_files_that_name_others_are_not_followed(name, tmp_path, clip):
     assert "there is no such file" in fails(tmp_path, f"concat:{tmp_path / 'other.mp4'}")
 
 
+def test_a_video_of_an_unknown_codec(tmp_path, clip):
+    (tmp_path / "in.mp4").write_bytes(clip.read_bytes().replace(b"avc1", b"zzzz"))
+    assert "could not be read as a video" in fails(tmp_path, tmp_path / "in.mp4")
+
+
 def test_a_truncated_avi(tmp_path):
     source = write_clip(tmp_path / "in.avi", scene(60)[0], "mpeg4")
     content = source.read_bytes()

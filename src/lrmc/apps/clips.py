@@ -113,7 +113,10 @@ def _opened(path: Path) -> Iterator[tuple[Any, Any]]:
         with av.open(str(path.absolute()), options=dict(OPTIONS)) as container:
             if not container.streams.video:
                 raise ValueError(f"{path}: there is no video in it")
-            yield container, container.streams.video[0]
+            stream = container.streams.video[0]
+            if stream.codec_context is None:
+                raise ValueError(f"{path}: it could not be read as a video: its codec is not known; broken?")
+            yield container, stream
     except av.error.ArgumentError:
         raise ValueError(
             f"{path}: it could not be read as a video: it is damaged, or of a kind that is not read"
