@@ -147,6 +147,21 @@ def test_one_band_without_that_axis(scene):
 
 
 @pytest.mark.parametrize(
+    "stack",
+    [
+        np.full((5, 2, 8, 8), 7.0),
+        np.zeros((5, 2, 8, 8), np.int16),
+        5 + np.random.default_rng(0).random((4, 3, 1, 1)),
+    ],
+)
+def test_scenes_with_next_to_nothing_in_them_stay(stack):
+    done = clouds.remove_clouds(stack)
+    assert done.status == "converged"
+    assert np.array_equal(done.scenes, stack)
+    assert not done.mask.any()
+
+
+@pytest.mark.parametrize(
     ("change", "words"),
     [
         ({"stack": np.zeros((5, 4))}, "time x bands"),
@@ -156,6 +171,10 @@ def test_one_band_without_that_axis(scene):
         ({"seen": np.zeros((5, 4, 4), bool)}, "no pixel of the scenes is observed"),
         ({"fill": "some"}, "one of clouds, all"),
         ({"sample": 0}, "a share of 0"),
+        ({"sample": "most"}, "a share of 'most'"),
+        ({"rank": 5}, "rank=5 for 5 dates; a whole number from 1 to 4"),
+        ({"rank": 1.5}, "a whole number from 1 to 4"),
+        ({"seed": -1}, "seed=-1"),
         ({"dates": [1, 2]}, "2 dates for 5 scenes"),
         ({"dates": ["yesterday"] * 5}, "cannot be read"),
     ],

@@ -148,6 +148,21 @@ def test_bad_arrays(frames, sentence):
         video.separate(frames)
 
 
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"rank": 5}, "rank=5 for 5 frames; a whole number from 1 to 4"),
+        ({"rank": 0}, "rank=0"),
+        ({"rank": None}, "rank=None"),
+        ({"sample": 0.0}, "a share of 0.0"),
+        ({"seed": -1}, "seed=-1"),
+    ],
+)
+def test_bad_options_for_arrays(options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        video.separate(scene(5)[0], **options)
+
+
 def test_pixels_that_are_never_seen_are_told():
     with pytest.warns(UserWarning, match="never observed"):
         video.separate(scene(20)[0], sample=0.05)

@@ -223,6 +223,7 @@ def learn_ground(look: _Look, days: Array, rank: int | None, seed: int, threads:
     X, outcome = noisy_fit(obs, rank, noise, seed, "the ground")
     L, R = (F.astype(np.float64) for F in X)
     scale = np.sqrt(np.linalg.norm(L, axis=0) / np.maximum(np.linalg.norm(R, axis=0), 1e-300))
+    scale[scale == 0] = 1.0  # scenes of nothing but 0
     L, R = L / scale, R * scale
     found = seasons(R, days, share, L.T @ L / len(L), FEW)
     few = share <= FEW

@@ -25,6 +25,7 @@ from ..storage import Observations
 from ..weights import Array
 
 WIDENED = 0.5  # of the observed range: what may lie beyond it, on either side
+LEAST_SPAN = 0.01  # of the largest value: of data that hardly vary, a rounded model is not far off
 FAR = 10.0  # times the observed range: farther off is no picture
 FEW_FAR = 1e-3  # the share of values that may be so: some pixels, but not a fit
 UNSEEN = ".*no observation.*"  # the warning about rows and columns that applications fill in themselves
@@ -143,7 +144,8 @@ class Limits:
 
     def held(self, model: Array, what: str) -> tuple[Array, int]:
         """The model within the limits, and how many of its values were not."""
-        span = np.maximum(self.high - self.low, np.finfo(np.float32).tiny)
+        size = np.maximum(np.abs(self.low), np.abs(self.high))
+        span = np.maximum(self.high - self.low, LEAST_SPAN * size)
         least, most = self.low - WIDENED * span, self.high + WIDENED * span
         outside = ~((model >= least) & (model <= most))  # NaN is outside, too
         count = int(np.count_nonzero(outside))

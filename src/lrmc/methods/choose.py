@@ -119,7 +119,7 @@ def _miss(X: Factors, judged: Sample) -> float:
 
 def _survivors(field: list[Candidate], rank: int) -> list[Candidate]:
     """All at first; fewer of the best as the ranks, and with them the costs, grow."""
-    near = [candidate for candidate in field if rank < 3 or candidate.error < (1 + CLOSE) * field[0].error]
+    near = [candidate for candidate in field if rank < 3 or candidate.error <= (1 + CLOSE) * field[0].error]
     return near[: {1: len(field), 2: 4, 3: 3}.get(rank, 2)]
 
 
