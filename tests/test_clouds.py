@@ -4,7 +4,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -145,6 +147,21 @@ def test_one_band_without_that_axis(scene):
 
 
 @pytest.mark.parametrize(
+    "stack",
+    [
+        np.full((5, 2, 8, 8), 7.0),
+        np.zeros((5, 2, 8, 8), np.int16),
+        5 + np.random.default_rng(0).random((4, 3, 1, 1)),
+    ],
+)
+def test_scenes_with_next_to_nothing_in_them_stay(stack):
+    done = clouds.remove_clouds(stack)
+    assert done.status == "converged"
+    assert np.array_equal(done.scenes, stack)
+    assert not done.mask.any()
+
+
+@pytest.mark.parametrize(
     ("change", "words"),
     [
         ({"stack": np.zeros((5, 4))}, "time x bands"),
@@ -154,6 +171,10 @@ def test_one_band_without_that_axis(scene):
         ({"seen": np.zeros((5, 4, 4), bool)}, "no pixel of the scenes is observed"),
         ({"fill": "some"}, "one of clouds, all"),
         ({"sample": 0}, "a share of 0"),
+        ({"sample": "most"}, "a share of 'most'"),
+        ({"rank": 5}, "rank=5 for 5 dates; a whole number from 1 to 4"),
+        ({"rank": 1.5}, "a whole number from 1 to 4"),
+        ({"seed": -1}, "seed=-1"),
         ({"dates": [1, 2]}, "2 dates for 5 scenes"),
         ({"dates": ["yesterday"] * 5}, "cannot be read"),
     ],
@@ -337,6 +358,81 @@ def test_ctrl_c_leaves_nothing(files, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+# ---- files that name others
+
+
+@pytest.fixture
+def server():
+    """Counts who asks."""
+    asked = []
+
+    class Listening(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            self.send_error(404)
+
+        do_HEAD = do_GET
+
+        def log_message(self, *said):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Listening) as listening:
+        thread = threading.Thread(target=listening.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.server_port}/secret.tif", asked
+        listening.shutdown()
+        thread.join()
+
+
+def virtual(path, like, source):
+    """A VRT: a text that names another raster for every band."""
+    with rasterio.open(like) as first:
+        bands = "".join(
+            f'<VRTRasterBand dataType="UInt16" band="{b}"><SimpleSource><SourceFilename>{source}</SourceFilename>'
+            f"<SourceBand>{b}</SourceBand></SimpleSource></VRTRasterBand>"
+            for b in first.indexes
+        )
+        text = f'<VRTDataset rasterXSize="{first.width}" rasterYSize="{first.height}">{bands}</VRTDataset>'
+    path.write_text(text)
+    return path
+
+
+def test_a_raster_that_names_an_address_is_not_opened(server, files, tmp_path):
+    url, asked = server
+    remote = f"/vsicurl/{url}"
+    hidden = virtual(tmp_path / "x_20230101.tif", files[0], remote)
+    masks = tmp_path / "masks"
+    masks.mkdir()
+    for path in files[:4]:
+        virtual(masks / path.name, path, remote)
+    for scenes, more in (([*files[:3], hidden], ()), (files[:4], ("--masks", str(masks)))):
+        answer = CliRunner().invoke(app, ["clouds", *map(str, scenes), "-o", str(tmp_path / "out"), *more])
+        assert answer.exit_code == 2, answer.output
+        assert "a GeoTIFF is wanted" in answer.output
+        assert answer.output.strip().count("\n") == 0
+    for address in (remote, url):
+        answer = CliRunner().invoke(app, ["clouds", *map(str, files[:3]), address, "-o", str(tmp_path / "out")])
+        assert answer.exit_code == 2
+        assert "no such file" in answer.output
+    assert asked == []
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("beside", [".msk", ".ovr"])
+def test_what_lies_beside_a_scene_is_not_followed(beside, server, files, tmp_path):
+    """GDAL would take a mask from there, and read it with any driver."""
+    url, asked = server
+    scenes = [tmp_path / path.name for path in files[:4]]
+    for path, copy in zip(files, scenes):
+        rewritten(path, copy, nodata=None)
+    virtual(tmp_path / f"{scenes[0].name}{beside}", files[0], f"/vsicurl/{url}")
+    answer = CliRunner().invoke(app, ["clouds", *map(str, scenes), "-o", str(tmp_path / "out"), "--rank", "2"])
+    assert answer.exit_code == 2, answer.output
+    assert f"{beside} cannot be read" in answer.output
+    assert asked == []
+    assert not (tmp_path / "out").exists()
+
+
 # ---- xarray
 
 
@@ -351,6 +447,7 @@ def test_the_accessor(scene, cleared):
     done = da.lrmc.remove_clouds(rank=4)
     assert done.clear.dims == da.dims
     assert done.clear.attrs == da.attrs
+    assert done.attrs == {"rank": 4, "status": "converged"}
     assert np.array_equal(done.clear.transpose(*dims).values, cleared.scenes)
     assert np.array_equal(done.clouds.transpose("time", "y", "x").values, cleared.mask)
 

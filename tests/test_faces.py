@@ -97,6 +97,12 @@ def test_bad_pictures_are_told(images, words):
         clean_faces(images)
 
 
+@pytest.mark.parametrize("rank", [0, 24, 2.5])
+def test_bad_ranks_are_told(made, rank):
+    with pytest.raises(ValueError, match="for 24 pictures; a whole number from 1 to 23"):
+        clean_faces(made.images, rank=rank)
+
+
 def test_a_mask_of_another_shape(made):
     with pytest.raises(ValueError, match="seen has shape"):
         clean_faces(made.images, np.ones((3, 3), bool))

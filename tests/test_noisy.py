@@ -197,3 +197,11 @@ def test_weights_follow_the_residuals():
         one, two = noise.weight(obs.draw(), X), noise.weight(obs.scaled(2.0).draw(), twice)
         assert_close(two.rows, 2 * one.rows)
         assert_close(two.cols, one.cols)
+
+
+def test_residuals_that_are_all_outliers_have_odds():
+    """No share of noise is left: the odds are large, and finite."""
+    deviation, odds, share = two_groups(np.ones(100), 1e-3, fixed=True)
+    assert deviation == pytest.approx(1e-3 / 0.385)
+    assert 1 < odds < np.inf
+    assert 0 < share < 1e-3

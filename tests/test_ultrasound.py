@@ -196,6 +196,10 @@ def test_noise_is_what_lies_below():
         (np.array([["a"]]), {}, "real numbers"),
         (np.zeros((9, 40, 40)), {"rank": 9}, "1 to 8"),
         (np.zeros((9, 40, 40)), {"patch": 4}, "at least 16"),
+        (np.zeros((9, 40, 40)), {"patch": 32.5}, "patches of 32.5 pixels"),
+        (np.zeros((9, 40, 40)), {"rank": 1.5}, "1 to 8"),
+        (np.zeros((9, 40, 40)), {"rank": None}, "rank=None"),
+        (np.zeros((9, 40, 40)), {"seed": -1}, "seed=-1"),
         (np.zeros((9, 40, 40)), {"sample": 0.0}, "more than 0"),
         (np.zeros((9, 40, 40)), {"outliers": "dark"}, "auto, both, positive"),
     ],
@@ -282,6 +286,19 @@ def test_the_file_pydicom_brings():
         assert "is compressed" in str(error)  # noqa: PT017
     else:
         assert frames.shape == (30, 240, 320)
+
+
+@pytest.mark.data
+@pytest.mark.skipif(not DATA.is_dir(), reason="no data beside the repository")
+def test_an_echo_cine_with_a_black_surrounding():
+    """Corners of the sector, where next to nothing is noise; all of it stays in the range of the cine."""
+    with np.load(DATA / "echo_cine_pydicom.npz") as content:
+        cine = content["frames"][:, 56:152, 224:]
+    parts = separate(cine, motion=False)
+    assert parts.status == "converged"
+    assert parts.tissue.min() >= 0
+    assert parts.tissue.max() <= 255
+    assert 0 < (parts.blood != 0).mean() < 0.2
 
 
 @pytest.mark.parametrize("kind", ["npy", "npz", "mat", "dcm"])

@@ -148,6 +148,21 @@ def test_bad_arrays(frames, sentence):
         video.separate(frames)
 
 
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"rank": 5}, "rank=5 for 5 frames; a whole number from 1 to 4"),
+        ({"rank": 0}, "rank=0"),
+        ({"rank": None}, "rank=None"),
+        ({"sample": 0.0}, "a share of 0.0"),
+        ({"seed": -1}, "seed=-1"),
+    ],
+)
+def test_bad_options_for_arrays(options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        video.separate(scene(5)[0], **options)
+
+
 def test_pixels_that_are_never_seen_are_told():
     with pytest.warns(UserWarning, match="never observed"):
         video.separate(scene(20)[0], sample=0.05)
@@ -316,6 +331,29 @@ def test_broken_files(tmp_path, clip):
     assert "no such file" in fails(tmp_path, tmp_path / "absent.mp4")
 
 
+@pytest.mark.parametrize("name", ["list.m3u8", "list.mp4", "list.ffconcat", "manifest.mpd"])
+def test_files_that_name_others_are_not_followed(name, tmp_path, clip):
+    """Playlists and scripts, whatever their names: neither other files nor addresses are opened."""
+    (tmp_path / "other.mp4").write_bytes(clip.read_bytes())
+    texts = {
+        ".m3u8": "#EXTM3U\n#EXT-X-TARGETDURATION:9\n#EXTINF:9,\nother.mp4\n#EXT-X-ENDLIST\n",
+        ".mp4": "ffconcat version 1.0\nfile other.mp4\n",
+        ".ffconcat": "ffconcat version 1.0\nfile other.mp4\nfile other.mp4\n",
+        ".mpd": '<?xml version="1.0"?><MPD xmlns="urn:mpeg:dash:schema:mpd:2011" type="static"><Period>'
+        '<AdaptationSet contentType="video"><Representation id="0"><BaseURL>other.mp4</BaseURL></Representation>'
+        "</AdaptationSet></Period></MPD>",
+    }
+    source = tmp_path / name
+    source.write_text(texts[source.suffix])
+    assert "could not be read as a video" in fails(tmp_path, source)
+    assert "there is no such file" in fails(tmp_path, f"concat:{tmp_path / 'other.mp4'}")
+
+
+def test_a_video_of_an_unknown_codec(tmp_path, clip):
+    (tmp_path / "in.mp4").write_bytes(clip.read_bytes().replace(b"avc1", b"zzzz"))
+    assert "could not be read as a video" in fails(tmp_path, tmp_path / "in.mp4")
+
+
 def test_a_truncated_avi(tmp_path):
     source = write_clip(tmp_path / "in.avi", scene(60)[0], "mpeg4")
     content = source.read_bytes()
@@ -331,7 +369,7 @@ def test_one_frame_no_frames_and_mixed_sizes(tmp_path):
     mixed = write_pictures(tmp_path / "mixed", [*frames, frames[0, :40]])
     assert "frame 4 has 64 x 40 pixels, those before 64 x 48" in fails(tmp_path, mixed)
     (mixed / "003.png").write_bytes((mixed / "002.png").read_bytes()[:100])
-    assert "could not be read as a picture" in fails(tmp_path, mixed)
+    assert "cannot be read as a picture" in fails(tmp_path, mixed)
 
 
 def test_bad_options(tmp_path, clip):

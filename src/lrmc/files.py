@@ -47,6 +47,8 @@ def whole_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     Files that `path` already holds under the same names are replaced, others stay.
     """
     path = Path(path)
+    if path.is_symlink() and not path.exists():
+        raise FileNotFoundError(2, "is a link that leads nowhere, and a folder is wanted", str(path))
     if path.exists() and not path.is_dir():
         raise NotADirectoryError(20, "is a file, and a folder is wanted", str(path))
     if not path.parent.is_dir():

@@ -97,4 +97,7 @@ def unlike_members(obs: Grouped) -> Array:
     some, middle = obs.sample, centre(obs)
     rest = some.values if middle is None else some.residual(middle)
     levels = np.array([np.median(np.abs(rest[position[some.rows] == b])) for b in range(size)])
-    return np.maximum(levels, 1e-3 * levels.max())[position] / np.median(levels)
+    if not levels.any():  # nothing varies
+        return np.ones(obs.shape[0])
+    levels = np.maximum(levels, 1e-3 * levels.max())
+    return levels[position] / np.median(levels)

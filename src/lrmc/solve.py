@@ -144,7 +144,7 @@ def _solve(job: Job, max_iter: int, progress: Callable[[Iterate], None] | None) 
             status = found.status
             break
         first_norm = size if it.k == 0 else first_norm
-        if not math.isfinite(size) or size > BLOWN_UP * first_norm:
+        if blown_up(size, first_norm):
             status = Status.DIVERGED
             break
         last = it
@@ -215,6 +215,11 @@ def _not_vouched_for(proof: Certificate) -> list[str]:
     if not counts:
         return []
     return [f"of {counts} too few entries agree with the fit to vouch for it: NaN in the completion"]
+
+
+def blown_up(size: float, first: float) -> bool:
+    """Whether an iterate of this norm is lost, where the first had that one."""
+    return not math.isfinite(size) or size > BLOWN_UP * first
 
 
 def iterates(

@@ -8,6 +8,7 @@ import numpy as np
 
 from .apps.clouds import Cleared, Fill, remove_clouds
 from .extras import optional
+from .result import Status
 from .solve import solve
 
 xarray = optional("xarray", "clouds")
@@ -53,7 +54,9 @@ class Accessor:
         result = solve(Y, rank, mask=None if mask.all() else mask, **options)
         parts = {"low_rank": result.L @ result.R.T, "outliers": result.outliers()}
         return self._dataset(
-            {name: ordered.copy(data=np.asarray(x).reshape(ordered.shape)) for name, x in parts.items()}, result.rank
+            {name: ordered.copy(data=np.asarray(x).reshape(ordered.shape)) for name, x in parts.items()},
+            result.rank,
+            result.status,
         )
 
     def remove_clouds(
@@ -75,7 +78,7 @@ class Accessor:
             seen = seen.transpose(*(d for d in laid.like.dims if d != laid.band)).values
         options.setdefault("nodata", laid.nodata)
         done = remove_clouds(laid.data, seen, dates=laid.dates, fill=fill, **options)
-        return self._dataset(self.answers(laid, done), done.ground.rank)
+        return self._dataset(self.answers(laid, done), done.ground.rank, done.status)
 
     def laid_out(self, time: str | None = None, band: str | None = None) -> LaidOut:
         """The array as time x bands x height x width."""
@@ -111,8 +114,8 @@ class Accessor:
                     return float(place[name])
         return None
 
-    def _dataset(self, parts: dict[str, Any], rank: int) -> Any:
+    def _dataset(self, parts: dict[str, Any], rank: int, status: Status) -> Any:
         ordered = {
             name: x.transpose(*(d for d in self.array.dims if d in x.dims)).rename(name) for name, x in parts.items()
         }
-        return xarray.Dataset(ordered, attrs={"rank": rank})
+        return xarray.Dataset(ordered, attrs={"rank": rank, "status": str(status)})

@@ -14,10 +14,10 @@ import scipy.io
 
 from ..extras import MissingPackage, optional
 from ..weights import Array
+from .pictures import LUMA
 
 ARRAYS = (".npy", ".npz", ".mat")
 DICOM = (".dcm", ".dicom", ".ima")
-LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # of red, green and blue
 
 Time = Literal["auto", "first", "last"]
 

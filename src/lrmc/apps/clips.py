@@ -14,8 +14,15 @@ import numpy as np
 
 from ..extras import optional
 from ..weights import Array
+from .pictures import LUMA, SUFFIXES, as_bytes, one_depth, pictures_in, read_picture
 
-PICTURES = {".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp"}
+# Containers that hold their frames themselves. FFmpeg reads more: playlists, scripts and manifests that name other
+# files or addresses, which a clip from elsewhere must not make this machine open.
+CONTAINERS = (
+    "mov,mp4,m4a,3gp,3g2,mj2,avi,matroska,webm,mpeg,mpegts,mpegvideo,m4v,h264,hevc,obu,ivf,"
+    "flv,asf,ogg,mxf,nut,dv,gif,apng,mjpeg,yuv4mpegpipe,wtv,swf,rm,vc1,amv"
+)
+OPTIONS = {"protocol_whitelist": "file", "format_whitelist": CONTAINERS}
 USUAL_RATE = Fraction(25)  # frames per second, where a file does not say
 LOST = 2  # frames that a file may hold fewer than it says
 
@@ -28,6 +35,15 @@ class Clip:
     grey: bool
     rate: Fraction
     n_said: int  # frames, as the file says; 0 if it does not
+    white: int = 255  # the value of pictures with more than 8 bits that becomes 255
+
+    @property
+    def about_depth(self) -> str:
+        """A sentence about bits that the frames lose; empty if they lose none."""
+        if self.white == 255:
+            return ""
+        bits = self.white.bit_length()
+        return f"the pictures have {bits} bits, and their frames 8: {self.white} became 255, and all else in proportion"
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], grey: bool = False) -> Clip:
@@ -35,12 +51,15 @@ class Clip:
         path = Path(path)
         if path.is_dir():
             names = _pictures(path)
-            with optional("PIL.Image", "video").open(names[0]) as first:
-                return cls(path, grey or first.mode in ("L", "1", "I;16", "I"), USUAL_RATE, len(names))
+            first = read_picture(names[0], "video")
+            white = 255
+            if first.dtype != np.uint8:  # all frames are to be scaled alike: look at all of them
+                white = one_depth((read_picture(name, "video") for name in names), path)
+            return cls(path, grey or first.ndim == 2, USUAL_RATE, len(names), white)
         if not path.exists():
             raise FileNotFoundError(2, "there is no such file", str(path))
         with _opened(path) as (_, stream):
-            grey = grey or stream.codec_context.pix_fmt in ("gray", "gray8", "monow", "monob")
+            grey = grey or str(stream.codec_context.pix_fmt).startswith(("gray", "mono"))
             return cls(path, grey, Fraction(stream.average_rate or USUAL_RATE), int(stream.frames or 0))
 
     def frames(self) -> Iterator[Array]:
@@ -65,19 +84,24 @@ class Clip:
                 yield frame.to_ndarray(format="gray" if self.grey else "rgb24")
 
     def _folder(self) -> Iterator[Array]:
-        pillow = optional("PIL.Image", "video")
         for path in _pictures(self.path):
-            try:
-                with pillow.open(path) as picture:
-                    yield np.asarray(picture.convert("L" if self.grey else "RGB"))
-            except OSError as error:
-                raise ValueError(f"{path}: it could not be read as a picture ({error})") from None
+            picture = read_picture(path, "video")
+            if picture.dtype != np.uint8 and self.white == 255 and picture.max() > 255:
+                raise ValueError(f"{self.path} has pictures of 8 and of 16 bits; convert them to one kind first")
+            yield _in_colour(as_bytes(picture, self.white), not self.grey)
+
+
+def _in_colour(picture: Array, wanted: bool) -> Array:
+    """The picture with colours, or as its luma."""
+    if wanted:
+        return picture if picture.ndim == 3 else np.repeat(picture[..., None], 3, 2)
+    return picture if picture.ndim == 2 else np.rint(picture @ LUMA).astype(np.uint8)
 
 
 def _pictures(folder: Path) -> list[Path]:
-    found = sorted(path for path in folder.iterdir() if path.suffix.lower() in PICTURES)
+    found = pictures_in(folder)
     if not found:
-        raise ValueError(f"{folder}: a folder without pictures ({', '.join(sorted(PICTURES))})")
+        raise ValueError(f"{folder}: a folder without pictures ({', '.join(sorted(SUFFIXES))})")
     return found
 
 
@@ -86,10 +110,18 @@ def _opened(path: Path) -> Iterator[tuple[Any, Any]]:
     """The first video stream; what FFmpeg complains about becomes one sentence."""
     av = optional("av", "video")
     try:
-        with av.open(str(path)) as container:
+        with av.open(str(path.absolute()), options=dict(OPTIONS)) as container:
             if not container.streams.video:
                 raise ValueError(f"{path}: there is no video in it")
-            yield container, container.streams.video[0]
+            stream = container.streams.video[0]
+            if stream.codec_context is None:
+                raise ValueError(f"{path}: it could not be read as a video: its codec is not known; broken?")
+            yield container, stream
+    except av.error.ArgumentError:
+        raise ValueError(
+            f"{path}: it could not be read as a video: it is damaged, or of a kind that is not read"
+            " (such as a playlist or a script that names other files); mp4, avi or mkv is wanted"
+        ) from None
     except (av.error.FFmpegError, OverflowError) as error:
         what = getattr(error, "strerror", None) or str(error)
         raise ValueError(f"{path}: it could not be read as a video ({what}); broken or truncated?") from None

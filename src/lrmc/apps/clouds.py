@@ -10,20 +10,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from ..groups import grouped
+from ..groups import grouped, unlike_members
 from ..methods.closed_loop import DEVIATION
-from ..methods.noisy import REACH
+from ..methods.noisy import REACH, Noise
 from ..observations import as_observations
 from ..rows import pairs, solve_rows
-from ..solve import solve
+from ..tall import equal
 from ..weights import Array, Cauchy
+from .outcome import SOUND, Limits, Outcome, Told, after_clipping, noisy_fit
 from .seasons import Seasons, seasons
-from .stack import as_type, band_groups
+from .stack import as_type, band_groups, check_rank, check_seed, check_share
 
 Fill = Literal["clouds", "all"]
 FILLS = ("clouds", "all")
@@ -49,6 +50,8 @@ class Ground:
     seasons: Seasons
     seen: Array  # T: the share of the pixels that was observed
     estimated: Array  # T: whether a date was taken from its neighbours, because too little or no ground is seen
+    limits: Limits | None = None  # bands x 1 x 1: the range of what was observed
+    outcome: Outcome = SOUND  # of the fit
 
     @property
     def rank(self) -> int:
@@ -57,12 +60,14 @@ class Ground:
 
 
 @dataclass(frozen=True, eq=False)
-class Cleared:
+class Cleared(Told):
     """A series of scenes without clouds."""
 
     scenes: Array  # T x bands x height x width, in the type of the data
     mask: Array  # T x height x width: 0 clear, 1 cloud (or shadow, haze, snow), 2 nothing was observed
     ground: Ground
+    outcome: Outcome = SOUND  # of the fit, and of what was made of it
+    clipped: int = 0  # values of the ground that were far outside what was observed
 
 
 def remove_clouds(
@@ -90,19 +95,29 @@ def remove_clouds(
 
     fill="clouds" keeps the pixels that look clear as they are; "all" gives the model everywhere, which also takes away
     thin haze and noise. With `sample`, only that random share of pixels and dates is looked at.
+
+    A fit that diverges is an error, `lrmc.apps.outcome.FitFailed`; `status` and `warnings` of the answer tell the rest.
     """
     data = _checked(stack, seen, fill, sample)
+    check_rank(rank, len(data), "dates")
+    check_seed(seed)
     look = _Look(data, seen, nodata, sample, seed)
     ground = learn_ground(look, as_days(dates, len(data)), rank, seed, threads)
     T, _, height, width = data.shape
     scenes, mask = np.empty(data.shape, data.dtype), np.empty((T, height, width), np.uint8)
+    clipped = 0
     for lines in blocks(data.shape):
         Y, there = look.block(lines)
         L = fit_pixels(Y, there if sample == 1 else there & look.chosen(lines), ground, threads)
-        scenes[:, :, lines], mask[:, lines] = _cleared(Y, there, L, ground, fill, nodata)
+        model, outside = _model(L, ground, Y.shape)
+        scenes[:, :, lines], mask[:, lines] = _cleared(Y, there, model, ground, fill, nodata)
+        clipped += outside
         if progress is not None:
             progress(lines.stop * width, height * width)
-    return Cleared(scenes, mask, ground)
+    outcome = ground.outcome
+    if ground.limits is not None:
+        outcome = after_clipping(outcome, clipped, scenes.size, ground.limits)
+    return Cleared(scenes, mask, ground, outcome, clipped)
 
 
 # ---- the data, a block at a time
@@ -154,8 +169,7 @@ def _checked(stack: Any, seen: Any, fill: str, sample: float) -> Any:
         raise ValueError(f"seen has shape {np.shape(seen)}; {wanted} is wanted, True where a pixel may be believed")
     if fill not in FILLS:
         raise ValueError(f"fill={fill!r}; one of {', '.join(FILLS)} is wanted")
-    if not 0 < sample <= 1:
-        raise ValueError(f"a share of {sample!r} of the pixels; more than 0 and at most 1 is wanted")
+    check_share(sample)
     return data
 
 
@@ -196,21 +210,20 @@ def learn_ground(look: _Look, days: Array, rank: int | None, seed: int, threads:
     Y, there = look.block(slice(0, height), step)
     if look.sample < 1:
         there &= np.random.default_rng(look.seed).random(there.shape, np.float32) < look.sample
+    limits = _observed_range(Y, there)
     there &= ~_overcast(Y, there)
     share = there.reshape(T, -1).mean(1)
     if not share.any():
         raise ValueError("no pixel of the scenes is observed: all are nodata or masked")
     pixels = there[0].size
     rows, mask = _matrix(Y), np.tile(_matrix(there), (bands, 1))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # dates without observation are estimated below
-        if rank is not None:
-            rank = min(rank, T, len(rows))
-        # Clouds come in patches: Cauchy was always chosen when all losses were tried, which takes three times longer.
-        settings: dict[str, Any] = {"loss": "cauchy", "seed": seed, "threads": threads}
-        result = solve(rows, rank, mask=mask, groups=band_groups(bands, pixels), **settings)
-    L, R = (X.astype(np.float64) for X in (result.L, result.R))
+    obs = grouped(as_observations(rows, mask, threads=threads), band_groups(bands, pixels))
+    # Clouds come in patches: Cauchy was always chosen when all losses were tried, which takes three times longer.
+    noise = Noise(unlike_members(obs), equal(1.0, T), "cauchy")
+    X, outcome = noisy_fit(obs, rank, noise, seed, "the ground")
+    L, R = (F.astype(np.float64) for F in X)
     scale = np.sqrt(np.linalg.norm(L, axis=0) / np.maximum(np.linalg.norm(R, axis=0), 1e-300))
+    scale[scale == 0] = 1.0  # scenes of nothing but 0
     L, R = L / scale, R * scale
     found = seasons(R, days, share, L.T @ L / len(L), FEW)
     few = share <= FEW
@@ -221,7 +234,16 @@ def learn_ground(look: _Look, days: Array, rank: int | None, seed: int, threads:
     if overcast.any():  # what was learned with clouds for ground is learned again
         L = fit_pixels(Y, there & ~overcast[:, None, None], ground, threads).astype(np.float64)
         ground = _prior(rows, mask, L, R, bands, found, share, few | overcast)
-    return ground
+    return replace(ground, limits=limits, outcome=outcome)
+
+
+def _observed_range(Y: Array, there: Array) -> Limits | None:
+    """Of each band; None if nothing was observed."""
+    if not there.any():
+        return None
+    seen = [band[there].astype(np.float64) for band in np.moveaxis(Y, 1, 0)]
+    low, high = (np.array([edge(band) for band in seen])[:, None, None] for edge in (np.min, np.max))
+    return Limits(low, high)
 
 
 def _overcast(Y: Array, there: Array) -> Array:
@@ -315,9 +337,16 @@ def fit_pixels(Y: Array, there: Array, ground: Ground, threads: int | None = Non
     return L
 
 
-def _cleared(Y: Array, there: Array, L: Array, ground: Ground, fill: str, nodata: float | None) -> tuple[Array, Array]:
+def _model(L: Array, ground: Ground, shape: tuple[int, ...]) -> tuple[Array, int]:
+    """The ground of a block, T x bands x lines x width, and how many of its values had to be clipped."""
+    model = (ground.R.astype(np.float32) @ L.T).reshape(shape)
+    return (model, 0) if ground.limits is None else ground.limits.held(model, "the ground")
+
+
+def _cleared(
+    Y: Array, there: Array, model: Array, ground: Ground, fill: str, nodata: float | None
+) -> tuple[Array, Array]:
     """A block of the answer, and its mask."""
-    model = (ground.R.astype(np.float32) @ L.T).reshape(Y.shape)
     worst = np.zeros(there.shape, np.float32)
     for b in range(Y.shape[1]):
         away = np.abs(Y[:, b] - model[:, b]) / np.float32(ground.deviation[b])

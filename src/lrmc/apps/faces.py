@@ -7,7 +7,6 @@ shadows, highlights, glasses and hands are outliers. All colours of a pixel shar
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,9 +20,10 @@ from ..files import whole_folder
 from ..report import BeforeAfter, Facts, Frames, Words, write_report
 from ..report.images import evenly
 from ..result import Result
-from ..solve import solve
 from ..weights import Array
-from .stack import Stack, as_type, band_groups
+from .outcome import SOUND, FitFailed, Limits, Outcome, Told, after_clipping, solved
+from .pictures import as_bytes, one_depth, pictures_in, read_picture, white_of
+from .stack import Stack, as_type, band_groups, check_rank
 
 FEWEST = 3  # pictures of a person
 ACROSS = 10  # pictures of a person on the contact sheet
@@ -32,12 +32,14 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Faces:
+class Faces(Told):
     """Pictures of one person, cleaned."""
 
     clean: Array  # as the pictures came: n x height x width, with colours last
     removed: Array  # what was taken away, with its sign: float32
     result: Result
+    outcome: Outcome = SOUND  # of the fit, and of what was made of it
+    clipped: int = 0  # values that were far outside those of the pictures
 
     @property
     def rank(self) -> int:
@@ -50,7 +52,7 @@ def clean_faces(images: Any, seen: Any = None, rank: int | None = None, **option
 
     `images` is n x height x width, or with three colours last; eyes and mouth should be in the same place in all of
     them. `seen` (n x height x width) is True where a pixel may be believed; NaN is missing. Options are those of
-    `lrmc.solve`.
+    `lrmc.solve`. A fit that diverges is an error, `lrmc.apps.outcome.FitFailed`.
     """
     images = np.asarray(images)
     if images.ndim not in (3, 4) or images.size == 0 or images.dtype.kind not in "iuf":
@@ -59,6 +61,7 @@ def clean_faces(images: Any, seen: Any = None, rank: int | None = None, **option
         raise ValueError(f"{len(images)} picture(s) of a person; at least {FEWEST} are wanted")
     if seen is not None and np.shape(seen) != images.shape[:3]:
         raise ValueError(f"seen has shape {np.shape(seen)}; {images.shape[:3]} is wanted")
+    check_rank(rank, len(images), "pictures")
     by_colour = images if images.ndim == 3 else np.ascontiguousarray(np.moveaxis(images, -1, 1))
     there = None if seen is None else np.asarray(seen, bool)
     if there is not None and images.ndim == 4:
@@ -66,13 +69,14 @@ def clean_faces(images: Any, seen: Any = None, rank: int | None = None, **option
     stack = Stack(by_colour, there)
     if images.ndim == 4 and images.shape[-1] > 1:
         options.setdefault("groups", band_groups(images.shape[-1], images[0, ..., 0].size))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*no observation.*")
-        result = solve(stack.matrix, rank, mask=stack.mask, **options)
-    model = (result.R @ result.L.T).reshape(by_colour.shape)
+    result, outcome = solved(stack.matrix, rank, what="the faces", mask=stack.mask, **options)
+    known = images[np.isfinite(images)]
+    limits = Limits(np.min(known).astype(np.float64), np.max(known).astype(np.float64))
+    model, clipped = limits.held((result.R @ result.L.T).reshape(by_colour.shape), "the faces")
+    outcome = after_clipping(outcome, clipped, model.size, limits)
     model = model if images.ndim == 3 else np.moveaxis(model, 1, -1)
     clean = as_type(model, images.dtype)
-    return Faces(clean, (images - model).astype(np.float32), result)
+    return Faces(clean, (images - model).astype(np.float32), result, outcome, clipped)
 
 
 # ---- files
@@ -85,6 +89,11 @@ class Person:
     name: str
     paths: tuple[Path, ...]
     images: Array
+
+    @property
+    def white(self) -> int:
+        """The value that is shown as white."""
+        return 255 if self.images.dtype == np.uint8 else white_of(int(self.images.max()))
 
 
 def clean_folder(
@@ -101,12 +110,14 @@ def clean_folder(
     report.html. Everything appears, whole, or nothing does.
     """
     people = read_people(Path(source))
-    if Path(target).resolve() in (Path(source).resolve(), *Path(source).resolve().parents):
+    origin = Path(os.path.realpath(source))
+    if Path(os.path.realpath(target)) in (origin, *origin.parents):
         raise ValueError(f"{target} is where the pictures come from; choose another folder")
     done: dict[str, tuple[Person, Faces]] = {}
     with whole_folder(target) as folder:
         for k, person in enumerate(people):
-            done[person.name] = person, clean_faces(person.images, rank=rank, **options)
+            with _named(person):
+                done[person.name] = person, clean_faces(person.images, rank=rank, **options)
             _write(folder, *done[person.name])
             if progress is not None:
                 progress(k + 1, len(people))
@@ -115,16 +126,23 @@ def clean_folder(
     return done
 
 
+@contextmanager
+def _named(person: Person) -> Iterator[None]:
+    """What cannot be done with the pictures of a person is told with the name."""
+    try:
+        yield
+    except (ValueError, FitFailed) as error:
+        raise type(error)(f"{person.name}: {error}") from error
+
+
 def read_people(source: Path) -> list[Person]:
     """The pictures of each sub-folder; of the folder itself if it has none."""
     if not source.is_dir():
         raise ValueError(f"{source}: there is no such folder")
-    pillow = optional("PIL.Image", "faces")
-    kinds = set(pillow.registered_extensions())
     folders = sorted(path for path in source.iterdir() if path.is_dir() and not path.name.startswith("."))
     found = {}
     for folder in folders or [source]:
-        paths = sorted(p for p in folder.iterdir() if p.is_file() and p.suffix.lower() in kinds)
+        paths = pictures_in(folder)
         if paths:
             found[folder] = paths
     if not found:
@@ -137,27 +155,14 @@ def _read_pictures(paths: Sequence[Path]) -> Array:
         raise ValueError(f"{paths[0].parent} has {len(paths)} picture(s); at least {FEWEST} of a person are wanted")
     pictures = []
     for path in paths:
-        with _opened(path) as image:
-            pictures.append(np.asarray(image if image.mode in ("L", "I;16") else image.convert("RGB")))
+        pictures.append(read_picture(path, "faces"))
         if pictures[-1].shape[:2] != pictures[0].shape[:2]:
             here, there = (f"{p.shape[1]} x {p.shape[0]}" for p in (pictures[-1], pictures[0]))
             raise ValueError(f"{path} has {here} pixels, {paths[0].name} {there}; crop faces to one size first")
-    if len({p.dtype for p in pictures}) > 1:
-        raise ValueError(f"{paths[0].parent} has pictures of 8 and of 16 bits; convert them to one kind first")
+    one_depth(pictures, paths[0].parent)
     if any(p.ndim == 3 for p in pictures):
         pictures = [p if p.ndim == 3 else np.repeat(p[..., None], 3, 2) for p in pictures]
     return np.stack(pictures)
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    pillow = optional("PIL.Image", "faces")
-    try:
-        with pillow.open(path) as image:
-            image.load()
-            yield image
-    except (OSError, SyntaxError, pillow.DecompressionBombError) as error:
-        raise ValueError(f"{path} cannot be read as a picture: {' '.join(str(error).split())}") from None
 
 
 def _write(folder: Path, person: Person, faces: Faces) -> None:
@@ -169,17 +174,14 @@ def _write(folder: Path, person: Person, faces: Faces) -> None:
         name = path.stem if path.stem not in names else path.name  # a.jpg and a.png
         names.add(name)
         pillow.fromarray(clean).save(folder / "clean" / person.name / f"{name}.png")
-        pillow.fromarray(shown_removed(removed, clean.dtype)).save(folder / "removed" / person.name / f"{name}.png")
+        shown = shown_removed(removed, clean.dtype, person.white)
+        pillow.fromarray(shown).save(folder / "removed" / person.name / f"{name}.png")
 
 
-def shown_removed(removed: Array, dtype: np.dtype[Any]) -> Array:
+def shown_removed(removed: Array, dtype: np.dtype[Any], white: int | None = None) -> Array:
     """What was removed as a picture: grey is nothing, dark a shadow, bright a highlight."""
-    white = 255.0 if dtype == np.uint8 else 65535.0
+    white = white or (255 if dtype == np.uint8 else 65535)
     return np.clip(np.rint(127.5 + 127.5 * removed / white), 0, 255).astype(np.uint8)
-
-
-def _as_bytes(image: Array) -> Array:
-    return image if image.dtype == np.uint8 else (image / 257).astype(np.uint8)
 
 
 # ---- showing
@@ -196,7 +198,10 @@ def contact_sheet(done: Mapping[str, tuple[Person, Faces]]) -> Any:
         for kind in (person.images, faces.clean, faces.removed):
             tiles = []
             for k in some:
-                one = shown_removed(kind[k], person.images.dtype) if kind is faces.removed else _as_bytes(kind[k])
+                if kind is faces.removed:
+                    one = shown_removed(kind[k], person.images.dtype, person.white)
+                else:
+                    one = as_bytes(kind[k], person.white)
                 tiles.append(pillow.fromarray(one).convert("RGB").resize(size, pillow.Resampling.LANCZOS))
             rows.append(tiles)
     gap = 4
@@ -216,13 +221,14 @@ def report_sections(done: Mapping[str, tuple[Person, Faces]]) -> list[Any]:
     """Of each person the facts, the picture with most removed, and all pictures."""
     sections: list[Any] = []
     for name, (person, faces) in done.items():
-        before, after = ([_as_bytes(x) for x in kind] for kind in (person.images, faces.clean))
-        removed = [shown_removed(x, person.images.dtype) for x in faces.removed]
+        before, after = ([as_bytes(x, person.white) for x in kind] for kind in (person.images, faces.clean))
+        removed = [shown_removed(x, person.images.dtype, person.white) for x in faces.removed]
         worst = int(np.argmax([np.mean(np.abs(x) > 40) for x in np.nan_to_num(faces.removed)]))
         facts = {"pictures": len(before), "rank": faces.rank, "outliers": f"{faces.result.outlier_fraction:.1%}"}
         layers = {"as it was": before, "cleaned": after, "removed": removed}
         sections += [
-            Facts(name, facts | {"noise": f"{faces.result.noise_level:.1f}"}),
+            Facts(name, facts | {"noise": f"{faces.result.noise_level:.1f}", "fit": str(faces.status)}),
+            *faces.outcome.sections(),
             BeforeAfter(f"{name}: most removed", before[worst], after[worst], person.paths[worst].name),
             Frames(f"{name}: all pictures", layers, [path.name for path in person.paths], rate=3),
         ]

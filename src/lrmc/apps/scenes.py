@@ -22,6 +22,8 @@ from .clouds import CLOUD, MISSING, Cleared, remove_clouds
 QUICK_LOOK = 700  # pixels, at most
 SHOWN_AT_MOST = 120  # scenes in the report
 LOSSY = ("jpeg", "webp", "lerc", "jxl")  # what a GeoTIFF may be compressed by that changes its numbers
+TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")  # how they begin; with a plus, the large ones
+OFFLINE = {"CPL_VSIL_CURL_ALLOWED_EXTENSIONS": "{none}"}  # no address that a file names is asked
 MEANING = "0 clear, 1 cloud or shadow, 2 nothing was observed"
 NAMES = {"red": "red", "green": "green", "blue": "blue", "b04": "red", "b4": "red", "b03": "green", "b3": "green"}
 NAMES |= {"b02": "blue", "b2": "blue"}
@@ -78,7 +80,7 @@ def clear_zarr(
     """
     xarray, path = optional("xarray", "clouds"), Path(source)
     optional("zarr", "scale")
-    if path.resolve().parent == Path(target).resolve():
+    if os.path.dirname(os.path.realpath(path)) == os.path.realpath(target):
         raise ValueError(f"{path} lies in the output folder, where it would be overwritten; choose another folder")
     try:
         whole = xarray.open_zarr(path, mask_and_scale=False, consolidated=False)
@@ -127,7 +129,7 @@ def _checked_paths(sources: Sequence[str | os.PathLike[str]], target: Path) -> t
     for path in paths:
         if not path.is_file():
             raise ValueError(f"{path}: there is no such file")
-        if path.resolve().parent == target.resolve():
+        if os.path.dirname(os.path.realpath(path)) == os.path.realpath(target):
             raise ValueError(f"{path} lies in the output folder, where it would be overwritten; choose another folder")
         for name in (f"{path.stem}.tif", f"{path.stem}_mask.tif"):
             if name in written:
@@ -141,13 +143,30 @@ def _checked_paths(sources: Sequence[str | os.PathLike[str]], target: Path) -> t
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    """A raster file; what is wrong with it is told in a sentence with its name."""
+    """A GeoTIFF; what is wrong with it is told in a sentence with its name.
+
+    No other driver: some read files (VRT) that name others, or addresses.
+    """
     rasterio = optional("rasterio", "clouds")
+    _check_beside(path)
     try:
-        with rasterio.open(path) as source:
+        with rasterio.Env(**OFFLINE), rasterio.open(path.absolute(), driver="GTiff") as source:
             yield source
     except rasterio.errors.RasterioError as error:
-        raise ValueError(f"{path} cannot be read as a scene: {' '.join(str(error).split())}") from None
+        said = " ".join(str(error).split())
+        raise ValueError(f"{path} cannot be read as a scene, a GeoTIFF is wanted: {said}") from None
+
+
+def _check_beside(path: Path) -> None:
+    """A mask or overviews beside a scene, which GDAL would open with any driver, are GeoTIFFs too."""
+    for ending in (".msk", ".MSK", ".ovr", ".OVR"):
+        other = Path(f"{path}{ending}")
+        if not other.is_file():
+            continue
+        with open(other, "rb") as file:
+            begins = file.read(4)
+        if begins not in TIFF:
+            raise ValueError(f"{other} cannot be read as a part of its scene, a GeoTIFF is wanted; remove it?")
 
 
 def read_scenes(
@@ -358,6 +377,7 @@ def report_sections(scenes: Scenes, cleared: Cleared, pictures: Pictures) -> lis
         "missing": f"{float(missing.mean()):.1%}",
         "rank": ground.rank,
         "dates estimated": int(ground.estimated.sum()),
+        "fit": str(cleared.status),
     }
     rows = [
         (
@@ -376,6 +396,7 @@ def report_sections(scenes: Scenes, cleared: Cleared, pictures: Pictures) -> lis
     )
     return [
         Facts("Found", facts),
+        *cleared.outcome.sections(),
         BeforeAfter(
             "With and without clouds",
             pictures.before(best),

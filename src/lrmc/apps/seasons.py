@@ -43,7 +43,8 @@ def seasons(R: Array, days: Array, share: Array, metric: Array, least: float = 0
     """
     known = share > least
     days, R = np.asarray(days, np.float64), R.astype(np.float64)
-    root = np.linalg.cholesky(metric + 1e-9 * np.trace(metric) / len(metric) * np.eye(len(metric)))
+    ridge = 1e-9 * np.trace(metric) / len(metric) + 1e-300  # also where all is 0
+    root = np.linalg.cholesky(metric + ridge * np.eye(len(metric)))
     some, doubt = known.copy(), 1 / np.maximum(share, 0.03) ** 2
     best = _mean_of(R, some)
     for _ in range(3):  # dates that are far off are left out of what others are judged by

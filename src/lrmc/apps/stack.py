@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -51,8 +52,7 @@ class Stack:
 
     def sampled(self, share: float, seed: int = 0) -> Any:
         """The matrix with only a random share of its observed entries, sparse."""
-        if not 0 < share <= 1:
-            raise ValueError(f"a share of {share!r} of the pixels; more than 0 and at most 1 is wanted")
+        check_share(share)
         flat = self.frames.reshape(-1)
         seen = None if self.seen is None else np.broadcast_to(self.seen, self.frames.shape).reshape(-1)
         width = flat.size // len(self.frames)
@@ -87,6 +87,31 @@ def chosen(size: int, share: float, seed: int) -> Iterator[Array]:
         places = np.cumsum(whole, out=whole)
         at = int(places[-1])
         yield places if at < size else places[: np.searchsorted(places, size)]
+
+
+def is_whole(x: Any) -> bool:
+    """Whether this is a whole number."""
+    return isinstance(x, Integral) and not isinstance(x, bool)
+
+
+def check_rank(rank: Any, frames: int, word: str) -> None:
+    """A rank that so many frames (or dates, or pictures: the word for them) can carry, or none."""
+    if rank is None:
+        return
+    if not is_whole(rank) or not 1 <= rank < frames:
+        raise ValueError(f"rank={rank!r} for {frames} {word}; a whole number from 1 to {frames - 1} is wanted")
+
+
+def check_share(share: Any) -> None:
+    """A share of the pixels."""
+    if not isinstance(share, Real) or not 0 < float(share) <= 1:
+        raise ValueError(f"a share of {share!r} of the pixels; more than 0 and at most 1 is wanted")
+
+
+def check_seed(seed: Any) -> None:
+    """What random numbers begin from."""
+    if not is_whole(seed) or seed < 0:
+        raise ValueError(f"seed={seed!r}; a whole number of at least 0 is wanted")
 
 
 def as_type(values: Array, dtype: np.dtype[Any]) -> Array:

@@ -13,13 +13,16 @@ import numpy as np
 
 from ..extras import optional
 from ..files import whole_folder
-from ..linalg import Factors, power_of_4
+from ..linalg import power_of_4
 from ..methods.default import polished, start
 from ..methods.noisy import Noise
 from ..observations import as_observations
+from ..result import Status
 from ..weights import Array, Sides
 from .cines import Time, read_cine
 from .motion import Motion, follow
+from .outcome import SOUND, Limits, Outcome, Told, after_clipping, run_to_end
+from .stack import check_rank, check_seed, check_share, is_whole
 
 PATCH = 32  # pixels, as in the paper: 1024 x T matrices
 OVERLAP = 8  # pixels that neighbouring patches share
@@ -28,7 +31,7 @@ FEWEST_FRAMES = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Separated:
+class Separated(Told):
     """What a cine is made of, each (frames, height, width) and of floats in the units of the cine."""
 
     tissue: Array
@@ -36,6 +39,8 @@ class Separated:
     noise: float  # its standard deviation
     motion: Motion | None  # None: the tissue was taken to be at rest
     outliers: Sides  # on which side of the tissue blood was looked for
+    outcome: Outcome = SOUND  # of the fits, and of what was made of them
+    clipped: int = 0  # values of the tissue that were far outside what was observed
 
     @property
     def power(self) -> Array:
@@ -62,9 +67,10 @@ def separate(
     share of the pixels that the low-rank fit looks at; motion, and what is at rest, are seen from all.
     Blood and bubbles are brighter than tissue where the cine has no negative values (B-mode, envelopes), so that
     outliers="auto" is "positive" there and "both" for signed data. `progress` is called with a stage and its share.
+    A fit that diverges is an error, `lrmc.apps.outcome.FitFailed`; `status` and `warnings` of the answer tell the rest.
     """
     frames = as_cine(cine)
-    _check(frames, rank, patch, sample, outliers)
+    _check(frames, rank, patch, sample, outliers, seed)
     tell = progress or (lambda stage, done: None)
     sides: Sides = ("both" if np.nanmin(frames) < 0 else "positive") if outliers == "auto" else outliers
     known, least = np.isfinite(frames), grey_level(frames)
@@ -73,11 +79,15 @@ def separate(
     still, seen = (frames, known) if moving is None else moving.registered(frames, fixed)
     if sample < 1:
         seen = seen & (np.random.default_rng(seed).random(seen.shape, np.float32) < sample)
-    model = _patchwise(still, seen, _Fit(rank, sides, seed, least), patch, lambda done: tell("low rank", done))
+    fit = _Fit(rank, sides, seed, least)
+    model = _patchwise(still, seen, fit, patch, lambda done: tell("low rank", done))
     tissue = model if moving is None else np.stack([moving.restored(t, model[t]) for t in range(len(model))])
     tissue[:, fixed] = usual[fixed]
+    limits = Limits(np.nanmin(frames).astype(np.float64), np.nanmax(frames).astype(np.float64))
+    tissue, clipped = limits.held(tissue, "the tissue")
+    outcome = after_clipping(fit.outcome(), clipped, tissue.size, limits)
     blood, noise = beyond_noise(frames - tissue, sides, least)
-    return Separated(tissue, blood, noise, moving, sides)
+    return Separated(tissue, blood, noise, moving, sides, outcome, clipped)
 
 
 def as_cine(cine: Any) -> Array:
@@ -135,32 +145,43 @@ def beyond_noise(residual: Array, outliers: Sides, least: float = 0.0) -> tuple[
     return np.where(found, residual, np.float32(0)), noise
 
 
-def _check(frames: Array, rank: int, patch: int | None, sample: float, outliers: str) -> None:
+def _check(frames: Array, rank: int, patch: int | None, sample: float, outliers: str, seed: int) -> None:
     if outliers not in ("auto", "both", "positive"):
         raise ValueError(f"outliers={outliers!r}; one of auto, both, positive is wanted")
-    if not 1 <= rank < len(frames):
-        raise ValueError(f"rank={rank} for {len(frames)} frames; 1 to {len(frames) - 1} is wanted")
-    if patch is not None and patch < 2 * OVERLAP:
+    if rank is None:
+        raise ValueError("rank=None; the tissue needs one: 1, or more where it changes in several ways")
+    check_rank(rank, len(frames), "frames")
+    if patch is not None and not (is_whole(patch) and patch >= 2 * OVERLAP):
         raise ValueError(f"patches of {patch} pixels; at least {2 * OVERLAP} are wanted, or none for the whole frames")
-    if not 0 < sample <= 1:
-        raise ValueError(f"a share of {sample!r} of the pixels; more than 0 and at most 1 is wanted")
+    check_share(sample)
+    check_seed(seed)
 
 
 # ---- low rank in patches
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Fit:
     """The low-rank part of a stack of patches: the closed loop until it rests at the noise, then a few sweeps.
 
     Pixels that mostly stay the same, to `least`, are left out, and are their medians: a black surrounding has no noise,
-    and would have all that is bright taken for outliers.
+    and would have all that is bright taken for outliers. How the fits ended is remembered.
     """
 
     rank: int
     outliers: Sides
     seed: int
     least: float
+    fitted: int = 0  # pixels of all patches
+    given_up: int = 0  # those with fewer observations than unknowns: they are their medians
+
+    def outcome(self) -> Outcome:
+        """Of all patches together."""
+        if self.given_up <= self.fitted:
+            return SOUND
+        text = "most of the picture has fewer observations than a tissue of this rank has unknowns"
+        text = f"{text}, and is its median over time: give a smaller rank, or a larger sample"
+        return SOUND.warned(text, Status.UNDETERMINED)
 
     def __call__(self, frames: Array, seen: Array, threads: int | None) -> Array:
         """(frames, height, width)."""
@@ -169,18 +190,21 @@ class _Fit:
         usual = _row_median(known)
         lively = _row_median(np.abs(known - usual[:, None])) > self.least
         model = np.repeat(np.where(np.isfinite(usual), usual, _mean(rows, mask))[:, None], rows.shape[1], 1)
-        if np.count_nonzero(mask[lively]) > self.rank * (np.count_nonzero(lively) + rows.shape[1]):
+        pixels = int(np.count_nonzero(lively))
+        if np.count_nonzero(mask[lively]) > self.rank * (pixels + rows.shape[1]):
             model[lively] = self._low_rank(rows[lively], mask[lively], threads)
+            self.fitted += pixels
+        else:
+            self.given_up += pixels
         return model.T.reshape(frames.shape)
 
     def _low_rank(self, rows: Array, mask: Array, threads: int | None) -> Array:
         obs = as_observations(rows, None if mask.all() else mask, threads=threads)
         unit = power_of_4(obs.scale)
         obs = obs.scaled(1 / unit)
-        begin = start(obs, self.rank, self.seed)
-        X = begin[0]
-        for step in polished(obs, begin, Noise.even(obs, "mixture", self.outliers)):
-            X = Factors(step.L, step.R)
+        noise = Noise.even(obs, "mixture", self.outliers)
+        steps = polished(obs, start(obs, self.rank, self.seed), noise)
+        X, _ = run_to_end(obs, steps, "the tissue")  # with enough observations: nothing to warn about
         return (X.L * X.L.dtype.type(unit)) @ X.R.T
 
 
@@ -308,11 +332,13 @@ def _write_report(path: Path, name: str, frames: Array, parts: Separated, second
         "noise": parts.noise,
         "blood or bubbles": f"{np.mean(parts.blood != 0):.1%} of the pixels",
         "seconds": seconds,
+        "fit": str(parts.status),
     }
     side = "brighter than the tissue" if parts.outliers == "positive" else "different from the tissue"
     about = f"Blood and bubbles are what is {side} by more than {BEYOND_NOISE} times the noise."
     sections: list[Section] = [
         Facts("In short", facts),
+        *parts.outcome.sections(),
         Frames("The cine", {"original": seen[0], "tissue": seen[1], "blood or bubbles": blood}, caption=about),
         BeforeAfter(
             "With and without blood",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -33,7 +32,8 @@ from ..storage import Observations
 from ..subspace import Memory, Subspace, fit_rows, follow, learn_factors
 from ..weights import Array
 from .clips import Clip, film
-from .stack import Stack, as_type
+from .outcome import SOUND, Limits, Outcome, Told, after_clipping, run_to_end
+from .stack import Stack, as_type, check_rank, check_seed, check_share, is_whole
 
 SWEEPS = 4  # over the data, at most
 MEDIAN_OF = 101  # frames, for the start
@@ -42,6 +42,7 @@ TO_LEARN = 256 << 20  # bytes of frames that are held to learn a background from
 AT_ONCE = 48 << 20  # bytes of frames that are held while a film is gone through
 REMEMBERED = 1000  # frames that the background of a long film stands for
 DEVIATIONS, LEAST, MOST = 8.0, 25.0, 40.0  # the threshold in deviations of the noise, and its limits in grey levels
+BYTES = Limits(np.array(0.0), np.array(255.0))  # what a frame may hold
 SHOWN = 24 << 20  # bytes of frames that are kept for the report, of each kind
 
 
@@ -55,6 +56,7 @@ class Background:
     model: Subspace
     memory: Memory
     shape: tuple[int, ...]  # of a frame
+    outcome: Outcome = SOUND  # of the fit that it was learned by
 
     @property
     def threshold(self) -> float:
@@ -67,7 +69,12 @@ class Background:
 
     def pictures(self, scores: Array) -> Array:
         """The background of the frames with these scores, as floats."""
-        return (scores @ self.model.V.T.astype(np.float32)).reshape(len(scores), *self.shape)
+        return self.counted(scores)[0]
+
+    def counted(self, scores: Array) -> tuple[Array, int]:
+        """The same, and how many values were clipped because no frame could hold them."""
+        pictures = (scores @ self.model.V.T.astype(np.float32)).reshape(len(scores), *self.shape)
+        return BYTES.held(pictures, "the background")
 
     def followed(self, obs: Observations) -> Background:
         """The background after more frames: the last `REMEMBERED` count."""
@@ -115,21 +122,20 @@ def learn(seen: Any, shape: tuple[int, ...], rank: int = 1, seed: int = 0) -> Ba
     A start around the medians of the pixels, and sweeps with Huber's loss until they come to rest.
     """
     obs = as_observations(seen)
-    checked_rank(rank, obs.shape)
+    check_rank(rank, obs.shape[0], "frames")
     picture = medians(seen).astype(np.float32)
     middle = Factors(np.ones((obs.shape[0], 1), np.float32), picture[:, None])
     zeta = 6 * float(np.median(np.abs(obs.sample.residual(middle)))) or 1.0
     X = leading(obs, rank, zeta, 1 / obs.fraction, model=middle, keep_model=True, seed=seed)
-    for step in sweeps(obs, X, Noise.even(obs, "huber"), SWEEPS):
-        X = Factors(step.L, step.R)
+    X, outcome = run_to_end(obs, sweeps(obs, X, Noise.even(obs, "huber"), SWEEPS), "the background")
     unseen = float(np.mean(obs.col_observed == 0))
     if unseen > 0.01:
         text = f"{percent(unseen)} of the pixels were never observed, and their background is a guess"
-        warnings.warn(f"{text}: give more frames, or a larger sample", UserWarning, stacklevel=2)
+        outcome = outcome.warned(f"{text}: give more frames, or a larger sample")
     learned = learn_factors(obs, X, "huber", most=rank)
     frames = REMEMBERED / obs.shape[0]  # those that were looked at stand for all
     memory = Memory(learned.memory.rows * frames, learned.memory.cols * frames)
-    return Background(learned.model, memory, shape)
+    return Background(learned.model, memory, shape, outcome)
 
 
 def medians(seen: Any) -> Array:
@@ -151,12 +157,17 @@ def medians(seen: Any) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Separation:
+class Separation(Told):
     """A clip in two layers, of which some frames are made when they are asked for; nothing but scores is stored."""
 
     frames: Array
     model: Background
     scores: Array  # frames x rank
+
+    @property
+    def outcome(self) -> Outcome:  # type: ignore[override]
+        """Of the fit that the background was learned by."""
+        return self.model.outcome
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -180,8 +191,11 @@ def separate(
     """The background of a clip, (frames, height, width) or (frames, height, width, 3) in bytes, and what moves.
 
     The background is learned from a share `sample` of the pixels, drawn at random; with `model`, it is known already.
+    A fit that diverges is an error, `lrmc.apps.outcome.FitFailed`; `status` and `warnings` of the answer tell the rest.
     """
     frames = _checked(frames)
+    _check_options(rank, sample, seed)
+    check_rank(rank, len(frames), "frames")
     seen = _sampled(frames, sample, seed)
     if model is None:
         model = learn(seen[:: thinning(len(frames), sample)], frames.shape[1:], rank, seed)
@@ -209,6 +223,14 @@ def _checked(frames: Any) -> Array:
     if len(frames) < 2:
         raise ValueError("1 frame; a background needs at least 2")
     return frames
+
+
+def _check_options(rank: int, sample: float, seed: int) -> None:
+    """What can be told before the frames are known."""
+    if not is_whole(rank) or rank < 1:
+        raise ValueError(f"rank={rank!r} for a background; 1 is wanted, or more if light moves")
+    check_share(sample)
+    check_seed(seed)
 
 
 def _check_shape(model: Background, shape: tuple[int, ...]) -> None:
@@ -256,7 +278,8 @@ def in_front(frames: Array, found: Array) -> Array:
 # ---- files
 
 
-class Done(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Done(Told):
     """What `process` did."""
 
     model: Background
@@ -264,6 +287,8 @@ class Done(NamedTuple):
     seconds: float
     in_front: Array  # share of each frame that is foreground
     folder: Path
+    outcome: Outcome = SOUND  # of the fit, and of what was made of it
+    clipped: int = 0  # values of the background that no frame could hold
 
 
 class Step(NamedTuple):
@@ -292,9 +317,8 @@ def process(
     there are more than `REMEMBERED` frames, it follows the clip from there. The folder appears whole or not at all.
     """
     began, tell = time.perf_counter(), progress or (lambda step: None)
+    _check_options(rank, sample, seed)
     clip = Clip.open(source, grey)
-    if not 0 < sample <= 1:
-        raise ValueError(f"sample={sample!r}; a share of the pixels is wanted, more than 0 and at most 1")
     known = Background.load(model) if isinstance(model, str | os.PathLike) else model
     with whole_folder(target) as folder:
         back, still = (known, False) if known is not None else _learned(clip, rank, sample, seed, tell)
@@ -309,7 +333,9 @@ def process(
                 tell(Step("writing", out.n_frames, clip.n_said))
         back.save(folder / "background.npz")
         shares, seconds = np.array(out.shares), time.perf_counter() - began
-        done = Done(back, out.n_frames, seconds, shares, Path(target))
+        outcome = back.outcome.warned(clip.about_depth) if clip.about_depth else back.outcome
+        outcome = after_clipping(outcome, out.clipped, out.n_frames * int(np.prod(back.shape)), BYTES)
+        done = Done(back, out.n_frames, seconds, shares, Path(target), outcome, out.clipped)
         report.write_report(folder / "report.html", clip.path.name, _sections(clip, done, sample, out.shown))
     return done
 
@@ -366,7 +392,7 @@ class _Output:
         ]
         self.folder = folder / "masks"
         self.folder.mkdir()
-        self.n_frames, self.shares = 0, list[float]()
+        self.n_frames, self.clipped, self.shares = 0, 0, list[float]()
         self.shown = Spread(max(2, min(200, SHOWN // int(np.prod(shape)))))
 
     def write(self, parts: Separation) -> None:
@@ -375,7 +401,8 @@ class _Output:
         few = max(1, (4 << 20) // parts.frames[0].nbytes)
         for first in range(0, len(parts), few):
             some = slice(first, first + few)
-            pictures = parts.model.pictures(parts.scores[some])
+            pictures, clipped = parts.model.counted(parts.scores[some])
+            self.clipped += clipped
             found = masks(parts.frames[some], pictures, parts.model.threshold)
             layers = (as_type(pictures, np.dtype(np.uint8)), in_front(parts.frames[some], found))
             for made, layer in zip(self.films, layers):
@@ -402,10 +429,12 @@ def _sections(clip: Clip, done: Done, sample: float, shown: Spread) -> list[repo
         "threshold": f"{number(done.model.threshold, 3)} grey levels",
         "in front": percent(float(done.in_front.mean())),
         "speed": f"{number(done.n_frames / done.seconds, 2)} frames/s",
+        "fit": str(done.status),
     }
     scrubber, slider = report.film_sections(frames, background, foreground, found)
     scrubber = replace(scrubber, captions=[f"frame {k + 1} of {done.n_frames}" for k in numbers])  # type: ignore[type-var]
     series = report.Series("in front, %", list(range(1, done.n_frames + 1)), (100 * done.in_front).tolist())
     caption = "How much of each frame is not the background, in percent of its pixels."
     curve = report.Lines("What is in front", [series], x_name="frame", bounds=(0.0,), caption=caption)
-    return [report.Facts("", facts), scrubber, replace(slider, caption="Drag, or use the arrow keys."), curve]  # type: ignore[type-var]
+    slider = replace(slider, caption="Drag, or use the arrow keys.")  # type: ignore[type-var]
+    return [report.Facts("", facts), *done.outcome.sections(), scrubber, slider, curve]

@@ -40,7 +40,8 @@ def clouds_command(
 
     Dates are read from the names (20210630 or 2021-06-30). A date with no ground to see is estimated from the others.
 
-    Exit code: 0, or 2 if the input cannot be used; then nothing is written.
+    Exit code: 0; 1 if the fit is not sound, or gave nothing that could be written; 2 if the input cannot be used. A
+    sentence says so in both cases; without a usable fit or input, nothing is written.
     """
     from ..apps.scenes import clear_files, clear_zarr
 
@@ -67,6 +68,7 @@ def clouds_command(
     out.print(
         f"{len(scenes.paths)} scenes, rank {ground.rank}, {time.perf_counter() - began:.1f} s: {target}", markup=False
     )
+    console.end_with(cleared.outcome)
 
 
 def _numbers(text: str) -> list[int]:

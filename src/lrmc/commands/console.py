@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from ..apps.outcome import FitFailed, Outcome
 from .._program import INTERRUPTED
 from ..result import Iterate
 
@@ -109,18 +110,34 @@ def count_bar(title: str, unit: str) -> Iterator[Callable[[int, int], None]]:
 
 @contextmanager
 def errors_in_a_sentence(interrupted: str = "") -> Iterator[None]:
-    """What the user can mend is told in one sentence, with exit code 2; Ctrl-C ends with exit code 130, SIGTERM 143."""
+    """What the user can mend is told in one sentence, with exit code 2; Ctrl-C ends with exit code 130, SIGTERM 143.
+
+    A fit that gave nothing is told with exit code 1.
+    """
     try:
         yield
+    except FitFailed as error:
+        _tell_error(str(error))
+        raise typer.Exit(NOT_CONVERGED) from None
     except (ValueError, ImportError, OSError, FloatingPointError, MemoryError, np.linalg.LinAlgError) as error:
         if isinstance(error, OSError) and error.filename is not None:
             sentence = f"{error.filename}: {error.strerror}"
         else:
             sentence = " ".join(str(error).split()) or type(error).__name__
-        err().print(f"[red]error:[/red] {plain(sentence)}", soft_wrap=True, highlight=False)
+        _tell_error(sentence)
         raise typer.Exit(BAD_INPUT) from None
     except KeyboardInterrupt as stop:
         raise ended(stop, interrupted) from None
+
+
+def _tell_error(sentence: str) -> None:
+    err().print(f"[red]error:[/red] {plain(sentence)}", soft_wrap=True, highlight=False)
+
+
+def end_with(*outcomes: Outcome) -> None:
+    """Exit code 1 if a fit inside an application is not sound: its warnings were shown, and its files are written."""
+    if not all(outcome.sound for outcome in outcomes):
+        raise typer.Exit(NOT_CONVERGED)
 
 
 @contextmanager

@@ -26,7 +26,8 @@ def faces_command(
     Faces of a person must have one size, with eyes and mouth in the same place. OUT gets clean/PERSON/X.png and
     removed/PERSON/X.png for each picture X, contact.png and report.html. A folder of pictures is one person.
 
-    Exit code: 0, or 2 if the input cannot be used; then nothing is written.
+    Exit code: 0; 1 if the fit is not sound, or gave nothing that could be written; 2 if the input cannot be used. A
+    sentence says so in both cases; without a usable fit or input, nothing is written.
     """
     from ..apps.faces import clean_folder
 
@@ -42,3 +43,4 @@ def faces_command(
         table.add_row(console.plain(name), str(len(person.paths)), str(faces.rank), *shares)
     console.out().print(table)
     console.out().print(f"The contact sheet: {target / 'contact.png'}", markup=False, soft_wrap=True, highlight=False)
+    console.end_with(*(faces.outcome for _, faces in done.values()))

@@ -34,7 +34,11 @@ def ultrasound(
     ] = "auto",
     seed: Annotated[int, typer.Option(help="Of what is random.")] = 0,
 ) -> None:
-    """Tissue and blood (or bubbles) of an ultrasound cine: both as cines, a power image, and a report."""
+    """Tissue and blood (or bubbles) of an ultrasound cine: both as cines, a power image, and a report.
+
+    Exit code: 0; 1 if the fit is not sound, or gave nothing that could be written; 2 if the input cannot be used. A
+    sentence says so in both cases; without a usable fit or input, nothing is written.
+    """
     out = console.out()
     with console.errors_in_a_sentence(), console.warnings_in_a_sentence(), console.stages_bar() as progress:
         written = separate_file(
@@ -61,3 +65,4 @@ def ultrasound(
     out.print(f"{share:.1%} of the pixels show blood or bubbles, beyond noise of {parts.noise:.3g}.", highlight=False)
     for file in written.files:
         out.print(console.plain(str(file)), soft_wrap=True, highlight=False)
+    console.end_with(parts.outcome)

@@ -101,27 +101,58 @@ def default(
             return Findings(Status.CONVERGED, "exact", evidence, certificate)
     if not can_hold_out(obs):
         return Findings(Status.UNDETERMINED, "unknown", evidence)
-    X, reached = found.X, found.X.L.shape[1]
-    if loss in (None, "mixture") and is_gaussian(_sizes(obs, X)) and _even(obs, X, noise):
-        plain = replace(noise, loss="mixture")
-        most = highest_rank(obs) if rank is None else rank
-        trials, simple = grown_ranks(obs, plain, start, reached, most, seed)
-        best = lowest_good(trials)
-        evidence |= {"loss": "mixture", "why": "Gaussian residuals", "trials": trials}
-        if best.rank == reached:
-            yield from sweeps(obs, X, plain)
-        else:
-            yield from polished(obs, start(obs, best.rank, seed), plain, GAUSSIAN_SWEEPS)
-        return Findings(Status.CONVERGED, "noisy", evidence, held_out=HeldOut(best.typical, simple))
+    gaussian = loss in (None, "mixture") and is_gaussian(_sizes(obs, found.X)) and _even(obs, found.X, noise)
+    if gaussian:
+        ended = yield from plainly_noisy(obs, rank, found.X, noise, seed)
+    else:
+        ended = yield from noisy(obs, rank, noise=noise, loss=loss, seed=seed, rested=found.X)
+    return replace(ended, evidence=evidence | ended.evidence)
+
+
+def plainly_noisy(
+    obs: Observations, rank: int | None, X: Factors, noise: Noise, seed: int
+) -> Generator[Step, None, Findings]:
+    """Sweeps from X, where the closed loop came to rest and residuals are Gaussian; its rank is put to the test."""
+    reached = X.L.shape[1]
+    noise = replace(noise, loss="mixture")
+    most = highest_rank(obs) if rank is None else rank
+    trials, simple = grown_ranks(obs, noise, start, reached, most, seed)
+    best = lowest_good(trials)
+    if best.rank == reached:
+        yield from sweeps(obs, X, noise)
+    else:
+        yield from polished(obs, start(obs, best.rank, seed), noise, GAUSSIAN_SWEEPS)
+    evidence = {"loss": "mixture", "why": "Gaussian residuals", "trials": trials}
+    return Findings(Status.CONVERGED, "noisy", evidence, held_out=HeldOut(best.typical, simple))
+
+
+def noisy(
+    obs: Observations,
+    rank: int | None,
+    *,
+    noise: Noise,
+    loss: Loss | None,
+    seed: int = 0,
+    rested: Factors | None = None,
+) -> Generator[Step, None, Findings]:
+    """Steps for data with noise: loss, prior and rank by held-out error.
+
+    `rested` is where the closed loop came to rest, if it was tried.
+    """
     most = max(1, min(MOST_RANK, min(obs.shape) - 1, determined_rank(obs)))
     choice = choose(obs, noise, start, polished, loss=loss, rank=rank, most=most, seed=seed)
-    evidence |= {"loss": choice.noise.loss, "shrink": choice.noise.shrink, "way": choice.way, "trials": choice.trials}
     if choice.way == "grown":
         yield from carried_over(obs, choice.X, choice.noise)
-    elif choice.rank == reached:  # the closed loop has been there
-        yield from sweeps(obs, X, choice.noise, 6)
+    elif rested is not None and choice.rank == rested.L.shape[1]:
+        yield from sweeps(obs, rested, choice.noise, 6)
     else:
         yield from polished(obs, start(obs, choice.rank, seed), choice.noise)
+    evidence = {
+        "loss": choice.noise.loss,
+        "shrink": choice.noise.shrink,
+        "way": choice.way,
+        "trials": choice.trials,
+    }
     doubts = (AT_LIMIT.format(most),) if rank is None and choice.rank == most == MOST_RANK else ()
     missed = HeldOut(choice.best.typical, choice.simple)
     return Findings(Status.CONVERGED, "noisy", evidence, doubts=doubts, held_out=missed)

@@ -28,6 +28,7 @@ AskedLoss = Literal["auto", Loss]  # what a user may say
 # Thresholds in multiples of the quantile LOW of the residuals (DEVIATION of Gaussian ones). Huber is
 # near the absolute value: if wider, outliers in groups build components. "squares" is Huber too, for plain outliers.
 REACH: dict[Loss, float] = {"cauchy": WIDEST, "huber": 2.0, "squares": 8.0}
+FEWEST_NOISE = 1e-6  # the least share of noise: of 0, the odds of an outlier would be infinite
 Start = Callable[[Observations, int, int], tuple[Factors, float]]  # data, rank, seed -> a start and a threshold
 
 
@@ -100,7 +101,7 @@ def two_groups(size: Array, low: float, rounds: int = 20, fixed: bool = False) -
             for _ in range(4):  # to the 16th power: ten times faster than **
                 wide *= wide
             w = 1 / (1 + odds * wide)
-        share = min(float(w.mean()), 1 - 1e-6)
+        share = float(np.clip(w.mean(), FEWEST_NOISE, 1 - 1e-6))
         deviation = deviation if fixed else float(np.sqrt((w * square).sum() / w.sum()))
     return low * deviation, odds, share
 

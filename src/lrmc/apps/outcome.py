@@ -1,0 +1,180 @@
+"""Whether the fit inside an application can be believed. Every application fits through here.
+
+A fit that diverged is an error, so that nothing is written of it. What else was wrong is warned about, and kept in an
+`Outcome` for the report and for the exit code. Values that the sensor could not have shown are clipped and counted.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..linalg import Factors, norm, power_of_4
+from ..methods.default import noisy
+from ..methods.lrmc import Step
+from ..methods.noisy import Noise
+from ..report import Words
+from ..result import Result, Status
+from ..solve import ConvergenceWarning, blown_up, solve
+from ..storage import Observations
+from ..weights import Array
+
+WIDENED = 0.5  # of the observed range: what may lie beyond it, on either side
+LEAST_SPAN = 0.01  # of the largest value: of data that hardly vary, a rounded model is not far off
+FAR = 10.0  # times the observed range: farther off is no picture
+FEW_FAR = 1e-3  # the share of values that may be so: some pixels, but not a fit
+UNSEEN = ".*no observation.*"  # the warning about rows and columns that applications fill in themselves
+
+
+class FitFailed(ArithmeticError):
+    """A fit gave nothing that could be used; nothing was written."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the fits inside an application ended."""
+
+    status: Status = Status.CONVERGED
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing is wrong with the fit."""
+        return self.status is Status.CONVERGED
+
+    def warned(self, sentence: str, status: Status | None = None) -> Outcome:
+        """The same with one more warning, which is given as well; with a status, that is the new one."""
+        category = UserWarning if status is None else ConvergenceWarning
+        warnings.warn(sentence, category, stacklevel=3)
+        return Outcome(status or self.status, (*self.warnings, sentence))
+
+    def sections(self) -> list[Words]:
+        """What a report page has to say about it: nothing if all is well."""
+        about = [f"{text[0].upper()}{text[1:]}." for text in self.warnings]
+        return [Words("", about, "warning")] if about else []
+
+
+SOUND = Outcome()
+
+
+class Told:
+    """What every answer of an application has: how its fit ended."""
+
+    outcome: Outcome
+
+    @property
+    def status(self) -> Status:
+        """How the fit ended."""
+        return self.outcome.status
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was wrong with it, a sentence each."""
+        return self.outcome.warnings
+
+
+def solved(Y: Any, rank: int | None, *, what: str, **options: Any) -> tuple[Result, Outcome]:
+    """`lrmc.solve`, and how it ended; `what` names the data in an error.
+
+    Warnings about rows and columns without an observation are left to the caller, who knows what these are.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        warnings.filterwarnings("ignore", message=UNSEEN)
+        result = solve(Y, rank, **options)
+    if result.status is Status.DIVERGED:
+        raise _diverged(what)
+    outcome = Outcome(result.status)
+    for one in caught:
+        outcome = outcome.warned(f"{what}: {one.message}", result.status if _about_status(one.category) else None)
+    return result, outcome
+
+
+def _about_status(category: type[Warning]) -> bool:
+    return issubclass(category, ConvergenceWarning)
+
+
+def run_to_end(obs: Observations, steps: Iterator[Step], what: str) -> tuple[Factors, Outcome]:
+    """The last factors of a method, and how it ended; `what` as for `solved`. It diverges as `solve` understands it."""
+    first, last, doubts = math.inf, None, list[str]()
+    with np.errstate(over="ignore", invalid="ignore"):  # numbers that overflow are noticed here
+        for step in _and_doubts(steps, doubts):
+            size = norm(Factors(step.L, step.R))
+            first = min(first, size) if last is None else first
+            if blown_up(size, first):
+                raise _diverged(what)
+            last = step
+    if last is None:
+        raise _diverged(what)
+    rank = last.L.shape[1]
+    lines = sum(int(np.count_nonzero(seen)) for seen in (obs.row_observed, obs.col_observed))
+    outcome, unknowns = SOUND, rank * (lines - rank)
+    if obs.n_observed < unknowns:
+        text = f"{what}: {obs.n_observed} values are observed, and rank {rank} has {unknowns} unknowns: not determined"
+        outcome = outcome.warned(f"{text}; give a smaller rank, or more data", Status.UNDETERMINED)
+    for text in doubts:
+        outcome = outcome.warned(f"{what}: {text}")
+    return Factors(last.L, last.R), outcome
+
+
+def _and_doubts(steps: Iterator[Step], doubts: list[str]) -> Iterator[Step]:
+    """The steps of a method; what it has to say at its end is added to `doubts`."""
+    found = yield from steps  # type: ignore[misc]
+    doubts.extend(getattr(found, "doubts", ()))
+
+
+def noisy_fit(obs: Observations, rank: int | None, noise: Noise, seed: int, what: str) -> tuple[Factors, Outcome]:
+    """The low rank of data that a sensor gave: they have noise, and a fit that meets them exactly interpolates it."""
+    unit = power_of_4(obs.scale)
+    steps = noisy(obs.scaled(1 / unit), rank, noise=noise, loss=noise.loss, seed=seed)
+    X, outcome = run_to_end(obs, steps, what)
+    root = obs.dtype.type(math.sqrt(unit))
+    return Factors(X.L * root, X.R * root), outcome
+
+
+def _diverged(what: str) -> FitFailed:
+    return FitFailed(
+        f"{what}: the fit diverged, so there is nothing to write; a smaller rank may help, or data with fewer gaps"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """What the sensor could have shown: the range that was observed, and half as much on either side."""
+
+    low: Array  # of what was observed: a number, or one for each band in the shape that fits the model
+    high: Array
+
+    def held(self, model: Array, what: str) -> tuple[Array, int]:
+        """The model within the limits, and how many of its values were not."""
+        size = np.maximum(np.abs(self.low), np.abs(self.high))
+        span = np.maximum(self.high - self.low, LEAST_SPAN * size)
+        least, most = self.low - WIDENED * span, self.high + WIDENED * span
+        outside = ~((model >= least) & (model <= most))  # NaN is outside, too
+        count = int(np.count_nonzero(outside))
+        if not count:
+            return model, 0
+        far = ~((model >= self.low - FAR * span) & (model <= self.high + FAR * span))
+        if not np.isfinite(model).all() or np.mean(far) > FEW_FAR:
+            raise FitFailed(
+                f"{what}: the fit lies far outside what was observed, {_range(self)}, so there is nothing to write;"
+                " a smaller rank may help"
+            )
+        return np.clip(model, least, most).astype(model.dtype, copy=False), count
+
+
+def _range(limits: Limits) -> str:
+    return f"{np.min(limits.low):.6g} to {np.max(limits.high):.6g}"
+
+
+def after_clipping(outcome: Outcome, clipped: int, total: int, limits: Limits) -> Outcome:
+    """The outcome, with a word about values that were clipped."""
+    if not clipped:
+        return outcome
+    text = f"{clipped} values of the model ({clipped / max(total, 1):.2%}) lay far outside what was observed"
+    return outcome.warned(f"{text}, {_range(limits)}, and were clipped")

@@ -1,0 +1,86 @@
+"""Pictures in files: only the formats that are meant, with all their bits; what is wrong is told in a sentence."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..extras import optional
+from ..weights import Array
+
+# Pillow reads more, some through other programs (PostScript) or by references to other files.
+FORMATS = {
+    "PNG": (".png",),
+    "JPEG": (".jpg", ".jpeg"),
+    "BMP": (".bmp",),
+    "TIFF": (".tif", ".tiff"),
+    "WEBP": (".webp",),
+    "GIF": (".gif",),
+    "PPM": (".pgm", ".ppm", ".pnm"),
+}
+SUFFIXES = tuple(suffix for some in FORMATS.values() for suffix in some)
+LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # of red, green and blue
+GREY = ("1", "L", "LA", "I;16", "I;16B", "I;16L", "I;16N", "I")
+
+
+def pictures_in(folder: Path) -> list[Path]:
+    """The pictures of a folder, in the order of their names."""
+    return sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and path.is_file())
+
+
+def read_picture(path: Path, extra: str) -> Array:
+    """Height x width if it is grey, else with three colours last: bytes, or uint16 of a grey picture with more bits."""
+    pillow = optional("PIL.Image", extra)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pillow.DecompressionBombWarning)
+            with pillow.open(path, formats=tuple(FORMATS)) as image:
+                return _as_array(image, path)
+    except (pillow.DecompressionBombError, pillow.DecompressionBombWarning):
+        raise ValueError(
+            f"{path} cannot be read as a picture: it says that it has more than {pillow.MAX_IMAGE_PIXELS} pixels"
+        ) from None
+    except pillow.UnidentifiedImageError:
+        kinds = ", ".join(FORMATS)
+        raise ValueError(f"{path} cannot be read as a picture: it is none of {kinds}, or it is damaged") from None
+    except (OSError, SyntaxError, EOFError, IndexError, KeyError, TypeError, OverflowError) as error:
+        said = " ".join(str(error).split()) or type(error).__name__  # a damaged file shows in many ways
+        raise ValueError(f"{path} cannot be read as a picture, it may be damaged: {said}") from None
+
+
+def _as_array(image: Any, path: Path) -> Array:
+    if image.mode == "F":
+        raise ValueError(f"{path} cannot be used: its pixels are floats; a picture of 8 or 16 bits is wanted")
+    if image.mode.startswith("I"):
+        values = np.asarray(image)
+        if values.min() < 0 or values.max() > 65535:
+            raise ValueError(f"{path} cannot be used: its pixels have more than 16 bits; 8 or 16 are wanted")
+        return values.astype(np.uint16)
+    return np.asarray(image.convert("L" if image.mode in GREY else "RGB"))
+
+
+def white_of(largest: int) -> int:
+    """The white of pictures with this largest value: 255, or that of as many bits as are used (4095 of 12)."""
+    return max(255, (1 << int(largest).bit_length()) - 1)
+
+
+def as_bytes(picture: Array, white: int) -> Array:
+    """In 8 bits, with 255 for white."""
+    if picture.dtype == np.uint8:
+        return picture
+    return np.rint(np.clip(picture * (255 / white), 0, 255)).astype(np.uint8)
+
+
+def one_depth(pictures: Iterable[Array], folder: Path) -> int:
+    """The white of pictures that all have 8 bits, or all have more; an error if they are mixed."""
+    depths, largest = set[Any](), 0
+    for picture in pictures:
+        depths.add(picture.dtype)
+        largest = max(largest, int(picture.max()))
+    if len(depths) > 1:
+        raise ValueError(f"{folder} has pictures of 8 and of 16 bits; convert them to one kind first")
+    return 255 if np.dtype(np.uint8) in depths else white_of(largest)
