@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -74,12 +75,12 @@ def worth(threads: int, observed: int) -> int:
 
 
 def checked_threads(threads: int | None) -> int:
-    """The number of threads that was asked for, 0 if none was."""
+    """The number of threads that was asked for, 0 if none was. More than the machine could bear are as many as it can."""
     if threads is None:
         return 0  # as many as the data are worth
-    if int(threads) != threads or threads < 1:
+    if not isinstance(threads, Real) or not float(threads).is_integer() or threads < 1:
         raise ValueError(f"threads={threads!r}; a whole number of at least 1 is wanted, or None for all cores")
-    return int(threads)
+    return min(int(threads), _kernels.most_threads())
 
 
 _AS_IS = (np.float32, np.float64, np.uint8, np.int16, np.uint16)
