@@ -75,7 +75,7 @@ def worth(threads: int, observed: int) -> int:
 
 
 def checked_threads(threads: int | None) -> int:
-    """The number of threads that was asked for, 0 if none was. More than the machine could bear are as many as it can."""
+    """The number of threads that was asked for, 0 if none was; of very many, as many as the machine bears."""
     if threads is None:
         return 0  # as many as the data are worth
     if not isinstance(threads, Real) or not float(threads).is_integer() or threads < 1:

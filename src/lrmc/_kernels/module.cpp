@@ -32,21 +32,9 @@ using Counts = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device:
 
 // m.def for functions whose arrays must come as they are. nanobind would otherwise convert an array of another type or order into a
 // copy: an answer written there is lost.
-template <class A> struct Given { static nb::arg as() { return nb::arg(); } };
-template <class... Traits> struct Given<nb::ndarray<Traits...>> {
-  static nb::arg as() {
-    nb::arg one;
-    one.noconvert();
-    return one;
-  }
-};
-template <class... Traits> struct Given<std::optional<nb::ndarray<Traits...>>> {
-  static nb::arg as() {
-    nb::arg one = Given<nb::ndarray<Traits...>>::as();
-    one.none();
-    return one;
-  }
-};
+template <class A> struct Given { static auto as() { return nb::arg(); } };
+template <class... Traits> struct Given<nb::ndarray<Traits...>> { static auto as() { return nb::arg().noconvert(); } };
+template <class... Traits> struct Given<std::optional<nb::ndarray<Traits...>>> { static auto as() { return nb::arg().noconvert().none(); } };
 template <class F, class Return, class... A> static void define(nb::module_ &m, const std::string &name, F function, Return (F::*)(A...) const) {
   m.def(name.c_str(), function, Given<A>::as()...);
 }
