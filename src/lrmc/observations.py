@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from . import _kernels
+from .sparse import sound
 from .storage import Dense, Form, Observations, Pull, Sample, Sparse, Transposed, common, row_blocks, transposed
 from .weights import Array
 
@@ -51,7 +52,7 @@ def as_observations(Y: Any, mask: Any = None, *, threads: int | None = None) -> 
     if sp.issparse(Y):
         if mask is not None:
             raise ValueError("mask= was given with a sparse matrix, which says itself what is observed: what it stores")
-        return _from_sparse(Y, threads)
+        return _from_sparse(sound(Y), threads)
     form: Form = "dense"
     if isinstance(Y, np.ma.MaskedArray):
         seen = ~np.ma.getmaskarray(Y)
@@ -130,7 +131,7 @@ def _as_mask(mask: Any, shape: tuple[int, ...]) -> Array:
         from .tensors import on_cpu
 
         mask = on_cpu(mask)
-    mask = mask.toarray() if sp.issparse(mask) else np.asarray(mask)
+    mask = sound(mask).toarray() if sp.issparse(mask) else np.asarray(mask)
     if mask.shape != shape:
         hint = "; transpose one of them?" if mask.shape == shape[::-1] else ""
         raise ValueError(f"mask has shape {mask.shape}, the matrix {shape}{hint}")
@@ -187,19 +188,19 @@ def _compressed(dense: Dense) -> Sparse:
 
 
 def _from_sparse(Y: Any, threads: int) -> Observations:
-    if len(Y.shape) != 2:
-        raise ValueError(f"a 2-D matrix is wanted, but the sparse input has shape {Y.shape}")
     if 0 in Y.shape:
         raise ValueError(f"the matrix is empty: shape {Y.shape}")
     if max(Y.shape) > np.iinfo(np.int32).max:
         raise ValueError(f"shape {Y.shape}: sparse matrices have at most 2^31 - 1 rows and columns")
     if Y.format == "csc":  # its transpose is stored by rows
         return transposed(_from_sparse(Y.T, threads))
-    csr = _sound(Y).tocsr()
+    csr = Y.tocsr()
     if not csr.has_canonical_format:  # duplicates are summed, as everywhere in scipy
         csr = csr.copy() if csr is Y else csr
         csr.sum_duplicates()
-    indptr, indices, values = csr.indptr, csr.indices, csr.data.astype(storable(csr.data.dtype), copy=False)
+    stored = slice(csr.indptr[-1])  # there may be room for more
+    indptr, indices, values = csr.indptr, csr.indices[stored], csr.data[stored]
+    values = values.astype(storable(values.dtype), copy=False)
     missing = np.isnan(values)
     if missing.any():
         indptr = np.concatenate([[0], np.cumsum(~missing)])[indptr]
@@ -221,16 +222,6 @@ def _from_sparse(Y: Any, threads: int) -> Observations:
         values=np.ascontiguousarray(values),
     )
     return sparse if sparse.fraction < DENSE_ABOVE else _expanded(sparse)
-
-
-def _sound(Y: Any) -> Any:
-    """The kernels trust the indices of a sparse matrix, so they are looked at here."""
-    try:
-        if Y.format == "csr":
-            Y.check_format(full_check=True)
-        return Y
-    except ValueError as error:
-        raise ValueError(f"the sparse matrix is damaged: {error}") from None
 
 
 def _expanded(sparse: Sparse) -> Dense:
