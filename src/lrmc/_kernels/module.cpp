@@ -68,13 +68,13 @@ static void need(bool fits, const char *what) {
 }
 
 static Dense dense_of(const AnyMatrix &Y, const std::optional<MaskArray> &mask) {
-  need(Y.stride(1) == 1 || Y.shape(1) <= 1, "rows must be contiguous");
+  need(Y.stride(1) == 1 || Y.shape(1) <= 1 || Y.shape(0) == 0, "rows must be contiguous");
   need(reinterpret_cast<uintptr_t>(Y.data()) % Y.itemsize() == 0, "numbers must be aligned");
   need(Y.shape(1) <= INT32_MAX, "rows have at most 2^31 - 1 entries");
   Dense data{Y.data(), storage_of(Y.dtype()), Y.stride(0), nullptr, 0};
   if (mask) {
     need(mask->shape(0) == Y.shape(0) && mask->shape(1) == Y.shape(1), "mask and data differ in shape");
-    need(mask->stride(1) == 1 || mask->shape(1) <= 1, "rows of the mask must be contiguous");
+    need(mask->stride(1) == 1 || mask->shape(1) <= 1 || mask->shape(0) == 0, "rows of the mask must be contiguous");
     data.mask = mask->data();
     data.mask_stride = mask->stride(0);
   }
