@@ -177,13 +177,10 @@ def _compressed(dense: Dense) -> Sparse:
     indptr = np.concatenate([[0], np.cumsum(dense.row_observed)])
     indices, values = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], dense.Y.dtype)
     for block in row_blocks(*dense.shape):
-        part = dense.Y[block]
-        here = ~np.isnan(part)
-        if dense.mask is not None:
-            here &= dense.mask[block] != 0
+        here = dense.observed(block)
         at = slice(indptr[block.start], indptr[block.stop])
         indices[at] = np.nonzero(here)[1]
-        values[at] = part[here]
+        values[at] = dense.Y[block][here]
     return Sparse(indptr=indptr, indices=indices, values=values, **common(dense))
 
 
