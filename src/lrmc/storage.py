@@ -263,7 +263,7 @@ class Dense(Observations):
         return values if self.mask is None else np.where(self.mask[rows, cols], values, np.nan)
 
     def draw(self, size: int = 20_000, seed: int = 0) -> Sample:
-        """See `Observations.draw`; where few entries are observed, drawn from those: random places would be too many."""
+        """See `Observations.draw`; where few entries are observed, drawn from those."""
         if self.fraction >= DRAW_FROM_STORED_BELOW:
             return super().draw(size, seed)
         first = np.concatenate([[0], np.cumsum(self.row_observed)])
