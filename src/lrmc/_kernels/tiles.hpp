@@ -45,7 +45,7 @@ template <class S> struct Sums {
   explicit Sums(int64_t n_) : n(n_), now(zeros<S>(n_)) {}
   S *get() const { return now.get(); }
   Wide operator[](int64_t i) const { return settled ? settled[i] + Wide(now[i]) : Wide(now[i]); }
-  void settle(int64_t from, int64_t to) {
+  __attribute__((noinline, cold)) void settle(int64_t from, int64_t to) {  // seldom: not in the way of the loops around it
     if constexpr (!std::is_same_v<S, Wide>) {
       if (!now || from >= to) return;
       if (!settled) settled = zeros<Wide>(n);
