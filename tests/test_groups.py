@@ -1,5 +1,9 @@
 """Rows that share one weight per column: against a plain reference, and what it is good for."""
 
+import subprocess
+import sys
+import tracemalloc
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -94,3 +98,43 @@ def test_a_cloud_covers_all_bands():
 def test_labels_that_do_not_fit(data, labels, said):
     with pytest.raises(ValueError, match=said):
         lrmc.solve(data[0], 2, groups=labels)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_few_entries_take_little_memory(order):
+    """A sample of them is drawn from them, not from all places: the same one as without groups."""
+    rng = np.random.default_rng(0)
+    Y = np.full((400, 400), np.nan, order=order)
+    Y[rng.integers(0, 400, 60), rng.integers(0, 400, 60)] = rng.standard_normal(60)
+    plain = lrmc.as_observations(Y)
+    obs = grouped(plain, np.repeat(np.arange(100), 4))
+    tracemalloc.start()
+    got = obs.sample
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20e6
+    assert_allclose(obs.lookup(got.rows, got.cols), got.values)
+    assert len(got.values) == 20_000
+    places = set(zip(got.rows.tolist(), got.cols.tolist()))
+    assert places == set(zip(*np.nonzero(~np.isnan(Y))))
+    if order == "C":
+        assert_allclose(got.values, plain.sample.values)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the address space")
+def test_a_group_of_very_many_rows():
+    """Its rows times the columns of a tile are more than 2^31: where memory is short, that is a sentence."""
+    code = """
+import resource, numpy as np
+from lrmc import as_observations, groups
+n = 2**23 + 4
+obs = groups.grouped(as_observations(np.ones((n, 1), np.uint8)), np.zeros(n, np.uint8))
+resource.setrlimit(resource.RLIMIT_AS, (4 << 30,) * 2)
+try:
+    obs.products(None, None, 0.5, None, np.ones((1, 1), np.float32))
+except MemoryError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "no memory for 8.59e+03 MB" in done.stdout

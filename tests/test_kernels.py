@@ -13,7 +13,8 @@ from comparing import assert_close, assert_pull, same_bits
 from rules import every_rule, rules
 
 from lrmc import _kernels, as_observations
-from lrmc.weights import Cauchy, Huber, Mixture
+from lrmc.groups import Grouped, grouped
+from lrmc.weights import Cauchy, Huber, Mixture, Threshold
 
 
 def data(n1, n2, p=0.7, dtype=np.float64, seed=0):
@@ -210,3 +211,125 @@ def test_kernels_refuse_what_would_crash():
     for args in ((R, R, L, R), (L, None, L, R), (L, R[:, :1], L, R), (L, R, L[:, :1], R), (L, R, L, L)):
         with pytest.raises((ValueError, RuntimeError), match="kernel"):
             obs.products(args[0], args[1], 1.0, args[2], args[3])
+
+
+# ---- long sums: single precision stands still at 2^24, where 1 is less than half of the last digit
+
+
+MANY = 400_000
+STILL = 2.0**24
+
+
+def one_column(order):
+    """A column among empty ones whose sums begin with 2^24 and go on with ones."""
+    Y = np.full((MANY, 3), np.nan, np.float32, order)
+    Y[:, 1] = 1
+    Y[0, 1] = np.sqrt(STILL)
+    return Y
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda threads: as_observations(one_column("C"), threads=threads),
+        lambda threads: as_observations(one_column("F"), threads=threads),
+        lambda threads: as_observations(sparse(one_column("C")), threads=threads),
+        lambda threads: as_observations(sparse(one_column("C")).tocsc(), threads=threads),
+        lambda threads: grouped(as_observations(one_column("C"), threads=threads), np.arange(MANY) // 4),
+        lambda threads: grouped(as_observations(one_column("C")[: MANY // 8], threads=threads), np.zeros(MANY // 8)),
+    ],
+    ids=["rows", "columns", "CSR", "CSC", "groups", "one group"],
+)
+def test_long_sums_do_not_stand_still(form, threads):
+    obs = form(threads)
+    n = obs.shape[0]
+    wide, none = np.full(n, 2 * STILL), np.zeros(n)
+    everything = Threshold(wide, wide[:3], none, none[:3], squares=True)
+    P, Pw = np.ones((2, n, 1), np.float32)
+    P[0], Pw[0] = np.sqrt(STILL), STILL
+    pull = obs.products(None, None, everything, P, None, Pw, None)
+    want = STILL + n - 1
+    for got in (pull[1][:, 0], pull.grams[1][:, 0], pull.col_weight):
+        np.testing.assert_allclose(got, [0, want, 0], rtol=1.5e-4)
+    assert pull.col_inliers.tolist() == [0, n, 0]
+    if not isinstance(obs, Grouped):
+        GR = obs.adjoint(np.zeros((n, 1)), np.zeros((3, 1)), 2 * STILL, P, np.zeros((3, 1))).R
+        np.testing.assert_allclose(GR[:, 0], [0, want, 0], rtol=1.5e-4)
+
+
+# ---- the border between Python and C++: what does not fit is refused
+
+
+def arguments():
+    """Of one call of a pass, by name, as it should be."""
+    Y, L, R = np.ones((6, 5), np.float32), np.ones((6, 2), np.float32), np.ones((5, 2), np.float32)
+    line = {n: np.ones(n, np.float32) for n in (5, 6)}
+    return {
+        "Y": Y,
+        "mask": np.ones((6, 5), np.uint8),
+        "members": np.arange(6).reshape(3, 2),
+        "gain": 1.0,
+        **{"L": L, "R": R, "P": 2 * L, "Q": 2 * R, "Pw": L.copy(), "Qw": R.copy()},
+        **{"rule": 1, "z": 0.0, "row_z": line[6], "col_z": line[5], "row_protect": line[6], "col_protect": line[5]},
+        **{"up": 1.0, "down": 1.0, "squares": False},
+        **{name: np.zeros((n, 2), np.float32) for name, n in (("CQ", 6), ("CtP", 5), ("WQ", 6), ("WtP", 5))},
+        "energy": np.zeros(1),
+        **{"row_inliers": np.zeros(6, np.int64), "col_inliers": np.zeros(5, np.int64)},
+        **{"row_weight": np.zeros(6, np.float32), "col_weight": np.zeros(5, np.float32)},
+        "threads": 2,
+    }
+
+
+ARRAYS = [name for name, value in arguments().items() if np.size(value) > 1]  # one number is always contiguous
+WRONG = {
+    "longer": lambda X: np.concatenate([X, X]),
+    "shorter": lambda X: X[:-1],
+    "of another type": lambda X: X.astype(np.float16),
+    "not contiguous": lambda X: np.repeat(X, 2, axis=-1)[..., ::2],
+    "of more dimensions": lambda X: X[None],
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+def test_an_array_that_does_not_fit_is_refused(name, wrong):
+    given = arguments()
+    _kernels.run("dense", np.dtype(np.float32), *given.values())
+    assert given["CQ"].any()
+    assert given["col_inliers"].any()
+    given[name] = wrong(given[name])
+    with pytest.raises((ValueError, TypeError)):
+        _kernels.run("dense", np.dtype(np.float32), *given.values())
+
+
+@pytest.mark.parametrize("members", [[[0, 1], [2, 3], [4, 6]], [[0, 1], [2, 3], [4, -1]], [[0, 1], [2, 3], [4, 4]]])
+def test_groups_of_rows_that_are_not_there(members):
+    given = arguments() | {"members": np.array(members)}
+    with pytest.raises(ValueError, match="groups name a row"):
+        _kernels.run("dense", np.dtype(np.float32), *given.values())
+
+
+def test_no_such_rule():
+    with pytest.raises(ValueError, match="no such rule"):
+        _kernels.run("dense", np.dtype(np.float32), *(arguments() | {"rule": 5}).values())
+
+
+@pytest.mark.parametrize("indptr", [[1, 2, 3], [0, 1, 2], [0, 2, 4]])
+def test_indptr_that_does_not_fit(indptr):
+    R = np.ones((2, 1))
+    data = (np.array(indptr), np.zeros(3, np.int32), np.ones(3))
+    with pytest.raises(ValueError, match="indptr does not"):
+        _kernels.run("residual", np.dtype(np.float64), *data, 1.0, R, R, np.empty(3), 1)
+
+
+def test_products_with_a_part_of_the_model():
+    """A matrix of one row: the first columns of its factor lie where the factor does, and are contiguous too."""
+    L, R = factors((1, 40), 7)
+    Y = data(1, 40, 1.0)
+    for form in (Y, Y.T, sparse(Y), sparse(Y.T).tocsc()):
+        rows, cols = (L, R) if form.shape[0] == 1 else (R, L)
+        whole = as_observations(form).products(rows, cols, 0.5, rows.copy(), cols.copy())
+        part = as_observations(form).products(rows, cols, 0.5, rows[:, :2], cols[:, :2])
+        for a, b in zip(part, whole, strict=True):
+            assert_close(a, b[:, :2])

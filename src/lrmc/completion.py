@@ -22,6 +22,7 @@ from .observations import as_observations
 from .outofcore import FILLS, Fill
 from .result import Result
 from .solve import solve
+from .sparse import sound
 from .tables import MOST_NAMED, WRITERS, Table, checked_place, checked_target, read
 from .units import Scale, Units, chosen_units
 from .weights import Array
@@ -140,7 +141,7 @@ def filled(result: Result, values: Any, fill: Fill, outliers: Outliers, units: U
 def as_dense(Y: Any) -> Array:
     """A copy: floats, NaN where nothing was observed."""
     if sp.issparse(Y):
-        stored = Y.tocsr().copy()
+        stored = sound(Y).tocsr().copy()
         stored.sum_duplicates()
         stored = stored.tocoo()
         dense = np.full(Y.shape, np.nan, np.result_type(stored.dtype, np.float32))

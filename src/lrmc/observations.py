@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import scipy.sparse as sp
 
 from . import _kernels
 from .arguments import whole_number
+from .sparse import sound
 from .storage import Dense, Form, Observations, Pull, Sample, Sparse, Transposed, common, row_blocks, transposed
 from .weights import Array
 
@@ -53,7 +55,7 @@ def as_observations(Y: Any, mask: Any = None, *, threads: int | None = None) -> 
     if sp.issparse(Y):
         if mask is not None:
             raise ValueError("mask= was given with a sparse matrix, which says itself what is observed: what it stores")
-        return _from_sparse(Y, threads)
+        return _from_sparse(sound(Y), threads)
     form: Form = "dense"
     if isinstance(Y, np.ma.MaskedArray):
         seen = ~np.ma.getmaskarray(Y)
@@ -77,10 +79,11 @@ def worth(threads: int, observed: int) -> int:
 
 
 def checked_threads(threads: int | None) -> int:
-    """The number of threads that was asked for, 0 if none was."""
+    """The number of threads that was asked for, 0 if none was; of very many, as many as the machine bears."""
     if threads is None:
         return 0  # as many as the data are worth
-    return whole_number("threads", threads, 1, MOST_THREADS, hint=", or None for all cores")
+    asked = whole_number("threads", threads, 1, MOST_THREADS, hint=", or None for all cores")
+    return min(asked, _kernels.most_threads())
 
 
 _AS_IS = (np.float32, np.float64, np.uint8, np.int16, np.uint16)
@@ -184,7 +187,7 @@ def as_mask(mask: Any, shape: tuple[int, ...]) -> Array:
         from .tensors import on_cpu
 
         mask = on_cpu(mask)
-    mask = mask.toarray() if sp.issparse(mask) else np.asarray(mask)
+    mask = sound(mask).toarray() if sp.issparse(mask) else np.asarray(mask)
     if mask.shape != shape:
         hint = "; transpose one of them?" if mask.shape == shape[::-1] else ""
         raise ValueError(f"mask has shape {mask.shape}, the matrix {shape}{hint}")
@@ -237,30 +240,27 @@ def _compressed(dense: Dense) -> Sparse:
     indptr = np.concatenate([[0], np.cumsum(dense.row_observed)])
     indices, values = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], dense.Y.dtype)
     for block in row_blocks(*dense.shape):
-        part = dense.Y[block]
-        here = ~np.isnan(part)
-        if dense.mask is not None:
-            here &= dense.mask[block] != 0
+        here = dense.observed(block)
         at = slice(indptr[block.start], indptr[block.stop])
         indices[at] = np.nonzero(here)[1]
-        values[at] = part[here]
+        values[at] = dense.Y[block][here]
     return Sparse(indptr=indptr, indices=indices, values=values, **common(dense))
 
 
 def _from_sparse(Y: Any, threads: int) -> Observations:
-    if len(Y.shape) != 2:
-        raise ValueError(f"a 2-D matrix is wanted, but the sparse input has shape {Y.shape}")
     if 0 in Y.shape:
         raise ValueError(f"the matrix is empty: shape {Y.shape}")
     if max(Y.shape) > np.iinfo(np.int32).max:
         raise ValueError(f"shape {Y.shape}: sparse matrices have at most 2^31 - 1 rows and columns")
     if Y.format == "csc":  # its transpose is stored by rows
         return transposed(_from_sparse(Y.T, threads))
-    csr = _sound(Y).tocsr()
+    csr = Y.tocsr()
     if not csr.has_canonical_format:  # duplicates are summed, as everywhere in scipy
         csr = csr.copy() if csr is Y else csr
         csr.sum_duplicates()
-    indptr, indices, values = csr.indptr, csr.indices, csr.data.astype(storable(csr.data.dtype), copy=False)
+    stored = slice(csr.indptr[-1])  # there may be room for more
+    indptr, indices, values = csr.indptr, csr.indices[stored], csr.data[stored]
+    values = values.astype(storable(values.dtype), copy=False)
     missing = np.isnan(values)
     if missing.any():
         indptr = np.concatenate([[0], np.cumsum(~missing)])[indptr]
@@ -282,16 +282,6 @@ def _from_sparse(Y: Any, threads: int) -> Observations:
         values=np.ascontiguousarray(values),
     )
     return sparse if sparse.fraction < DENSE_ABOVE else _expanded(sparse)
-
-
-def _sound(Y: Any) -> Any:
-    """The kernels trust the indices of a sparse matrix, so they are looked at here."""
-    try:
-        if Y.format == "csr":
-            Y.check_format(full_check=True)
-        return Y
-    except ValueError as error:
-        raise ValueError(f"the sparse matrix is damaged: {error}") from None
 
 
 def _expanded(sparse: Sparse) -> Dense:

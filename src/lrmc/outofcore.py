@@ -22,6 +22,7 @@ import scipy.sparse as sp
 from .blocks import Blocks, InFile, Reading, RowBlocks, Stored, surveyed
 from .extras import optional
 from .files import whole, whole_folder
+from .sparse import sound
 from .storage import Observations, Transposed, row_blocks, transposed
 from .weights import Array
 
@@ -50,7 +51,7 @@ def blocks(Y: Any, mask: Any = None, *, memory: int | str | None = None, threads
     if getattr(Y, "ndim", 0) != 2 or 0 in Y.shape:
         raise ValueError(f"a 2-D matrix with entries is wanted, but the array has shape {getattr(Y, 'shape', None)}")
     if mask is not None:
-        mask = mask.tocsr() if sp.issparse(mask) else mask if hasattr(mask, "shape") else np.asarray(mask)
+        mask = sound(mask).tocsr() if sp.issparse(mask) else mask if hasattr(mask, "shape") else np.asarray(mask)
         if tuple(mask.shape) != tuple(Y.shape):
             raise ValueError(f"mask has shape {tuple(mask.shape)}, the matrix {tuple(Y.shape)}")
         if np.dtype(mask.dtype).kind not in "biu":

@@ -279,6 +279,23 @@ class Dense(Observations):
         values = self.Y[rows, cols].astype(self.dtype) * self.dtype.type(self.gain)
         return values if self.mask is None else np.where(self.mask[rows, cols], values, np.nan)
 
+    def draw(self, size: int = 20_000, seed: int = 0) -> Sample:
+        """See `Observations.draw`; where few entries are observed, drawn from those."""
+        if self.fraction >= DRAW_FROM_STORED_BELOW:
+            return super().draw(size, seed)
+        first = np.concatenate([[0], np.cumsum(self.row_observed)])
+        where = np.sort(np.random.default_rng(seed).integers(0, self.n_observed, size))
+        rows, cols = np.searchsorted(first, where, side="right") - 1, np.empty(size, np.int64)
+        for block in row_blocks(*self.shape):
+            here = slice(*np.searchsorted(where, first[[block.start, block.stop]]))
+            cols[here] = np.nonzero(self.observed(block))[1][where[here] - first[block.start]]
+        return Sample(rows, cols, self.lookup(rows, cols))
+
+    def observed(self, rows: slice) -> Array:
+        """Which entries of some rows are observed."""
+        seen = ~np.isnan(self.Y[rows])
+        return seen if self.mask is None else seen & (self.mask[rows] != 0)
+
     def block(self, rows: Any, cols: Any) -> Array:
         """See `Observations.block`."""
         part = self.Y[rows][:, cols].astype(self.dtype) * self.dtype.type(self.gain)

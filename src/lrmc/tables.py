@@ -23,6 +23,7 @@ import scipy.sparse as sp
 from .extras import MissingPackage, optional
 from .files import whole
 from .observations import as_mask
+from .sparse import sound
 from .weights import Array
 
 # In CSV files, in lower case. Words that only ever mean missing are read so without a word about it ...
@@ -173,7 +174,7 @@ def _read_npz(path: Path, name: str | None) -> Table:
     with open(path, "rb") as file, np.load(file, allow_pickle=False) as content:
         names = set(content.files)
         if {"format", "shape", "data"} <= names:
-            return Table(sp.load_npz(path))
+            return Table(sound(sp.load_npz(path)))
         return _chosen({key: content[key] for key in sorted(names)}, name, path)
 
 
@@ -205,7 +206,9 @@ def _chosen(content: Mapping[str, Any], name: str | None, path: Path) -> Table:
         raise _Wanted(f"{path} holds {which}; one is wanted: choose with --name")
     chosen = matrices[0] if name is None else name
     values, mask = content[chosen], content.get("mask")
-    if mask is None or sp.issparse(values) or chosen == "mask":
+    if sp.issparse(values):
+        return Table(sound(values), chosen)
+    if mask is None or chosen == "mask":
         return Table(values, chosen)
     try:
         seen = as_mask(mask, values.shape)

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .arguments import one_of
+from .sparse import sound
 from .weights import Array
 
 Scale = Literal["auto", "columns", "none"]
@@ -25,7 +26,7 @@ class Units(NamedTuple):
     def removed(self, Y: Any) -> Any:
         """A copy of the matrix in spreads from the middle, in the form in which it came (NaN array, masked, sparse)."""
         if sp.issparse(Y):
-            csr = Y.tocsr().copy()
+            csr = sound(Y).tocsr().copy()
             csr.sum_duplicates()
             floats = csr.data.astype(_float_type(csr.dtype))
             scaled = ((floats - self.centre[csr.indices]) / self.spread[csr.indices]).astype(floats.dtype)
@@ -89,7 +90,7 @@ def _typical_of(column: Array) -> tuple[float, float, float]:
 def _columns(Y: Any) -> Iterator[Array]:
     """The finite observed entries of each column: others are refused later, with a sentence."""
     if sp.issparse(Y):
-        csc = Y.tocsc().copy()
+        csc = sound(Y).tocsc().copy()
         csc.sum_duplicates()
         parts: Iterator[Array] = (csc.data[a:b] for a, b in zip(csc.indptr[:-1], csc.indptr[1:]))
     elif isinstance(Y, np.ma.MaskedArray):

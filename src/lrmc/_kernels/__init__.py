@@ -7,13 +7,23 @@ from typing import Any
 import numpy as np
 
 from . import _native
-from ._native import instruction_set, instruction_sets, locate, max_threads, read_once, survey, use_instruction_set
+from ._native import (
+    instruction_set,
+    instruction_sets,
+    locate,
+    max_threads,
+    most_threads,
+    read_once,
+    survey,
+    use_instruction_set,
+)
 
 __all__ = [
     "instruction_set",
     "instruction_sets",
     "locate",
     "max_threads",
+    "most_threads",
     "read_once",
     "run",
     "survey",

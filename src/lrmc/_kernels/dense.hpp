@@ -156,20 +156,19 @@ template <class T> Buffer<T> tiled(const T *X, int64_t n, int k) {
     for (int c = 0; c < k; c++) out[(j / TILE<T> * k + c) * TILE<T> + j % TILE<T>] = X[j * k + c];
   return out;
 }
-template <class T, class Out> void add_untiled(const T *tiles, int64_t n, int k, Out *X) {
+template <class T, class S, class Out> void add_untiled(const Sums<S> &tiles, int64_t n, int k, Out *X) {
   for (int64_t j = 0; j < n; j++)
-    for (int c = 0; c < k; c++) X[j * k + c] += Out(tiles[(j / TILE<T> * k + c) * TILE<T> + j % TILE<T>]);
+    for (int c = 0; c < k; c++) X[j * k + c] = Out(X[j * k + c] + tiles[(j / TILE<T> * k + c) * TILE<T> + j % TILE<T>]);
 }
 
-// What one thread adds up over its rectangle. Sums over columns are tiled. Sums over rows are written where they belong if no
-// other thread has those rows (`own` is empty then).
-template <class T> struct RowSums { T *CQ, *WQ; int64_t *inliers; T *weight; };
+// What one thread adds up over its rectangle. Sums by column are tiled. Sums by row are written where they belong if no other thread
+// has those rows (`own` is empty then); rows so long that they are divided are added up in double.
+template <class T, class S> struct RowSums { S *CQ, *WQ; int64_t *inliers; S *weight; };
 template <class T> struct Share {
-  RowSums<T> rows;
-  Buffer<T> own_CQ, own_WQ, own_weight;
+  Buffer<double> own_CQ, own_WQ, own_weight;
   Buffer<int64_t> own_inliers;
-  Buffer<T> CtP, WtP, col_weight;
-  Buffer<Count<T>> col_inliers;
+  Sums<T> CtP, WtP, col_weight;
+  Sums<Count<T>> col_inliers;
   double energy = 0;
 };
 
@@ -204,7 +203,7 @@ template <class T> struct Block {
     std::fill(row_weight, row_weight + rows, T(0));
     std::fill(row_inliers, row_inliers + rows, Count<T>(0));
   }
-  void end(const Products<T> &job, int64_t i, bool weighted, const RowSums<T> &out) const {
+  template <class S> void end(const Products<T> &job, int64_t i, bool weighted, const RowSums<T, S> &out) const {
     if (job.Q) add(A, int64_t(here) * job.width, out.CQ + i * job.width);
     if (job.Qw) add(Aw, int64_t(here) * job.width_w, out.WQ + i * job.width_w);
     if (job.row_inliers) add(row_inliers, here, out.inliers + i);
@@ -212,7 +211,7 @@ template <class T> struct Block {
   }
   void take(const T *X, int64_t i, int k, T *out) const {  // zeros beyond the last row
     const int n = X ? here * k : 0;
-    std::copy(X + i * k, X + i * k + n, out);
+    if (X) std::copy_n(X + i * k, n, out);
     std::fill(out + n, out + rows * k, T(0));
   }
 };
@@ -234,14 +233,15 @@ template <class T> struct DensePass {
   const int64_t n_tiles = (job.n2 + TILE<T> - 1) / TILE<T>;
   const bool weighted = job.weight.rule != Rule::clip;
   Buffer<T> R = job.rank ? tiled(job.R, job.n2, job.rank) : nullptr;
-  Buffer<T> other_Q = job.Q && job.Q != job.R ? tiled(job.Q, job.n2, job.width) : nullptr;
-  const T *Q = job.Q == job.R ? R.get() : other_Q.get();
+  const bool other = job.Q != job.R || job.width != job.rank;
+  Buffer<T> other_Q = job.Q && other ? tiled(job.Q, job.n2, job.width) : nullptr;
+  const T *Q = other ? other_Q.get() : R.get();
   Buffer<T> Qw = job.Qw ? tiled(job.Qw, job.n2, job.width_w) : nullptr;
   Buffer<T> col_z = weighted ? tiled(job.weight.col_z, job.n2, 1) : nullptr;
   Buffer<T> col_protect = weighted ? tiled(job.weight.col_protect, job.n2, 1) : nullptr;
   Buffer<bool> tile_clips = clips();  // which tiles have a protected column
   decltype(weigh_tile_for<T>(Rule::clip)) weigh = job.adjoint ? &adjoint_tile<T> : weigh_tile_for<T>(job.weight.rule);
-  const bool own_factor = job.adjoint || job.P == job.L;  // P' C is added up while C is made
+  const bool own_factor = job.adjoint || (job.P == job.L && job.width == job.rank);  // P' C is added up while C is made
 
   Buffer<bool> clips() const {
     auto out = zeros<bool>(n_tiles);
@@ -260,13 +260,27 @@ template <class T> struct DensePass {
     const int64_t panel = std::max<int64_t>(1, 192 * 1024 / (int64_t(sizeof(T)) * TILE<T> * (job.rank + 2 * job.width + 2 * job.width_w + 1)));
     auto owned = std::make_unique<Block<T>>(job);
     Block<T> &block = *owned;
-    for (int64_t t0 = part.t0; t0 < part.t1; t0 += panel)
+    for (int64_t t0 = part.t0; t0 < part.t1; t0 += panel) {
+      const int64_t t1 = std::min(part.t1, t0 + panel);
       for (int64_t i = part.i0; i < part.i1; i += Block<T>::rows) {
+        if (i > part.i0 && (i - part.i0) % SETTLE == 0) settle(t0 - part.t0, t1 - part.t0, share);
         block.begin(job, i, int(std::min<int64_t>(Block<T>::rows, part.i1 - i)), weighted);
-        for (int64_t t = t0; t < std::min(part.t1, t0 + panel); t++)
+        for (int64_t t = t0; t < t1; t++)
           for (int m = 0; m < block.here; m += ROWS) work_tile(i + m, m, t, part, block, share);
-        block.end(job, i - part.i0, weighted, share.rows);
+        if (share.own_CQ) block.end(job, i - part.i0, weighted, own_rows(share));
+        else block.end(job, i, weighted, RowSums<T, T>{job.CQ, job.WQ, job.row_inliers, job.row_weight});
       }
+    }
+  }
+  static RowSums<T, double> own_rows(const Share<T> &share) {
+    return {share.own_CQ.get(), share.own_WQ.get(), share.own_inliers.get(), share.own_weight.get()};
+  }
+  void settle(int64_t t0, int64_t t1, Share<T> &share) const {  // the sums of some tiles of columns
+    const int64_t from = t0 * TILE<T>, to = t1 * TILE<T>;
+    share.CtP.settle(from * job.width, to * job.width);
+    share.WtP.settle(from * job.width_w, to * job.width_w);
+    share.col_weight.settle(from, to);
+    share.col_inliers.settle(from, to);
   }
 
   // 4 rows (m, ... of the block, from row i of the matrix) and tile t of the columns.
@@ -275,8 +289,8 @@ template <class T> struct DensePass {
     const int64_t at = t * TILE<T>, own = (t - part.t0) * TILE<T>;
     const int n = int(std::min<int64_t>(job.n2 - at, TILE<T>)), padded = (n + step - 1) / step * step;
     T *B = job.P ? share.CtP.get() + own * job.width : nullptr;
-    Tile<T> tile{{}, job.gain, padded, job.rank, block.L + m * job.rank, R.get() + at * job.rank, block.P + m * job.width,
-                 Q ? Q + at * job.width : nullptr, own_factor ? B : nullptr, block.C, job.width_w || job.adjoint ? block.W : nullptr, {}};
+    Tile<T> tile{{}, job.gain, padded, job.rank, block.L + m * job.rank, after(R.get(), at * job.rank), block.P + m * job.width,
+                 after(Q, at * job.width), own_factor ? B : nullptr, block.C, job.width_w || job.adjoint ? block.W : nullptr, {}};
     for (int a = 0; a < ROWS; a++)  // rows beyond the last read as missing
       tile.source[a] = source<T>(data, i + a, at, m + a < block.here ? n : 0, padded, block.room + a * TILE<T>);
     tile.side = {block.row_z + m, block.row_protect + m, nullptr, nullptr, false, block.row_inliers + m, nullptr, block.row_weight + m,
@@ -298,39 +312,35 @@ template <class T> struct DensePass {
 
   // The longer side is divided among the threads, always in the same way; the shares are added in their order.
   void run() const {
-    const int threads = std::max(1, job.threads);
     const int64_t groups = (job.n1 + ROWS - 1) / ROWS;
     const bool by_rows = job.n1 >= job.n2;
+    const int threads = shares_of(job.threads, by_rows ? groups : n_tiles);
     std::unique_ptr<Share<T>[]> shares(new Share<T>[threads]);
     auto part = [&](int64_t t) {
       if (by_rows) return Rectangle<T>{groups * t / threads * ROWS, std::min(job.n1, groups * (t + 1) / threads * ROWS), 0, n_tiles};
       return Rectangle<T>{0, job.n1, n_tiles * t / threads, n_tiles * (t + 1) / threads};
     };
-#pragma omp parallel num_threads(threads)
-    for (int t = thread_index(); t < threads; t += team_size()) {
+    in_shares(threads, [&](int t) {
       shares[t] = share(part(t), by_rows);
       work(part(t), shares[t]);
-    }
+    });
     for (int t = 0; t < threads; t++) collect(part(t), shares[t]);
   }
 
   Share<T> share(const Rectangle<T> &part, bool by_rows) const {
     const int64_t rows = part.i1 - part.i0, cols = (part.t1 - part.t0) * TILE<T>;
     Share<T> out;
-    if (by_rows) {
-      out.rows = {job.CQ + part.i0 * job.width, job.WQ + part.i0 * job.width_w, job.row_inliers + part.i0, job.row_weight + part.i0};
-    } else {
-      out.own_CQ = zeros<T>(job.Q ? rows * job.width : 0);
-      out.own_WQ = zeros<T>(job.Qw ? rows * job.width_w : 0);
+    if (!by_rows) {
+      out.own_CQ = zeros<double>(job.Q ? rows * job.width : 0);
+      out.own_WQ = zeros<double>(job.Qw ? rows * job.width_w : 0);
       out.own_inliers = zeros<int64_t>(rows);
-      out.own_weight = zeros<T>(rows);
-      out.rows = {out.own_CQ.get(), out.own_WQ.get(), out.own_inliers.get(), out.own_weight.get()};
+      out.own_weight = zeros<double>(rows);
     }
-    if (job.P) out.CtP = zeros<T>(cols * job.width);
-    if (job.Pw) out.WtP = zeros<T>(cols * job.width_w);
+    if (job.P) out.CtP = Sums<T>(cols * job.width);
+    if (job.Pw) out.WtP = Sums<T>(cols * job.width_w);
     if (weighted) {
-      out.col_inliers = zeros<Count<T>>(cols);
-      out.col_weight = zeros<T>(cols);
+      out.col_inliers = Sums<Count<T>>(cols);
+      out.col_weight = Sums<T>(cols);
     }
     return out;
   }
@@ -343,12 +353,12 @@ template <class T> struct DensePass {
       if (job.row_inliers) add(share.own_inliers.get(), rows, job.row_inliers);
       if (weighted) add(share.own_weight.get(), rows, job.row_weight);
     }
-    if (job.P) add_untiled(share.CtP.get(), cols, job.width, job.CtP + j0 * job.width);
-    if (job.Pw) add_untiled(share.WtP.get(), cols, job.width_w, job.WtP + j0 * job.width_w);
+    if (job.P) add_untiled<T>(share.CtP, cols, job.width, job.CtP + j0 * job.width);
+    if (job.Pw) add_untiled<T>(share.WtP, cols, job.width_w, job.WtP + j0 * job.width_w);
     if (job.energy) *job.energy += share.energy;
     if (weighted) {
-      add_untiled(share.col_weight.get(), cols, 1, job.col_weight + j0);
-      add_untiled(share.col_inliers.get(), cols, 1, job.col_inliers + j0);
+      add_untiled<T>(share.col_weight, cols, 1, job.col_weight + j0);
+      add_untiled<T>(share.col_inliers, cols, 1, job.col_inliers + j0);
     }
   }
 };

@@ -62,7 +62,7 @@ struct Dense {
 struct Groups {
   const int64_t *rows = nullptr;                 // the rows of one group after another
   int64_t count = 0;
-  int size = 0;                                  // of each group
+  int64_t size = 0;                              // of each group
 };
 
 struct Sparse {
@@ -130,8 +130,10 @@ struct RowSystems {
 template <class T> void solve_rows(const RowSystems &systems, const T *H, const T *B, T *X);
 
 namespace baseline { extern const Kernels kernels; }
-#ifdef LRMC_X86
+#ifdef LRMC_AVX2
 namespace avx2 { extern const Kernels kernels; }
+#endif
+#ifdef LRMC_AVX512
 namespace avx512 { extern const Kernels kernels; }
 #endif
 

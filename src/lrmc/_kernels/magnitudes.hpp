@@ -102,7 +102,7 @@ template <class T> struct DenseMagnitudes {
     tile.n = padded;
     tile.rank = job.rank;
     tile.L = room.L.get();
-    tile.R = R.get() + j / TILE<T> * TILE<T> * job.rank + j % TILE<T>;
+    tile.R = after(R.get(), j / TILE<T> * TILE<T> * job.rank + j % TILE<T>);
     tile.C = room.C;
     for (int m = 0; m < ROWS; m++) {  // rows beyond the last read as missing
       tile.source[m] = source<T>(data, i + m, j, m < here ? n : 0, padded, room.read + m * TILE<T>);
@@ -144,16 +144,15 @@ template <class T> struct DenseMagnitudes {
   }
 
   void run() const {
-    const int threads = std::max(1, job.threads);
     const int64_t groups = (job.n1 + ROWS - 1) / ROWS, panels = (job.n2 + panel - 1) / panel;
-#pragma omp parallel num_threads(threads)
-    for (int t = thread_index(); t < threads; t += team_size()) {
+    const int threads = shares_of(job.threads, std::max(groups, panels));
+    in_shares(threads, [&](int t) {
       auto room = std::make_unique<Room>();
       room->L = zeros<T>(ROWS * job.rank);
       room->line = zeros<T>(ROWS * std::max((job.n2 + PAIR), groups * panel));
       for (int64_t g = groups * t / threads; g < groups * (t + 1) / threads; g++) rows(g * ROWS, *room);
       for (int64_t g = panels * t / threads; g < panels * (t + 1) / threads; g++) columns(g * panel, *room);
-    }
+    });
   }
 };
 
@@ -186,20 +185,19 @@ template <class T> struct SparseMagnitudes {
   }
 
   void run() const {
-    const int threads = std::max(1, job.threads);
+    const int threads = shares_of(job.threads, std::max(job.n1, job.n2));
     const SparsePass<T> pass{data, job};
     pass.residuals(by_row.get());
     for (int64_t q = 0; q < n_entries; q++) first[data.indices[q] + 1]++;
     for (int64_t j = 0; j < job.n2; j++) first[j + 1] += first[j];
-#pragma omp parallel num_threads(threads)
-    for (int t = thread_index(); t < threads; t += team_size()) {
+    in_shares(threads, [&](int t) {
       auto line = zeros<T>(std::max(job.n1, job.n2) + width<T>);
       for (int64_t i = pass.first_row(t, threads); i < pass.first_row(t + 1, threads); i++)
         out.rows[i] = kth(by_row.get() + data.indptr[i], data.indptr[i + 1] - data.indptr[i], out.row_k[i], line);
       const int64_t j0 = job.n2 * t / threads, j1 = job.n2 * (t + 1) / threads;
       sort_columns(j0, j1);
       for (int64_t j = j0; j < j1; j++) out.cols[j] = kth(by_column.get() + first[j], first[j + 1] - first[j], out.col_k[j], line);
-    }
+    });
   }
 };
 

@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -13,10 +14,7 @@
 #include <vector>
 
 #include "kernels.hpp"
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
+#include "team.hpp"
 
 namespace nb = nanobind;
 using namespace lrmc;
@@ -32,11 +30,23 @@ template <class T> using Out1 = std::optional<nb::ndarray<T, nb::ndim<1>, nb::c_
 template <class T> using Line = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Counts = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
+// m.def for functions whose arrays must come as they are. nanobind would otherwise convert an array of another type or order into a
+// copy: an answer written there is lost.
+template <class A> struct Given { static auto as() { return nb::arg(); } };
+template <class... Traits> struct Given<nb::ndarray<Traits...>> { static auto as() { return nb::arg().noconvert(); } };
+template <class... Traits> struct Given<std::optional<nb::ndarray<Traits...>>> { static auto as() { return nb::arg().noconvert().none(); } };
+template <class F, class Return, class... A> static void define(nb::module_ &m, const std::string &name, F function, Return (F::*)(A...) const) {
+  m.def(name.c_str(), function, Given<A>::as()...);
+}
+template <class F> static void define(nb::module_ &m, const std::string &name, F function) { define(m, name, function, &F::operator()); }
+
 static std::vector<const Kernels *> available() {
   std::vector<const Kernels *> found = {&baseline::kernels};
-#ifdef LRMC_X86
+#ifdef LRMC_AVX2
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) found.push_back(&avx2::kernels);
+#endif
+#ifdef LRMC_AVX512
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl"))
     found.push_back(&avx512::kernels);
@@ -58,11 +68,13 @@ static void need(bool fits, const char *what) {
 }
 
 static Dense dense_of(const AnyMatrix &Y, const std::optional<MaskArray> &mask) {
-  need(Y.stride(1) == 1 || Y.shape(1) <= 1, "rows must be contiguous");
+  need(Y.stride(1) == 1 || Y.shape(1) <= 1 || Y.shape(0) == 0, "rows must be contiguous");
+  need(reinterpret_cast<uintptr_t>(Y.data()) % Y.itemsize() == 0, "numbers must be aligned");
+  need(Y.shape(1) <= INT32_MAX, "rows have at most 2^31 - 1 entries");
   Dense data{Y.data(), storage_of(Y.dtype()), Y.stride(0), nullptr, 0};
   if (mask) {
     need(mask->shape(0) == Y.shape(0) && mask->shape(1) == Y.shape(1), "mask and data differ in shape");
-    need(mask->stride(1) == 1 || mask->shape(1) <= 1, "rows of the mask must be contiguous");
+    need(mask->stride(1) == 1 || mask->shape(1) <= 1 || mask->shape(0) == 0, "rows of the mask must be contiguous");
     data.mask = mask->data();
     data.mask_stride = mask->stride(0);
   }
@@ -72,13 +84,20 @@ static Dense dense_of(const AnyMatrix &Y, const std::optional<MaskArray> &mask) 
 static std::optional<Groups> groups_of(const std::optional<Members> &members, size_t n1) {
   if (!members) return {};
   need(members->size() == n1 && members->shape(1) > 0, "groups do not fit the data");
-  for (size_t t = 0; t < n1; t++) need(members->data()[t] >= 0 && members->data()[t] < int64_t(n1), "groups name a row that is not there");
-  return Groups{members->data(), int64_t(members->shape(0)), int(members->shape(1))};
+  std::vector<bool> named(n1);
+  for (size_t t = 0; t < n1; t++) {
+    const int64_t row = members->data()[t];
+    need(row >= 0 && row < int64_t(n1), "groups name a row that is not there");
+    need(!named[row], "groups name a row twice");
+    named[row] = true;
+  }
+  return Groups{members->data(), int64_t(members->shape(0)), int64_t(members->shape(1))};
 }
 static Sparse sparse_of(const nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig> &indptr,
                         const nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig> &indices, const AnyVector &values) {
   need(indices.shape(0) == values.shape(0), "indices and values differ in length");
-  need(indptr.shape(0) > 0 && indptr.data()[indptr.shape(0) - 1] == int64_t(values.shape(0)), "indptr does not end at the last entry");
+  need(indptr.shape(0) > 0 && indptr.data()[0] == 0, "indptr does not begin at the first entry");
+  need(indptr.data()[indptr.shape(0) - 1] == int64_t(values.shape(0)), "indptr does not end at the last entry");
   return {indptr.data(), indices.data(), values.data(), storage_of(values.dtype())};
 }
 
@@ -123,6 +142,7 @@ template <class T> struct Job {
   void weigh(int rule, double z, const Side<T> &row_z, const Side<T> &col_z, const Side<T> &row_protect, const Side<T> &col_protect,
              double up, double down, bool squares) {
     auto &w = products.weight;
+    need(rule >= int(Rule::clip) && rule <= int(Rule::mixture), "there is no such rule");
     w = {Rule(rule), T(z), nullptr, nullptr, nullptr, nullptr, squares, T(up), T(down)};
     if (w.rule == Rule::clip) return;
     auto take = [](const Side<T> &side, int64_t n) {
@@ -240,7 +260,7 @@ template <class T> static Magnitudes<T> magnitudes_of(const Products<T> &job, co
 template <class T> static void bind(nb::module_ &m, const char *suffix) {
   using Indptr = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig>;
   using Indices = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig>;
-  m.def((std::string("dense_") + suffix).c_str(),
+  define(m, std::string("dense_") + suffix,
         [](AnyMatrix Y, std::optional<MaskArray> mask, std::optional<Members> members, double gain, Factor<T> L, Factor<T> R, Factor<T> P, Factor<T> Q, Factor<T> Pw,
            Factor<T> Qw, int rule, double z, Side<T> row_z, Side<T> col_z, Side<T> row_protect, Side<T> col_protect, double up, double down, bool squares, Out2<T> CQ, Out2<T> CtP, Out2<T> WQ, Out2<T> WtP,
            Out1<double> energy, Out1<int64_t> row_inliers, Out1<int64_t> col_inliers, Out1<T> row_weight, Out1<T> col_weight, int threads) {
@@ -249,7 +269,7 @@ template <class T> static void bind(nb::module_ &m, const char *suffix) {
           job.into(CQ, CtP, WQ, WtP, energy, row_inliers, col_inliers, row_weight, col_weight);
           run(dense_of(Y, mask), job.products, groups_of(members, Y.shape(0)));
         });
-  m.def((std::string("sparse_") + suffix).c_str(),
+  define(m, std::string("sparse_") + suffix,
         [](Indptr indptr, Indices indices, AnyVector values, int64_t n2, double gain, Factor<T> L, Factor<T> R, Factor<T> P, Factor<T> Q,
            Factor<T> Pw, Factor<T> Qw, int rule, double z, Side<T> row_z, Side<T> col_z, Side<T> row_protect, Side<T> col_protect, double up, double down, bool squares, Out2<T> CQ,
            Out2<T> CtP, Out2<T> WQ, Out2<T> WtP, Out1<double> energy, Out1<int64_t> row_inliers, Out1<int64_t> col_inliers, Out1<T> row_weight, Out1<T> col_weight, int threads) {
@@ -258,21 +278,21 @@ template <class T> static void bind(nb::module_ &m, const char *suffix) {
           job.into(CQ, CtP, WQ, WtP, energy, row_inliers, col_inliers, row_weight, col_weight);
           run(sparse_of(indptr, indices, values), job.products);
         });
-  m.def((std::string("adjoint_dense_") + suffix).c_str(),
+  define(m, std::string("adjoint_dense_") + suffix,
         [](AnyMatrix Y, std::optional<MaskArray> mask, double gain, Factor<T> L, Factor<T> R, double zeta, Factor<T> Ab, Factor<T> Bb,
            Out2<T> GL, Out2<T> GR, Out1<double> zeta_bar, int threads) {
           Job<T> job(Y.shape(0), Y.shape(1), L, R, Ab, Bb, {}, {}, gain, threads);
           job.reverse(zeta, GL, GR, zeta_bar);
           run(dense_of(Y, mask), job.products, {});
         });
-  m.def((std::string("adjoint_sparse_") + suffix).c_str(),
+  define(m, std::string("adjoint_sparse_") + suffix,
         [](Indptr indptr, Indices indices, AnyVector values, int64_t n2, double gain, Factor<T> L, Factor<T> R, double zeta, Factor<T> Ab,
            Factor<T> Bb, Out2<T> GL, Out2<T> GR, Out1<double> zeta_bar, int threads) {
           Job<T> job(int64_t(indptr.shape(0)) - 1, n2, L, R, Ab, Bb, {}, {}, gain, threads);
           job.reverse(zeta, GL, GR, zeta_bar);
           run(sparse_of(indptr, indices, values), job.products);
         });
-  m.def((std::string("magnitudes_dense_") + suffix).c_str(),
+  define(m, std::string("magnitudes_dense_") + suffix,
         [](AnyMatrix Y, std::optional<MaskArray> mask, double gain, Factor<T> L, Factor<T> R, Counts row_k, Counts col_k, Line<T> rows,
            Line<T> cols, int threads) {
           Job<T> job(Y.shape(0), Y.shape(1), L, R, {}, {}, {}, {}, gain, threads);
@@ -283,7 +303,7 @@ template <class T> static void bind(nb::module_ &m, const char *suffix) {
           if constexpr (sizeof(T) == 4) chosen->dense_magnitudes_f32(data, job.products, out);
           else chosen->dense_magnitudes_f64(data, job.products, out);
         });
-  m.def((std::string("magnitudes_sparse_") + suffix).c_str(),
+  define(m, std::string("magnitudes_sparse_") + suffix,
         [](Indptr indptr, Indices indices, AnyVector values, int64_t n2, double gain, Factor<T> L, Factor<T> R, Counts row_k, Counts col_k,
            Line<T> rows, Line<T> cols, int threads) {
           Job<T> job(int64_t(indptr.shape(0)) - 1, n2, L, R, {}, {}, {}, {}, gain, threads);
@@ -294,7 +314,7 @@ template <class T> static void bind(nb::module_ &m, const char *suffix) {
           if constexpr (sizeof(T) == 4) chosen->sparse_magnitudes_f32(data, job.products, out);
           else chosen->sparse_magnitudes_f64(data, job.products, out);
         });
-  m.def((std::string("solve_rows_") + suffix).c_str(),
+  define(m, std::string("solve_rows_") + suffix,
         [](nb::ndarray<const T, nb::ndim<2>, nb::c_contig> H, nb::ndarray<const T, nb::ndim<2>, nb::c_contig> B,
            nb::ndarray<const double, nb::ndim<2>, nb::c_contig> ridge, nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig> used,
            nb::ndarray<T, nb::ndim<2>, nb::c_contig> X, std::optional<nb::ndarray<double, nb::ndim<2>, nb::c_contig>> mean_inverse, int threads) {
@@ -305,20 +325,20 @@ template <class T> static void bind(nb::module_ &m, const char *suffix) {
           nb::gil_scoped_release unlocked;
           solve_rows<T>(systems, H.data(), B.data(), X.data());
         });
-  m.def((std::string("regress_dense_") + suffix).c_str(),
+  define(m, std::string("regress_dense_") + suffix,
         [](AnyMatrix Y, std::optional<MaskArray> mask, double gain, In2<T> V, In1<T> offset, In1<double> mean, In2<double> prior, double widest,
            double lowest, int loss, double odds, double reach, double up, double down, Room2<T> scores, Room1<T> deviation, Room1<T> distance, int threads) {
           need(Y.shape(1) == V.shape(0), "regress: V does not fit the data");
           auto job = regression<T>(Y.shape(0), gain, V, offset, mean, prior, widest, lowest, loss, odds, reach, up, down, scores, deviation, distance, threads);
           run(dense_of(Y, mask), job);
         });
-  m.def((std::string("regress_sparse_") + suffix).c_str(),
+  define(m, std::string("regress_sparse_") + suffix,
         [](Indptr indptr, Indices indices, AnyVector values, double gain, In2<T> V, In1<T> offset, In1<double> mean, In2<double> prior, double widest,
            double lowest, int loss, double odds, double reach, double up, double down, Room2<T> scores, Room1<T> deviation, Room1<T> distance, int threads) {
           auto job = regression<T>(int64_t(indptr.shape(0)) - 1, gain, V, offset, mean, prior, widest, lowest, loss, odds, reach, up, down, scores, deviation, distance, threads);
           run(sparse_of(indptr, indices, values), job);
         });
-  m.def((std::string("residual_") + suffix).c_str(),
+  define(m, std::string("residual_") + suffix,
         [](Indptr indptr, Indices indices, AnyVector values, double gain, Factor<T> L, Factor<T> R,
            nb::ndarray<T, nb::ndim<1>, nb::c_contig> out, int threads) {
           need(R.has_value() && out.shape(0) == values.shape(0), "residual: factors and room are wanted");
@@ -334,20 +354,24 @@ template <class T> static void bind(nb::module_ &m, const char *suffix) {
 // Reads n bytes once, all threads together: the time that no pass over the same data can beat.
 static uint64_t read_once(const char *bytes, int64_t n, int threads) {
   const int64_t words = n / 8;
-  uint64_t sum = 0;
-#pragma omp parallel for simd num_threads(threads) reduction(+ : sum) schedule(static)
-  for (int64_t i = 0; i < words; i++) {
-    uint64_t word;
-    __builtin_memcpy(&word, bytes + 8 * i, 8);
-    sum += word;
-  }
-  return sum;
+  const int shares = shares_of(threads, words);
+  std::vector<uint64_t> sums(shares);
+  in_shares(shares, [&](int t) {
+    uint64_t sum = 0;
+    for (int64_t i = words * t / shares; i < words * (t + 1) / shares; i++) {
+      uint64_t word;
+      __builtin_memcpy(&word, bytes + 8 * i, 8);
+      sum += word;
+    }
+    sums[t] = sum;
+  });
+  return std::accumulate(sums.begin(), sums.end(), uint64_t(0));
 }
 
 NB_MODULE(_native, m) {
   bind<float>(m, "float32");
   bind<double>(m, "float64");
-  m.def("survey", [](AnyMatrix Y, std::optional<MaskArray> mask, nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig> rows,
+  define(m, "survey", [](AnyMatrix Y, std::optional<MaskArray> mask, nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig> rows,
                      nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig> cols, int threads) {
     need(rows.shape(0) == Y.shape(0) && cols.shape(0) == Y.shape(1), "survey: sums have another shape");
     Survey out{rows.data(), cols.data(), 0};
@@ -356,12 +380,12 @@ NB_MODULE(_native, m) {
     chosen->survey(data, Y.shape(0), Y.shape(1), out, threads);
     return out.infinite;
   });
-  m.def("read_once", [](nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu> X, int threads) {
+  define(m, "read_once", [](nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu> X, int threads) {
     nb::gil_scoped_release unlocked;
     return read_once(static_cast<const char *>(X.data()), int64_t(X.nbytes()), threads);
   });
   // Where entry (i, j) is stored, or -1. Columns of a row must be sorted.
-  m.def("locate", [](nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig> indptr, nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig> indices,
+  define(m, "locate", [](nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig> indptr, nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig> indices,
                      nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig> rows, nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig> cols,
                      nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig> out) {
     need(rows.shape(0) == cols.shape(0) && rows.shape(0) == out.shape(0), "locate: lengths differ");
@@ -384,11 +408,6 @@ NB_MODULE(_native, m) {
       if (name == kernels->name) return void(chosen = kernels);
     throw std::invalid_argument("this machine has no instruction set " + name);
   });
-  m.def("max_threads", [] {
-#ifdef _OPENMP
-    return omp_get_max_threads();
-#else
-    return 1;
-#endif
-  });
+  m.def("max_threads", &max_threads);
+  m.def("most_threads", [] { return shares_of(INT64_MAX, INT64_MAX); });
 }

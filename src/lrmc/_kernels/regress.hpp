@@ -4,6 +4,7 @@
 // rejected, and at the noise the loss of the model takes over. Where many entries are missing, the others are put side by side first.
 #pragma once
 #include <algorithm>
+#include <atomic>
 #include <type_traits>
 #include <vector>
 #include "cholesky.hpp"
@@ -21,6 +22,7 @@ template <class T> struct RowRoom {   // one thread's scratch
   int64_t n = 0, full = 0;            // observed entries; all that are looked at, whole vectors: `seen` is 0 where there is none
 };
 struct PassSums { double square = 0, inliers = 0; };
+template <class T> inline constexpr int64_t LONG = SETTLE * width<T>;  // entries that are summed in T before the sum goes on in double
 
 // e = y - V t. R is the rank, or 0 for any.
 template <class T, int R> void residual_row(int64_t stride, int rank, RowRoom<T> &room) {
@@ -63,7 +65,7 @@ template <class T, template <class> class Rule_> PassSums weigh_row(const Weight
   return {double(sum<T>(squares)), double(sum<T>(inliers))};
 }
 
-// The sums of w u v for A columns u of V and B columns v; room for A x B sums in G, whose rows are `across` apart.
+// Adds the sums of w u v for A columns u of V and B columns v to the A x B ones in G, whose rows are `across` apart.
 template <class T, int A, int B>
 void gram_block(const T *w, const T *const (&left)[2], const T *const (&right)[4], int64_t full, double *G, int across) {
   constexpr int W = width<T>, slots = (A * B + W - 1) / W * W;
@@ -84,19 +86,20 @@ void gram_block(const T *w, const T *const (&left)[2], const T *const (&right)[4
 #pragma GCC unroll 8
   for (int s = 0; s < slots; s += W) store(sums + s, sum_each<T>(total + s));
   for (int a = 0; a < A; a++)
-    for (int b = 0; b < B; b++) G[a * across + b] = double(sums[a * B + b]);
+    for (int b = 0; b < B; b++) G[a * across + b] += double(sums[a * B + b]);
 }
-template <class T, int A> void gram_rows(int a, int64_t stride, int rank, RowRoom<T> &room) {
-  auto column = [&](int b) { return b < rank ? room.U + b * stride : room.e.get(); };
-  const T *const left[2] = {column(a), column(a + A - 1)}, *const w = room.w.get();
+template <class T, int A> void gram_rows(int a, int64_t stride, int rank, int64_t from, RowRoom<T> &room) {
+  auto column = [&](int b) { return (b < rank ? room.U + b * stride : room.e.get()) + from; };
+  const T *const left[2] = {column(a), column(a + A - 1)}, *const w = room.w.get() + from;
+  const int64_t n = std::min(LONG<T>, room.full - from);
   for (int b = a; b <= rank; b += 4) {
     const T *const right[4] = {column(b), column(b + 1), column(b + 2), column(b + 3)};
     double *G = room.G.data() + a * (rank + 1) + b;
     switch (rank + 1 - b) {
-      case 1: gram_block<T, A, 1>(w, left, right, room.full, G, rank + 1); break;
-      case 2: gram_block<T, A, 2>(w, left, right, room.full, G, rank + 1); break;
-      case 3: gram_block<T, A, 3>(w, left, right, room.full, G, rank + 1); break;
-      default: gram_block<T, A, 4>(w, left, right, room.full, G, rank + 1);
+      case 1: gram_block<T, A, 1>(w, left, right, n, G, rank + 1); break;
+      case 2: gram_block<T, A, 2>(w, left, right, n, G, rank + 1); break;
+      case 3: gram_block<T, A, 3>(w, left, right, n, G, rank + 1); break;
+      default: gram_block<T, A, 4>(w, left, right, n, G, rank + 1);
     }
   }
 }
@@ -200,9 +203,12 @@ template <class T, class Data> struct Regress {
       case Rule::huber: sums = weigh_row<T, Huber>(weight, T(z), 1, room); break;
       default: sums = weigh_row<T, Mixture>(weight, T(z), 1, room);
     }
-    int a = 0;
-    for (; a + 2 <= r; a += 2) gram_rows<T, 2>(a, stride, r, room);
-    if (a < r) gram_rows<T, 1>(a, stride, r, room);
+    std::fill(room.G.begin(), room.G.end(), 0.0);
+    for (int64_t from = 0; from < room.full; from += LONG<T>) {
+      int a = 0;
+      for (; a + 2 <= r; a += 2) gram_rows<T, 2>(a, stride, r, from, room);
+      if (a < r) gram_rows<T, 1>(a, stride, r, from, room);
+    }
     return sums;
   }
 
@@ -255,13 +261,13 @@ template <class T, class Data> struct Regress {
   }
 
   void run() const {
-    const int threads = std::max(1, job.threads);
-#pragma omp parallel num_threads(threads)
-    {
+    constexpr int64_t some = 64;  // rows take more or fewer passes: who is done fetches the next ones
+    std::atomic<int64_t> next{0};
+    in_shares(shares_of(job.threads, (job.n1 + some - 1) / some), [&](int) {
       RowRoom<T> own = room();
-#pragma omp for schedule(dynamic, 64)
-      for (int64_t i = 0; i < job.n1; i++) row(i, own);
-    }
+      for (int64_t first = next.fetch_add(some); first < job.n1; first = next.fetch_add(some))
+        for (int64_t i = first; i < std::min(job.n1, first + some); i++) row(i, own);
+    });
   }
 };
 

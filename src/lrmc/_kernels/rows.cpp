@@ -2,15 +2,15 @@
 #include <vector>
 #include "cholesky.hpp"
 #include "kernels.hpp"
+#include "team.hpp"
 
 namespace lrmc {
 
 template <class T> void solve_rows(const RowSystems &systems, const T *H, const T *B, T *X) {
-  const int r = systems.rank, q = r * (r + 1) / 2, threads = systems.threads > 1 ? systems.threads : 1;
+  const int r = systems.rank, q = r * (r + 1) / 2, threads = shares_of(systems.threads, systems.n);
   std::vector<std::vector<double>> inverses(threads, std::vector<double>(r * r, 0.0));
   std::vector<int64_t> counts(threads, 0);
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-  for (int t = 0; t < threads; t++) {
+  in_shares(threads, [&](int t) {
     std::vector<double> A(r * r), x(r);
     for (int64_t i = systems.n * t / threads; i < systems.n * (t + 1) / threads; i++) {
       if (!systems.used[i]) {
@@ -32,7 +32,7 @@ template <class T> void solve_rows(const RowSystems &systems, const T *H, const 
         for (int a = 0; a < r; a++) inverses[t][k * r + a] += x[a];
       }
     }
-  }
+  });
   if (!systems.mean_inverse) return;
   int64_t count = 0;
   for (auto c : counts) count += c;

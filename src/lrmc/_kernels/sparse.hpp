@@ -17,10 +17,10 @@ template <class T> Buffer<T> padded(const T *X, int64_t n, int k) {
   return out;
 }
 
-template <class T> void add_padded(const T *X, int64_t n, int k, T *out) {
+template <class T> void add_padded(const Sums<T> &X, int64_t n, int k, T *out) {
   const int stride = padded_width<T>(k);
   for (int64_t i = 0; i < n; i++)
-    for (int c = 0; c < k; c++) out[i * k + c] += X[i * stride + c];
+    for (int c = 0; c < k; c++) out[i * k + c] = T(out[i * k + c] + X[i * stride + c]);
 }
 
 // E = gain * y - l . R_j for n entries (a multiple of W) of one row. l and R_j are `vectors` vectors long.
@@ -127,8 +127,9 @@ template <class T> struct SparsePass {
   const bool weighted = job.weight.rule != Rule::clip;
   const int rank = padded_width<T>(job.rank), width_ = padded_width<T>(job.width), width_w = padded_width<T>(job.width_w);  // padded
   Buffer<T> R = job.rank ? padded(job.R, job.n2, job.rank) : nullptr;
-  Buffer<T> other_Q = job.Q && job.Q != job.R ? padded(job.Q, job.n2, job.width) : nullptr;
-  const T *Q = job.Q == job.R ? R.get() : other_Q.get();
+  const bool other = job.Q != job.R || job.width != job.rank;
+  Buffer<T> other_Q = job.Q && other ? padded(job.Q, job.n2, job.width) : nullptr;
+  const T *Q = other ? other_Q.get() : R.get();
   Buffer<T> Qw = job.Qw ? padded(job.Qw, job.n2, job.width_w) : nullptr;
   const ForVectors<T> &model = for_vectors<T>(rank / width<T>), &products = for_vectors<T>(width_ / width<T>);
   const ForVectors<T> &grams = for_vectors<T>(width_w / width<T>);
@@ -137,11 +138,18 @@ template <class T> struct SparsePass {
 
   const bool rejects = !job.adjoint && may_reject(job.weight) &&
                        std::all_of(job.weight.col_protect, job.weight.col_protect + job.n2, [](T x) { return !(x > 0); });
-  const T widest_col = rejects ? *std::max_element(job.weight.col_z, job.weight.col_z + job.n2) : T(0);
+  const T widest_col = rejects && job.n2 ? *std::max_element(job.weight.col_z, job.weight.col_z + job.n2) : T(0);
 
-  struct Share { Buffer<T> CtP, WtP, col_weight; Buffer<int64_t> col_inliers, col_ones; double energy = 0; };
+  struct Share {
+    Sums<T> CtP, WtP;
+    Buffer<double> col_weight;
+    Buffer<int64_t> col_inliers, col_ones;
+    double energy = 0;
+    int64_t unsettled = 0;  // entries
+  };
   struct Room {  // one thread's scratch
-    Buffer<T> l, p, a, pw, aw;
+    Buffer<T> l, p, pw;
+    Sums<T> a, aw;
     T E[CHUNK], W[CHUNK], col_z[CHUNK], col_protect[CHUNK], col_weight[CHUNK];
     Count<T> col_inliers[CHUNK];
     int32_t j[CHUNK];
@@ -160,9 +168,11 @@ template <class T> struct SparsePass {
     return full;
   }
 
-  void weigh_row(int64_t i, int n, int full, Room &room, Share &share, T &row_weight, Count<T> &row_inliers) const {
+  void weigh_row(int64_t i, int n, int full, Room &room, Share &share, double &weight_of_row, int64_t &inliers_of_row) const {
     const auto &w = job.weight;
-    Sides<T> side{w.row_z + i, w.row_protect + i, room.col_z, room.col_protect, false, &row_inliers, room.col_inliers, &row_weight, room.col_weight, &share.energy};
+    T row_weight = 0;
+    Count<T> row_inliers = 0;
+    Sides<T> side{after(w.row_z, i), after(w.row_protect, i), room.col_z, room.col_protect, false, &row_inliers, room.col_inliers, &row_weight, room.col_weight, &share.energy};
     if (weighted)
       for (int t = 0; t < full; t++) {
         room.col_z[t] = w.col_z[room.j[t]];
@@ -172,6 +182,8 @@ template <class T> struct SparsePass {
         room.col_inliers[t] = 0;
       }
     weigh(w, side, full, room.E, job.width_w ? room.W : nullptr);
+    weight_of_row += row_weight;
+    inliers_of_row += row_inliers;
     if (weighted)
       for (int t = 0; t < n; t++) {
         share.col_weight[room.j[t]] += room.col_weight[t];
@@ -180,7 +192,7 @@ template <class T> struct SparsePass {
   }
 
   // The same for a row of which nothing is clipped.
-  void reject_row(int64_t i, int n, int full, Room &room, Share &share, T &row_weight, Count<T> &row_inliers) const {
+  void reject_row(int64_t i, int n, int full, Room &room, Share &share, double &row_weight, int64_t &row_inliers) const {
     const auto &w = job.weight;
     const bool alike = w.row_z[i] >= widest_col;
     if (!alike)
@@ -188,7 +200,7 @@ template <class T> struct SparsePass {
     const Count<T> count = reject_entries(w, w.row_z[i], alike ? nullptr : room.col_z, full, room.E, job.width_w ? room.W : nullptr, room.col_inliers);
     for (int t = 0; t < n; t++) share.col_ones[room.j[t]] += room.col_inliers[t];
     row_inliers += count;
-    row_weight += T(count);
+    row_weight += count;
   }
 
   // C in room.E and D in room.W; the second term of the products is added here.
@@ -201,36 +213,47 @@ template <class T> struct SparsePass {
   }
 
   void row(int64_t i, Room &room, Share &share) const {
-    T row_weight = 0;
-    Count<T> row_inliers = 0;
+    double row_weight = 0;
+    int64_t row_inliers = 0;
     for (int c = 0; c < job.rank; c++) room.l[c] = job.L[i * job.rank + c];
     for (int c = 0; c < job.width; c++) room.p[c] = job.P ? job.P[i * job.width + c] : T(0);
     for (int c = 0; c < job.width_w; c++) room.pw[c] = job.Pw ? job.Pw[i * job.width_w + c] : T(0);
-    std::memset(room.a.get(), 0, sizeof(T) * width_);
-    std::memset(room.aw.get(), 0, sizeof(T) * width_w);
-    for (int64_t q = data.indptr[i]; q < data.indptr[i + 1]; q += CHUNK) {
+    room.a.clear();
+    room.aw.clear();
+    for (int64_t q = data.indptr[i], chunks = 1; q < data.indptr[i + 1]; q += CHUNK, chunks++) {
       const int n = int(std::min<int64_t>(CHUNK, data.indptr[i + 1] - q)), full = residual(q, n, room);
       if (job.adjoint) reverse_row(n, full, room, share);
       else if (rejects && !(job.weight.row_protect[i] > 0)) reject_row(i, n, full, room, share, row_weight, row_inliers);
       else weigh_row(i, n, full, room, share, row_weight, row_inliers);
       products.spread(room.E, room.j, n, room.p.get(), Q, width_ / width<T>, room.a.get(), share.CtP.get());
       if (job.width_w) grams.spread(room.W, room.j, n, room.pw.get(), Qw.get(), width_w / width<T>, room.aw.get(), share.WtP.get());
+      if (chunks % 64 == 0) settle(room.a, room.aw);
+      if ((share.unsettled += n) > TYPICAL * job.n2 + SETTLE) settle(share);
     }
     if (job.Q)
-      for (int c = 0; c < job.width; c++) job.CQ[i * job.width + c] = room.a[c];
+      for (int c = 0; c < job.width; c++) job.CQ[i * job.width + c] = T(room.a[c]);
     if (job.Qw)
-      for (int c = 0; c < job.width_w; c++) job.WQ[i * job.width_w + c] = room.aw[c];
+      for (int c = 0; c < job.width_w; c++) job.WQ[i * job.width_w + c] = T(room.aw[c]);
     if (job.row_inliers) job.row_inliers[i] = row_inliers;
-    if (weighted) job.row_weight[i] = row_weight;
+    if (weighted) job.row_weight[i] = T(row_weight);
+  }
+  static constexpr int64_t TYPICAL = 128;  // entries that a column has had when the sums by column are settled: their cost is small then
+  static void settle(Sums<T> &one, Sums<T> &other) {
+    one.settle();
+    other.settle();
+  }
+  static void settle(Share &share) {
+    settle(share.CtP, share.WtP);
+    share.unsettled = 0;
   }
 
   Room room() const {
     Room out;
     out.l = zeros<T>(rank);
     out.p = zeros<T>(width_);
-    out.a = zeros<T>(width_);
+    out.a = Sums<T>(width_);
     out.pw = zeros<T>(width_w);
-    out.aw = zeros<T>(width_w);
+    out.aw = Sums<T>(width_w);
     return out;
   }
 
@@ -241,23 +264,22 @@ template <class T> struct SparsePass {
   }
 
   void run() const {
-    const int threads = std::max(1, job.threads);
+    const int threads = shares_of(job.threads, job.n1);
     std::unique_ptr<Share[]> shares(new Share[threads]);
-#pragma omp parallel num_threads(threads)
-    for (int t = thread_index(); t < threads; t += team_size()) {
+    in_shares(threads, [&](int t) {
       auto own = std::make_unique<Room>(room());
-      if (job.P) shares[t].CtP = zeros<T>(job.n2 * width_);
-      if (job.Pw) shares[t].WtP = zeros<T>(job.n2 * width_w);
+      if (job.P) shares[t].CtP = Sums<T>(job.n2 * width_);
+      if (job.Pw) shares[t].WtP = Sums<T>(job.n2 * width_w);
       if (weighted) {
-        shares[t].col_weight = zeros<T>(job.n2);
+        shares[t].col_weight = zeros<double>(job.n2);
         shares[t].col_inliers = zeros<int64_t>(job.n2);
         if (rejects) shares[t].col_ones = zeros<int64_t>(job.n2);
       }
       for (int64_t i = first_row(t, threads); i < first_row(t + 1, threads); i++) row(i, *own, shares[t]);
-    }
+    });
     for (int t = 0; t < threads; t++) {
-      if (job.P) add_padded(shares[t].CtP.get(), job.n2, job.width, job.CtP);
-      if (job.Pw) add_padded(shares[t].WtP.get(), job.n2, job.width_w, job.WtP);
+      if (job.P) add_padded(shares[t].CtP, job.n2, job.width, job.CtP);
+      if (job.Pw) add_padded(shares[t].WtP, job.n2, job.width_w, job.WtP);
       if (weighted) {
         add(shares[t].col_weight.get(), job.n2, job.col_weight);
         add(shares[t].col_inliers.get(), job.n2, job.col_inliers);
@@ -272,9 +294,8 @@ template <class T> struct SparsePass {
 
   // The residual of every entry, in their order.
   void residuals(T *out) const {
-    const int threads = std::max(1, job.threads);
-#pragma omp parallel num_threads(threads)
-    for (int t = thread_index(); t < threads; t += team_size()) {
+    const int threads = shares_of(job.threads, job.n1);
+    in_shares(threads, [&](int t) {
       auto own = std::make_unique<Room>(room());
       for (int64_t i = first_row(t, threads); i < first_row(t + 1, threads); i++) {
         for (int c = 0; c < job.rank; c++) own->l[c] = job.L[i * job.rank + c];
@@ -284,7 +305,7 @@ template <class T> struct SparsePass {
           std::copy(own->E, own->E + n, out + q);
         }
       }
-    }
+    });
   }
 };
 

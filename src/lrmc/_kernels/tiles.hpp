@@ -1,17 +1,16 @@
 // Pieces of a pass that live in the first-level cache: reading a stretch of a row, and weighing its residuals.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <type_traits>
 #include "kernels.hpp"
 #include "simd.hpp"
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
+#include "team.hpp"
 
 namespace lrmc::LRMC_ISA {
 
@@ -23,29 +22,43 @@ template <class T> using Buffer = std::unique_ptr<T[], Free>;
 template <class T> Buffer<T> zeros(int64_t n) {
   size_t bytes = (size_t(n > 0 ? n : 1) * sizeof(T) + 63) / 64 * 64;
   void *p = std::aligned_alloc(64, bytes);
-  if (!p) throw std::bad_alloc();
+  if (!p) throw NoMemory(bytes);
   std::memset(p, 0, bytes);
   return Buffer<T>(static_cast<T *>(p));
 }
 
-inline int thread_index() {
-#ifdef _OPENMP
-  return omp_get_thread_num();
-#else
-  return 0;
-#endif
-}
-
-inline int team_size() {
-#ifdef _OPENMP
-  return omp_get_num_threads();
-#else
-  return 1;
-#endif
-}
 template <class T, class Out> void add(const T *x, int64_t n, Out *out) {
   for (int64_t i = 0; i < n; i++) out[i] += x[i];
 }
+template <class P> P *after(P *p, int64_t n) { return p ? p + n : nullptr; }  // what is missing stays so
+
+// Sums of many terms, made in S (single precision, 32 bits) for some time and then settled in a type twice as wide: the error does
+// not grow with the number of terms, and the inner loops stay as fast as they are.
+inline constexpr int SETTLE = 1024;  // rows, at the latest
+template <class S> struct Sums {
+  using Wide = std::conditional_t<std::is_integral_v<S>, int64_t, double>;
+  int64_t n = 0;
+  Buffer<S> now;
+  Buffer<Wide> settled;  // missing until it is needed
+
+  Sums() = default;
+  explicit Sums(int64_t n_) : n(n_), now(zeros<S>(n_)) {}
+  S *get() const { return now.get(); }
+  Wide operator[](int64_t i) const { return settled ? settled[i] + Wide(now[i]) : Wide(now[i]); }
+  __attribute__((noinline, cold)) void settle(int64_t from, int64_t to) {  // seldom: not in the way of the loops around it
+    if constexpr (!std::is_same_v<S, Wide>) {
+      if (!now || from >= to) return;
+      if (!settled) settled = zeros<Wide>(n);
+      add(now.get() + from, to - from, settled.get() + from);
+      std::fill(now.get() + from, now.get() + to, S(0));
+    }
+  }
+  void settle() { settle(0, n); }
+  void clear() {
+    std::fill_n(now.get(), n, S(0));
+    if (settled) std::fill_n(settled.get(), n, Wide(0));
+  }
+};
 
 // Reads n numbers into `out` as T, NaN where they are not observed, and fills up to `padded` with NaN.
 template <class T, class S> void read_as(const S *in, const uint8_t *mask, int n, int padded, T *__restrict out) {

@@ -18,10 +18,10 @@ template <class T> void regress_sparse(const Sparse &data, const Regression<T> &
 
 // Counts the observed entries of each row and column, and the infinite ones among them.
 template <class T> void survey_as(const Dense &data, int64_t n1, int64_t n2, Survey &out, int threads) {
+  threads = shares_of(threads, n1);
   std::unique_ptr<Buffer<int64_t>[]> columns(new Buffer<int64_t>[threads]);
   std::unique_ptr<int64_t[]> infinite(new int64_t[threads]());
-#pragma omp parallel num_threads(threads)
-  for (int t = thread_index(); t < threads; t += team_size()) {
+  in_shares(threads, [&](int t) {
     columns[t] = zeros<int64_t>(n2);
     alignas(64) T room[TILE<T>];
     for (int64_t i = n1 * t / threads; i < n1 * (t + 1) / threads; i++)
@@ -38,7 +38,7 @@ template <class T> void survey_as(const Dense &data, int64_t n1, int64_t n2, Sur
         out.row_observed[i] += seen;
         infinite[t] += inf;
       }
-  }
+  });
   for (int t = 0; t < threads; t++) {
     add(columns[t].get(), n2, out.col_observed);
     out.infinite += infinite[t];

@@ -1,0 +1,131 @@
+"""Sparse matrices from damaged or hostile files are refused in every format, before anything trusts them."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from lrmc import as_observations
+from lrmc.sparse import sound
+from lrmc.tables import read
+
+FORMATS = ("csr", "csc", "bsr", "coo", "dia", "dok", "lil")
+KINDS = [getattr(sp, f"{name}_{kind}") for name in FORMATS for kind in ("array", "matrix")]
+
+
+def whole():
+    Y = np.arange(24.0).reshape(4, 6)
+    Y[1], Y[:, 2] = 0, 0
+    return Y
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("dtype", [float, np.uint8])
+def test_sound_matrices_pass(kind, dtype):
+    Y = kind(whole().astype(dtype))
+    assert sound(Y) is Y
+    assert sound(kind((4, 6), dtype=dtype)).shape == (4, 6)  # nothing stored
+    rows, cols = np.nonzero(whole())
+    np.testing.assert_array_equal(as_observations(Y).lookup(rows, cols), whole()[rows, cols])
+
+
+def blocks(kind):
+    return kind(whole(), blocksize=(2, 3))
+
+
+def set_at(name, i, value):
+    def damage(Y):
+        getattr(Y, name)[i] = value
+
+    return damage
+
+
+def replaced(name, change):
+    def damage(Y):
+        setattr(Y, name, change(getattr(Y, name)))
+
+    return damage
+
+
+HUGE = 2**30
+DAMAGES = {
+    ("csr", "csc", "bsr"): [
+        set_at("indices", 0, HUGE),
+        set_at("indices", -1, -1),
+        set_at("indptr", 0, 1),
+        set_at("indptr", 1, -3),
+        set_at("indptr", 1, HUGE),
+        set_at("indptr", -1, HUGE),
+        lambda Y: (set_at("indptr", 1, HUGE)(Y), set_at("indptr", -1, 0)(Y)),  # stores nothing, it says
+        replaced("indptr", lambda x: x[:-1]),
+        replaced("indptr", lambda x: np.append(x, x[-1])),
+        replaced("indices", lambda x: x[:-1]),
+        replaced("indices", lambda x: x.astype(float)),
+        replaced("data", lambda x: x[:-1]),
+    ],
+    ("bsr",): [replaced("data", lambda x: np.repeat(x, 2, axis=1)), replaced("data", lambda x: x[:, :0])],
+    ("coo",): [
+        set_at("row", 0, HUGE),
+        set_at("col", 0, 6),
+        set_at("row", 3, -1),
+        replaced("data", lambda x: x[:-1]),
+    ],
+    ("dia",): [
+        set_at("offsets", 0, HUGE),
+        set_at("offsets", 0, -(2**31)),
+        replaced("offsets", lambda x: x[:-1]),
+        lambda Y: set_at("offsets", 0, Y.offsets[1])(Y),
+    ],
+    ("lil",): [
+        lambda Y: set_at("rows", 0, [*Y.rows[0][:-1], HUGE])(Y),
+        lambda Y: set_at("rows", 0, [-1, *Y.rows[0][1:]])(Y),
+        lambda Y: set_at("rows", 0, Y.rows[0][:-1])(Y),
+        replaced("rows", lambda x: x[:-1]),
+    ],
+    ("dok",): [lambda Y: Y._dict.update({(0, HUGE): 1.0}), lambda Y: Y._dict.update({(-1, 0): 1.0})],
+}
+CASES = [
+    pytest.param(name, kind, damage, id=f"{name}_{kind}-{number}")
+    for names, damages in DAMAGES.items()
+    for name in names
+    for kind in ("array", "matrix")
+    for number, damage in enumerate(damages)
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "damage"), CASES)
+def test_damaged_matrices_are_refused(name, kind, damage):
+    make = getattr(sp, f"{name}_{kind}")
+    Y = blocks(make) if name == "bsr" else make(whole())
+    damage(Y)
+    for door in (sound, as_observations):
+        with pytest.raises(ValueError, match=rf"the sparse matrix \({name}\) is damaged: "):
+            door(Y)
+    with pytest.raises(ValueError, match="is damaged: "):
+        as_observations(np.ones((4, 6)), mask=Y)
+
+
+@pytest.mark.parametrize("which", ["indptr", "indices"])
+@pytest.mark.parametrize("form", ["csr", "csc", "bsr"])
+def test_hostile_files(form, which, tmp_path):
+    path = tmp_path / "hostile.npz"
+    Y = blocks(sp.bsr_array) if form == "bsr" else getattr(sp, f"{form}_array")(whole())
+    content = {"format": form.encode(), "shape": Y.shape, "data": Y.data, "indices": Y.indices, "indptr": Y.indptr}
+    content[which] = content[which].copy()
+    content[which][1] = 10**6
+    np.savez(path, **content)
+    with pytest.raises(ValueError, match="is damaged: "):
+        read(path)
+
+
+def test_room_for_more_entries():
+    """scipy may keep arrays that are longer than what is stored."""
+    Y = sp.csr_array(whole())
+    want = as_observations(Y).pull(np.ones((4, 1)), np.ones((6, 1)), 1.0)
+    Y.data, Y.indices = np.append(Y.data, np.inf), np.append(Y.indices, 99).astype(Y.indices.dtype)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        got = as_observations(Y).pull(np.ones((4, 1)), np.ones((6, 1)), 1.0)
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_array_equal(a, b)
