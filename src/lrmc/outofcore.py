@@ -23,6 +23,7 @@ from .blocks import Blocks, InFile, Reading, RowBlocks, Stored, surveyed
 from .extras import optional
 from .files import whole, whole_folder
 from .storage import Observations, Transposed, row_blocks, transposed
+from .watched import watched
 from .weights import Array
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def blocks(Y: Any, mask: Any = None, *, memory: int | str | None = None, threads
             source=_source(Y, by_columns),
             mask=None if mask is None else _source(mask, by_columns),
             reading=reading,
+            watched=tuple(found for found in map(watched, (Y, mask)) if found is not None),
         )
     )
     check_observed(obs.n_observed, obs.shape)
@@ -235,6 +237,8 @@ def write_completed(result: Result, target: Any, *, fill: Fill = "all") -> None:
     with _opened(target, result, lines, by_columns) as put:
         for first, last in pairwise(lines):
             put(int(first), int(last), _part(result, slice(int(first), int(last)), by_columns, fill, threshold))
+        if isinstance(inner, Blocks):
+            inner.check_unchanged()
 
 
 def _part(result: Result, lines: slice, by_columns: bool, fill: Fill, threshold: float) -> Array:
