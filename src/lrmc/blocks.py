@@ -27,6 +27,7 @@ from .storage import (
     Sparse,
     transposed,
 )
+from .units import Units
 from .watched import Watched
 from .weights import Array, Weight, as_weight
 
@@ -435,6 +436,26 @@ class Stored:
 
 
 @dataclass(frozen=True, eq=False)
+class Rescaled:
+    """Rows of another source in the units of their columns."""
+
+    source: Any
+    units: Units
+    by_columns: bool = False
+    fill: Any = None  # the number that stands for missing
+
+    def read(self, rows: slice, into: dict[str, Any]) -> Any:
+        """See `Stored.read`."""
+        part = self.source.read(rows, into)
+        if self.fill is not None:
+            part = np.where(np.equal(part, self.fill), np.nan, part)
+        if not self.by_columns:
+            return self.units.removed(part)
+        some = Units(self.units.centre[rows], self.units.spread[rows])
+        return some.removed(part.T).T
+
+
+@dataclass(frozen=True, eq=False)
 class InFile:
     """Rows one after another in a file, read without mapping it: mapped pages would count as memory."""
 
@@ -460,8 +481,9 @@ class InFile:
             room = into["room"] = np.empty(wanted, np.uint8)
         with open(self.path, "rb", buffering=0) as file:
             done = 0
+            file.seek(self.offset + rows.start * size)
             while done < wanted:
-                got = os.preadv(file.fileno(), [room[done:wanted].data], self.offset + rows.start * size + done)
+                got = file.readinto(room[done:wanted].data)
                 if not got:
                     raise OSError(f"{self.path} ends too early: {self.offset + rows.start * size + done} bytes")
                 done += got
