@@ -2,6 +2,9 @@
 
 import os
 import signal
+import subprocess
+import sys
+import time
 from itertools import islice
 
 import numpy as np
@@ -313,6 +316,48 @@ def test_a_worker_that_is_killed():
         assert (got.status, got.n_iter) == (want.status, want.n_iter)
         assert_close(got.low_rank(), want.low_rank(), factor=1e4)
         assert_close(got.R, want.R, factor=1e4)
+
+
+CLUSTER = """
+import time
+import distributed
+options = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+with distributed.LocalCluster(protocol="tcp", **options) as cluster:
+    print(cluster.scheduler_address, flush=True)
+    time.sleep(100)
+"""
+
+
+@pytest.fixture
+def doomed():
+    """A cluster in a process of its own, and its address."""
+    process = subprocess.Popen([sys.executable, "-c", CLUSTER], stdout=subprocess.PIPE, text=True)
+    yield process, process.stdout.readline().strip()
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_a_scheduler_that_is_killed(doomed, tmp_path):
+    """It is told at once, by its address, and not as a block that could not be read."""
+    from presentations import on_disk
+
+    from lrmc import large
+
+    process, address = doomed
+    source = on_disk(problem(n=200), tmp_path, (50, 80)).store.root
+    killed = []
+
+    def kill(it, pace):
+        if it.k == 2:
+            process.kill()
+            process.wait()
+            killed.append(time.monotonic())
+
+    with pytest.raises(dasked.ClusterLostError, match=f"the Dask cluster at {address} was lost"):
+        large.complete_large(source, tmp_path / "out.npy", 3, scheduler=address, progress=kill)
+    assert time.monotonic() - killed[0] < 20  # Dask would try for half a minute to be connected again
+    assert [p.name for p in tmp_path.iterdir()] == [source.name]
 
 
 def test_a_worker_that_dies_again_and_again_is_told_by_the_block():

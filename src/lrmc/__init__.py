@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from . import observations, synthetic, weights
@@ -30,9 +31,12 @@ __all__ = [
 ]
 
 _FROM_SKLEARN = ("RobustImputer", "RobustPCA")  # scikit-learn is imported when one of these is asked for
+_MODULES = ("apps", "outofcore", "report", "torch", "xarray")  # imported when asked for: some bring other packages
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
     if name not in _FROM_SKLEARN:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from .extras import optional
@@ -44,4 +48,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_FROM_SKLEARN])
+    return sorted({*globals(), *_FROM_SKLEARN, *_MODULES})

@@ -36,6 +36,10 @@ TASKS = 4  # for each thread of this process: enough to share the work evenly
 SPLIT = 8  # blocks whose sums are added at once
 
 
+class ClusterLostError(ConnectionError):
+    """The scheduler is gone, and with it all that workers held."""
+
+
 @dataclass(frozen=True)
 class Same:
     """Something that Dask must not look into."""
@@ -169,6 +173,8 @@ class DaskBlocks(Blocks):
         """Errors say which block they are about; data that changed meanwhile are one."""
         try:
             yield
+        except ClusterLostError:
+            raise
         except Exception as error:
             self.check_unchanged()
             if type(error).__name__ == "KilledWorker":
@@ -554,11 +560,33 @@ def _limited(threads: int = 0) -> Iterator[None]:
     """As many tasks at a time as there are threads, and BLAS with one in each; workers see to that themselves."""
     with ExitStack() as stack:
         if on_cluster():
+            stack.enter_context(_in_touch())
             stack.enter_context(dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}))
         else:
             stack.enter_context(dask.config.set(num_workers=threads or _kernels.max_threads()))
             stack.enter_context(_pools().limit(limits=1, user_api="blas"))
         yield
+
+
+@contextmanager
+def _in_touch() -> Iterator[None]:
+    """What goes wrong after the scheduler is gone went wrong for that reason, and nothing is tried again."""
+    client = optional("distributed", "scale").get_client()
+    where = getattr(client.scheduler, "address", None) or "the scheduler"
+    _check_connected(client, where)
+    try:
+        yield
+    except Exception:
+        _check_connected(client, where)
+        raise
+
+
+def _check_connected(client: Any, where: str) -> None:
+    """With the scheduler go all rows of L, so being connected anew would not help."""
+    if client.status != "running":
+        raise ClusterLostError(
+            f"the Dask cluster at {where} was lost: its scheduler does not answer any more; start it again, and the run"
+        )
 
 
 def _killed(error: Any, borders: Array) -> BlockError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -295,5 +296,9 @@ def _computing(scheduler: str | None) -> Iterator[None]:
             client = optional("distributed", "scale").Client(scheduler, timeout="10s")
         except (OSError, ValueError, TimeoutError) as error:
             raise ValueError(f"--scheduler {scheduler}: no Dask scheduler answers there ({error})") from None
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # a scheduler that is lost is told below
         with client:
-            yield
+            try:
+                yield
+            finally:
+                client.close(timeout=5)
