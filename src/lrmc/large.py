@@ -24,7 +24,7 @@ from .solve import solve
 from .storage import Observations, Transposed
 from .stores import opened
 from .units import Scale, Units, chosen_units
-from .watched import watched
+from .watched import ChangedError, watched
 from .weights import Array
 
 SUFFIXES = (".zarr", ".npy", ".nc", ".h5")
@@ -98,6 +98,8 @@ def complete_large(
             result = solve(obs, rank, progress=watch, **options)
             seconds = time.perf_counter() - began
             count = _write(places, result, data, units, fill, Path(source).name)
+        except ChangedError:  # what was learned of other data is no place to go on from
+            raise
         except BaseException:
             with contextlib.suppress(OSError):  # a full disk: what went wrong first is what is told
                 watch.save()

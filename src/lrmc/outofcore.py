@@ -328,7 +328,12 @@ def _opened(
         with whole(target) as path, open(path, "wb") as file:
             about = {"descr": dtype.str, "fortran_order": by_columns, "shape": result.shape}
             np.lib.format.write_array_header_1_0(file, about)
-            yield lambda first, last, part: (part.T if by_columns else part).astype(dtype, copy=False).tofile(file)
+
+            def append(first: int, last: int, part: Array) -> None:
+                lines = np.ascontiguousarray(part.T if by_columns else part, dtype)
+                file.write(lines.data)  # `tofile` would not say that the disk is full
+
+            yield append
     else:
         raise ValueError(f"{target}: matrices larger than memory are written as .zarr or .npy")
 
