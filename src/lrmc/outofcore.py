@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -315,13 +316,13 @@ def _opened(
     dtype, step = np.dtype(result.R.dtype), int(np.diff(lines).max())
     if target.suffix == ".zarr":
         zarr = optional("zarr", "scale")
-        with together() as meanwhile:
+        with together() as meanwhile, _finished() as do:
             folder = meanwhile(target)
             chunks = (result.shape[0], step) if by_columns else (step, result.shape[1])
-            array = zarr.create_array(folder, shape=result.shape, dtype=dtype, chunks=chunks)
+            array = do(zarr.create_array, folder, shape=result.shape, dtype=dtype, chunks=chunks)
 
             def put(first: int, last: int, part: Array) -> None:
-                array[(slice(None), slice(first, last)) if by_columns else slice(first, last)] = part
+                do(array.__setitem__, (slice(None), slice(first, last)) if by_columns else slice(first, last), part)
 
             yield put
     elif target.suffix == ".npy":
@@ -338,6 +339,16 @@ def _opened(
         raise ValueError(f"{target}: matrices larger than memory are written as .zarr or .npy")
 
 
+@contextlib.contextmanager
+def _finished() -> Iterator[Callable[..., Any]]:
+    """A function that calls others in a thread, and waits for it also when it is interrupted.
+
+    zarr writes in threads of its own. Interrupted, it would leave them to go on, in a folder that is being removed.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        yield lambda work, *arguments, **options: thread.submit(work, *arguments, **options).result()
+
+
 def write_outliers(result: Result, target: Any, *, units: Units | None = None) -> int:
     """Write the entries that stand out to a .zarr group of three arrays, `row`, `col` and `value`; how many there are.
 
@@ -350,18 +361,18 @@ def write_outliers(result: Result, target: Any, *, units: Units | None = None) -
         raise ValueError(f"{target}: outliers of large matrices are written as .zarr")
     threshold, count = result.noise_threshold(obs), 0
     zarr = optional("zarr", "scale")
-    with together() as meanwhile:
+    with together() as meanwhile, _finished() as do:
         folder = meanwhile(target)
-        group = zarr.open_group(folder, mode="w")
+        group = do(zarr.open_group, folder, mode="w")
         kinds = {"row": np.int64, "col": np.int64, "value": result.R.dtype}
-        out = {k: group.create_array(k, shape=(0,), dtype=t, chunks=(1 << 20,)) for k, t in kinds.items()}
+        out = {k: do(group.create_array, k, shape=(0,), dtype=t, chunks=(1 << 20,)) for k, t in kinds.items()}
         for some in obs.residuals(result.L, result.R):
             large = np.abs(some.values) > threshold
             count += int(large.sum())
             found = some if units is None else some._replace(values=some.values * units.spread[some.cols])
             for array, x in zip(out.values(), found):
                 if large.any():
-                    array.append(x[large])
+                    do(array.append, x[large])
         inner = obs.of if isinstance(obs, Transposed) else obs
         if isinstance(inner, Blocks):
             inner.check_unchanged()
