@@ -62,8 +62,10 @@ def beside(source):
 # ---- data that vanish
 
 
-@pytest.mark.parametrize("kind", [in_npy, in_zarr, in_hdf5])
-def test_data_that_vanish(kind, Y, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("kind", "options"), [(in_npy, ()), (in_zarr, ()), (in_hdf5, ()), (in_zarr, ("--scheduler", "threads"))]
+)
+def test_data_that_vanish(kind, options, Y, tmp_path, monkeypatch):
     source, call = kind(Y, tmp_path), large._Watch.__call__
 
     def gone(self, it):
@@ -72,7 +74,7 @@ def test_data_that_vanish(kind, Y, tmp_path, monkeypatch):
         call(self, it)
 
     monkeypatch.setattr(large._Watch, "__call__", gone)
-    done = completed(source)
+    done = completed(source, *options)
     assert done.exit_code == 2, done.output
     assert f"{source.name} changed or vanished while it was read" in done.output
     assert beside(source) == set()
