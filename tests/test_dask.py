@@ -296,6 +296,22 @@ def test_bytes_moved_do_not_grow_with_the_rows(client, kept, monkeypatch):
     assert found[240_000] < 240_000  # a hundredth of what the rows of L in two passes would be
 
 
+def test_the_command_on_a_cluster(client, tmp_path):
+    from presentations import on_disk
+
+    from lrmc import large
+
+    Y = problem()
+    source = on_disk(Y, tmp_path, (100, 80)).store.root
+    places = {"outliers_to": tmp_path / "S.zarr", "report_to": tmp_path / "page.html"}
+    options = {"scheduler": client.scheduler.address, "scale": "columns", "fill": "all"}
+    done = large.complete_large(source, tmp_path / "out.npy", 3, **places, **options)
+    assert done.result.converged
+    want = lrmc.solve(done.units.removed(Y), 3).low_rank()
+    np.testing.assert_allclose(np.load(tmp_path / "out.npy"), done.units.put_back(want), atol=1e-4)
+    assert {p.name for p in tmp_path.iterdir()} == {source.name, "out.npy", "S.zarr", "page.html"}
+
+
 # ---- processes
 
 

@@ -172,7 +172,7 @@ def in_units(Y):
 def test_columns_are_scaled_as_in_memory(how, Y, tmp_path):
     Z = in_units(Y)
     np.save(tmp_path / "in.npy", np.asarray(Z, order="F" if how == "columns" else "C"))
-    block = ("--scheduler", "threads") if how == "threads" else ("--memory", "400kB")
+    block = ("--scheduler", "threads") if how == "threads" else ("--memory", "1MB")
     options = ("-r", 4, "--scale", "columns")
     there = run("complete", tmp_path / "in.npy", "-o", tmp_path / "there.npy", *options)
     here = run("complete", tmp_path / "in.npy", "-o", tmp_path / "here.npy", *options, *block)

@@ -165,7 +165,7 @@ def few_observed(result: Result) -> str:
         return ""
     parts = []
     for seen, word in ((obs.row_observed, "row(s)"), (obs.col_observed, "column(s)")):
-        few = int(np.count_nonzero((seen > 0) & (seen < result.rank)))
+        few = int(((seen > 0) & (seen < result.rank)).sum())
         parts += [f"{few} {word}"] if few else []
     if not parts:
         return ""

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .blocks import PANEL, Blocks, InFile
+from .blocks import Blocks, InFile
 from .completion import about_units, few_observed
 from .extras import optional
 from .files import together, whole
-from .outofcore import FILLS, Fill, blocks, declared, is_large, write_completed, write_outliers
+from .outofcore import AT_A_TIME, FILLS, Fill, allowed_memory, blocks, declared, is_large, write_completed, write_outliers
 from .result import Iterate, Result, check_factors
 from .solve import solve
 from .storage import Observations, Transposed
@@ -89,7 +89,7 @@ def complete_large(
     resume = places.target.with_name(places.target.name + ".resume.npz")
     with _computing(scheduler):
         data = _observations(Path(source), name, memory, scheduler)
-        units = chosen_units(_some_rows(data) if scale == "columns" else None, scale, table=False)
+        units = chosen_units(_some_rows(data, memory) if scale == "columns" else None, scale, table=False)
         obs = data if units is None else _observations(Path(source), name, memory, scheduler, units)
         start = _resumed(resume, obs, rank, scaled=units is not None)
         began, watch = time.perf_counter(), _Watch(obs, resume, progress, scaled=units is not None)
@@ -108,10 +108,11 @@ def complete_large(
     return Completed(result, count, obs.fraction, seconds, watch.passes, units, None if start is None else start.k)
 
 
-def _some_rows(data: Observations) -> Array:
-    """Enough rows to tell the spreads of all columns, NaN where nothing was observed."""
+def _some_rows(data: Observations, memory: int | str | None = None) -> Array:
+    """Rows that tell the spreads of columns, NaN where nothing was observed: as much as two blocks, but 100 at least."""
     n1, n2 = data.shape
-    most = min(n1, SAMPLED, max(100, PANEL // n2))
+    entries = 2 * allowed_memory(memory) // AT_A_TIME // 8
+    most = min(n1, SAMPLED, max(100, entries // n2))
     rows = np.random.default_rng(0).choice(n1, most, replace=False)
     return data.grid(np.sort(rows), np.arange(n2))
 
@@ -279,7 +280,7 @@ def _by_dask(source: Path, Y: Any, units: Units | None) -> Observations:
         chunks = (-1, rows) if Y.by_columns else (rows, -1)
         Y = da.from_array(np.load(source, mmap_mode="r", allow_pickle=False), chunks=chunks)
     else:
-        Y = da.from_zarr(Y) if source.suffix == ".zarr" else Y.chunk().data
+        Y = da.from_zarr(Y) if source.suffix.lower() == ".zarr" else Y.chunk().data
     if units is not None:
         Y, fill = units.removed(Y if fill is None else da.where(fill != Y, Y, np.nan)), None
     return as_dask_observations(Y, fill=fill, watched=() if seen is None else (seen,))

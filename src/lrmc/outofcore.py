@@ -67,7 +67,7 @@ def blocks(
             raise ValueError(f"mask has shape {tuple(mask.shape)}, the matrix {tuple(Y.shape)}")
         if np.dtype(mask.dtype).kind not in "biu":
             raise ValueError(f"mask has type {mask.dtype}; booleans are wanted, True where an entry is observed")
-    allowed = as_bytes(memory) if memory is not None else memory_there_is() // SHARE
+    allowed = allowed_memory(memory)
     dtype = np.dtype(Y.dtype)
     stored = storable(dtype) if units is None else float_type(storable(dtype))
     by_columns, step = _layout(Y, mask, allowed, max(dtype.itemsize, stored.itemsize))
@@ -172,6 +172,11 @@ def as_bytes(memory: int | str) -> int:
     if size < 1:
         raise ValueError(f"memory={memory!r}; a number of bytes is wanted, or such as '2GB'")
     return int(size)
+
+
+def allowed_memory(memory: int | str | None = None) -> int:
+    """Bytes that were asked for; a quarter of what there is if none were."""
+    return as_bytes(memory) if memory is not None else memory_there_is() // SHARE
 
 
 def memory_there_is() -> int:
