@@ -126,3 +126,26 @@ def test_a_folder_is_not_replaced_by_a_file(tmp_path):
         written(meanwhile, tmp_path / "b", "new")
     with pytest.raises(FileNotFoundError, match="nowhere"), files.together() as meanwhile:
         meanwhile(tmp_path / "nowhere" / "c")
+
+
+def test_an_interrupted_removal_goes_on(tmp_path, monkeypatch):
+    """Of this room, and of the others."""
+    left, rmtree = [1], files.shutil.rmtree
+
+    def interrupted(path, **options):
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+        rmtree(path, **options)
+
+    monkeypatch.setattr(files.shutil, "rmtree", interrupted)
+
+    def write():
+        with files.together() as meanwhile:
+            for name in ("a.txt", "b", "c.txt"):
+                written(meanwhile, tmp_path / name, "new")
+
+    with pytest.raises(KeyboardInterrupt):
+        write()
+    assert content(tmp_path) == {"a.txt": "new", "b/inside": "new", "c.txt": "new"}
+    assert not list(tmp_path.glob(".*"))

@@ -73,25 +73,23 @@ def together() -> Iterator[Callable[[str | os.PathLike[str]], Path]]:
     It gives a function: the place of a file or folder -> where that is written meanwhile, in a hidden folder beside it.
     All are moved when the block ends well. When it does not, or one cannot be moved, everything is as it was.
     """
-    rooms: list[tuple[Path, Path]] = []
+    rooms: dict[Path, Path] = {}
+    with ExitStack() as removal:  # every room is removed, even if the removal of another is interrupted
 
-    def meanwhile(place: str | os.PathLike[str]) -> Path:
-        place = Path(place)
-        if not place.parent.is_dir():
-            raise FileNotFoundError(2, "there is no such directory", str(place.parent))
-        rooms.append((place, Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name}-"))))
-        return rooms[-1][1] / place.name
+        def meanwhile(place: str | os.PathLike[str]) -> Path:
+            place = Path(place)
+            if not place.parent.is_dir():
+                raise FileNotFoundError(2, "there is no such directory", str(place.parent))
+            rooms[place] = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name}-"))
+            removal.callback(_removed, rooms[place])
+            return rooms[place] / place.name
 
-    try:
         yield meanwhile
         with ExitStack() as undo:
-            for place, room in rooms:
+            for place, room in rooms.items():
                 undo.callback(_moved_back, place, room)
                 _moved_in(place, room)
             undo.pop_all()
-    finally:
-        for _, room in rooms:
-            _removed(room)
 
 
 def _moved_in(place: Path, room: Path) -> None:

@@ -18,7 +18,17 @@ from .blocks import Blocks, InFile
 from .completion import about_units, few_observed
 from .extras import optional
 from .files import together, whole
-from .outofcore import AT_A_TIME, FILLS, Fill, allowed_memory, blocks, declared, is_large, write_completed, write_outliers
+from .outofcore import (
+    AT_A_TIME,
+    FILLS,
+    Fill,
+    allowed_memory,
+    blocks,
+    declared,
+    is_large,
+    write_completed,
+    write_outliers,
+)
 from .result import Iterate, Result, check_factors
 from .solve import solve
 from .storage import Observations, Transposed
@@ -109,7 +119,7 @@ def complete_large(
 
 
 def _some_rows(data: Observations, memory: int | str | None = None) -> Array:
-    """Rows that tell the spreads of columns, NaN where nothing was observed: as much as two blocks, but 100 at least."""
+    """Rows that tell the spreads of columns, NaN where nothing was observed: two blocks, but 100 at least."""
     n1, n2 = data.shape
     entries = 2 * allowed_memory(memory) // AT_A_TIME // 8
     most = min(n1, SAMPLED, max(100, entries // n2))
