@@ -26,9 +26,9 @@ def test_real_numbers_become_those_of_python(x):
 
 @pytest.mark.parametrize("x", NEITHER, ids=repr)
 def test_what_is_no_number(x):
-    with pytest.raises(ValueError, match="x=.*; a whole number of at least 0 is wanted, or none$"):
+    with pytest.raises(ValueError, match=r"x=.*; a whole number of at least 0 is wanted, or none$"):
         whole_number("x", x, 0, hint=", or none")
-    with pytest.raises(ValueError, match="x=.*; a small number is wanted$"):
+    with pytest.raises(ValueError, match=r"x=.*; a small number is wanted$"):
         real_number("x", x, lambda x: True, "a small number")
     assert finite(x) is None
 
@@ -47,7 +47,7 @@ def test_numbers_beyond_all_floats():
 
 @pytest.mark.parametrize("x", ["no", "yes", 0, 1, None, np.array([True])], ids=repr)
 def test_words_and_numbers_are_neither_yes_nor_no(x):
-    with pytest.raises(ValueError, match="x=.*; True or False is wanted"):
+    with pytest.raises(ValueError, match=r"x=.*; True or False is wanted"):
         yes_or_no("x", x)
 
 
@@ -57,7 +57,7 @@ def test_yes_and_no():
 
 @pytest.mark.parametrize("x", ["c", None, ["a"], np.array(["a", "b"])], ids=repr)
 def test_unknown_words(x):
-    with pytest.raises(ValueError, match="x=.*; one of a, b is wanted"):
+    with pytest.raises(ValueError, match=r"x=.*; one of a, b is wanted"):
         one_of("x", x, ("a", "b"))
 
 

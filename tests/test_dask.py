@@ -2,6 +2,9 @@
 
 import os
 import signal
+import subprocess
+import sys
+import time
 from itertools import islice
 
 import numpy as np
@@ -293,6 +296,22 @@ def test_bytes_moved_do_not_grow_with_the_rows(client, kept, monkeypatch):
     assert found[240_000] < 240_000  # a hundredth of what the rows of L in two passes would be
 
 
+def test_the_command_on_a_cluster(client, tmp_path):
+    from presentations import on_disk
+
+    from lrmc import large
+
+    Y = problem()
+    source = on_disk(Y, tmp_path, (100, 80)).store.root
+    places = {"outliers_to": tmp_path / "S.zarr", "report_to": tmp_path / "page.html"}
+    options = {"scheduler": client.scheduler.address, "scale": "columns", "fill": "all"}
+    done = large.complete_large(source, tmp_path / "out.npy", 3, **places, **options)
+    assert done.result.converged
+    want = lrmc.solve(done.units.removed(Y), 3).low_rank()
+    np.testing.assert_allclose(np.load(tmp_path / "out.npy"), done.units.put_back(want), atol=1e-4)
+    assert {p.name for p in tmp_path.iterdir()} == {source.name, "out.npy", "S.zarr", "page.html"}
+
+
 # ---- processes
 
 
@@ -313,6 +332,48 @@ def test_a_worker_that_is_killed():
         assert (got.status, got.n_iter) == (want.status, want.n_iter)
         assert_close(got.low_rank(), want.low_rank(), factor=1e4)
         assert_close(got.R, want.R, factor=1e4)
+
+
+CLUSTER = """
+import time
+import distributed
+options = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+with distributed.LocalCluster(protocol="tcp", **options) as cluster:
+    print(cluster.scheduler_address, flush=True)
+    time.sleep(100)
+"""
+
+
+@pytest.fixture
+def doomed():
+    """A cluster in a process of its own, and its address."""
+    process = subprocess.Popen([sys.executable, "-c", CLUSTER], stdout=subprocess.PIPE, text=True)
+    yield process, process.stdout.readline().strip()
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_a_scheduler_that_is_killed(doomed, tmp_path):
+    """It is told at once, by its address, and not as a block that could not be read."""
+    from presentations import on_disk
+
+    from lrmc import large
+
+    process, address = doomed
+    source = on_disk(problem(n=200), tmp_path, (50, 80)).store.root
+    killed = []
+
+    def kill(it, pace):
+        if it.k == 2:
+            process.kill()
+            process.wait()
+            killed.append(time.monotonic())
+
+    with pytest.raises(dasked.ClusterLostError, match=f"the Dask cluster at {address} was lost"):
+        large.complete_large(source, tmp_path / "out.npy", 3, scheduler=address, progress=kill)
+    assert time.monotonic() - killed[0] < 20  # Dask would try for half a minute to be connected again
+    assert [p.name for p in tmp_path.iterdir()] == [source.name]
 
 
 def test_a_worker_that_dies_again_and_again_is_told_by_the_block():

@@ -1,5 +1,7 @@
 """Files and folders appear whole or not at all."""
 
+from pathlib import Path
+
 import pytest
 
 from lrmc import files
@@ -68,3 +70,95 @@ def test_a_file_in_the_way_or_no_parent(tmp_path):
         pass
     with pytest.raises(FileNotFoundError, match="no such directory"), whole_folder(tmp_path / "a" / "b"):
         pass
+
+
+def written(meanwhile, path, text):
+    place = meanwhile(path)
+    if path.suffix:
+        place.write_text(text)
+    else:
+        place.mkdir()
+        (place / "inside").write_text(text)
+
+
+def content(folder):
+    return {str(p.relative_to(folder)): p.read_text() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def test_files_and_folders_appear_together(tmp_path):
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "old").write_text("old")
+    with files.together() as meanwhile:
+        written(meanwhile, tmp_path / "a.txt", "new")
+        written(meanwhile, tmp_path / "b", "new")
+        assert content(tmp_path / "b") == {"old": "old"}
+        assert not (tmp_path / "a.txt").exists()
+    assert content(tmp_path) == {"a.txt": "new", "b/inside": "new"}
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.txt", "b"]
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["there before", "not there before"])
+@pytest.mark.parametrize("fails", [0, 1, 2, 3, "in the block"])
+def test_together_or_not_at_all(before, fails, tmp_path, monkeypatch):
+    """Whichever of the moves does not succeed, or is interrupted."""
+    places = [tmp_path / "a.txt", tmp_path / "b"]
+    if before:
+        places[0].write_text("old")
+        places[1].mkdir()
+        (places[1] / "inside").write_text("old")
+    was, left, replace = content(tmp_path), [fails], Path.replace
+
+    def moved(self, target):
+        if isinstance(left[0], int):
+            left[0] -= 1
+            if left[0] == -1:
+                raise KeyboardInterrupt
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", moved)
+    moves = 4 if before else 2
+    try:
+        with files.together() as meanwhile:
+            for place in places:
+                written(meanwhile, place, "new")
+            if fails == "in the block":
+                raise OSError(28, "No space left on device")
+    except (KeyboardInterrupt, OSError):
+        assert content(tmp_path) == was
+    else:
+        assert fails >= moves
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_folder_is_not_replaced_by_a_file(tmp_path):
+    (tmp_path / "a.txt").mkdir()
+    with pytest.raises(IsADirectoryError), files.together() as meanwhile:
+        written(meanwhile, tmp_path / "a.txt", "new")
+    (tmp_path / "b").write_text("old")
+    with pytest.raises(NotADirectoryError), files.together() as meanwhile:
+        written(meanwhile, tmp_path / "b", "new")
+    with pytest.raises(FileNotFoundError, match="nowhere"), files.together() as meanwhile:
+        meanwhile(tmp_path / "nowhere" / "c")
+
+
+def test_an_interrupted_removal_goes_on(tmp_path, monkeypatch):
+    """Of this room, and of the others."""
+    left, rmtree = [1], files.shutil.rmtree
+
+    def interrupted(path, **options):
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+        rmtree(path, **options)
+
+    monkeypatch.setattr(files.shutil, "rmtree", interrupted)
+
+    def write():
+        with files.together() as meanwhile:
+            for name in ("a.txt", "b", "c.txt"):
+                written(meanwhile, tmp_path / name, "new")
+
+    with pytest.raises(KeyboardInterrupt):
+        write()
+    assert content(tmp_path) == {"a.txt": "new", "b/inside": "new", "c.txt": "new"}
+    assert not list(tmp_path.glob(".*"))

@@ -55,6 +55,22 @@ def test_estimators_come_when_asked_for():
     assert "sklearn" in after
 
 
+@pytest.mark.parametrize("names", [("report", "apps", "outofcore"), ("torch",), ("xarray",)])
+def test_modules_come_when_asked_for(names):
+    if names[0] != "report":
+        pytest.importorskip(names[0])
+    asked = "; ".join(f"assert lrmc.{name}.__name__ == 'lrmc.{name}'; assert '{name}' in dir(lrmc)" for name in names)
+    assert {f"lrmc.{name}" for name in names} <= set(modules_after(f"import lrmc; {asked}"))
+
+
+def test_no_module_of_the_command_needs_what_windows_lacks():
+    code = (
+        "import sys; sys.modules['resource'] = None; import lrmc.cli, lrmc.outofcore; lrmc.outofcore.memory_there_is()"
+    )
+    pytest.importorskip("typer")
+    assert "lrmc.cli" in modules_after(code)
+
+
 def test_without_scikit_learn_there_is_one_sentence():
     code = "import sys; sys.modules['sklearn'] = None; import lrmc; lrmc.RobustPCA"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

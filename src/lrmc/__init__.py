@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 # _program comes first: the others take long to import
@@ -31,9 +32,12 @@ __all__ = [
 ]
 
 _FROM_SKLEARN = ("RobustImputer", "RobustPCA")  # scikit-learn is imported when one of these is asked for
+_MODULES = ("apps", "outofcore", "report", "torch", "xarray")  # imported when asked for: some bring other packages
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
     if name not in _FROM_SKLEARN:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from .extras import optional
@@ -45,4 +49,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_FROM_SKLEARN])
+    return sorted({*globals(), *_FROM_SKLEARN, *_MODULES})

@@ -27,6 +27,8 @@ from .storage import (
     Sparse,
     transposed,
 )
+from .units import Units
+from .watched import Watched
 from .weights import Array, Weight, as_weight
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ class Blocks(Observations):
     block_observed: Array  # how many entries of each block are observed
     meter: Meter = field(default_factory=Meter)  # shared by all forms of the same data
     reading: Reading
+    watched: tuple[Watched, ...] = ()  # what the data are read from
     AT_ONCE: ClassVar[int] = 16_000_000  # more than for data in memory: each time is a pass
 
     def sweep(self, work: Work, tall: Sequence[Any], same: Any) -> tuple[list[Any], list[Any]]:
@@ -73,6 +76,11 @@ class Blocks(Observations):
     def visit(self, work: Work, tall: Sequence[Any], same: Any, each: Mapping[int, Any]) -> Iterator[tuple[int, Any]]:
         """The answers of `work(block, pieces, same, each[number])` with their numbers, of the blocks in `each` only."""
         raise NotImplementedError
+
+    def check_unchanged(self, closely: bool = True) -> None:
+        """Raise an error if what the data are read from did not stay what it was. See `Watched.check`."""
+        for source in self.watched:
+            source.check(closely)
 
     # ---- what `Observations` promises, for all blocks
 
@@ -384,6 +392,7 @@ class RowBlocks(Blocks):
                 self.meter.rows += block.shape[0]
                 ahead = reader.submit(self._one, numbers[k + 1], rooms[(k + 1) % 2]) if k + 1 < len(numbers) else None
                 yield b, block
+        self.check_unchanged(closely=len(numbers) == len(self.block_observed))  # a glance if it was no whole pass
 
     def _one(self, b: int, room: dict[str, Any]) -> Observations:
         rows = slice(int(self.borders[b]), int(self.borders[b + 1]))
@@ -391,6 +400,7 @@ class RowBlocks(Blocks):
             mask = None if self.mask is None else self.mask.read(rows, room.setdefault("mask", {}))
             return self.reading.block(self.source.read(rows, room), mask)
         except Exception as error:
+            self.check_unchanged()
             raise unreadable(b, self.borders, error) from error
 
 
@@ -426,6 +436,26 @@ class Stored:
 
 
 @dataclass(frozen=True, eq=False)
+class Rescaled:
+    """Rows of another source in the units of their columns."""
+
+    source: Any
+    units: Units
+    by_columns: bool = False
+    fill: Any = None  # the number that stands for missing
+
+    def read(self, rows: slice, into: dict[str, Any]) -> Any:
+        """See `Stored.read`."""
+        part = self.source.read(rows, into)
+        if self.fill is not None:
+            part = np.where(np.equal(part, self.fill), np.nan, part)
+        if not self.by_columns:
+            return self.units.removed(part)
+        some = Units(self.units.centre[rows], self.units.spread[rows])
+        return some.removed(part.T).T
+
+
+@dataclass(frozen=True, eq=False)
 class InFile:
     """Rows one after another in a file, read without mapping it: mapped pages would count as memory."""
 
@@ -451,8 +481,9 @@ class InFile:
             room = into["room"] = np.empty(wanted, np.uint8)
         with open(self.path, "rb", buffering=0) as file:
             done = 0
+            file.seek(self.offset + rows.start * size)
             while done < wanted:
-                got = os.preadv(file.fileno(), [room[done:wanted].data], self.offset + rows.start * size + done)
+                got = file.readinto(room[done:wanted].data)
                 if not got:
                     raise OSError(f"{self.path} ends too early: {self.offset + rows.start * size + done} bytes")
                 done += got

@@ -24,6 +24,7 @@ from .result import Result
 from .solve import solve
 from .sparse import sound
 from .tables import MOST_NAMED, WRITERS, Table, checked_place, checked_target, read
+from .tall import where
 from .units import Scale, Units, chosen_units
 from .weights import Array
 
@@ -198,7 +199,7 @@ def few_observed(result: Result) -> str:
         (obs.col_observed, "column(s)", result.undetermined_cols),
     )
     for seen, word, left_open in sides:
-        few = len(np.setdiff1d(np.flatnonzero((seen > 0) & (seen < result.rank)), left_open))
+        few = len(np.setdiff1d(where((seen > 0) & (seen < result.rank)), left_open))
         parts += [f"{few} {word}"] if few else []
     if not parts:
         return ""

@@ -23,6 +23,7 @@ from .outofcore import counted, declared
 from .spread import Bundle, Leaf, Program, Spread, run
 from .storage import Observations, transposed
 from .tall import is_here
+from .watched import Watched
 from .weights import Array
 
 dask = optional("dask", "scale")
@@ -33,6 +34,10 @@ SMALL = 100_000  # bytes: what making a block takes along, unless it holds data
 SUMS = 1 << 18  # columns of all blocks together, up to which their sums may be kept until the end of a pass
 TASKS = 4  # for each thread of this process: enough to share the work evenly
 SPLIT = 8  # blocks whose sums are added at once
+
+
+class ClusterLostError(ConnectionError):
+    """The scheduler is gone, and with it all that workers held."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +140,7 @@ class DaskBlocks(Blocks):
     def sweep(self, work: Work, tall: Sequence[Any], same: Any) -> tuple[list[Any], list[Any]]:
         """See `Blocks.sweep`."""
         self.meter.rows += self.shape[0]
-        with self._named():
+        with self._named(closely=True):
             return self._graph(_answer_of_block, work, tall, same).swept(self.threads)
 
     def visit(self, work: Work, tall: Sequence[Any], same: Any, each: Mapping[int, Any]) -> Iterator[tuple[int, Any]]:
@@ -164,11 +169,14 @@ class DaskBlocks(Blocks):
         return da.from_array(L, chunks=(self.Y.chunks[0], -1)) if is_here(L) else L, R
 
     @contextmanager
-    def _named(self) -> Iterator[None]:
-        """Errors say which block they are about."""
+    def _named(self, closely: bool = False) -> Iterator[None]:
+        """Errors say which block they are about; data that changed meanwhile are one."""
         try:
             yield
+        except ClusterLostError:
+            raise
         except Exception as error:
+            self.check_unchanged()
             if type(error).__name__ == "KilledWorker":
                 raise _killed(error, self.borders) from error
             for b in range(len(self.borders) - 1):  # an error of Dask does not tell: read each again until one fails
@@ -178,14 +186,17 @@ class DaskBlocks(Blocks):
                 except Exception as broken:
                     raise unreadable(b, self.borders, broken) from broken
             raise
+        self.check_unchanged(closely)
 
 
-def as_dask_observations(Y: Any, mask: Any = None, *, threads: int = 0, fill: Any = None) -> Observations:
+def as_dask_observations(
+    Y: Any, mask: Any = None, *, threads: int = 0, fill: Any = None, watched: tuple[Watched, ...] = ()
+) -> Observations:
     """A Dask array, or a DataArray over one, as observations; what `as_observations` calls for these.
 
     Chunks that are not as wide as the matrix are put together where they are; where they are whole columns, blocks are
     columns. `threads` (all cores if 0) are shared by the blocks that are computed at the same time. `fill` is the
-    number that stands for missing, if the attributes of a DataArray do not tell.
+    number that stands for missing, if the attributes of a DataArray do not tell; `watched` what the data are read from.
     """
     from .observations import check_observed, precision, storable
 
@@ -205,7 +216,8 @@ def as_dask_observations(Y: Any, mask: Any = None, *, threads: int = 0, fill: An
             raise ValueError(f"mask has type {mask.dtype}; booleans are wanted, True where an entry is observed")
     bands = [max(Y.chunks[axis]) * Y.shape[1 - axis] for axis in (0, 1)]
     if bands[1] < bands[0]:
-        return transposed(as_dask_observations(Y.T, None if mask is None else mask.T, threads=threads, fill=fill))
+        turned = None if mask is None else mask.T
+        return transposed(as_dask_observations(Y.T, turned, threads=threads, fill=fill, watched=watched))
     rows = tuple(n for n in Y.chunks[0] if n)
     Y, mask = (x if x is None else x.rechunk((rows, (Y.shape[1],))) for x in (Y, mask))
     stored = storable(np.dtype(Y.dtype))
@@ -224,6 +236,7 @@ def as_dask_observations(Y: Any, mask: Any = None, *, threads: int = 0, fill: An
             mask=mask,
             data=tuple(_reads(x) for x in (Y, mask) if x is not None),
             reading=reading,
+            watched=watched,
         )
     )
     check_observed(obs.n_observed, obs.shape)
@@ -547,11 +560,33 @@ def _limited(threads: int = 0) -> Iterator[None]:
     """As many tasks at a time as there are threads, and BLAS with one in each; workers see to that themselves."""
     with ExitStack() as stack:
         if on_cluster():
+            stack.enter_context(_in_touch())
             stack.enter_context(dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}))
         else:
             stack.enter_context(dask.config.set(num_workers=threads or _kernels.max_threads()))
             stack.enter_context(_pools().limit(limits=1, user_api="blas"))
         yield
+
+
+@contextmanager
+def _in_touch() -> Iterator[None]:
+    """What goes wrong after the scheduler is gone went wrong for that reason, and nothing is tried again."""
+    client = optional("distributed", "scale").get_client()
+    where = getattr(client.scheduler, "address", None) or "the scheduler"
+    _check_connected(client, where)
+    try:
+        yield
+    except Exception:
+        _check_connected(client, where)
+        raise
+
+
+def _check_connected(client: Any, where: str) -> None:
+    """With the scheduler go all rows of L, so being connected anew would not help."""
+    if client.status != "running":
+        raise ClusterLostError(
+            f"the Dask cluster at {where} was lost: its scheduler does not answer any more; start it again, and the run"
+        )
 
 
 def _killed(error: Any, borders: Array) -> BlockError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ __all__ = ["Dense", "Observations", "Pull", "Sample", "Sparse", "Transposed", "a
 SPARSE_BELOW = 0.2
 DENSE_ABOVE = 0.5
 MOST_NAMED = 8  # columns in a message
-MOST_THREADS = 4096  # more than machines have cores; far more, and the system could not start them
 
 
 def as_observations(Y: Any, mask: Any = None, *, threads: int | None = None) -> Observations:
@@ -82,7 +80,7 @@ def checked_threads(threads: int | None) -> int:
     """The number of threads that was asked for, 0 if none was; of very many, as many as the machine bears."""
     if threads is None:
         return 0  # as many as the data are worth
-    asked = whole_number("threads", threads, 1, MOST_THREADS, hint=", or None for all cores")
+    asked = whole_number("threads", threads, 1, hint=", or None for all cores")
     return min(asked, _kernels.most_threads())
 
 

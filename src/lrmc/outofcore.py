@@ -11,19 +11,22 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from .blocks import Blocks, InFile, Reading, RowBlocks, Stored, surveyed
+from .blocks import Blocks, InFile, Reading, Rescaled, RowBlocks, Stored, surveyed
 from .extras import optional
-from .files import whole, whole_folder
+from .files import together, whole
 from .sparse import sound
 from .storage import Observations, Transposed, row_blocks, transposed
+from .units import Units, float_type
+from .watched import watched
 from .weights import Array
 
 if TYPE_CHECKING:
@@ -31,20 +34,29 @@ if TYPE_CHECKING:
 
 SHARE = 4  # data that take less than one part in so many of the memory are simply read
 LARGEST = 1 << 26  # bytes of a block, unless its chunks are larger: more makes nothing faster
+UNKNOWN = 1 << 33  # bytes of memory, where the system does not tell
 AT_A_TIME = 8  # blocks have one part in so many of the memory: the next one is read meanwhile, and both are converted
 Fill = Literal["missing", "missing+outliers", "all"]
 FILLS = ("missing", "missing+outliers", "all")
 DECLARED = ("_FillValue", "missing_value", "nodata")  # what an array's attributes may call its missing values
 
 
-def blocks(Y: Any, mask: Any = None, *, memory: int | str | None = None, threads: int | None = None) -> Observations:
+def blocks(
+    Y: Any,
+    mask: Any = None,
+    *,
+    memory: int | str | None = None,
+    threads: int | None = None,
+    units: Units | None = None,
+) -> Observations:
     """Rows of an array on disk as observations, read block by block in every pass: for `lrmc.solve` and all else.
 
     Y is a zarr array, a memmap, an h5py dataset, an xarray DataArray that was not loaded, or anything else with
     `shape`, `dtype` and slices; `mask`, of the same kinds, is True where an entry is observed. Missing are also NaN,
     and what the array's attributes name (`_FillValue`, `missing_value` or `nodata`); zarr's own fill value is not
     missing. If `chunks` are whole columns rather than whole rows, blocks are columns. Beside the factors about
-    `memory` (bytes, or such as "2GB") is used; a quarter of what there is if not given.
+    `memory` (bytes, or such as "2GB") is used; a quarter of what there is if not given. With `units`, columns are read
+    in these.
     """
     from .observations import check_observed, checked_threads, precision, storable, worth
 
@@ -56,14 +68,15 @@ def blocks(Y: Any, mask: Any = None, *, memory: int | str | None = None, threads
             raise ValueError(f"mask has shape {tuple(mask.shape)}, the matrix {tuple(Y.shape)}")
         if np.dtype(mask.dtype).kind not in "biu":
             raise ValueError(f"mask has type {mask.dtype}; booleans are wanted, True where an entry is observed")
-    allowed = as_bytes(memory) if memory is not None else memory_there_is() // SHARE
+    allowed = allowed_memory(memory)
     dtype = np.dtype(Y.dtype)
-    stored = storable(dtype)
+    stored = storable(dtype) if units is None else float_type(storable(dtype))
     by_columns, step = _layout(Y, mask, allowed, max(dtype.itemsize, stored.itemsize))
     shape = (int(Y.shape[1]), int(Y.shape[0])) if by_columns else (int(Y.shape[0]), int(Y.shape[1]))
     borders = np.append(np.arange(0, shape[0], step), shape[0])
     cores = worth(checked_threads(threads), step * shape[1])
-    reading = Reading(precision(stored), stored, 1.0, cores, declared(Y, dtype))
+    fill, source = declared(Y, dtype), _source(Y, by_columns)
+    reading = Reading(precision(stored), stored, 1.0, cores, fill if units is None else None)
     obs: Observations = counted(
         RowBlocks(
             shape=shape,
@@ -73,9 +86,10 @@ def blocks(Y: Any, mask: Any = None, *, memory: int | str | None = None, threads
             threads=cores,
             borders=borders,
             block_observed=np.zeros(len(borders) - 1, np.int64),
-            source=_source(Y, by_columns),
+            source=source if units is None else Rescaled(source, units, by_columns, fill),
             mask=None if mask is None else _source(mask, by_columns),
             reading=reading,
+            watched=tuple(found for found in map(watched, (Y, mask)) if found is not None),
         )
     )
     check_observed(obs.n_observed, obs.shape)
@@ -93,13 +107,32 @@ def counted(obs: Any) -> Any:
 def in_npy(path: str | os.PathLike[str]) -> InFile:
     """The matrix of a .npy file, for `blocks`: not even mapped, so that a limit on addresses is no obstacle."""
     with open(path, "rb") as file:
-        version = np.lib.format.read_magic(file)
-        header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, fortran, dtype = header(file)
-        offset = file.tell()
+        shape, fortran, dtype = _npy_header(file, path)
+        offset, size = file.tell(), os.fstat(file.fileno()).st_size
     if len(shape) != 2:
         raise ValueError(f"{path}: a 2-D matrix is wanted, but the array has shape {shape}; reshape it")
+    if dtype.hasobject:
+        raise ValueError(f"{path} holds Python objects; floats, integers or booleans are wanted")
+    wanted = shape[0] * shape[1] * dtype.itemsize
+    if size - offset < wanted:
+        raise ValueError(f"{path} ends too early: it has {size} bytes, {offset + wanted} are wanted; copy it anew")
     return InFile(os.fspath(path), offset, (shape[0], shape[1]), dtype, fortran)
+
+
+def _npy_header(file: Any, path: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order and type, of a file that may be damaged."""
+    readers = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+        (3, 0): np.lib.format.read_array_header_2_0,  # the same but for the names of fields, of which there are none
+    }
+    try:
+        shape, fortran, dtype = readers[np.lib.format.read_magic(file)](file)
+    except Exception as error:  # the header is Python code to numpy, with any error that this may have
+        raise ValueError(f"{path} is no .npy file, or damaged: {error}") from None
+    if any(isinstance(n, bool) or n < 0 for n in shape):
+        raise ValueError(f"{path} is damaged: its shape is {shape}")
+    return shape, fortran, dtype
 
 
 def is_on_disk(Y: Any) -> bool:
@@ -142,9 +175,14 @@ def as_bytes(memory: int | str) -> int:
     return int(size)
 
 
+def allowed_memory(memory: int | str | None = None) -> int:
+    """Bytes that were asked for; a quarter of what there is if none were."""
+    return as_bytes(memory) if memory is not None else memory_there_is() // SHARE
+
+
 def memory_there_is() -> int:
     """Bytes that this process may use: what the machine has, or less where a limit is set."""
-    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else UNKNOWN]
     for place in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         with contextlib.suppress(OSError, ValueError):
             found.append(int(Path(place).read_text()))
@@ -184,14 +222,17 @@ def _chunk(Y: Any) -> tuple[int, int]:
         told = tuple(told.get(d, n) for d, n in zip(Y.dims, Y.shape)) if isinstance(told, dict) else told
     if told is None or len(told) != 2:
         return 1, int(Y.shape[1])
-    return tuple(min(int(np.max(c)), int(n)) for c, n in zip(told, Y.shape))  # type: ignore[return-value]
+    chunk = tuple(min(int(np.max(c)), int(n)) for c, n in zip(told, Y.shape))
+    if min(chunk) < 1:
+        raise ValueError(f"the array is stored in chunks of {chunk[0]} x {chunk[1]}; its metadata are damaged")
+    return chunk  # type: ignore[return-value]
 
 
 def declared(Y: Any, dtype: np.dtype[Any]) -> Any:
     """The number that stands for missing, where the attributes of an array name one; NaN needs no naming."""
     attributes = dict(getattr(Y, "attrs", None) or {})
     for name in DECLARED:
-        with contextlib.suppress(TypeError, ValueError, KeyError, OverflowError):
+        with contextlib.suppress(TypeError, ValueError, KeyError, OverflowError, IndexError):
             value = np.asarray(attributes[name]).astype(dtype).flat[0]
             return None if np.isnan(value) else value
     return None
@@ -217,39 +258,60 @@ def _offset(Y: np.memmap[Any, Any]) -> int:
 # ---- results
 
 
-def write_completed(result: Result, target: Any, *, fill: Fill = "all") -> None:
+def write_completed(
+    result: Result, target: Any, *, fill: Fill = "all", units: Units | None = None, data: Observations | None = None
+) -> None:
     """Write the completed matrix to a .zarr or .npy, some rows at a time. It appears whole or not at all.
 
     `fill` as for `lrmc complete`: "all" is L R' everywhere; "missing" only where nothing was observed, the data
     elsewhere; "missing+outliers" also in place of the outliers. The last two need the data, so no loaded result.
+    Where `units` were removed before the fit, `data` are the observations without that.
     """
     target, obs = Path(target), result.observations
     if fill not in FILLS:
         raise ValueError(f"fill={fill!r}; one of {', '.join(FILLS)} is wanted")
     if obs is None and fill != "all":
         raise ValueError(f"fill={fill!r} needs the data, which a result loaded from a file does not hold")
-    threshold = np.inf if fill != "missing+outliers" or obs is None else result.noise_threshold(obs)
-    inner = obs.of if isinstance(obs, Transposed) else obs
-    by_columns = isinstance(obs, Transposed) and isinstance(inner, Blocks)
+    border = {"all": -1.0, "missing": np.inf}.get(fill, 0.0)  # what is farther from the model is replaced by it
+    border = result.noise_threshold(obs) if obs is not None and fill == "missing+outliers" else border
+    data = obs if data is None else data
+    inner = data.of if isinstance(data, Transposed) else data
+    by_columns = isinstance(data, Transposed) and isinstance(inner, Blocks)
     n1, n2 = result.shape
     lines = inner.borders if isinstance(inner, Blocks) else np.append([b.start for b in row_blocks(n1, n2)], n1)
     with _opened(target, result, lines, by_columns) as put:
         for first, last in pairwise(lines):
-            put(int(first), int(last), _part(result, slice(int(first), int(last)), by_columns, fill, threshold))
+            some = _Lines(slice(int(first), int(last)), by_columns)
+            put(int(first), int(last), _part(result, data, some, units, border))
+        if isinstance(inner, Blocks):
+            inner.check_unchanged()
 
 
-def _part(result: Result, lines: slice, by_columns: bool, fill: Fill, threshold: float) -> Array:
-    """Some rows (or columns) of the completed matrix."""
-    X = result.low_rank(slice(None), lines) if by_columns else result.low_rank(lines)
-    X = np.asarray(X)
-    if fill == "all":
+class _Lines(NamedTuple):
+    """Some rows, or some columns."""
+
+    at: slice
+    by_columns: bool
+
+    @property
+    def cols(self) -> slice:
+        return self.at if self.by_columns else slice(None)
+
+    @property
+    def rows(self) -> slice:
+        return slice(None) if self.by_columns else self.at
+
+
+def _part(result: Result, data: Observations | None, some: _Lines, units: Units | None, border: float) -> Array:
+    """Some lines of the completed matrix: the data, but the model where these are missing or beyond the border."""
+    X = np.asarray(result.low_rank(some.rows, some.cols))
+    X = X if units is None else units.put_back(X, some.cols)
+    if border < 0:
         return X
-    obs = result.observations
-    assert obs is not None
-    at = [np.arange(n) for n in obs.shape]
-    at[int(by_columns)] = at[int(by_columns)][lines]
-    Y = obs.grid(*at)
-    return np.where(np.isnan(Y) | (np.abs(Y - X) > threshold), X, Y)
+    assert data is not None
+    Y = data.grid(*(np.arange(n)[at] for n, at in zip(data.shape, (some.rows, some.cols))))
+    away = np.abs(Y - X) if units is None else np.abs(Y - X) / units.spread[some.cols]
+    return np.where(np.isnan(Y) | (away > border), X, Y)
 
 
 @contextlib.contextmanager
@@ -260,27 +322,43 @@ def _opened(
     dtype, step = np.dtype(result.R.dtype), int(np.diff(lines).max())
     if target.suffix == ".zarr":
         zarr = optional("zarr", "scale")
-        with whole_folder(target) as folder:
+        with together() as meanwhile, _finished() as do:
+            folder = meanwhile(target)
             chunks = (result.shape[0], step) if by_columns else (step, result.shape[1])
-            array = zarr.create_array(folder, shape=result.shape, dtype=dtype, chunks=chunks)
+            array = do(zarr.create_array, folder, shape=result.shape, dtype=dtype, chunks=chunks)
 
             def put(first: int, last: int, part: Array) -> None:
-                array[(slice(None), slice(first, last)) if by_columns else slice(first, last)] = part
+                do(array.__setitem__, (slice(None), slice(first, last)) if by_columns else slice(first, last), part)
 
             yield put
     elif target.suffix == ".npy":
         with whole(target) as path, open(path, "wb") as file:
             about = {"descr": dtype.str, "fortran_order": by_columns, "shape": result.shape}
             np.lib.format.write_array_header_1_0(file, about)
-            yield lambda first, last, part: (part.T if by_columns else part).astype(dtype, copy=False).tofile(file)
+
+            def append(first: int, last: int, part: Array) -> None:
+                lines = np.ascontiguousarray(part.T if by_columns else part, dtype)
+                file.write(lines.data)  # `tofile` would not say that the disk is full
+
+            yield append
     else:
         raise ValueError(f"{target}: matrices larger than memory are written as .zarr or .npy")
 
 
-def write_outliers(result: Result, target: Any) -> int:
+@contextlib.contextmanager
+def _finished() -> Iterator[Callable[..., Any]]:
+    """A function that calls others in a thread, and waits for it also when it is interrupted.
+
+    zarr writes in threads of its own. Interrupted, it would leave them to go on, in a folder that is being removed.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        yield lambda work, *arguments, **options: thread.submit(work, *arguments, **options).result()
+
+
+def write_outliers(result: Result, target: Any, *, units: Units | None = None) -> int:
     """Write the entries that stand out to a .zarr group of three arrays, `row`, `col` and `value`; how many there are.
 
-    `value` is the data less the model. Block by block: only those of one block are in memory.
+    `value` is the data less the model, in the units of the data. Only the outliers of one block are in memory.
     """
     obs, target = result.observations, Path(target)
     if obs is None:
@@ -289,14 +367,19 @@ def write_outliers(result: Result, target: Any) -> int:
         raise ValueError(f"{target}: outliers of large matrices are written as .zarr")
     threshold, count = result.noise_threshold(obs), 0
     zarr = optional("zarr", "scale")
-    with whole_folder(target) as folder:
-        group = zarr.open_group(folder, mode="w")
+    with together() as meanwhile, _finished() as do:
+        folder = meanwhile(target)
+        group = do(zarr.open_group, folder, mode="w")
         kinds = {"row": np.int64, "col": np.int64, "value": result.R.dtype}
-        out = {k: group.create_array(k, shape=(0,), dtype=t, chunks=(1 << 20,)) for k, t in kinds.items()}
+        out = {k: do(group.create_array, k, shape=(0,), dtype=t, chunks=(1 << 20,)) for k, t in kinds.items()}
         for some in obs.residuals(result.L, result.R):
             large = np.abs(some.values) > threshold
             count += int(large.sum())
-            for array, x in zip(out.values(), some):
+            found = some if units is None else some._replace(values=some.values * units.spread[some.cols])
+            for array, x in zip(out.values(), found):
                 if large.any():
-                    array.append(x[large])
+                    do(array.append, x[large])
+        inner = obs.of if isinstance(obs, Transposed) else obs
+        if isinstance(inner, Blocks):
+            inner.check_unchanged()
     return count

@@ -180,7 +180,7 @@ class Result:
                 if about.get("format") != "lrmc-result" or about.get("version") != 1:
                     raise ValueError("it is not a result of this version of lrmc")
                 L, R, lines = content["L"], content["R"], content["history"]
-                _check_factors(L, R)
+                check_factors(L, R)
                 history = tuple(Record(int(k), *map(float, rest)) for k, *rest in lines)
                 if not history:
                     raise ValueError("its history is empty")
@@ -220,7 +220,8 @@ def _plain(x: Any) -> Any:
     return [_plain(value) for value in x] if isinstance(x, list | tuple) else x
 
 
-def _check_factors(L: Array, R: Array) -> None:
+def check_factors(L: Array, R: Array) -> None:
+    """Refuse factors from a file that are none."""
     if any(X.ndim != 2 or X.dtype.kind != "f" for X in (L, R)) or L.shape[1] != R.shape[1]:
         raise ValueError(f"its factors have shapes {L.shape} and {R.shape}, types {L.dtype} and {R.dtype}")
     if not (np.isfinite(L).all() and np.isfinite(R).all()):

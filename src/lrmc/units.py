@@ -28,10 +28,10 @@ class Units(NamedTuple):
         if sp.issparse(Y):
             csr = sound(Y).tocsr().copy()
             csr.sum_duplicates()
-            floats = csr.data.astype(_float_type(csr.dtype))
+            floats = csr.data.astype(float_type(csr.dtype))
             scaled = ((floats - self.centre[csr.indices]) / self.spread[csr.indices]).astype(floats.dtype)
             return sp.csr_array((scaled, csr.indices, csr.indptr), shape=csr.shape)
-        return ((Y - self.centre) / self.spread).astype(_float_type(Y.dtype))
+        return ((Y - self.centre) / self.spread).astype(float_type(Y.dtype))
 
     def put_back(self, values: Array, cols: Any = slice(None)) -> Array:
         """What `removed` took: for whole rows, or for entries in these columns."""
@@ -102,5 +102,6 @@ def _columns(Y: Any) -> Iterator[Array]:
         yield floats[np.isfinite(floats)]
 
 
-def _float_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def float_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """In which type numbers of this one are scaled."""
     return np.dtype(np.float32 if dtype in (np.float32, np.float16) else np.float64)

@@ -35,6 +35,7 @@ class Accessor:
     def decompose(self, dim: str | None = None, rank: int | None = None, **options: Any) -> Any:
         """A Dataset of `low_rank` and `outliers` (0 where nothing stands out, NaN where nothing was observed).
 
+        What rows and columns without an observation hold is not determined: NaN, also in `low_rank`.
         Columns of the matrix are the steps along `dim` (by default the time, else the first dimension), rows all else.
         The bands of a pixel share one weight, if there is a dimension of that name. NaN and nodata are missing.
         Options are those of `lrmc.solve`.
@@ -52,7 +53,7 @@ class Accessor:
             bands = ordered.sizes[band]
             options.setdefault("groups", np.tile(np.arange(len(Y) // bands), bands))
         result = solve(Y, rank, mask=None if mask.all() else mask, **options)
-        parts = {"low_rank": result.L @ result.R.T, "outliers": result.outliers()}
+        parts = {"low_rank": result.low_rank(), "outliers": result.outliers()}
         return self._dataset(
             {name: ordered.copy(data=np.asarray(x).reshape(ordered.shape)) for name, x in parts.items()},
             result.rank,

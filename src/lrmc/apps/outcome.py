@@ -124,7 +124,7 @@ def run_to_end(obs: Observations, steps: Iterator[Step], what: str) -> tuple[Fac
 
 def _and_doubts(steps: Iterator[Step], doubts: list[str]) -> Iterator[Step]:
     """The steps of a method; what it has to say at its end is added to `doubts`."""
-    found = yield from steps  # type: ignore[misc]
+    found = yield from steps  # type: ignore[func-returns-value]
     doubts.extend(getattr(found, "doubts", ()))
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import statistics
 import sys
 import time
@@ -138,6 +137,8 @@ def run(name: str, folder: Path) -> dict[str, Any]:
         answer = rival.call(Y, rank)
         times.append(time.perf_counter() - began)
     seconds = statistics.median(times)
+    import resource  # not on Windows, where all else works
+
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # MB; kilobytes on Linux
     said = {"seconds": seconds, "memory": memory, "error": error_of(answer, L, R)}
     return said | ({"passes": int(answer[2])} if isinstance(answer, tuple) and len(answer) == 3 else {})
@@ -162,6 +163,8 @@ def main(arguments: list[str]) -> None:
         return
     name, folder, megabytes = arguments
     most = int(megabytes) * 2**20
+    import resource
+
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     try:
         said = run(name, Path(folder))

@@ -20,7 +20,6 @@ import scipy.ndimage as ndi
 import scipy.sparse as sp
 
 from .. import report
-from ..arguments import checked_rank
 from ..extras import optional
 from ..files import whole, whole_folder
 from ..linalg import Factors

@@ -17,6 +17,8 @@ from ..units import Scale
 from ..weights import Sides
 from . import console
 
+TABLES = (".csv", ".parquet")  # files whose columns have names
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -82,12 +84,13 @@ def complete_command(
     The score is the distance from the model in standard deviations of the noise; if there is none, in thresholds.
 
     zarr, nc and h5 files, and npy files of more than a quarter of the memory, are read and written block by block.
-    Ctrl-C then keeps the last iterate, and the same command goes on from it. There is no report of these.
+    Ctrl-C then keeps the last iterate, and the same command goes on from it.
 
     Exit code: 0 if it converged, 1 if not (all files are written all the same), 2 if the input cannot be used,
     130 after Ctrl-C, 143 after SIGTERM.
     """
     with console.errors_in_a_sentence():
+        _check_kept(source, keep)
         blockwise = large.is_for(source, memory, scheduler)
     if blockwise:
         common = {
@@ -98,8 +101,12 @@ def complete_command(
             "max_iter": max_iter,
             "seed": seed,
         }
-        listed = None if no_outliers_file else outliers_to or completion.beside(target, "outliers.zarr")
-        _complete_large(source, target, rank, listed, fill, name, memory, scheduler, common)
+        with console.errors_in_a_sentence():
+            listed = _place(target, "outliers.zarr", outliers_to, no_outliers_file, "outliers-to", "no-outliers-file")
+            report = _place(target, "report.html", report_to, no_report, "report", "no-report")
+        places = {"outliers_to": listed, "report_to": report}
+        how = {"fill": fill, "scale": scale, "name": name, "memory": memory, "scheduler": scheduler}
+        _complete_large(source, target, rank, places, how | common)
         return
     with (
         console.errors_in_a_sentence(),
@@ -130,39 +137,32 @@ def complete_command(
     raise typer.Exit(0 if done.result.converged else console.NOT_CONVERGED)
 
 
+def _check_kept(source: Path, keep: list[str] | None) -> None:
+    """Columns of an array have no names by which some could be kept out."""
+    if keep and source.suffix.lower() not in TABLES:
+        raise ValueError(
+            f"--keep {keep[0]}: {source.name} is no table; only {' and '.join(TABLES)} files have columns with names"
+        )
+
+
 def _complete_large(
-    source: Path,
-    target: Path,
-    rank: int | None,
-    listed: Path | None,
-    fill: Fill,
-    name: str | None,
-    memory: str | None,
-    scheduler: str | None,
-    common: dict[str, Any],
+    source: Path, target: Path, rank: int | None, places: dict[str, Any], options: dict[str, Any]
 ) -> None:
     with (
         console.errors_in_a_sentence("; the same command goes on from the last iterate"),
         console.warnings_in_a_sentence(),
-        console.progress_bar(source.name, common["tol"]) as bar,
+        console.progress_bar(source.name, options["tol"]) as bar,
     ):
-        common["schedule"] = _schedule(common["schedule"])
-        places: dict[str, Any] = {
-            "outliers_to": listed,
-            "fill": fill,
-            "name": name,
-            "memory": memory,
-            "scheduler": scheduler,
-        }
+        options["schedule"] = _schedule(options["schedule"])
         done = large.complete_large(
             source,
             target,
             rank,
             progress=lambda it, pace: bar(it, f"{pace.passes:.0f} passes, {pace.speed:.0f} MB/s"),
             **places,
-            **common,
+            **options,
         )
-    _show_large(done, (target, listed))
+    _show_large(done, (target, *places.values()))
     raise typer.Exit(0 if done.result.converged else console.NOT_CONVERGED)
 
 
@@ -171,6 +171,8 @@ def _show_large(done: large.Completed, written: tuple[Path | None, ...]) -> None
     facts = {
         "shape": f"{n1} x {n2}",
         "observed": f"{done.observed:.1%}",
+        "read": "block by block",
+        "scaled": "each column by its spread" if done.units else "no",
         "rank": f"{result.rank}",
         "status": f"{result.status}",
         "regime": result.regime,
@@ -179,7 +181,8 @@ def _show_large(done: large.Completed, written: tuple[Path | None, ...]) -> None
         "passes": f"{done.passes:.0f}",
         "time": f"{done.seconds:.2f} s",
         "outliers": "not written" if done.outliers is None else f"{done.outliers}",
-        "estimated": f"{result.outlier_fraction:.1%} outliers, noise of standard deviation {result.noise_level:.2g}",
+        "estimated": f"{result.outlier_fraction:.1%} outliers, noise of standard deviation"
+        f" {result.noise_level:.2g}{' spreads of a column' if done.units else ''}",
         "undetermined": f"{len(result.undetermined_rows)} rows, {len(result.undetermined_cols)} columns",
         "written": "\n".join(str(path) for path in written if path is not None),
     }
@@ -193,6 +196,7 @@ def _show(done: completion.Completed, written: tuple[Path | None, ...]) -> None:
     facts = {
         "shape": f"{n1} x {n2}",
         "observed": f"{done.observed:.1%}",
+        "read": "at once",
         "scaled": "each column by its spread" if done.units else "no",
         "rank": f"{result.rank}",
         "status": f"{result.status}",

@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from ..apps.outcome import FitFailed, Outcome
 from .._program import INTERRUPTED
+from ..apps.outcome import FitFailed, Outcome
 from ..result import Iterate
 
 NOT_CONVERGED, BAD_INPUT, TERMINATED = 1, 2, 143  # exit codes; the last as shells say it for SIGTERM
