@@ -104,7 +104,10 @@ def _some_groups(obs: Grouped, rng: np.random.Generator) -> Grouped:
 
 
 def part_of(obs: Observations, seed: int = 0) -> Observations:
-    """Some rows (or columns, if there are more of these) of a large matrix: enough to choose by."""
+    """Some rows (or columns, if there are more of these) of a large matrix: enough to choose by.
+
+    Of these not all entries, where they are very long.
+    """
     n1, n2 = obs.shape
     if n1 * n2 <= 4 * ENOUGH_CELLS:
         return obs
@@ -114,8 +117,13 @@ def part_of(obs: Observations, seed: int = 0) -> Observations:
     count = max(ENOUGH_CELLS // obs.shape[1 - axis], 1000)
     if count >= obs.shape[axis]:
         return obs
-    chosen = np.sort(np.random.default_rng(seed).choice(obs.shape[axis], count, replace=False))
-    rows, cols = (chosen, np.arange(n2)) if axis == 0 else (np.arange(n1), chosen)
+    rng = np.random.default_rng(seed)
+    chosen = np.sort(rng.choice(obs.shape[axis], count, replace=False))
+    across = np.arange(obs.shape[1 - axis])
+    entries = obs.fraction * count * len(across)
+    if entries > 4 * ENOUGH_CELLS:
+        across = np.sort(rng.choice(len(across), int(len(across) * ENOUGH_CELLS / entries), replace=False))
+    rows, cols = (chosen, across) if axis == 0 else (across, chosen)
     return as_observations(obs.grid(rows, cols).astype(obs.dtype, copy=False), threads=obs.threads)
 
 

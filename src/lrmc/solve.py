@@ -39,6 +39,9 @@ BLOWN_UP = 1e3  # an iterate this many times larger than the start is lost
 MOST_OUTLIERS = 0.5  # beyond, the majority speaks against the fit
 SURPRISE = 2.5  # standard deviations of the noise by which a typical new entry may be missed: 0.7 if all is well
 MOST_PASSES = 10**9  # a larger max_iter is a mistake
+FEW_PER_UNKNOWN = 2.0  # good entries for every free number of the fit: with fewer, it follows the noise
+NOTHING = 1e-9  # of the scale of the data
+ROOM = 1e3  # times: how far typical entries must be from the largest and the smallest number there is
 FEW_INLIERS = 0.25  # fewer than this within the threshold: it fell below the residual
 
 
@@ -169,7 +172,7 @@ def _solve(job: Job, max_iter: int, progress: Callable[[Iterate], None] | None) 
         open_rows, open_cols = np.union1d(open_rows, proof.rows), np.union1d(open_cols, proof.cols)
         doubts += _not_vouched_for(proof)
     elif job.method == "closed_loop":
-        doubts += _not_believed(share, noise, found.held_out)
+        doubts += _not_believed(job.obs, last.L.shape[1], share, noise, found.held_out)
     return Result(
         *job.obs.in_form(last.L, last.R),
         status,
@@ -188,13 +191,19 @@ def _solve(job: Job, max_iter: int, progress: Callable[[Iterate], None] | None) 
     )
 
 
-def _not_believed(share: float, noise: float, held_out: HeldOut | None) -> Iterator[str]:
+def _not_believed(obs: Observations, rank: int, share: float, noise: float, held_out: HeldOut | None) -> Iterator[str]:
     """Why a fit to noisy data may be wrong, in sentences."""
     if share > MOST_OUTLIERS:
         yield f"{100 * share:.0f} % of the entries are far from this fit: it may be the fit that is wrong"
+    good, free = round((1 - share) * obs.n_observed), rank * (sum(obs.shape) - rank)
+    if good < FEW_PER_UNKNOWN * free:
+        yield f"{good} good entries are few for the {free} free numbers of rank {rank}: the fit may follow the noise"
     if held_out is None:
         return
     typical, simple = held_out
+    if max(typical, noise) < NOTHING * obs.scale:
+        yield "the fit meets most entries exactly, but that does not prove it: see evidence['certificate']"
+        return
     if typical > SURPRISE * noise:
         yield (
             f"entries that were set aside are missed by {typical:.2g} in the median, where the fit misses the others by"
@@ -280,6 +289,7 @@ def _job(
     if rank is None and method != "closed_loop":
         name = "LRMC" if method == "lrmc" else method
         raise ValueError(f"rank=None: {name} needs the rank; give one, or leave method and schedule out: it is found")
+    _check_scale(obs)
     rank = None if rank is None else checked_rank(rank, obs.shape)
     if sides[1] is not None:
         obs = grouped(obs, sides[1])
@@ -290,6 +300,16 @@ def _job(
     if plan is None:
         plan = Schedule.named(nearest(obs, rank or 1, seed)[0])
     return Job(obs, rank, method, plan, start, noise, None if loss == "auto" else loss, tol, seed)
+
+
+def _check_scale(obs: Observations) -> None:
+    """Refuse data whose typical size leaves no room for products and differences."""
+    limits = np.finfo(obs.dtype)
+    if not ROOM * float(limits.tiny) < obs.scale < float(limits.max) / ROOM:
+        raise ValueError(
+            f"the entries are typically of size {min(obs.scale, float(limits.max)):.2g}, at the limits of {obs.dtype}:"
+            " multiply them by a number that brings them nearer to 1"
+        )
 
 
 def _is_nearest(schedule: Any) -> bool:

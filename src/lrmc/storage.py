@@ -244,7 +244,8 @@ class Observations:
         """The median of |y| over a sample of the observed entries: the unit of relative thresholds. Never 0."""
         size = np.abs(self.sample.values)
         for typical in (np.median, np.mean):
-            scale = float(typical(size)) if size.size else 0.0
+            with np.errstate(over="ignore"):
+                scale = float(typical(size)) if size.size else 0.0
             if scale > 0:
                 return scale
         return float(np.max(size, initial=0.0)) or 1.0

@@ -19,10 +19,14 @@ from ..weights import Array, Threshold
 AGREES = 20.0  # times tol and the scale of the data: where steps have converged, good residuals are below
 NEARLY = 10.0  # times that: what counts as agreeing; a row that was far behind may still be on its way
 FAR_OFF = 50.0  # times that: an outlier is beyond; residuals in between are noise, or the fit has not got there
-BETWEEN = 0.01  # of the entries may lie there: outliers of all sizes have a few that are small
+BETWEEN = 0.005  # of the entries may lie there: outliers of all sizes have a few that are small
 OVERSAMPLED = 1.2  # 0.99 to 1.01 was measured where a fit merely interpolates
-UNPROVEN = 0.1  # of the rows or columns may be left open; beyond, nothing is proven
+UNPROVEN = 0.5  # of the rows or columns may be left open; beyond, nothing is proven
 NOTHING_ELSE = 1e-3  # of the entries disagree: there are no outliers, and a row need not prove itself
+PLENTY = 4  # times rank + 2 entries that agree: a row with more is not looked at closely
+ALONE = 0.99  # the leverage of an entry that no other can confirm
+MOST_LINES = 200_000  # that are looked at closely
+AT_ONCE = 1_000_000  # entries
 GRID = 300  # rows and columns in which the pattern of what agrees is looked at
 ONE_VALUE = "nearly all entries have one value, and the others follow no pattern: they are called outliers"
 PATTERN = 2.0  # times the largest singular value that chance gives: what agrees does so in blocks
@@ -66,12 +70,14 @@ def certify(obs: Observations, X: Factors, tol: float) -> Certificate:
     told = agreeing - times / max(len(values), 1)
     counted = agreeing if one_value or 1 - agreeing < NOTHING_ELSE else told
     rows, cols = (
-        where(_open(observed, inliers, telling, rank, 1 - agreeing))
-        for observed, inliers, telling in (
-            (obs.row_observed, met.row_inliers, counts[0]),
-            (obs.col_observed, met.col_inliers, counts[1]),
+        where(_open(observed, inliers, telling, rank, 1 - agreeing) & ~_zero(F, G, inliers, observed, border))
+        for observed, inliers, telling, F, G in (
+            (obs.row_observed, met.row_inliers, counts[0], X.L, X.R),
+            (obs.col_observed, met.col_inliers, counts[1], X.R, X.L),
         )
     )
+    rows = np.union1d(rows, _hanging(obs, X, NEARLY * border, 0, met.row_inliers))
+    cols = np.union1d(cols, _hanging(obs, X, NEARLY * border, 1, met.col_inliers))
     between = float(np.mean((size > border) & (size <= FAR_OFF * border)))
     free = rank * (sum(obs.shape) - rank)
     doubt = ONE_VALUE if one_value and 1 - agreeing >= NOTHING_ELSE else ""
@@ -109,6 +115,36 @@ def _open(observed: Array, inliers: Array, telling: Array, rank: int, others: fl
     """
     all_agree = (inliers == observed) & ((inliers > rank) | ((inliers == rank) & (others < NOTHING_ELSE)))
     return (observed > 0) & (telling <= rank + 1) & ~all_agree
+
+
+def _zero(F: Array, G: Array, inliers: Array, observed: Array, border: float) -> Array:
+    """Lines of X that are 0, as most of their entries are: there is nothing else to tell of them."""
+    largest = float(np.sqrt((G.astype(np.float64) ** 2).sum(1).max()))
+    size = np.sqrt((F.astype(np.float64) ** 2).sum(1))
+    return (size * largest <= border) & (2 * inliers > observed)
+
+
+def _hanging(obs: Observations, X: Factors, border: float, axis: int, inliers: Array) -> Array:
+    """Rows (axis 0; columns for 1) that disagree in some entries, and hang on a single one in some direction.
+
+    Ten columns that are all alike tell one number of a row, however many of its entries agree there. An entry that
+    alone tells another would agree whatever it is.
+    """
+    observed, rank = (obs.row_observed, obs.col_observed)[axis], X.L.shape[1]
+    lines = where((inliers < observed) & (inliers > rank + 1) & (inliers < PLENTY * (rank + 2)))
+    if not 0 < len(lines) <= MOST_LINES:
+        return np.empty(0, np.int64)
+    F, G = (X.L, X.R) if axis == 0 else (X.R, X.L)
+    along = np.arange(obs.shape[1 - axis])
+    other, hanging = take(G, along).astype(np.float64), []
+    for some in np.array_split(lines, max(1, len(lines) * len(along) // AT_ONCE)):
+        values = obs.grid(some, along) if axis == 0 else obs.grid(along, some).T
+        agrees = np.abs(values - take(F, some) @ other.T) <= border  # lines x along; False where nothing was observed
+        grams = np.einsum("ij,jk,jl->ikl", agrees, other, other, optimize=True)
+        inverse = np.linalg.pinv(grams, hermitian=True)
+        leverage = np.einsum("jk,ikl,jl->ij", other, inverse, other, optimize=True)
+        hanging.append(some[(agrees & (leverage > ALONE)).any(1)])
+    return np.concatenate(hanging)
 
 
 def _why_not(obs: Observations, X: Factors, found: Certificate, border: float) -> str:

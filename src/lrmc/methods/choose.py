@@ -78,8 +78,12 @@ class Candidate:
         X, zeta = self.X, self.zeta
         for step in sweeps(obs, X, self.noise, most):
             X, zeta = Factors(step.L, step.R), step.zeta
-        error, typical = _miss(X, judged)
-        return replace(self, X=X, zeta=zeta, error=error, typical=typical)
+        return replace(self, X=X, zeta=zeta).judged_by(judged)
+
+    def judged_by(self, judged: Sample) -> Candidate:
+        """The candidate with its errors on what was set aside."""
+        error, typical = _miss(self.X, judged)
+        return replace(self, error=error, typical=typical)
 
     def trial(self) -> Trial:
         """What is remembered of it."""
@@ -127,7 +131,7 @@ def choose(
 
 
 def grown_ranks(
-    obs: Observations, noise: Noise, start: Start, rank: int, most: int, seed: int = 0
+    obs: Observations, noise: Noise, start: Start, polished: Way, *, rank: int, most: int, seed: int = 0
 ) -> tuple[tuple[Trial, ...], float]:
     """Errors on entries set aside, of `rank` and of higher ones, as long as these gain; and what medians miss there by.
 
@@ -136,8 +140,8 @@ def grown_ranks(
     rest, judged = hold_out(part_of(obs, seed), seed)
     if rest.shape != obs.shape:
         noise = replace(noise, rows=noise_of_rows(rest), cols=np.ones(rest.shape[1]))
-    X, zeta = start(rest, rank, seed)
-    fit = Candidate(noise, X, zeta).fitted(rest, judged, FIRST_SWEEPS)
+    *_, last = polished(rest, start(rest, rank, seed), noise)
+    fit = Candidate(noise, Factors(last.L, last.R), last.zeta).judged_by(judged)
     trials, best = [fit.trial()], fit.error
     for _ in range(LOOKS):
         wanted = min(most - rank, max(1, rank // 3))

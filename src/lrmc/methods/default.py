@@ -32,6 +32,8 @@ CROWDED = 0.6  # ... and if more than this part of it stands out at once, more
 HIGHEST_RANK = 150
 AT_LIMIT = "rank {} is the highest that was tried, and did best: the data may have a higher one; give it with rank="
 GAUSSIAN_SWEEPS = 20  # at most; far fewer settle it, unless the rank is high for the entries
+LOWEST = 0.15  # a quantile of the residuals that most outliers do not reach
+SMALL = 1e-3  # of the scale of the data: typical residuals below this may be those of exact data
 GAP = 20.0  # times: components that are so much smaller than the one before may be too many
 
 
@@ -101,12 +103,32 @@ def default(
             return Findings(Status.CONVERGED, "exact", evidence, certificate)
     if not can_hold_out(obs):
         return Findings(Status.UNDETERMINED, "unknown", evidence)
+    last: list[Step] = []
     gaussian = loss in (None, "mixture") and is_gaussian(_sizes(obs, found.X)) and _even(obs, found.X, noise)
     if gaussian:
-        ended = yield from plainly_noisy(obs, rank, found.X, noise, seed)
+        steps = plainly_noisy(obs, rank, found.X, noise, seed)
     else:
-        ended = yield from noisy(obs, rank, noise=noise, loss=loss, seed=seed, rested=found.X)
-    return replace(ended, evidence=evidence | ended.evidence)
+        steps = noisy(obs, rank, noise=noise, loss=loss, seed=seed, rested=found.X)
+    ended = yield from remembered(steps, last)
+    evidence |= ended.evidence
+    X = Factors(last[-1].L, last[-1].R)
+    if float(np.quantile(_sizes(obs, X), LOWEST)) < SMALL * obs.scale:  # smooth losses can get there too
+        certificate = certify(obs, X, tol)
+        evidence["certificate"] = certificate.plain()
+        if certificate.holds:
+            return Findings(Status.CONVERGED, "exact", evidence, certificate)
+    return replace(ended, evidence=evidence)
+
+
+def remembered(steps: Generator[Step, None, Findings], last: list[Step]) -> Generator[Step, None, Findings]:
+    """The same steps; the newest is in `last`."""
+    while True:
+        try:
+            step = next(steps)
+        except StopIteration as end:
+            return end.value
+        last[:] = [step]
+        yield step
 
 
 def plainly_noisy(
@@ -116,7 +138,7 @@ def plainly_noisy(
     reached = X.L.shape[1]
     noise = replace(noise, loss="mixture")
     most = highest_rank(obs) if rank is None else rank
-    trials, simple = grown_ranks(obs, noise, start, reached, most, seed)
+    trials, simple = grown_ranks(obs, noise, start, polished, rank=reached, most=most, seed=seed)
     best = lowest_good(trials)
     if best.rank == reached:
         yield from sweeps(obs, X, noise)
@@ -141,7 +163,7 @@ def noisy(
     """
     most = max(1, min(MOST_RANK, min(obs.shape) - 1, determined_rank(obs)))
     choice = choose(obs, noise, start, polished, loss=loss, rank=rank, most=most, seed=seed)
-    if choice.way == "grown":
+    if choice.way == "grown" and any(len(F) == n for F, n in zip(choice.X, obs.shape, strict=True)):
         yield from carried_over(obs, choice.X, choice.noise)
     elif rested is not None and choice.rank == rested.L.shape[1]:
         yield from sweeps(obs, rested, choice.noise, 6)
@@ -171,12 +193,12 @@ def highest_rank(obs: Observations) -> int:
 def proven(
     obs: Observations, found: Found, outliers: Sides, tol: float
 ) -> Generator[Step, None, tuple[Found, Certificate | None]]:
-    """What was found with its certificate, if it settled.
+    """What was found with its certificate, if residuals are small: a run can also rest because some rows cannot follow.
 
     Where that does not hold, components beyond a wide gap are dropped first: too many of them end as outliers that are
     explained. What is not mended by it is left as it was.
     """
-    if not found.settled:
+    if not found.settled and found.residual > SMALL * obs.scale:
         return found, None
     certificate = certify(obs, found.X, tol)
     keep = None if certificate.holds else before_gap(found.X)

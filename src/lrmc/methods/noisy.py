@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from ..linalg import Factors, gauge, gram
+from ..linalg import Factors, change, gauge, gram
 from ..rows import pairs, solve_rows_and_spread
 from ..start import leading
 from ..storage import Observations, Sample
@@ -90,7 +90,7 @@ def two_groups(size: Array, low: float, rounds: int = 20, fixed: bool = False) -
     """
     if low <= 0:
         return 1e-300, 0.0, 1.0
-    size = size.astype(np.float64) / low  # squares of tiny sizes would be 0
+    size = np.minimum(size.astype(np.float64) / low, 1e100)  # squares of tiny sizes would be 0, of huge ones infinite
     deviation, share = 1 / 0.385, 0.7  # the quantile 0.3 of |e| is 0.385 standard deviations
     square, widest = size**2, float(np.quantile(size, 0.999))
     odds = 0.0
@@ -152,7 +152,7 @@ def sweeps(
 ) -> Iterator[Step]:
     """Gauss-Seidel: L given R, then R given L, each one pass with the weights, the pull and the Gram matrices together.
 
-    At most so many sweeps, fewer when the factors change by less than `settled`. `unknown` are the covariances of what
+    At most so many sweeps, fewer when X changes by less than `settled`. `unknown` are the covariances of what
     is not known of the rows of the factors at the beginning; the factor with the larger one comes first.
     """
     some = obs.sample
@@ -163,8 +163,7 @@ def sweeps(
     ]
     order = (1, 0) if np.any(unknown[1]) else (0, 1)
     for _ in range(most):
-        moved = 0.0
-        X = _in_balance(X, priors)
+        before = X = _in_balance(X, priors)
         for side in order:
             weight = noise.weight(some, X)
             F, other = X[side], X[1 - side]
@@ -188,10 +187,9 @@ def sweeps(
                 np.where(prior.used[:, None], F + step, mean.astype(F.dtype))
             )  # no observation: the mean row
             X = Factors(after, X.R) if side == 0 else Factors(X.L, after)
-            moved = max(moved, float(np.linalg.norm(step)) / max(float(np.linalg.norm(F)), 1e-300))
         typical = median(weight.rows) * median(weight.cols)
         yield Step(X.L, X.R, typical, pull.n_inliers / obs.n_observed, float(np.sqrt(variance)), "noisy")
-        if moved < settled:
+        if change(before, X) < settled:
             return
 
 
