@@ -3,13 +3,14 @@
 import datetime
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import lrmc
-from lrmc import as_observations, solve
+from lrmc import as_observations, relative_error, solve, synthetic
 
 Y = np.random.default_rng(0).standard_normal((6, 5))
 INFINITE = np.where(np.eye(6, 5) > 0, np.inf, Y)
@@ -305,3 +306,43 @@ def test_damaged_sparse_matrices_do_not_crash(damage):
     assert run.returncode == 0
     assert "refused:" in run.stdout
     assert "ind" in run.stdout
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", ["max", "tiny"])
+def test_sizes_at_the_limits_of_floating_point(dtype, size):
+    """The largest number there is everywhere, and numbers too small to have all their digits."""
+    value = np.finfo(dtype).max if size == "max" else np.finfo(dtype).tiny / 100
+    with pytest.raises(ValueError, match=r"typically of size .*: multiply them"):
+        solve(np.full((12, 9), value, dtype), 1)
+
+
+@pytest.mark.parametrize("rank", [None, 2])
+def test_one_entry_beyond_all_measure(rank):
+    given = synthetic.problem(60, 2, 0.1, 1.0, seed=0, n2=50)
+    Y = given.Y.copy()
+    Y[3, 4] = 1e150
+    result = solve(Y, rank)
+    assert relative_error(result, given) < 1e-5
+    assert np.isfinite(result.noise_level)
+
+
+@pytest.mark.parametrize("observed", [0.01, 0.03])
+@pytest.mark.parametrize("seed", range(2))
+def test_groups_of_which_little_is_known(observed, seed):
+    rng = np.random.default_rng(seed)
+    Y = rng.standard_normal((120, 2)) @ rng.standard_normal((2, 60)) + 0.1 * rng.standard_normal((120, 60))
+    Y[rng.random(Y.shape) > observed] = np.nan
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        result = solve(Y, groups=np.repeat(np.arange(40), 3))
+    assert said
+    assert np.isfinite(result.L).all()
+    assert np.isfinite(result.R).all()
+
+
+def test_clean_and_tiny():
+    given = synthetic.problem(10, 2, 0, 1.0, seed=1, n2=8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert relative_error(solve(given.Y), given) < 1e-5

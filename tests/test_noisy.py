@@ -10,7 +10,7 @@ from problems import made
 
 import lrmc
 from lrmc import as_observations
-from lrmc.linalg import Factors
+from lrmc.linalg import Factors, gauge
 from lrmc.methods.noisy import Noise, sweeps, two_groups
 
 LOSSES = ("mixture", "cauchy", "huber")
@@ -205,3 +205,45 @@ def test_residuals_that_are_all_outliers_have_odds():
     assert deviation == pytest.approx(1e-3 / 0.385)
     assert 1 < odds < np.inf
     assert 0 < share < 1e-3
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_factors_stay_in_balance(dtype):
+    """In a bad gauge columns of a factor become parallel and huge, until float32 cannot tell them apart.
+
+    Columns around 0 whose spreads differ, a fifth hidden, as a table of speeds with some zeros is scaled.
+    """
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((300, 8)) @ (rng.standard_normal((8, 30)) * 0.6 ** np.arange(8)[:, None])
+    Y = X + 0.2 * rng.standard_t(2, X.shape)
+    hidden = rng.random(X.shape) < 0.2
+    result = lrmc.solve(np.where(hidden, np.nan, Y).astype(dtype))
+    sizes = [np.linalg.norm(F, axis=0) for F in (result.L, result.R)]
+    assert max(np.concatenate(sizes)) < 1e3 * min(np.concatenate(sizes))
+    assert np.sqrt(np.mean((result.low_rank() - X)[hidden] ** 2)) < 0.5 * X.std()
+
+
+def test_gauge():
+    """The same product, in factors whose columns are orthogonal and balanced."""
+    rng = np.random.default_rng(0)
+    L, R = rng.standard_normal((50, 3)), rng.standard_normal((40, 3))
+    T = np.diag([1e-2, 1.0, 1e2]) @ (np.ones((3, 3)) + 0.3 * rng.standard_normal((3, 3)))
+    X = Factors(L @ T, R @ np.linalg.inv(T).T)
+    A, B = gauge(X)
+    Z = Factors(X.L @ A, X.R @ B)
+    np.testing.assert_allclose(Z.L @ Z.R.T, L @ R.T, atol=1e-7)
+    for F in Z:
+        G = F.T @ F
+        np.testing.assert_allclose(G, np.diag(np.diag(G)), atol=1e-4 * G.max())
+    assert gauge(Factors(L, R)) is None
+
+
+@pytest.mark.parametrize(("shape", "rank"), [((300, 200), 12), ((400, 80), 4)])
+def test_gaussian_residuals_do_not_decide_the_rank(shape, rank):
+    """Components below the noise look like noise: entries set aside tell them."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((shape[0], rank)) @ rng.standard_normal((rank, shape[1])) / np.sqrt(rank)
+    Y = X + 0.4 * rng.standard_normal(X.shape)
+    result = lrmc.solve(np.where(rng.random(X.shape) < 0.6, np.nan, Y))
+    assert abs(result.rank - rank) <= 2
+    assert np.linalg.norm(result.low_rank() - X) < 0.35 * np.linalg.norm(X)

@@ -17,6 +17,7 @@ from .connected import unconnected
 from .groups import Grouped, grouped, unlike_members
 from .linalg import Factors, change, norm, power_of_4
 from .methods.certificate import Certificate
+from .methods.choose import TYPICAL
 from .methods.default import Findings, HeldOut, default
 from .methods.gd import gd
 from .methods.lrmc import Start, Step, lrmc
@@ -37,7 +38,7 @@ BASELINES = {"scaled_gd": scaled_gd, "gd": gd}
 DEFAULT_SCHEDULE = "geometric"
 BLOWN_UP = 1e3  # an iterate this many times larger than the start is lost
 MOST_OUTLIERS = 0.5  # beyond, the majority speaks against the fit
-SURPRISE = 2.5  # standard deviations of the noise by which a typical new entry may be missed: 0.7 if all is well
+SURPRISE = 4.0  # times: by how much more entries may be missed that a fit has not seen
 MOST_PASSES = 10**9  # a larger max_iter is a mistake
 FEW_PER_UNKNOWN = 2.0  # good entries for every free number of the fit: with fewer, it follows the noise
 NOTHING = 1e-9  # of the scale of the data
@@ -172,7 +173,7 @@ def _solve(job: Job, max_iter: int, progress: Callable[[Iterate], None] | None) 
         open_rows, open_cols = np.union1d(open_rows, proof.rows), np.union1d(open_cols, proof.cols)
         doubts += _not_vouched_for(proof)
     elif job.method == "closed_loop":
-        doubts += _not_believed(job.obs, last.L.shape[1], share, noise, found.held_out)
+        doubts += _not_believed(job.obs, Factors(last.L, last.R), share, found.held_out)
     return Result(
         *job.obs.in_form(last.L, last.R),
         status,
@@ -191,28 +192,30 @@ def _solve(job: Job, max_iter: int, progress: Callable[[Iterate], None] | None) 
     )
 
 
-def _not_believed(obs: Observations, rank: int, share: float, noise: float, held_out: HeldOut | None) -> Iterator[str]:
+def _not_believed(obs: Observations, X: Factors, share: float, held_out: HeldOut | None) -> Iterator[str]:
     """Why a fit to noisy data may be wrong, in sentences."""
     if share > MOST_OUTLIERS:
         yield f"{100 * share:.0f} % of the entries are far from this fit: it may be the fit that is wrong"
+    rank = X.L.shape[1]
     good, free = round((1 - share) * obs.n_observed), rank * (sum(obs.shape) - rank)
-    if good < FEW_PER_UNKNOWN * free:
+    if good < FEW_PER_UNKNOWN * free and obs.n_observed >= rank * sum(obs.shape):  # else that is said of all entries
         yield f"{good} good entries are few for the {free} free numbers of rank {rank}: the fit may follow the noise"
     if held_out is None:
         return
-    typical, simple = held_out
-    if max(typical, noise) < NOTHING * obs.scale:
+    typical, error, simple = held_out
+    shown = float(np.quantile(np.abs(obs.sample.residual(X)), TYPICAL))
+    if max(typical, shown) < NOTHING * obs.scale:
         yield "the fit meets most entries exactly, but that does not prove it: see evidence['certificate']"
         return
-    if typical > SURPRISE * noise:
+    if typical > SURPRISE * shown:
         yield (
-            f"entries that were set aside are missed by {typical:.2g} in the median, where the fit misses the others by"
-            f" {0.67 * noise:.2g}: the data do not determine a matrix of this rank, or it was not found"
+            f"a quarter of the entries that were set aside is missed by less than {typical:.2g}, of those fitted by"
+            f" {shown:.2g}: the data do not determine this matrix, or it was not found"
         )
-    if typical > simple:
+    if error > simple:
         yield (
-            f"entries that were set aside are missed by {typical:.2g} in the median, and by {simple:.2g} if each is"
-            " taken for the median of its row or column: low rank is no good model here"
+            f"entries that were set aside are missed by {error:.2g} in the mean, and by {simple:.2g} if each is taken"
+            " for the median of its row or column: low rank is no good model here"
         )
 
 

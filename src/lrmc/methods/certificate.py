@@ -41,6 +41,7 @@ class Certificate:
     between: float  # the share of entries that neither agree nor are far off
     rows: Array  # that are not vouched for: hardly more entries agree than any fit could meet
     cols: Array
+    border: float  # residuals up to this agree
     why_not: str = ""  # why it proves nothing; empty if it holds
     doubt: str = ""  # what to know about it, if it holds
 
@@ -81,7 +82,7 @@ def certify(obs: Observations, X: Factors, tol: float) -> Certificate:
     between = float(np.mean((size > border) & (size <= FAR_OFF * border)))
     free = rank * (sum(obs.shape) - rank)
     doubt = ONE_VALUE if one_value and 1 - agreeing >= NOTHING_ELSE else ""
-    found = Certificate(agreeing, counted * obs.n_observed / free, between, rows, cols, doubt=doubt)
+    found = Certificate(agreeing, counted * obs.n_observed / free, between, rows, cols, NEARLY * border, doubt=doubt)
     return replace(found, why_not=_why_not(obs, X, found, border))
 
 

@@ -23,6 +23,7 @@ LOSSES: tuple[Loss, ...] = ("cauchy", "huber", "squares")
 SHRINKS = (1.0, 3.0, 9.0)
 FIRST_SWEEPS = 8  # of a fit that does not start from one of nearly its rank
 LOOKS = 12  # at higher ranks: each a third higher than the one before
+TYPICAL = 0.25  # the quantile of absolute errors that stands for those of good entries
 CLOSE = 0.03  # those that are further behind the best are given up, from rank 3 on
 ENOUGH = 0.01  # a gain of less than this over three ranks ends the search
 
@@ -35,7 +36,7 @@ class Trial(NamedTuple):
     rank: int
     error: float
     way: Literal["grown", "polished"] = "grown"
-    typical: float = np.nan  # the median absolute error, which outliers among the entries do not reach
+    typical: float = np.nan  # the lower quartile of the absolute errors, which outliers do not reach
 
     def times(self, unit: float) -> Trial:
         """The same for data that are so many times larger."""
@@ -50,7 +51,7 @@ class Choice:
     X: Factors  # its fit, to a part of the data
     best: Trial
     trials: tuple[Trial, ...]
-    simple: float  # the median absolute error of medians of rows, or columns, on the same entries
+    simple: float  # the mean absolute error of medians of rows, or columns, on the same entries
 
     @property
     def way(self) -> Literal["grown", "polished"]:
@@ -166,19 +167,19 @@ def lowest_good(trials: tuple[Trial, ...]) -> Trial:
 
 
 def _miss(X: Factors, judged: Sample) -> tuple[float, float]:
-    """The mean and the median absolute error on what was set aside; a fit that ran away is infinitely wrong."""
+    """The mean and the lower quartile of absolute errors on what was set aside; of a fit that ran away, infinity."""
     size = np.abs(judged.residual(X))
     if not np.isfinite(size).all():
         return np.inf, np.inf
-    return float(size.mean()), float(np.median(size))
+    return float(size.mean()), float(np.quantile(size, TYPICAL))
 
 
 def missed_by_medians(rest: Observations, judged: Sample) -> float:
-    """The median absolute error of the simplest model there is: the median of the column, or of the row."""
+    """The mean absolute error of the simplest model there is: the median of the column, or of the row."""
     sizes = []
     for axis, lines in ((0, judged.rows), (1, judged.cols)):
         middles = medians_of_lines(rest, axis)
-        sizes.append(float(np.median(np.abs(judged.values - middles[lines]))))
+        sizes.append(float(np.abs(judged.values - middles[lines]).mean()))
     return min(sizes)
 
 

@@ -1,0 +1,178 @@
+"""Exact is a claim that must be proven: what is, what is not, and what is said about the rest."""
+
+import numpy as np
+import pytest
+
+import lrmc
+from lrmc.linalg import Factors
+from lrmc.methods.certificate import certify
+from lrmc.observations import as_observations
+
+
+def factors(shape, rank, seed=0):
+    rng = np.random.default_rng(seed)
+    return Factors(*(rng.standard_normal((n, rank)) for n in shape))
+
+
+def matrix(X):
+    return X.L @ X.R.T
+
+
+def spoilt(X, share, seed=1):
+    """Outliers of all sizes up to three times the data."""
+    rng = np.random.default_rng(seed)
+    Y = matrix(X)
+    bad = rng.random(Y.shape) < share
+    return np.where(bad, Y + 3 * rng.uniform(-1, 1, Y.shape) * np.abs(Y).mean(), Y)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.6])
+def test_the_truth_is_proven(share):
+    X = factors((120, 90), 3)
+    proof = certify(as_observations(spoilt(X, share)), X, 1e-6)
+    assert proof.holds
+    assert proof.agreeing == pytest.approx(1 - share, abs=0.02)
+    assert not len(proof.rows)
+    assert not len(proof.cols)
+
+
+def test_interpolation_is_not_proven():
+    """With the rank of the shorter side any data are met exactly."""
+    Y = np.random.default_rng(0).standard_normal((200, 4))
+    U, s, Vt = np.linalg.svd(Y, full_matrices=False)
+    proof = certify(as_observations(Y), Factors(U * s, Vt.T), 1e-6)
+    assert proof.oversampling < 1.01
+    assert "no more entries agree" in proof.why_not
+
+
+def test_one_value_in_many_places_proves_nothing():
+    """Half of the entries read 0, and X = 0 agrees with these."""
+    Y = matrix(factors((100, 80), 3))
+    Y[np.random.default_rng(0).random(Y.shape) < 0.5] = 0
+    proof = certify(as_observations(Y), Factors(np.zeros((100, 3)), np.zeros((80, 3))), 1e-6)
+    assert proof.agreeing > 0.4
+    assert not proof.holds
+
+
+def test_rows_that_are_wrong_are_listed():
+    X = factors((150, 60), 2)
+    Y = matrix(X)
+    Y[[3, 70]] = np.random.default_rng(0).standard_normal((2, 60))
+    proof = certify(as_observations(Y), X, 1e-6)
+    assert proof.holds
+    assert proof.rows.tolist() == [3, 70]
+
+
+def test_columns_alike_tell_one_number_of_a_row():
+    """Ten columns are alike: a row that agrees there, and in as few others as can be made to, hangs on those."""
+    L = np.hstack([np.random.default_rng(0).standard_normal((100, 3))])
+    R = np.random.default_rng(1).standard_normal((20, 3))
+    R[:10] = [1, 0, 0]
+    Y = L @ R.T
+    wrong = L.copy()
+    wrong[5, 1:] += np.linalg.solve(R[[10, 11]][:, 1:], [1.0, 2.0])  # meets columns 10 and 11 of what follows
+    Y[5, [10, 11]] += [1.0, 2.0]
+    proof = certify(as_observations(Y), Factors(wrong, R), 1e-6)
+    assert 5 in proof.rows
+
+
+def test_half_of_a_matrix_with_the_wrong_sign():
+    """A fit can meet some rows in some columns, and others in others: the same matrix but for signs in between."""
+    X = factors((150, 150), 3)
+    rng = np.random.default_rng(2)
+    signs = [np.sign(rng.standard_normal(150))[:, None] for _ in range(2)]
+    flipped = Factors(signs[0] * X.L, signs[1] * X.R)
+    Y = np.where(rng.random((150, 150)) < 0.7, matrix(X), 9 * rng.random((150, 150)))
+    proof = certify(as_observations(Y), flipped, 1e-6)
+    assert "in blocks" in proof.why_not
+    assert certify(as_observations(Y), X, 1e-6).holds
+
+
+# ---- what `solve` makes of it
+
+
+def test_zeros_are_no_outliers():
+    """Rows of zeros (a dark border, dead sensors) are met at once: that neither ends a run nor makes outliers."""
+    X = factors((400, 400), 3)
+    X.L[:160] = 0
+    for rank in (3, None):
+        result = lrmc.solve(matrix(X), rank)
+        assert lrmc.relative_error(result, X) < 1e-6
+        assert result.outlier_fraction == 0
+
+
+def test_digits_are_not_exact():
+    """45 % zeros: they were called exact, with 63 % outliers, and filled worse than by column means."""
+    digits = pytest.importorskip("sklearn.datasets").load_digits().data[:250]
+    hidden = np.random.default_rng(0).random(digits.shape) < 0.2
+    Y = np.where(hidden, np.nan, digits)
+    result = lrmc.solve(Y, 10)
+    means = np.broadcast_to(np.nanmean(Y, 0), Y.shape)
+    misses = [np.sqrt(np.mean((Z - digits)[hidden] ** 2)) for Z in (result.low_rank(), means)]
+    assert result.regime == "noisy"
+    assert misses[0] < 0.8 * misses[1]
+
+
+@pytest.mark.parametrize(("n", "n2", "rank"), [(300, 30, 5), (60, 60, 5), (100, 20, 3)])
+def test_small_steps_below_a_high_threshold_are_no_end(n, n2, rank):
+    given = lrmc.synthetic.problem(n, rank, 0.2, 1.0, seed=0, n2=n2)
+    result = lrmc.solve(given.Y, rank)
+    assert result.regime == "exact"
+    assert lrmc.relative_error(result, given) < 1e-5
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_components_too_many_are_dropped_again(seed):
+    """Condition 100, all observed, rank unknown: rank 7 and an error of 1e-4 were called exact."""
+    given = lrmc.synthetic.problem(600, 5, 0.1, 1.0, seed=seed, condition=100)
+    result = lrmc.solve(given.Y)
+    assert result.regime == "exact"
+    assert result.rank == 5
+    assert lrmc.relative_error(result, given) < 1e-5
+
+
+@pytest.mark.parametrize("rank", [16, 30])
+def test_high_ranks_are_found(rank):
+    given = lrmc.synthetic.problem(300, rank, 0.1, 1.0, seed=0)
+    result = lrmc.solve(given.Y)
+    assert result.rank == rank
+    assert lrmc.relative_error(result, given) < 1e-5
+
+
+def test_rows_wrong_as_a_whole():
+    """A tenth of the rows is all wrong: the others are recovered, those are listed and not filled in."""
+    X = factors((200, 150), 3)
+    Y = matrix(X)
+    Y[:20] = 5 * np.random.default_rng(0).standard_normal((20, 150))
+    with pytest.warns(UserWarning, match=r"of 20 row\(s\) too few entries agree"):
+        result = lrmc.solve(Y, 3)
+    assert result.regime == "exact"
+    assert result.undetermined_rows.tolist() == list(range(20))
+    assert np.isnan(result.low_rank()[:20]).all()
+    np.testing.assert_allclose(result.low_rank()[20:], matrix(X)[20:], atol=1e-4)
+
+
+def test_clean_data_have_no_outliers():
+    """3 to 9 % were reported beside a list of none."""
+    for seed in range(3):
+        result = lrmc.solve(lrmc.synthetic.problem(200, 3, 0.0, 0.5, seed=seed, form="dense").Y)
+        assert result.outlier_fraction < 1e-3
+        assert np.count_nonzero(np.nan_to_num(result.outliers())) == 0
+
+
+def test_a_fit_that_follows_what_it_was_shown_is_told():
+    """Hardly more entries than unknowns: entries set aside are missed by far more than those that were fitted."""
+    given = lrmc.synthetic.problem(300, 5, 0.1, 0.06, seed=0)
+    with pytest.warns(UserWarning, match="set aside|few for|free numbers"):
+        result = lrmc.solve(given.Y, 5)
+    assert lrmc.relative_error(result, given) > 1e-2
+    assert result.warnings
+
+
+def test_the_certificate_is_saved(tmp_path):
+    result = lrmc.solve(lrmc.synthetic.problem(100, 2, 0.1, 0.8, seed=0).Y)
+    result.save(tmp_path / "result.npz")
+    loaded = lrmc.Result.load(tmp_path / "result.npz")
+    assert loaded.certificate == result.certificate
+    assert loaded.certificate["oversampling"] > 5
+    assert loaded.warnings == result.warnings
