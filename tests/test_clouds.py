@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from real_data import DATA
 
 from lrmc.apps import clouds, seasons
 from lrmc.apps.landscape import NODATA, landscape, write_landscape
@@ -21,8 +22,6 @@ from typer.testing import CliRunner  # noqa: E402
 
 from lrmc.apps.scenes import clear_files, dates_of  # noqa: E402
 from lrmc.cli import app  # noqa: E402
-
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ import os
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from real_data import DATA
 
 from lrmc import completion, solve, synthetic
 from lrmc.tables import Table, read
@@ -263,3 +264,15 @@ def test_two_columns_may_be_a_long_table(tmp_path):
     frame.to_csv(tmp_path / "a.csv", index=False)
     with pytest.warns(UserWarning, match="only two columns of numbers; if it is a long one.* pivot"):
         completion.complete(tmp_path / "a.csv", tmp_path / "b.csv")
+
+
+@pytest.mark.data
+@pytest.mark.skipif(not (DATA / "cases").is_dir(), reason="needs real data beside the repository")
+def test_speeds_in_single_precision(tmp_path):
+    """Filled with -324 to 268 mph, once, since factors were out of balance."""
+    source = DATA / "cases" / "traffic_float32.parquet"
+    completion.complete(source, tmp_path / "out.parquet")
+    before, after = (pd.read_parquet(path).to_numpy() for path in (source, tmp_path / "out.parquet"))
+    filled = after[np.isnan(before)]
+    assert filled.min() > -2
+    assert filled.max() < 80

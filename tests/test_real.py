@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
+from real_data import DATA
 
 import lrmc
 
 ROOT = Path(__file__).resolve().parents[1]
-DATA = ROOT.parent / "shared" / "data"
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="no data beside the repository")

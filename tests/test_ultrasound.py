@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import real_data
 import scipy.io
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import ndimage
@@ -18,7 +19,7 @@ from lrmc.apps.motion import follow
 from lrmc.apps.ultrasound import beyond_noise, decibels, separate, separate_file
 from lrmc.cli import app
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "ultrasound"
+DATA = real_data.DATA / "ultrasound"
 FRAMES, SIZE = 14, 64
 
 
