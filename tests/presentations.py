@@ -1,4 +1,5 @@
-"""Every way in which the same small matrix can be handed over. A new kind of input is one new line in the list.
+"""Every way in which the same small matrix can be handed over. A new kind of input is one new line in the list; one
+that is stored in a new way is named in `STORAGES` as well.
 
 Values are whole numbers from 0 to 255, so that every type holds them exactly.
 """
@@ -263,6 +264,31 @@ presentations = [
     ("tensor, slice with steps", tensor(lambda torch, s: (torch.tensor(np.repeat(s.nan, 3, axis=1))[:, ::3],))),
 ]
 
-every_presentation = pytest.mark.parametrize(
-    "present", [function for _, function in presentations], ids=[name for name, _ in presentations]
+# One for each state behind the door: with the fractions of the tests these are all storage classes, types and orders.
+STORAGES = (
+    "NaN",
+    "Fortran order",
+    "mask",
+    "CSR",
+    "CSC",
+    "float32",
+    "uint8",
+    "uint8, Fortran order",
+    "CSR, uint8",
+    "dask",
+    "dask, uint8 and mask, by columns",
+    "dask of sparse blocks",
+    "blocks of zarr",
+    "blocks of zarr, by columns",
+    "blocks of uint8 and mask",
+    "tensor",
+    "tensor, uint8 and mask",
 )
+
+
+def _every(chosen):
+    return pytest.mark.parametrize("present", [function for _, function in chosen], ids=[name for name, _ in chosen])
+
+
+every_input = _every(presentations)  # for what the door does
+every_storage = _every([(name, function) for name, function in presentations if name in STORAGES])  # for all behind it

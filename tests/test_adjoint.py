@@ -7,7 +7,7 @@ import pytest
 import reference
 import scipy.sparse as sp
 from comparing import ROUNDING, assert_close
-from presentations import every_presentation, small
+from presentations import every_storage, small
 
 from lrmc import _kernels, as_observations
 from lrmc.groups import grouped
@@ -61,7 +61,7 @@ def check(Y, rank):
             assert_adjoint(obs.adjoint(L, R, 0.8, Ab, Bb), want, Y.dtype)
 
 
-@every_presentation
+@every_storage
 @pytest.mark.parametrize("p", [0.15, 0.6, 1.0])
 def test_every_presentation(present, p, folder):
     s = small(p=p)
@@ -74,7 +74,7 @@ def test_every_presentation(present, p, folder):
     assert_adjoint(obs.adjoint(L, R, 11.3, Ab, Bb), want, obs.dtype)
 
 
-@every_presentation
+@every_storage
 def test_without_some_entries(present, folder):
     s = small()
     obs, judged = hold_out(as_observations(*present(s, folder)))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import reference
 from comparing import ROUNDING, assert_close
-from presentations import every_presentation, small
+from presentations import every_storage, small
 from rules import rules
 
 from lrmc import as_observations
@@ -27,7 +27,7 @@ def held_out(present, p, folder):
 
 
 @every_fraction
-@every_presentation
+@every_storage
 def test_what_is_left(present, p, folder):
     s, rest, judged, left = held_out(present, p, folder)
     np.testing.assert_array_equal(judged.values, s.nan[judged.rows, judged.cols])  # observed, and as observed
@@ -42,7 +42,7 @@ def test_what_is_left(present, p, folder):
 
 
 @every_fraction
-@every_presentation
+@every_storage
 def test_draw(present, p, folder):
     """Only what is left, and all of that."""
     s, rest, _, left = held_out(present, p, folder)
@@ -70,7 +70,7 @@ def factors():
 
 
 @every_fraction
-@every_presentation
+@every_storage
 def test_products_of_every_rule(present, p, folder):
     """As if the entries had been removed. Sums are differences here, so that rounding is that of the whole."""
     s, rest, _, left = held_out(present, p, folder)
@@ -109,7 +109,7 @@ def check_grams(got, want, dtype):
 
 
 @every_fraction
-@every_presentation
+@every_storage
 def test_scaled(present, p, folder):
     s, rest, judged, left = held_out(present, p, folder)
     twice, (_, L, R, P, Q) = rest.scaled(0.5).scaled(4.0), factors()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import reference
 from comparing import assert_close
-from presentations import every_presentation, small
+from presentations import every_storage, small
 
 import lrmc
 from lrmc.linalg import Factors
@@ -159,7 +159,7 @@ def test_published_schedules(p, within, seed):
     assert errors[0] > 1e-3
 
 
-@every_presentation
+@every_storage
 @pytest.mark.parametrize("p", [0.15, 0.4, 0.8])
 def test_every_presentation_gives_the_same_factors(present, p, folder):
     s = small(n1=40, n2=45, p=p, rank=2)

@@ -7,7 +7,7 @@ import pytest
 import reference
 import scipy.sparse as sp
 from comparing import assert_close, assert_pull
-from presentations import every_presentation, presentations, small, sparse
+from presentations import every_input, every_storage, presentations, small, sparse
 from rules import every_rule, rules
 
 from lrmc import as_observations
@@ -34,7 +34,7 @@ def wanted(p, rule):
 
 
 @every_fraction
-@every_presentation
+@every_input
 def test_pull_matches_reference(present, p, folder):
     s, L, R = case(p)
     obs = as_observations(*present(s, folder))
@@ -43,7 +43,7 @@ def test_pull_matches_reference(present, p, folder):
 
 
 @every_fraction
-@every_presentation
+@every_input
 def test_what_is_observed(present, p, folder):
     s, _, _ = case(p)
     obs = as_observations(*present(s, folder))
@@ -55,7 +55,7 @@ def test_what_is_observed(present, p, folder):
 
 
 @every_fraction
-@every_presentation
+@every_storage
 def test_lookup_and_block(present, p, folder):
     s, _, _ = case(p)
     obs = as_observations(*present(s, folder))
@@ -69,7 +69,7 @@ def test_lookup_and_block(present, p, folder):
 
 
 @every_fraction
-@every_presentation
+@every_storage
 def test_draw_gives_the_same_entries_whatever_the_storage(present, p, folder):
     """Where few entries are observed they are drawn from those stored: the same ones for storage by the same axis."""
     s, _, _ = case(p)
@@ -97,7 +97,7 @@ def test_draw_is_a_fair_sample(p):
 
 
 @every_fraction
-@every_presentation
+@every_input
 def test_outliers_are_in_the_form_of_the_input(present, p, folder):
     s, L, R = case(p)
     Y, mask = present(s, folder)
@@ -129,7 +129,7 @@ def test_outliers_are_in_the_form_of_the_input(present, p, folder):
 
 
 @every_fraction
-@every_presentation
+@every_storage
 def test_residuals_are_those_of_the_observed_entries(present, p, folder):
     s, L, R = case(p)
     obs = as_observations(*present(s, folder))
@@ -158,7 +158,7 @@ def test_residuals_come_in_blocks(form):
 
 
 @every_fraction
-@every_presentation
+@every_storage
 def test_scaled_reads_multiples(present, p, folder):
     s, L, R = case(p)
     obs = as_observations(*present(s, folder))
@@ -190,7 +190,7 @@ def test_products_with_other_or_missing_factors(form, p, rule, folder):
 
 
 @every_fraction
-@every_presentation
+@every_storage
 def test_the_two_products_are_adjoint(present, p, folder):
     s, L, R = case(p)
     obs = as_observations(*present(s, folder))

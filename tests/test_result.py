@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from presentations import Small, every_presentation, presentations, small
+from presentations import Small, every_storage, presentations, small
 
 import lrmc
 from lrmc import Result, Status
@@ -53,7 +53,7 @@ def test_undetermined_rows_and_columns_are_nan(gappy):
     np.testing.assert_array_equal(result.undetermined_cols, [5])
 
 
-@every_presentation
+@every_storage
 @pytest.mark.parametrize("p", [0.15, 0.4, 0.8])
 def test_outliers_are_found_in_every_form(present, p, folder):
     """With the true factors as result: exactly the outliers stand out."""

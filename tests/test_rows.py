@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import reference
 from comparing import assert_close, assert_pull
-from presentations import every_presentation, small
+from presentations import every_storage, small
 from rules import rules
 
 from lrmc import as_observations
@@ -103,7 +103,7 @@ def test_shapes_are_checked(wrong):
         solve_rows(**given)
 
 
-@every_presentation
+@every_storage
 @pytest.mark.parametrize("p", [0.1, 0.6, 1.0])
 def test_gram_matrices_of_one_pass(present, p, folder):
     """Every presentation and rule: the least-squares problem of each row, as the reference sets it up."""

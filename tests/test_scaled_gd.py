@@ -8,7 +8,7 @@ import pytest
 import reference
 import scipy.sparse as sp
 from comparing import assert_close
-from presentations import every_presentation, small
+from presentations import every_storage, small
 
 import lrmc
 from lrmc import _kernels, as_observations, relative_error, solve
@@ -32,7 +32,7 @@ def check(many, E, share, model=(None, None), exact=True):
                 assert_close(got[finite], want[finite], obs.dtype)
 
 
-@every_presentation
+@every_storage
 def test_magnitudes_of_every_presentation(present, tmp_path):
     """Whole numbers: many are tied, and all are exact, with a model of whole numbers too."""
     s = small()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import reference
 from comparing import assert_close
-from presentations import every_presentation, small
+from presentations import every_storage, small
 
 import lrmc
 from lrmc.start import STARTS, cur, spectral
@@ -52,7 +52,7 @@ def test_spectral_clips():
 
 
 @every_start
-@every_presentation
+@every_storage
 def test_every_presentation_gives_the_same_start(present, start, folder):
     s = small(n1=30, n2=41, p=0.7)
     obs = lrmc.as_observations(*present(s, folder))

@@ -356,6 +356,7 @@ class Sparse(Observations):
     def lookup(self, rows: Array, cols: Array) -> Array:
         """See `Observations.lookup`."""
         where = np.empty(len(rows), np.int64)
+        rows, cols = (np.ascontiguousarray(lines, np.int64) for lines in (rows, cols))
         _kernels.locate(self.indptr, self.indices, rows, cols, where)
         found = self.values[where].astype(self.dtype) * self.dtype.type(self.gain)
         return np.where(where < 0, self.dtype.type(np.nan), found)
