@@ -8,6 +8,7 @@ import numpy as np
 
 from . import _native
 from ._native import (
+    consensus,
     instruction_set,
     instruction_sets,
     locate,
@@ -19,6 +20,7 @@ from ._native import (
 )
 
 __all__ = [
+    "consensus",
     "instruction_set",
     "instruction_sets",
     "locate",

@@ -129,6 +129,23 @@ struct RowSystems {
 };
 template <class T> void solve_rows(const RowSystems &systems, const T *H, const T *B, T *X);
 
+// Lines refitted to subsets of their entries (CSR): y_k = g_k . f but for outliers. F is replaced where more entries agree.
+struct Consensus {
+  int64_t n = 0;
+  int rank = 0;
+  const int64_t *indptr = nullptr;
+  const int32_t *indices = nullptr;  // rows of G
+  const double *values = nullptr;
+  const double *G = nullptr;         // x rank
+  double border = 0;                 // residuals up to this agree
+  int64_t draws = 0;                 // of subsets, at most
+  uint64_t seed = 0;
+  double *F = nullptr;               // n x rank
+  int64_t *agreeing = nullptr;       // n: entries that agree with F
+  int threads = 1;
+};
+void consensus(const Consensus &job);
+
 namespace baseline { extern const Kernels kernels; }
 #ifdef LRMC_AVX2
 namespace avx2 { extern const Kernels kernels; }

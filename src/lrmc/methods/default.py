@@ -23,6 +23,7 @@ from ..storage import Observations
 from ..weights import Array, Sides
 from .certificate import Certificate, certify
 from .choose import choose, grown_ranks, is_gaussian, lowest_good
+from .consensus import promising, repaired
 from .lrmc import Step
 from .noisy import Loss, Noise, carried_over, sweeps
 from .rank import Found, Test, find_rank, first_guess, settled
@@ -171,25 +172,28 @@ def highest_rank(obs: Observations) -> int:
 def proven(
     obs: Observations, found: Found, outliers: Sides, tol: float
 ) -> Generator[Step, None, tuple[Found, Certificate | None]]:
-    """What was found with its certificate, if it settled.
+    """What was found with its certificate, if it settled or much of it agrees. Open rows and columns are fitted anew.
 
     Where that does not hold, components beyond a wide gap are dropped first: too many of them end as outliers that are
     explained. What is not mended by it is left as it was.
     """
-    if not found.settled:
+    if not found.settled and not promising(obs, found.X, tol):
         return found, None
     certificate = certify(obs, found.X, tol)
-    keep = None if certificate.holds else before_gap(found.X)
+    X, better = yield from repaired(obs, found.X, certificate, tol)
+    if better.holds:
+        return found._replace(X=X), better
+    keep = before_gap(found.X)
     if keep is None:
         return found, certificate
     size = np.abs(obs.sample.residual(keep))
     zeta = 6 * float(np.quantile(size, 0.9 * certificate.agreeing))
     again = yield from settled(obs, keep, zeta, tol=tol, outliers=outliers)
-    better = certify(obs, again.X, tol) if again.settled else None
-    if better is None or not better.holds:
+    X, better = yield from repaired(obs, again.X, certify(obs, again.X, tol), tol)
+    if not better.holds:
         return found, certificate
     dropped = Test(len(found.X.L.T), (), math.nan, len(keep.L.T) - len(found.X.L.T))
-    return again._replace(tests=(*found.tests, dropped)), better
+    return again._replace(X=X, tests=(*found.tests, dropped)), better
 
 
 def before_gap(X: Factors) -> Factors | None:
