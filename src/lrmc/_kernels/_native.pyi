@@ -20,3 +20,15 @@ def consensus(
     agreeing: Any,
     threads: int,
 ) -> None: ...
+def newton(
+    indptr: Any,
+    indices: Any,
+    errors: Any,
+    weights: Any,
+    U: Any,
+    V: Any,
+    ridge: float,
+    tol: float,
+    most: int,
+    step: Any,
+) -> int: ...

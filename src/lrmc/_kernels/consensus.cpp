@@ -86,7 +86,7 @@ class Line {
     m = job.indptr[i + 1] - job.indptr[i];
     std::copy(x, x + r, trial.begin());
     Score best = agreeing(x, {0, 0});
-    if (m <= r) return best.count;
+    if (m <= r) return m == r && best.count < r ? only_fit(best, x) : best.count;
     if (best.count > r) improve(best, x);
     if (best.count == m) return m;
     Subsets subsets(m, r, job.draws, job.seed + 0xD1B54A32D192ED03ull * uint64_t(i + 1));
@@ -104,6 +104,15 @@ class Line {
   }
 
  private:
+  // The fit through all entries, where there are no more than determine it: right if none of them is an outlier.
+  int64_t only_fit(const Score &before, double *x) {
+    std::vector<int64_t> all(r);
+    for (int k = 0; k < r; k++) all[k] = k;
+    if (!through(all.data())) return before.count;
+    const Score score = agreeing(trial.data(), before);
+    if (before.worse_than(score)) std::copy(trial.begin(), trial.end(), x);
+    return std::max(score.count, before.count);
+  }
   const double *at(int64_t k) const { return job.G + int64_t(places[k]) * r; }
   double residual(const double *x, int64_t k) const {
     const double *g = at(k);

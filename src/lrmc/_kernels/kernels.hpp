@@ -146,6 +146,21 @@ struct Consensus {
 };
 void consensus(const Consensus &job);
 
+// A Gauss-Newton step for the entries of a CSR matrix whose residuals e = y - u . v and weights are given.
+struct Newton {
+  int64_t n1 = 0, n2 = 0;
+  int rank = 0;
+  const int64_t *indptr = nullptr;
+  const int32_t *indices = nullptr;
+  const double *errors = nullptr, *weights = nullptr;
+  const double *U = nullptr, *V = nullptr;  // n1 x rank, n2 x rank
+  double ridge = 0;
+  double tol = 0;                           // of the preconditioned residual, relative to the first one
+  int64_t most = 0;                         // iterations
+  double *step = nullptr;                   // (n1 + n2) x rank
+};
+int64_t newton(const Newton &job);
+
 namespace baseline { extern const Kernels kernels; }
 #ifdef LRMC_AVX2
 namespace avx2 { extern const Kernels kernels; }

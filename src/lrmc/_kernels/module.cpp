@@ -413,6 +413,16 @@ NB_MODULE(_native, m) {
     nb::gil_scoped_release unlocked;
     consensus(job);
   });
+  define(m, "newton", [](In1<int64_t> indptr, In1<int32_t> indices, In1<double> errors, In1<double> weights, In2<double> U, In2<double> V, double ridge,
+                     double tol, int64_t most, Room2<double> step) {
+    const size_t n1 = U.shape(0), n2 = V.shape(0), r = U.shape(1);
+    need(indptr.shape(0) == n1 + 1 && V.shape(1) == r && step.shape(0) == n1 + n2 && step.shape(1) == r && r > 0, "newton: shapes differ");
+    need(errors.shape(0) == weights.shape(0), "newton: residuals and weights differ in length");
+    need_indices(indptr, indices, errors.shape(0), n2);
+    const Newton job{int64_t(n1), int64_t(n2), int(r), indptr.data(), indices.data(), errors.data(), weights.data(), U.data(), V.data(), ridge, tol, most, step.data()};
+    nb::gil_scoped_release unlocked;
+    return newton(job);
+  });
   m.def("instruction_sets", [] {
     std::vector<std::string> names;
     for (auto *kernels : available()) names.push_back(kernels->name);

@@ -28,6 +28,7 @@ WIDE = 6.0  # times that quantile of the residuals: what agrees at first, where 
 DRAWS = 3000  # of subsets for a line, at most ...
 WORK = 2e9  # ... and for all lines together about so many products
 FEWEST_DRAWS = 50
+KNOWN = 0.6  # times the typical share of agreeing entries: a line with more is good enough to fit others to
 FEWER = 1.5  # standard deviations below the typical share of agreeing entries: such lines are tried as well
 AT_ONCE = 1 << 24  # entries that are gathered
 
@@ -77,18 +78,14 @@ def promising(obs: Observations, X: Factors, tol: float) -> bool:
 def _refitted(obs: Observations, X: Factors, certificate: Certificate, border: float) -> tuple[Factors, int]:
     """X with its open rows, then its open columns, fitted anew; and how many of them are better now."""
     rank, met, mended = X.L.shape[1], met_within(obs, X, border), 0
-    doubted = [
-        _doubted(lines, inliers, observed)
-        for lines, inliers, observed in (
-            (certificate.rows, met.row_inliers, obs.row_observed),
-            (certificate.cols, met.col_inliers, obs.col_observed),
-        )
-    ]
-    known = [~flags for flags in doubted]
-    for axis, flags in enumerate(doubted):
-        lines = np.flatnonzero(flags)
+    seen = obs.row_observed, obs.col_observed
+    opened = certificate.rows, certificate.cols
+    judged = [_judged(*side) for side in zip(opened, (met.row_inliers, met.col_inliers), seen, strict=True)]
+    known = [good for _, good in judged]
+    for axis, (doubted, _) in enumerate(judged):
+        lines = np.flatnonzero(doubted)
         F, G = X[axis].copy(), np.ascontiguousarray(X[1 - axis], np.float64)
-        observed = take((obs.row_observed, obs.col_observed)[axis], lines)
+        observed = seen[axis][lines]
         draws = _draws(observed, rank)
         for some in _portions(lines, observed):
             entries = gathered(obs, X, axis, some, known[1 - axis])
@@ -102,17 +99,20 @@ def _refitted(obs: Observations, X: Factors, certificate: Certificate, border: f
     return X, mended
 
 
-def _doubted(lines: Array, inliers: Array, observed: Array) -> Array:
-    """Which lines are fitted anew: those that are open, and those in which far fewer entries agree than elsewhere.
+def _judged(opened: Array, inliers: Array, observed: Array) -> tuple[Array, Array]:
+    """Which lines are fitted anew, and which are known well enough to fit others to.
 
-    In a line that is nearly right some entries may agree, where what is wrong counts little.
+    Those that are open are fitted anew, and those in which fewer entries agree than elsewhere: in a line that is nearly
+    right some entries may agree, where what is wrong counts little. But one entry that is missed may be so because it
+    lies in a line of the other kind that is wrong.
     """
     share = inliers / np.maximum(observed, 1)
     typical = float(np.median(share[observed > 0]))
     spread = np.sqrt(typical * (1 - typical) / np.maximum(observed, 1))
     doubted = (share < typical - FEWER * spread - 0.02) & (observed > 0)
-    doubted[lines] = True
-    return doubted
+    known = share > KNOWN * typical
+    doubted[opened], known[opened] = True, False
+    return doubted, known
 
 
 def _draws(observed: Array, rank: int) -> int:
@@ -163,4 +163,4 @@ def on_what_agrees(obs: Observations, X: Factors, wide: float, border: float) ->
             ridge = 1e-12 * float(packed_trace(H, rank).mean()) / rank * np.eye(rank)
             after = X[side] + solve_rows(H, pull[side], ridge, met > rank + 1, obs.threads)
             X = Factors(after, X.R) if side == 0 else Factors(X.L, after)
-        yield Step(X.L, X.R, within, pull.n_inliers / obs.n_observed, within, "exact")
+        yield Step(X.L, X.R, within, pull.n_inliers / obs.n_observed, within, "consensus")

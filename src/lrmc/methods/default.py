@@ -24,6 +24,7 @@ from ..weights import Array, Sides
 from .certificate import Certificate, certify
 from .choose import choose, grown_ranks, is_gaussian, lowest_good
 from .consensus import promising, repaired
+from .few_samples import few_sampled, wants_newton
 from .lrmc import Step
 from .noisy import Loss, Noise, carried_over, sweeps
 from .rank import Found, Test, find_rank, first_guess, settled
@@ -33,6 +34,7 @@ CROWDED = 0.6  # ... and if more than this part of it stands out at once, more
 HIGHEST_RANK = 150
 AT_LIMIT = "rank {} is the highest that was tried, and did best: the data may have a higher one; give it with rank="
 GAUSSIAN_SWEEPS = 20  # at most; far fewer settle it, unless the rank is high for the entries
+AT_FIRST = 60  # steps of the closed loop, where entries are few: what it does not solve by then, others may
 GAP = 20.0  # times: components that are so much smaller than the one before may be too many
 
 
@@ -93,8 +95,7 @@ def default(
 
     `begin` is where an earlier run was, and its threshold.
     """
-    found = yield from exact(obs, rank, noise.outliers, tol, seed, begin)
-    found, certificate = yield from proven(obs, found, noise.outliers, tol)
+    found, certificate = yield from exactly(obs, rank, noise.outliers, tol, seed, begin)
     evidence: dict[str, Any] = {"rank_tests": found.tests}
     if certificate is not None:
         evidence["certificate"] = certificate.plain()
@@ -108,6 +109,41 @@ def default(
     else:
         ended = yield from noisy(obs, rank, noise=noise, loss=loss, seed=seed, rested=found.X)
     return replace(ended, evidence=evidence | ended.evidence)
+
+
+def exactly(
+    obs: Observations,
+    rank: int | None,
+    outliers: Sides,
+    tol: float,
+    seed: int,
+    begin: tuple[Factors, float] | None,
+) -> Generator[Step, None, tuple[Found, Certificate | None]]:
+    """What is found if the data are taken for exact, with its certificate if it has one."""
+    run = exact(obs, rank, outliers, tol, seed, begin)
+    few = rank is not None and wants_newton(obs, rank)
+    found = (yield from first_steps(run, AT_FIRST)) if few else (yield from run)
+    certificate = None
+    if found is not None:
+        found, certificate = yield from proven(obs, found, outliers, tol)
+    reached = rank or (found.X.L.shape[1] if found else 0)
+    if (certificate is None or not certificate.holds) and wants_newton(obs, reached):
+        fit = yield from few_sampled(obs, start(obs, reached, seed)[0], tol)
+        if fit is not None:
+            return Found(fit[0], True, 0.0, found.tests if found else ()), fit[1]
+    if found is None:
+        found, certificate = yield from proven(obs, (yield from run), outliers, tol)
+    return found, certificate
+
+
+def first_steps(run: Generator[Step, None, Found], most: int) -> Generator[Step, None, Found | None]:
+    """So many steps of a run, and what it found if it ended with them; it can be gone on with."""
+    for _ in range(most):
+        try:
+            yield next(run)
+        except StopIteration as end:
+            return end.value
+    return None
 
 
 def plainly_noisy(
