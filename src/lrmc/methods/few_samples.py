@@ -91,7 +91,7 @@ def gauss_newton(obs: Observations, entries: Entries, start: Factors, pace: Pace
         low, high = np.quantile(size, [LOW, 0.9])
         dU, dV = problem.step(U, V, e, z, ridge)
         U, V, e = problem.searched((U, V), (dU, dV), e, z, ridge)
-        moved = np.sqrt((np.vdot(dU, dU) + np.vdot(dV, dV)) / (np.vdot(U, U) + np.vdot(V, V)))
+        moved = np.sqrt(_square(dU, dV) / _square(U, V))
         L, R = ((root * F).astype(obs.dtype) for F in (U, V))
         yield Step(L, R, obs.scale * float(z), float(np.mean(size <= z)), obs.scale * float(low), "newton")
         idle = 0 if low < 0.9 * lowest else idle + 1
@@ -137,4 +137,8 @@ class Problem:
 
 def _cost(X: tuple[Array, Array], e: Array, z: float, ridge: float) -> float:
     square = e * e
-    return float((square / (1 + square / z**2)).sum()) + ridge * sum(float(np.vdot(F, F)) for F in X)
+    return float((square / (1 + square / z**2)).sum()) + ridge * _square(*X)
+
+
+def _square(*factors: Array) -> float:
+    return sum(float(np.einsum("ij,ij->", F, F)) for F in factors)  # for so few numbers BLAS would wake its threads
