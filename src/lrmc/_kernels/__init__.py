@@ -8,22 +8,26 @@ import numpy as np
 
 from . import _native
 from ._native import (
+    consensus,
     instruction_set,
     instruction_sets,
     locate,
     max_threads,
     most_threads,
+    newton,
     read_once,
     survey,
     use_instruction_set,
 )
 
 __all__ = [
+    "consensus",
     "instruction_set",
     "instruction_sets",
     "locate",
     "max_threads",
     "most_threads",
+    "newton",
     "read_once",
     "run",
     "survey",

@@ -129,6 +129,38 @@ struct RowSystems {
 };
 template <class T> void solve_rows(const RowSystems &systems, const T *H, const T *B, T *X);
 
+// Lines refitted to subsets of their entries (CSR): y_k = g_k . f but for outliers. F is replaced where more entries agree.
+struct Consensus {
+  int64_t n = 0;
+  int rank = 0;
+  const int64_t *indptr = nullptr;
+  const int32_t *indices = nullptr;  // rows of G
+  const double *values = nullptr;
+  const double *G = nullptr;         // x rank
+  double border = 0;                 // residuals up to this agree
+  int64_t draws = 0;                 // of subsets, at most
+  uint64_t seed = 0;
+  double *F = nullptr;               // n x rank
+  int64_t *agreeing = nullptr;       // n: entries that agree with F
+  int threads = 1;
+};
+void consensus(const Consensus &job);
+
+// A Gauss-Newton step for the entries of a CSR matrix whose residuals e = y - u . v and weights are given.
+struct Newton {
+  int64_t n1 = 0, n2 = 0;
+  int rank = 0;
+  const int64_t *indptr = nullptr;
+  const int32_t *indices = nullptr;
+  const double *errors = nullptr, *weights = nullptr;
+  const double *U = nullptr, *V = nullptr;  // n1 x rank, n2 x rank
+  double ridge = 0;
+  double tol = 0;                           // of the preconditioned residual, relative to the first one
+  int64_t most = 0;                         // iterations
+  double *step = nullptr;                   // (n1 + n2) x rank
+};
+int64_t newton(const Newton &job);
+
 namespace baseline { extern const Kernels kernels; }
 #ifdef LRMC_AVX2
 namespace avx2 { extern const Kernels kernels; }

@@ -250,6 +250,13 @@ template <class T, class Data> static void run(const Data &data, const Regressio
     else chosen->regress_sparse_f64(data, job);
   }
 }
+// A CSR matrix whose every index names a row of a factor.
+static void need_indices(const In1<int64_t> &indptr, const In1<int32_t> &indices, size_t stored, size_t rows) {
+  const size_t last = indptr.shape(0) - 1;
+  need(indptr.data()[0] == 0 && indptr.data()[last] == int64_t(stored) && indices.shape(0) == stored, "indptr, indices and values differ in length");
+  need(std::is_sorted(indptr.data(), indptr.data() + last + 1), "indptr falls");
+  need(std::all_of(indices.data(), indices.data() + stored, [&](int32_t j) { return j >= 0 && size_t(j) < rows; }), "an index names no row of the factor");
+}
 // Room for the k-th largest residuals, and how many each row and column has.
 template <class T> static Magnitudes<T> magnitudes_of(const Products<T> &job, const Counts &row_k, const Counts &col_k, const Line<T> &rows, const Line<T> &cols) {
   auto fits = [](const auto &x, int64_t n) { return int64_t(x.shape(0)) == n; };
@@ -396,6 +403,25 @@ NB_MODULE(_native, m) {
       const int32_t *found = std::lower_bound(first, last, cols.data()[t]);
       out.data()[t] = found != last && *found == cols.data()[t] ? found - indices.data() : -1;
     }
+  });
+  define(m, "consensus", [](In1<int64_t> indptr, In1<int32_t> indices, In1<double> values, In2<double> G, double border, int64_t draws, uint64_t seed,
+                        Room2<double> F, Room1<int64_t> agreeing, int threads) {
+    const size_t n = F.shape(0), r = F.shape(1);
+    need(indptr.shape(0) == n + 1 && agreeing.shape(0) == n && G.shape(1) == r && r > 0, "consensus: shapes differ");
+    need_indices(indptr, indices, values.shape(0), G.shape(0));
+    const Consensus job{int64_t(n), int(r), indptr.data(), indices.data(), values.data(), G.data(), border, draws, seed, F.data(), agreeing.data(), threads};
+    nb::gil_scoped_release unlocked;
+    consensus(job);
+  });
+  define(m, "newton", [](In1<int64_t> indptr, In1<int32_t> indices, In1<double> errors, In1<double> weights, In2<double> U, In2<double> V, double ridge,
+                     double tol, int64_t most, Room2<double> step) {
+    const size_t n1 = U.shape(0), n2 = V.shape(0), r = U.shape(1);
+    need(indptr.shape(0) == n1 + 1 && V.shape(1) == r && step.shape(0) == n1 + n2 && step.shape(1) == r && r > 0, "newton: shapes differ");
+    need(errors.shape(0) == weights.shape(0), "newton: residuals and weights differ in length");
+    need_indices(indptr, indices, errors.shape(0), n2);
+    const Newton job{int64_t(n1), int64_t(n2), int(r), indptr.data(), indices.data(), errors.data(), weights.data(), U.data(), V.data(), ridge, tol, most, step.data()};
+    nb::gil_scoped_release unlocked;
+    return newton(job);
   });
   m.def("instruction_sets", [] {
     std::vector<std::string> names;

@@ -56,11 +56,16 @@ class Certificate:
         return {name: getattr(self, name) for name in names}
 
 
+def agreement_border(obs: Observations, tol: float) -> float:
+    """Where steps have converged, good residuals are below."""
+    return AGREES * max(tol, 4 * float(np.finfo(obs.dtype).eps)) * obs.scale
+
+
 def certify(obs: Observations, X: Factors, tol: float) -> Certificate:
     """Look at which entries agree with X. One pass over the data."""
     rank = X.L.shape[1]
-    border = AGREES * max(tol, 4 * float(np.finfo(obs.dtype).eps)) * obs.scale
-    met = _met(obs, X, NEARLY * border)
+    border = agreement_border(obs, tol)
+    met = met_within(obs, X, NEARLY * border)
     agreeing = met.n_inliers / obs.n_observed
     size, values = np.abs(obs.sample.residual(X)), obs.sample.values
     often, times = _most_frequent(values[size <= NEARLY * border])
@@ -86,7 +91,7 @@ def certify(obs: Observations, X: Factors, tol: float) -> Certificate:
     return replace(found, why_not=_why_not(obs, X, found, border))
 
 
-def _met(obs: Observations, X: Factors, border: float) -> Pull:
+def met_within(obs: Observations, X: Factors, border: float) -> Pull:
     """The entries within the border, counted by row and column."""
     n1, n2 = obs.shape
     rule = Threshold(equal(border, n1), equal(border, n2), equal(0.0, n1), equal(0.0, n2))

@@ -25,6 +25,8 @@ from ..weights import Array, Sides
 from .certificate import OVERSAMPLED, Certificate, certify
 from .choose import choose, grown_ranks, is_gaussian, lowest_good
 from .closed_loop import closed_loop
+from .consensus import promising, repaired
+from .few_samples import few_sampled, wants_newton
 from .lrmc import Step
 from .noisy import Loss, Noise, carried_over, sweeps
 from .rank import Found, Test, find_rank, first_guess, settled
@@ -38,6 +40,7 @@ LOWEST = 0.15  # a quantile of the residuals that most outliers do not reach
 ON_THEIR_WAY = 2e-4  # of the entries still come nearer: some more steps
 MORE_STEPS = 8
 SMALL = 1e-3  # of the scale of the data: typical residuals below this may be those of exact data
+AT_FIRST = 60  # steps of the closed loop, where entries are few: what it does not solve by then, others may
 GAP = 20.0  # times: components that are so much smaller than the one before may be too many
 
 
@@ -99,8 +102,7 @@ def default(
 
     `begin` is where an earlier run was, and its threshold.
     """
-    found = yield from exact(obs, rank, noise.outliers, tol, seed, begin)
-    found, certificate = yield from proven(obs, found, noise.outliers, tol)
+    found, certificate = yield from exactly(obs, rank, noise.outliers, tol, seed, begin)
     evidence: dict[str, Any] = {"rank_tests": found.tests}
     if certificate is not None:
         evidence["certificate"] = certificate.plain()
@@ -134,6 +136,41 @@ def remembered(steps: Generator[Step, None, Findings], last: list[Step]) -> Gene
             return end.value
         last[:] = [step]
         yield step
+
+
+def exactly(
+    obs: Observations,
+    rank: int | None,
+    outliers: Sides,
+    tol: float,
+    seed: int,
+    begin: tuple[Factors, float] | None,
+) -> Generator[Step, None, tuple[Found, Certificate | None]]:
+    """What is found if the data are taken for exact, with its certificate if it has one."""
+    run = exact(obs, rank, outliers, tol, seed, begin)
+    few = rank is not None and wants_newton(obs, rank)
+    found = (yield from first_steps(run, AT_FIRST)) if few else (yield from run)
+    certificate = None
+    if found is not None:
+        found, certificate = yield from proven(obs, found, outliers, tol)
+    reached = rank or (found.X.L.shape[1] if found else 0)
+    if (certificate is None or not certificate.holds) and wants_newton(obs, reached):
+        fit = yield from few_sampled(obs, start(obs, reached, seed)[0], tol)
+        if fit is not None:
+            return Found(fit[0], True, 0.0, found.tests if found else ()), fit[1]
+    if found is None:
+        found, certificate = yield from proven(obs, (yield from run), outliers, tol)
+    return found, certificate
+
+
+def first_steps(run: Generator[Step, None, Found], most: int) -> Generator[Step, None, Found | None]:
+    """So many steps of a run, and what it found if it ended with them; it can be gone on with."""
+    for _ in range(most):
+        try:
+            yield next(run)
+        except StopIteration as end:
+            return end.value
+    return None
 
 
 def plainly_noisy(
@@ -198,12 +235,13 @@ def highest_rank(obs: Observations) -> int:
 def proven(
     obs: Observations, found: Found, outliers: Sides, tol: float
 ) -> Generator[Step, None, tuple[Found, Certificate | None]]:
-    """What was found with its certificate, if residuals are small: a run can also rest because some rows cannot follow.
+    """What was found with its certificate, if residuals are small or much of it agrees. Open lines are fitted anew.
 
     Where that does not hold, components beyond a wide gap are dropped first: too many of them end as outliers that are
     explained. What is not mended by it is left as it was.
     """
-    if not found.settled and found.residual > SMALL * obs.scale:
+    small = found.settled or found.residual <= SMALL * obs.scale
+    if not small and not promising(obs, found.X, tol):
         return found, None
     certificate = certify(obs, found.X, tol)
     if certificate.between > ON_THEIR_WAY and certificate.oversampling >= OVERSAMPLED:
@@ -214,17 +252,22 @@ def proven(
         nearer = certify(obs, X, tol)
         if nearer.holds:
             found, certificate = found._replace(X=X), nearer
-    keep = None if certificate.holds else before_gap(found.X)
+        elif certificate.holds:
+            yield step._replace(L=found.X.L, R=found.X.R)  # the last step is where a run ends
+    X, better = yield from repaired(obs, found.X, certificate, tol)
+    if better.holds:
+        return found._replace(X=X), better
+    keep = before_gap(found.X)
     if keep is None:
         return found, certificate
     size = np.abs(obs.sample.residual(keep))
     zeta = 6 * float(np.quantile(size, 0.9 * certificate.agreeing))
     again = yield from settled(obs, keep, zeta, tol=tol, outliers=outliers)
-    better = certify(obs, again.X, tol) if again.settled else None
-    if better is None or not better.holds:
+    X, better = yield from repaired(obs, again.X, certify(obs, again.X, tol), tol)
+    if not better.holds:
         return found, certificate
     dropped = Test(len(found.X.L.T), (), math.nan, len(keep.L.T) - len(found.X.L.T))
-    return again._replace(tests=(*found.tests, dropped)), better
+    return again._replace(X=X, tests=(*found.tests, dropped)), better
 
 
 def before_gap(X: Factors) -> Factors | None:
