@@ -10,6 +10,7 @@ import lrmc
 # The checks fit noise, constants and tiny tables: the solver rightly says that these are not determined.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::lrmc.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore::lrmc.DoubtWarning"),  # its data are often pure noise
     pytest.mark.filterwarnings("ignore:.*not determined"),
     pytest.mark.filterwarnings("ignore:.*have no observation"),
 ]

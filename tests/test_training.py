@@ -415,7 +415,7 @@ def test_seconds_go_on(tmp_path):
     path = tmp_path / "partial.json"
     small_train(checkpoint=path)
     content = json.loads(path.read_text())
-    path.write_text(json.dumps({**content, "seconds": 1000.0, "stage": "refine", "step": 2}))
+    path.write_text(json.dumps({**content, "seconds": 1000.0, "stage": "refine", "step": 2, "steps": 4}))
     assert small_train(checkpoint=path).card["seconds"] > 999
 
 

@@ -11,12 +11,13 @@ from .metrics import relative_error
 from .observations import as_observations
 from .result import Iterate, Result, Status
 from .schedule import Schedule
-from .solve import ConvergenceWarning, iterates, solve
+from .solve import ConvergenceWarning, DoubtWarning, iterates, solve
 from .training import train
 
 __version__ = "0.1.0"
 __all__ = [
     "ConvergenceWarning",
+    "DoubtWarning",
     "Iterate",
     "Result",
     "Schedule",

@@ -40,7 +40,7 @@ BLOWN_UP = 1e3  # an iterate this many times larger than the start is lost
 MOST_OUTLIERS = 0.5  # beyond, the majority speaks against the fit
 SURPRISE = 4.0  # times: by how much more entries may be missed that a fit has not seen
 MOST_PASSES = 10**9  # a larger max_iter is a mistake
-FEW_PER_UNKNOWN = 2.0  # good entries for every free number of the fit: with fewer, it follows the noise
+FEW_PER_UNKNOWN = 1.5  # good entries for every free number of the fit: with fewer, it follows the noise
 NOTHING = 1e-9  # of the scale of the data
 ROOM = 1e3  # times: how far typical entries must be from the largest and the smallest number there is
 FEW_INLIERS = 0.25  # fewer than this within the threshold: it fell below the residual
@@ -48,6 +48,10 @@ FEW_INLIERS = 0.25  # fewer than this within the threshold: it fell below the re
 
 class ConvergenceWarning(UserWarning):
     """A run ended otherwise than by coming to rest."""
+
+
+class DoubtWarning(UserWarning):
+    """A run ended well, and yet there is a reason not to believe the answer, or a part of it."""
 
 
 @dataclass(frozen=True)
@@ -428,7 +432,7 @@ def _shortcomings(obs: Observations, rank: int) -> Iterator[str]:
 
 def _warn(result: Result) -> None:
     for text in result.warnings:
-        _say(UserWarning, text)
+        _say(DoubtWarning, text)
     if not result.converged:
         _say(ConvergenceWarning, f"after {result.n_iter} iterations: {result.status.meaning}")
 

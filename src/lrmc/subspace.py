@@ -150,7 +150,8 @@ def _by_rows(obs: Observations) -> Iterator[tuple[slice, Dense | Sparse]]:
         raise ValueError("rows of these data lie across their blocks; chunks of whole rows are wanted here")
     if isinstance(of, Sparse):
         csr = of.by_columns()
-        yield slice(None), replace(of, indptr=csr.indptr.astype(np.int64), indices=csr.indices, values=csr.data)
+        indices = csr.indices.astype(np.int32, copy=False)
+        yield slice(None), replace(of, indptr=csr.indptr.astype(np.int64), indices=indices, values=csr.data)
         return
     assert isinstance(of, Dense)
     for rows in row_blocks(*obs.shape):

@@ -36,5 +36,9 @@ __all__ = [
 
 
 def run(kernel: str, dtype: np.dtype[Any], *arguments: Any) -> None:
-    """Call `kernel` ("dense", "sparse", "residual", "adjoint_dense", ...) in the precision `dtype`."""
-    getattr(_native, f"{kernel}_{dtype.name}")(*arguments)
+    """Call `kernel` ("dense", "sparse", "residual", "adjoint_dense", ...) in the precision `dtype`.
+
+    What came through a network may begin anywhere in memory: such arrays are copied.
+    """
+    there = (x.copy() if isinstance(x, np.ndarray) and not x.flags.aligned else x for x in arguments)
+    getattr(_native, f"{kernel}_{dtype.name}")(*there)

@@ -120,7 +120,7 @@ def default(
     evidence |= ended.evidence
     X = Factors(last[-1].L, last[-1].R)
     if float(np.quantile(_sizes(obs, X), LOWEST)) < SMALL * obs.scale:  # smooth losses can get there too
-        certificate = certify(obs, X, tol)
+        _, certificate = yield from repaired(obs, X, certify(obs, X, tol), tol)
         evidence["certificate"] = certificate.plain()
         if certificate.holds:
             return Findings(Status.CONVERGED, "exact", evidence, certificate)

@@ -94,7 +94,7 @@ def _why(result: Result) -> str:
     if result.method == "closed_loop" and "rank_tests" not in result.evidence:
         return ""  # it ended before it could say
     given = "This rank was given, not found." if not tests else ""
-    if trials:
+    if trials and "why" not in result.evidence:
         return " ".join(filter(None, (given, _by_trial(result, trials, searched=not given))))
     if given:
         return given
@@ -103,11 +103,19 @@ def _why(result: Result) -> str:
     looks = "It was found by looking for parts that stand out from what chance alone could give"
     dropped = field(last, "rank") + added > result.rank
     again = "; parts that turned out not to be needed were dropped again" if dropped else ""
+    checked = f" {_confirmed(result, trials)}" if trials else ""
     if len(values) <= added or not noise > 0:
-        return f"{looks}{again}."
-    return (
-        f"{looks}{again}: the strongest part that was left out reached {percent(values[added] / noise)} of that level."
-    )
+        return f"{looks}{again}.{checked}"
+    left_out = f"the strongest part that was left out reached {percent(values[added] / noise)} of that level"
+    return f"{looks}{again}: {left_out}.{checked}"
+
+
+def _confirmed(result: Result, trials: list[Any]) -> str:
+    """What entries that were hidden say about a rank that was found."""
+    first = field(trials[0], "rank")
+    if result.rank == first:
+        return f"Entries that were hidden are predicted no better by a higher rank ({len(trials)} were compared)."
+    return f"Entries that were hidden are predicted better by rank {result.rank} than by {first}, which stood out."
 
 
 def _by_trial(result: Result, trials: list[Any], searched: bool) -> str:
