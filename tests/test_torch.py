@@ -534,6 +534,12 @@ def test_tensors_that_cannot_be_read(Y, options, said):
 
 
 @pytest.mark.filterwarnings("ignore:Sparse:UserWarning")  # torch says that its CSR is new
+def test_types_that_numpy_does_not_have():
+    with pytest.raises(ValueError, match=r"the tensor is of torch.float8_e5m2; convert it first: Y.float\(\)"):
+        lrmc.as_observations(GOOD.to(torch.float8_e5m2))
+
+
+@pytest.mark.filterwarnings("ignore:Sparse:UserWarning")  # torch says that its CSR is new
 def test_sparse_tensors_that_are_no_matrix():
     with pytest.raises(ValueError, match="a dense one that holds data"):
         lt.as_torch_observations(GOOD.to_sparse())
