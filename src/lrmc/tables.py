@@ -13,6 +13,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ import numpy as np
 import scipy.io
 import scipy.sparse as sp
 
+from .arrays import opened_npz, read_npy
 from .extras import MissingPackage, optional
 from .files import whole
 from .observations import as_mask
@@ -92,9 +94,11 @@ def read(path: str | os.PathLike[str], *, name: str | None = None, keep: Sequenc
         raise FileNotFoundError(2, "there is no such file", str(path))
     try:
         table = reader(path, name)
-    except (MissingPackage, OSError, _Wanted):
+    except (MissingPackage, _Wanted):
         raise
     except Exception as error:  # zipfile, zlib, pandas, pyarrow and scipy each have their own
+        if isinstance(error, OSError) and error.filename is not None:  # from the system; theirs name no file
+            raise
         sentence = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(f"{path} could not be read as {path.suffix.lower()[1:]}: {sentence}") from error
     table = _without(table, keep)
@@ -166,16 +170,15 @@ def _pandas(suffix: str) -> Any:
 
 
 def _read_npy(path: Path, name: str | None) -> Table:
-    with open(path, "rb") as file:  # opened here: numpy leaves it open when it is damaged
-        return Table(np.load(file, allow_pickle=False))
+    return Table(read_npy(path))
 
 
 def _read_npz(path: Path, name: str | None) -> Table:
-    with open(path, "rb") as file, np.load(file, allow_pickle=False) as content:
-        names = set(content.files)
-        if {"format", "shape", "data"} <= names:
+    with opened_npz(path) as content:
+        if {"format", "shape", "data"} <= set(content):
+            content.check()
             return Table(sound(sp.load_npz(path)))
-        return _chosen({key: content[key] for key in sorted(names)}, name, path)
+        return _chosen({key: content[key] for key in sorted(content)}, name, path)
 
 
 def _read_mat(path: Path, name: str | None) -> Table:
@@ -187,7 +190,25 @@ def _read_mat(path: Path, name: str | None) -> Table:
 
 
 def _read_mtx(path: Path, name: str | None) -> Table:
+    _check_text(path)
     return Table(scipy.io.mmread(path))
+
+
+IN_NUMBERS = b"0123456789+-.eE \t\r\nnNaAiIfFtTyY"  # with inf, infinity and nan
+
+
+def _check_text(path: Path) -> None:
+    """Refuse what scipy would read as another number, such as 1,5 as 1, and what makes it crash: bytes of 0."""
+    with open(path, "rb") as file:
+        line = file.readline()
+        if not line.startswith(b"%%MatrixMarket"):
+            return  # which scipy tells
+        while line.startswith(b"%"):
+            line = file.readline()
+        for part in chain([line], iter(lambda: file.read(1 << 20), b"")):
+            other = part.translate(None, IN_NUMBERS)
+            if other:
+                raise ValueError(f"among its numbers is {other[:1].decode('latin1')!r}; decimal points are wanted")
 
 
 def _chosen(content: Mapping[str, Any], name: str | None, path: Path) -> Table:

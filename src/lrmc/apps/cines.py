@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy.io
 
+from ..arrays import opened_npz, read_npy
 from ..extras import MissingPackage, optional
 from ..weights import Array
 from .pictures import LUMA
@@ -95,13 +96,12 @@ def _from_arrays(path: Path, name: str | None, time: Time) -> Cine:
 
 
 def _read_npy(path: Path) -> dict[str, Array]:
-    with open(path, "rb") as file:  # opened here: numpy leaves it open when it is damaged
-        return {"frames": np.load(file, allow_pickle=False)}
+    return {"frames": read_npy(path)}
 
 
 def _read_npz(path: Path) -> dict[str, Array]:
-    with open(path, "rb") as file, np.load(file, allow_pickle=False) as content:
-        return {key: content[key] for key in content.files}
+    with opened_npz(path) as content:
+        return dict(content)
 
 
 def _read_mat(path: Path) -> dict[str, Array]:
