@@ -193,6 +193,23 @@ def test_numbers_in_mtx_files_that_are_none(entry, tmp_path):
     assert tables.read(path).values.toarray()[0, 0] == -0.25
 
 
+@pytest.mark.parametrize("end", [b"", b"\n"])
+@pytest.mark.parametrize("entry", [b"2.5E", b"2.5e-", b"1.5.2", b"2.5-"])
+def test_broken_numbers_in_mtx_files(entry, end, tmp_path):
+    """scipy crashes at them in a last line without an end, and elsewhere reads a part of them."""
+    path = tmp_path / "a.mtx"
+    path.write_bytes(b"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 " + entry + end)
+    with pytest.raises(ValueError, match="one of its numbers is broken"):
+        tables.read(path)
+
+
+def test_a_last_line_without_an_end(tmp_path):
+    path = tmp_path / "a.mtx"
+    for entry in (b"2.5", b"2.5 3"):  # scipy crashes at more numbers than are wanted
+        path.write_bytes(b"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 " + entry)
+        assert tables.read(path).values.toarray()[0, 0] == 2.5
+
+
 @pytest.mark.parametrize("suffix", [".npz", ".parquet", ".mat"])
 def test_a_damaged_file_is_named(suffix, tmp_path, problem):
     """Some readers have errors of the system of their own, without the name of the file."""

@@ -6,6 +6,7 @@ A format is one reader and one writer, found by suffix in the two tables at the 
 from __future__ import annotations
 
 import errno
+import io
 import os
 import re
 import warnings
@@ -24,6 +25,7 @@ import scipy.sparse as sp
 from .arrays import opened_npz, read_npy
 from .extras import MissingPackage, optional
 from .files import whole
+from .matlab import NewerFormatError, read_mat
 from .observations import as_mask
 from .sparse import sound
 from .weights import Array
@@ -94,7 +96,7 @@ def read(path: str | os.PathLike[str], *, name: str | None = None, keep: Sequenc
         raise FileNotFoundError(2, "there is no such file", str(path))
     try:
         table = reader(path, name)
-    except (MissingPackage, _Wanted):
+    except (MissingPackage, NewerFormatError, _Wanted):
         raise
     except Exception as error:  # zipfile, zlib, pandas, pyarrow and scipy each have their own
         if isinstance(error, OSError) and error.filename is not None:  # from the system; theirs name no file
@@ -182,33 +184,39 @@ def _read_npz(path: Path, name: str | None) -> Table:
 
 
 def _read_mat(path: Path, name: str | None) -> Table:
-    try:
-        content = scipy.io.loadmat(path)
-    except NotImplementedError:
-        raise _Wanted(f"{path} is a MATLAB 7.3 file (HDF5), which is not read; in MATLAB, save it with -v7") from None
-    return _chosen({key: value for key, value in content.items() if not key.startswith("__")}, name, path)
+    return _chosen(read_mat(path), name, path)
 
 
 def _read_mtx(path: Path, name: str | None) -> Table:
-    _check_text(path)
-    return Table(scipy.io.mmread(path))
+    whole = _check_text(path)
+    return Table(scipy.io.mmread(path if whole else io.BytesIO(path.read_bytes() + b"\n")))
 
 
 IN_NUMBERS = b"0123456789+-.eE \t\r\nnNaAiIfFtTyY"  # with inf, infinity and nan
 
 
-def _check_text(path: Path) -> None:
-    """Refuse what scipy would read as another number, such as 1,5 as 1, and what makes it crash: bytes of 0."""
+BROKEN_NUMBER = re.compile(rb"[eE][-+]?(?![-+\d])|\.\d*\.|\d[-+]")  # 2e, 1.5.2, 1-2
+
+
+def _check_text(path: Path) -> bool:
+    """Refuse what scipy would read as another number, such as 1,5 as 1, and bytes of 0, at which it crashes.
+
+    Whether the last line is a whole one: scipy also crashes at a last line without an end that has more than numbers.
+    """
     with open(path, "rb") as file:
         line = file.readline()
         if not line.startswith(b"%%MatrixMarket"):
-            return  # which scipy tells
+            return True  # which scipy tells
         while line.startswith(b"%"):
             line = file.readline()
-        for part in chain([line], iter(lambda: file.read(1 << 20), b"")):
-            other = part.translate(None, IN_NUMBERS)
+        last = line
+        for part in chain([line], iter(lambda: file.read(1 << 20) + file.readline(), b"")):
+            other, last = part.translate(None, IN_NUMBERS), part
             if other:
                 raise ValueError(f"among its numbers is {other[:1].decode('latin1')!r}; decimal points are wanted")
+            if broken := BROKEN_NUMBER.search(part):
+                raise ValueError(f"one of its numbers is broken, at {broken[0].decode()!r}")
+    return last.endswith(b"\n")
 
 
 def _chosen(content: Mapping[str, Any], name: str | None, path: Path) -> Table:

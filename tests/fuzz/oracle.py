@@ -12,7 +12,7 @@ from fuzz.effort import within
 from lrmc.extras import MissingPackage
 
 OURS = str(Path(lrmc.__file__).parent)
-REFUSALS = (ValueError, TypeError, MemoryError, FloatingPointError, MissingPackage)
+REFUSALS = (ValueError, TypeError, MemoryError, FloatingPointError, MissingPackage, OSError)
 SECONDS = 20.0  # for a call that takes milliseconds, on a machine that is busy
 
 

@@ -1,6 +1,7 @@
 """Small files of every kind that a command reads, with the command and what it writes."""
 
 import contextlib
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -239,4 +240,103 @@ KINDS = {
     "faces": Kind(pictures("png", ("anna", "bert")), ("faces", "IN", "-o", "OUT", "-r", "1"), "out", ("PIL",)),
     "faces jpg": Kind(pictures("jpg"), ("faces", "IN", "-o", "OUT", "-r", "1"), "out", ("PIL",)),
     "faces tif": Kind(pictures("tif"), ("faces", "IN", "-o", "OUT", "-r", "1"), "out", ("PIL",)),
+}
+
+
+# ---- only what reads them
+
+
+def read_table(path):
+    from lrmc import tables
+
+    return tables.read(path, name="X" if path.suffix == ".mat" else None)
+
+
+def read_store(path):
+    from lrmc.outofcore import blocks
+    from lrmc.stores import opened
+
+    return blocks(opened(path), memory="1MB")
+
+
+def read_cine(path):
+    from lrmc.apps.cines import read_cine
+
+    return read_cine(path)
+
+
+def read_clip(path):
+    from lrmc.apps.clips import Clip
+
+    return list(Clip.open(path).frames())
+
+
+def picture(suffix):
+    def make(folder):
+        return pictures(suffix)(folder) / f"0.{suffix}"
+
+    return make
+
+
+def read_picture(path):
+    from lrmc.apps.pictures import read_picture
+
+    return read_picture(path, "faces")
+
+
+def read_scene(path):
+    from lrmc.apps.scenes import read_scenes
+
+    return read_scenes([path])
+
+
+def a_result(folder):
+    import lrmc
+
+    path = folder / "result.npz"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        lrmc.solve(Y, 2).save(path)
+    return path
+
+
+def load_result(path):
+    import lrmc
+
+    return lrmc.Result.load(path)
+
+
+def a_schedule(folder):
+    schedule(folder)
+    return folder / "mine.json"
+
+
+def load_schedule(path):
+    import lrmc
+
+    return lrmc.Schedule.load(path)
+
+
+READERS = {
+    "npy": (npy, read_table, ()),
+    "npz": (npz, read_table, ()),
+    "sparse npz": (sparse_npz, read_table, ()),
+    "csv": (table("csv"), read_table, ("pandas",)),
+    "parquet": (table("parquet"), read_table, ("pandas", "pyarrow")),
+    "mat": (mat, read_table, ()),
+    "mtx": (mtx, read_table, ()),
+    "npy in blocks": (npy, read_store, ()),
+    "hdf5": (hdf5, read_store, ("h5py", "h5netcdf", "xarray")),
+    "result": (a_result, load_result, ()),
+    "schedule": (a_schedule, load_schedule, ()),
+    "mp4": (clip("libx264", "mp4"), read_clip, ("av",)),
+    "avi": (clip("mjpeg", "avi"), read_clip, ("av",)),
+    "cine npz": (cine("npz"), read_cine, ()),
+    "cine mat": (cine("mat"), read_cine, ()),
+    "dicom": (cine("dcm"), read_cine, ("pydicom",)),
+    "scene": (scenes, read_scene, ("rasterio",)),
+    **{
+        suffix: (picture(suffix), read_picture, ("PIL",))
+        for suffix in ("png", "jpg", "tif", "bmp", "gif", "webp", "pgm")
+    },
 }

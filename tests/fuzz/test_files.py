@@ -9,8 +9,9 @@ from fuzz.effort import rounds
 
 pytest.importorskip("resource")
 pytest.importorskip("typer")
-from fuzz.commands import Place, damage_one, run
-from fuzz.small import KINDS
+from fuzz.commands import Place, damage, damage_one, run
+from fuzz.oracle import answered
+from fuzz.small import KINDS, READERS
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -23,7 +24,22 @@ def test_damaged(name, tmp_path):
     shutil.copytree(place.folder, template)
     done = run(place)
     assert done.exit_code in (0, 1), done.output
-    for seed in rounds(6):
+    for seed in rounds(2):
         place.restored(template)
         damage_one(np.random.default_rng(seed), place.folder)
         run(place)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_damaged_files_at_their_readers(name, tmp_path):
+    """Without the fit and the report, for many more of them."""
+    make, read, needs = READERS[name]
+    for package in needs:
+        pytest.importorskip(package)
+    made = make(tmp_path)
+    path = made[0] if isinstance(made, list) else made
+    whole = path.read_bytes()
+    assert answered(lambda: read(path)) is not None
+    for seed in rounds(25):
+        path.write_bytes(damage(np.random.default_rng(seed), whole))
+        answered(lambda: read(path))

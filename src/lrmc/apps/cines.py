@@ -14,6 +14,7 @@ import scipy.io
 
 from ..arrays import opened_npz, read_npy
 from ..extras import MissingPackage, optional
+from ..matlab import NewerFormatError, read_mat
 from ..weights import Array
 from .pictures import LUMA
 
@@ -71,7 +72,7 @@ def read_cine(path: str | os.PathLike[str], *, name: str | None = None, time: Ti
             return _from_arrays(path, name, time)
         if path.suffix.lower() in DICOM or _is_dicom(path):
             return Cine(_read_dicom(path), ".npz")
-    except (MissingPackage, MemoryError, _Wanted):
+    except (MissingPackage, MemoryError, NewerFormatError, _Wanted):
         raise
     except Exception as error:  # zipfile, zlib, scipy and pydicom each have their own
         if isinstance(error, OSError) and error.filename is not None:  # from the system; scipy's own have no file
@@ -105,11 +106,7 @@ def _read_npz(path: Path) -> dict[str, Array]:
 
 
 def _read_mat(path: Path) -> dict[str, Array]:
-    try:
-        content = scipy.io.loadmat(path)
-    except NotImplementedError:
-        raise _Wanted(f"{path} is a MATLAB 7.3 file (HDF5), which is not read; in MATLAB, save it with -v7") from None
-    return {key: value for key, value in content.items() if isinstance(value, np.ndarray)}
+    return {key: value for key, value in read_mat(path).items() if isinstance(value, np.ndarray)}
 
 
 _READERS = {".npy": _read_npy, ".npz": _read_npz, ".mat": _read_mat}
