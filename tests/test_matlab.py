@@ -74,6 +74,13 @@ def test_hostile_files(content, compressed, tmp_path):
         read_mat(tmp_path / "a.mat")
 
 
+@pytest.mark.parametrize("version", [b"\x00\x01IM", b"\x07\x01IX", b"\x01\x09XX"])
+def test_whatever_the_version_says(version, tmp_path):
+    (tmp_path / "a.mat").write_bytes(HEAD[:124] + version + HOSTILE["a type far away"])
+    with pytest.raises(ValueError, match=r"where|ends beyond|elements"):
+        read_mat(tmp_path / "a.mat")
+
+
 def test_the_same_without_harm(tmp_path):
     (tmp_path / "a.mat").write_bytes(HEAD + matrix(NUMBERS))
     np.testing.assert_array_equal(read_mat(tmp_path / "a.mat")["X"], [[1.5, 2.5]])

@@ -40,9 +40,9 @@ def read_mat(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def _check(file: Any) -> None:
     head = file.read(BEGIN)
-    order = {b"\x00\x01IM": "<", b"\x01\x00MI": ">"}.get(head[124:])
-    if order is None:  # of version 4, of 7.3, or none at all, which scipy notices
-        return
+    if len(head) < BEGIN or 0 in head[:4] or head[125 if head[126:127] == b"I" else 124] != 1:
+        return  # of version 4, of 7.3, or none at all, as scipy tells them apart
+    order = "<" if head[126:] == b"IM" else ">"
     whole = np.memmap(file, np.uint8, mode="r").data
     for kind, data in _elements(whole[BEGIN:], order, padded=False):
         found = _elements(memoryview(zlib.decompress(data)), order) if kind == COMPRESSED else [(kind, data)]

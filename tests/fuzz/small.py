@@ -203,12 +203,20 @@ def partial(folder):
             raise KeyboardInterrupt
 
     with contextlib.suppress(KeyboardInterrupt):
-        train(Problems(**PROBLEM), 2, layers=2, steps=2, checkpoint=folder / "out.json.partial", progress=stop)
+        train(
+            Problems(**PROBLEM),
+            2,
+            layers=2,
+            steps=2,
+            model="fnn",
+            checkpoint=folder / "out.json.partial",
+            progress=stop,
+        )
     return folder
 
 
 PROBLEM = {"n": 20, "p": 0.8}
-TRAINED = ("--rank", "2", "--layers", "2", "--steps", "2")
+TRAINED = ("--rank", "2", "--layers", "2", "--steps", "2", "--model", "fnn")
 COMPLETE = ("complete", "IN", "-o", "OUT", "--max-iter", "5")
 BRIEF = (*COMPLETE, "--no-report", "--no-outliers-file")
 KINDS = {
