@@ -219,7 +219,7 @@ def on_cpu(Y: Tensor) -> Any:
     if Y.layout == torch.strided:
         return _shared(Y.float() if Y.dtype == torch.bfloat16 else Y)
     shape = tuple(Y.shape)
-    if Y.layout == torch.sparse_coo:
+    if Y.layout == torch.sparse_coo and Y.sparse_dim() == len(shape) == 2:
         Y = Y.coalesce()
         return sp.coo_array((on_cpu(Y.values()), tuple(on_cpu(Y.indices()))), shape=shape)
     if Y.layout == torch.sparse_csr and len(shape) == 2:

@@ -40,7 +40,7 @@ def numbers(rng, shape, extremes=False):
     for values, share in ((VALUES, 0.3), ((np.nan,), 0.5), (EXTREMES if extremes else (7.0,), 0.3)):
         if rng.random() < share and X.size:
             X[rng.random(shape) < pick(rng, 0.05, 0.3, 1.0)] = pick(rng, *values)
-    return X if extremes else X * pick(rng, 1, 1, 1, 1e-25, 1e25)
+    return X if extremes else np.asarray(X * pick(rng, 1, 1, 1, 1e-25, 1e25))
 
 
 def cast(X, dtype):
