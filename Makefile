@@ -4,11 +4,12 @@ BIN := .venv/bin
 READY := .venv/.ready
 BUILT_FROM := pyproject.toml CMakeLists.txt $(wildcard src/lrmc/_kernels/*.cpp src/lrmc/_kernels/*.hpp)
 
-.PHONY: help demo test silence lint format sanitize bench race experiments clean
+.PHONY: help demo test fuzz silence lint format sanitize bench race experiments clean
 
 help:
 	@echo "make demo    show what lrmc does, in a minute: a table, and lrmc-demo/report.html"
 	@echo "make test    run all tests"
+	@echo "make fuzz [SECONDS=600]  random inputs, files and signals, about so many seconds in all; SEED=N begins there"
 	@echo "make silence count wrong answers that nobody is told of, on hundreds of problems at the edges"
 	@echo "make lint    check format, style and types"
 	@echo "make format  put the code in form"
@@ -23,6 +24,12 @@ demo: $(READY)
 
 test: $(READY)
 	@$(BIN)/pytest -q -n auto
+
+# Without xdist, so that a crash names its test. A failure prints its seed: LRMC_FUZZ_SEED=N LRMC_FUZZ_SECONDS=0 repeats it.
+SECONDS ?= 600
+SEED ?= 1000
+fuzz: $(READY)
+	@LRMC_FUZZ_TOTAL=$(SECONDS) LRMC_FUZZ_SEED=$(SEED) $(BIN)/pytest -q tests/fuzz --show-capture=stdout
 
 silence: $(READY)
 	@$(BIN)/python tests/silence/count.py --jobs 2

@@ -1,6 +1,7 @@
 """Every line of DESIGN section 9 that applies: a message says what came, what was wanted and what to do."""
 
 import datetime
+import decimal
 import subprocess
 import sys
 import warnings
@@ -26,6 +27,13 @@ class Readable:
         return self.array
 
 
+class Unreadable:
+    """Its own words are what is told."""
+
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("nothing is here")
+
+
 REFUSED = {
     "one dimension": (np.ones(5), r"2-D matrix is wanted.*1 dimension.*\(5,\)"),
     "three dimensions": (np.ones((2, 3, 4)), r"2-D.*3 dimension.*\(2, 3, 4\).*reshape"),
@@ -42,6 +50,8 @@ REFUSED = {
     "dates, masked": (np.ma.zeros((2, 2), "M8[s]"), "holds dates"),
     "durations": (np.zeros((2, 2), "m8[s]"), "durations.*such as seconds"),
     "records": (np.zeros(3, [("a", "f8"), ("b", "f8")]), "records of several fields.*give one field"),
+    "records, masked": (np.ma.zeros(3, [("a", "f8"), ("b", "f8")]), "records of several fields.*give one field"),
+    "what numpy cannot read": (Unreadable(), "could not be read as one: nothing is here"),
     "objects and None": (np.array([[1.0, None]], object), "Python objects"),
     "dates of Python": ([[datetime.date(2020, 1, 1)] * 2] * 2, "Python objects"),
     "what numpy reads as objects": (Readable(np.array([[1.0, "a"]], object)), "Python objects"),
@@ -100,6 +110,20 @@ def test_columns_that_are_no_numbers_are_named(make, said):
         assert "'value'" not in str(caught.value)
 
 
+@pytest.mark.parametrize("number", [decimal.Decimal("sNaN"), 10**400], ids=["signals", "400 digits"])
+def test_columns_of_numbers_that_are_no_floats(number):
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"value": [1.5, 2.5], "other": pandas.Series([number, number], dtype=object)})
+    with pytest.raises(ValueError, match="the column 'other' holds a number that is no float"):
+        as_observations(table)
+
+
+def test_a_dataset_is_several_matrices():
+    xarray = pytest.importorskip("xarray")
+    with pytest.raises(ValueError, match=r"could not be read as one: .*DataArray"):
+        as_observations(xarray.Dataset({"a": (("x", "y"), Y)}))
+
+
 def test_many_columns_of_text_are_not_all_named():
     pandas = pytest.importorskip("pandas")
     with pytest.raises(ValueError, match=r"'7' \(text\) and 12 more"):
@@ -122,6 +146,7 @@ MASKS = {
     "weights": (np.full((6, 5), 0.5), "mask holds 0.5; .* or the numbers 0 and 1"),
     "levels": (np.full((6, 5), 255, np.uint8), "mask holds 255; .*give mask != 0, if that is meant"),
     "None": (np.full((6, 5), None), "mask has type object"),
+    "ragged": ([[True], [True, False]], "mask could not be read as an array"),
     "nothing": (np.zeros((6, 5), bool), "nothing is observed"),
 }
 

@@ -1,5 +1,6 @@
 """Clouds: a landscape with a known answer, GeoTIFFs round, xarray, the command and its faults."""
 
+import json
 import os
 import signal
 import subprocess
@@ -474,6 +475,42 @@ def test_zarr_round(scene, cleared, tmp_path):
     assert answer.exit_code == 2
     assert "bad.zarr" in answer.output
     assert not (tmp_path / "out2").exists()
+
+
+def a_store(scene, path, **options):
+    xarray = pytest.importorskip("xarray")
+    pytest.importorskip("zarr")
+    series = xarray.DataArray(scene.data, dims=("time", "band", "y", "x"), attrs={"nodata": NODATA})
+    store = xarray.Dataset({"s2": series, "height": (("y", "x"), np.ones(scene.data.shape[2:]))})
+    store.to_zarr(path, consolidated=False, **options)
+    return path
+
+
+def test_a_store_of_the_second_version_of_zarr_stays_one(scene, tmp_path):
+    source = a_store(scene, tmp_path / "scenes.zarr", zarr_format=2)
+    answer = CliRunner().invoke(app, ["clouds", str(source), "-o", str(tmp_path / "out"), "--rank", "4"])
+    assert answer.exit_code == 0, answer.output
+    assert (tmp_path / "out" / "scenes.zarr" / "s2" / ".zarray").exists()
+
+
+@pytest.mark.parametrize(("part", "said"), [("s2", "could not be opened"), ("height", "with its other variables")])
+def test_a_store_with_a_damaged_chunk(part, said, scene, tmp_path):
+    source = a_store(scene, tmp_path / "scenes.zarr", zarr_format=2)
+    chunk = next(path for path in (source / part).iterdir() if path.name[0].isdigit())
+    chunk.write_bytes(b"nonsense")
+    answer = CliRunner().invoke(app, ["clouds", str(source), "-o", str(tmp_path / "out"), "--rank", "4"])
+    assert answer.exit_code == 2, answer.output
+    assert said in answer.output
+    assert [path.name for path in tmp_path.iterdir()] == ["scenes.zarr"]
+
+
+def test_a_store_with_pickled_chunks_is_not_read(scene, tmp_path):
+    source = a_store(scene, tmp_path / "scenes.zarr", zarr_format=2)
+    about = json.loads((source / "s2" / ".zarray").read_text())
+    (source / "s2" / ".zarray").write_text(json.dumps(about | {"compressor": {"id": "pickle", "protocol": 5}}))
+    answer = CliRunner().invoke(app, ["clouds", str(source), "-o", str(tmp_path / "out"), "--rank", "4"])
+    assert answer.exit_code == 2, answer.output
+    assert "pickle" in answer.output
 
 
 def test_decompose_gives_both_parts():

@@ -9,6 +9,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from comparing import assert_close
 from presentations import small
 
@@ -99,6 +100,23 @@ def test_bad_arrays_are_refused():
         lrmc.as_observations(da.zeros((4, 5)), da.zeros((5, 4), dtype=bool))
     with pytest.raises(ValueError, match="booleans are wanted"):
         lrmc.as_observations(da.zeros((4, 5)), da.zeros((4, 5)))
+
+
+def test_masks_that_are_here_are_looked_at():
+    Y, damaged = da.ones((4, 5)), sp.csr_array(np.ones((4, 5)))
+    damaged.indices[0] = 2**30
+    with pytest.raises(ValueError, match="is damaged"):
+        lrmc.as_observations(Y, damaged)
+    with pytest.raises(ValueError, match="mask holds 255"):
+        lrmc.as_observations(Y, np.full((4, 5), 255, np.uint8))
+    assert lrmc.as_observations(Y, np.eye(4, 5)).n_observed == 4  # zeros and ones, as in memory
+
+
+def test_an_array_of_unknown_length_stays_as_it_was():
+    Y = da.from_array(np.arange(1.0, 21).reshape(4, 5), chunks=(2, 5))
+    some = Y[da.from_array(np.array([True, False, True, True]), chunks=2)]
+    assert lrmc.as_observations(some).shape == (3, 5)
+    assert np.isnan(some.shape[0])
 
 
 @pytest.mark.parametrize("chunks", [(10, 37), (23, 8)], ids=["rows", "columns"])

@@ -78,6 +78,17 @@ def test_magnitudes_of_every_shape(shape, dtype):
         check(forms(Y), E, share, (L, R), exact=False)
 
 
+@pytest.mark.parametrize("shape", [(0, 9), (9, 0)], ids=str)
+def test_magnitudes_of_nothing(shape):
+    empty = np.zeros(shape[0] + 1, np.int64), np.zeros(0, np.int32), np.zeros(0)
+    counts = [np.zeros(n, np.int64) for n in shape]
+    common = dict(zip(("shape", "dtype", "row_observed", "col_observed"), (shape, np.dtype(float), *counts)))
+    sparse = lrmc.storage.Sparse(**dict(zip(("indptr", "indices", "values"), empty)), **common)
+    for obs in (lrmc.storage.Dense(Y=np.empty(shape), **common), sparse):
+        for got, n in zip(obs.magnitudes(None, None, 0.5), shape, strict=True):
+            np.testing.assert_array_equal(got, np.full(n, np.inf))
+
+
 @pytest.mark.usefixtures("restore_instruction_set")
 @pytest.mark.parametrize("name", _kernels.instruction_sets())
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -63,6 +63,7 @@ DAMAGES = {
         replaced("indices", lambda x: x[:-1]),
         replaced("indices", lambda x: x.astype(float)),
         replaced("data", lambda x: x[:-1]),
+        replaced("data", lambda x: np.concatenate([x, x])),
     ],
     ("bsr",): [replaced("data", lambda x: np.repeat(x, 2, axis=1)), replaced("data", lambda x: x[:, :0])],
     ("coo",): [
@@ -75,6 +76,7 @@ DAMAGES = {
         set_at("offsets", 0, HUGE),
         set_at("offsets", 0, -(2**31)),
         replaced("offsets", lambda x: x[:-1]),
+        replaced("offsets", lambda x: x.astype(str)),
         lambda Y: set_at("offsets", 0, Y.offsets[1])(Y),
     ],
     ("lil",): [
@@ -82,8 +84,19 @@ DAMAGES = {
         lambda Y: set_at("rows", 0, [-1, *Y.rows[0][1:]])(Y),
         lambda Y: set_at("rows", 0, Y.rows[0][:-1])(Y),
         replaced("rows", lambda x: x[:-1]),
+        set_at("rows", 0, None),
+        set_at("data", 0, 3),
+        lambda Y: set_at("rows", 0, ["x"] * len(Y.rows[0]))(Y),
+        lambda Y: set_at("rows", 0, [2**70] * len(Y.rows[0]))(Y),
+        lambda Y: set_at("data", 0, ["x"] * len(Y.rows[0]))(Y),
     ],
-    ("dok",): [lambda Y: Y._dict.update({(0, HUGE): 1.0}), lambda Y: Y._dict.update({(-1, 0): 1.0})],
+    ("dok",): [
+        lambda Y: Y._dict.update({(0, HUGE): 1.0}),
+        lambda Y: Y._dict.update({(-1, 0): 1.0}),
+        lambda Y: Y._dict.update({(0,): 1.0}),
+        lambda Y: Y._dict.update({("a", 0): 1.0}),
+        lambda Y: Y._dict.update({(0, 0): "x"}),
+    ],
 }
 CASES = [
     pytest.param(name, kind, damage, id=f"{name}_{kind}-{number}")
@@ -104,6 +117,24 @@ def test_damaged_matrices_are_refused(name, kind, damage):
             door(Y)
     with pytest.raises(ValueError, match="is damaged: "):
         as_observations(np.ones((4, 6)), mask=Y)
+
+
+@pytest.mark.parametrize("dtype", ["U3", object, "M8[s]"])
+@pytest.mark.parametrize("form", ["csr", "coo"])
+def test_entries_that_are_no_numbers(form, dtype):
+    Y = sp.coo_array(whole()).asformat(form)
+    Y.data = np.zeros(Y.data.shape, dtype)
+    for function in (as_observations, lambda mask: as_observations(whole(), mask)):
+        with pytest.raises(ValueError, match=r"the sparse matrix holds entries of type .*; numbers are wanted"):
+            function(Y)
+
+
+@pytest.mark.parametrize("dtype", ["f2", ">f8", ">i2"])
+def test_types_that_scipy_does_not_compute_with(dtype):
+    Y = sp.coo_array(whole())
+    Y.data = Y.data.astype(dtype)
+    rows, cols = np.nonzero(whole())
+    np.testing.assert_array_equal(as_observations(Y).lookup(rows, cols), whole()[rows, cols])
 
 
 @pytest.mark.parametrize("which", ["indptr", "indices"])

@@ -182,6 +182,46 @@ def test_damaged_files_are_refused_in_a_sentence(tmp_path, suffix, content):
         tables.read(path)
 
 
+@pytest.mark.parametrize("entry", [b"2.5\x00", b"2.\x005", b"1,5", b"2.5x"])
+def test_numbers_in_mtx_files_that_are_none(entry, tmp_path):
+    """scipy crashes at the first two, and reads the others as 1 and 2.5."""
+    path = tmp_path / "a.mtx"
+    path.write_bytes(b"%%MatrixMarket matrix coordinate real general\n% caf\xe9, \n2 2 1\n1 1 " + entry + b"\n")
+    with pytest.raises(ValueError, match=r"a.mtx could not be read as mtx: among its numbers is '(\\x00|,|x)'"):
+        tables.read(path)
+    path.write_bytes(b"%%MatrixMarket matrix coordinate real general\n% caf\xe9, \n2 2 1\r\n1\t1 -2.5e-1\n")
+    assert tables.read(path).values.toarray()[0, 0] == -0.25
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"])
+@pytest.mark.parametrize("entry", [b"2.5E", b"2.5e-", b"1.5.2", b"2.5-"])
+def test_broken_numbers_in_mtx_files(entry, end, tmp_path):
+    """scipy crashes at them in a last line without an end, and elsewhere reads a part of them."""
+    path = tmp_path / "a.mtx"
+    path.write_bytes(b"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 " + entry + end)
+    with pytest.raises(ValueError, match="one of its numbers is broken"):
+        tables.read(path)
+
+
+def test_a_last_line_without_an_end(tmp_path):
+    path = tmp_path / "a.mtx"
+    for entry in (b"2.5", b"2.5 3"):  # scipy crashes at more numbers than are wanted
+        path.write_bytes(b"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 " + entry)
+        assert tables.read(path).values.toarray()[0, 0] == 2.5
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".parquet", ".mat"])
+def test_a_damaged_file_is_named(suffix, tmp_path, problem):
+    """Some readers have errors of the system of their own, without the name of the file."""
+    path = tmp_path / f"a{suffix}"
+    tables.write(path, tables.Table(problem.Y), np.nan_to_num(problem.Y))
+    whole = path.read_bytes()
+    for end in range(1, len(whole), len(whole) // 60):
+        path.write_bytes(whole[:end])
+        with pytest.raises(ValueError, match=r"a\.\w+ could not be read as"):
+            tables.read(path)
+
+
 def test_nothing_in_a_file_is_executed(tmp_path):
     np.save(tmp_path / "a.npy", np.array([[object()]]), allow_pickle=True)
     np.savez(tmp_path / "a.npz", a=np.array([[object()]]), allow_pickle=True)

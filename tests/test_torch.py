@@ -534,13 +534,20 @@ def test_tensors_that_cannot_be_read(Y, options, said):
 
 
 @pytest.mark.filterwarnings("ignore:Sparse:UserWarning")  # torch says that its CSR is new
+def test_types_that_numpy_does_not_have():
+    with pytest.raises(ValueError, match=r"the tensor is of torch.float8_e5m2; convert it first: Y.float\(\)"):
+        lrmc.as_observations(GOOD.to(torch.float8_e5m2))
+
+
+@pytest.mark.filterwarnings("ignore:Sparse:UserWarning")  # torch says that its CSR is new
 def test_sparse_tensors_that_are_no_matrix():
     with pytest.raises(ValueError, match="a dense one that holds data"):
         lt.as_torch_observations(GOOD.to_sparse())
     with pytest.raises(ValueError, match="says itself what is observed"):
         lrmc.as_observations(GOOD.to_sparse(), GOOD > 0)
-    with pytest.raises(ValueError, match="a dense, COO, CSR or CSC matrix is wanted"):
-        lrmc.as_observations(torch.ones(4, 4).to_sparse_bsr((2, 2)))
+    for Y in (torch.ones(4, 4).to_sparse_bsr((2, 2)), torch.tensor(1.0).to_sparse(), GOOD.to_sparse(1)):
+        with pytest.raises(ValueError, match="a dense, COO, CSR or CSC matrix is wanted"):
+            lrmc.as_observations(Y)
 
 
 def test_tensors_on_the_cpu_are_not_copied():

@@ -198,18 +198,18 @@ def as_dask_observations(
     columns. `threads` (all cores if 0) are shared by the blocks that are computed at the same time. `fill` is the
     number that stands for missing, if the attributes of a DataArray do not tell; `watched` what the data are read from.
     """
-    from .observations import check_observed, precision, storable
+    from .observations import as_mask, check_observed, precision, storable
 
     fill = declared(Y, np.dtype(Y.dtype)) if fill is None else fill
     Y = _array_of(Y)
     if Y.ndim != 2:
         raise ValueError(f"a 2-D matrix is wanted, but the array has shape {Y.shape}; reshape it")
     if any(np.isnan(n) for n in Y.shape):
-        Y = Y.compute_chunk_sizes()
+        Y = Y.copy().compute_chunk_sizes()  # which tells the array itself, and that is the caller's
     if 0 in Y.shape:
         raise ValueError(f"the matrix is empty: shape {Y.shape}")
     if mask is not None:
-        mask = _array_of(mask) if is_dask(mask) else _sent(mask, Y)
+        mask = _array_of(mask) if is_dask(mask) else da.from_array(as_mask(mask, Y.shape), chunks=Y.chunks)
         if mask.shape != Y.shape:
             raise ValueError(f"mask has shape {mask.shape}, the matrix {Y.shape}")
         if mask.dtype.kind not in "biu":
@@ -248,12 +248,6 @@ def is_dask(Y: Any) -> bool:
     if type(Y).__module__.startswith("xarray"):  # its `data` would load what is on disk
         return hasattr(Y, "dtype") and Y.chunks is not None
     return isinstance(Y, da.Array)
-
-
-def _sent(mask: Any, Y: Any) -> Any:
-    """A mask that is here, in the blocks of the data."""
-    mask = mask.toarray() if hasattr(mask, "toarray") else np.asarray(mask)
-    return da.from_array(mask, chunks=Y.chunks) if mask.shape == Y.shape else mask
 
 
 def _array_of(Y: Any) -> Any:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .arrays import opened_npz
 from .blocks import Blocks, InFile
 from .completion import about_units, few_observed
 from .extras import optional
@@ -198,7 +199,7 @@ def _resumed(path: Path, obs: Observations, rank: int | None, scaled: bool) -> I
     if not path.exists():
         return None
     try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as content:
+        with opened_npz(path) as content:
             about, L, R = json.loads(str(content["about"])), content["L"], content["R"]
             if about.get("format") != "lrmc-iterate":
                 raise ValueError("it holds something else")

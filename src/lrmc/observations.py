@@ -56,6 +56,7 @@ def as_observations(Y: Any, mask: Any = None, *, threads: int | None = None) -> 
         return _from_sparse(sound(Y), threads)
     form: Form = "dense"
     if isinstance(Y, np.ma.MaskedArray):
+        _refuse_records(Y)
         seen = ~np.ma.getmaskarray(Y)
         mask = seen if mask is None else seen & as_mask(mask, Y.shape)
         Y, form = Y.data, "masked"
@@ -115,10 +116,9 @@ def _as_array(Y: Any) -> Array:
         Y = _table_values(Y)
     try:
         array = np.asanyarray(Y)
-    except ValueError as error:
+    except (ValueError, TypeError, RuntimeError) as error:  # what other libraries raise when numpy asks them
         raise ValueError(f"a matrix was wanted, but this could not be read as one: {error}") from None
-    if array.dtype.kind == "V":
-        storable(array.dtype)  # which says more than the number of dimensions
+    _refuse_records(array)
     if array.ndim != 2:
         raise ValueError(
             f"a 2-D matrix is wanted, but the input has {array.ndim} dimension(s), shape {array.shape}; reshape it"
@@ -127,6 +127,12 @@ def _as_array(Y: Any) -> Array:
         raise ValueError(f"the matrix is empty: shape {array.shape}")
     array = array.astype(storable(array.dtype), copy=False)
     return array if array.flags.aligned else array.copy()
+
+
+def _refuse_records(array: Array) -> None:
+    """What their type says is more than what their dimensions or their masks do."""
+    if array.dtype.kind == "V":
+        storable(array.dtype)
 
 
 def _is_table(Y: Any) -> bool:
@@ -175,8 +181,15 @@ def _table_values(table: Any) -> Array:
     """The numbers of a DataFrame; its own missing values (pandas.NA) become NaN."""
     if all(isinstance(t, np.dtype) and t.kind in "fiu" for t in table.dtypes):
         return table.to_numpy()
-    columns = (table.iloc[:, i] for i in range(table.shape[1]))
-    return np.stack([column.to_numpy(dtype=float, na_value=np.nan) for column in columns], axis=1)
+    return np.stack([_column_values(table, i) for i in range(table.shape[1])], axis=1)
+
+
+def _column_values(table: Any, i: int) -> Array:
+    try:
+        return table.iloc[:, i].to_numpy(dtype=float, na_value=np.nan)
+    except (ValueError, TypeError, ArithmeticError) as error:  # integers of 400 digits, decimals that signal
+        name = str(table.columns[i])
+        raise ValueError(f"the column {name!r} holds a number that is no float ({error}); convert it first") from None
 
 
 def as_mask(mask: Any, shape: tuple[int, ...]) -> Array:
@@ -185,7 +198,7 @@ def as_mask(mask: Any, shape: tuple[int, ...]) -> Array:
         from .tensors import on_cpu
 
         mask = on_cpu(mask)
-    mask = sound(mask).toarray() if sp.issparse(mask) else np.asarray(mask)
+    mask = _dense_mask(mask)
     if mask.shape != shape:
         hint = "; transpose one of them?" if mask.shape == shape[::-1] else ""
         raise ValueError(f"mask has shape {mask.shape}, the matrix {shape}{hint}")
@@ -199,6 +212,15 @@ def as_mask(mask: Any, shape: tuple[int, ...]) -> Array:
     if other.any():
         raise ValueError(f"mask holds {mask[other][0]}; {wanted}: give mask != 0, if that is meant")
     return seen
+
+
+def _dense_mask(mask: Any) -> Array:
+    if sp.issparse(mask):
+        return sound(mask).toarray()
+    try:
+        return np.asarray(mask)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise ValueError(f"mask could not be read as an array: {error}") from None
 
 
 def _by_columns(Y: Array) -> bool:
@@ -252,6 +274,9 @@ def _from_sparse(Y: Any, threads: int) -> Observations:
         raise ValueError(f"shape {Y.shape}: sparse matrices have at most 2^31 - 1 rows and columns")
     if Y.format == "csc":  # its transpose is stored by rows
         return transposed(_from_sparse(Y.T, threads))
+    wanted = storable(Y.dtype)
+    if Y.dtype.char == "e" or not Y.dtype.isnative:  # scipy computes with all types but these
+        Y = Y.astype(wanted)
     csr = Y.tocsr()
     if not csr.has_canonical_format:  # duplicates are summed, as everywhere in scipy
         csr = csr.copy() if csr is Y else csr

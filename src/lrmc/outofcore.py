@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from .arrays import read_header
 from .blocks import Blocks, InFile, Reading, Rescaled, RowBlocks, Stored, surveyed
 from .extras import optional
 from .files import together, whole
@@ -107,32 +108,11 @@ def counted(obs: Any) -> Any:
 def in_npy(path: str | os.PathLike[str]) -> InFile:
     """The matrix of a .npy file, for `blocks`: not even mapped, so that a limit on addresses is no obstacle."""
     with open(path, "rb") as file:
-        shape, fortran, dtype = _npy_header(file, path)
-        offset, size = file.tell(), os.fstat(file.fileno()).st_size
+        header = read_header(file, os.fstat(file.fileno()).st_size, str(path))
+    shape = header.shape
     if len(shape) != 2:
         raise ValueError(f"{path}: a 2-D matrix is wanted, but the array has shape {shape}; reshape it")
-    if dtype.hasobject:
-        raise ValueError(f"{path} holds Python objects; floats, integers or booleans are wanted")
-    wanted = shape[0] * shape[1] * dtype.itemsize
-    if size - offset < wanted:
-        raise ValueError(f"{path} ends too early: it has {size} bytes, {offset + wanted} are wanted; copy it anew")
-    return InFile(os.fspath(path), offset, (shape[0], shape[1]), dtype, fortran)
-
-
-def _npy_header(file: Any, path: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, order and type, of a file that may be damaged."""
-    readers = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-        (3, 0): np.lib.format.read_array_header_2_0,  # the same but for the names of fields, of which there are none
-    }
-    try:
-        shape, fortran, dtype = readers[np.lib.format.read_magic(file)](file)
-    except Exception as error:  # the header is Python code to numpy, with any error that this may have
-        raise ValueError(f"{path} is no .npy file, or damaged: {error}") from None
-    if any(isinstance(n, bool) or n < 0 for n in shape):
-        raise ValueError(f"{path} is damaged: its shape is {shape}")
-    return shape, fortran, dtype
+    return InFile(os.fspath(path), header.offset, (shape[0], shape[1]), header.dtype, header.by_columns)
 
 
 def is_on_disk(Y: Any) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .arrays import opened_npz
 from .files import whole
 from .linalg import Factors
 from .observations import as_observations
@@ -175,7 +176,7 @@ class Result:
     def load(cls, path: str | os.PathLike[str]) -> Result:
         """Read what `save` wrote. Nothing in the file is executed."""
         try:
-            with open(path, "rb") as file, np.load(file, allow_pickle=False) as content:
+            with opened_npz(path) as content:
                 about = json.loads(str(content["about"]))
                 if about.get("format") != "lrmc-result" or about.get("version") != 1:
                     raise ValueError("it is not a result of this version of lrmc")

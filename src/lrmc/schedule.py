@@ -138,13 +138,14 @@ class Schedule:
         They are absolute numbers, for the size, scale and sampling that they were trained on. Entry 0 of the steps is
         the gain of the start when p < 1; at p = 1 it holds the initial 0.5, which is not used.
         """
-        from scipy.io import loadmat
+        from .matlab import read_mat
 
-        with open(path, "rb") as file:
-            try:
-                content = loadmat(file)
-            except Exception as error:  # scipy lets many kinds through
-                raise ValueError(f"{path} could not be read as a MATLAB file: {error}") from error
+        try:
+            content = read_mat(path)
+        except FileNotFoundError:
+            raise
+        except Exception as error:  # scipy lets many kinds through
+            raise ValueError(f"{path} could not be read as a MATLAB file: {error}") from error
         pairs = [pair for pair in (("zeta", "eta"), ("ths", "step")) if all(name in content for name in pair)]
         if not pairs:
             names = sorted(name for name in content if not name.startswith("_"))

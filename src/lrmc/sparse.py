@@ -5,6 +5,7 @@ A wrong one, from a damaged or hostile file, would make them read and write beyo
 
 from __future__ import annotations
 
+from numbers import Integral, Number
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ def sound(Y: Any) -> Any:
     """The same sparse matrix, of any format, once all its indices are known to lie within its shape."""
     if len(Y.shape) != 2:
         raise ValueError(f"a 2-D matrix is wanted, but the sparse input has shape {Y.shape}")
+    if Y.dtype.kind not in "biufc":
+        raise ValueError(f"the sparse matrix holds entries of type {Y.dtype}; numbers are wanted")
     try:
         _CHECKS[Y.format](Y)
     except _Damaged as error:
@@ -61,7 +64,8 @@ def _pointers(Y: Any, lines: int, places: int) -> None:
     _need(indptr.dtype.kind in "iu", "indptr does not hold whole numbers")
     _need(int(indptr[0]) == 0, f"indptr begins with {indptr[0]}, not with 0")
     _need(bool((indptr[1:] >= indptr[:-1]).all()), "indptr falls")
-    stored, last = min(len(indices), len(Y.data)), int(indptr[-1])
+    stored, last = len(indices), int(indptr[-1])
+    _need(len(indices) == len(Y.data), f"{len(indices)} indices are there for {len(Y.data)} entries")
     _need(last <= stored, f"indptr ends at {last}, but {stored} entries are stored")
     _within(indices[:last], places, "indices")
 
@@ -76,6 +80,7 @@ def _coordinates(Y: Any) -> None:
 def _diagonals(Y: Any) -> None:
     rows, cols = Y.shape
     _need(Y.data.ndim == 2 and Y.offsets.shape == Y.data.shape[:1], "it has not one offset for each diagonal")
+    _need(Y.offsets.dtype.kind in "iu", "its diagonals are not whole numbers")
     _within(Y.offsets.astype(np.int64) + (rows - 1), rows + cols - 1, "diagonals, counted from the lowest,")
     _need(len(np.unique(Y.offsets)) == len(Y.offsets), "a diagonal is there twice")
 
@@ -83,13 +88,29 @@ def _diagonals(Y: Any) -> None:
 def _lists(Y: Any) -> None:
     _need(len(Y.rows) == len(Y.data) == Y.shape[0], "it has not one list for each row")
     for columns, values in zip(Y.rows, Y.data):
+        _need(isinstance(columns, list) and isinstance(values, list), "its rows are not lists")
         _need(len(columns) == len(values), f"{len(columns)} columns are named for {len(values)} entries")
-        _within(np.asarray(columns or [0]), Y.shape[1], "columns")
+        _within(_line(columns), Y.shape[1], "columns")
+        _numbers(values)
 
 
 def _keys(Y: Any) -> None:
+    keys = list(Y.keys())
+    _need(all(isinstance(key, tuple) and len(key) == 2 for key in keys), "its keys are not pairs")
     for axis, what in enumerate(("rows", "columns")):
-        _within(np.array([key[axis] for key in Y.keys()] or [0]), Y.shape[axis], what)  # noqa: SIM118
+        _within(_line([key[axis] for key in keys]), Y.shape[axis], what)
+    _numbers(list(Y.values()))
+
+
+def _line(items: list[Any]) -> Array:
+    """As an array of one dimension, whatever they are."""
+    line = np.array(items or [0], object)
+    whole = all(isinstance(item, Integral) for item in line.ravel())
+    return line.astype(np.int64) if whole and max(map(abs, line.ravel())) < 2**62 else line
+
+
+def _numbers(values: list[Any]) -> None:
+    _need(all(isinstance(value, Number) for value in values), "its entries are not numbers")
 
 
 _CHECKS = {

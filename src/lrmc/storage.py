@@ -539,7 +539,7 @@ def _run_magnitudes(
     """Call a kernel that finds the k-th largest residuals."""
     L, R = (None if X is None else np.ascontiguousarray(X, obs.dtype) for X in factors)
     counts = (how_many(share, obs.row_observed), how_many(share, obs.col_observed))
-    rows, cols = (np.empty(n, obs.dtype) for n in obs.shape)
+    rows, cols = (np.full(n, np.inf, obs.dtype) for n in obs.shape)  # of a matrix without rows, no column is visited
     _kernels.run(kernel, obs.dtype, *data, obs.gain, L, R, *counts, rows, cols, obs.threads)
     return rows, cols
 

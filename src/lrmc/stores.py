@@ -20,8 +20,8 @@ def opened(source: str | os.PathLike[str], name: str | None = None) -> Any:
     source = Path(source)
     if source.suffix.lower() == ".npy":
         return in_npy(source)
-    with _readable(source):
-        arrays = _of_zarr(source) if source.suffix.lower() == ".zarr" else _of_hdf5(source)
+    with readable(source):
+        arrays = zarr_arrays(source) if source.suffix.lower() == ".zarr" else _of_hdf5(source)
     if name is not None and name in arrays:
         return arrays[name]
     if name is not None or len(arrays) != 1:
@@ -35,18 +35,19 @@ class _Refused(ValueError):
 
 
 @contextmanager
-def _readable(source: Path) -> Iterator[None]:
-    """What a damaged file makes others raise, whatever it is, in a sentence."""
+def readable(source: Path) -> Iterator[None]:
+    """What a damaged file or store makes others raise, whatever it is, in a sentence."""
     try:
         yield
-    except (_Refused, MissingPackage, PermissionError):
+    except (_Refused, MissingPackage, MemoryError, PermissionError):
         raise
     except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(f"{source} could not be opened; is it damaged, or of another kind? ({reason})") from error
 
 
-def _of_zarr(source: Path) -> dict[str, Any]:
+def zarr_arrays(source: Path) -> dict[str, Any]:
+    """The arrays of a zarr store by name; of a store that is one array, by the empty name."""
     zarr = optional("zarr", "scale")
     found = zarr.open(source, mode="r")
     arrays = dict(found.arrays()) if hasattr(found, "arrays") else {"": found}

@@ -6,6 +6,7 @@ A format is one reader and one writer, found by suffix in the two tables at the 
 from __future__ import annotations
 
 import errno
+import io
 import os
 import re
 import warnings
@@ -13,6 +14,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,8 +22,10 @@ import numpy as np
 import scipy.io
 import scipy.sparse as sp
 
+from .arrays import opened_npz, read_npy
 from .extras import MissingPackage, optional
 from .files import whole
+from .matlab import NewerFormatError, read_mat
 from .observations import as_mask
 from .sparse import sound
 from .weights import Array
@@ -92,9 +96,11 @@ def read(path: str | os.PathLike[str], *, name: str | None = None, keep: Sequenc
         raise FileNotFoundError(2, "there is no such file", str(path))
     try:
         table = reader(path, name)
-    except (MissingPackage, OSError, _Wanted):
+    except (MissingPackage, NewerFormatError, _Wanted):
         raise
     except Exception as error:  # zipfile, zlib, pandas, pyarrow and scipy each have their own
+        if isinstance(error, OSError) and error.filename is not None:  # from the system; theirs name no file
+            raise
         sentence = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(f"{path} could not be read as {path.suffix.lower()[1:]}: {sentence}") from error
     table = _without(table, keep)
@@ -166,28 +172,51 @@ def _pandas(suffix: str) -> Any:
 
 
 def _read_npy(path: Path, name: str | None) -> Table:
-    with open(path, "rb") as file:  # opened here: numpy leaves it open when it is damaged
-        return Table(np.load(file, allow_pickle=False))
+    return Table(read_npy(path))
 
 
 def _read_npz(path: Path, name: str | None) -> Table:
-    with open(path, "rb") as file, np.load(file, allow_pickle=False) as content:
-        names = set(content.files)
-        if {"format", "shape", "data"} <= names:
+    with opened_npz(path) as content:
+        if {"format", "shape", "data"} <= set(content):
+            content.check()
             return Table(sound(sp.load_npz(path)))
-        return _chosen({key: content[key] for key in sorted(names)}, name, path)
+        return _chosen({key: content[key] for key in sorted(content)}, name, path)
 
 
 def _read_mat(path: Path, name: str | None) -> Table:
-    try:
-        content = scipy.io.loadmat(path)
-    except NotImplementedError:
-        raise _Wanted(f"{path} is a MATLAB 7.3 file (HDF5), which is not read; in MATLAB, save it with -v7") from None
-    return _chosen({key: value for key, value in content.items() if not key.startswith("__")}, name, path)
+    return _chosen(read_mat(path), name, path)
 
 
 def _read_mtx(path: Path, name: str | None) -> Table:
-    return Table(scipy.io.mmread(path))
+    whole = _check_text(path)
+    return Table(scipy.io.mmread(path if whole else io.BytesIO(path.read_bytes() + b"\n")))
+
+
+IN_NUMBERS = b"0123456789+-.eE \t\r\nnNaAiIfFtTyY"  # with inf, infinity and nan
+
+
+BROKEN_NUMBER = re.compile(rb"[eE][-+]?(?![-+\d])|\.\d*\.|\d[-+]")  # 2e, 1.5.2, 1-2
+
+
+def _check_text(path: Path) -> bool:
+    """Refuse what scipy would read as another number, such as 1,5 as 1, and bytes of 0, at which it crashes.
+
+    Whether the last line is a whole one: scipy also crashes at a last line without an end that has more than numbers.
+    """
+    with open(path, "rb") as file:
+        line = file.readline()
+        if not line.startswith(b"%%MatrixMarket"):
+            return True  # which scipy tells
+        while line.startswith(b"%"):
+            line = file.readline()
+        last = line
+        for part in chain([line], iter(lambda: file.read(1 << 20) + file.readline(), b"")):
+            other, last = part.translate(None, IN_NUMBERS), part
+            if other:
+                raise ValueError(f"among its numbers is {other[:1].decode('latin1')!r}; decimal points are wanted")
+            if broken := BROKEN_NUMBER.search(part):
+                raise ValueError(f"one of its numbers is broken, at {broken[0].decode()!r}")
+    return last.endswith(b"\n")
 
 
 def _chosen(content: Mapping[str, Any], name: str | None, path: Path) -> Table:

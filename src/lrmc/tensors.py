@@ -217,9 +217,9 @@ def on_cpu(Y: Tensor) -> Any:
     if Y.device.type == "meta":
         raise ValueError("the tensor is on the device 'meta', which holds no data")
     if Y.layout == torch.strided:
-        return (Y.float() if Y.dtype == torch.bfloat16 else Y).resolve_neg().resolve_conj().cpu().numpy()
+        return _shared(Y.float() if Y.dtype == torch.bfloat16 else Y)
     shape = tuple(Y.shape)
-    if Y.layout == torch.sparse_coo:
+    if Y.layout == torch.sparse_coo and Y.sparse_dim() == len(shape) == 2:
         Y = Y.coalesce()
         return sp.coo_array((on_cpu(Y.values()), tuple(on_cpu(Y.indices()))), shape=shape)
     if Y.layout == torch.sparse_csr and len(shape) == 2:
@@ -227,6 +227,13 @@ def on_cpu(Y: Tensor) -> Any:
     if Y.layout == torch.sparse_csc and len(shape) == 2:
         return sp.csc_array(tuple(map(on_cpu, (Y.values(), Y.row_indices(), Y.ccol_indices()))), shape=shape)
     raise ValueError(f"the tensor is {Y.layout} of shape {shape}; a dense, COO, CSR or CSC matrix is wanted")
+
+
+def _shared(Y: Tensor) -> Array:
+    try:
+        return Y.resolve_neg().resolve_conj().cpu().numpy()
+    except (TypeError, RuntimeError):  # a type that numpy does not have
+        raise ValueError(f"the tensor is of {Y.dtype}; convert it first: Y.float(), or Y.dequantize()") from None
 
 
 def _as_mask(mask: Any, Y: Tensor) -> Tensor:

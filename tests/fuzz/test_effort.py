@@ -1,6 +1,9 @@
+import time
 from itertools import pairwise
 
-from fuzz.effort import rounds
+import pytest
+
+from fuzz.effort import HungError, rounds, within
 
 
 def test_the_same_seeds_every_time(monkeypatch):
@@ -21,3 +24,11 @@ def test_no_time_is_still_one_round(monkeypatch):
     monkeypatch.setenv("LRMC_FUZZ_SECONDS", "0")
     monkeypatch.setenv("LRMC_FUZZ_SEED", "7")
     assert list(rounds(3)) == [7]
+
+
+def test_a_call_that_hangs_is_ended():
+    with pytest.raises(HungError, match=r"no end after 0.05 seconds"), within(0.05):
+        time.sleep(5)
+    with within(5):
+        pass
+    time.sleep(0.06)  # no alarm is left

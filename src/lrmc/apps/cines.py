@@ -12,7 +12,9 @@ from typing import Any, Literal
 import numpy as np
 import scipy.io
 
+from ..arrays import opened_npz, read_npy
 from ..extras import MissingPackage, optional
+from ..matlab import NewerFormatError, read_mat
 from ..weights import Array
 from .pictures import LUMA
 
@@ -70,7 +72,7 @@ def read_cine(path: str | os.PathLike[str], *, name: str | None = None, time: Ti
             return _from_arrays(path, name, time)
         if path.suffix.lower() in DICOM or _is_dicom(path):
             return Cine(_read_dicom(path), ".npz")
-    except (MissingPackage, MemoryError, _Wanted):
+    except (MissingPackage, MemoryError, NewerFormatError, _Wanted):
         raise
     except Exception as error:  # zipfile, zlib, scipy and pydicom each have their own
         if isinstance(error, OSError) and error.filename is not None:  # from the system; scipy's own have no file
@@ -95,21 +97,16 @@ def _from_arrays(path: Path, name: str | None, time: Time) -> Cine:
 
 
 def _read_npy(path: Path) -> dict[str, Array]:
-    with open(path, "rb") as file:  # opened here: numpy leaves it open when it is damaged
-        return {"frames": np.load(file, allow_pickle=False)}
+    return {"frames": read_npy(path)}
 
 
 def _read_npz(path: Path) -> dict[str, Array]:
-    with open(path, "rb") as file, np.load(file, allow_pickle=False) as content:
-        return {key: content[key] for key in content.files}
+    with opened_npz(path) as content:
+        return dict(content)
 
 
 def _read_mat(path: Path) -> dict[str, Array]:
-    try:
-        content = scipy.io.loadmat(path)
-    except NotImplementedError:
-        raise _Wanted(f"{path} is a MATLAB 7.3 file (HDF5), which is not read; in MATLAB, save it with -v7") from None
-    return {key: value for key, value in content.items() if isinstance(value, np.ndarray)}
+    return {key: value for key, value in read_mat(path).items() if isinstance(value, np.ndarray)}
 
 
 _READERS = {".npy": _read_npy, ".npz": _read_npz, ".mat": _read_mat}

@@ -110,7 +110,7 @@ def _opened(path: Path) -> Iterator[tuple[Any, Any]]:
     """The first video stream; what FFmpeg complains about becomes one sentence."""
     av = optional("av", "video")
     try:
-        with av.open(str(path.absolute()), options=dict(OPTIONS)) as container:
+        with av.open(str(path.absolute()), options=dict(OPTIONS), metadata_errors="replace") as container:
             if not container.streams.video:
                 raise ValueError(f"{path}: there is no video in it")
             stream = container.streams.video[0]

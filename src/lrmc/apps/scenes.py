@@ -16,6 +16,7 @@ from ..extras import optional
 from ..files import whole_folder
 from ..report import BeforeAfter, Facts, Frames, Table, Words, write_report
 from ..report.images import evenly
+from ..stores import readable, zarr_arrays
 from ..weights import Array
 from .clouds import CLOUD, MISSING, Cleared, remove_clouds
 
@@ -79,13 +80,11 @@ def clear_zarr(
     as they are stored; attributes and coordinates stay. Quick-looks and report.html as for GeoTIFFs.
     """
     xarray, path = optional("xarray", "clouds"), Path(source)
-    optional("zarr", "scale")
     if os.path.dirname(os.path.realpath(path)) == os.path.realpath(target):
         raise ValueError(f"{path} lies in the output folder, where it would be overwritten; choose another folder")
-    try:
+    with readable(path):
+        version = max((array.metadata.zarr_format for array in zarr_arrays(path).values()), default=3)
         whole = xarray.open_zarr(path, mask_and_scale=False, consolidated=False)
-    except (OSError, ValueError, KeyError) as error:
-        raise ValueError(f"{path} cannot be read as a zarr store: {' '.join(str(error).split())}") from None
     if not whole.data_vars:
         raise ValueError(f"{path} holds no variables")
     name = name or max(map(str, whole.data_vars), key=lambda one: whole[one].ndim)
@@ -93,7 +92,8 @@ def clear_zarr(
         raise ValueError(f"{path} has no variable {name!r}; it has {', '.join(map(str, whole.data_vars))}")
     from ..xarray import Accessor
 
-    series = Accessor(whole[name].load())
+    with readable(path):
+        series = Accessor(whole[name].load())
     laid = series.laid_out()
     labels = tuple(Path(str(when)[:10]) for when in (laid.dates if laid.dates is not None else range(len(laid.data))))
     days = laid.dates if laid.dates is not None and laid.dates.dtype.kind == "M" else None
@@ -109,9 +109,20 @@ def clear_zarr(
         answer = whole.assign({name: parts["clear"], f"{name}_mask": parts["clouds"]})
         for one in answer.variables.values():
             one.encoding.pop("chunks", None)
-        answer.to_zarr(folder / path.name, consolidated=False)
+        _write_store(folder / path.name, answer, version, path)
         _show(folder, scenes, cleared)
     return cleared, scenes
+
+
+def _write_store(target: Path, answer: Any, version: int, source: Path) -> None:
+    """In the version of the format that the source has: its compressors are not known to another."""
+    try:
+        answer.to_zarr(target, consolidated=False, zarr_format=version)
+    except (OSError, MemoryError):  # of the disk
+        raise
+    except Exception as error:  # other variables of the source are read only now
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"{source} could not be copied with its other variables; is it damaged? ({reason})") from error
 
 
 def _show(folder: Path, scenes: Scenes, cleared: Cleared) -> None:

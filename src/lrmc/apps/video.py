@@ -20,6 +20,7 @@ import scipy.ndimage as ndi
 import scipy.sparse as sp
 
 from .. import report
+from ..arrays import opened_npz
 from ..extras import optional
 from ..files import whole, whole_folder
 from ..linalg import Factors
@@ -94,7 +95,7 @@ class Background:
     def load(cls, path: str | os.PathLike[str]) -> Background:
         """Read what `save` wrote. Nothing in the file is executed."""
         try:
-            with open(path, "rb") as file, np.load(file, allow_pickle=False) as content:
+            with opened_npz(path) as content:
                 if str(content["about"]) != "lrmc-background 1":
                     raise ValueError("it is not a background of this version of lrmc")
                 V, mean, covariance, rows, cols = (
