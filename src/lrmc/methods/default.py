@@ -25,7 +25,7 @@ from .certificate import Certificate, certify
 from .choose import choose, grown_ranks, is_gaussian, lowest_good
 from .closed_loop import FEW_GOOD, LOW
 from .consensus import promising, repaired
-from .few_samples import few_sampled, wants_newton
+from .few_samples import few_sampled, likely_rank, rank_to_look_for, wants_newton
 from .lrmc import Step
 from .noisy import Loss, Noise, carried_over, sweeps
 from .rank import Found, Test, find_rank, first_guess, settled
@@ -148,9 +148,11 @@ def otherwise(
         second, certificate = yield from proven(obs, second, outliers, tol)
         if certificate is not None and certificate.holds:
             return second, certificate
-    reached = rank or found.X.L.shape[1]
-    if wants_newton(obs, reached):
-        fit = yield from few_sampled(obs, start(obs, reached, seed)[0], tol)
+    most = rank_to_look_for(obs)
+    if rank is None and wants_newton(obs, most):
+        rank = likely_rank(obs, start(obs, most, seed)[0])
+    if rank is not None and wants_newton(obs, rank):
+        fit = yield from few_sampled(obs, start(obs, rank, seed)[0], tol)
         if fit is not None:
             return Found(fit[0], True, 0.0, found.tests), fit[1]
     return None
