@@ -13,7 +13,7 @@ import numpy as np
 
 from ..linalg import Factors
 from ..storage import DOMINANT, OFTEN, Observations, Pull
-from ..tall import equal, take, where
+from ..tall import by_row, equal, take, where
 from ..weights import Array, Threshold
 
 AGREES = 20.0  # times tol and the scale of the data: where steps have converged, good residuals are below
@@ -127,16 +127,22 @@ def proving(observed: Array, rank: int, chance: float) -> Array:
     At least two more than the rank, which any fit meets; and more than the best of many fits to subsets of the entries
     meets by chance: long lines have many subsets, and many entries that may agree.
     """
+    (needed,), _ = by_row(_proving, (observed,), (rank, chance))
+    return needed
+
+
+def _proving(tall: tuple[Array], same: tuple[int, float]) -> tuple[tuple[Array], tuple[()]]:
+    (observed,), (rank, chance) = tall, same
     expected = observed * chance
     fits = np.ones_like(expected)
     for k in range(rank):
         fits = np.minimum(fits * np.maximum(observed - k, 1) / (k + 1), MOST_FITS)
-    extra, odds = 0 * expected + 2, fits * expected * np.exp(-expected)
+    extra, odds = np.full_like(expected, 2.0), fits * expected * np.exp(-expected)
     for k in range(2, 40):  # Poisson's law: so many agree by chance
         odds = odds * expected / k
         extra = np.where(odds > SELDOM, k + 1.0, extra)
     extra = np.where(expected > 10, expected + 8 * np.sqrt(expected) + 16, extra)
-    return rank + extra
+    return (rank + extra,), ()
 
 
 def _open(observed: Array, inliers: Array, telling: Array, needed: Array, rank: int, others: float) -> Array:

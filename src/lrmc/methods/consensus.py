@@ -151,7 +151,7 @@ def gathered(obs: Observations, X: Factors, axis: int, lines: Array, known: Arra
 def on_what_agrees(obs: Observations, X: Factors, wide: float, border: float) -> Generator[Step, None, None]:
     """Least squares on the entries that agree, columns and rows in turn: one pass each. What counts gets narrower.
 
-    Only lines that more entries agree with than can be made to: the others have nothing to go by.
+    Only lines that more entries agree with than can be made to, or all: the others have nothing to go by.
     """
     (n1, n2), rank = obs.shape, X.L.shape[1]
     steps = max(2, math.ceil(math.log(wide / border, NEARLY) - 0.01) + 1)
@@ -161,9 +161,10 @@ def on_what_agrees(obs: Observations, X: Factors, wide: float, border: float) ->
             other = X[1 - side]
             asked = (None, other, None, pairs(other)) if side == 0 else (other, None, pairs(other), None)
             pull = obs.products(X.L, X.R, rule, *asked)
-            met = pull.row_inliers if side == 0 else pull.col_inliers
+            met, observed = ((pull.row_inliers, obs.row_observed), (pull.col_inliers, obs.col_observed))[side]
+            told = (met > rank + 1) | ((met == observed) & (met >= rank))
             H = pull.grams[side]
             ridge = 1e-12 * float(packed_trace(H, rank).mean()) / rank * np.eye(rank)
-            after = X[side] + solve_rows(H, pull[side], ridge, met > rank + 1, obs.threads)
+            after = X[side] + solve_rows(H, pull[side], ridge, told, obs.threads)
             X = Factors(after, X.R) if side == 0 else Factors(X.L, after)
         yield Step(X.L, X.R, within, pull.n_inliers / obs.n_observed, within, "consensus")
