@@ -232,3 +232,26 @@ def test_nothing_but_outliers(rank):
     assert result.n_iter < 30
     assert np.abs(result.low_rank()).max() < 1e-6
     assert np.count_nonzero(result.outliers()) == np.count_nonzero(Y)
+
+
+@pytest.mark.parametrize("rank", [1, 4])
+@pytest.mark.parametrize("known", [True, False])
+def test_four_fifths_are_outliers(rank, known):
+    """More than the quantile of good residuals allows for: a second run takes a lower one."""
+    p = lrmc.synthetic.problem(600, rank, 0.8, 1.0, seed=3, form="dense")
+    result = lrmc.solve(p.Y, rank=rank if known else None)
+    assert result.regime == "exact"
+    assert result.rank == rank
+    assert np.linalg.norm(result.L @ result.R.T - p.X) < 1e-5 * np.linalg.norm(p.X)
+
+
+def test_rows_that_meet_many_entries_by_chance_are_not_called_right():
+    """Of 200 entries, some agree with one of thousands of wrong fits."""
+    p = lrmc.synthetic.problem(400, 5, 0.75, 0.5, seed=1, form="dense")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = lrmc.solve(p.Y, rank=5)
+    rows = np.setdiff1d(np.arange(400), result.undetermined_rows)
+    cols = np.setdiff1d(np.arange(400), result.undetermined_cols)
+    miss = (result.L @ result.R.T - p.X)[np.ix_(rows, cols)]
+    assert result.regime == "noisy" or np.linalg.norm(miss) < 1e-4 * np.linalg.norm(p.X)

@@ -4,7 +4,8 @@ import scipy.sparse as sp
 
 from lrmc import _kernels, solve
 from lrmc.linalg import Factors
-from lrmc.methods.few_samples import TRIES, all_entries, gauss_newton, wants_newton
+from lrmc.methods.default import start
+from lrmc.methods.few_samples import TRIES, all_entries, gauss_newton, likely_rank, rank_to_look_for, wants_newton
 from lrmc.observations import as_observations
 
 
@@ -39,6 +40,26 @@ def test_few_entries_are_enough(oversampling, alpha, dtype):
     assert len(cols) > 195
     miss = (result.L @ result.R.T - X)[np.ix_(rows, cols)]
     assert np.linalg.norm(miss) < (1e-5 if dtype == np.float64 else 1e-3) * np.linalg.norm(X)
+
+
+@pytest.mark.parametrize(("oversampling", "alpha"), [(2.2, 0.0), (2.8, 0.1)])
+def test_the_rank_is_found_from_few_entries(oversampling, alpha):
+    Y, X = sparse_problem(200, 4, oversampling, alpha, seed=3)
+    obs = as_observations(Y)
+    most = rank_to_look_for(obs)
+    assert most > 4
+    assert likely_rank(obs, start(obs, most, 0)[0]) == 4
+    result = solve(Y)
+    assert result.regime == "exact"
+    assert result.rank == 4
+    assert np.linalg.norm(result.L @ result.R.T - X) < 1e-5 * np.linalg.norm(X)
+
+
+def test_noise_has_no_rank_that_stands_out():
+    Y, _ = sparse_problem(100, 3, 3.0, 0.0, seed=1)
+    Y.data[:] = np.random.default_rng(0).standard_normal(len(Y.data))
+    obs = as_observations(Y)
+    assert likely_rank(obs, start(obs, rank_to_look_for(obs), 0)[0]) is None
 
 
 def test_noise_is_not_called_exact():

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..linalg import Factors
 from ..storage import DOMINANT, OFTEN, Observations, Pull
-from ..tall import equal, take, where
+from ..tall import by_row, equal, take, where
 from ..weights import Array, Threshold
 
 AGREES = 20.0  # times tol and the scale of the data: where steps have converged, good residuals are below
@@ -28,6 +28,9 @@ ALONE = 0.99  # the leverage of an entry that no other can confirm
 MOST_LINES = 200_000  # that are looked at closely
 AT_ONCE = 1_000_000  # entries
 GRID = 300  # rows and columns in which the pattern of what agrees is looked at
+MOST_FITS = 1e4  # to subsets of a line that are tried
+SELDOM = 1e-3  # how often a wrong line may be vouched for
+PRIOR = 1000  # entries that what is expected of errors counts as
 ONE_VALUE = "nearly all entries have one value, and the others follow no pattern: they are called outliers"
 PATTERN = 2.0  # times the largest singular value that chance gives: what agrees does so in blocks
 
@@ -75,8 +78,12 @@ def certify(obs: Observations, X: Factors, tol: float) -> Certificate:
         counts = _met_without(obs, X, NEARLY * border, often)
     told = agreeing - times / max(len(values), 1)
     counted = agreeing if one_value or 1 - agreeing < NOTHING_ELSE else told
+    chance = by_chance(obs, size, NEARLY * border)
     rows, cols = (
-        where(_open(observed, inliers, telling, rank, 1 - agreeing) & ~_zero(F, G, inliers, observed, border))
+        where(
+            _open(observed, inliers, telling, proving(observed, rank, chance), rank, 1 - agreeing)
+            & ~_zero(F, G, inliers, observed, border)
+        )
         for observed, inliers, telling, F, G in (
             (obs.row_observed, met.row_inliers, counts[0], X.L, X.R),
             (obs.col_observed, met.col_inliers, counts[1], X.R, X.L),
@@ -115,12 +122,45 @@ def _met_without(obs: Observations, X: Factors, border: float, value: float) -> 
     return counts[0], counts[1]
 
 
-def _open(observed: Array, inliers: Array, telling: Array, rank: int, others: float) -> Array:
-    """Lines in which hardly more entries agree than can be made to, unless all do and (one is to spare, or there are
-    no outliers).
+def by_chance(obs: Observations, size: Array, border: float) -> float:
+    """The share of the entries of a wrong fit that are within the border, from the residuals of a sample: what is seen
+    beyond, where there is enough of it, and what errors as large as the data would give.
+    """
+    off, near = size > border, (size > border) & (size <= FAR_OFF / NEARLY * border)
+    seen = int(near.sum()) / (FAR_OFF / NEARLY - 1)
+    return (PRIOR * border / obs.scale + seen) / (PRIOR + int(off.sum()))
+
+
+def proving(observed: Array, rank: int, chance: float) -> Array:
+    """How many entries of a line must agree to vouch for it.
+
+    At least two more than the rank, which any fit meets; and more than the best of many fits to subsets of the entries
+    meets by chance: long lines have many subsets, and many entries that may agree.
+    """
+    (needed,), _ = by_row(_proving, (observed,), (rank, chance))
+    return needed
+
+
+def _proving(tall: tuple[Array], same: tuple[int, float]) -> tuple[tuple[Array], tuple[()]]:
+    (observed,), (rank, chance) = tall, same
+    expected = observed * chance
+    fits = np.ones_like(expected)
+    for k in range(rank):
+        fits = np.minimum(fits * np.maximum(observed - k, 1) / (k + 1), MOST_FITS)
+    extra, odds = np.full_like(expected, 2.0), fits * expected * np.exp(-expected)
+    for k in range(2, 40):  # Poisson's law: so many agree by chance
+        odds = odds * expected / k
+        extra = np.where(odds > SELDOM, k + 1.0, extra)
+    extra = np.where(expected > 10, expected + 8 * np.sqrt(expected) + 16, extra)
+    return (rank + extra,), ()
+
+
+def _open(observed: Array, inliers: Array, telling: Array, needed: Array, rank: int, others: float) -> Array:
+    """Lines in which too few entries agree to vouch for them, unless all do and (one is to spare, or there are no
+    outliers).
     """
     all_agree = (inliers == observed) & ((inliers > rank) | ((inliers == rank) & (others < NOTHING_ELSE)))
-    return (observed > 0) & (telling <= rank + 1) & ~all_agree
+    return (observed > 0) & (telling < needed) & ~all_agree
 
 
 def _zero(F: Array, G: Array, inliers: Array, observed: Array, border: float) -> Array:

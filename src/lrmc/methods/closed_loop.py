@@ -21,7 +21,8 @@ from ..tall import Largest, beside, by_row, equal, held, take
 from ..weights import Array, Sides, Threshold
 from .lrmc import Step
 
-LOW = 0.3  # the quantile of |residual| that is taken for good entries, whatever the outliers
+LOW = 0.3  # the quantile of |residual| that is taken for good entries, whatever the outliers ...
+FEW_GOOD = 0.15  # ... and in a second run, where they may be more than 0.7 of the entries
 DEVIATION = 0.385  # that quantile for Gaussian residuals of standard deviation 1
 WIDEST = 4.0  # the threshold follows this multiple of it: 1.5 standard deviations for Gaussian errors
 FAR = 4.0  # a threshold widened by more than this marks a row or column as far behind
@@ -129,9 +130,18 @@ def wants_grams(obs: Observations, X: Factors) -> bool:
 
 
 def closed_loop(
-    obs: Observations, start: Factors, zeta: float, *, grams: bool | None = None, outliers: Sides = "both"
+    obs: Observations,
+    start: Factors,
+    zeta: float,
+    *,
+    grams: bool | None = None,
+    outliers: Sides = "both",
+    good: float = LOW,
 ) -> Iterator[Step]:
-    """Steps from a start whose error is below zeta (which is not given again). One pass over the data each."""
+    """Steps from a start whose error is below zeta (which is not given again). One pass over the data each.
+
+    `good` is the share of entries that are taken for good ones, at least.
+    """
     L, R = X = start
     grams = wants_grams(obs, X) if grams is None else grams
     rank, p, (n1, n2) = L.shape[1], obs.fraction, obs.shape
@@ -146,7 +156,7 @@ def closed_loop(
     inliers, change, pull = 1.0, 1.0, None
     for k in count():
         size = np.abs(some.residual(X))
-        low, high = np.quantile(size, [LOW, 0.9 * inliers])
+        low, high = np.quantile(size, [good, 0.9 * inliers])
         phi = _decay(oversampling, inliers, grams)
         after = max(min(max(phi * zeta, WIDEST * low), (8 if grams else 12) * high), 0.1 * zeta, rounding)
         if pull is not None:

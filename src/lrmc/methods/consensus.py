@@ -19,15 +19,16 @@ from ..rows import packed_trace, pairs, solve_rows
 from ..storage import Observations
 from ..tall import equal, is_here, take
 from ..weights import Array, Threshold
-from .certificate import FAR_OFF, NEARLY, Certificate, agreement_border, certify, met_within
+from .certificate import FAR_OFF, NEARLY, Certificate, agreement_border, by_chance, certify, met_within, proving
 from .lrmc import Step
 
 ROUNDS = 3  # rows, columns, least squares: what one round mends helps the next
-PROMISING = 0.3  # of the entries nearly agree: below, there is nothing that others could be fitted to
+PROMISING = 0.15  # of the entries nearly agree: below, there is nothing that others could be fitted to
 WIDE = 6.0  # times that quantile of the residuals: what agrees at first, where the fit has not got there yet
-DRAWS = 3000  # of subsets for a line, at most ...
+DRAWS = 10_000  # of subsets for a line, at most ...
 WORK = 2e9  # ... and for all lines together about so many products
 FEWEST_DRAWS = 50
+NOTHING_KNOWN = 0.5  # of the rows and of the columns are open: there is nothing to fit them to
 KNOWN = 0.6  # times the typical share of agreeing entries: a line with more is good enough to fit others to
 FEWER = 1.5  # standard deviations below the typical share of agreeing entries: such lines are tried as well
 AT_ONCE = 1 << 24  # entries that are gathered
@@ -52,7 +53,8 @@ def repaired(
         return X, certificate
     border = agreement_border(obs, tol)
     for _ in range(ROUNDS):
-        if not len(certificate.rows) and not len(certificate.cols):
+        opened = [len(lines) / n for lines, n in zip((certificate.rows, certificate.cols), obs.shape, strict=True)]
+        if not any(opened) or min(opened) > NOTHING_KNOWN:
             break
         wide = max(NEARLY * border, WIDE * float(np.quantile(np.abs(obs.sample.residual(X)), PROMISING)))
         better, mended = _refitted(obs, X, certificate, wide)
@@ -78,6 +80,7 @@ def promising(obs: Observations, X: Factors, tol: float) -> bool:
 def _refitted(obs: Observations, X: Factors, certificate: Certificate, border: float) -> tuple[Factors, int]:
     """X with its open rows, then its open columns, fitted anew; and how many of them are better now."""
     rank, met, mended = X.L.shape[1], met_within(obs, X, border), 0
+    chance = by_chance(obs, np.abs(obs.sample.residual(X)), border)
     seen = obs.row_observed, obs.col_observed
     opened = certificate.rows, certificate.cols
     judged = [_judged(*side) for side in zip(opened, (met.row_inliers, met.col_inliers), seen, strict=True)]
@@ -91,7 +94,7 @@ def _refitted(obs: Observations, X: Factors, certificate: Certificate, border: f
             entries = gathered(obs, X, axis, some, known[1 - axis])
             new, agreeing = np.ascontiguousarray(F[some], np.float64), np.empty(len(some), np.int64)
             _kernels.consensus(*entries, G, border, draws, axis, new, agreeing, obs.threads)
-            told = agreeing > rank + 1
+            told = agreeing >= proving(np.diff(entries.indptr), rank, chance)
             F[some] = new.astype(F.dtype)
             known[axis][some[told]] = True
             mended += int(told.sum())
@@ -148,7 +151,7 @@ def gathered(obs: Observations, X: Factors, axis: int, lines: Array, known: Arra
 def on_what_agrees(obs: Observations, X: Factors, wide: float, border: float) -> Generator[Step, None, None]:
     """Least squares on the entries that agree, columns and rows in turn: one pass each. What counts gets narrower.
 
-    Only lines that more entries agree with than can be made to: the others have nothing to go by.
+    Only lines that more entries agree with than can be made to, or all: the others have nothing to go by.
     """
     (n1, n2), rank = obs.shape, X.L.shape[1]
     steps = max(2, math.ceil(math.log(wide / border, NEARLY) - 0.01) + 1)
@@ -158,9 +161,10 @@ def on_what_agrees(obs: Observations, X: Factors, wide: float, border: float) ->
             other = X[1 - side]
             asked = (None, other, None, pairs(other)) if side == 0 else (other, None, pairs(other), None)
             pull = obs.products(X.L, X.R, rule, *asked)
-            met = pull.row_inliers if side == 0 else pull.col_inliers
+            met, observed = ((pull.row_inliers, obs.row_observed), (pull.col_inliers, obs.col_observed))[side]
+            told = (met > rank + 1) | ((met == observed) & (met >= rank))
             H = pull.grams[side]
             ridge = 1e-12 * float(packed_trace(H, rank).mean()) / rank * np.eye(rank)
-            after = X[side] + solve_rows(H, pull[side], ridge, met > rank + 1, obs.threads)
+            after = X[side] + solve_rows(H, pull[side], ridge, told, obs.threads)
             X = Factors(after, X.R) if side == 0 else Factors(X.L, after)
         yield Step(X.L, X.R, within, pull.n_inliers / obs.n_observed, within, "consensus")

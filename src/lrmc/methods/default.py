@@ -24,9 +24,9 @@ from ..storage import Observations
 from ..weights import Array, Sides
 from .certificate import OVERSAMPLED, Certificate, certify
 from .choose import choose, grown_ranks, is_gaussian, lowest_good
-from .closed_loop import closed_loop
+from .closed_loop import FEW_GOOD, LOW, closed_loop
 from .consensus import promising, repaired
-from .few_samples import few_sampled, wants_newton
+from .few_samples import few_sampled, likely_rank, rank_to_look_for, wants_newton
 from .lrmc import Step
 from .noisy import Loss, Noise, carried_over, sweeps
 from .rank import Found, Test, find_rank, first_guess, settled
@@ -41,6 +41,7 @@ ON_THEIR_WAY = 2e-4  # of the entries still come nearer: some more steps
 MORE_STEPS = 8
 SMALL = 1e-3  # of the scale of the data: typical residuals below this may be those of exact data
 AT_FIRST = 60  # steps of the closed loop, where entries are few: what it does not solve by then, others may
+MANY_OUTLIERS = 0.78  # inliers at rest: of Gaussian noise, 0.87 are within the threshold
 GAP = 20.0  # times: components that are so much smaller than the one before may be too many
 
 
@@ -149,28 +150,51 @@ def exactly(
     """What is found if the data are taken for exact, with its certificate if it has one."""
     run = exact(obs, rank, outliers, tol, seed, begin)
     few = rank is not None and wants_newton(obs, rank)
-    found = (yield from first_steps(run, AT_FIRST)) if few else (yield from run)
-    certificate = None
-    if found is not None:
-        found, certificate = yield from proven(obs, found, outliers, tol)
-    reached = rank or (found.X.L.shape[1] if found else 0)
-    if (certificate is None or not certificate.holds) and wants_newton(obs, reached):
-        fit = yield from few_sampled(obs, start(obs, reached, seed)[0], tol)
+    found, ended = (yield from first_steps(run, AT_FIRST)) if few else ((yield from run), True)
+    found, certificate = yield from proven(obs, found, outliers, tol)
+    if certificate is None or not certificate.holds:
+        fit = yield from otherwise(obs, rank, found, outliers, tol, seed)
         if fit is not None:
-            return Found(fit[0], True, 0.0, found.tests if found else ()), fit[1]
-    if found is None:
-        found, certificate = yield from proven(obs, (yield from run), outliers, tol)
+            return fit
+        if not ended:
+            found, certificate = yield from proven(obs, (yield from run), outliers, tol)
     return found, certificate
 
 
-def first_steps(run: Generator[Step, None, Found], most: int) -> Generator[Step, None, Found | None]:
-    """So many steps of a run, and what it found if it ended with them; it can be gone on with."""
+def otherwise(
+    obs: Observations, rank: int | None, found: Found, outliers: Sides, tol: float, seed: int
+) -> Generator[Step, None, tuple[Found, Certificate] | None]:
+    """What is found in other ways where the closed loop has no certificate; None if nothing is.
+
+    The steps are bounded, and not counted.
+    """
+    if found.inliers < MANY_OUTLIERS:
+        run = exact(obs, rank, outliers, tol, seed, good=FEW_GOOD)
+        second, _ = yield from first_steps(run, AT_FIRST, "again")
+        second, certificate = yield from proven(obs, second, outliers, tol)
+        if certificate is not None and certificate.holds:
+            return second, certificate
+    most = rank_to_look_for(obs)
+    if rank is None and wants_newton(obs, most):
+        rank = likely_rank(obs, start(obs, most, seed)[0])
+    if rank is not None and wants_newton(obs, rank):
+        fit = yield from few_sampled(obs, start(obs, rank, seed)[0], tol)
+        if fit is not None:
+            return Found(fit[0], True, 0.0, found.tests), fit[1]
+    return None
+
+
+def first_steps(
+    run: Generator[Step, None, Found], most: int, stage: str | None = None
+) -> Generator[Step, None, tuple[Found, bool]]:
+    """So many steps of a run, where it is then, and whether it ended; otherwise it can be gone on with."""
     for _ in range(most):
         try:
-            yield next(run)
+            step = next(run)
         except StopIteration as end:
-            return end.value
-    return None
+            return end.value, True
+        yield step if stage is None else step._replace(stage=stage)
+    return Found(Factors(step.L, step.R), False, step.residual, (), step.inliers), False
 
 
 def plainly_noisy(
@@ -295,20 +319,22 @@ def exact(
     tol: float,
     seed: int,
     begin: tuple[Factors, float] | None = None,
+    *,
+    good: float = LOW,
 ) -> Generator[Step, None, Found]:
-    """The closed loop, with the rank given or found."""
+    """The closed loop, with the rank given or found. `good` as there."""
     if begin is not None and rank is None:
         X, zeta = begin
         yield Step(X.L, X.R, zeta, math.nan, stage="start")
         test, most = Test(0, (), math.nan, X.L.shape[1]), min(MOST_RANK, *obs.shape)
-        return (yield from find_rank(obs, X, zeta, test, most=most, tol=tol, outliers=outliers))
+        return (yield from find_rank(obs, X, zeta, test, most=most, tol=tol, outliers=outliers, good=good))
     if rank is not None:
         origin = begin if begin is not None and begin[0].L.shape[1] == rank else start(obs, rank, seed)
         yield Step(*origin[0], origin[1], math.nan, stage="start")
-        found = yield from settled(obs, *origin, tol=tol, outliers=outliers, drop=True)
+        found = yield from settled(obs, *origin, tol=tol, outliers=outliers, good=good, drop=True)
         if found.settled or found.X.L.shape[1] == rank:
             return found
-        return (yield from settled(obs, *origin, tol=tol, outliers=outliers))
+        return (yield from settled(obs, *origin, tol=tol, outliers=outliers, good=good))
     middle = centre(obs)
     zeta = _first_threshold(obs, middle)
     most = min(MOST_RANK, *obs.shape)
@@ -319,7 +345,7 @@ def exact(
         X, first = first_guess(obs, zeta, middle, most, seed)
     most = max(most, highest) if most > MOST_RANK else most
     yield Step(X.L, X.R, zeta, math.nan, stage="start")
-    return (yield from find_rank(obs, X, zeta, first, most=most, tol=tol, outliers=outliers))
+    return (yield from find_rank(obs, X, zeta, first, most=most, tol=tol, outliers=outliers, good=good))
 
 
 def _even(obs: Observations, X: Factors, noise: Noise) -> bool:

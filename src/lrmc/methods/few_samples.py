@@ -10,6 +10,7 @@ problems that are small, and that nothing else solves; what it finds counts only
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -39,6 +40,11 @@ STILL = 1e-8
 RESTING = 10  # steps without progress after the ridge has faded
 
 
+HIGHEST = 20  # rank, where it has to be found
+LOOK_AFTER = 7  # steps, when the ridge has taken from noise more than from what is there
+STANDS_OUT = 2.5  # times as large as the next
+
+
 class Pace(NamedTuple):
     """How fast scale and ridge fall, per step."""
 
@@ -52,7 +58,7 @@ TRIES = (Pace(0.85, 0.7), Pace(0.9, 0.8))
 def wants_newton(obs: Observations, rank: int) -> bool:
     """Whether entries are few for the rank, few enough to go through them often, and all here."""
     free = rank * (sum(obs.shape) - rank)
-    few = 1.0 < obs.n_observed / free < ENOUGH
+    few = free < obs.n_observed < ENOUGH * free
     return few and obs.n_observed <= MOST_ENTRIES and is_here(obs.row_observed)
 
 
@@ -71,6 +77,20 @@ def few_sampled(
         if certificate.holds:
             return X, certificate
     return None
+
+
+def rank_to_look_for(obs: Observations) -> int:
+    """Higher than any rank that so few entries could determine."""
+    return int(max(1, min(HIGHEST, obs.n_observed // sum(obs.shape), min(obs.shape) - 1)))
+
+
+def likely_rank(obs: Observations, start: Factors) -> int | None:
+    """How many components of a fit of higher rank stand out, after some steps with a ridge; None if there is no gap."""
+    entries = all_entries(obs, start)
+    for step in islice(gauss_newton(obs, entries, start, TRIES[0]), LOOK_AFTER):
+        values = np.linalg.norm(step.L.astype(np.float64), axis=0) ** 2  # in balance: the singular values
+    ratios = values[:-1] / np.maximum(values[1:], 1e-300)
+    return int(ratios.argmax()) + 1 if len(ratios) and ratios.max() > STANDS_OUT else None
 
 
 def all_entries(obs: Observations, X: Factors) -> Entries:

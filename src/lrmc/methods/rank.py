@@ -13,7 +13,7 @@ from ..start import leading
 from ..storage import Observations, Sample
 from ..tall import beside, equal, held
 from ..weights import Array, Huber, Sides, Threshold, Weight
-from .closed_loop import WIDEST, closed_loop
+from .closed_loop import LOW, WIDEST, closed_loop
 from .lrmc import Step
 
 MOST_AT_ONCE = 5
@@ -43,6 +43,7 @@ class Found(NamedTuple):
     settled: bool  # converged, rather than at rest at the noise
     residual: float
     tests: tuple[Test, ...]
+    inliers: float = 1.0  # the share of entries within the last threshold
 
 
 class Pace:
@@ -106,15 +107,22 @@ def first_guess(obs: Observations, zeta: float, middle: Factors | None, most: in
 
 
 def settled(
-    obs: Observations, X: Factors, zeta: float, *, tol: float, outliers: Sides = "both", drop: bool = False
+    obs: Observations,
+    X: Factors,
+    zeta: float,
+    *,
+    tol: float,
+    outliers: Sides = "both",
+    drop: bool = False,
+    good: float = LOW,
 ) -> Generator[Step, None, Found]:
     """The closed loop with the rank of X until it converges, or comes to rest at the noise.
 
     With `drop` only until it turns out that the data need less: a component too many would slow the others down, and
-    end as a row or column whose outliers it explains.
+    end as a row or column whose outliers it explains. `good` as for the closed loop.
     """
     pace, most, idle = Pace(obs, tol), X.L.shape[1], 0
-    for rounds, step in enumerate(closed_loop(obs, X, zeta, outliers=outliers), 1):
+    for rounds, step in enumerate(closed_loop(obs, X, zeta, outliers=outliers, good=good), 1):
         yield step
         before, X = X, Factors(step.L, step.R)
         ended = pace.ended(change(before, X), step)
@@ -122,14 +130,23 @@ def settled(
         idle = 0 if smaller is None else idle + 1
         if smaller is not None and (ended or idle == IDLE):
             dropped = Test(most, (), math.nan, smaller.L.shape[1] - most)
-            return (yield from find_rank(obs, smaller, step.zeta, dropped, most=most, tol=tol, outliers=outliers))
+            go_on = find_rank(obs, smaller, step.zeta, dropped, most=most, tol=tol, outliers=outliers, good=good)
+            return (yield from go_on)
         if ended:
             break
-    return Found(X, pace.exact, step.residual, ())
+    return Found(X, pace.exact, step.residual, (), step.inliers)
 
 
 def find_rank(
-    obs: Observations, X: Factors, zeta: float, first: Test, *, most: int, tol: float, outliers: Sides = "both"
+    obs: Observations,
+    X: Factors,
+    zeta: float,
+    first: Test,
+    *,
+    most: int,
+    tol: float,
+    outliers: Sides = "both",
+    good: float = LOW,
 ) -> Generator[Step, None, Found]:
     """The closed loop, with components added and dropped on its way."""
     tests, steps, first_residual = [first], 0, math.inf
@@ -137,13 +154,13 @@ def find_rank(
     step = Step(X.L, X.R, zeta, 1.0, math.inf)
     while steps < HOPELESS or step.residual < 0.05 * first_residual:
         pace, smaller, rounds = Pace(obs, tol), None, 0
-        for step in closed_loop(obs, X, zeta, outliers=outliers):
+        for step in closed_loop(obs, X, zeta, outliers=outliers, good=good):
             yield step
             before, X, zeta = X, Factors(step.L, step.R), step.zeta
             ended, rounds, steps = pace.ended(change(before, X), step), rounds + 1, steps + 1
             first_residual = step.residual if steps == 1 else first_residual
             if ended and pace.exact:
-                return Found(X, True, step.residual, tuple(tests))
+                return Found(X, True, step.residual, tuple(tests), step.inliers)
             smaller = _pruned(obs, X, step.inliers) if rounds > 2 else None
             if ended or smaller is not None or (rounds > 4 and pace.moved < 0.1 and _resting(pace.residuals)):
                 break
@@ -154,13 +171,13 @@ def find_rank(
         grown, test = _grown(obs, X, zeta, step.inliers, room, 10 * tol)
         tests.append(test)
         if not test.added and ended:
-            return Found(X, False, step.residual, tuple(tests))
+            return Found(X, False, step.residual, tuple(tests), step.inliers)
         if test.added:
             steps = 1 if many else steps
             X, some = grown, obs.sample
             size = np.abs(some.residual(X))
             zeta = max(zeta, 6 * float(np.quantile(size, 0.9 * step.inliers)))
-    return Found(X, False, step.residual, tuple(tests))
+    return Found(X, False, step.residual, tuple(tests), step.inliers)
 
 
 def _resting(residuals: list[float]) -> bool:
