@@ -2,7 +2,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from presentations import every_presentation, small
+from presentations import every_storage, small
 
 from lrmc import _kernels, solve, synthetic
 from lrmc.linalg import Factors
@@ -73,7 +73,7 @@ def test_the_kernel_refuses_what_would_crash(what):
         _kernels.consensus(indptr, indices, np.ones(4), np.ones((3, 1)), 1e-6, 10, 0, *room, 1)
 
 
-@every_presentation
+@every_storage
 def test_entries_are_gathered_from_every_storage(present, tmp_path):
     s = small()
     obs = as_observations(*present(s, tmp_path))

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from pages import Reader
 
+import lrmc
 from lrmc import demo, tables, tour
 
 pytest.importorskip("PIL")
@@ -42,7 +43,8 @@ def test_and_mended(mended):
 @pytest.fixture(scope="module")
 def film():
     scene = demo.film(48, 72, 60)
-    return scene, demo.recovered(scene)
+    with pytest.warns(lrmc.DoubtWarning, match="too few entries agree"):  # pixels that balloons cross for long
+        return scene, demo.recovered(scene)
 
 
 def test_layers_of_the_film(film):

@@ -96,7 +96,8 @@ def unlike_members(obs: Grouped) -> Array:
     position[obs.members.ravel()] = np.tile(np.arange(size), len(obs.members))
     some, middle = obs.sample, centre(obs)
     rest = some.values if middle is None else some.residual(middle)
-    levels = np.array([np.median(np.abs(rest[position[some.rows] == b])) for b in range(size)])
+    of_band = [np.abs(rest[position[some.rows] == b]) for b in range(size)]
+    levels = np.array([np.median(x) if len(x) else 0.0 for x in of_band])
     if not levels.any():  # nothing varies
         return np.ones(obs.shape[0])
     levels = np.maximum(levels, 1e-3 * levels.max())

@@ -12,6 +12,9 @@ from .weights import Array
 
 PARALLEL = 0.9  # a cosine between columns of a factor above which their differences begin to be lost
 UNBALANCED = 1e4  # times: columns whose squares differ by more are put in balance again
+OUT_OF_RANGE = (
+    "sums of products of the entries are not finite: entries differ too much in size; leave out or divide the largest"
+)
 NEGLIGIBLE = 1e-12  # an eigenvalue of a Gram matrix below this part of the largest is rounding
 
 
@@ -44,7 +47,10 @@ def divide(B: Array, G: Array) -> Array:
 
 def orthonormal(X: Array) -> Array:
     """An orthonormal basis of the range of X, by its Gram matrix: two products instead of a QR of n rows."""
-    values, vectors = np.linalg.eigh(gram(X))
+    G = gram(X)
+    if not np.isfinite(G).all():
+        raise FloatingPointError(OUT_OF_RANGE)
+    values, vectors = np.linalg.eigh(G)
     keep = values > _negligible(X) * values.max(initial=0.0)
     return X @ (vectors[:, keep] / np.sqrt(values[keep])).astype(X.dtype)
 

@@ -90,7 +90,8 @@ def two_groups(size: Array, low: float, rounds: int = 20, fixed: bool = False) -
     """
     if low <= 0:
         return 1e-300, 0.0, 1.0
-    size = np.minimum(size.astype(np.float64) / low, 1e100)  # squares of tiny sizes would be 0, of huge ones infinite
+    with np.errstate(over="ignore"):  # squares of tiny sizes would be 0, of huge ones infinite
+        size = np.minimum(size.astype(np.float64) / low, 1e100)
     deviation, share = 1 / 0.385, 0.7  # the quantile 0.3 of |e| is 0.385 standard deviations
     square, widest = size**2, float(np.quantile(size, 0.999))
     odds = 0.0
@@ -102,7 +103,8 @@ def two_groups(size: Array, low: float, rounds: int = 20, fixed: bool = False) -
                 wide *= wide
             w = 1 / (1 + odds * wide)
         share = float(np.clip(w.mean(), FEWEST_NOISE, 1 - 1e-6))
-        deviation = deviation if fixed else float(np.sqrt((w * square).sum() / w.sum()))
+        if not fixed:
+            deviation = max(float(np.sqrt((w * square).sum() / max(float(w.sum()), 1e-300))), 1e-9)
     return low * deviation, odds, share
 
 
