@@ -24,7 +24,7 @@ from ..weights import Array, Sides
 from .certificate import Certificate, certify
 from .choose import choose, grown_ranks, is_gaussian, lowest_good
 from .closed_loop import FEW_GOOD, LOW
-from .consensus import promising, repaired
+from .consensus import finished, promising, repaired
 from .few_samples import few_sampled, likely_rank, rank_to_look_for, wants_newton
 from .lrmc import Step
 from .noisy import Loss, Noise, carried_over, sweeps
@@ -36,6 +36,7 @@ HIGHEST_RANK = 150
 AT_LIMIT = "rank {} is the highest that was tried, and did best: the data may have a higher one; give it with rank="
 GAUSSIAN_SWEEPS = 20  # at most; far fewer settle it, unless the rank is high for the entries
 AT_FIRST = 60  # steps of the closed loop, where entries are few: what it does not solve by then, others may
+NEARLY_THERE = 30  # more of them, where many entries nearly agree by then
 MANY_OUTLIERS = 0.78  # inliers at rest: of Gaussian noise, 0.87 are within the threshold
 GAP = 20.0  # times: components that are so much smaller than the one before may be too many
 
@@ -125,6 +126,8 @@ def exactly(
     run = exact(obs, rank, outliers, tol, seed, begin)
     few = rank is not None and wants_newton(obs, rank)
     found, ended = (yield from first_steps(run, AT_FIRST)) if few else ((yield from run), True)
+    if not ended and promising(obs, found.X, tol):
+        found, ended = yield from first_steps(run, NEARLY_THERE)
     found, certificate = yield from proven(obs, found, outliers, tol)
     if certificate is None or not certificate.holds:
         fit = yield from otherwise(obs, rank, found, outliers, tol, seed)
@@ -243,6 +246,8 @@ def proven(
     certificate = certify(obs, found.X, tol)
     X, better = yield from repaired(obs, found.X, certificate, tol)
     if better.holds:
+        if not found.settled:
+            X, better = yield from finished(obs, X, better, tol)
         return found._replace(X=X), better
     keep = before_gap(found.X)
     if keep is None:
