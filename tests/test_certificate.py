@@ -220,3 +220,16 @@ def test_what_agrees_by_chance_is_taken_from_the_residuals():
     off = np.abs(p.outliers[p.outliers != 0])
     want = border / off.max()  # outliers are uniform
     assert by_chance(obs, size, border) == pytest.approx(want, rel=0.35)
+
+
+def test_a_component_that_one_column_has_to_itself_proves_nothing_there():
+    """It meets all entries of the column, outliers too."""
+    p = synthetic.problem(60, 1, 0.1, 1.0, n2=20, seed=2, form="dense")
+    L, R = p.X_factors
+    own = (p.Y - L @ R.T)[:, [7]]
+    X = Factors(np.hstack([L, own]), np.hstack([R, np.eye(20)[:, [7]]]))
+    obs = as_observations(p.Y)
+    assert 7 in certify(obs, X, 1e-6).cols
+    right = certify(obs, Factors(L, R), 1e-6)
+    assert right.holds
+    assert len(right.cols) == 0

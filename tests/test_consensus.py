@@ -6,7 +6,8 @@ from presentations import every_storage, small
 
 from lrmc import _kernels, solve, synthetic
 from lrmc.linalg import Factors
-from lrmc.methods.consensus import gathered, promising
+from lrmc.methods.certificate import certify
+from lrmc.methods.consensus import finished, gathered, promising
 from lrmc.observations import as_observations
 
 
@@ -131,3 +132,24 @@ def test_noise_is_not_taken_for_something_to_mend():
     p = synthetic.problem(300, 3, 0.1, 0.5, seed=0, noise=0.01, form="dense")
     obs = as_observations(p.Y)
     assert not promising(obs, p.X_factors, 1e-6)
+
+
+def test_a_certificate_that_comes_early_is_followed_by_sweeps_over_what_agrees():
+    p = synthetic.problem(150, 3, 0.2, 0.6, seed=5, form="dense")
+    obs = as_observations(p.Y)
+    rng = np.random.default_rng(0)
+    size = 1e-5 * np.sqrt(obs.scale)
+    near = Factors(*(F + size * rng.standard_normal(F.shape) for F in p.X_factors))
+    certificate = certify(obs, near, 1e-6)
+    steps = finished(obs, near, certificate, 1e-6)
+    last = None
+    while True:
+        try:
+            last = next(steps)
+        except StopIteration as end:
+            X, after = end.value
+            break
+    assert after.holds
+    assert after.agreeing >= certificate.agreeing
+    np.testing.assert_array_equal(last.L, X.L)
+    assert np.linalg.norm(X.L @ X.R.T - p.X) < 1e-8 * np.linalg.norm(p.X)

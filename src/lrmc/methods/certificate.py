@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..linalg import Factors
+from ..linalg import Factors, divide, gram
 from ..storage import DOMINANT, OFTEN, Observations, Pull
 from ..tall import by_row, equal, take, where
 from ..weights import Array, Threshold
@@ -30,6 +30,7 @@ AT_ONCE = 1_000_000  # entries
 GRID = 300  # rows and columns in which the pattern of what agrees is looked at
 MOST_FITS = 1e4  # to subsets of a line that are tried
 SELDOM = 1e-3  # how often a wrong line may be vouched for
+LONE = 1e-6  # what others add to a component that is one line's own
 PRIOR = 1000  # entries that what is expected of errors counts as
 ONE_VALUE = "nearly all entries have one value, and the others follow no pattern: they are called outliers"
 PATTERN = 2.0  # times the largest singular value that chance gives: what agrees does so in blocks
@@ -91,6 +92,8 @@ def certify(obs: Observations, X: Factors, tol: float) -> Certificate:
     )
     rows = np.union1d(rows, _hanging(obs, X, NEARLY * border, 0, met.row_inliers))
     cols = np.union1d(cols, _hanging(obs, X, NEARLY * border, 1, met.col_inliers))
+    if 1 - agreeing >= NOTHING_ELSE:
+        rows, cols = np.union1d(rows, where(_alone(X.L))), np.union1d(cols, where(_alone(X.R)))
     between = float(np.mean((size > border) & (size <= FAR_OFF * border)))
     free = rank * (sum(obs.shape) - rank)
     doubt = ONE_VALUE if one_value and 1 - agreeing >= NOTHING_ELSE else ""
@@ -120,6 +123,13 @@ def _met_without(obs: Observations, X: Factors, border: float, value: float) -> 
         for count, lines in zip(counts, (rows, cols), strict=True):
             count += np.bincount(lines[told], minlength=len(count))
     return counts[0], counts[1]
+
+
+def _alone(F: Array) -> Array:
+    """Lines that have a component of the fit to themselves: it meets whatever stands there, outliers too."""
+    F = F.astype(np.float64)
+    leverage = (divide(F, gram(F)) * F).sum(1)
+    return leverage > 1 - LONE
 
 
 def by_chance(obs: Observations, size: Array, border: float) -> float:

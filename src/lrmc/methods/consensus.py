@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import _kernels
-from ..linalg import Factors
+from ..linalg import Factors, change
 from ..rows import packed_trace, pairs, solve_rows
 from ..storage import Observations
 from ..tall import equal, is_here, take
@@ -31,6 +31,7 @@ FEWEST_DRAWS = 50
 NOTHING_KNOWN = 0.5  # of the rows and of the columns are open: there is nothing to fit them to
 KNOWN = 0.6  # times the typical share of agreeing entries: a line with more is good enough to fit others to
 FEWER = 1.5  # standard deviations below the typical share of agreeing entries: such lines are tried as well
+SWEEPS = 12  # over what agrees, where steps had not converged
 AT_ONCE = 1 << 24  # entries that are gathered
 
 
@@ -68,6 +69,25 @@ def repaired(
         X, certificate = better, again
         if not mended:
             break
+    return X, certificate
+
+
+def finished(
+    obs: Observations, X: Factors, certificate: Certificate, tol: float
+) -> Generator[Step, None, tuple[Factors, Certificate]]:
+    """X, which has a certificate though the steps to it had not converged, after sweeps over what agrees."""
+    border, after = agreement_border(obs, tol), X
+    for _ in range(SWEEPS):
+        before = after
+        for step in on_what_agrees(obs, before, NEARLY * border, border):
+            after = Factors(step.L, step.R)
+            yield step
+        if change(before, after) < tol:
+            break
+    again = certify(obs, after, tol)
+    if again.holds and again.agreeing >= certificate.agreeing:
+        return after, again
+    yield step._replace(L=X.L, R=X.R)  # the last step is where a run ends
     return X, certificate
 
 

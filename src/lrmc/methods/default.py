@@ -25,7 +25,7 @@ from ..weights import Array, Sides
 from .certificate import OVERSAMPLED, Certificate, certify
 from .choose import choose, grown_ranks, is_gaussian, lowest_good
 from .closed_loop import FEW_GOOD, LOW, closed_loop
-from .consensus import promising, repaired
+from .consensus import finished, promising, repaired
 from .few_samples import few_sampled, likely_rank, rank_to_look_for, wants_newton
 from .lrmc import Step
 from .noisy import Loss, Noise, carried_over, sweeps
@@ -41,6 +41,7 @@ ON_THEIR_WAY = 2e-4  # of the entries still come nearer: some more steps
 MORE_STEPS = 8
 SMALL = 1e-3  # of the scale of the data: typical residuals below this may be those of exact data
 AT_FIRST = 60  # steps of the closed loop, where entries are few: what it does not solve by then, others may
+NEARLY_THERE = 30  # more of them, where many entries nearly agree by then
 MANY_OUTLIERS = 0.78  # inliers at rest: of Gaussian noise, 0.87 are within the threshold
 GAP = 20.0  # times: components that are so much smaller than the one before may be too many
 
@@ -151,6 +152,8 @@ def exactly(
     run = exact(obs, rank, outliers, tol, seed, begin)
     few = rank is not None and wants_newton(obs, rank)
     found, ended = (yield from first_steps(run, AT_FIRST)) if few else ((yield from run), True)
+    if not ended and promising(obs, found.X, tol):
+        found, ended = yield from first_steps(run, NEARLY_THERE)
     found, certificate = yield from proven(obs, found, outliers, tol)
     if certificate is None or not certificate.holds:
         fit = yield from otherwise(obs, rank, found, outliers, tol, seed)
@@ -280,6 +283,8 @@ def proven(
             yield step._replace(L=found.X.L, R=found.X.R)  # the last step is where a run ends
     X, better = yield from repaired(obs, found.X, certificate, tol)
     if better.holds:
+        if not found.settled:
+            X, better = yield from finished(obs, X, better, tol)
         return found._replace(X=X), better
     keep = before_gap(found.X)
     if keep is None:

@@ -103,7 +103,7 @@ def gauss_newton(obs: Observations, entries: Entries, start: Factors, pace: Pace
     problem = Problem(entries, obs.scale)
     U, V = balanced(*(F.astype(np.float64) / np.sqrt(obs.scale) for F in start))
     e = problem.residual(U, V)
-    z = WIDEST * float(np.median(np.abs(e)))
+    z = max(WIDEST * float(np.median(np.abs(e))), 1e-13)
     first = RIDGE * np.sqrt(len(e) / np.sqrt(len(U) * len(V)))  # entries of size 1, were they noise
     ridge, lowest, idle, root = first, np.inf, 0, np.sqrt(obs.scale)
     for _ in range(OUTER):
@@ -111,7 +111,7 @@ def gauss_newton(obs: Observations, entries: Entries, start: Factors, pace: Pace
         low, high = np.quantile(size, [LOW, 0.9])
         dU, dV = problem.step(U, V, e, z, ridge)
         U, V, e = problem.searched((U, V), (dU, dV), e, z, ridge)
-        moved = np.sqrt(_square(dU, dV) / _square(U, V))
+        moved = np.sqrt(_square(dU, dV) / max(_square(U, V), 1e-300))
         L, R = ((root * F).astype(obs.dtype) for F in (U, V))
         yield Step(L, R, obs.scale * float(z), float(np.mean(size <= z)), obs.scale * float(low), "newton")
         idle = 0 if low < 0.9 * lowest else idle + 1

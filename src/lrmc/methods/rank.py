@@ -213,7 +213,7 @@ def _typical(some: Sample, X: Factors, inliers: float) -> float:
 
 def _grown(obs: Observations, X: Factors, zeta: float, inliers: float, room: int, least: float) -> tuple[Factors, Test]:
     """X with the components of the rejected residual that stand out of the noise, and are not too small to matter."""
-    rank, share = X.L.shape[1], obs.fraction * inliers
+    rank, share = X.L.shape[1], max(obs.fraction * inliers, 1e-12)
     noise, good = noise_level(obs, X, zeta, share, reject=True)
     if room <= 0:
         return X, Test(rank, (), noise, 0)
