@@ -76,7 +76,6 @@ def test_any_arguments():
             check_sound(result)
 
 
-@pytest.mark.xfail(reason="entries more than some 1e15 times as large as most overflow on their way", strict=False)
 def test_values_at_the_ends_of_the_range():
     for seed in rounds(60):
         rng = np.random.default_rng(seed)
