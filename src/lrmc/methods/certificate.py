@@ -25,7 +25,10 @@ UNPROVEN = 0.5  # of the rows or columns may be left open; beyond, nothing is pr
 NOTHING_ELSE = 1e-3  # of the entries disagree: there are no outliers, and a row need not prove itself
 PLENTY = 4  # times rank + 2 entries that agree: a row with more is not looked at closely
 ALONE = 0.99  # the leverage of an entry that no other can confirm
-MOST_LINES = 200_000  # that are looked at closely
+MOST_AGREE = 0.75  # of the entries of a line: with fewer, it is looked at closely too, in a small matrix
+SMALL_MATRIX = 1_000_000  # places
+UNTOLD = 1e-12  # an eigenvalue of a Gram matrix below this part of the largest is 0
+CLOSE_LOOK = 50_000_000  # places that are looked at closely, at most
 AT_ONCE = 1_000_000  # entries
 GRID = 300  # rows and columns in which the pattern of what agrees is looked at
 MOST_FITS = 1e4  # to subsets of a line that are tried
@@ -90,14 +93,16 @@ def certify(obs: Observations, X: Factors, tol: float) -> Certificate:
             (obs.col_observed, met.col_inliers, counts[1], X.R, X.L),
         )
     )
-    rows = np.union1d(rows, _hanging(obs, X, NEARLY * border, 0, met.row_inliers))
-    cols = np.union1d(cols, _hanging(obs, X, NEARLY * border, 1, met.col_inliers))
+    rows = np.union1d(rows, _hanging(obs, X, NEARLY * border, 0, met.row_inliers, counts[0]))
+    cols = np.union1d(cols, _hanging(obs, X, NEARLY * border, 1, met.col_inliers, counts[1]))
     if 1 - agreeing >= NOTHING_ELSE:
         rows, cols = np.union1d(rows, where(_alone(X.L))), np.union1d(cols, where(_alone(X.R)))
     between = float(np.mean((size > border) & (size <= FAR_OFF * border)))
     free = rank * (sum(obs.shape) - rank)
     doubt = ONE_VALUE if one_value and 1 - agreeing >= NOTHING_ELSE else ""
     found = Certificate(agreeing, counted * obs.n_observed / free, between, rows, cols, NEARLY * border, doubt=doubt)
+    if counted == told < 1 - agreeing and times > OFTEN * len(values):
+        return replace(found, why_not="of the entries that are not the most frequent value, most disagree with the fit")
     return replace(found, why_not=_why_not(obs, X, found, border))
 
 
@@ -180,15 +185,18 @@ def _zero(F: Array, G: Array, inliers: Array, observed: Array, border: float) ->
     return (size * largest <= border) & (2 * inliers > observed)
 
 
-def _hanging(obs: Observations, X: Factors, border: float, axis: int, inliers: Array) -> Array:
-    """Rows (axis 0; columns for 1) that disagree in some entries, and hang on a single one in some direction.
+def _hanging(obs: Observations, X: Factors, border: float, axis: int, inliers: Array, telling: Array) -> Array:
+    """Rows (axis 0; columns for 1) that disagree in some entries, and hang on a single one, or none, in some direction.
 
     Ten columns that are all alike tell one number of a row, however many of its entries agree there. An entry that
     alone tells another would agree whatever it is.
     """
     observed, rank = (obs.row_observed, obs.col_observed)[axis], X.L.shape[1]
-    lines = where((inliers < observed) & (inliers > rank + 1) & (inliers < PLENTY * (rank + 2)))
-    if not 0 < len(lines) <= MOST_LINES:
+    doubtful = telling < PLENTY * (rank + 2)
+    if obs.shape[0] * obs.shape[1] <= SMALL_MATRIX:
+        doubtful = doubtful | (inliers < MOST_AGREE * observed)
+    lines = where((inliers < observed) & (inliers > rank + 1) & doubtful)
+    if not 0 < len(lines) * obs.shape[1 - axis] <= CLOSE_LOOK:
         return np.empty(0, np.int64)
     F, G = (X.L, X.R) if axis == 0 else (X.R, X.L)
     along = np.arange(obs.shape[1 - axis])
@@ -199,7 +207,9 @@ def _hanging(obs: Observations, X: Factors, border: float, axis: int, inliers: A
         grams = np.einsum("ij,jk,jl->ikl", agrees, other, other, optimize=True)
         inverse = np.linalg.pinv(grams, hermitian=True)
         leverage = np.einsum("jk,ikl,jl->ij", other, inverse, other, optimize=True)
-        hanging.append(some[(agrees & (leverage > ALONE)).any(1)])
+        values = np.linalg.eigvalsh(grams)
+        unknown = values[:, 0] <= UNTOLD * values[:, -1]  # a direction that no entry tells
+        hanging.append(some[unknown | (agrees & (leverage > ALONE)).any(1)])
     return np.concatenate(hanging)
 
 
