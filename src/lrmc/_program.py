@@ -10,7 +10,11 @@ import os
 import sys
 from types import TracebackType
 
-INTERRUPTED = 130  # as shells say it for Ctrl-C
+INTERRUPTED, TERMINATED = 130, 143  # as shells say it for Ctrl-C and for SIGTERM
+
+
+class Terminated(KeyboardInterrupt):
+    """The process was asked to end: everything unwinds as after Ctrl-C, and temporary files are removed."""
 
 
 def is_the_command() -> bool:
@@ -23,8 +27,11 @@ def _without_traceback(kind: type[BaseException], error: BaseException, trace: T
     if not issubclass(kind, KeyboardInterrupt):
         sys.__excepthook__(kind, error, trace)
         return
-    print("interrupted", file=sys.stderr, flush=True)
-    os._exit(INTERRUPTED)  # Python would end itself by the signal: the same for a shell, not for other programs
+    by_signal = issubclass(kind, Terminated)
+    print("terminated" if by_signal else "interrupted", file=sys.stderr, flush=True)
+    os._exit(
+        TERMINATED if by_signal else INTERRUPTED
+    )  # Python would end itself by the signal: the same for a shell, not for other programs
 
 
 if is_the_command():

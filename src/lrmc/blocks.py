@@ -316,7 +316,7 @@ class Reading:
 
 def _dense(Y: Array, seen: Array | None, dtype: np.dtype[Any], gain: float, threads: int) -> Dense:
     def rows_contiguous(X: Array) -> Array:
-        return X if X.strides[1] == X.itemsize and X.flags.aligned else np.ascontiguousarray(X)
+        return X if X.strides[1] == X.itemsize and X.flags.aligned else np.array(X, order="C")
 
     return Dense(
         shape=(Y.shape[0], Y.shape[1]),

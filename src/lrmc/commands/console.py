@@ -17,15 +17,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from .._program import INTERRUPTED
+from .._program import INTERRUPTED, TERMINATED, Terminated
 from ..apps.outcome import FitFailed, Outcome
 from ..result import Iterate
 
-NOT_CONVERGED, BAD_INPUT, TERMINATED = 1, 2, 143  # exit codes; the last as shells say it for SIGTERM
-
-
-class Terminated(KeyboardInterrupt):
-    """The process was asked to end: everything unwinds as after Ctrl-C, and temporary files are removed."""
+NOT_CONVERGED, BAD_INPUT = 1, 2  # exit codes
 
 
 def unwind_at_sigterm() -> None:
