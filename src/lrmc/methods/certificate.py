@@ -49,6 +49,7 @@ class Certificate:
     rows: Array  # that are not vouched for: hardly more entries agree than any fit could meet
     cols: Array
     border: float  # residuals up to this agree
+    on_their_way: float = 0.0  # the part of `between` that is more than small outliers
     why_not: str = ""  # why it proves nothing; empty if it holds
     doubt: str = ""  # what to know about it, if it holds
 
@@ -98,9 +99,19 @@ def certify(obs: Observations, X: Factors, tol: float) -> Certificate:
     if 1 - agreeing >= NOTHING_ELSE:
         rows, cols = np.union1d(rows, where(_alone(X.L))), np.union1d(cols, where(_alone(X.R)))
     between = float(np.mean((size > border) & (size <= FAR_OFF * border)))
+    small = float(np.mean((size > FAR_OFF * border) & (size <= 2 * FAR_OFF * border)))  # outliers, as many as below
     free = rank * (sum(obs.shape) - rank)
     doubt = ONE_VALUE if one_value and 1 - agreeing >= NOTHING_ELSE else ""
-    found = Certificate(agreeing, counted * obs.n_observed / free, between, rows, cols, NEARLY * border, doubt=doubt)
+    found = Certificate(
+        agreeing,
+        counted * obs.n_observed / free,
+        between,
+        rows,
+        cols,
+        NEARLY * border,
+        between - 2 * small,
+        doubt=doubt,
+    )
     if counted == told < 1 - agreeing and times > OFTEN * len(values):
         return replace(found, why_not="of the entries that are not the most frequent value, most disagree with the fit")
     return replace(found, why_not=_why_not(obs, X, found, border))

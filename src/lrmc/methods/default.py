@@ -37,7 +37,7 @@ HIGHEST_RANK = 150
 AT_LIMIT = "rank {} is the highest that was tried, and did best: the data may have a higher one; give it with rank="
 GAUSSIAN_SWEEPS = 20  # at most; far fewer settle it, unless the rank is high for the entries
 LOWEST = 0.15  # a quantile of the residuals that most outliers do not reach
-ON_THEIR_WAY = 2e-4  # of the entries still come nearer: some more steps
+ON_THEIR_WAY = 1e-3  # of the entries still come nearer, beyond those that are small outliers: some more steps
 MORE_STEPS = 8
 SMALL = 1e-3  # of the scale of the data: typical residuals below this may be those of exact data
 AT_FIRST = 60  # steps of the closed loop, where entries are few: what it does not solve by then, others may
@@ -271,7 +271,7 @@ def proven(
     if not small and not promising(obs, found.X, tol):
         return found, None
     certificate = certify(obs, found.X, tol)
-    if certificate.between > ON_THEIR_WAY and certificate.oversampling >= OVERSAMPLED:
+    if certificate.on_their_way > ON_THEIR_WAY and certificate.oversampling >= OVERSAMPLED:
         X = found.X
         for step in islice(closed_loop(obs, X, certificate.border, outliers=outliers), MORE_STEPS):
             yield step
