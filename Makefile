@@ -4,12 +4,13 @@ BIN := .venv/bin
 READY := .venv/.ready
 BUILT_FROM := pyproject.toml CMakeLists.txt $(wildcard src/lrmc/_kernels/*.cpp src/lrmc/_kernels/*.hpp)
 
-.PHONY: help demo test fuzz silence lint format sanitize bench race experiments clean
+.PHONY: help demo test slow fuzz silence lint format sanitize bench race experiments clean
 
 help:
 	@echo "make demo    show what lrmc does, in a minute: a table, and lrmc-demo/report.html"
 	@echo "make test    run all tests"
 	@echo "make fuzz [SECONDS=600]  random inputs, files and signals, about so many seconds in all; SEED=N begins there"
+	@echo "make slow    run the tests that make test leaves out: real data, experiments, the race"
 	@echo "make silence count wrong answers that nobody is told of, on hundreds of problems at the edges"
 	@echo "make lint    check format, style and types"
 	@echo "make format  put the code in form"
@@ -24,6 +25,9 @@ demo: $(READY)
 
 test: $(READY)
 	@$(BIN)/pytest -q -n auto
+
+slow: $(READY)
+	@$(BIN)/pytest -q -n auto -m slow --ignore tests/silence
 
 # Without xdist, so that a crash names its test. A failure prints its seed: LRMC_FUZZ_SEED=N LRMC_FUZZ_SECONDS=0 repeats it.
 SECONDS ?= 600

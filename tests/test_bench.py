@@ -65,6 +65,7 @@ def test_large_problems_are_made_in_pieces(tmp_path: Path, monkeypatch: pytest.M
     assert (wrong & ~np.isnan(Y)).sum() / (~np.isnan(Y)).sum() == pytest.approx(0.1, abs=0.02)
 
 
+@pytest.mark.slow
 def test_the_command() -> None:
     pytest.importorskip("typer")
     done = subprocess.run(

@@ -47,6 +47,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_a_rerun_gives_the_same_iterations_and_errors(script: str, results: Path, tmp_path: Path) -> None:
     run(script, "--quick", "--output", str(tmp_path))
@@ -89,6 +90,7 @@ def test_who_measured_is_said_once(results: Path) -> None:
     assert "threads" in lines[0]
 
 
+@pytest.mark.slow
 def test_the_benchmarks_and_their_page(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     run("size", "--quick", "--output", str(tmp_path), folder="benchmarks")

@@ -184,6 +184,8 @@ def test_no_pictures_or_too_few(source, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
+@pytest.mark.data
 @pytest.mark.skipif(not DATA.is_dir(), reason="no data beside the repository")
 def test_real_faces(monkeypatch):
     """Every third pixel of one person: above what the issue asks of all pixels."""

@@ -10,6 +10,8 @@ import lrmc
 ROOT = Path(__file__).resolve().parents[1]
 
 
+@pytest.mark.slow
+@pytest.mark.data
 @pytest.mark.skipif(not DATA.is_dir(), reason="no data beside the repository")
 @pytest.mark.parametrize(("task", "bar"), [("ngsim", 2.4), ("traffic", 6.7), ("jester", 0.158)])
 def test_real(task, bar, monkeypatch):

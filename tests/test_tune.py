@@ -20,6 +20,7 @@ def counted(method, tuning, most=50):
     return [iterations(method(obs, 2, tuning), problem, 1e-4, most) for obs, problem in zip(data, PROBLEMS)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [scaled_gd, gd])
 def test_nothing_on_the_grid_is_better(method):
     best = tune(method, PROBLEMS, tol=1e-4, most=50)

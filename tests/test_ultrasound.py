@@ -443,6 +443,8 @@ def test_the_report_in_a_browser(cine, tmp_path, show):
 # ---- real data
 
 
+@pytest.mark.slow
+@pytest.mark.data
 @pytest.mark.skipif(not DATA.is_dir(), reason="no data beside the repository")
 def test_real_tissue_plus_real_bubbles(monkeypatch):
     monkeypatch.syspath_prepend(Path(__file__).resolve().parents[1] / "experiments")
