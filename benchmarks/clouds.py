@@ -12,9 +12,9 @@ import resource
 import time
 
 import numpy as np
+from made.landscape import landscape
 
-from lrmc.apps.clouds import remove_clouds
-from lrmc.apps.landscape import landscape
+from lrmc.apps.clouds.model import remove_clouds
 
 
 def main() -> None:

@@ -11,11 +11,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "experiments"))
 
-from common import read_rows, write_page  # noqa: E402
-from page import measured_by, table  # noqa: E402
+from common import read_rows, write_page
+from page import measured_by, table
 
-from lrmc.apps.bench import seconds_given  # noqa: E402
-from lrmc.apps.rivals import RIVALS  # noqa: E402
+from lrmc.race.bench import seconds_given
+from lrmc.race.rivals import RIVALS
 
 Row = dict[str, str]
 REACHED, LEAST = 1e-6, 20

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 import lrmc
 from lrmc import _kernels
-from lrmc.demo import fastest
+from lrmc.demo.scene import fastest
 from lrmc.weights import Threshold
 
 
@@ -40,7 +40,7 @@ def report(name: str, ms: float, against: str, base: float) -> None:
     print(f"{name:34s} {ms:8.2f} ms   {ms / base:6.2f} x {against}")
 
 
-def adjoint(obs: lrmc.storage.Observations, L: np.ndarray, R: np.ndarray) -> None:
+def adjoint(obs: lrmc.observations.base.Observations, L: np.ndarray, R: np.ndarray) -> None:
     """What training pays on the way back, against the way there."""
     pulls = best(lambda: obs.pull(L, R, 0.7))
     report("adjoint float32", best(lambda: obs.adjoint(L, R, 0.7, L + 1, R - 1)), "pull", pulls)
@@ -102,16 +102,16 @@ def crossover(n: int, threads: int, rng: np.random.Generator) -> None:
         print(f"{rank:4d} " + "".join(f"{ratio:7.2f}" for ratio in ratios))
 
 
-def both_forms(Y: np.ndarray, threads: int) -> tuple[lrmc.storage.Sparse, lrmc.storage.Dense]:
+def both_forms(Y: np.ndarray, threads: int) -> tuple[lrmc.observations.base.Sparse, lrmc.observations.base.Dense]:
     """The same data stored both ways, whatever the door would choose."""
     seen = ~np.isnan(Y)
     counts = {"row_observed": seen.sum(1), "col_observed": seen.sum(0)}
     common = {"shape": Y.shape, "dtype": Y.dtype, "threads": threads, **counts}
     indptr = np.concatenate([[0], np.cumsum(counts["row_observed"])])
     indices = np.nonzero(seen)[1].astype(np.int32)
-    return lrmc.storage.Sparse(indptr=indptr, indices=indices, values=Y[seen], **common), lrmc.storage.Dense(
-        Y=Y, **common
-    )
+    return lrmc.observations.base.Sparse(
+        indptr=indptr, indices=indices, values=Y[seen], **common
+    ), lrmc.observations.base.Dense(Y=Y, **common)
 
 
 def main() -> None:

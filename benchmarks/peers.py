@@ -20,13 +20,13 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "experiments"))
 
-from common import Sheet, closed_loop, legend_beside, picture, race, warm_up  # noqa: E402
+from common import Sheet, closed_loop, legend_beside, picture, race, warm_up
 
-import lrmc  # noqa: E402
-from lrmc import _kernels  # noqa: E402
-from lrmc.apps import bench  # noqa: E402
-from lrmc.apps.bench import NOT_INSTALLED, Case, Entry, Places  # noqa: E402
-from lrmc.apps.rivals import RIVALS  # noqa: E402
+import lrmc
+from lrmc import _kernels
+from lrmc.race import bench
+from lrmc.race.bench import NOT_INSTALLED, Case, Entry, Places
+from lrmc.race.rivals import RIVALS
 
 CURVES = ("dense 1000", "half missing 1000")
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 
 import lrmc
-from lrmc import demo, report
+from lrmc import report
+from lrmc.demo import scene as demo
 
 
 def main() -> None:

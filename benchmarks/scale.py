@@ -99,7 +99,7 @@ resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 sys.path.insert(0, "benchmarks")
 import numpy as np, lrmc
 from lrmc import outofcore
-from lrmc.blocks import InFile
+from lrmc.observations.blocks import InFile
 from scale import best, factors, one_pass
 path, n1, n2 = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 obs = outofcore.blocks(InFile(path, 0, (n1, n2), np.dtype(np.float32)), memory="600MB")
@@ -168,7 +168,7 @@ def moved_bytes():
     from distributed import Client, LocalCluster
     from distributed.comm.tcp import TCP
 
-    from lrmc.tall import held
+    from lrmc.observations.tall import held
 
     count, write = [0], TCP.write
 

@@ -23,13 +23,13 @@ from passes import best
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "experiments"))
 
-from common import Sheet  # noqa: E402
+from common import Sheet
 
-import lrmc  # noqa: E402
-from lrmc import _kernels  # noqa: E402
-from lrmc.methods.scaled_gd import sparsify  # noqa: E402
-from lrmc.start import spectral  # noqa: E402
-from lrmc.storage import how_many  # noqa: E402
+import lrmc
+from lrmc import _kernels
+from lrmc.methods.scaled_gd import sparsify
+from lrmc.methods.start import spectral
+from lrmc.observations.base import how_many
 
 SOURCE = r"""
 #include <algorithm>

@@ -21,11 +21,11 @@ import scipy.sparse as sp
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "experiments"))
 
-from common import Sheet, picture  # noqa: E402
+from common import Sheet, picture
 
-import lrmc  # noqa: E402
-from lrmc.demo import fastest, reading_time  # noqa: E402
-from lrmc.observations import SPARSE_BELOW  # noqa: E402
+import lrmc
+from lrmc.demo.scene import fastest, reading_time
+from lrmc.observations._door import SPARSE_BELOW
 
 PER_ROW = 300  # observed entries, as at n = 3000 and p = 0.1
 SIZES, RANKS = (500, 1000, 1500, 2000, 3000, 5000, 7000, 10_000), (1, 2, 5, 10, 20, 30, 50)

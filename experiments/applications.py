@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 import lrmc
+from lrmc._files import write_whole
 from lrmc.apps.stack import Stack
-from lrmc.files import write_whole
 from lrmc.schedule import Tuning
 from lrmc.weights import Array
 

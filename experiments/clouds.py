@@ -23,8 +23,8 @@ import numpy as np
 from tasks import PAIRS, Array, Source, row_median, satellite, satellite_scores
 
 import lrmc
-from lrmc.apps.clouds import Cleared, remove_clouds
-from lrmc.files import whole
+from lrmc._files import whole
+from lrmc.apps.clouds.model import Cleared, remove_clouds
 
 ROOT = Path(__file__).resolve().parent.parent
 CLEAR, CLOUDY, SHADOW, SNOW = (4, 5, 7), (8, 9, 10), 3, 11  # codes of the scene classification

@@ -28,10 +28,10 @@ from threadpoolctl import threadpool_limits
 
 import lrmc
 from lrmc import Schedule
-from lrmc.files import whole, write_whole
+from lrmc._files import whole, write_whole
 from lrmc.linalg import Factors, change, power_of_4
 from lrmc.methods.default import exact
-from lrmc.observations import SPARSE_BELOW
+from lrmc.observations._door import SPARSE_BELOW
 from lrmc.result import Iterate
 from lrmc.schedule import Tuning
 from lrmc.synthetic import Problem

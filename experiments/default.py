@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import lrmc
-from lrmc.files import write_whole
+from lrmc._files import write_whole
 from lrmc.synthetic import Problem, problem
 
 ROOT = Path(__file__).resolve().parent.parent

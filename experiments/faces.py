@@ -18,9 +18,9 @@ import numpy as np
 from tasks import Array, Problem, Source, faces, hard_impute, row_mean, row_median
 
 import lrmc
+from lrmc._files import whole
 from lrmc.apps.faces import Faces as Cleaned
 from lrmc.apps.faces import Person, clean_faces, contact_sheet
-from lrmc.files import whole
 from lrmc.schedule import Tuning
 
 ROOT = Path(__file__).resolve().parent.parent

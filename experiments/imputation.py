@@ -25,7 +25,7 @@ from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 from tasks import Array, Source
 
 import lrmc
-from lrmc.files import whole, write_whole
+from lrmc._files import whole, write_whole
 
 ROOT = Path(__file__).resolve().parent.parent
 

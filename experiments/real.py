@@ -24,7 +24,7 @@ import numpy as np
 from tasks import QUICK, TASKS, Array, Problem, Scores, Source, Task
 
 import lrmc
-from lrmc.files import whole, write_whole
+from lrmc._files import whole, write_whole
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "real.csv"

@@ -16,7 +16,7 @@ from pathlib import Path
 from tasks import TASKS, Problem, Source
 
 import lrmc
-from lrmc.nearest import nearest
+from lrmc.methods.nearest_schedule import nearest
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrmc.observations import as_observations
-from lrmc.rows import pairs, solve_rows
-from lrmc.storage import Observations, transposed
+from lrmc.observations.base import Observations, transposed
+from lrmc.row_systems import pairs, solve_rows
 from lrmc.weights import Huber
 
 Array = np.ndarray[Any, np.dtype[Any]]

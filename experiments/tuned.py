@@ -22,7 +22,7 @@ import numpy as np
 from common import Asked
 
 import lrmc
-from lrmc.files import write_whole
+from lrmc._files import write_whole
 from lrmc.methods.tune import tune
 from lrmc.schedule import Tuning
 from lrmc.solve import BASELINES

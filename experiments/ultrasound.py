@@ -22,7 +22,7 @@ import numpy as np
 
 import lrmc
 from lrmc.apps.stack import Stack
-from lrmc.apps.ultrasound import separate
+from lrmc.apps.ultrasound.model import separate
 
 Array = np.ndarray[Any, np.dtype[Any]]
 SIZE, PATCH, BRIGHT = 160, 32, 0.1

@@ -14,7 +14,7 @@ import warnings
 import numpy as np
 
 import lrmc
-from lrmc import completion
+from lrmc.complete import in_memory as completion
 from lrmc.units import chosen_units, column_units
 
 TRAFFIC = "../shared/data/traffic/metr_la_week_speed.npz"

@@ -26,9 +26,9 @@ import numpy as np
 from PIL import Image
 
 import lrmc
-from lrmc.apps import video
+from lrmc._files import whole, write_whole
 from lrmc.apps.stack import Stack
-from lrmc.files import whole, write_whole
+from lrmc.apps.video import model as video
 from lrmc.methods.noisy import two_groups
 from lrmc.schedule import Tuning
 

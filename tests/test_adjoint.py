@@ -10,13 +10,13 @@ from comparing import ROUNDING, assert_close
 from presentations import every_storage, small
 
 from lrmc import _kernels, as_observations
-from lrmc.groups import grouped
-from lrmc.heldout import hold_out
 from lrmc.linalg import Factors
 from lrmc.methods.lrmc import Start
 from lrmc.methods.lrmc import lrmc as algorithm
+from lrmc.observations.base import transposed
+from lrmc.observations.grouped import grouped
+from lrmc.observations.heldout import hold_out
 from lrmc.schedule import Layer
-from lrmc.storage import transposed
 from lrmc.training.adjoint import backward, forward
 
 # ---- one pass

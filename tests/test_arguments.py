@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from lrmc.arguments import LONGEST, finite, function_or_none, one_of, real_number, shown, whole_number, yes_or_no
+from lrmc._arguments import LONGEST, finite, function_or_none, one_of, real_number, shown, whole_number, yes_or_no
 
 WHOLE = [0, 7, np.int8(7), np.uint64(7)]
 REAL = [*WHOLE, 0.5, np.float32(0.5), Fraction(1, 2)]

@@ -5,7 +5,8 @@ import zipfile
 import numpy as np
 import pytest
 
-from lrmc import arrays, outofcore
+from lrmc import outofcore
+from lrmc.formats import arrays
 
 
 def header(shape="(2, 3)", descr="'<f8'", more=""):
@@ -67,7 +68,7 @@ def test_more_than_there_is_memory(tmp_path, monkeypatch):
     with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("X.npy", file.getvalue())
     assert (tmp_path / "a.npz").stat().st_size < 20_000
-    monkeypatch.setattr(outofcore, "memory_there_is", lambda: 4_000_000)
+    monkeypatch.setattr("lrmc._memory.memory_there_is", lambda: 4_000_000)
     with arrays.opened_npz(tmp_path / "a.npz") as found:
         with pytest.raises(ValueError, match="X in it takes 8000128 bytes, and this machine has 4000000 in all"):
             found["X"]

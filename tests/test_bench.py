@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lrmc.apps import bench, rivals
-from lrmc.apps.bench import Case, Places
+from lrmc.race import bench, rivals
+from lrmc.race.bench import Case, Places
 
 HERE = Places({"lrmc": sys.executable}, {"lrmc": "0"})
 

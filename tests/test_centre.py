@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
-from lrmc.centre import centre
+from lrmc.methods.centre import centre
 from lrmc.observations import as_observations
 
 
@@ -40,7 +40,7 @@ def test_data_around_zero_have_none():
 
 
 def test_long_columns_are_looked_at_less(monkeypatch):
-    monkeypatch.setattr("lrmc.centre.LOOKS", 30 * 70)
+    monkeypatch.setattr("lrmc.methods.centre.LOOKS", 30 * 70)
     rng = np.random.default_rng(0)
     Y = 100 + 5 * rng.standard_normal((1, 30)) + rng.standard_normal((2000, 30))
     X = centre(as_observations(Y))

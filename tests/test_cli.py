@@ -10,8 +10,8 @@ from lrmc import __version__, synthetic
 pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
 typer_testing = pytest.importorskip("typer.testing")
-from lrmc import cli  # noqa: E402
-from lrmc.commands import complete, console  # noqa: E402
+from lrmc import cli
+from lrmc.cli import complete, console
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from lrmc.synthetic import Problems
 from lrmc.training import fast, recipes
 
 typer_testing = pytest.importorskip("typer.testing")
-from lrmc import cli  # noqa: E402
-from lrmc.commands import console, training  # noqa: E402
+from lrmc import cli
+from lrmc.cli import console, training
 
 TINY = ("--n", 50, "--rank", 2, "--p", 1, "--layers", 2, "--steps", 3)
 

@@ -12,17 +12,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from made.landscape import NODATA, landscape, write_landscape
 from real_data import DATA
 
-from lrmc.apps import clouds, seasons
-from lrmc.apps.landscape import NODATA, landscape, write_landscape
+from lrmc.apps.clouds import model as clouds
+from lrmc.apps.clouds import seasons
 
 rasterio = pytest.importorskip("rasterio")
 pytest.importorskip("typer")
-from typer.testing import CliRunner  # noqa: E402
+from typer.testing import CliRunner
 
-from lrmc.apps.scenes import clear_files, dates_of  # noqa: E402
-from lrmc.cli import app  # noqa: E402
+from lrmc.apps.clouds.scenes import clear_files, dates_of
+from lrmc.cli import app
 
 
 @pytest.fixture(scope="module")

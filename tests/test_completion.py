@@ -6,8 +6,9 @@ import pytest
 import scipy.sparse as sp
 from real_data import DATA
 
-from lrmc import completion, solve, synthetic
-from lrmc.tables import Table, read
+from lrmc import solve, synthetic
+from lrmc.complete import in_memory as completion
+from lrmc.complete.tables import Table, read
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
 
 import lrmc
-from lrmc.connected import unconnected
+from lrmc.methods.connected import unconnected
 
 
 def expected(seen):

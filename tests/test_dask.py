@@ -15,16 +15,16 @@ from presentations import small
 
 import lrmc
 import lrmc.outofcore
-from lrmc.blocks import BlockError
 from lrmc.linalg import balanced, gram
 from lrmc.methods.noisy import Noise, sweeps
-from lrmc.tall import beside, by_row, held, take, where
+from lrmc.observations.blocks import BlockError
+from lrmc.observations.tall import beside, by_row, held, take, where
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
-dasked = pytest.importorskip("lrmc.dasked")
-Spread = pytest.importorskip("lrmc.spread").Spread
+dasked = pytest.importorskip("lrmc.observations.dask")
+Spread = pytest.importorskip("lrmc.observations.spread").Spread
 
 # distributed leaves sockets and loops to the garbage collector
 pytestmark = [
@@ -317,7 +317,7 @@ def test_bytes_moved_do_not_grow_with_the_rows(client, kept, monkeypatch):
 def test_the_command_on_a_cluster(client, tmp_path):
     from presentations import on_disk
 
-    from lrmc import large
+    from lrmc.complete import blockwise as large
 
     Y = problem()
     source = on_disk(Y, tmp_path, (100, 80)).store.root
@@ -376,7 +376,7 @@ def test_a_scheduler_that_is_killed(doomed, tmp_path):
     """It is told at once, by its address, and not as a block that could not be read."""
     from presentations import on_disk
 
-    from lrmc import large
+    from lrmc.complete import blockwise as large
 
     process, address = doomed
     source = on_disk(problem(n=200), tmp_path, (50, 80)).store.root

@@ -3,7 +3,8 @@ import importlib.util
 import numpy as np
 import pytest
 
-from lrmc import demo, relative_error
+from lrmc import relative_error
+from lrmc.demo import scene as demo
 
 
 def test_the_paper_is_shown_where_its_schedule_was_made():

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import lrmc
-from lrmc.apps.rivals import RIVALS
+from lrmc.race.rivals import RIVALS
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = ("table1", "table2", "fig3", "fig4", "fig5")

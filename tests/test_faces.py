@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from made.spheres import heads, write_heads
 
 from lrmc.apps.faces import clean_faces, shown_removed
-from lrmc.apps.spheres import heads, write_heads
 
 pytest.importorskip("PIL")
 pytest.importorskip("typer")

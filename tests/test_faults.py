@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from presentations import Small, hdf5
 
-from lrmc import large
-from lrmc.blocks import InFile
+from lrmc.complete import blockwise as large
+from lrmc.observations.blocks import InFile
 
 zarr = pytest.importorskip("zarr")
 CliRunner = pytest.importorskip("typer.testing").CliRunner

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from lrmc import files
-from lrmc.files import whole_folder, write_whole
+from lrmc import _files as files
+from lrmc._files import whole_folder, write_whole
 
 
 def test_a_disk_that_is_full_late_leaves_what_was_there(tmp_path, monkeypatch):

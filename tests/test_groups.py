@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import lrmc
-from lrmc.groups import grouped
+from lrmc.observations.grouped import grouped
 from lrmc.weights import Cauchy, Clip, Huber, Mixture, Threshold
 
 BANDS, PIXELS, DATES = 3, 20, 11

@@ -10,8 +10,8 @@ from presentations import every_storage, small
 from rules import rules
 
 from lrmc import as_observations
-from lrmc.heldout import MOST, hold_out, part_of
-from lrmc.rows import pairs
+from lrmc.observations.heldout import MOST, hold_out, part_of
+from lrmc.row_systems import pairs
 from lrmc.weights import Threshold
 
 every_fraction = pytest.mark.parametrize("p", [0.15, 0.6, 1.0])

@@ -13,7 +13,7 @@ from comparing import assert_close, assert_pull, same_bits
 from rules import every_rule, rules
 
 from lrmc import _kernels, as_observations
-from lrmc.groups import Grouped, grouped
+from lrmc.observations.grouped import Grouped, grouped
 from lrmc.weights import Cauchy, Huber, Mixture, Threshold
 
 

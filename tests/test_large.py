@@ -8,8 +8,8 @@ from presentations import on_disk
 
 import lrmc
 import lrmc.units
-from lrmc import large
-from lrmc.outofcore import blocks
+from lrmc.complete import blockwise as large
+from lrmc.observations.ondisk import blocks
 
 zarr = pytest.importorskip("zarr")
 CliRunner = pytest.importorskip("typer.testing").CliRunner
@@ -153,7 +153,7 @@ def test_what_is_read_block_by_block(Y, tmp_path, monkeypatch):
     path = saved(Y, tmp_path, ".npy")
     assert not large.is_for(path)
     assert large.is_for(path, memory="1GB")
-    monkeypatch.setattr("lrmc.outofcore.memory_there_is", lambda: 300_000)
+    monkeypatch.setattr("lrmc._memory.memory_there_is", lambda: 300_000)
     assert large.is_for(path)
     assert not large.is_for(tmp_path / "a.csv")
     obs = blocks(on_disk(Y, tmp_path, (40, 80)), memory="1MB")

@@ -6,7 +6,7 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 
-from lrmc.matlab import NewerFormatError, read_mat
+from lrmc.formats.matlab import NewerFormatError, read_mat
 
 HEAD = b"MATLAB 5.0 MAT-file".ljust(124) + b"\x00\x01IM"
 CONTENT = {

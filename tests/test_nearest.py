@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import lrmc
-from lrmc.nearest import entries_per_unknown, misfit, nearest, trained_for
+from lrmc.methods.nearest_schedule import entries_per_unknown, misfit, nearest, trained_for
 from lrmc.schedule import Schedule
 
 

@@ -11,8 +11,8 @@ from presentations import every_input, every_storage, presentations, small, spar
 from rules import every_rule, rules
 
 from lrmc import as_observations
-from lrmc.blocks import RowBlocks
-from lrmc.storage import Observations, Transposed
+from lrmc.observations.base import Observations, Transposed
+from lrmc.observations.blocks import RowBlocks
 
 da = pytest.importorskip("dask.array")
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from made.landscape import landscape, write_landscape
 
 from lrmc.apps import outcome
-from lrmc.apps.landscape import landscape, write_landscape
 from lrmc.apps.outcome import SOUND, FitFailed, Limits, noisy_fit, run_to_end, solved
 from lrmc.methods.lrmc import Step
 from lrmc.methods.noisy import Noise
@@ -15,10 +15,10 @@ from lrmc.solve import ConvergenceWarning
 pytest.importorskip("typer")
 for needed in ("rasterio", "av", "PIL"):
     pytest.importorskip(needed)
-from typer.testing import CliRunner  # noqa: E402
+from made.spheres import heads, write_heads
+from typer.testing import CliRunner
 
-from lrmc.apps.spheres import heads, write_heads  # noqa: E402
-from lrmc.cli import app  # noqa: E402
+from lrmc.cli import app
 
 
 def steps(*sizes):

@@ -11,9 +11,9 @@ from presentations import Small, hdf5, on_disk, small
 
 import lrmc
 from lrmc import outofcore
-from lrmc.blocks import BlockError, RowBlocks
-from lrmc.storage import Transposed
-from lrmc.watched import ChangedError
+from lrmc.observations.base import Transposed
+from lrmc.observations.blocks import BlockError, RowBlocks
+from lrmc.observations.watched import ChangedError
 
 pytest.importorskip("zarr")
 
@@ -84,7 +84,7 @@ def test_large_arrays_come_in_blocks_by_themselves(tmp_path, monkeypatch):
     z, m = on_disk(s.nan, tmp_path, (10, 80)), as_memmap(s.nan, tmp_path)
     for Y in (z, m):
         assert not isinstance(lrmc.as_observations(Y), RowBlocks)
-    monkeypatch.setattr(outofcore, "memory_there_is", lambda: 900_000)
+    monkeypatch.setattr("lrmc._memory.memory_there_is", lambda: 900_000)
     for Y in (z, m):
         assert isinstance(lrmc.as_observations(Y), RowBlocks)
     assert isinstance(lrmc.as_observations(s.nan), lrmc.observations.Dense)  # it is in memory already
@@ -134,7 +134,7 @@ def test_npy_files_are_read_without_mapping(order, tmp_path):
 
 def test_what_is_on_disk_is_not_loaded_to_look_at_it(tmp_path, monkeypatch):
     pytest.importorskip("dask.array")
-    monkeypatch.setattr(outofcore, "memory_there_is", lambda: 900_000)
+    monkeypatch.setattr("lrmc._memory.memory_there_is", lambda: 900_000)
     Y = hdf5(problem(n=400), tmp_path).Y
     assert isinstance(lrmc.as_observations(Y), RowBlocks)
     assert not Y.variable._in_memory

@@ -9,13 +9,13 @@ import pytest
 pytest.importorskip("typer")
 Image = pytest.importorskip("PIL.Image")
 pytest.importorskip("av")
-from typer.testing import CliRunner  # noqa: E402
+from made.spheres import heads
+from typer.testing import CliRunner
 
-from lrmc.apps.clips import Clip  # noqa: E402
-from lrmc.apps.faces import clean_folder  # noqa: E402
-from lrmc.apps.pictures import as_bytes, one_depth, pictures_in, read_picture, white_of  # noqa: E402
-from lrmc.apps.spheres import heads  # noqa: E402
-from lrmc.cli import app  # noqa: E402
+from lrmc.apps.faces import clean_folder
+from lrmc.apps.pictures import as_bytes, one_depth, pictures_in, read_picture, white_of
+from lrmc.apps.video.clips import Clip
+from lrmc.cli import app
 
 
 def write(folder, pictures):

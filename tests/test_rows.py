@@ -8,7 +8,7 @@ from presentations import every_storage, small
 from rules import rules
 
 from lrmc import as_observations
-from lrmc.rows import packed_trace, pairs, solve_rows, solve_rows_and_spread
+from lrmc.row_systems import packed_trace, pairs, solve_rows, solve_rows_and_spread
 
 both_types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 every_rank = pytest.mark.parametrize("rank", [1, 2, 3, 7, 16, 33])

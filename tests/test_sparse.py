@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from lrmc import as_observations
-from lrmc.sparse import sound
-from lrmc.tables import read
+from lrmc.complete.tables import read
+from lrmc.formats.sparse import sound
 
 FORMATS = ("csr", "csc", "bsr", "coo", "dia", "dok", "lil")
 KINDS = [getattr(sp, f"{name}_{kind}") for name in FORMATS for kind in ("array", "matrix")]

@@ -7,7 +7,7 @@ from comparing import assert_close
 from presentations import every_storage, small
 
 import lrmc
-from lrmc.start import STARTS, cur, spectral
+from lrmc.methods.start import STARTS, cur, spectral
 
 every_start = pytest.mark.parametrize("start", list(STARTS.values()), ids=list(STARTS))
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from lrmc.stores import opened
+from lrmc.observations.stores import opened
 
 zarr = pytest.importorskip("zarr")
 h5py = pytest.importorskip("h5py")
@@ -110,7 +110,7 @@ def test_flipped_bits_in_the_metadata(Y, tmp_path):
 @pytest.mark.parametrize("value", [[], {}, "text", None, [[]], 1e400])
 def test_declared_missing_values_that_say_nothing(value, Y, tmp_path):
     """They are as good as none."""
-    from lrmc.outofcore import blocks
+    from lrmc.observations.ondisk import blocks
 
     changed(in_zarr(Y, tmp_path), attributes={"_FillValue": value})
     assert blocks(opened(tmp_path / "in.zarr"), memory="1MB").fraction == 1

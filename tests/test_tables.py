@@ -8,7 +8,9 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 
-from lrmc import completion, synthetic, tables
+from lrmc import synthetic
+from lrmc.complete import in_memory as completion
+from lrmc.complete import tables
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")

@@ -20,7 +20,7 @@ from lrmc import Schedule
 
 torch = pytest.importorskip("torch")
 lt = pytest.importorskip("lrmc.torch")
-stays = pytest.importorskip("lrmc.tensors").stays
+stays = pytest.importorskip("lrmc.observations.tensor").stays
 
 RANK = 3
 torch.set_num_threads(1)  # small matrices: threads would only wait for each other
@@ -568,7 +568,9 @@ class Elsewhere(torch.Tensor):
 
 def test_tensors_on_other_devices_are_read_there(monkeypatch):
     calls = []
-    monkeypatch.setattr("lrmc.tensors.as_torch_observations", lambda Y, mask, threads: calls.append((Y, mask, threads)))
+    monkeypatch.setattr(
+        "lrmc.observations.tensor.as_torch_observations", lambda Y, mask, threads: calls.append((Y, mask, threads))
+    )
     Y, mask = torch.ones(6, 5).as_subclass(Elsewhere), GOOD > 0
     lrmc.as_observations(Y, mask, threads=3)
     assert calls[0][0] is Y
@@ -590,9 +592,9 @@ def test_no_operation_mixes_devices(rule, monkeypatch):
         back.append("meta" if X is None else X.device.type)
         return None if X is None else np.zeros(tuple(X.shape))
 
-    monkeypatch.setattr("lrmc.tensors._array", array)
+    monkeypatch.setattr("lrmc.observations.tensor._array", array)
     shape = (700, 600)
-    monkeypatch.setattr("lrmc.tensors.ENTRIES", 1 << 18)
+    monkeypatch.setattr("lrmc.observations.tensor.ENTRIES", 1 << 18)
     weight, _ = rule(*shape, 0.8)
     rng = np.random.default_rng(0)
     L, R = (rng.standard_normal((n, 3)).astype(np.float32) for n in shape)

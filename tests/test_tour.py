@@ -3,7 +3,9 @@ import pytest
 from pages import Reader
 
 import lrmc
-from lrmc import demo, tables, tour
+from lrmc.complete import tables
+from lrmc.demo import scene as demo
+from lrmc.demo import tour
 
 pytest.importorskip("PIL")
 

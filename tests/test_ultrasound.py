@@ -13,10 +13,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import ndimage
 from typer.testing import CliRunner
 
-from lrmc.apps import ultrasound
-from lrmc.apps.cines import read_cine
-from lrmc.apps.motion import follow
-from lrmc.apps.ultrasound import beyond_noise, decibels, separate, separate_file
+from lrmc.apps.ultrasound import model as ultrasound
+from lrmc.apps.ultrasound.cines import read_cine
+from lrmc.apps.ultrasound.model import beyond_noise, decibels, separate, separate_file
+from lrmc.apps.ultrasound.motion import follow
 from lrmc.cli import app
 
 DATA = real_data.DATA / "ultrasound"

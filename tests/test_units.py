@@ -4,7 +4,8 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lrmc import completion, solve
+from lrmc import solve
+from lrmc.complete import in_memory as completion
 from lrmc.units import Units, chosen_units, column_units
 
 

@@ -13,8 +13,9 @@ import pytest
 av = pytest.importorskip("av")
 Image = pytest.importorskip("PIL.Image")
 typer_testing = pytest.importorskip("typer.testing")
-from lrmc import cli  # noqa: E402
-from lrmc.apps import clips, video  # noqa: E402
+from lrmc import cli
+from lrmc.apps.video import clips
+from lrmc.apps.video import model as video
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT.parent / "shared" / "data" / "video"

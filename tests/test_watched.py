@@ -10,7 +10,7 @@ from presentations import Small, hdf5, on_disk
 
 import lrmc
 from lrmc import outofcore
-from lrmc.watched import ChangedError, watched
+from lrmc.observations.watched import ChangedError, watched
 
 zarr = pytest.importorskip("zarr")
 

@@ -6,7 +6,12 @@ from importlib import import_module
 from typing import Any
 
 # _program comes first: the others take long to import
-from . import _program, observations, synthetic, weights  # noqa: F401
+from . import (
+    _program,  # noqa: F401
+    observations,
+    synthetic,
+    weights,
+)
 from .metrics import relative_error
 from .observations import as_observations
 from .result import Iterate, Result, Status
@@ -41,7 +46,7 @@ def __getattr__(name: str) -> Any:
         return import_module(f"{__name__}.{name}")
     if name not in _FROM_SKLEARN:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .extras import optional
+    from ._extras import optional
 
     optional("sklearn", "sklearn")
     from . import estimator

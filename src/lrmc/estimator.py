@@ -15,13 +15,14 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, OneToOn
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_n_features, check_array, check_is_fitted, validate_data
 
-from .arguments import one_of, real_number, whole_number, yes_or_no
+from ._arguments import one_of, real_number, whole_number, yes_or_no
 from .methods.noisy import AskedLoss
-from .observations import as_observations, check_columns, checked_threads, storable
-from .outofcore import FILLS, Fill, elsewhere
+from .observations._door import as_observations, check_columns, checked_threads, storable
+from .observations.base import Observations, row_blocks
+from .observations.ondisk import elsewhere
+from .outofcore import FILLS, Fill
 from .result import Result
 from .solve import checked_max_iter, checked_tol, solve
-from .storage import Observations, row_blocks
 from .subspace import Learned, Rows, fit_rows, follow, learn
 from .weights import Array, Sides
 

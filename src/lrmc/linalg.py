@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .tall import beside, is_here, product_of
+from .observations.tall import beside, is_here, product_of
 from .weights import Array
 
 PARALLEL = 0.9  # a cosine between columns of a factor above which their differences begin to be lost

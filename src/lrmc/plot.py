@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .extras import optional
-from .files import whole
+from ._extras import optional
+from ._files import whole
 from .linalg import balanced
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .arrays import opened_npz
-from .files import whole
+from ._files import whole
+from .formats.arrays import opened_npz
 from .linalg import Factors
-from .observations import as_observations
-from .storage import Observations
+from .observations._door import as_observations
+from .observations.base import Observations
 from .weights import Array
 
 

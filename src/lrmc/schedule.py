@@ -13,8 +13,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from .arguments import finite, one_of, shown, yes_or_no
-from .files import write_whole
+from ._arguments import finite, one_of, shown, yes_or_no
+from ._files import write_whole
 
 FORMAT = "lrmc-schedule"
 MOST_LAYERS = 1000  # a tail goes on for as long as is needed
@@ -138,7 +138,7 @@ class Schedule:
         They are absolute numbers, for the size, scale and sampling that they were trained on. Entry 0 of the steps is
         the gain of the start when p < 1; at p = 1 it holds the initial 0.5, which is not used.
         """
-        from .matlab import read_mat
+        from .formats.matlab import read_mat
 
         try:
             content = read_mat(path)

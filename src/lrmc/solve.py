@@ -12,24 +12,25 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from .arguments import checked_rank, function_or_none, one_of, real_number, shown, whole_number
-from .connected import unconnected
-from .groups import Grouped, grouped, unlike_members
+from ._arguments import checked_rank, function_or_none, one_of, real_number, shown, whole_number
 from .linalg import Factors, change, norm, power_of_4
 from .methods.certificate import Certificate
 from .methods.choose import TYPICAL
+from .methods.connected import unconnected
 from .methods.default import Findings, HeldOut, default
 from .methods.gd import gd
 from .methods.lrmc import Start, Step, lrmc
+from .methods.nearest_schedule import misfit, nearest
+from .methods.noise import unlike_members
 from .methods.noisy import AskedLoss, Noise, noise_and_share
 from .methods.scaled_gd import scaled_gd
-from .nearest import misfit, nearest
-from .observations import as_observations
+from .methods.start import STARTS
+from .observations._door import as_observations
+from .observations.base import Observations
+from .observations.grouped import Grouped, grouped
+from .observations.tall import equal, where
 from .result import Iterate, Record, Result, Status
 from .schedule import Schedule, Tuning
-from .start import STARTS
-from .storage import Observations
-from .tall import equal, where
 from .weights import Sides
 
 Method = Literal["auto", "closed_loop", "lrmc", "scaled_gd", "gd"]

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _kernels
-from .blocks import Blocks
 from .linalg import Factors, power_of_4
 from .methods.closed_loop import DEVIATION, LOW, WIDEST
 from .methods.noisy import REACH, Loss, two_groups
+from .observations.base import Dense, Observations, Sparse, Transposed, row_blocks
+from .observations.blocks import Blocks
 from .result import Result
-from .rows import pairs, solve_rows
-from .storage import Dense, Observations, Sparse, Transposed, row_blocks
+from .row_systems import pairs, solve_rows
 from .weights import Array, Cauchy, Huber, Mixture, Sides
 
 ROUNDS = 3  # of scores and components in turn, for each batch of a stream

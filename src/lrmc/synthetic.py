@@ -8,9 +8,9 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from .arguments import checked_rank, one_of, real_number, shown, whole_number
+from ._arguments import checked_rank, one_of, real_number, shown, whole_number
 from .linalg import Factors
-from .storage import row_blocks
+from .observations.base import row_blocks
 from .weights import Array
 
 NOT_NEGATIVE = "a number that is not negative"

@@ -12,9 +12,9 @@ from dataclasses import replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .extras import optional
+from ._extras import optional
+from .observations.tensor import TorchObservations, as_torch_observations
 from .schedule import Schedule
-from .tensors import TorchObservations, as_torch_observations
 
 if TYPE_CHECKING:
     import torch

@@ -8,8 +8,8 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import scipy.sparse as sp
 
-from .arguments import one_of
-from .sparse import sound
+from ._arguments import one_of
+from .formats.sparse import sound
 from .weights import Array
 
 Scale = Literal["auto", "columns", "none"]

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .apps.clouds import Cleared, Fill, remove_clouds
-from .extras import optional
+from ._extras import optional
+from .apps.clouds.model import Cleared, Fill, remove_clouds
 from .result import Status
 from .solve import solve
 

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 import lrmc
 from fuzz.effort import within
-from lrmc.extras import MissingPackage
+from lrmc._extras import MissingPackage
 
 OURS = str(Path(lrmc.__file__).parent)
 REFUSALS = (ValueError, TypeError, MemoryError, FloatingPointError, MissingPackage, OSError)

@@ -135,7 +135,7 @@ def pictures(suffix, people=("",)):
 
 
 def background(folder):
-    from lrmc.apps.video import learn
+    from lrmc.apps.video.model import learn
 
     pictures("png")(folder)
     learn(FRAMES.reshape(len(FRAMES), -1).astype(np.float32), FRAMES.shape[1:]).save(folder / "model.npz")
@@ -143,15 +143,14 @@ def background(folder):
 
 
 def scenes(folder):
-    from lrmc.apps.landscape import landscape, write_landscape
+    from made.landscape import landscape, write_landscape
 
     return write_landscape(folder, landscape(5, 12, 12))
 
 
 def scenes_zarr(folder):
     import xarray
-
-    from lrmc.apps.landscape import landscape
+    from made.landscape import landscape
 
     made = landscape(5, 12, 12)
     array = xarray.DataArray(made.data, dims=("time", "band", "y", "x"), attrs={"nodata": 0}, name="scene")
@@ -255,26 +254,26 @@ KINDS = {
 
 
 def read_table(path):
-    from lrmc import tables
+    from lrmc.complete import tables
 
     return tables.read(path, name="X" if path.suffix == ".mat" else None)
 
 
 def read_store(path):
-    from lrmc.outofcore import blocks
-    from lrmc.stores import opened
+    from lrmc.observations.ondisk import blocks
+    from lrmc.observations.stores import opened
 
     return blocks(opened(path), memory="1MB")
 
 
 def read_cine(path):
-    from lrmc.apps.cines import read_cine
+    from lrmc.apps.ultrasound.cines import read_cine
 
     return read_cine(path)
 
 
 def read_clip(path):
-    from lrmc.apps.clips import Clip
+    from lrmc.apps.video.clips import Clip
 
     return list(Clip.open(path).frames())
 
@@ -293,7 +292,7 @@ def read_picture(path):
 
 
 def read_scene(path):
-    from lrmc.apps.scenes import read_scenes
+    from lrmc.apps.clouds.scenes import read_scenes
 
     return read_scenes([path])
 

@@ -10,8 +10,8 @@ from rules import rules
 
 from fuzz.effort import rounds
 from lrmc import _kernels
-from lrmc.groups import Grouped
-from lrmc.storage import Dense, Observations, Sparse, transposed
+from lrmc.observations.base import Dense, Observations, Sparse, transposed
+from lrmc.observations.grouped import Grouped
 from lrmc.weights import Clip, Threshold
 
 TYPES = (np.float32, np.float64, np.uint8, np.int16, np.uint16)

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ..extras import optional
-from ..files import whole_folder
+from .._extras import optional
+from .._files import whole_folder
 from ..report import BeforeAfter, Facts, Frames, Words, write_report
 from ..report.images import evenly
 from ..result import Result

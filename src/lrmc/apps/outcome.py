@@ -18,10 +18,10 @@ from ..linalg import Factors, norm, power_of_4
 from ..methods.default import noisy
 from ..methods.lrmc import Step
 from ..methods.noisy import Noise
+from ..observations.base import Observations
 from ..report import Words
 from ..result import Result, Status
 from ..solve import ConvergenceWarning, blown_up, solve
-from ..storage import Observations
 from ..weights import Array
 
 WIDENED = 0.5  # of the observed range: what may lie beyond it, on either side

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..extras import optional
+from .._extras import optional
 from ..weights import Array
 
 # Pillow reads more, some through other programs (PostScript) or by references to other files.

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..linalg import Factors, divide, gram
-from ..storage import DOMINANT, OFTEN, Observations, Pull
-from ..tall import by_row, equal, take, where
+from ..observations.base import DOMINANT, OFTEN, Observations, Pull
+from ..observations.tall import by_row, equal, take, where
 from ..weights import Array, Threshold
 
 AGREES = 20.0  # times tol and the scale of the data: where steps have converged, good residuals are below

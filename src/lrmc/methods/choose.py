@@ -8,12 +8,13 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ..centre import medians_of_lines
-from ..heldout import hold_out, noise_of_rows, part_of
 from ..linalg import Factors
-from ..storage import Observations, Sample
+from ..observations.base import Observations, Sample
+from ..observations.heldout import hold_out, part_of
 from ..weights import Array
+from .centre import medians_of_lines
 from .lrmc import Step
+from .noise import noise_of_rows
 from .noisy import Loss, Noise, Start, sweeps, two_groups, with_component
 
 Way = Callable[[Observations, tuple[Factors, float], Noise], Iterator[Step]]

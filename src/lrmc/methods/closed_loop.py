@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from ..linalg import Factors, divide, gram
-from ..rows import packed_trace, pairs, solve_rows
-from ..storage import ALL_UP_TO, Observations, Pull
-from ..tall import Largest, beside, by_row, equal, held, take
+from ..observations.base import ALL_UP_TO, Observations, Pull
+from ..observations.tall import Largest, beside, by_row, equal, held, take
+from ..row_systems import packed_trace, pairs, solve_rows
 from ..weights import Array, Sides, Threshold
 from .lrmc import Step
 

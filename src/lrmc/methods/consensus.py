@@ -15,9 +15,9 @@ import numpy as np
 
 from .. import _kernels
 from ..linalg import Factors, change
-from ..rows import packed_trace, pairs, solve_rows
-from ..storage import Observations
-from ..tall import equal, is_here, take
+from ..observations.base import Observations
+from ..observations.tall import equal, is_here, take
+from ..row_systems import packed_trace, pairs, solve_rows
 from ..weights import Array, Threshold
 from .certificate import FAR_OFF, NEARLY, Certificate, agreement_border, by_chance, certify, met_within, proving
 from .lrmc import Step

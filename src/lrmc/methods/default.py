@@ -15,13 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..centre import centre
-from ..heldout import can_hold_out
 from ..linalg import Factors, balanced
+from ..observations.base import Observations
+from ..observations.heldout import can_hold_out
 from ..result import Status
-from ..start import leading
-from ..storage import Observations
 from ..weights import Array, Sides
+from .centre import centre
 from .certificate import OVERSAMPLED, Certificate, certify
 from .choose import choose, grown_ranks, is_gaussian, lowest_good
 from .closed_loop import FEW_GOOD, LOW, closed_loop
@@ -30,6 +29,7 @@ from .few_samples import few_sampled, likely_rank, rank_to_look_for, wants_newto
 from .lrmc import Step
 from .noisy import Loss, Noise, carried_over, sweeps
 from .rank import Found, Test, find_rank, first_guess, settled
+from .start import leading
 
 MOST_RANK = 15  # that is looked for at first ...
 CROWDED = 0.6  # ... and if more than this part of it stands out at once, more

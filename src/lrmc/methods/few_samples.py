@@ -17,8 +17,8 @@ import numpy as np
 
 from .. import _kernels
 from ..linalg import Factors, balanced
-from ..storage import Observations
-from ..tall import is_here
+from ..observations.base import Observations
+from ..observations.tall import is_here
 from ..weights import Array
 from .certificate import OVERSAMPLED as PROVEN
 from .certificate import Certificate, certify

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..linalg import gram
+from ..observations.base import Observations
+from ..observations.tall import held
 from ..schedule import Tuning
-from ..storage import Observations
-from ..tall import held
 from .lrmc import Step
 from .scaled_gd import sparsify, start, typical
 

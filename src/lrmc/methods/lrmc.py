@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..linalg import Factors, divide, gram
+from ..observations.base import Observations
+from ..observations.tall import held
 from ..schedule import Layer
-from ..storage import Observations
-from ..tall import held
 from ..weights import Array
 
 

@@ -15,13 +15,13 @@ from typing import Literal
 import numpy as np
 
 from ..linalg import Factors, change, gauge, gram
-from ..rows import pairs, solve_rows_and_spread
-from ..start import leading
-from ..storage import Observations, Sample
-from ..tall import beside, column, equal, held, median, times
+from ..observations.base import Observations, Sample
+from ..observations.tall import beside, column, equal, held, median, times
+from ..row_systems import pairs, solve_rows_and_spread
 from ..weights import Array, Cauchy, Huber, Mixture, Sides
 from .closed_loop import LOW, WIDEST
 from .lrmc import Step
+from .start import leading
 
 Loss = Literal["mixture", "cauchy", "huber", "squares"]
 AskedLoss = Literal["auto", Loss]  # what a user may say

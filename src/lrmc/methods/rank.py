@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ..linalg import Factors, balanced, change, gram, norm
-from ..start import leading
-from ..storage import Observations, Sample
-from ..tall import beside, equal, held
+from ..observations.base import Observations, Sample
+from ..observations.tall import beside, equal, held
 from ..weights import Array, Huber, Sides, Threshold, Weight
 from .closed_loop import LOW, WIDEST, closed_loop
 from .lrmc import Step
+from .start import leading
 
 MOST_AT_ONCE = 5
 MANY = 15  # components

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..linalg import divide, gram
+from ..observations.base import Observations
+from ..observations.tall import equal, held
 from ..schedule import Tuning
-from ..start import leading
-from ..storage import Observations
-from ..tall import equal, held
 from ..weights import Threshold
 from .lrmc import Start, Step
+from .start import leading
 
 
 def scaled_gd(obs: Observations, rank: int, tuning: Tuning, seed: int = 0) -> Iterator[Step]:

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from ..linalg import Factors
 from ..metrics import relative_error
-from ..observations import as_observations
+from ..observations._door import as_observations
+from ..observations.base import Observations
 from ..schedule import Tuning
-from ..storage import Observations
 from ..synthetic import Problem
 from .lrmc import Step
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..extras import optional
+from .._extras import optional
 from ..weights import Array
 
 HIDDEN = (40, 44, 52)  # the colour of what was not observed (NaN)

@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Protocol
 
-from ..files import write_whole
+from .._files import write_whole
 from .sections import n_films
 from .text import escaped
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..linalg import balanced
-from ..observations import as_observations
+from ..observations._door import as_observations
+from ..observations.base import Observations
 from ..result import Result
-from ..storage import Observations
 from ..units import Units
 from ..weights import Array
 from . import words

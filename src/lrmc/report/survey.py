@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..linalg import Factors
-from ..storage import Observations
+from ..observations.base import Observations
 from ..weights import Array
 
 CELLS = 400  # rows and columns of a map, at most

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ..observations.base import Observations
 from ..result import Result, Status
-from ..storage import Observations
 from .survey import Survey
 from .text import count, number, percent, plural
 

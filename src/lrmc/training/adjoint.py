@@ -14,8 +14,8 @@ import numpy as np
 
 from ..linalg import Factors, divide, gram
 from ..methods.lrmc import Taken, at_rest, shared, take
+from ..observations.base import Observations
 from ..schedule import Layer
-from ..storage import Observations
 from ..weights import Array
 
 

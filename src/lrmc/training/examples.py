@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import checked_rank
-from ..heldout import as_sparse, hold_out, part_of
+from .._arguments import checked_rank
 from ..linalg import Factors, norm
-from ..observations import as_observations
+from ..methods.start import spectral
+from ..observations._door import as_observations
+from ..observations.base import Observations
+from ..observations.heldout import as_sparse, hold_out, part_of
 from ..schedule import Layer, Schedule
 from ..solve import solve
-from ..start import spectral
-from ..storage import Observations
 from ..synthetic import Problems
 from .goals import Goal, Hidden, Truth
 

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from ..linalg import Factors, norm
-from ..storage import Observations
+from ..observations.base import Observations
 from ..weights import Cauchy
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Literal
 
-from ..arguments import function_or_none, one_of, whole_number, yes_or_no
-from ..observations import checked_threads
+from .._arguments import function_or_none, one_of, whole_number, yes_or_no
+from ..observations._door import checked_threads
 from ..schedule import MOST_LAYERS, Schedule
 from .examples import as_examples
 from .fast import fast

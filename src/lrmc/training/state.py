@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..files import write_whole
+from .._files import write_whole
 from ..schedule import Schedule
 
 

@@ -1,0 +1,5 @@
+"""`python -m lrmc`: the command line."""
+
+from .cli import main
+
+main()

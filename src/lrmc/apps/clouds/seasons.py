@@ -1,0 +1,93 @@
+"""Factors that belong to dates: what the dates around one say about it.
+
+A date that nobody saw is known from the dates before and after it, and from the same season of other years. How far
+each reaches is chosen by leaving out one date at a time, which costs nothing: all is done on T x r numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...weights import Array
+
+YEAR = 365.25  # days
+SEASON = 0.6  # how alike days of the year are: about five weeks
+FAR_OFF = 6.0  # a date this many times farther from what the others say than is usual shows no ground
+FEWEST = 4  # dates to learn from
+
+
+@dataclass(frozen=True, eq=False)
+class Seasons:
+    """What the other dates say about each one."""
+
+    expected: Array  # T x r
+    spread: Array  # T: how uncertain that is, relative to other dates; more so at the ends
+    distance: Array  # T: how far a date is from it, in units of what is usual; NaN where it was not seen
+    reach: float  # days; infinite: the mean of all dates is all that is known
+    seasonal: float  # the share of what comes back every year
+
+    @property
+    def far_off(self) -> Array:
+        """Dates that show something else than the ground, or changed it."""
+        return np.nan_to_num(self.distance) > FAR_OFF
+
+
+def seasons(R: Array, days: Array, share: Array, metric: Array, least: float = 0.0) -> Seasons:
+    """What to expect of each date from the others: interpolation with a covariance in time, for each column of R.
+
+    `share` says how much of each date was seen: the less, the less it counts, and not at all up to `least`. `metric`
+    is L'L / n: with it, distances are those of pictures. Dates that are far from what the others say count less, too.
+    """
+    known = share > least
+    days, R = np.asarray(days, np.float64), R.astype(np.float64)
+    ridge = 1e-9 * np.trace(metric) / len(metric) + 1e-300  # also where all is 0
+    root = np.linalg.cholesky(metric + ridge * np.eye(len(metric)))
+    some, doubt = known.copy(), 1 / np.maximum(share, 0.03) ** 2
+    best = _mean_of(R, some)
+    for _ in range(3):  # dates that are far off are left out of what others are judged by
+        if some.sum() < FEWEST:
+            return best
+        tried = [_mean_of(R, some), *(_interpolated(R, days, some, doubt, *kind) for kind in _kinds(days[some]))]
+        sizes = [np.linalg.norm((R - one.expected) @ root, axis=1) for one in tried]
+        at = int(np.argmin([np.median(size[some]) for size in sizes]))
+        relative = sizes[at] / tried[at].spread
+        usual = max(float(np.median(relative[some])), 1e-12 * float(np.linalg.norm(root)))
+        best = replace(tried[at], distance=np.where(known, relative / usual, np.nan))
+        some = known & ~best.far_off
+        doubt = (1 + (np.nan_to_num(best.distance) / 3) ** 2) / np.maximum(share, 0.03) ** 2
+    return best
+
+
+def _mean_of(R: Array, some: Array) -> Seasons:
+    mean = np.median(R[some], axis=0) if some.any() else np.zeros(R.shape[1])
+    return Seasons(np.tile(mean, (len(R), 1)), np.ones(len(R)), np.full(len(R), np.nan), np.inf, 0.0)
+
+
+def _kinds(days: Array) -> Iterator[tuple[float, float, float]]:
+    """Reach, share of the seasons, and share of noise to try."""
+    gap = max(float(np.median(np.diff(np.sort(days)))), 1e-6)
+    several = np.ptp(days) > 1.5 * YEAR
+    for reach in (2 * gap, 6 * gap, 20 * gap):
+        for seasonal in (0.0, 0.5, 0.9) if several else (0.0,):
+            for noise in (0.03, 0.1, 0.3):
+                yield reach, seasonal, noise
+
+
+def _interpolated(
+    R: Array, days: Array, some: Array, doubt: Array, reach: float, seasonal: float, noise: float
+) -> Seasons:
+    between = days[:, None] - days[some]
+    near = np.exp(-np.abs(between) / reach)
+    yearly = np.exp(-2 * (np.sin(np.pi * between / YEAR) / SEASON) ** 2)
+    K = (1 - noise) * ((1 - seasonal) * near + seasonal * yearly)
+    mean = np.median(R[some], axis=0)
+    inverse = np.linalg.inv(K[some] + np.diag(noise * doubt[some]))
+    weighed = inverse @ (R[some] - mean)
+    expected = mean + K @ weighed
+    expected[some] = R[some] - weighed / np.diag(inverse)[:, None]  # each without itself, in closed form
+    variance = 1 - np.einsum("ti,ij,tj->t", K, inverse, K)
+    variance[some] = 1 / np.diag(inverse)
+    return Seasons(expected, np.sqrt(np.maximum(variance, 1e-9)), np.full(len(R), np.nan), reach, seasonal)

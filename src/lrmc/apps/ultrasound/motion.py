@@ -1,0 +1,229 @@
+"""How the picture moves: every frame brought into register with one reference, and back.
+
+A displacement is estimated on a coarse grid, by Lucas and Kanade's least squares in smooth windows, from coarse
+pictures to fine ones. Tissue that breathes moves smoothly; what is small and moves on its own hardly counts there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import ndimage
+
+from ...linalg import power_of_4
+from ...weights import Array
+
+BLOCK = 8  # pixels between grid points
+WINDOW = 32.0  # pixels, the standard deviation of the windows: smaller ones follow the bubbles
+ROUNDS = 3  # least-squares steps at each size of the picture
+SMALLEST, LARGEST = 24, 400  # pixels of the shorter and the longer side of the pictures that are compared
+TEMPLATE = 64  # frames whose median is the reference, at most
+RIDGE = 0.02  # of the mean squared gradient: where nothing is seen, nothing moves
+LONGEST = 1.5  # pixels that a step may go
+REJECTION = 3 * 1.4826  # residuals beyond so many median absolute ones are clipped
+GREY = 1 / 512  # half a grey level of 256: what differs by less does not differ (black around a sector, text)
+
+Field = tuple[Array, Array]  # displacements down and to the right
+
+
+@dataclass(frozen=True, eq=False)
+class Motion:
+    """Where the reference is in every frame: cine[t] at (y + down, x + right) shows what the reference does at (y, x).
+
+    Displacements are on the grid (frames, rows, columns), in pixels. The reference reaches `margin` pixels beyond the
+    frames on every side, so that what moves out of some frames has a place.
+    """
+
+    shape: tuple[int, int]  # of a frame
+    down: Array
+    right: Array
+    block: int = BLOCK
+
+    @property
+    def farthest(self) -> float:
+        """The largest displacement, in pixels."""
+        return float(np.hypot(self.down, self.right).max())
+
+    @property
+    def typical(self) -> float:
+        """The median displacement, in pixels."""
+        return float(np.median(np.hypot(self.down, self.right)))
+
+    @cached_property
+    def margin(self) -> int:
+        """As far as anything moves, but not more than an eighth of a side."""
+        return math.ceil(min(self.farthest, min(self.shape) / 8))
+
+    @property
+    def canvas(self) -> tuple[int, int]:
+        """The shape of the reference, margins included."""
+        return self.shape[0] + 2 * self.margin, self.shape[1] + 2 * self.margin
+
+    def registered(self, cine: Array, fixed: Array | None = None) -> tuple[Array, Array]:
+        """The cine on the canvas, (frames, rows, columns), and True where it was seen and not near a fixed pixel."""
+        hidden = None if fixed is None or not fixed.any() else fixed.astype(np.float32)
+        out, seen = np.empty((len(cine), *self.canvas), np.float32), np.empty((len(cine), *self.canvas), bool)
+        for t, frame in enumerate(cine):
+            y, x = self._at(t)
+            ndimage.map_coordinates(frame, (y, x), out[t], order=3, mode="nearest")
+            seen[t] = (y >= 0) & (y <= self.shape[0] - 1) & (x >= 0) & (x <= self.shape[1] - 1)
+            if hidden is not None:
+                seen[t] &= ndimage.map_coordinates(hidden, (y, x), order=1, mode="nearest") < 0.01
+        return out, seen
+
+    def restored(self, t: int, picture: Array) -> Array:
+        """A picture on the canvas as it looks in frame t."""
+        y, x = self._back(t)
+        return ndimage.map_coordinates(picture, (y + self.margin, x + self.margin), order=3, mode="nearest")
+
+    def _at(self, t: int) -> Field:
+        """The places of the canvas in frame t."""
+        height, width = self.shape
+        y, x = (np.arange(-self.margin, n + self.margin, dtype=np.float32) for n in (height, width))
+        down, right = (spread(grid[t], self.block, y, x) for grid in (self.down, self.right))
+        return y[:, None] + down, x + right
+
+    def _back(self, t: int, rounds: int = 4) -> Field:
+        """The places of frame t on the reference: the inverse, by fixed-point iteration."""
+        y, x = np.mgrid[: self.shape[0], : self.shape[1]].astype(np.float32)
+        down, right = self.down[t], self.right[t]
+        at_y, at_x = y, x
+        for _ in range(rounds):
+            places = [np.clip((at + 0.5) / self.block - 0.5, 0, n - 1) for at, n in zip((at_y, at_x), down.shape)]
+            at_y = y - ndimage.map_coordinates(down, places, order=1)
+            at_x = x - ndimage.map_coordinates(right, places, order=1)
+        return at_y, at_x
+
+
+def follow(cine: Array, fixed: Array | None = None, progress: Callable[[float], None] | None = None) -> Motion | None:
+    """The motion of a cine (frames, height, width), or None if frames do not become more alike by following it.
+
+    Pixels that are `fixed` (height, width), such as text, say nothing about it. Twice: against the middle frame, then
+    against the median of the frames brought into register with it.
+    """
+    some = np.unique(np.linspace(0, len(cine) - 1, TEMPLATE).round().astype(int))
+    largest = float(np.abs(cine).max())
+    if largest == 0:
+        return None
+    cine = np.asarray(cine, np.float32) / np.float32(power_of_4(largest))
+    template = cine[len(cine) // 2]
+    free = np.ones(template.shape, np.float32) if fixed is None else (~fixed).astype(np.float32)
+    first = _against(template, free, cine, some, progress, 0.0)
+    if first is None:
+        return None
+    chosen = cine[some]
+    template = np.median([frame for frame, _ in _seen_by(first, chosen)], axis=0)
+    motion = _against(template, free, cine, np.arange(len(cine)), progress, 0.5)
+    if motion is None:
+        return None
+    shown = Motion(motion.shape, motion.down[some], motion.right[some], motion.block)
+    still = np.median(chosen, axis=0)
+    before = np.mean([np.mean(np.abs(frame - still)) for frame in chosen])
+    after = np.mean([np.mean(np.abs(frame - template)[seen]) for frame, seen in _seen_by(shown, chosen)])
+    return motion if after < 0.95 * before else None
+
+
+def _seen_by(motion: Motion, frames: Array) -> list[tuple[Array, Array]]:
+    """Frames in register, without the margins, and where they were seen."""
+    inner = tuple(slice(motion.margin, motion.margin + n) for n in motion.shape)
+    moved, seen = motion.registered(frames)
+    return [(frame[inner], where[inner]) for frame, where in zip(moved, seen)]
+
+
+def _against(
+    template: Array, free: Array, cine: Array, frames: Array, progress: Callable[[float], None] | None, done: float
+) -> Motion | None:
+    references, scale = _pyramid(template)
+    weights, _ = _pyramid(free)
+    grids: list[Field] = []
+    for n, t in enumerate(frames):
+        pictures, _ = _pyramid(cine[t])
+        grids.append(_displacement(references, weights, pictures))
+        if progress is not None:
+            progress(done + 0.5 * (n + 1) / len(frames))
+    down, right = (np.stack([grid[k] for grid in grids]) * np.float32(scale) for k in (0, 1))
+    if not (np.isfinite(down).all() and np.isfinite(right).all()):
+        return None
+    return Motion(template.shape, down, right, BLOCK * scale)
+
+
+def _pyramid(picture: Array) -> tuple[list[Array], int]:
+    """The picture, halved again and again; the first is not too large, and what its pixels measure."""
+    scale, levels = 1, [picture]
+    while min(levels[-1].shape) // 2 >= SMALLEST:
+        levels.append(_halved(levels[-1]))
+    while max(levels[0].shape) > LARGEST and len(levels) > 1:
+        scale, levels = 2 * scale, levels[1:]
+    return levels, scale
+
+
+def _halved(picture: Array) -> Array:
+    even = picture[: picture.shape[0] // 2 * 2, : picture.shape[1] // 2 * 2]
+    return (even[::2, ::2] + even[1::2, ::2] + even[::2, 1::2] + even[1::2, 1::2]) / 4
+
+
+def _displacement(references: Sequence[Array], weights: Sequence[Array], pictures: Sequence[Array]) -> Field:
+    """Of a frame against the reference, from the coarsest pictures to the finest."""
+    field: Field | None = None
+    for reference, free, picture in zip(reversed(references), reversed(weights), reversed(pictures)):
+        grid = tuple(-(-n // BLOCK) for n in picture.shape)
+        if field is None:
+            field = np.zeros(grid, np.float32), np.zeros(grid, np.float32)
+        else:  # the grid points of this size lie at the middles of half blocks of the last
+            places = [np.arange(n, dtype=np.float32) for n in grid]
+            field = 2 * spread(field[0], 2, *places), 2 * spread(field[1], 2, *places)
+        for _ in range(ROUNDS):
+            field = _better(reference, free, picture, field)
+    assert field is not None
+    return field
+
+
+def _better(reference: Array, free: Array, picture: Array, field: Field) -> Field:
+    """One least-squares step in each window."""
+    height, width = picture.shape
+    y, x = np.arange(height, dtype=np.float32), np.arange(width, dtype=np.float32)
+    at_y, at_x = y[:, None] + spread(field[0], BLOCK, y, x), x + spread(field[1], BLOCK, y, x)
+    moved = ndimage.map_coordinates(picture, (at_y, at_x), order=1, mode="nearest")
+    inside = (at_y >= 0) & (at_y <= height - 1) & (at_x >= 0) & (at_x <= width - 1)
+    slopes = np.gradient((moved + reference) / 2)
+    off = reference - moved
+    differs = np.abs(off)[np.abs(off) > GREY]
+    if not len(differs):
+        return field
+    far = REJECTION * float(np.median(differs))
+    weight = free * inside * far / np.maximum(np.abs(off), far)
+
+    def windowed(values: Array) -> Array:
+        return ndimage.gaussian_filter(_block_means(weight * values), WINDOW / BLOCK, mode="nearest")
+
+    yy, xx, yx = (windowed(slopes[i] * slopes[j]) for i, j in ((0, 0), (1, 1), (0, 1)))
+    ye, xe = (windowed(slope * off) for slope in slopes)
+    ridge = RIDGE * float(np.mean(yy + xx)) + 1e-12
+    yy, xx = yy + ridge, xx + ridge
+    steps = (xx * ye - yx * xe), (yy * xe - yx * ye)
+    down, right = (np.clip(step / (yy * xx - yx * yx), -LONGEST, LONGEST) for step in steps)
+    return field[0] + down, field[1] + right
+
+
+def _block_means(picture: Array) -> Array:
+    height, width = (-(-n // BLOCK) for n in picture.shape)
+    padded = np.zeros((height * BLOCK, width * BLOCK), np.float32)
+    padded[: picture.shape[0], : picture.shape[1]] = picture
+    return padded.reshape(height, BLOCK, width, BLOCK).mean((1, 3))
+
+
+def spread(grid: Array, block: int, y: Array, x: Array) -> Array:
+    """Values on a grid of blocks at the pixels (y, x): linear between the middles of blocks, constant beyond."""
+    (i, to_i), (j, to_j) = (_between(at, block, n) for at, n in zip((y, x), grid.shape))
+    rows = grid[i] * (1 - to_i)[:, None] + grid[np.minimum(i + 1, len(grid) - 1)] * to_i[:, None]
+    return rows[:, j] * (1 - to_j) + rows[:, np.minimum(j + 1, grid.shape[1] - 1)] * to_j
+
+
+def _between(at: Array, block: int, n: int) -> tuple[Array, Array]:
+    place = np.clip((at + np.float32(0.5)) / block - np.float32(0.5), 0, n - 1)
+    low = np.minimum(place.astype(np.intp), max(n - 2, 0))
+    return low, (place - low).astype(np.float32)

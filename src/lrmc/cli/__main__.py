@@ -1,0 +1,5 @@
+"""`python -m lrmc.cli`."""
+
+from . import main
+
+main()

@@ -1,0 +1,78 @@
+"""The command `lrmc clouds`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from ..apps.clouds.model import CLOUD, MISSING, Fill
+from . import console
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("clouds")(clouds_command)
+
+
+def clouds_command(
+    sources: Annotated[list[Path], typer.Argument(metavar="SCENES", help="GeoTIFFs of one place, or one zarr store.")],
+    target: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="The folder for everything.")],
+    masks: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Cloud masks, X.tif or X_mask.tif for a scene X.tif; not 0: not believed."),
+    ] = None,
+    rank: Annotated[int | None, typer.Option("--rank", "-r", help="Rank of the model; found if not given.")] = None,
+    fill: Annotated[
+        Fill, typer.Option(help="clouds: clear pixels stay as they are; all: the model everywhere.")
+    ] = "clouds",
+    sample: Annotated[float, typer.Option(help="Look at this share of the pixels only.")] = 1.0,
+    rgb: Annotated[str | None, typer.Option(metavar="R,G,B", help="Bands to show, from 1, such as 4,3,2.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the random start.")] = 0,
+) -> None:
+    """Take the clouds out of a series of satellite scenes.
+
+    For each X.tif the folder gets an X.tif without clouds, same grid, type and tags, and an X_mask.tif: 0 clear,
+    1 cloud or shadow, 2 nothing was observed; a quick-look of each in quicklooks, and report.html.
+
+    Dates are read from the names (20210630 or 2021-06-30). A date with no ground to see is estimated from the others.
+
+    Exit code: 0; 1 if the fit is not sound, or gave nothing that could be written; 2 if the input cannot be used. A
+    sentence says so in both cases; without a usable fit or input, nothing is written.
+    """
+    from ..apps.clouds.scenes import clear_files, clear_zarr
+
+    began = time.perf_counter()
+    with (
+        console.errors_in_a_sentence(),
+        console.warnings_in_a_sentence(),
+        console.count_bar("clouds", "pixels") as progress,
+    ):
+        shown = None if rgb is None else _numbers(rgb)
+        settings = {"rgb": shown, "rank": rank, "fill": fill, "sample": sample, "seed": seed, "progress": progress}
+        if len(sources) == 1 and sources[0].suffix == ".zarr":
+            if masks is not None:
+                raise ValueError("--masks is for GeoTIFFs; in a zarr store, what is not to be believed is nodata")
+            cleared, scenes = clear_zarr(sources[0], target, **settings)  # type: ignore[arg-type]
+        else:
+            cleared, scenes = clear_files(sources, target, masks=masks, **settings)  # type: ignore[arg-type]
+    ground, out = cleared.ground, console.out()
+    table = console.table("scene", "cloud", "missing", "ground")
+    for path, mask, guess in zip(scenes.paths, cleared.mask, ground.estimated, strict=True):
+        shares = (f"{np.mean(mask == kind):.1%}" for kind in (CLOUD, MISSING))
+        table.add_row(console.plain(path.name), *shares, "estimated" if guess else "seen")
+    out.print(table)
+    out.print(
+        f"{len(scenes.paths)} scenes, rank {ground.rank}, {time.perf_counter() - began:.1f} s: {target}", markup=False
+    )
+    console.end_with(cleared.outcome)
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        return [int(x) for x in text.split(",")]
+    except ValueError:
+        raise ValueError(f"--rgb {text}: numbers of bands are wanted, such as 4,3,2") from None

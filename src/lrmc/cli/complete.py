@@ -1,0 +1,234 @@
+"""The command `lrmc complete`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.table import Table
+
+from ..complete import blockwise as large
+from ..complete import in_memory as completion
+from ..methods.noisy import AskedLoss
+from ..outofcore import Fill
+from ..schedule import Schedule
+from ..units import Scale
+from ..weights import Sides
+from . import console
+
+TABLES = (".csv", ".parquet")  # files whose columns have names
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("complete")(complete_command)
+
+
+def complete_command(
+    source: Annotated[
+        Path, typer.Argument(metavar="IN", help="npy, npz, csv, parquet, mtx, mat, zarr, nc or h5; by its suffix.")
+    ],
+    target: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="OUT", help="Any of the same formats; of large matrices npy or zarr."),
+    ],
+    outliers_to: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="List of outliers, csv or parquet, of large matrices zarr; OUT with .outliers. if not given.",
+        ),
+    ] = None,
+    report_to: Annotated[
+        Path | None, typer.Option("--report", metavar="FILE", help="Report, html; OUT with .report.html if not given.")
+    ] = None,
+    no_outliers_file: Annotated[bool, typer.Option("--no-outliers-file", help="Write no list of outliers.")] = False,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
+    rank: Annotated[int | None, typer.Option("--rank", "-r", help="Rank of the model; found if not given.")] = None,
+    fill: Annotated[Fill, typer.Option(help="What the model replaces.")] = "missing+outliers",
+    name: Annotated[str | None, typer.Option(help="Which variable of an npz or mat file.")] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option(help="A column that passes through although it holds numbers.")
+    ] = None,
+    scale: Annotated[
+        Scale,
+        typer.Option(
+            help="Columns in different units: divide each by its spread, and undo that afterwards."
+            " auto: of csv and parquet, if both sizes and spreads of columns differ by more than 3 times."
+        ),
+    ] = "auto",
+    loss: Annotated[AskedLoss, typer.Option(help="How residuals are weighed if the data are noisy.")] = "auto",
+    outliers: Annotated[Sides, typer.Option(help="On which side of the truth outliers lie.")] = "both",
+    schedule: Annotated[
+        str | None, typer.Option(help="Run the paper's LRMC with this schedule: its name, or a .json file.")
+    ] = None,
+    tol: Annotated[float, typer.Option(help="Stop when the model changes by less than this part of itself.")] = 1e-6,
+    max_iter: Annotated[int, typer.Option(help="Passes over the data, at most.")] = 100,
+    seed: Annotated[int, typer.Option(help="Of the random start.")] = 0,
+    memory: Annotated[
+        str | None,
+        typer.Option(help="Read IN (zarr, npy, nc, h5) block by block with about so much memory, such as 2GB."),
+    ] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Compute with Dask: 'threads', or the address tcp://... of a cluster.")
+    ] = None,
+) -> None:
+    """Fill in what is missing, and replace what is wrong.
+
+    Missing are NaN and empty cells; in mtx files and sparse npz and mat files, what is not stored.
+    In csv files also NA and the like, and, in columns of numbers, marks such as ? and -, which is told.
+    Of a table, columns that are not numbers, header and index pass through unchanged.
+
+    Beside OUT come a list of outliers (row, column, value, expected, score) and a report.
+    The score is the distance from the model in standard deviations of the noise; if there is none, in thresholds.
+
+    zarr, nc and h5 files, and npy files of more than a quarter of the memory, are read and written block by block.
+    Ctrl-C then keeps the last iterate, and the same command goes on from it.
+
+    Exit code: 0 if it converged, 1 if not (all files are written all the same), 2 if the input cannot be used,
+    130 after Ctrl-C, 143 after SIGTERM.
+    """
+    with console.errors_in_a_sentence():
+        _check_kept(source, keep)
+        blockwise = large.is_for(source, memory, scheduler)
+    if blockwise:
+        common = {
+            "loss": loss,
+            "outliers": outliers,
+            "schedule": schedule,
+            "tol": tol,
+            "max_iter": max_iter,
+            "seed": seed,
+        }
+        with console.errors_in_a_sentence():
+            listed = _place(target, "outliers.zarr", outliers_to, no_outliers_file, "outliers-to", "no-outliers-file")
+            report = _place(target, "report.html", report_to, no_report, "report", "no-report")
+        places = {"outliers_to": listed, "report_to": report}
+        how = {"fill": fill, "scale": scale, "name": name, "memory": memory, "scheduler": scheduler}
+        _complete_large(source, target, rank, places, how | common)
+        return
+    with (
+        console.errors_in_a_sentence(),
+        console.warnings_in_a_sentence(),
+        console.progress_bar(source.name, tol) as progress,
+    ):
+        listed = _place(target, "outliers.csv", outliers_to, no_outliers_file, "outliers-to", "no-outliers-file")
+        report = _place(target, "report.html", report_to, no_report, "report", "no-report")
+        done = completion.complete(
+            source,
+            target,
+            rank,
+            outliers_to=listed,
+            report_to=report,
+            fill=fill,
+            scale=scale,
+            name=name,
+            keep=keep or (),
+            loss=loss,
+            outliers=outliers,
+            schedule=_schedule(schedule),
+            tol=tol,
+            max_iter=max_iter,
+            seed=seed,
+            progress=progress,
+        )
+    _show(done, (target, listed, report))
+    raise typer.Exit(0 if done.result.converged else console.NOT_CONVERGED)
+
+
+def _check_kept(source: Path, keep: list[str] | None) -> None:
+    """Columns of an array have no names by which some could be kept out."""
+    if keep and source.suffix.lower() not in TABLES:
+        raise ValueError(
+            f"--keep {keep[0]}: {source.name} is no table; only {' and '.join(TABLES)} files have columns with names"
+        )
+
+
+def _complete_large(
+    source: Path, target: Path, rank: int | None, places: dict[str, Any], options: dict[str, Any]
+) -> None:
+    with (
+        console.errors_in_a_sentence("; the same command goes on from the last iterate"),
+        console.warnings_in_a_sentence(),
+        console.progress_bar(source.name, options["tol"]) as bar,
+    ):
+        options["schedule"] = _schedule(options["schedule"])
+        done = large.complete_large(
+            source,
+            target,
+            rank,
+            progress=lambda it, pace: bar(it, f"{pace.passes:.0f} passes, {pace.speed:.0f} MB/s"),
+            **places,
+            **options,
+        )
+    _show_large(done, (target, *places.values()))
+    raise typer.Exit(0 if done.result.converged else console.NOT_CONVERGED)
+
+
+def _show_large(done: large.Completed, written: tuple[Path | None, ...]) -> None:
+    result, (n1, n2) = done.result, done.result.shape
+    facts = {
+        "shape": f"{n1} x {n2}",
+        "observed": f"{done.observed:.1%}",
+        "read": "block by block",
+        "scaled": "each column by its spread" if done.units else "no",
+        "rank": f"{result.rank}",
+        "status": f"{result.status}",
+        "regime": result.regime,
+        "iterations": f"{result.n_iter}"
+        + ("" if done.resumed is None else f", after {done.resumed} of an earlier run"),
+        "passes": f"{done.passes:.0f}",
+        "time": f"{done.seconds:.2f} s",
+        "outliers": "not written" if done.outliers is None else f"{done.outliers}",
+        "estimated": f"{result.outlier_fraction:.1%} outliers, noise of standard deviation"
+        f" {result.noise_level:.2g}{' spreads of a column' if done.units else ''}",
+        "undetermined": f"{len(result.undetermined_rows)} rows, {len(result.undetermined_cols)} columns",
+        "written": "\n".join(str(path) for path in written if path is not None),
+    }
+    _print(facts)
+
+
+def _show(done: completion.Completed, written: tuple[Path | None, ...]) -> None:
+    result, (n1, n2) = done.result, done.result.shape
+    count = len(done.outliers.rows)
+    spreads = " spreads of a column" if done.units else ""
+    facts = {
+        "shape": f"{n1} x {n2}",
+        "observed": f"{done.observed:.1%}",
+        "read": "at once",
+        "scaled": "each column by its spread" if done.units else "no",
+        "rank": f"{result.rank}",
+        "status": f"{result.status}",
+        "regime": result.regime,
+        "iterations": f"{result.n_iter}",
+        "time": f"{done.seconds:.2f} s",
+        "outliers": f"{count} ({count / (done.observed * n1 * n2):.1%} of the observed)",
+        "estimated": f"{result.outlier_fraction:.1%} outliers, noise of standard deviation"
+        f" {result.noise_level:.2g}{spreads}",
+        "undetermined": f"{len(result.undetermined_rows)} rows, {len(result.undetermined_cols)} columns;"
+        f" {done.left} entries are left missing",
+        "written": "\n".join(str(path) for path in written if path is not None),
+    }
+    _print(facts)
+
+
+def _print(facts: dict[str, str]) -> None:
+    table = Table(box=box.SIMPLE, show_header=False, pad_edge=False)
+    table.add_column(style="dim")
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
+        table.add_row(name, console.plain(value))
+    console.out().print(table)
+
+
+def _place(target: Path, ending: str, given: Path | None, refused: bool, option: str, flag: str) -> Path | None:
+    """Where a file beside OUT goes, or None if it is not wanted."""
+    if refused and given is not None:
+        raise ValueError(f"--{option} and --{flag} contradict each other; leave one of them out")
+    return None if refused else given or completion.beside(target, ending)
+
+
+def _schedule(given: str | None) -> Schedule | str | None:
+    return Schedule.load(given) if given is not None and given.endswith(".json") else given

@@ -1,0 +1,85 @@
+"""The command `lrmc demo`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from ..demo import scene as demo
+from . import console
+
+if TYPE_CHECKING:
+    from ..demo import tour
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("demo")(demo_command)
+
+
+def demo_command(
+    directory: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where everything goes.")] = Path(
+        "lrmc-demo"
+    ),
+    n: Annotated[int, typer.Option("--size", min=50, help="Rows and columns of the problems of the race.")] = 3000,
+) -> None:
+    """A tour, in a minute: problems with a known answer, a film that is mostly hidden, a real table, and a report."""
+    from ..demo import tour
+
+    out = console.out()
+    with console.errors_in_a_sentence(), console.warnings_in_a_sentence():
+        target = demo.checked_directory(directory) / "demo.png"
+        race = _race(n, out)
+        with console.progress_bar("a film, most of it hidden") as progress:
+            scene = demo.film()
+            found = demo.recovered(scene, progress)
+            demo.picture(scene, found, target)
+        out.print(f"A film with {demo.HIDDEN:.0%} of its pixels hidden and {scene.outliers:.0%} of the others wrong:")
+        out.print(f"{found.exact:.2%} of its background is right to half a grey level, after {found.seconds:.1f} s.\n")
+        mended = _mended(directory, out)
+        with console.progress_bar("the report"):
+            report = tour.write_tour(directory / "report.html", race, scene, found, mended)
+    out.print(f"The picture: {console.plain(str(target))}", soft_wrap=True, highlight=False)
+    out.print(f"The report, for a browser: [bold]{console.plain(str(report))}[/bold]", soft_wrap=True, highlight=False)
+
+
+def _race(n: int, out: Console) -> list[demo.Line]:
+    table, lines = console.table("problem", "rank", "passes", "time", "error", "one pass", "/ reading"), []
+    for case in demo.problems(n):
+        with console.progress_bar(case.name) as progress:
+            lines.append(demo.measured(case, progress))
+        table.add_row(case.name, *_cells(lines[-1]))
+    out.print(f"\n{n} x {n} of rank {demo.RANK}, 10 % of the observed entries are outliers:", table, sep="\n")
+    out.print("Only the paper's LRMC was told the rank, and it has a schedule made for this problem.")
+    out.print("One pass is of the paper's kind, and compared with reading the data once.\n")
+    return lines
+
+
+def _mended(directory: Path, out: Console) -> tour.Mended | None:
+    from ..demo import tour
+
+    if not tour.has_table():
+        out.print('The real table is left out: it comes with scikit-learn (pip install "lrmc[all]").\n', markup=False)
+        return None
+    with console.progress_bar("a real table") as progress:
+        mended = tour.mended_table(directory, progress)
+    slips = int(mended.table.slipped.sum())
+    out.print(f"A real table, {tour.GAPS:.0%} of it hidden, {slips} decimal points out of place ({mended.source}):")
+    out.print(f"{mended.slips_found} of these were found, and {mended.others_found} entries that nobody had touched.")
+    out.print(f"The error of what was filled in is {mended.missed:.0%} of that of column medians. The same by hand:\n")
+    out.print(f"    lrmc complete {mended.source.name} -o {mended.target.name}\n", highlight=False)
+    return mended
+
+
+def _cells(line: demo.Line) -> tuple[str, ...]:
+    return (
+        f"{line.result.rank}",
+        f"{line.result.n_iter}",
+        f"{line.seconds:.2f} s",
+        f"{line.error:.0e}",
+        f"{1e3 * line.one_pass:.1f} ms",
+        f"{line.one_pass / line.reading:.1f}",
+    )

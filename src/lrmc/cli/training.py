@@ -1,0 +1,249 @@
+"""The commands `lrmc train` and `lrmc schedules`: they ask, call the library, and show what came back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich import box
+from rich.table import Table
+
+from ..complete import tables
+from ..schedule import Schedule
+from ..synthetic import Problems
+from ..training import train
+from ..training.state import State
+from . import console
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("train")(train_command)
+    app.command("schedules")(schedules_command)
+
+
+def train_command(
+    target: Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="A .json file for the schedule.")],
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="IN", help="Train on hidden entries of this matrix: npy npz csv parquet mtx mat."),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Which variable of an npz or mat file.")] = None,
+    rank: Annotated[int, typer.Option("--rank", "-r", help="Rank of the model.")] = 5,
+    n: Annotated[int | None, typer.Option(help="Rows and columns of synthetic problems; 3000.")] = None,
+    n2: Annotated[int | None, typer.Option(help="Their columns, if not as many.")] = None,
+    alpha: Annotated[float | None, typer.Option(help="Share of outliers in them; 0.1.")] = None,
+    p: Annotated[float | None, typer.Option(help="Share of entries that are observed; 0.1.")] = None,
+    noise: Annotated[float | None, typer.Option(help="Gaussian noise, in units of E|X|; 0.")] = None,
+    outlier_scale: Annotated[float | None, typer.Option(help="Largest outlier, in units of E|X|; 1.")] = None,
+    condition: Annotated[float | None, typer.Option(help="Condition number of X; 1.")] = None,
+    layers: Annotated[int, typer.Option(help="Layers with numbers of their own.")] = 10,
+    model: Annotated[
+        Literal["frmnn", "fnn", "rnn"], typer.Option(help="Layers and a tail, only layers, or only a tail.")
+    ] = "frmnn",
+    tangent: Annotated[bool, typer.Option("--tangent", help="What both factors would move is moved once.")] = False,
+    momentum: Annotated[bool, typer.Option("--momentum", help="Learn a heavy ball as well.")] = False,
+    recipe: Annotated[
+        Literal["fast", "paper"], typer.Option(help="All layers together, or one after another as in the paper.")
+    ] = "fast",
+    steps: Annotated[int | None, typer.Option(help="Steps of gradient descent; 300, or 1000 for the paper's.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the problems to train on.")] = 0,
+) -> None:
+    """Learn a schedule for LRMC: from synthetic problems, or from your data (with --data).
+
+    Ctrl-C keeps what was learned in OUT.partial, and the same command goes on from there.
+
+    Exit code: 0 if the schedule is written, 2 if something that was given cannot be used, 130 after Ctrl-C.
+    """
+    about = {"n": n, "n2": n2, "alpha": alpha, "p": p, "noise": noise, "outlier_scale": outlier_scale}
+    about["condition"] = condition
+    partial = target.with_name(target.name + ".partial")
+    with console.errors_in_a_sentence(), console.warnings_in_a_sentence():
+        _check_target(target)
+        source = _source(data, name, {key: value for key, value in about.items() if value is not None})
+        try:
+            with _progress(layers) as progress:
+                schedule = train(
+                    source,
+                    rank,
+                    layers=layers,
+                    model=model,
+                    tangent=tangent,
+                    momentum=momentum,
+                    recipe=recipe,
+                    steps=steps,
+                    seed=seed,
+                    checkpoint=partial,
+                    progress=progress,
+                )
+        except KeyboardInterrupt as stop:
+            raise console.ended(stop, _how_to_go_on(partial)) from None
+        schedule.save(target)
+        partial.unlink(missing_ok=True)
+    _show(schedule, target)
+
+
+def schedules_command(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="One of them, or a .json file.")] = None,
+) -> None:
+    """List the schedules that come with lrmc, or show one with its card."""
+    with console.errors_in_a_sentence():
+        if name is not None:
+            _show_one(name, Schedule.load(name) if name.endswith(".json") else Schedule.named(name))
+            return
+        table = console.table("name", "rank", "layers", "tail", "card")  # alpha and p are in the names
+        table.columns[-1].justify = "left"
+        table.columns[-1].no_wrap = False
+        for known in Schedule.names():
+            schedule = Schedule.named(known)
+            numbers = (_told(schedule.card, "rank"), str(len(schedule)), _tail(schedule))
+            table.add_row(known, *numbers, console.plain(_summary(schedule.card)))
+        console.out().print(table)
+        console.out().print("lrmc schedules NAME shows one; lrmc complete ... --schedule NAME uses it.", soft_wrap=True)
+
+
+# ---- what is asked for
+
+
+def _source(data: Path | None, name: str | None, about: dict[str, Any]) -> Any:
+    """Problems, or the matrix of a file."""
+    if data is None:
+        if name is not None:
+            raise ValueError("--name chooses a variable of the file given with --data, and no file is given")
+        return Problems(**about)
+    if about:
+        given = ", ".join(f"--{key.replace('_', '-')}" for key in about)
+        raise ValueError(f"{given}: synthetic problems have these, and --data is what it is; give one or the other")
+    return tables.read(data, name=name).values
+
+
+def _check_target(target: Path) -> None:
+    """Refuse an output that could not be written, before the work and not after it."""
+    if target.suffix != ".json":
+        raise ValueError(f"{target}: a schedule is a .json file")
+    tables.checked_place(target)
+
+
+# ---- what is shown
+
+
+@contextmanager
+def _progress(layers: int) -> Iterator[Callable[[State], None]]:
+    """A bar for the steps of all layers. The searches before and after them are one step each."""
+    with console.bar("search") as show:
+
+        def update(state: State) -> None:
+            share = _share(state, layers)
+            stage = "tail" if share == 1 else state.stage
+            show(completed=share, description=stage, state=f"error {state.error:.1e}")
+
+        yield update
+
+
+def _share(state: State, layers: int) -> float:
+    """How much of the steps is done."""
+    if state.stage.startswith("layer "):
+        k = int(state.stage.removeprefix("layer "))
+        return 0.0 if k == 0 else (k - 1 + state.step / max(state.steps, 1)) / max(layers, 1)
+    return 0.0 if state.stage == "geometric" else state.step / max(state.steps, 1)
+
+
+def _how_to_go_on(partial: Path) -> str:
+    if partial.exists():
+        return f"; the same command goes on from {partial}, and without that file it begins anew"
+    return " before anything was learned; the same command begins anew"
+
+
+def _show(schedule: Schedule, target: Path) -> None:
+    card, rank = schedule.card, schedule.card["rank"]
+    measure = "of X" if "data" not in card["trained_on"] else "of hidden entries, in medians of |y|"
+    facts = {
+        "trained on": _in_words(card["trained_on"]),
+        "layers": f"{len(schedule)}{', tangent' * schedule.tangent}{', momentum' * bool(schedule.momentum)}",
+        "tail": _tail(schedule),
+        "error": f"{card['error']:.1e} {measure}",
+        "time": f"{card['seconds']:.1f} s",
+        "written": f"{target}",
+    }
+    out = console.out()
+    out.print(_facts(facts))
+    out.print("To use it:", highlight=False)
+    lines = (
+        f"  lrmc complete IN -o OUT --rank {rank} --schedule {target}",
+        f'  lrmc.solve(Y, rank={rank}, schedule=lrmc.Schedule.load("{target}"))',
+    )
+    for line in lines:
+        out.print(console.plain(line), soft_wrap=True, highlight=False)
+
+
+def _show_one(name: str, schedule: Schedule) -> None:
+    facts = {
+        "name": name,
+        "layers": f"{len(schedule)}",
+        "tail": _tail(schedule),
+        "tangent": "yes" if schedule.tangent else "no",
+        "zeta": _row(schedule.zeta),
+        "eta": _row(schedule.eta) or f"{schedule.eta_0:.3g} before the tail",
+        "momentum": _row(schedule.momentum) or "none",
+        "units": schedule.units,
+        **{key: value if isinstance(value, str) else json.dumps(value) for key, value in schedule.card.items()},
+    }
+    console.out().print(_facts(facts))
+
+
+def _facts(facts: dict[str, str]) -> Table:
+    table = Table(box=box.SIMPLE, show_header=False, pad_edge=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
+        table.add_row(name.replace("_", " "), console.plain(value))
+    return table
+
+
+def _row(numbers: tuple[float, ...]) -> str:
+    return " ".join(f"{x:.3g}" for x in numbers)
+
+
+def _tail(schedule: Schedule) -> str:
+    return "none" if schedule.tail is None else f"{schedule.tail[0]:g}, {schedule.tail[1]:g}"
+
+
+def _in_words(trained_on: dict[str, Any]) -> str:
+    """What a card says of the data, as one line."""
+    given = trained_on.get("problems", trained_on)
+    return ", ".join(
+        f"{key.replace('_', ' ')} {value}" if key != "data" else f"{value}"
+        for key, value in given.items()
+        if value is not None
+    )
+
+
+def _told(card: Mapping[str, Any], key: str) -> str:
+    """A number that a card has, wherever it has it: cards are free in form."""
+    trained = _part(card, "trained_on")
+    for place in (card, _part(trained, "problems"), _part(card, "checked_on"), trained):
+        if isinstance(value := place.get(key), int | float):
+            return f"{value:g}"
+    return ""
+
+
+def _summary(card: Mapping[str, Any]) -> str:
+    """What a card says in one line: how many iterations were counted, or what it is about."""
+    trained, checked = _part(card, "trained_on"), _part(card, "checked_on")
+    runs = checked.get("iterations_to_1e_6", ())
+    counted = [k for k in runs if isinstance(k, int)]
+    if runs and not counted:
+        return "does not reach 1e-6"
+    if counted:
+        missed = f", {len(runs) - len(counted)} of {len(runs)} missed" if len(counted) < len(runs) else ""
+        return f"1e-6 in {max(counted)} iterations{missed}"
+    return str(card.get("about") or trained.get("about") or trained.get("data") or "")
+
+
+def _part(card: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    part = card.get(key)
+    return part if isinstance(part, Mapping) else {}

@@ -1,0 +1,68 @@
+"""The command `lrmc ultrasound`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..apps.ultrasound.model import PATCH, separate_file
+from . import console
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("ultrasound")(ultrasound)
+
+
+def ultrasound(
+    source: Annotated[
+        Path, typer.Argument(metavar="IN", help="A cine: npy, npz, mat or DICOM, or a folder of DICOM frames.")
+    ],
+    folder: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where everything goes.")],
+    rank: Annotated[int, typer.Option(help="Of the tissue.")] = 1,
+    patch: Annotated[int, typer.Option(help="Pixels on a side of the overlapping patches; 0: whole frames.")] = PATCH,
+    motion: Annotated[bool, typer.Option(help="Bring frames into register first, if they become more alike.")] = True,
+    sample: Annotated[float, typer.Option(help="The share of the pixels that the fit looks at: 0.1 for 10 %.")] = 1.0,
+    outliers: Annotated[
+        str, typer.Option(help="Blood is brighter than tissue: positive; or also darker: both.")
+    ] = "auto",
+    name: Annotated[str | None, typer.Option(help="The variable, in npz and mat files with several.")] = None,
+    time: Annotated[
+        str, typer.Option(help="The axis of the frames: first or last; auto is last for mat, else first.")
+    ] = "auto",
+    seed: Annotated[int, typer.Option(help="Of what is random.")] = 0,
+) -> None:
+    """Tissue and blood (or bubbles) of an ultrasound cine: both as cines, a power image, and a report.
+
+    Exit code: 0; 1 if the fit is not sound, or gave nothing that could be written; 2 if the input cannot be used. A
+    sentence says so in both cases; without a usable fit or input, nothing is written.
+    """
+    out = console.out()
+    with console.errors_in_a_sentence(), console.warnings_in_a_sentence(), console.stages_bar() as progress:
+        written = separate_file(
+            source,
+            folder,
+            name=name,
+            time=time,  # type: ignore[arg-type]
+            progress=progress,
+            rank=rank,
+            patch=patch or None,
+            motion=motion,
+            sample=sample,
+            outliers=outliers,
+            seed=seed,
+        )
+    parts = written.parts
+    count, height, width = parts.tissue.shape
+    out.print(f"{count} frames of {width} x {height} pixels in {written.seconds:.1f} s.", highlight=False)
+    if parts.motion is not None:
+        out.print(
+            f"The tissue moved by {parts.motion.typical:.1f} pixels (median), and that was undone.", highlight=False
+        )
+    share = (parts.blood != 0).mean()
+    out.print(f"{share:.1%} of the pixels show blood or bubbles, beyond noise of {parts.noise:.3g}.", highlight=False)
+    for file in written.files:
+        out.print(console.plain(str(file)), soft_wrap=True, highlight=False)
+    console.end_with(parts.outcome)

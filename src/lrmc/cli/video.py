@@ -1,0 +1,69 @@
+"""The command `lrmc video`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..apps.video import model as video
+from . import console
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("video")(video_command)
+
+
+def video_command(
+    source: Annotated[Path, typer.Argument(metavar="IN", help="A video file, or a folder of pictures.")],
+    target: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where everything goes.")],
+    sample: Annotated[float, typer.Option(help="The share of the pixels that the background is learned from.")] = 1.0,
+    rank: Annotated[int, typer.Option("--rank", "-r", help="Of the background: 1, or more if light moves.")] = 1,
+    grey: Annotated[bool, typer.Option("--grey", help="Without colours: three times less work.")] = False,
+    model: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A background.npz of this camera, instead of learning one.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the sampled pixels.")] = 0,
+) -> None:
+    """Take a clip of a camera that stands still apart: its background, and what moves in front of it.
+
+    Into DIR go background.mp4, foreground.mp4, masks/000000.png and on (255 is foreground), background.npz (for
+    --model) and report.html. Clips may be of any length: memory does not grow with it.
+
+    Exit code: 0; 1 if the fit is not sound, or gave nothing that could be written; 2 if the input cannot be used. A
+    sentence says so in both cases; without a usable fit or input, nothing is written.
+    """
+    with (
+        console.errors_in_a_sentence(),
+        console.warnings_in_a_sentence(),
+        _frames_bar(source.name) as progress,
+    ):
+        done = video.process(
+            source, target, rank=rank, sample=sample, grey=grey, model=model, seed=seed, progress=progress
+        )
+    out = console.out()
+    speed = f"{done.n_frames} frames in {done.seconds:.1f} s, {done.n_frames / done.seconds:.0f} frames per second"
+    out.print(f"{speed}; {done.in_front.mean():.1%} of the pixels are in front of the background.", highlight=False)
+    out.print(f"The report, for a browser: [bold]{console.plain(str(target / 'report.html'))}[/bold]", soft_wrap=True)
+    console.end_with(done.outcome)
+
+
+@contextmanager
+def _frames_bar(title: str) -> Iterator[Callable[[video.Step], None]]:
+    """A bar over frames, with frames per second."""
+    with console.bar(title, "reading", total=None) as show:
+        began: dict[str, float] = {}
+
+        def update(step: video.Step) -> None:
+            since = began.setdefault(step.stage, time.perf_counter())
+            passed = time.perf_counter() - since
+            speed = f", {step.frames / passed:.0f} frames/s" if passed > 0.2 and step.frames else ""
+            state = f"{step.stage}{f' frame {step.frames}' if step.frames else ''}{speed}"
+            show(total=step.total or None, completed=step.frames, state=state)
+
+        yield update

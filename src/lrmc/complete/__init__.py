@@ -1,0 +1,1 @@
+"""`lrmc complete`: a file with gaps becomes one without, in memory or block by block."""

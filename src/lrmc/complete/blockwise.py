@@ -1,0 +1,310 @@
+"""`lrmc complete` for matrices that do not fit into memory: .zarr, .npy and HDF5 files, or a Dask cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._extras import optional
+from .._files import together, whole
+from .._memory import allowed_memory, is_large
+from ..formats.arrays import opened_npz
+from ..observations.base import Observations, Transposed
+from ..observations.blocks import Blocks, InFile
+from ..observations.ondisk import AT_A_TIME, blocks, declared
+from ..observations.stores import opened
+from ..observations.watched import ChangedError, watched
+from ..outofcore import FILLS, Fill, write_completed, write_outliers
+from ..result import Iterate, Result, check_factors
+from ..solve import solve
+from ..units import Scale, Units, chosen_units
+from ..weights import Array
+from .in_memory import about_units, few_observed
+
+SUFFIXES = (".zarr", ".npy", ".nc", ".h5")
+SAMPLED = 4000  # rows that tell the spreads of columns
+STORES = ("zarr.json", ".zarray", ".zgroup")  # files of which a zarr store has one
+EVERY = 60.0  # seconds between two savings of where the run is
+
+
+class Completed(NamedTuple):
+    """How a large matrix was completed."""
+
+    result: Result
+    outliers: int | None  # how many were written, if they were
+    observed: float  # fraction
+    seconds: float  # of the solve
+    passes: float  # over the data
+    units: Units | None  # that columns were scaled by
+    resumed: int | None  # the iteration from which an earlier run was taken up
+
+
+class Pace(NamedTuple):
+    """What a progress bar shows of a run over large data."""
+
+    passes: float
+    speed: float  # MB/s
+
+
+def is_for(source: str | os.PathLike[str], memory: Any = None, scheduler: Any = None) -> bool:
+    """Whether a file is read block by block: zarr and HDF5 always; .npy if it is large, or memory is limited."""
+    path = Path(source)
+    if path.suffix.lower() != ".npy":
+        if (memory or scheduler) and path.suffix.lower() not in SUFFIXES:
+            raise ValueError(f"{path}: --memory and --scheduler are for {' '.join(SUFFIXES)}")
+        return path.suffix.lower() in SUFFIXES
+    return bool(memory or scheduler) or (path.is_file() and is_large(path.stat().st_size))
+
+
+def complete_large(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    rank: int | None = None,
+    *,
+    outliers_to: str | os.PathLike[str] | None = None,
+    report_to: str | os.PathLike[str] | None = None,
+    fill: Fill = "missing+outliers",
+    scale: Scale = "auto",
+    name: str | None = None,
+    memory: int | str | None = None,
+    scheduler: str | None = None,
+    progress: Callable[[Iterate, Pace], None] | None = None,
+    **options: Any,
+) -> Completed:
+    """Complete a matrix on disk block by block, and write it as .zarr or .npy. All outputs appear, whole, or none does.
+
+    `outliers_to` (.zarr) lists what did not fit, `report_to` (.html) tells and shows everything. `scale` is explained
+    at `lrmc.units`; medians and spreads of columns are those of at most a few thousand rows. `scheduler` is "threads",
+    or the address of a Dask cluster that sees the same files; without, this process reads block by block, with about
+    `memory`. `name` chooses an array of a group or file. An interrupted run leaves `target` with ".resume.npz", from
+    which the same call goes on. Other options are those of `lrmc.solve`.
+    """
+    places = _checked(Path(source), _Places(Path(target), _path(outliers_to), _path(report_to)), fill)
+    resume = places.target.with_name(places.target.name + ".resume.npz")
+    with _computing(scheduler):
+        data = _observations(Path(source), name, memory, scheduler)
+        units = chosen_units(_some_rows(data, memory) if scale == "columns" else None, scale, table=False)
+        obs = data if units is None else _observations(Path(source), name, memory, scheduler, units)
+        start = _resumed(resume, obs, rank, scaled=units is not None)
+        began, watch = time.perf_counter(), _Watch(obs, resume, progress, scaled=units is not None)
+        try:
+            options |= {} if start is None else {"start": start}
+            result = solve(obs, rank, progress=watch, **options)
+            seconds = time.perf_counter() - began
+            count = _write(places, result, data, units, fill, Path(source).name)
+        except ChangedError:  # what was learned of other data is no place to go on from
+            raise
+        except BaseException:
+            with contextlib.suppress(OSError):  # a full disk: what went wrong first is what is told
+                watch.save()
+            raise
+        resume.unlink(missing_ok=True)
+    return Completed(result, count, obs.fraction, seconds, watch.passes, units, None if start is None else start.k)
+
+
+def _some_rows(data: Observations, memory: int | str | None = None) -> Array:
+    """Rows that tell the spreads of columns, NaN where nothing was observed: two blocks, but 100 at least."""
+    n1, n2 = data.shape
+    entries = 2 * allowed_memory(memory) // AT_A_TIME // 8
+    most = min(n1, SAMPLED, max(100, entries // n2))
+    rows = np.random.default_rng(0).choice(n1, most, replace=False)
+    return data.grid(np.sort(rows), np.arange(n2))
+
+
+def _write(
+    places: _Places, result: Result, data: Observations, units: Units | None, fill: Fill, title: str
+) -> int | None:
+    """Everything is written beside its place, and moved there when all of it is there; how many outliers there are."""
+    count = None
+    with together() as meanwhile:
+        write_completed(result, meanwhile(places.target), fill=fill, units=units, data=data)
+        if places.outliers is not None:
+            count = write_outliers(result, meanwhile(places.outliers), units=units)
+        if places.report is not None:
+            _report(result, meanwhile(places.report), units, title)
+    return count
+
+
+def _report(result: Result, path: Path, units: Units | None, title: str) -> None:
+    from ..report import Words, result_sections, write_report
+
+    here = replace(result, L=np.asarray(result.L), R=np.asarray(result.R))  # pages are made in this process
+    sections = result_sections(here, units=units)
+    told = [text for text in (few_observed(here), about_units(units)) if text]
+    sections += [Words("The columns", [text[0].upper() + text[1:].rstrip(".") + "." for text in told])] if told else []
+    write_report(path, f"{title}, completed", sections, subtitle="read and written block by block")
+
+
+class _Watch:
+    """Tells progress, and saves where the run is now and then."""
+
+    def __init__(self, obs: Any, resume: Path, progress: Callable[..., None] | None, scaled: bool) -> None:
+        self.obs = obs.of if isinstance(obs, Transposed) else obs
+        self.resume, self.progress, self.scaled = resume, progress, scaled
+        self.saved = self.began = time.perf_counter()
+        self.last: Iterate | None = None
+        self.first_rows = self._rows()
+
+    def __call__(self, it: Iterate) -> None:
+        self.last = it
+        now = time.perf_counter()
+        if self.progress is not None:
+            size = self.obs.shape[1] * self._itemsize() / 1e6
+            self.progress(it, Pace(self.passes, (self._rows() - self.first_rows) * size / max(now - self.began, 1e-9)))
+        if now - self.saved > EVERY:
+            self.save()
+
+    @property
+    def passes(self) -> float:
+        return self._rows() / self.obs.shape[0]
+
+    def save(self) -> None:
+        """Write the last iterate, if there is one after the start."""
+        it = self.last
+        if it is None or it.k == 0:
+            return
+        about = {"format": "lrmc-iterate", "k": it.k, "zeta": it.zeta, "change": it.change, "stage": it.stage}
+        about |= {"scaled": self.scaled}
+        with whole(self.resume) as path, open(path, "wb") as file:
+            np.savez(file, about=np.array(json.dumps(about)), L=np.asarray(it.L), R=np.asarray(it.R))
+        self.saved = time.perf_counter()
+
+    def _rows(self) -> int:
+        return self.obs.meter.rows if isinstance(self.obs, Blocks) else 0
+
+    def _itemsize(self) -> int:
+        reading = getattr(self.obs, "reading", None)
+        return reading.stored.itemsize if reading is not None else self.obs.dtype.itemsize
+
+
+def _resumed(path: Path, obs: Observations, rank: int | None, scaled: bool) -> Iterate | None:
+    """The iterate of an interrupted run of the same command, if there is one that fits."""
+    if not path.exists():
+        return None
+    try:
+        with opened_npz(path) as content:
+            about, L, R = json.loads(str(content["about"])), content["L"], content["R"]
+            if about.get("format") != "lrmc-iterate":
+                raise ValueError("it holds something else")
+            check_factors(L, R)
+            it = Iterate(
+                int(about["k"]), L, R, float(about["change"]), float(about["zeta"]), np.nan, str(about["stage"])
+            )
+            if it.k < 1 or not 0 <= it.zeta < np.inf:
+                raise ValueError(f"iteration {it.k} and threshold {it.zeta} make no sense")
+    except Exception as error:  # zipfile, json and numpy each have their own
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"{path} could not be read; remove it to begin anew: {reason}") from error
+    if (len(it.L), len(it.R)) != obs.shape or (rank is not None and it.L.shape[1] != rank):
+        raise ValueError(f"{path} is of a run with another matrix or rank; remove it to begin anew")
+    if bool(about.get("scaled", False)) != scaled:
+        raise ValueError(f"{path} is of a run with another --scale; remove it to begin anew")
+    return it
+
+
+# ---- where the data come from, and who computes
+
+
+class _Places(NamedTuple):
+    target: Path
+    outliers: Path | None
+    report: Path | None
+
+
+def _path(given: str | os.PathLike[str] | None) -> Path | None:
+    return None if given is None else Path(given)
+
+
+def _checked(source: Path, places: _Places, fill: Fill) -> _Places:
+    """Refuse outputs that could not be written, before the work."""
+    if fill not in FILLS:
+        raise ValueError(f"fill={fill!r}; one of {', '.join(FILLS)} is wanted")
+    target, outliers, report = places
+    if target.suffix not in (".zarr", ".npy"):
+        raise ValueError(f"{target}: matrices larger than memory are written as .zarr or .npy")
+    if outliers is not None and outliers.suffix != ".zarr":
+        raise ValueError(f"{outliers}: outliers of large matrices are written as .zarr")
+    if report is not None and report.suffix.lower() != ".html":
+        raise ValueError(f"{report}: the report is written as .html")
+    given = [path for path in places if path is not None]
+    for path in given:
+        if not path.parent.is_dir():
+            raise FileNotFoundError(2, "there is no such directory", str(path.parent))
+        if source.resolve() in (path.resolve(), *path.resolve().parents):
+            raise ValueError(f"{path} is also the input, or within it; give the output a place of its own")
+        _check_replaced(path)
+    if len({path.resolve() for path in given}) < len(given):
+        raise ValueError(f"{target} is also the place of another output; each needs its own")
+    if not source.exists():
+        raise FileNotFoundError(2, "there is no such file", str(source))
+    return places
+
+
+def _check_replaced(path: Path) -> None:
+    """Refuse to put an output in the place of something of another kind."""
+    if not path.exists():
+        return
+    if path.is_dir() != (path.suffix == ".zarr"):
+        what = "a folder" if path.is_dir() else "a file"
+        raise ValueError(f"{path} is {what}, which is not replaced; remove it, or choose another place")
+    if path.is_dir() and any(path.iterdir()) and not any((path / name).is_file() for name in STORES):
+        raise ValueError(f"{path} is a folder of something else than zarr, which is not replaced; choose another place")
+
+
+def _observations(
+    source: Path, name: str | None, memory: Any, scheduler: str | None, units: Units | None = None
+) -> Observations:
+    """The matrix of a file, in blocks; what damaged data make others raise is told in a sentence."""
+    try:
+        Y = opened(source, name)
+        return blocks(Y, memory=memory, units=units) if scheduler is None else _by_dask(source, Y, units)
+    except (OSError, ValueError, ImportError, MemoryError):
+        raise
+    except Exception as error:
+        raise ValueError(f"{source} could not be read; is it damaged? ({type(error).__name__}: {error})") from error
+
+
+def _by_dask(source: Path, Y: Any, units: Units | None) -> Observations:
+    from ..observations.dask import as_dask_observations
+
+    da = optional("dask.array", "scale")
+    seen, fill = watched(Y), declared(Y, np.dtype(Y.dtype))
+    if isinstance(Y, InFile):
+        rows = max(1, (1 << 26) // max(1, Y.shape[1] * Y.dtype.itemsize))
+        chunks = (-1, rows) if Y.by_columns else (rows, -1)
+        Y = da.from_array(np.load(source, mmap_mode="r", allow_pickle=False), chunks=chunks)
+    else:
+        Y = da.from_zarr(Y) if source.suffix.lower() == ".zarr" else Y.chunk().data
+    if units is not None:
+        Y, fill = units.removed(Y if fill is None else da.where(fill != Y, Y, np.nan)), None
+    return as_dask_observations(Y, fill=fill, watched=() if seen is None else (seen,))
+
+
+@contextlib.contextmanager
+def _computing(scheduler: str | None) -> Iterator[None]:
+    """Dask with threads, or with the cluster at an address."""
+    if scheduler is None:
+        yield
+    elif scheduler == "threads":
+        with optional("dask", "scale").config.set(scheduler="threads"):
+            yield
+    else:
+        try:
+            client = optional("distributed", "scale").Client(scheduler, timeout="10s")
+        except (OSError, ValueError, TimeoutError) as error:
+            raise ValueError(f"--scheduler {scheduler}: no Dask scheduler answers there ({error})") from None
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # a scheduler that is lost is told below
+        with client:
+            try:
+                yield
+            finally:
+                client.close(timeout=5)

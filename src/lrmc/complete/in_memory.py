@@ -1,0 +1,324 @@
+"""A matrix from a file, completed: the file again without its gaps, what was wrong in it, and a report."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from .._arguments import one_of
+from .._extras import optional
+from .._files import whole
+from ..formats.sparse import sound
+from ..observations._door import as_observations
+from ..observations.tall import where
+from ..outofcore import FILLS, Fill
+from ..result import Result
+from ..solve import solve
+from ..units import Scale, Units, chosen_units
+from ..weights import Array
+from .tables import MOST_NAMED, WRITERS, Table, checked_place, checked_target, read
+
+PIVOT = "pivot it first, so that each row and each column is a thing of its own (pandas.DataFrame.pivot)"
+COLUMNS = ("row", "column", "value", "expected", "score")  # of the list of outliers
+
+
+class Outliers(NamedTuple):
+    """The observed entries that stand out, the highest score first."""
+
+    rows: Array
+    cols: Array
+    values: Array  # as observed
+    expected: Array  # by the model
+    scores: Array  # the difference, in standard deviations of the noise; in thresholds where there is no noise
+
+    def named(self, row_names: Sequence[str] | None, col_names: Sequence[str] | None) -> Iterator[tuple[Any, ...]]:
+        """Row, column, value, expected and score of each; rows and columns without names by number, from 0."""
+        rows, cols = (
+            at.tolist() if names is None else [names[i] for i in at.tolist()]
+            for at, names in ((self.rows, row_names), (self.cols, col_names))
+        )
+        return zip(rows, cols, self.values.tolist(), self.expected.tolist(), self.scores.tolist())
+
+
+class Completed(NamedTuple):
+    """How a file was completed."""
+
+    result: Result  # in units of the columns' spreads, if columns were scaled
+    outliers: Outliers
+    units: Units | None  # that columns were scaled by
+    observed: float  # fraction
+    left: int  # entries that stay missing, because nothing determines them
+    seconds: float  # of the solve, without reading and writing
+
+
+def complete(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    rank: int | None = None,
+    *,
+    outliers_to: str | os.PathLike[str] | None = None,
+    report_to: str | os.PathLike[str] | None = None,
+    fill: Fill = "missing+outliers",
+    scale: Scale = "auto",
+    name: str | None = None,
+    keep: Sequence[str] = (),
+    **options: Any,
+) -> Completed:
+    """Read a matrix, complete it and write it. All files appear, whole, or none does.
+
+    `outliers_to` (csv or parquet) lists what did not fit, `report_to` (html) tells and shows everything. `fill` is
+    explained at `filled`; `scale` at `lrmc.units`; `name` chooses a variable of an npz or mat file; `keep` lists
+    columns of a table that pass through although they hold numbers. The other options are those of `lrmc.solve`.
+    """
+    one_of("fill", fill, FILLS)
+    places = _checked_places(Path(source), Path(target), outliers_to, report_to)
+    table = read(source, name=name, keep=keep)
+    _check_width(table, Path(source))
+    units = chosen_units(table.values, scale, table=table.frame is not None)
+    began = time.perf_counter()
+    result = solve(table.values if units is None else units.removed(table.values), rank, **options)
+    seconds = time.perf_counter() - began
+    _warn(table, result)
+    outliers = outlying(result, units, table.values)
+    X = filled(result, table.values, fill, outliers, units)
+    obs = result.observations
+    assert obs is not None  # a result that was just made has them
+    done = Completed(result, outliers, units, obs.fraction, int(np.isnan(X).sum()), seconds)
+    _write(places, table, X, done, Path(source).name)
+    return done
+
+
+def outlying(result: Result, units: Units | None = None, Y: Any = None) -> Outliers:
+    """What stands out of a result, as `Result.outliers` has it, in blocks of rows; values in the units of the data.
+
+    With `units`, Y is the matrix as it was before these were removed.
+    """
+    obs = result.observations
+    if obs is None:
+        raise ValueError("this result was loaded from a file, which does not hold the data")
+    threshold = result.noise_threshold(obs)
+    found = []
+    for rows, cols, residual in obs.residuals(*result.factors()):
+        large = np.abs(residual) > threshold
+        found.append((rows[large], cols[large], residual[large]))
+    rows, cols, residual = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    noisy = result.regime == "noisy" and result.noise_level > 0
+    scores = np.abs(residual) / ((result.noise_level if noisy else threshold) or 1.0)
+    order = np.lexsort((cols, rows, -scores))
+    rows, cols, scores = rows[order], cols[order], scores[order]
+    values, expected = obs.lookup(rows, cols), np.einsum("ij,ij->i", result.L[rows], result.R[cols])
+    if units is not None:
+        values, expected = as_observations(Y).lookup(rows, cols), units.put_back(expected, cols)
+    return Outliers(rows, cols, values, expected, scores)
+
+
+def filled(result: Result, values: Any, fill: Fill, outliers: Outliers, units: Units | None = None) -> Array:
+    """The completed matrix, n1 x n2.
+
+    "missing": the model L R' where nothing was observed. "missing+outliers": also in place of the outliers.
+    "all": everywhere. What rows and columns without observation hold is not determined: NaN.
+    """
+    X = result.low_rank()
+    if units is not None:
+        X = units.put_back(X)
+    if fill == "all":
+        return X
+    Y = as_dense(values)
+    if fill == "missing+outliers":
+        Y[outliers.rows, outliers.cols] = np.nan
+    return np.where(np.isnan(Y), X, Y)
+
+
+def as_dense(Y: Any) -> Array:
+    """A copy: floats, NaN where nothing was observed."""
+    if sp.issparse(Y):
+        stored = sound(Y).tocsr().copy()
+        stored.sum_duplicates()
+        stored = stored.tocoo()
+        dense = np.full(Y.shape, np.nan, np.result_type(stored.dtype, np.float32))
+        dense[stored.row, stored.col] = stored.data
+        return dense
+    floats = np.array(Y, np.result_type(Y.dtype, np.float32))
+    return np.where(Y.mask, np.nan, floats) if isinstance(Y, np.ma.MaskedArray) else floats
+
+
+def _check_width(table: Table, source: Path) -> None:
+    """Refuse what has no pattern across columns: a single one, or one beside a count of the rows."""
+    shape = table.values.shape
+    if len(shape) != 2 or 0 in shape:  # which is told where matrices are looked at
+        return
+    columns = list(range(shape[1]))
+    if table.frame is not None and shape[1] == 2:
+        columns = [k for k in columns if not _counts(table.values[:, k])]
+    if len(columns) > 1 and shape[0] > 1:
+        if table.frame is not None and shape[1] == 2:
+            text = "the table has only two columns of numbers"
+            warnings.warn(f"{text}; if it is a long one, with one value in each line, {PIVOT}", stacklevel=3)
+        return
+    if len(columns) > 1:
+        raise ValueError(f"{source} has one row; a matrix of low rank needs several rows and several columns")
+    named = table.col_names()
+    which = f" ({named[columns[0]]!r})" if named and columns else ""
+    beside = [repr(label) for label in table.others()[:MOST_NAMED]]
+    text = f"; {', '.join(beside)} {'is' if len(beside) == 1 else 'are'} passed through" if beside else ""
+    raise ValueError(
+        f"{source} has one column of numbers{which}{text}; low rank is a pattern across several columns. If this is a"
+        f" long table, with one value in each line, {PIVOT}"
+    )
+
+
+def _warn(table: Table, result: Result) -> None:
+    """What the solver cannot know: columns that look like labels, and rows about which little is known."""
+    counters = [] if table.frame is None else [name for name, x in zip(_headings(table), table.values.T) if _counts(x)]
+    if counters:
+        text = f"column {counters[0]!r} counts the rows, and is completed as if it were data"
+        warnings.warn(f"{text}: keep it out of that with --keep", UserWarning, stacklevel=3)
+    text = few_observed(result)
+    if text:
+        warnings.warn(text, UserWarning, stacklevel=3)
+
+
+def few_observed(result: Result) -> str:
+    """A sentence about rows and columns with fewer observations than they have unknowns; empty if there are none."""
+    obs = result.observations
+    if obs is None:
+        return ""
+    parts = []
+    sides = (
+        (obs.row_observed, "row(s)", result.undetermined_rows),
+        (obs.col_observed, "column(s)", result.undetermined_cols),
+    )
+    for seen, word, left_open in sides:
+        few = len(np.setdiff1d(where((seen > 0) & (seen < result.rank)), left_open))
+        parts += [f"{few} {word}"] if few else []
+    if not parts:
+        return ""
+    return f"{' and '.join(parts)} have fewer observations than the rank, {result.rank}: what is filled in is a guess"
+
+
+def _headings(table: Table) -> list[str]:
+    return table.col_names() or [str(k) for k in range(table.values.shape[1])]
+
+
+def _counts(column: Array) -> bool:
+    """Whether a column is 0, 1, 2 ... or goes up by 1 from elsewhere: a label, most likely."""
+    return len(column) > 2 and bool(np.all(np.diff(column) == 1))
+
+
+# ---- what is written
+
+
+class _Places(NamedTuple):
+    target: Path
+    outliers: Path | None
+    report: Path | None
+
+
+def beside(target: Path, ending: str) -> Path:
+    """Where a file goes that belongs to another: `completed.report.html` beside `completed.csv`."""
+    return target.parent / f"{target.stem}.{ending}"
+
+
+def _checked_places(source: Path, target: Path, outliers_to: Any, report_to: Any) -> _Places:
+    """Refuse outputs that could not be written, or would overwrite each other."""
+    checked_target(target)
+    outliers, report = (None if x is None else Path(x) for x in (outliers_to, report_to))
+    for path, suffixes, what in ((outliers, (".csv", ".parquet"), "list of outliers"), (report, (".html",), "report")):
+        if path is None:
+            continue
+        if path.suffix.lower() not in suffixes:
+            raise ValueError(f"{path}: the {what} is written as {' or '.join(suffixes)}")
+        if path.suffix.lower() == ".parquet":
+            checked_target(path)
+        checked_place(path)
+    taken = [os.path.realpath(path) for path in (source, target, outliers, report) if path is not None]
+    for path in (outliers, report):
+        if path is not None and taken.count(os.path.realpath(path)) > 1:
+            raise ValueError(f"{path} is also the place of another file; each needs its own")
+    return _Places(target, outliers, report)
+
+
+def _write(places: _Places, table: Table, X: Array, done: Completed, title: str) -> None:
+    """Everything is written beside its place, and moved there when all of it is there."""
+    with ExitStack() as stack:
+        WRITERS[places.target.suffix.lower()](stack.enter_context(whole(places.target)), table, X)
+        if places.outliers is not None:
+            _write_list(stack.enter_context(whole(places.outliers)), table, done.outliers)
+        if places.report is not None:
+            from ..report import write_report
+
+            path = stack.enter_context(whole(places.report))
+            write_report(path, f"{title}, completed", report_sections(table, done), subtitle=_subtitle(table, done))
+
+
+def _write_list(path: Path, table: Table, outliers: Outliers) -> None:
+    lines = outliers.named(table.row_names(), table.col_names())
+    if path.suffix.lower() == ".parquet":
+        frame = optional("pandas", "tables").DataFrame(lines, columns=list(COLUMNS))
+        frame.to_parquet(path, engine="pyarrow", index=False)
+        return
+    with open(path, "w", newline="", encoding="utf-8", errors="replace") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows((_harmless(row), _harmless(column), *numbers) for row, column, *numbers in lines)
+
+
+NEGATIVE = re.compile(r"-\d+(\.\d*)?([eE][-+]?\d+)?")
+
+
+def _harmless(label: Any) -> Any:
+    """A label that a spreadsheet would take for a formula, and execute, as text: with an apostrophe before it."""
+    formula = isinstance(label, str) and label.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
+    return f"'{label}" if formula and not NEGATIVE.fullmatch(label) else label
+
+
+def report_sections(table: Table, done: Completed) -> list[Any]:
+    """The usual sections of a result, with the table's own names and units."""
+    from ..report import Words, result_sections
+
+    rows, cols = table.row_names(), table.col_names()
+    facts, *rest = result_sections(done.result, row_names=rows, col_names=cols, units=done.units)
+    few = few_observed(done.result)
+    added = [Words("", [few[0].upper() + few[1:] + "."], "warning")] if few else []
+    about = [p for p in (_about_columns(table), about_units(done.units)) if p]
+    at = next(i for i, section in enumerate(rest) if section.title)  # notes without a title come first
+    return [facts, *rest[:at], *added, *([Words("The table", about)] if about else []), *rest[at:]]
+
+
+def _subtitle(table: Table, done: Completed) -> str:
+    filled_in = int(np.prod(done.result.shape)) - done.result.observations.n_observed  # type: ignore[union-attr]
+    return f"{filled_in - done.left} gaps filled, {len(done.outliers.rows)} outliers found"
+
+
+def _about_columns(table: Table) -> str:
+    others = table.others()
+    if not others:
+        return ""
+    names = ", ".join(name or "(no name)" for name in others[:12]) + (", …" if len(others) > 12 else "")
+    return f"{len(table.columns)} columns of numbers were completed. Passed through unchanged: {names}."
+
+
+def about_units(units: Units | None) -> str:
+    """How columns were scaled, in words."""
+    if units is None:
+        return ""
+    from ..report.text import number
+
+    ratio = number(float(units.spread.max() / units.spread.min()), 2)
+    centred = "its median was taken away, and it" if np.any(units.centre) else "it"
+    return (
+        f"The spreads of the columns differ by up to {ratio} times, and the widest would rule the pattern. So before"
+        f" the fit each column was scaled: {centred} was divided by its spread (1.48 times the median distance from the"
+        " median); afterwards this was undone. Noise, thresholds and singular values on this page are in such spreads;"
+        " the entries below are in the units of the table."
+    )

@@ -1,0 +1,1 @@
+"""`lrmc demo`: everything shown in a minute, on data that are made up."""

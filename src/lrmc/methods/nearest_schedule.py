@@ -1,0 +1,67 @@
+"""Which trained schedule fits some data: by what its card says that it was trained on."""
+
+from __future__ import annotations
+
+import math
+from itertools import islice
+
+from ..linalg import Factors
+from ..observations.base import Observations
+from ..schedule import Schedule
+from .closed_loop import closed_loop
+from .default import start
+from .noisy import noise_and_share
+
+LOOKS = 6  # steps of the closed loop that tell the share of outliers
+TOO_FEW = 2.0  # a schedule is not used where entries per unknown are so many times fewer than in its training
+PLENTY = 1e4  # more entries per unknown make no difference
+PATIENT = 3.0  # a schedule for fewer outliers than there are is so many times worse than one for more
+
+
+def entries_per_unknown(shape: tuple[int, int], p: float, rank: int) -> float:
+    """How many entries there are for each number of a factor, as it matters to a schedule.
+
+    Matched sampling: matrices of different size behave alike where n p / (1 - p) is the same.
+    """
+    p = min(p, 0.99)
+    return min(math.sqrt(shape[0] * shape[1]) * p / (1 - p) / rank, PLENTY)
+
+
+def trained_for(schedule: Schedule) -> tuple[float, float] | None:
+    """Entries per unknown and the share of outliers that a schedule was trained for, if its card tells."""
+    try:
+        problems, rank = schedule.card["trained_on"]["problems"], schedule.card["rank"]
+        n1, p, alpha = int(problems["n"]), float(problems["p"]), float(problems["alpha"])
+        return entries_per_unknown((n1, int(problems.get("n2") or n1)), p, int(rank)), alpha
+    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError):  # a card may hold anything
+        return None
+
+
+def misfit(schedule: Schedule, obs: Observations, rank: int) -> str | None:
+    """Why a schedule should not be used for these data, or None."""
+    known = trained_for(schedule)
+    if known is None or schedule.units != "relative":
+        return None
+    here = entries_per_unknown(obs.shape, obs.fraction, rank)
+    if here * TOO_FEW < known[0]:
+        return f"it was trained with {known[0] / here:.1f} times as many entries per unknown as there are here"
+    return None
+
+
+def nearest(obs: Observations, rank: int, seed: int = 0) -> tuple[str, float]:
+    """The name of the trained schedule for data like these, and their estimated share of outliers."""
+    X, zeta = start(obs, rank, seed)
+    *_, step = islice(closed_loop(obs, X, zeta), LOOKS)
+    _, alpha = noise_and_share(obs, Factors(step.L, step.R))
+    here = entries_per_unknown(obs.shape, obs.fraction, rank)
+
+    def distance(card: tuple[float, float]) -> float:
+        entries, share = math.log(here / card[0]), alpha - card[1]
+        return abs(entries) * (PATIENT if entries < 0 else 1) + 10 * abs(share) * (PATIENT if share > 0 else 1)
+
+    cards: dict[str, tuple[float, float]] = {}
+    for name in Schedule.names():
+        known = trained_for(schedule := Schedule.named(name))
+        if known is not None and schedule.card.get("zoo"):
+            cards[name] = known
+    return min(cards, key=lambda name: distance(cards[name])), alpha

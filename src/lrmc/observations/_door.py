@@ -1,0 +1,331 @@
+"""The door: the only code that knows kinds of input, and the place where everything is checked once."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .. import _kernels
+from .._arguments import whole_number
+from ..formats.sparse import sound
+from ..weights import Array
+from .base import Dense, Form, Observations, Pull, Sample, Sparse, Transposed, common, row_blocks, transposed
+
+__all__ = ["Dense", "Observations", "Pull", "Sample", "Sparse", "Transposed", "as_observations"]
+
+# Below this observed fraction a sparse matrix is the faster form, above the dense one (benchmarks/passes.py prints
+# where they cross). A sparse matrix becomes dense only where that takes no more memory.
+SPARSE_BELOW = 0.2
+DENSE_ABOVE = 0.5
+MOST_NAMED = 8  # columns in a message
+
+
+def as_observations(Y: Any, mask: Any = None, *, threads: int | None = None) -> Observations:
+    """Look at the input once, and say what was observed.
+
+    Y: 2-D array (NaN is missing), masked array, scipy sparse matrix (stored entries are observed, also zeros), memmap,
+    DataFrame, DataArray, torch tensor, zarr or HDF5 array, or anything else that numpy reads. A Dask array is solved
+    where it lies, and arrays on disk that take more than a quarter of the memory are read block by block:
+    `lrmc.outofcore`. `mask` is True where an entry is observed.
+    float32, uint8, int16 and uint16 are read as they are and computed in float32, float64 in float64; other types are
+    converted. A dense tensor on a GPU stays there; a sparse one is copied to the CPU.
+    """
+    if isinstance(Y, Observations):
+        if mask is not None:
+            raise ValueError("mask= was given with observations that are already made; give it to as_observations")
+        return Y
+    threads = checked_threads(threads)
+    if isinstance(Y, np.memmap) or not isinstance(Y, np.ndarray | list | tuple):
+        from .ondisk import elsewhere
+
+        found = elsewhere(Y, mask, threads)
+        if found is not None:
+            return found
+    if _is_tensor(Y):
+        from .tensor import as_torch_observations, on_cpu, stays
+
+        if stays(Y):
+            return as_torch_observations(Y, mask, threads=worth(threads, Y.numel()))
+        Y = on_cpu(Y)
+    if sp.issparse(Y):
+        if mask is not None:
+            raise ValueError("mask= was given with a sparse matrix, which says itself what is observed: what it stores")
+        return _from_sparse(sound(Y), threads)
+    form: Form = "dense"
+    if isinstance(Y, np.ma.MaskedArray):
+        _refuse_records(Y)
+        seen = ~np.ma.getmaskarray(Y)
+        mask = seen if mask is None else seen & as_mask(mask, Y.shape)
+        Y, form = Y.data, "masked"
+    Y = _as_array(Y)
+    mask = None if mask is None else as_mask(mask, Y.shape)
+    if _by_columns(Y):
+        return transposed(_from_dense(Y.T, None if mask is None else mask.T, form, threads))
+    return _from_dense(Y, mask, form, threads)
+
+
+def _is_tensor(x: Any) -> bool:
+    """Whether this is a torch tensor: without torch there is none."""
+    return "torch" in sys.modules and isinstance(x, sys.modules["torch"].Tensor)
+
+
+def worth(threads: int, observed: int) -> int:
+    """How many threads: as asked for, or up to all cores while each has enough to do that starting it pays."""
+    return threads or max(1, min(_kernels.max_threads(), observed // 30_000))
+
+
+def checked_threads(threads: int | None) -> int:
+    """The number of threads that was asked for, 0 if none was; of very many, as many as the machine bears."""
+    if threads is None:
+        return 0  # as many as the data are worth
+    asked = whole_number("threads", threads, 1, hint=", or None for all cores")
+    return min(asked, _kernels.most_threads())
+
+
+_AS_IS = (np.float32, np.float64, np.uint8, np.int16, np.uint16)
+_CONVERTED = {"?": np.uint8, "b": np.int16, "e": np.float32}  # by dtype.char; other numbers become float64
+
+
+def storable(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type that the kernels read, nearest to this one."""
+    if dtype.kind not in "fiub":
+        what, hint = _NO_NUMBERS.get(dtype.kind, (f"type {dtype}", "give numbers"))
+        raise ValueError(f"the matrix holds {what}; floats, integers or booleans are wanted: {hint}")
+    native = dtype.newbyteorder("=")
+    return native if native.type in _AS_IS else np.dtype(_CONVERTED.get(native.char, np.float64))
+
+
+_NO_NUMBERS = {  # by dtype.kind: what it is, and what to do
+    "O": ("Python objects", "choose the numeric columns, or convert with astype(float)"),
+    "c": ("complex numbers", "give real numbers, such as their absolute values"),
+    "M": ("dates (datetime64)", "leave them out, or give numbers, such as days since a date"),
+    "m": ("durations (timedelta64)", "give numbers, such as seconds: Y / numpy.timedelta64(1, 's')"),
+    "S": ("text", "choose the numeric columns, or convert with astype(float)"),
+    "U": ("text", "choose the numeric columns, or convert with astype(float)"),
+    "T": ("text", "choose the numeric columns, or convert with astype(float)"),
+    "V": ("records of several fields", "give one field, or put them side by side as columns"),
+}
+
+
+def _as_array(Y: Any) -> Array:
+    if _is_table(Y):
+        check_columns(Y)
+        Y = _table_values(Y)
+    try:
+        array = np.asanyarray(Y)
+    except (ValueError, TypeError, RuntimeError) as error:  # what other libraries raise when numpy asks them
+        raise ValueError(f"a matrix was wanted, but this could not be read as one: {error}") from None
+    _refuse_records(array)
+    if array.ndim != 2:
+        raise ValueError(
+            f"a 2-D matrix is wanted, but the input has {array.ndim} dimension(s), shape {array.shape}; reshape it"
+        )
+    if array.size == 0:
+        raise ValueError(f"the matrix is empty: shape {array.shape}")
+    array = array.astype(storable(array.dtype), copy=False)
+    return array if array.flags.aligned else array.copy()
+
+
+def _refuse_records(array: Array) -> None:
+    """What their type says is more than what their dimensions or their masks do."""
+    if array.dtype.kind == "V":
+        storable(array.dtype)
+
+
+def _is_table(Y: Any) -> bool:
+    """Whether this is a DataFrame of pandas."""
+    return type(Y).__module__.partition(".")[0] == "pandas" and hasattr(Y, "columns")
+
+
+def check_columns(Y: Any) -> None:
+    """Refuse a DataFrame with columns that hold no numbers, although pandas could make some of them: of dates, say."""
+    if not _is_table(Y):
+        return
+    unlike = {}
+    for i, dtype in enumerate(Y.dtypes):
+        what = _no_numbers(dtype, Y, i)
+        if what:
+            unlike[str(Y.columns[i])] = what
+    if unlike:
+        named = [f"{name!r} ({what})" for name, what in unlike.items()]
+        listed = ", ".join(named[:MOST_NAMED]) + (f" and {len(named) - MOST_NAMED} more" * (len(named) > MOST_NAMED))
+        raise ValueError(
+            f"the table has columns that are not numbers; choose the numeric ones. These are not: {listed}."
+            " Drop them, or convert numbers that are written as text with pandas.to_numeric"
+        )
+
+
+def _no_numbers(dtype: Any, table: Any, i: int) -> str:
+    """What a column holds instead of numbers; empty if it holds numbers."""
+    if type(dtype).__name__ == "CategoricalDtype":
+        return "categories"
+    kind = getattr(dtype, "kind", "O")  # nullable columns have one as well
+    if kind in "fiub":
+        return ""
+    if kind == "O":
+        from pandas.api.types import infer_dtype  # the table is of pandas, so it is there
+
+        found = infer_dtype(table.iloc[:, i], skipna=True)
+        return "" if found in _NUMBERS_IN_OBJECTS else _IN_OBJECTS.get(found, found)
+    return _NO_NUMBERS.get(kind, (str(dtype), ""))[0]
+
+
+_NUMBERS_IN_OBJECTS = ("floating", "integer", "mixed-integer-float", "boolean", "decimal", "empty")
+_IN_OBJECTS = {"string": "text", "mixed": "things of several kinds", "mixed-integer": "numbers and other things"}
+
+
+def _table_values(table: Any) -> Array:
+    """The numbers of a DataFrame; its own missing values (pandas.NA) become NaN."""
+    if all(isinstance(t, np.dtype) and t.kind in "fiu" for t in table.dtypes):
+        return table.to_numpy()
+    return np.stack([_column_values(table, i) for i in range(table.shape[1])], axis=1)
+
+
+def _column_values(table: Any, i: int) -> Array:
+    try:
+        return table.iloc[:, i].to_numpy(dtype=float, na_value=np.nan)
+    except (ValueError, TypeError, ArithmeticError) as error:  # integers of 400 digits, decimals that signal
+        name = str(table.columns[i])
+        raise ValueError(f"the column {name!r} holds a number that is no float ({error}); convert it first") from None
+
+
+def as_mask(mask: Any, shape: tuple[int, ...]) -> Array:
+    """True where an entry is observed: of booleans, or of numbers that are 0 or 1."""
+    if _is_tensor(mask):
+        from .tensor import on_cpu
+
+        mask = on_cpu(mask)
+    mask = _dense_mask(mask)
+    if mask.shape != shape:
+        hint = "; transpose one of them?" if mask.shape == shape[::-1] else ""
+        raise ValueError(f"mask has shape {mask.shape}, the matrix {shape}{hint}")
+    if mask.dtype == bool:
+        return mask
+    wanted = "booleans are wanted, True where an entry is observed, or the numbers 0 and 1"
+    if mask.dtype.kind not in "iuf":
+        raise ValueError(f"mask has type {mask.dtype}; {wanted}")
+    seen = mask == 1
+    other = ~seen & (mask != 0)
+    if other.any():
+        raise ValueError(f"mask holds {mask[other][0]}; {wanted}: give mask != 0, if that is meant")
+    return seen
+
+
+def _dense_mask(mask: Any) -> Array:
+    if sp.issparse(mask):
+        return sound(mask).toarray()
+    try:
+        return np.asarray(mask)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise ValueError(f"mask could not be read as an array: {error}") from None
+
+
+def _by_columns(Y: Array) -> bool:
+    """Whether columns, not rows, are contiguous."""
+    size = Y.itemsize
+    return Y.strides[1] != size and Y.strides[0] == size and Y.shape[1] > 1
+
+
+def _rows_contiguous(X: Array) -> Array:
+    return X if X.strides[1] == X.itemsize or X.shape[1] == 1 else np.ascontiguousarray(X)
+
+
+def _from_dense(Y: Array, mask: Array | None, form: Form, threads: int) -> Observations:
+    Y = _rows_contiguous(np.asarray(Y))
+    seen = None if mask is None else _rows_contiguous(mask).view(np.uint8)
+    rows, cols = (np.zeros(n, np.int64) for n in Y.shape)
+    infinite = _kernels.survey(Y, seen, rows, cols, worth(threads, Y.size))
+    if infinite:
+        raise ValueError(f"{infinite} observed entries are infinite; set them to NaN (missing) or to finite values")
+    observed = int(rows.sum())
+    check_observed(observed, Y.shape)
+    dense = Dense(
+        shape=Y.shape,
+        dtype=precision(Y.dtype),
+        row_observed=rows,
+        col_observed=cols,
+        form=form,
+        threads=worth(threads, observed),
+        Y=Y,
+        mask=seen if observed < Y.size else None,
+    )
+    return dense if dense.fraction >= SPARSE_BELOW else _compressed(dense)
+
+
+def _compressed(dense: Dense) -> Sparse:
+    """The sparse form of a dense matrix with many gaps, made block by block."""
+    indptr = np.concatenate([[0], np.cumsum(dense.row_observed)])
+    indices, values = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], dense.Y.dtype)
+    for block in row_blocks(*dense.shape):
+        here = dense.observed(block)
+        at = slice(indptr[block.start], indptr[block.stop])
+        indices[at] = np.nonzero(here)[1]
+        values[at] = dense.Y[block][here]
+    return Sparse(indptr=indptr, indices=indices, values=values, **common(dense))
+
+
+def _from_sparse(Y: Any, threads: int) -> Observations:
+    if 0 in Y.shape:
+        raise ValueError(f"the matrix is empty: shape {Y.shape}")
+    if max(Y.shape) > np.iinfo(np.int32).max:
+        raise ValueError(f"shape {Y.shape}: sparse matrices have at most 2^31 - 1 rows and columns")
+    if Y.format == "csc":  # its transpose is stored by rows
+        return transposed(_from_sparse(Y.T, threads))
+    wanted = storable(Y.dtype)
+    if Y.dtype.char == "e" or not Y.dtype.isnative:  # scipy computes with all types but these
+        Y = Y.astype(wanted)
+    csr = Y.tocsr()
+    if not csr.has_canonical_format:  # duplicates are summed, as everywhere in scipy
+        csr = csr.copy() if csr is Y else csr
+        csr.sum_duplicates()
+    stored = slice(csr.indptr[-1])  # there may be room for more
+    indptr, indices, values = csr.indptr, csr.indices[stored], csr.data[stored]
+    values = values.astype(storable(values.dtype), copy=False)
+    missing = np.isnan(values)
+    if missing.any():
+        indptr = np.concatenate([[0], np.cumsum(~missing)])[indptr]
+        indices, values = indices[~missing], values[~missing]
+    infinite = int(np.isinf(values).sum())
+    if infinite:
+        raise ValueError(f"{infinite} stored entries are infinite; set them to NaN (missing) or to finite values")
+    check_observed(len(values), csr.shape)
+    indptr = indptr.astype(np.int64, copy=False)
+    sparse = Sparse(
+        shape=csr.shape,
+        dtype=precision(values.dtype),
+        row_observed=np.diff(indptr),
+        col_observed=np.bincount(indices, minlength=csr.shape[1]),
+        form="sparse",
+        threads=worth(threads, len(values)),
+        indptr=indptr,
+        indices=indices.astype(np.int32, copy=False),
+        values=np.ascontiguousarray(values),
+    )
+    return sparse if sparse.fraction < DENSE_ABOVE else _expanded(sparse)
+
+
+def _expanded(sparse: Sparse) -> Dense:
+    """The dense form of a sparse matrix with few gaps."""
+    floats = sparse.values.dtype.kind == "f"
+    Y = np.full(sparse.shape, np.nan if floats else 0, sparse.values.dtype)
+    where = (np.repeat(np.arange(sparse.shape[0]), sparse.row_observed), sparse.indices)
+    Y[where] = sparse.values
+    mask = None
+    if not floats and sparse.fraction < 1:
+        mask = np.zeros(sparse.shape, np.uint8)
+        mask[where] = 1
+    return Dense(Y=Y, mask=mask, **common(sparse))
+
+
+def precision(stored: np.dtype[Any]) -> np.dtype[Any]:
+    """In which precision data of this type are computed."""
+    return np.dtype(np.float64 if stored == np.float64 else np.float32)
+
+
+def check_observed(observed: int, shape: tuple[int, ...]) -> None:
+    """Refuse a matrix without any entry."""
+    if observed == 0:
+        raise ValueError(f"nothing is observed: all entries of the {shape[0]} x {shape[1]} matrix are missing")

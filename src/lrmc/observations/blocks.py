@@ -1,0 +1,483 @@
+"""Data in blocks of rows, each of which is in memory only while its turn is: a pass is a sum over the blocks.
+
+`RowBlocks` reads them one after another from disk; `dasked.DaskBlocks` leaves them where Dask has them. What is done
+with one block is the same, and is written here once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from .. import _kernels
+from ..units import Units
+from ..weights import Array, Weight, as_weight
+from .base import DRAW_FROM_STORED_BELOW, Adjoint, Dense, Observations, Pull, Sample, Sparse, transposed
+from .watched import Watched
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+PANEL = 1 << 25  # entries of some columns that are looked at together
+NOT_COUNTED = np.zeros(0, np.int64)  # in place of the counts of a block, which no pass needs
+Answers = tuple[tuple[Any, ...], tuple[Any, ...]]  # for the rows of a block, and to be summed over blocks
+Work = Callable[..., Any]  # a function of one block, pieces of tall arrays, and what is the same for all blocks
+
+
+class Listed(list):  # type: ignore[type-arg]
+    """Numbers of blocks, one after another where others are summed: as they come, in the order of the blocks."""
+
+
+class BlockError(OSError):
+    """A block that could not be read, by name."""
+
+
+@dataclass
+class Meter:
+    """How many rows were read so far."""
+
+    rows: int = 0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Blocks(Observations):
+    """What raises here is what a subclass has to do."""
+
+    borders: Array  # the first row of each block, and the number of rows
+    block_observed: Array  # how many entries of each block are observed
+    meter: Meter = field(default_factory=Meter)  # shared by all forms of the same data
+    reading: Reading
+    watched: tuple[Watched, ...] = ()  # what the data are read from
+    AT_ONCE: ClassVar[int] = 16_000_000  # more than for data in memory: each time is a pass
+
+    def sweep(self, work: Work, tall: Sequence[Any], same: Any) -> tuple[list[Any], list[Any]]:
+        """One pass: what `work(block, pieces of tall, same, None)` gives for its rows, and what is summed over blocks.
+
+        `tall` are arrays with a line per row of the data, numbers, or None.
+        """
+        raise NotImplementedError
+
+    def visit(self, work: Work, tall: Sequence[Any], same: Any, each: Mapping[int, Any]) -> Iterator[tuple[int, Any]]:
+        """The answers of `work(block, pieces, same, each[number])` with their numbers, of the blocks in `each` only."""
+        raise NotImplementedError
+
+    def check_unchanged(self, closely: bool = True) -> None:
+        """Raise an error if what the data are read from did not stay what it was. See `Watched.check`."""
+        for source in self.watched:
+            source.check(closely)
+
+    # ---- what `Observations` promises, for all blocks
+
+    def scaled(self, gain: float) -> Self:
+        """See `Observations.scaled`. A sample that was drawn is kept: drawing one takes a pass."""
+        scaled = replace(self, gain=self.gain * gain, reading=replace(self.reading, gain=self.reading.gain * gain))
+        if "sample" in vars(self):
+            some = self.sample
+            vars(scaled)["sample"] = some._replace(values=some.values * self.dtype.type(gain))
+        return scaled
+
+    @property
+    def n_observed(self) -> int:
+        """How many entries are observed."""
+        return int(self.block_observed.sum())
+
+    def products(self, L: Any, R: Any, weight: Weight | float, P: Any, Q: Any, Pw: Any = None, Qw: Any = None) -> Pull:
+        """See `Observations.products`."""
+        rule = as_weight(weight)
+        by_row = [field.name for field in fields(rule) if field.name in ("rows", "protect_rows")]
+        tall = [L, P, Pw, *(_constant(getattr(rule, name)) for name in by_row)]
+        rest = replace(rule, **dict.fromkeys(by_row))  # type: ignore[arg-type]
+        (CQ, WQ, *by_rows), sums = self.sweep(_products, tall, (R, Q, Qw, rest, by_row))
+        CtP, WtP, col_inliers, col_weight, energy, n_inliers = sums
+        CtP, WtP, col_weight = (None if x is None else x.astype(self.dtype) for x in (CtP, WtP, col_weight))
+        if not by_row:
+            return Pull(CQ, CtP, n_inliers=int(n_inliers))
+        counts = dict(zip(("row_inliers", "row_weight"), by_rows, strict=True))
+        counts |= {"col_inliers": col_inliers, "col_weight": col_weight}
+        energy = None if energy is None else float(energy)
+        return Pull(CQ, CtP, n_inliers=int(n_inliers), energy=energy, grams=(WQ, WtP), **counts)
+
+    def adjoint(self, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:
+        """See `Observations.adjoint`."""
+        (GL,), (GR, slope) = self.sweep(_adjoint, (L, Ab), (R, float(zeta), Bb))
+        return Adjoint(GL, GR.astype(self.dtype), float(slope))
+
+    def magnitudes(self, L: Any, R: Any, share: float) -> tuple[Array, Array]:
+        """See `Observations.magnitudes`. Columns are looked at some at a time, with one more pass for each lot."""
+        (rows,), _ = self.sweep(_row_magnitudes, (L,), (R, share))
+        cols, every = [], np.arange(self.shape[0])
+        for some in np.array_split(np.arange(self.shape[1]), -(-self.shape[0] * self.shape[1] // PANEL)):
+            Y = self.grid(every, some)
+            panel = _dense(Y, None, self.dtype, 1.0, self.threads)
+            panel = replace(panel, row_observed=np.zeros(len(Y), np.int64), col_observed=self.col_observed[some])
+            left, right = (None, None) if L is None else (np.asarray(L), R[some])
+            cols.append(panel.magnitudes(left, right, share)[1])  # rounded as in a pass: what is k-th largest is exact
+        return rows, np.concatenate(cols)
+
+    def lookup(self, rows: Array, cols: Array) -> Array:
+        """See `Observations.lookup`. Each block is read at most once."""
+        rows, cols = np.asarray(rows), np.asarray(cols)
+        out = np.full(len(rows), np.nan, self.dtype)
+        each = {b: (rows[at] - self.borders[b], cols[at], at) for b, at in self._by_block(rows)}
+        sent = {b: places[:2] for b, places in each.items()}
+        for b, values in self.visit(_lookup, (), None, sent):
+            out[each[b][2]] = values
+        return out
+
+    def grid(self, rows: Array, cols: Array) -> Array:
+        """See `Observations.grid`."""
+        rows, cols = np.asarray(rows), np.asarray(cols)
+        out = np.empty((len(rows), len(cols)), self.dtype)
+        where = dict(self._by_block(rows))
+        for b, values in self.visit(_grid, (), cols, {b: rows[at] - self.borders[b] for b, at in where.items()}):
+            out[where[b]] = values
+        return out
+
+    def medians(self, axis: int, places: Array, subtract: Array, empty: float) -> Any:
+        """See `Observations.medians`."""
+        if axis:
+            return super().medians(axis, places, subtract, empty)
+        return self.sweep(_row_medians, (), (places, subtract, empty))[0][0]
+
+    def block(self, rows: Any, cols: Any) -> Array:
+        """See `Observations.block`."""
+        return np.nan_to_num(self.grid(*(np.arange(n)[x] for n, x in zip(self.shape, (rows, cols)))), nan=0.0)
+
+    def draw(self, size: int = 20_000, seed: int = 0) -> Sample:
+        """See `Observations.draw`; where few entries are observed, drawn from those."""
+        if self.fraction >= DRAW_FROM_STORED_BELOW:
+            return super().draw(size, seed)
+        where = np.sort(np.random.default_rng(seed).integers(0, self.n_observed, size))
+        before = np.concatenate([[0], np.cumsum(self.block_observed)])
+        parts = np.searchsorted(where, before)
+        each = {b: where[i:j] - before[b] for b, (i, j) in enumerate(pairwise(parts)) if j > i}
+        found = [(i + self.borders[b], j, y) for b, (i, j, y) in self.visit(_numbered, (), None, each)]
+        return Sample(*(np.concatenate(x) for x in zip(*found, strict=True)))
+
+    def residuals(self, L: Array, R: Array) -> Iterator[Sample]:
+        """See `Observations.residuals`."""
+        for b in range(len(self.block_observed)):
+            for _, (i, j, e) in self.visit(_residuals, (L,), R, {b: None}):
+                yield Sample(i + self.borders[b], j, e)
+
+    def _by_block(self, rows: Array) -> Iterator[tuple[int, Array]]:
+        """The blocks that hold some rows, and which of these."""
+        block = np.searchsorted(self.borders, rows, side="right") - 1
+        order = np.argsort(block, kind="stable")
+        found, first = np.unique(block[order], return_index=True)
+        yield from zip(found.tolist(), np.split(order, first[1:]))
+
+
+# ---- what is done with one block
+
+
+def _products(block: Observations, tall: Sequence[Any], same: Any, _: Any = None) -> Answers:
+    L, P, Pw, *thresholds = tall
+    R, Q, Qw, rule, names = same
+    full = {name: np.broadcast_to(x, block.shape[0]) for name, x in zip(names, thresholds, strict=True)}
+    pull = block.products(L, R, replace(rule, **full), P, Q, Pw, Qw)
+    WQ, WtP = pull.grams or (None, None)
+    sums = (pull[1], WtP, pull.col_inliers, pull.col_weight, pull.energy, pull.n_inliers)
+    return (pull[0], WQ, pull.row_inliers, pull.row_weight), sums
+
+
+def _adjoint(block: Observations, tall: Sequence[Any], same: Any, _: Any = None) -> Answers:
+    (L, Ab), (R, zeta, Bb) = tall, same
+    GL, GR, slope = block.adjoint(L, R, zeta, Ab, Bb)
+    return (GL,), (GR, slope)
+
+
+def _row_magnitudes(block: Observations, tall: Sequence[Any], same: Any, _: Any = None) -> Answers:
+    rows, cols, _ = survey(block)
+    counted = _with_counts(block, rows, cols)
+    return (counted.magnitudes(tall[0], same[0], same[1])[0],), ()
+
+
+def _row_medians(block: Observations, tall: Sequence[Any], same: Any, _: Any = None) -> Answers:
+    return (block.medians(0, *same),), ()
+
+
+def _lookup(block: Observations, tall: Sequence[Any], same: Any, places: Any) -> Array:
+    return block.lookup(*places)
+
+
+def _grid(block: Observations, tall: Sequence[Any], cols: Array, rows: Array) -> Array:
+    return block.grid(rows, cols)
+
+
+def _numbered(block: Observations, tall: Sequence[Any], same: Any, numbers: Array) -> tuple[Array, Array, Array]:
+    """Observed entries by their numbers, row after row, in order."""
+    rows, _, _ = survey(block)
+    before = np.concatenate([[0], np.cumsum(rows)])
+    i = np.searchsorted(before, numbers, side="right") - 1
+    chosen, first = np.unique(i, return_index=True)
+    every, found = np.arange(block.shape[1]), []
+    for row, some in zip(chosen, np.split(numbers, first[1:])):
+        seen = np.flatnonzero(~np.isnan(block.grid(np.array([row]), every)[0]))
+        found.append(seen[some - before[row]])
+    j = np.concatenate(found)
+    return i, j, block.lookup(i, j)
+
+
+def _residuals(block: Observations, tall: Sequence[Any], R: Array, _: Any) -> tuple[Array, Array, Array]:
+    parts = list(block.residuals(tall[0], R))
+    return tuple(np.concatenate(x) for x in zip(*parts, strict=True))  # type: ignore[return-value]
+
+
+def surveyed(block: Observations, tall: Sequence[Any], same: Any, _: Any = None) -> Answers:
+    """What the first pass counts."""
+    rows, cols, infinite = survey(block)
+    return (rows,), (cols, infinite, Listed([int(rows.sum())]))
+
+
+def survey(block: Observations) -> tuple[Array, Array, int]:
+    """How many entries of each row and column are observed, and how many of these are infinite."""
+    if isinstance(block, Sparse):
+        cols = np.bincount(block.indices, minlength=block.shape[1])
+        return np.diff(block.indptr), cols, int(np.isinf(block.values).sum())
+    if isinstance(block, Dense):
+        rows, cols = (np.zeros(n, np.int64) for n in block.shape)
+        return rows, cols, _kernels.survey(block.Y, block.mask, rows, cols, block.threads)
+    rows, cols, infinite = survey(block.of)  # type: ignore[attr-defined]
+    return cols, rows, infinite
+
+
+def _with_counts(block: Observations, rows: Array, cols: Array) -> Observations:
+    """The block with its counts."""
+    if isinstance(block, Dense | Sparse):
+        return replace(block, row_observed=rows, col_observed=cols)
+    return transposed(_with_counts(block.of, cols, rows))  # type: ignore[attr-defined]
+
+
+# ---- a block in memory
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How blocks are read: what every block needs to know."""
+
+    dtype: np.dtype[Any]  # of the arithmetic
+    stored: np.dtype[Any]  # that the kernels read
+    gain: float = 1.0
+    threads: int = 1
+    fill: Any = None  # the number that stands for missing
+
+    def block(self, Y: Any, mask: Any = None) -> Observations:
+        """Rows as they came, ready for the kernels."""
+        if sp.issparse(Y):
+            return self._sparse(Y)
+        seen = None if mask is None else (mask.toarray() if sp.issparse(mask) else np.asarray(mask)) != 0
+        if isinstance(Y, np.ma.MaskedArray):
+            here = ~np.ma.getmaskarray(Y)
+            Y, seen = Y.data, here if seen is None else seen & here
+        Y = np.asarray(Y)
+        if self.fill is not None:
+            here = np.not_equal(Y, self.fill)
+            seen = here if seen is None else seen & here
+        Y = Y.astype(self.stored, copy=False)
+        if Y.strides[1] != Y.itemsize and Y.strides[0] == Y.itemsize and Y.shape[1] > 1:  # columns are contiguous
+            return transposed(_dense(Y.T, None if seen is None else seen.T, self.dtype, self.gain, self.threads))
+        return _dense(Y, seen, self.dtype, self.gain, self.threads)
+
+    def _sparse(self, Y: Any) -> Sparse:
+        csr = Y.tocsr()
+        csr = csr.copy() if csr is Y else csr
+        csr.sum_duplicates()
+        keep = ~np.isnan(csr.data)
+        indptr = np.concatenate([[0], np.cumsum(keep)])[csr.indptr].astype(np.int64)
+        return Sparse(
+            shape=csr.shape,
+            dtype=self.dtype,
+            row_observed=np.diff(indptr),
+            col_observed=NOT_COUNTED,
+            gain=self.gain,
+            threads=self.threads,
+            indptr=indptr,
+            indices=csr.indices[keep].astype(np.int32),
+            values=np.ascontiguousarray(csr.data[keep].astype(self.stored)),
+        )
+
+
+def _dense(Y: Array, seen: Array | None, dtype: np.dtype[Any], gain: float, threads: int) -> Dense:
+    def rows_contiguous(X: Array) -> Array:
+        return X if X.strides[1] == X.itemsize and X.flags.aligned else np.array(X, order="C")
+
+    return Dense(
+        shape=(Y.shape[0], Y.shape[1]),
+        dtype=dtype,
+        row_observed=NOT_COUNTED,
+        col_observed=NOT_COUNTED,
+        gain=gain,
+        threads=threads,
+        Y=rows_contiguous(Y),
+        mask=None if seen is None else rows_contiguous(seen).view(np.uint8),
+    )
+
+
+def _constant(x: Any) -> Any:
+    """One number instead of a line of equal ones that takes no memory (`np.broadcast_to`)."""
+    return x.flat[0] if isinstance(x, np.ndarray) and x.ndim == 1 and x.strides == (0,) and len(x) else x
+
+
+# ---- from disk
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RowBlocks(Blocks):
+    """Rows that are read from disk block by block, the next one while the present one is computed with."""
+
+    source: Any  # has read(rows, into): some rows, in memory
+    mask: Any = None  # the same for a mask
+
+    def sweep(self, work: Work, tall: Sequence[Any], same: Any) -> tuple[list[Any], list[Any]]:
+        """See `Blocks.sweep`."""
+        by_rows: list[Any] = []
+        total: list[Any] = []
+        for b, (rows, sums) in self.visit(work, tall, same, dict.fromkeys(range(len(self.block_observed)))):
+            if not by_rows:
+                by_rows = [None if x is None else np.empty((self.shape[0], *x.shape[1:]), x.dtype) for x in rows]
+            total = added(total, sums) if total else [wide(x) for x in sums]
+            for out, x in zip(by_rows, rows, strict=True):
+                if out is not None:
+                    out[self.borders[b] : self.borders[b + 1]] = x
+        return by_rows, total
+
+    def visit(self, work: Work, tall: Sequence[Any], same: Any, each: Mapping[int, Any]) -> Iterator[tuple[int, Any]]:
+        """See `Blocks.visit`."""
+        for b, block in self._read(sorted(each)):
+            rows = slice(self.borders[b], self.borders[b + 1])
+            pieces = {id(x): x[rows] if np.ndim(x) else x for x in tall}  # what is given twice stays one
+            yield b, work(block, [pieces[id(x)] for x in tall], same, each[b])
+
+    def residuals(self, L: Array, R: Array) -> Iterator[Sample]:
+        """See `Observations.residuals`."""
+        for b, block in self._read(range(len(self.block_observed))):
+            first, last = self.borders[b : b + 2]
+            for i, j, e in block.residuals(L[first:last], R):
+                yield Sample(i + first, j, e)
+
+    def outliers(self, L: Array, R: Array, threshold: float) -> Any:
+        """A CSR matrix of the entries that stand out, and only these: the others would not fit into memory."""
+        found = []
+        for i, j, e in self.residuals(L, R):
+            large = np.abs(e) > threshold
+            found.append((e[large], i[large], j[large]))
+        values, rows, cols = (np.concatenate(x) for x in zip(*found, strict=True))
+        return sp.csr_array((values, (rows, cols)), shape=self.shape)
+
+    def _read(self, numbers: Sequence[int]) -> Iterator[tuple[int, Observations]]:
+        """Blocks in order; while one is used, the next one is read."""
+        rooms: list[Any] = [{}, {}]  # two buffers in turn: fresh memory for each block would cost as much as reading
+        with ThreadPoolExecutor(1) as reader:
+            ahead: Future[Observations] | None = None
+            for k, b in enumerate(numbers):
+                now = ahead or reader.submit(self._one, b, rooms[k % 2])
+                block = now.result()
+                self.meter.rows += block.shape[0]
+                ahead = reader.submit(self._one, numbers[k + 1], rooms[(k + 1) % 2]) if k + 1 < len(numbers) else None
+                yield b, block
+        self.check_unchanged(closely=len(numbers) == len(self.block_observed))  # a glance if it was no whole pass
+
+    def _one(self, b: int, room: dict[str, Any]) -> Observations:
+        rows = slice(int(self.borders[b]), int(self.borders[b + 1]))
+        try:
+            mask = None if self.mask is None else self.mask.read(rows, room.setdefault("mask", {}))
+            return self.reading.block(self.source.read(rows, room), mask)
+        except Exception as error:
+            self.check_unchanged()
+            raise unreadable(b, self.borders, error) from error
+
+
+def wide(x: Any) -> Any:
+    """Sums over many blocks are made in double precision."""
+    return x.astype(np.float64) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
+
+
+def added(one: Sequence[Any], other: Sequence[Any]) -> list[Any]:
+    """Sums of two blocks, together."""
+    return [a if a is None else a + b for a, b in zip(one, other, strict=True)]
+
+
+def unreadable(b: int, borders: Array, error: BaseException) -> BlockError:
+    """What is said of a block that cannot be read."""
+    reason = " ".join(str(error).split()) or type(error).__name__
+    first, last = borders[b : b + 2]
+    return BlockError(f"block {b} of {len(borders) - 1} (lines {first} to {last - 1}) could not be read: {reason}")
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """An array that gives rows when asked for: zarr, HDF5, xarray."""
+
+    array: Any
+    by_columns: bool = False
+
+    def read(self, rows: slice, into: dict[str, Any]) -> Any:
+        """Some rows, in memory; of an array by columns, some columns, transposed."""
+        part = self.array[:, rows] if self.by_columns else self.array[rows]
+        part = part if sp.issparse(part) or isinstance(part, np.ma.MaskedArray) else np.asarray(part)
+        return part.T if self.by_columns else part
+
+
+@dataclass(frozen=True, eq=False)
+class Rescaled:
+    """Rows of another source in the units of their columns."""
+
+    source: Any
+    units: Units
+    by_columns: bool = False
+    fill: Any = None  # the number that stands for missing
+
+    def read(self, rows: slice, into: dict[str, Any]) -> Any:
+        """See `Stored.read`."""
+        part = self.source.read(rows, into)
+        if self.fill is not None:
+            part = np.where(np.equal(part, self.fill), np.nan, part)
+        if not self.by_columns:
+            return self.units.removed(part)
+        some = Units(self.units.centre[rows], self.units.spread[rows])
+        return some.removed(part.T).T
+
+
+@dataclass(frozen=True, eq=False)
+class InFile:
+    """Rows one after another in a file, read without mapping it: mapped pages would count as memory."""
+
+    path: str
+    offset: int
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    by_columns: bool = False  # one column after another
+    ndim: ClassVar[int] = 2
+
+    @property
+    def chunks(self) -> tuple[int, int]:
+        """What is stored together."""
+        return (self.shape[0], 1) if self.by_columns else (1, self.shape[1])
+
+    def read(self, rows: slice, into: dict[str, Any]) -> Array:
+        """Some rows (columns, where these are stored), in a buffer that is used again."""
+        length = self.shape[0] if self.by_columns else self.shape[1]
+        size = length * self.dtype.itemsize
+        wanted = (rows.stop - rows.start) * size
+        room = into.get("room")
+        if room is None or len(room) < wanted:
+            room = into["room"] = np.empty(wanted, np.uint8)
+        with open(self.path, "rb", buffering=0) as file:
+            done = 0
+            file.seek(self.offset + rows.start * size)
+            while done < wanted:
+                got = file.readinto(room[done:wanted].data)
+                if not got:
+                    raise OSError(f"{self.path} ends too early: {self.offset + rows.start * size + done} bytes")
+                done += got
+            if hasattr(os, "posix_fadvise"):  # the system fetches what comes next while this is computed with
+                os.posix_fadvise(file.fileno(), self.offset + rows.stop * size, 2 * wanted, os.POSIX_FADV_WILLNEED)
+        return room[:wanted].view(self.dtype).reshape(-1, length)

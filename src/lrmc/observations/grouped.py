@@ -1,0 +1,85 @@
+"""Rows that are good or bad together: all bands of a pixel are under a cloud, or none is.
+
+In each column, the rows of a group share one weight: that of the worst of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from .._arguments import shown
+from .._memory import is_large
+from ..weights import Array, Weight, as_weight
+from .base import Adjoint, Dense, Observations, Pull, Transposed, common, row_blocks, run
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Grouped(Dense):
+    """Data whose rows are weighed in groups. The rule Threshold protects no rows and columns here."""
+
+    members: Array  # groups x size of a group: rows
+
+    def products(self, L: Any, R: Any, weight: Weight | float, P: Any, Q: Any, Pw: Any = None, Qw: Any = None) -> Pull:
+        """See `Observations.products`."""
+        return run("dense", self, (*self.data, self.members), (L, R, P, Q, Pw, Qw), as_weight(weight))
+
+    def adjoint(self, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:
+        """Not for groups: the weight of an entry would depend on the residuals of others."""
+        raise NotImplementedError("rows in groups have no gradients: train on the same data without groups")
+
+    def values(self, rows: Array) -> Array:
+        """Some rows as a dense array, NaN where not observed."""
+        part = self.Y[rows].astype(self.dtype) * self.dtype.type(self.gain)
+        if self.mask is not None:
+            part[self.mask[rows] == 0] = np.nan
+        return part
+
+
+def grouped(obs: Observations, labels: Any) -> Grouped:
+    """The same data with rows in groups: `labels` names the group of each row; all groups have as many rows.
+
+    Data that are not stored row by row are copied.
+    """
+    labels = _checked_labels(labels, obs.shape[0])
+    _, counts = np.unique(labels, return_counts=True)
+    if counts.min() != counts.max():
+        raise ValueError(f"groups have {counts.min()} to {counts.max()} rows; as many in each are wanted")
+    members = np.argsort(labels, kind="stable").reshape(-1, counts[0])
+    dense = _by_rows(obs)
+    return Grouped(**{field.name: getattr(dense, field.name) for field in fields(Dense)}, members=members)
+
+
+def _checked_labels(labels: Any, n: int) -> Array:
+    """One for each row, of a kind that can be sorted, none of them missing."""
+    wanted = f"a label for each of the {n} rows is wanted"
+    try:
+        labels = np.asarray(labels)
+    except ValueError:
+        raise ValueError(f"groups holds lists of unlike lengths; {wanted}") from None
+    if labels.shape != (n,):
+        raise ValueError(f"groups has shape {labels.shape}; {wanted}")
+    if labels.dtype.kind not in "biufSUMm" and not all(isinstance(x, str) for x in labels):
+        other = next(x for x in labels if not isinstance(x, str))
+        raise ValueError(f"groups holds {shown(other)}; {wanted}, and all of them numbers, or all text")
+    missing = labels != labels
+    if np.any(missing):
+        raise ValueError(f"groups holds {np.count_nonzero(missing)} missing labels; {wanted}")
+    return labels
+
+
+def _by_rows(obs: Observations) -> Dense:
+    """The same data, one row after another in memory."""
+    if isinstance(obs, Dense):
+        return obs
+    if is_large(float(obs.shape[0]) * obs.shape[1] * obs.dtype.itemsize):
+        raise ValueError("groups= takes the data into memory, and these are too large for that")
+    if isinstance(obs, Transposed) and isinstance(obs.of, Dense):
+        mask = None if obs.of.mask is None else np.ascontiguousarray(obs.of.mask.T)
+        return Dense(Y=np.ascontiguousarray(obs.of.Y.T), mask=mask, **common(obs))
+    Y, cols = np.empty(obs.shape, obs.dtype), np.arange(obs.shape[1])
+    for block in row_blocks(*obs.shape):
+        Y[block] = obs.grid(np.arange(block.start, block.stop), cols)
+    return Dense(Y=Y, **(common(obs) | {"gain": 1.0}))

@@ -1,0 +1,190 @@
+"""Entries set aside to judge a fit by, without copying the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..weights import Array, Weight, as_weight
+from ._door import as_observations
+from .base import Adjoint, Observations, Pull, Sample, Sparse, common
+from .grouped import Grouped, grouped
+
+MOST = 20_000  # entries that a fit is judged by
+SHARE = 0.1  # of the observed entries that are set aside at most
+ENOUGH_CELLS = 1_000_000  # of a matrix to choose by
+FEWEST = 3  # entries that a fit can be judged by at all
+UNEVEN = 4.0  # gaps are structured where their share varies so many times more than by chance
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Without(Observations):
+    """The data without some entries: their part of every sum is taken away again."""
+
+    of: Observations
+    held: Sparse
+
+    def products(self, L: Any, R: Any, weight: Weight | float, P: Any, Q: Any, Pw: Any = None, Qw: Any = None) -> Pull:
+        """See `Observations.products`."""
+        rule = as_weight(weight)
+        whole, part = (obs.products(L, R, rule, P, Q, Pw, Qw) for obs in (self.of, self.held))
+        return whole.minus(part)
+
+    def adjoint(self, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:
+        """See `Observations.adjoint`."""
+        whole, part = (obs.adjoint(L, R, zeta, Ab, Bb) for obs in (self.of, self.held))
+        return whole.minus(part)
+
+    def lookup(self, rows: Array, cols: Array) -> Array:
+        """See `Observations.lookup`."""
+        held = ~np.isnan(self.held.lookup(rows, cols))
+        return np.where(held, np.nan, self.of.lookup(rows, cols)).astype(self.dtype)
+
+    def draw(self, size: int = 20_000, seed: int = 0) -> Sample:
+        """See `Observations.draw`."""
+        some = self.of.draw(size, seed)
+        kept = np.isnan(self.held.lookup(some.rows, some.cols))
+        return Sample(*(x[kept] for x in some))
+
+    def scaled(self, gain: float) -> Without:
+        """See `Observations.scaled`."""
+        of, held = self.of.scaled(gain), self.held.scaled(gain)
+        return replace(self, of=of, held=held, gain=of.gain)  # type: ignore[arg-type]
+
+
+def can_hold_out(obs: Observations) -> bool:
+    """Whether there are enough entries to set some aside, and rows and columns to tell them from."""
+    return min(obs.shape) > 1 and SHARE * obs.n_observed >= FEWEST
+
+
+def hold_out(obs: Observations, seed: int = 0) -> tuple[Observations, Sample]:
+    """The data without a tenth of their entries, and (at most 20,000 of) these.
+
+    What is set aside looks like what is missing: where gaps are uneven, as with clouds or broken sensors, the gaps of
+    one column (or row) are laid over another. Random entries would be too easy there, and favour too high a rank.
+    """
+    rng = np.random.default_rng(seed)
+    axis = _uneven_axis(obs)
+    rows, cols = _random_places(obs, rng) if axis is None else _gaps_elsewhere(obs, axis, rng)
+    if isinstance(obs, Grouped):
+        return _without_groups(obs, rows, cols, rng)
+    values = obs.lookup(rows, cols)
+    seen = ~np.isnan(values)
+    held = as_sparse(obs, Sample(rows[seen], cols[seen], values[seen]))
+    left = {name: getattr(obs, name) - getattr(held, name) for name in ("row_observed", "col_observed")}
+    judged = held.draw(MOST, seed) if held.n_observed > MOST else Sample(rows[seen], cols[seen], values[seen])
+    return Without(of=obs, held=held, **(common(obs) | left)), judged
+
+
+def _without_groups(obs: Grouped, rows: Array, cols: Array, rng: np.random.Generator) -> tuple[Grouped, Sample]:
+    """The same for rows in groups: a group is set aside as a whole. Makes a copy: give it a part of the data."""
+    group_of = np.empty(obs.shape[0], np.int64)
+    group_of[obs.members.ravel()] = np.repeat(np.arange(len(obs.members)), obs.members.shape[1])
+    whole = obs.members[group_of[rows]]  # places x size of a group
+    places = np.unique(whole.ravel() * obs.shape[1] + np.repeat(cols, obs.members.shape[1]))
+    rows, cols = places // obs.shape[1], places % obs.shape[1]
+    values = obs.values(np.arange(obs.shape[0]))
+    held = values[rows, cols]  # a copy
+    values[rows, cols] = np.nan
+    seen = np.flatnonzero(~np.isnan(held))
+    judged = rng.choice(seen, min(MOST, len(seen)), replace=False)
+    rest = grouped(as_observations(values, threads=obs.threads), group_of)
+    return rest, Sample(rows[judged], cols[judged], held[judged])
+
+
+def _some_groups(obs: Grouped, rng: np.random.Generator) -> Grouped:
+    size, count = obs.members.shape[1], max(ENOUGH_CELLS // (obs.shape[1] * obs.members.shape[1]), 100)
+    if count >= len(obs.members):
+        return obs
+    rows = obs.members[np.sort(rng.choice(len(obs.members), count, replace=False))].ravel()
+    return grouped(as_observations(obs.values(rows), threads=obs.threads), np.repeat(np.arange(count), size))
+
+
+def part_of(obs: Observations, seed: int = 0) -> Observations:
+    """Some rows (or columns, if there are more of these) of a large matrix: enough to choose by.
+
+    Of these not all entries, where they are very long.
+    """
+    n1, n2 = obs.shape
+    if n1 * n2 <= 4 * ENOUGH_CELLS:
+        return obs
+    if isinstance(obs, Grouped):
+        return _some_groups(obs, np.random.default_rng(seed))
+    axis = 0 if n1 >= n2 else 1
+    count = max(ENOUGH_CELLS // obs.shape[1 - axis], 1000)
+    if count >= obs.shape[axis]:
+        return obs
+    rng = np.random.default_rng(seed)
+    chosen = np.sort(rng.choice(obs.shape[axis], count, replace=False))
+    across = np.arange(obs.shape[1 - axis])
+    entries = obs.fraction * count * len(across)
+    if entries > 4 * ENOUGH_CELLS:
+        across = np.sort(rng.choice(len(across), int(len(across) * ENOUGH_CELLS / entries), replace=False))
+    rows, cols = (chosen, across) if axis == 0 else (across, chosen)
+    return as_observations(obs.grid(rows, cols).astype(obs.dtype, copy=False), threads=obs.threads)
+
+
+def _uneven_axis(obs: Observations) -> int | None:
+    """Along which axis the share of missing entries varies far more than by chance: 0 for columns, 1 for rows."""
+    missing = 1 - obs.fraction
+    if missing == 0:
+        return None
+    ratios = []
+    for seen, n in ((obs.col_observed, obs.shape[0]), (obs.row_observed, obs.shape[1])):
+        ratios.append(float((1 - seen / n).var()) / (missing * (1 - missing) / n))
+    best = int(np.argmax(ratios))
+    return best if ratios[best] > UNEVEN and obs.shape[1 - best] > 3 else None
+
+
+def _random_places(obs: Observations, rng: np.random.Generator) -> tuple[Array, Array]:
+    wanted = min(MOST, int(SHARE * obs.n_observed))
+    some = obs.draw(wanted, int(rng.integers(1 << 31)))
+    places = np.unique(some.rows * obs.shape[1] + some.cols)
+    return places // obs.shape[1], places % obs.shape[1]
+
+
+def _gaps_elsewhere(obs: Observations, axis: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Places in some columns (axis 0; rows for axis 1) that are missing in others.
+
+    Neighbouring columns take the gaps of neighbours, so that gaps which reach over several keep their shape.
+    """
+    n, lines = obs.shape[axis], obs.shape[1 - axis]
+    along, beside = np.arange(n), max(1, lines // 20)
+    seen = obs.col_observed if axis == 0 else obs.row_observed
+    left, ones, others = SHARE * obs.n_observed, [], []
+    taken: set[int] = set()
+    for begin in rng.permutation(lines)[: max(3, lines // 3)]:
+        shift = int(rng.integers(1, lines))
+        for line in (begin + np.arange(beside)) % lines:
+            donor = (line + shift) % lines
+            gap = along[np.isnan(obs.lookup(*_line(axis, donor, along)))]
+            if line in taken or seen[line] < 0.3 * n * obs.fraction or not 0 < len(gap) < 0.9 * n:
+                continue
+            taken.add(int(line))
+            ones.append(gap)
+            others.append(np.full(len(gap), line))
+            left -= len(gap) * seen[line] / n
+            if left <= 0:
+                break
+        if left <= 0:
+            break
+    if not ones:
+        return _random_places(obs, rng)
+    return _line(axis, np.concatenate(others), np.concatenate(ones))
+
+
+def _line(axis: int, line: Any, along: Array) -> tuple[Array, Array]:
+    """Rows and columns of places along one or more lines."""
+    across = np.broadcast_to(line, along.shape).astype(np.int64)
+    return (along, across) if axis == 0 else (across, along)
+
+
+def as_sparse(obs: Observations, some: Sample) -> Sparse:
+    """These entries as a sparse matrix in the precision of the data."""
+    matrix = sp.csr_array((some.values.astype(obs.dtype), (some.rows, some.cols)), shape=obs.shape)
+    held = as_observations(matrix, threads=obs.threads)
+    assert isinstance(held, Sparse)
+    return held

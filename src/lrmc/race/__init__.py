@@ -1,0 +1,1 @@
+"""The race against the packages that are installed."""
