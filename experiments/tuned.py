@@ -25,7 +25,7 @@ import lrmc
 from lrmc._files import write_whole
 from lrmc.methods.tune import tune
 from lrmc.schedule import Tuning
-from lrmc.solve import BASELINES
+from lrmc._job import BASELINES
 
 FILE = Path(__file__).with_name("tuned.json")
 FIRST_SEED = 1000

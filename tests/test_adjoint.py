@@ -11,8 +11,8 @@ from presentations import every_storage, small
 
 from lrmc import _kernels, as_observations
 from lrmc.linalg import Factors
-from lrmc.methods.lrmc import Start
 from lrmc.methods.lrmc import lrmc as algorithm
+from lrmc.methods.step import Start
 from lrmc.observations.base import transposed
 from lrmc.observations.grouped import grouped
 from lrmc.observations.heldout import hold_out

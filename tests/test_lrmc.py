@@ -11,8 +11,8 @@ from presentations import every_storage, small
 
 import lrmc
 from lrmc.linalg import Factors
-from lrmc.methods.lrmc import Start
 from lrmc.methods.lrmc import lrmc as algorithm
+from lrmc.methods.step import Start
 from lrmc.schedule import Layer, Schedule
 
 PUBLISHED = Path(__file__).parents[1] / ".." / "shared" / "data" / "official_schedules"

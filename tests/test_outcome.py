@@ -6,8 +6,8 @@ from made.landscape import landscape, write_landscape
 
 from lrmc.apps import outcome
 from lrmc.apps.outcome import SOUND, FitFailed, Limits, noisy_fit, run_to_end, solved
-from lrmc.methods.lrmc import Step
 from lrmc.methods.noisy import Noise
+from lrmc.methods.step import Step
 from lrmc.observations import as_observations
 from lrmc.result import Status
 from lrmc.solve import ConvergenceWarning

@@ -7,8 +7,8 @@ import pytest
 import lrmc
 from lrmc.linalg import Factors
 from lrmc.methods.gd import gd
-from lrmc.methods.lrmc import Step
 from lrmc.methods.scaled_gd import scaled_gd
+from lrmc.methods.step import Step
 from lrmc.methods.tune import ETAS, GAMMAS, iterations, tune
 from lrmc.schedule import Tuning
 

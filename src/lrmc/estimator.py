@@ -16,13 +16,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_n_features, check_array, check_is_fitted, validate_data
 
 from ._arguments import one_of, real_number, whole_number, yes_or_no
+from ._job import checked_max_iter, checked_tol
 from .methods.noisy import AskedLoss
 from .observations._door import as_observations, check_columns, checked_threads, storable
 from .observations.base import Observations, row_blocks
 from .observations.ondisk import elsewhere
 from .outofcore import FILLS, Fill
 from .result import Result
-from .solve import checked_max_iter, checked_tol, solve
+from .solve import solve
 from .subspace import Learned, Rows, fit_rows, follow, learn
 from .weights import Array, Sides
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .observations.tall import beside, is_here, product_of
+from ._rows import each, is_here, told, turned
 from .weights import Array
 
 PARALLEL = 0.9  # a cosine between columns of a factor above which their differences begin to be lost
@@ -32,38 +32,57 @@ def power_of_4(size: float) -> float:
 
 def gram(X: Array, Z: Array | None = None) -> Array:
     """X' Z (X' X if no Z is given), in double precision."""
-    return product_of(X, X if Z is None else Z).astype(np.float64, copy=False)
+    product = X.T @ (X if Z is None else Z) if is_here(X) else told(_gram, (X, Z))
+    return product.astype(np.float64, copy=False)
+
+
+def _gram(rows: tuple[Array, Array | None], _: None) -> tuple[tuple[()], tuple[Array]]:
+    X, Z = rows
+    return (), (gram(X, Z),)
 
 
 def divide(B: Array, G: Array) -> Array:
     """B G^+ for a Gram matrix G. Directions that G cannot tell from zero are left out."""
+    return B @ inverse(G, len(B), B.dtype)
+
+
+def inverse(G: Array, n: int, dtype: np.dtype[Any]) -> Array:
+    """G^+ for the Gram matrix of a factor with about n rows, without directions that it cannot tell from zero."""
     if not np.isfinite(G).all():  # a run that blew up: the caller notices
-        return np.full_like(B, np.nan)
+        return np.full(G.shape, np.nan, dtype)
     values, vectors = np.linalg.eigh(G)
-    keep = values > _negligible(B) * values.max(initial=0.0)
-    inverse = (vectors[:, keep] / values[keep]) @ vectors[:, keep].T
-    return B @ inverse.astype(B.dtype)
+    keep = values > negligible(n, dtype) * values.max(initial=0.0)
+    return ((vectors[:, keep] / values[keep]) @ vectors[:, keep].T).astype(dtype)
 
 
 def orthonormal(X: Array) -> Array:
     """An orthonormal basis of the range of X, by its Gram matrix: two products instead of a QR of n rows."""
-    G = gram(X)
+    return X @ whitening(gram(X), len(X), X.dtype)
+
+
+def whitening(G: Array, n: int, dtype: np.dtype[Any]) -> Array:
+    """T such that the columns of X T are orthonormal, where X has n rows and the Gram matrix G."""
     if not np.isfinite(G).all():
         raise FloatingPointError(OUT_OF_RANGE)
     values, vectors = np.linalg.eigh(G)
-    keep = values > _negligible(X) * values.max(initial=0.0)
-    return X @ (vectors[:, keep] / np.sqrt(values[keep])).astype(X.dtype)
+    keep = values > negligible(n, dtype) * values.max(initial=0.0)
+    return (vectors[:, keep] / np.sqrt(values[keep])).astype(dtype)
 
 
-def _negligible(X: Array) -> float:
-    """Below this part of the largest, an eigenvalue of a Gram matrix of X is rounding."""
-    eps = float(np.finfo(X.dtype).eps)
-    return max(len(X) * eps**2, 64 * float(np.finfo(np.float64).eps))
+def negligible(n: int, dtype: np.dtype[Any]) -> float:
+    """Below this part of the largest, an eigenvalue of a Gram matrix of n rows is rounding."""
+    eps = float(np.finfo(dtype).eps)
+    return max(n * eps**2, 64 * float(np.finfo(np.float64).eps))
 
 
 def norm(X: Factors) -> float:
     """|L R'|_F."""
-    return _root(float(np.vdot(gram(X.L), gram(X.R))))
+    return norm_of(gram(X.L), gram(X.R))
+
+
+def norm_of(GL: Array, GR: Array) -> float:
+    """|L R'|_F from L' L and R' R."""
+    return _root(float(np.vdot(GL, GR)))
 
 
 def _root(square: float) -> float:
@@ -71,17 +90,40 @@ def _root(square: float) -> float:
     return 0.0 if square <= 0 else math.sqrt(square)
 
 
+class Move(NamedTuple):
+    """How a factor F moved by D, in three Gram matrices: all that the size of the step needs."""
+
+    DD: Array  # D' D
+    DF: Array  # D' F, of the factor before
+    FF: Array  # F' F, of the factor before
+
+
+def move(before: Array, after: Array) -> Move:
+    """What `change_of` needs of a factor."""
+    return Move(*each(_move, (before, after))[1])
+
+
+def _move(rows: tuple[Array, Array], _: None) -> tuple[tuple[()], tuple[Array, Array, Array]]:
+    before, after = rows
+    D = after - before
+    return (), (gram(D), gram(D, before), gram(before))
+
+
 def change(old: Factors, new: Factors) -> float:
-    """|X_new - X_old|_F / |X_old|_F.
+    """|X_new - X_old|_F / |X_old|_F."""
+    return change_of(move(old.L, new.L), move(old.R, new.R))
+
+
+def change_of(left: Move, right: Move) -> float:
+    """|X_new - X_old|_F / |X_old|_F, from what both factors moved by.
 
     X_new - X_old = dL R_new' + L_old dR' with dL and dR taken first. Its Gram form has only terms of second order in
     the differences, so unlike |X_new|^2 - 2 <X_new, X_old> + |X_old|^2 it does not cancel below 1e-8.
     """
-    r = old.L.shape[1]
-    GL, GR = gram(beside(new.L - old.L, old.L)), gram(beside(new.R - old.R, new.R))  # 2r x 2r
-    square = np.vdot(GL[:r, :r], GR[r:, r:]) + 2 * np.vdot(GL[:r, r:], GR[r:, :r]) + np.vdot(GL[r:, r:], GR[:r, :r])
-    GR_old = GR[r:, r:] - GR[r:, :r] - GR[:r, r:] + GR[:r, :r]
-    size, before = _root(float(square)), _root(float(np.vdot(GL[r:, r:], GR_old)))
+    R_new = right.FF + right.DF + right.DF.T + right.DD  # R_new' R_new
+    dR_new = right.DF + right.DD  # dR' R_new
+    square = np.vdot(left.DD, R_new) + 2 * np.vdot(left.DF, dR_new.T) + np.vdot(left.FF, right.DD)
+    size, before = _root(float(square)), norm_of(left.FF, right.FF)
     return size / before if before > 0 else (0.0 if size == 0 else float("inf"))
 
 
@@ -97,10 +139,10 @@ def qr(X: Array) -> tuple[Array, Array]:
         return np.linalg.qr(X)
     triangle = np.eye(X.shape[1])
     for _ in range(2):
-        G = gram(X.astype(np.float64))
+        G = gram(X)
         shift = 1e-13 * float(np.trace(G)) + 1e-300  # what has no more than r - 1 directions stays finite
         T = np.linalg.cholesky(G + shift * np.eye(len(G))).T
-        X, triangle = X @ np.linalg.inv(T), T @ triangle
+        X, triangle = turned(X, np.linalg.inv(T)), T @ triangle
     return X, triangle
 
 
@@ -108,7 +150,7 @@ def balanced(L: Array, R: Array) -> Factors:
     """The same product with factors U S^(1/2) and V S^(1/2) of its singular value decomposition."""
     (QL, TL), (QR, TR) = qr(L), qr(R)
     U, s, Vt = np.linalg.svd(TL @ TR.T)
-    return Factors((QL @ U) * np.sqrt(s), (QR @ Vt.T) * np.sqrt(s))
+    return Factors(turned(QL, U * np.sqrt(s)), turned(QR, Vt.T * np.sqrt(s)))
 
 
 def gauge(X: Factors) -> tuple[Array, Array] | None:

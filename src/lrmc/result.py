@@ -61,6 +61,7 @@ class Iterate:
     zeta: float  # the threshold of this pass
     inliers: float  # the fraction of observed entries within it; NaN at the start
     stage: str = "start"
+    norm: float = math.nan  # |X_k|_F
 
 
 class Record(NamedTuple):

@@ -1,4 +1,4 @@
-"""Consume the iterates of a method: stopping, status, warnings, progress."""
+"""Consume the steps of a method: stopping, status, warnings, progress."""
 
 from __future__ import annotations
 
@@ -6,45 +6,40 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 
-from ._arguments import checked_rank, function_or_none, one_of, real_number, shown, whole_number
-from .linalg import Factors, change, norm, power_of_4
+from ._arguments import function_or_none
+from ._job import BASELINES, Asked, Job, Method, Start, checked_job, checked_max_iter, checked_tol
+from ._rows import scaled, where
+from .linalg import Factors, change, power_of_4
+from .methods import step as at
 from .methods.certificate import Certificate
 from .methods.choose import TYPICAL
 from .methods.connected import unconnected
 from .methods.default import Findings, HeldOut, default
-from .methods.gd import gd
-from .methods.lrmc import Start, Step, lrmc
-from .methods.nearest_schedule import misfit, nearest
-from .methods.noise import unlike_members
-from .methods.noisy import AskedLoss, Noise, noise_and_share
-from .methods.scaled_gd import scaled_gd
+from .methods.lrmc import lrmc
+from .methods.nearest_schedule import misfit
+from .methods.noisy import AskedLoss, noise_and_share
 from .methods.start import STARTS
-from .observations._door import as_observations
+from .methods.step import Step
 from .observations.base import Observations
-from .observations.grouped import Grouped, grouped
-from .observations.tall import equal, where
 from .result import Iterate, Record, Result, Status
 from .schedule import Schedule, Tuning
-from .weights import Sides
+from .weights import Array, Sides
 
-Method = Literal["auto", "closed_loop", "lrmc", "scaled_gd", "gd"]
-METHODS = ("auto", "closed_loop", "lrmc", "scaled_gd", "gd")
-BASELINES = {"scaled_gd": scaled_gd, "gd": gd}
-DEFAULT_SCHEDULE = "geometric"
 BLOWN_UP = 1e3  # an iterate this many times larger than the start is lost
 MOST_OUTLIERS = 0.5  # beyond, the majority speaks against the fit
 SURPRISE = 6.0  # times: by how much more entries may be missed that a fit has not seen
-MOST_PASSES = 10**9  # a larger max_iter is a mistake
 FEW_PER_UNKNOWN = 1.5  # good entries for every free number of the fit: with fewer, it follows the noise
 NOTHING = 1e-9  # of the scale of the data
-ROOM = 1e3  # times: how far typical entries must be from the largest and the smallest number there is
 FEW_INLIERS = 0.25  # fewer than this within the threshold: it fell below the residual
+COUNTED = ("exact", "lrmc", *BASELINES)  # stages whose passes max_iter limits; the others are bounded
+NOT_FINITE = "the start is not finite; are there values near the limits of the floating-point range?"
+Progress = Callable[[Iterate], None]
 
 
 class ConvergenceWarning(UserWarning):
@@ -53,21 +48,6 @@ class ConvergenceWarning(UserWarning):
 
 class DoubtWarning(UserWarning):
     """A run ended well, and yet there is a reason not to believe the answer, or a part of it."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """Everything that a run needs to know."""
-
-    obs: Observations
-    rank: int | None
-    method: str
-    schedule: Schedule | Tuning
-    start: str | Iterate
-    noise: Noise
-    loss: Any
-    tol: float
-    seed: int
 
 
 def solve(
@@ -82,12 +62,12 @@ def solve(
     groups: Any = None,
     row_noise: Any = None,
     col_noise: Any = None,
-    start: Literal["spectral", "cur"] | Iterate = "spectral",
+    start: Start = "spectral",
     tol: float = 1e-6,
     max_iter: int = 100,
     seed: int = 0,
     threads: int | None = None,
-    progress: Callable[[Iterate], None] | None = None,
+    progress: Progress | None = None,
 ) -> Result:
     """Recover the low-rank matrix X from partly observed, grossly corrupted Y = X + S.
 
@@ -108,38 +88,99 @@ def solve(
     `col_noise` are known relative noise levels of rows and columns. `start` may also be an iterate of an earlier run of
     the closed loop, which goes on from there.
     """
-    tol = checked_tol(tol)
     max_iter = checked_max_iter(max_iter)
     function_or_none("progress", progress)
-    sides = (outliers, groups, row_noise, col_noise)
-    job = _job(Y, rank, mask, method, schedule, loss, sides, start, tol, seed, threads)
+    asked = Asked(
+        rank=rank,
+        mask=mask,
+        method=method,
+        schedule=schedule,
+        loss=loss,
+        outliers=outliers,
+        groups=groups,
+        row_noise=row_noise,
+        col_noise=col_noise,
+        start=start,
+        seed=seed,
+        threads=threads,
+        tol=checked_tol(tol),
+    )
+    job = checked_job(Y, asked)
     if method == "auto" and job.method == "lrmc":
         result = _with_safety_net(job, max_iter, progress)
     else:
-        result = _solve(job, max_iter, progress)
+        result = _result(job, _run(job, max_iter, progress))
     _warn(result)
     return result
 
 
-def _with_safety_net(job: Job, max_iter: int, progress: Callable[[Iterate], None] | None) -> Result:
+def iterates(
+    Y: Any,
+    rank: int | None = None,
+    *,
+    mask: Any = None,
+    method: Method = "auto",
+    schedule: Schedule | Tuning | str | None = None,
+    loss: AskedLoss = "auto",
+    outliers: Sides = "both",
+    groups: Any = None,
+    row_noise: Any = None,
+    col_noise: Any = None,
+    start: Start = "spectral",
+    seed: int = 0,
+    threads: int | None = None,
+) -> Iterator[Iterate]:
+    """The iterates of a method, the start first (k = 0): stop when you like. Arguments as for `solve`."""
+    asked = Asked(
+        rank=rank,
+        mask=mask,
+        method=method,
+        schedule=schedule,
+        loss=loss,
+        outliers=outliers,
+        groups=groups,
+        row_noise=row_noise,
+        col_noise=col_noise,
+        start=start,
+        seed=seed,
+        threads=threads,
+    )
+    return _iterates(checked_job(Y, asked))
+
+
+def _with_safety_net(job: Job, max_iter: int, progress: Progress | None) -> Result:
     """The schedule while it fits the data, and otherwise the closed loop."""
     assert isinstance(job.schedule, Schedule)
     why = misfit(job.schedule, job.obs, job.rank or 1)
     if why is None:
-        result = _solve(job, max_iter, progress)
+        result = _result(job, _run(job, max_iter, progress))
         if result.status not in (Status.DIVERGED, Status.STALLED):
             return result
         why = result.status.meaning
     text = f"the schedule does not fit these data ({why}); the closed loop was used instead"
     warnings.warn(text, ConvergenceWarning, stacklevel=3)
-    return _solve(replace(job, method="closed_loop"), max_iter, progress)
+    job = replace(job, method="closed_loop", schedule=None)
+    return _result(job, _run(job, max_iter, progress))
 
 
-def _solve(job: Job, max_iter: int, progress: Callable[[Iterate], None] | None) -> Result:
+# ---- the loop
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run ended: the last sound iterate, and what was found out on the way."""
+
+    last: Iterate
+    status: Status
+    history: tuple[Record, ...]
+    found: Findings = field(default_factory=lambda: Findings(Status.MAX_ITER, "unknown"))
+
+
+def _run(job: Job, max_iter: int, progress: Progress | None) -> Ended:
     """Run a job until it ends."""
     began = time.perf_counter()
     history: list[Record] = []
-    last, status, found = None, Status.MAX_ITER, Findings(Status.MAX_ITER, "unknown")
+    last: Iterate | None = None
     first_norm = math.inf
     run = _iterates(job)
     counted = 0
@@ -147,54 +188,131 @@ def _solve(job: Job, max_iter: int, progress: Callable[[Iterate], None] | None) 
         try:
             with np.errstate(over="ignore", invalid="ignore"):  # numbers that overflow are noticed below
                 it = next(run)
-                size = norm(Factors(it.L, it.R))
         except StopIteration as end:
-            found = end.value
-            status = found.status
-            break
-        first_norm = size if it.k == 0 else first_norm
-        if blown_up(size, first_norm):
-            status = Status.DIVERGED
-            break
+            assert last is not None
+            return Ended(last, end.value.status, tuple(history), end.value)
+        first_norm = it.norm if it.k == 0 else first_norm
+        if blown_up(it.norm, first_norm):
+            if last is None:
+                break
+            return Ended(last, Status.DIVERGED, tuple(history))
         last = it
-        counted += it.stage in ("exact", "lrmc", *BASELINES)
+        counted += it.stage in COUNTED
         history.append(Record(it.k, it.change, it.zeta, it.inliers, time.perf_counter() - began))
         if progress is not None:
             progress(it)
         if job.method != "closed_loop" and it.change < job.tol:
             status = Status.CONVERGED if it.inliers >= FEW_INLIERS else Status.STALLED
-            break
+            return Ended(it, status, tuple(history))
     if last is None:
-        raise FloatingPointError(
-            "the start is not finite; are there values near the limits of the floating-point range?"
-        )
+        raise FloatingPointError(NOT_FINITE)
+    return Ended(last, Status.MAX_ITER, tuple(history))
+
+
+def blown_up(size: float, first: float) -> bool:
+    """Whether an iterate of this norm is lost, where the first had that one."""
+    return not math.isfinite(size) or size > BLOWN_UP * first
+
+
+def _iterates(job: Job) -> Generator[Iterate, None, Findings]:
+    """The iterates of a job, in the units of the data; at the end, what was found out."""
+    unit = power_of_4(job.obs.scale)
+    root = math.sqrt(unit)
+    flip = job.obs.across  # rows of the data lie across the workers of a cluster: the transposed problem is solved
+    steps = _steps(flipped(job) if flip else job, unit)
+    before: Factors | None = None
+    for k in count():
+        try:
+            step = next(steps)
+        except StopIteration as end:
+            found = end.value or Findings(Status.SCHEDULE_ENDED, "exact")
+            return (found.flipped() if flip else found).times(unit)
+        moved = step.moved if k == 0 or math.isfinite(step.moved) else _change(before, step.X)
+        L, R = (scaled(F, root) for F in (step.X[::-1] if flip else step.X))
+        yield Iterate(k, L, R, moved, step.zeta * unit, step.inliers, step.stage, norm=unit * step.norm)
+        before = step.X
+    raise AssertionError("unreachable")
+
+
+def _change(before: Factors | None, after: Factors) -> float:
+    """How far a step went that does not say so itself; infinitely, if the rank is another."""
+    if before is None or before.L.shape != after.L.shape:
+        return math.inf
+    return change(before, after)
+
+
+def _steps(job: Job, unit: float) -> Iterator[Step]:
+    """The steps of a job on data in this unit."""
+    root = math.sqrt(unit)
+    obs, rank = job.obs.scaled(1 / unit), job.rank or 1
+    if isinstance(job.schedule, Tuning):
+        return BASELINES[job.method](obs, rank, job.schedule, job.seed)
+    if isinstance(job.schedule, Schedule):
+        scale, p = job.obs.scale, obs.fraction
+        zeta, gain = job.schedule.start(scale, p)
+        layers = (layer._replace(zeta=layer.zeta / unit) for layer in job.schedule.layers(scale, p))
+        X = STARTS[str(job.start)](obs, rank, zeta / unit, gain, job.seed)
+        return lrmc(obs, at.Start(X, zeta / unit), layers, job.schedule.tangent)
+    begin = None
+    if isinstance(job.start, Iterate):
+        X = Factors(*(scaled(F, 1 / root) for F in (job.start.L, job.start.R)))
+        begin = X, job.start.zeta / unit
+    return default(obs, job.rank, noise=job.noise, loss=job.loss, tol=job.tol, seed=job.seed, begin=begin)
+
+
+def flipped(job: Job) -> Job:
+    """The same for the transposed matrix."""
+    start = job.start
+    if isinstance(start, Iterate):
+        start = replace(start, L=start.R, R=start.L)
+    return replace(job, obs=job.obs.transposed(), noise=job.noise.flipped(), start=start)
+
+
+# ---- the result
+
+
+def _result(job: Job, ended: Ended) -> Result:
+    """What a run gives, with what speaks against it."""
+    last, found, status = ended.last, ended.found, ended.status
+    X = Factors(last.L, last.R)
     if job.method == "closed_loop" and status is Status.CONVERGED and _too_few(job.obs, last):
         status = Status.UNDETERMINED
-    open_rows, open_cols = (where(n == 0) for n in (job.obs.row_observed, job.obs.col_observed))
+    open_rows, open_cols = without_entries(job.obs)
     proof, doubts = found.certificate, list(found.doubts)
-    noise, share = noise_and_share(job.obs, Factors(last.L, last.R))
+    noise, share = noise_and_share(job.obs, X)
     if proof is not None:
         share = 1 - proof.agreeing
         open_rows, open_cols = np.union1d(open_rows, proof.rows), np.union1d(open_cols, proof.cols)
         doubts += _not_vouched_for(proof)
     elif job.method == "closed_loop":
-        doubts += _not_believed(job.obs, Factors(last.L, last.R), share, found.held_out)
+        doubts += _not_believed(job.obs, X, share, found.held_out)
+    L, R = job.obs.in_form(last.L, last.R)
     return Result(
-        *job.obs.in_form(last.L, last.R),
-        status,
-        tuple(history),
-        job.method,
-        job.tol,
-        open_rows,
-        open_cols,
-        noise,
-        share,
-        found.regime,
-        found.evidence,
-        job.obs,
-        None if proof is None else proof.plain(),
-        (*doubts, *_shortcomings(job.obs, last.L.shape[1])),
+        L,
+        R,
+        status=status,
+        history=ended.history,
+        method=job.method,
+        tol=job.tol,
+        undetermined_rows=open_rows,
+        undetermined_cols=open_cols,
+        noise_level=noise,
+        outlier_fraction=share,
+        regime=found.regime,
+        evidence=found.evidence,
+        observations=job.obs,
+        certificate=None if proof is None else proof.plain(),
+        warnings=(*doubts, *_shortcomings(job.obs, last.L.shape[1])),
     )
+
+
+def without_entries(obs: Observations) -> tuple[Array, Array]:
+    """The rows and the columns without an observation."""
+    return where(_empty, (obs.row_observed,)), where(_empty, (obs.col_observed,))
+
+
+def _empty(rows: tuple[Array], _: None) -> Array:
+    return rows[0] == 0
 
 
 def _not_believed(obs: Observations, X: Factors, share: float, held_out: HeldOut | None) -> Iterator[str]:
@@ -234,195 +352,19 @@ def _not_vouched_for(proof: Certificate) -> list[str]:
     return [f"of {counts} too few entries agree with the fit to vouch for it: NaN in the completion"]
 
 
-def blown_up(size: float, first: float) -> bool:
-    """Whether an iterate of this norm is lost, where the first had that one."""
-    return not math.isfinite(size) or size > BLOWN_UP * first
-
-
-def iterates(
-    Y: Any,
-    rank: int | None = None,
-    *,
-    mask: Any = None,
-    method: Method = "auto",
-    schedule: Schedule | Tuning | str | None = None,
-    loss: AskedLoss = "auto",
-    outliers: Sides = "both",
-    groups: Any = None,
-    row_noise: Any = None,
-    col_noise: Any = None,
-    start: Literal["spectral", "cur"] | Iterate = "spectral",
-    seed: int = 0,
-    threads: int | None = None,
-) -> Iterator[Iterate]:
-    """The iterates of a method, the start first (k = 0): stop when you like. Arguments as for `solve`."""
-    sides = (outliers, groups, row_noise, col_noise)
-    return _iterates(_job(Y, rank, mask, method, schedule, loss, sides, start, 0.0, seed, threads))
-
-
-def _job(
-    Y: Any,
-    rank: int | None,
-    mask: Any,
-    method: str,
-    schedule: Any,
-    loss: str,
-    sides: tuple[str, Any, Any, Any],
-    start: Any,
-    tol: float,
-    seed: int,
-    threads: int | None,
-) -> Job:
-    """Check what was asked for."""
-    one_of("method", method, METHODS)
-    if not isinstance(start, Iterate):
-        one_of("start", start, tuple(STARTS))
-    one_of("loss", loss, get_args(AskedLoss))
-    one_of("outliers", sides[0], get_args(Sides))
-    seed = whole_number("seed", seed, 0)
-    if method == "auto":
-        method = "closed_loop" if schedule is None else "lrmc"
-    if method == "closed_loop" and schedule is not None:
-        raise ValueError("schedule= was given with method='closed_loop', which needs none; leave one of them out")
-    plan = None if _is_nearest(schedule) else _as_schedule(schedule, method)
-    if method in BASELINES and (start != "spectral" or sides[0] != "both" or any(x is not None for x in sides[1:])):
-        raise ValueError(f"start, outliers, groups and noise levels are not for method={method!r}; leave them out")
-    if isinstance(start, Iterate) and method != "closed_loop":
-        raise ValueError("start= is an iterate of an earlier run: only the closed loop, without a schedule, goes on")
-    obs = as_observations(Y, mask, threads=threads)
-    if isinstance(start, Iterate) and (len(start.L), len(start.R)) != obs.shape:
-        raise ValueError(
-            f"start= is an iterate for a {len(start.L)} x {len(start.R)} matrix; these data are {obs.shape}"
-        )
-    if rank is None and method != "closed_loop":
-        name = "LRMC" if method == "lrmc" else method
-        raise ValueError(f"rank=None: {name} needs the rank; give one, or leave method and schedule out: it is found")
-    _check_scale(obs)
-    rank = None if rank is None else checked_rank(rank, obs.shape)
-    if sides[1] is not None:
-        obs = grouped(obs, sides[1])
-    rows, cols = (_noise_of(x, n, name) for x, n, name in zip(sides[2:], obs.shape, ("row_noise", "col_noise")))
-    if isinstance(obs, Grouped) and sides[2] is None:
-        rows = unlike_members(obs)
-    noise = Noise(rows, cols, outliers=sides[0])  # type: ignore[arg-type]
-    if plan is None:
-        plan = Schedule.named(nearest(obs, rank or 1, seed)[0])
-    return Job(obs, rank, method, plan, start, noise, None if loss == "auto" else loss, tol, seed)
-
-
-def _check_scale(obs: Observations) -> None:
-    """Refuse data whose typical size leaves no room for products and differences."""
-    limits = np.finfo(obs.dtype)
-    if not ROOM * float(limits.tiny) < obs.scale < float(limits.max) / ROOM:
-        raise ValueError(
-            f"the entries are typically of size {min(obs.scale, float(limits.max)):.2g}, at the limits of {obs.dtype}:"
-            " multiply them by a number that brings them nearer to 1"
-        )
-
-
-def _is_nearest(schedule: Any) -> bool:
-    return isinstance(schedule, str) and schedule == "nearest"
-
-
-def _noise_of(given: Any, n: int, name: str) -> Any:
-    """Relative noise levels, one per row or column."""
-    if given is None:
-        return equal(1.0, n)
-    levels = _real_array(given)
-    if levels is None:
-        raise ValueError(f"{name}={shown(given)}; {n} positive numbers are wanted")
-    if levels.shape != (n,):
-        raise ValueError(f"{name} has shape {levels.shape}; {n} positive numbers are wanted")
-    wrong = np.flatnonzero(~(np.isfinite(levels) & (levels > 0)))
-    if len(wrong):
-        raise ValueError(f"{name} holds {levels[wrong[0]]} at {wrong[0]}; {n} positive numbers are wanted")
-    return levels / np.median(levels)
-
-
-def _real_array(given: Any) -> Any:
-    """As floats; None if it holds something else than real numbers."""
-    try:
-        array = np.asarray(given)
-    except ValueError:  # lists of unlike lengths
-        return None
-    return array.astype(np.float64) if array.dtype.kind in "fiu" else None
-
-
-def _iterates(job: Job) -> Generator[Iterate, None, Findings]:
-    """The iterates of a job, in the units of the data; at the end, what was found out."""
-    unit = power_of_4(job.obs.scale)
-    root = job.obs.dtype.type(math.sqrt(unit))
-    obs = job.obs.scaled(1 / unit)
-    steps: Iterator[Step]
-    if isinstance(job.schedule, Tuning):
-        steps = BASELINES[job.method](obs, job.rank or 1, job.schedule, job.seed)
-    elif job.method == "lrmc":
-        scale, p = job.obs.scale, obs.fraction
-        zeta, gain = job.schedule.start(scale, p)
-        layers = (layer._replace(zeta=layer.zeta / unit) for layer in job.schedule.layers(scale, p))
-        X = STARTS[str(job.start)](obs, job.rank or 1, zeta / unit, gain, job.seed)
-        steps = lrmc(obs, Start(X, zeta / unit), layers, job.schedule.tangent)
-    else:
-        begin = None
-        if isinstance(job.start, Iterate):
-            begin = Factors(job.start.L / root, job.start.R / root), job.start.zeta / unit
-        steps = default(obs, job.rank, noise=job.noise, loss=job.loss, tol=job.tol, seed=job.seed, begin=begin)
-    before: Factors | None = None
-    for k in count():
-        try:
-            step = next(steps)
-        except StopIteration as end:
-            return (end.value or Findings(Status.SCHEDULE_ENDED, "exact")).times(unit)
-        X = Factors(step.L, step.R)
-        moved = math.inf if k else math.nan
-        if before is not None and before.L.shape == X.L.shape:
-            moved = change(before, X)
-        yield Iterate(k, X.L * root, X.R * root, moved, step.zeta * unit, step.inliers, step.stage)
-        before = X
-    raise AssertionError("unreachable")
-
-
 def _too_few(obs: Observations, it: Iterate) -> bool:
     """Whether inliers cannot determine a matrix of this rank: it has rank (n1 + n2 - rank) free numbers."""
     rank = it.L.shape[1]
     return it.inliers * obs.n_observed < rank * (sum(obs.shape) - rank)
 
 
-def _as_schedule(schedule: Any, method: str) -> Schedule | Tuning:
-    if (method in BASELINES) != isinstance(schedule, Tuning):
-        wants = "the share of outliers has to be known" if method in BASELINES else "a Tuning is for the baselines"
-        raise ValueError(f"{wants}: give method='scaled_gd' or 'gd' together with schedule=Tuning(alpha=...)")
-    if schedule is None:
-        return Schedule.named(DEFAULT_SCHEDULE)
-    if isinstance(schedule, str):
-        return Schedule.named(schedule)
-    if not isinstance(schedule, Schedule | Tuning):
-        raise ValueError(f"schedule is a {type(schedule).__name__}; a Schedule or the name of one is wanted")
-    return schedule
-
-
-def checked_tol(tol: Any) -> float:
-    """Where a run stops: a positive number."""
-    return real_number("tol", tol, lambda x: x > 0, "a positive, finite number")
-
-
-def checked_max_iter(max_iter: Any) -> int:
-    """How many passes, at most."""
-    return whole_number("max_iter", max_iter, 1, MOST_PASSES)
-
-
 def _shortcomings(obs: Observations, rank: int) -> Iterator[str]:
     """What the entries themselves cannot determine, in sentences."""
-    empty = [
-        f"{n} {name}"
-        for n, name in (
-            (len(where(x == 0)), y) for x, y in ((obs.row_observed, "row(s)"), (obs.col_observed, "column(s)"))
-        )
-        if n
-    ]
+    counts = ((len(lines), name) for lines, name in zip(without_entries(obs), ("row(s)", "column(s)"), strict=True))
+    empty = [f"{n} {name}" for n, name in counts if n]
     if empty:
         yield f"{' and '.join(empty)} have no observation: their values are not determined, and NaN in the completion"
-    rows, cols = unconnected(obs)
+    rows, cols = unconnected(obs.transposed())[::-1] if obs.across else unconnected(obs)
     if rows or cols:
         text = f"{rows} row(s) and {cols} column(s) share no entry with the others, not even through a chain of entries"
         yield f"{text}: how large they are beside each other is not determined"

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -113,8 +113,10 @@ def fit_rows(obs: Observations, model: Subspace) -> Rows:
 
     One reading of the data: all iterations of a row are made while it is in the cache (`_kernels/regress.hpp`).
     """
-    if isinstance(obs, Blocks):
-        return Rows(*map(np.asarray, obs.sweep(_fit_block, (), model)[0]))
+    return Rows(*map(np.asarray, obs.round(_fit_block, (), model)[0]))
+
+
+def _fit_block(obs: Observations, _: tuple[()], model: Subspace) -> tuple[Rows, tuple[()]]:
     n, dtype = obs.shape[0], obs.dtype
     unit = power_of_4(model.typical)
     model = model.scaled(1 / unit)
@@ -132,11 +134,7 @@ def fit_rows(obs: Observations, model: Subspace) -> Rows:
         data = (part.Y, part.mask) if isinstance(part, Dense) else (part.indptr, part.indices, part.values)
         room = (x[rows] for x in (T, deviation, distance))
         _kernels.run(f"regress_{kind}", dtype, *data, part.gain / unit, *settings, *room, obs.threads)
-    return Rows(T * dtype.type(unit), deviation * dtype.type(unit), distance)
-
-
-def _fit_block(block: Observations, tall: Any, model: Subspace, _: Any) -> tuple[Rows, tuple[()]]:
-    return fit_rows(block, model), ()
+    return Rows(T * dtype.type(unit), deviation * dtype.type(unit), distance), ()
 
 
 def _by_rows(obs: Observations) -> Iterator[tuple[slice, Dense | Sparse]]:
@@ -226,7 +224,7 @@ def _learn(
     model = model.with_noise(obs, fit_rows(obs, model).T)
     rows = fit_rows(obs, model)
     P = model.factors(rows.T).L
-    cols = obs.products(*model.factors(rows.T), model.weight(len(P)), None, None, pairs(P), None).grams[1]
+    cols = obs.products(*model.factors(rows.T), model.weight(len(P)), P=None, Q=None, Pw=pairs(P)).grams[1]
     return Learned(model, Memory(moments, cols.astype(np.float64)), rows)
 
 
@@ -252,7 +250,7 @@ def _follow(obs: Observations, model: Subspace, memory: Memory, forgetting: floa
     )  # a pivot of infinity keeps the offset where it is
     for _ in range(ROUNDS):
         P = model.factors(rows.T).L
-        pull = obs.products(*model.factors(rows.T), model.weight(len(P)), P, None, pairs(P), None)
+        pull = obs.products(*model.factors(rows.T), model.weight(len(P)), P=P, Q=None, Pw=pairs(P))
         cols = old + pull.grams[1]
         pulled = pull[1] - np.einsum("jab,jb->ja", _unpacked(old), now - before)
         ridge = np.diag(free + 1e-9 * float(cols.max()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -33,6 +33,14 @@ class Clip:
 
     def mapped(self, rows: Map | None = None, cols: Map | None = None) -> Clip:
         """The same weight with its numbers for rows and columns passed through functions: it has none."""
+        return self
+
+    def split(self) -> tuple[tuple[Any, ...], Clip]:
+        """What belongs to rows, which stays with them, and the rest: nothing, and everything."""
+        return (), self
+
+    def joined(self, rows: Sequence[Any]) -> Clip:
+        """The weight again, with what belongs to (some) rows."""
         return self
 
 
@@ -74,6 +82,14 @@ class Threshold:
             new |= {"cols": cols(self.cols), "protect_cols": cols(self.protect_cols)}
         return replace(self, **new)
 
+    def split(self) -> tuple[tuple[Any, ...], Threshold]:
+        """What belongs to rows, which stays with them, and the rest."""
+        return (self.rows, self.protect_rows), self.joined((None, None))
+
+    def joined(self, rows: Sequence[Any]) -> Threshold:
+        """The weight again, with what belongs to (some) rows."""
+        return replace(self, rows=rows[0], protect_rows=rows[1])
+
 
 @dataclass(frozen=True)
 class Cauchy:
@@ -107,6 +123,14 @@ class Cauchy:
         """The same weight with its numbers for rows and columns passed through functions."""
         new: dict[str, Any] = {} if rows is None else {"rows": rows(self.rows)}
         return replace(self, **(new if cols is None else new | {"cols": cols(self.cols)}))
+
+    def split(self) -> tuple[tuple[Any, ...], Self]:
+        """What belongs to rows, which stays with them, and the rest."""
+        return (self.rows,), self.joined((None,))
+
+    def joined(self, rows: Sequence[Any]) -> Self:
+        """The weight again, with what belongs to (some) rows."""
+        return replace(self, rows=rows[0])
 
 
 @dataclass(frozen=True)

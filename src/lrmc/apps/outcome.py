@@ -16,8 +16,8 @@ import numpy as np
 
 from ..linalg import Factors, norm, power_of_4
 from ..methods.default import noisy
-from ..methods.lrmc import Step
 from ..methods.noisy import Noise
+from ..methods.step import Step
 from ..observations.base import Observations
 from ..report import Words
 from ..result import Result, Status

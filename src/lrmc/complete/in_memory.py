@@ -18,9 +18,9 @@ import scipy.sparse as sp
 from .._arguments import one_of
 from .._extras import optional
 from .._files import whole
+from .._rows import where
 from ..formats.sparse import sound
 from ..observations._door import as_observations
-from ..observations.tall import where
 from ..outofcore import FILLS, Fill
 from ..result import Result
 from ..solve import solve
@@ -199,11 +199,16 @@ def few_observed(result: Result) -> str:
         (obs.col_observed, "column(s)", result.undetermined_cols),
     )
     for seen, word, left_open in sides:
-        few = len(np.setdiff1d(where((seen > 0) & (seen < result.rank)), left_open))
+        few = len(np.setdiff1d(where(_fewer, (seen,), result.rank), left_open))
         parts += [f"{few} {word}"] if few else []
     if not parts:
         return ""
     return f"{' and '.join(parts)} have fewer observations than the rank, {result.rank}: what is filled in is a guess"
+
+
+def _fewer(rows: tuple[Array], rank: int) -> Array:
+    (seen,) = rows
+    return (seen > 0) & (seen < rank)
 
 
 def _headings(table: Table) -> list[str]:

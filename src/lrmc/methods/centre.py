@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from .._rows import equal, kept, take
 from ..linalg import Factors
 from ..observations.base import Observations
-from ..observations.tall import beside, equal, take
 from ..weights import Array
 
 ENTRIES = 65  # looked at per row, and MANY per column (or the other way round, for the longer side)
@@ -28,8 +30,15 @@ def centre(obs: Observations) -> Factors | None:
     left = np.median(np.abs(some.values - take(rows, some.rows) - take(cols, some.cols)))
     if left > 0.7 * typical:
         return None
-    L, R = beside(rows, np.ones_like(rows)), beside(np.ones_like(cols), cols)
-    return Factors(L.astype(obs.dtype), R.astype(obs.dtype))
+    L, R = kept(_as_factor, (rows,), (obs.dtype, False)), kept(_as_factor, (cols,), (obs.dtype, True))
+    return Factors(L, R)
+
+
+def _as_factor(rows: tuple[Array], same: tuple[np.dtype[Any], bool]) -> tuple[tuple[Array], tuple[()]]:
+    """Medians beside ones, or ones beside medians."""
+    (middles,), (dtype, ones_first) = rows, same
+    columns = [middles, np.ones_like(middles)]
+    return (np.stack(columns[::-1] if ones_first else columns, axis=1).astype(dtype),), ()
 
 
 def medians_of_lines(obs: Observations, axis: int) -> Array:

@@ -8,12 +8,13 @@ stands in many places. What a fit does not prove is said: it goes on as noisy da
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from ..linalg import Factors, divide, gram
-from ..observations.base import DOMINANT, OFTEN, Observations, Pull
-from ..observations.tall import by_row, equal, take, where
+from .._rows import Largest, equal, take, told, where
+from ..linalg import Factors, gram, inverse
+from ..observations.base import DOMINANT, OFTEN, Observations, Pull, most_frequent
 from ..weights import Array, Threshold
 
 AGREES = 20.0  # times tol and the scale of the data: where steps have converged, good residuals are below
@@ -35,6 +36,7 @@ MOST_FITS = 1e4  # to subsets of a line that are tried
 SELDOM = 1e-3  # how often a wrong line may be vouched for
 LONE = 1e-6  # what others add to a component that is one line's own
 PRIOR = 1000  # entries that what is expected of errors counts as
+MOST_DISAGREE = "of the entries that are not the most frequent value, most disagree with the fit"
 ONE_VALUE = "nearly all entries have one value, and the others follow no pattern: they are called outliers"
 PATTERN = 2.0  # times the largest singular value that chance gives: what agrees does so in blocks
 
@@ -71,63 +73,49 @@ def agreement_border(obs: Observations, tol: float) -> float:
 
 def certify(obs: Observations, X: Factors, tol: float) -> Certificate:
     """Look at which entries agree with X. One pass over the data."""
-    rank = X.L.shape[1]
-    border = agreement_border(obs, tol)
-    met = met_within(obs, X, NEARLY * border)
+    found = _counted(obs, X, agreement_border(obs, tol))
+    if found.holds:
+        found = replace(found, why_not=_why_not(obs, X, found))
+    return found
+
+
+def _counted(obs: Observations, X: Factors, border: float) -> Certificate:
+    """How much agrees, and which rows and columns are not vouched for."""
+    rank, near = X.L.shape[1], NEARLY * border
+    met = met_within(obs, X, near)
     agreeing = met.n_inliers / obs.n_observed
+    others = 1 - agreeing
     size, values = np.abs(obs.sample.residual(X)), obs.sample.values
-    often, times = _most_frequent(values[size <= NEARLY * border])
-    counts = met.row_inliers, met.col_inliers
+    often, times = most_frequent(values[size <= near])
     one_value = times > DOMINANT * len(values)
+    telling = met.row_inliers, met.col_inliers
     if times > OFTEN * len(values) and not one_value:
-        counts = _met_without(obs, X, NEARLY * border, often)
-    told = agreeing - times / max(len(values), 1)
-    counted = agreeing if one_value or 1 - agreeing < NOTHING_ELSE else told
-    chance = by_chance(obs, size, NEARLY * border)
-    rows, cols = (
-        where(
-            _open(observed, inliers, telling, proving(observed, rank, chance), rank, 1 - agreeing)
-            & ~_zero(F, G, inliers, observed, border)
-        )
-        for observed, inliers, telling, F, G in (
-            (obs.row_observed, met.row_inliers, counts[0], X.L, X.R),
-            (obs.col_observed, met.col_inliers, counts[1], X.R, X.L),
-        )
-    )
-    rows = np.union1d(rows, _hanging(obs, X, NEARLY * border, 0, met.row_inliers, counts[0]))
-    cols = np.union1d(cols, _hanging(obs, X, NEARLY * border, 1, met.col_inliers, counts[1]))
-    if 1 - agreeing >= NOTHING_ELSE:
-        rows, cols = np.union1d(rows, where(_alone(X.L))), np.union1d(cols, where(_alone(X.R)))
+        telling = _met_without(obs, X, near, often)
+    without = agreeing - times / max(len(values), 1)
+    counted = agreeing if one_value or others < NOTHING_ELSE else without
+    about = Line(rank, others, by_chance(obs, size, near), border)
+    sides = ((obs.row_observed, met.row_inliers, telling[0]), (obs.col_observed, met.col_inliers, telling[1]))
+    rows, cols = (_not_vouched_for(obs, X, axis, side, about) for axis, side in enumerate(sides))
     between = float(np.mean((size > border) & (size <= FAR_OFF * border)))
     small = float(np.mean((size > FAR_OFF * border) & (size <= 2 * FAR_OFF * border)))  # outliers, as many as below
-    free = rank * (sum(obs.shape) - rank)
-    doubt = ONE_VALUE if one_value and 1 - agreeing >= NOTHING_ELSE else ""
-    found = Certificate(
+    return Certificate(
         agreeing,
-        counted * obs.n_observed / free,
-        between,
-        rows,
-        cols,
-        NEARLY * border,
-        between - 2 * small,
-        doubt=doubt,
+        oversampling=counted * obs.n_observed / (rank * (sum(obs.shape) - rank)),
+        between=between,
+        rows=rows,
+        cols=cols,
+        border=near,
+        on_their_way=between - 2 * small,
+        why_not=MOST_DISAGREE if counted == without < others and times > OFTEN * len(values) else "",
+        doubt=ONE_VALUE if one_value and others >= NOTHING_ELSE else "",
     )
-    if counted == told < 1 - agreeing and times > OFTEN * len(values):
-        return replace(found, why_not="of the entries that are not the most frequent value, most disagree with the fit")
-    return replace(found, why_not=_why_not(obs, X, found, border))
 
 
 def met_within(obs: Observations, X: Factors, border: float) -> Pull:
     """The entries within the border, counted by row and column."""
     n1, n2 = obs.shape
     rule = Threshold(equal(border, n1), equal(border, n2), equal(0.0, n1), equal(0.0, n2))
-    return obs.products(X.L, X.R, rule, None, np.zeros((n2, 1), obs.dtype))
-
-
-def _most_frequent(values: Array) -> tuple[float, int]:
-    """The most frequent value, and how often it stands there: data that are 0 in many places agree with X = 0 there."""
-    distinct, counts = np.unique(values, return_counts=True)
-    return (float(distinct[counts.argmax()]), int(counts.max())) if len(counts) else (0.0, 0)
+    return obs.products(X.L, X.R, rule, P=None, Q=np.zeros((n2, 1), obs.dtype))
 
 
 def _met_without(obs: Observations, X: Factors, border: float, value: float) -> tuple[Array, Array]:
@@ -141,11 +129,61 @@ def _met_without(obs: Observations, X: Factors, border: float, value: float) -> 
     return counts[0], counts[1]
 
 
-def _alone(F: Array) -> Array:
-    """Lines that have a component of the fit to themselves: it meets whatever stands there, outliers too."""
-    F = F.astype(np.float64)
-    leverage = (divide(F, gram(F)) * F).sum(1)
-    return leverage > 1 - LONE
+class Line(NamedTuple):
+    """What every row or column is judged by."""
+
+    rank: int
+    others: float  # the share of entries that disagree
+    chance: float  # the share of the entries of a wrong fit that agree
+    border: float
+
+
+def _not_vouched_for(obs: Observations, X: Factors, axis: int, side: tuple[Array, Array, Array], about: Line) -> Array:
+    """The rows (axis 0; columns for 1) that hardly more entries agree with than any fit could meet.
+
+    Of all of them those that are open; of those with few entries that agree, those that hang on a single one.
+    """
+    F, G = X[axis], X[1 - axis]
+    largest = float(told(_largest_norm, (G,)))
+    scale = inverse(told(_double_gram, (F,)), len(F), np.dtype(np.float64))
+    found = where(_open, (*side, F), (about, largest, scale))
+    small = obs.shape[0] * obs.shape[1] <= SMALL_MATRIX
+    doubtful = where(_doubtful, side, (about.rank, small))
+    return np.union1d(found, _hanging(obs, X, NEARLY * about.border, axis, doubtful))
+
+
+def _open(rows: tuple[Array, ...], same: tuple[Line, float, Array]) -> Array:
+    """Lines that are not vouched for, by what agrees there.
+
+    Too few entries agree, unless all do and (one is to spare, or there are no outliers); or the line has a component of
+    the fit to itself, which meets whatever stands there. Where the line of X is 0, as most of its entries are, there
+    is nothing else to tell of it.
+    """
+    (observed, inliers, telling, F), (about, largest, scale) = rows, same
+    F, rank = F.astype(np.float64), about.rank
+    all_agree = (inliers == observed) & ((inliers > rank) | ((inliers == rank) & (about.others < NOTHING_ELSE)))
+    few = (observed > 0) & (telling < proving(observed, rank, about.chance)) & ~all_agree
+    zero = (np.sqrt((F**2).sum(1)) * largest <= about.border) & (2 * inliers > observed)
+    alone = (((F @ scale) * F).sum(1) > 1 - LONE) & (about.others >= NOTHING_ELSE)
+    return (few & ~zero) | alone
+
+
+def _doubtful(rows: tuple[Array, ...], same: tuple[int, bool]) -> Array:
+    """Lines that disagree in some entries and are looked at closely: where few agree, in a small matrix not most."""
+    (observed, inliers, telling), (rank, small) = rows, same
+    doubtful = telling < PLENTY * (rank + 2)
+    if small:
+        doubtful = doubtful | (inliers < MOST_AGREE * observed)
+    return (inliers < observed) & (inliers > rank + 1) & doubtful
+
+
+def _double_gram(rows: tuple[Array], _: None) -> tuple[tuple[()], tuple[Array]]:
+    return (), (gram(rows[0].astype(np.float64)),)
+
+
+def _largest_norm(rows: tuple[Array], _: None) -> tuple[tuple[()], tuple[Largest]]:
+    (G,) = rows
+    return (), (Largest(np.sqrt((G.astype(np.float64) ** 2).sum(1).max(initial=0.0))),)
 
 
 def by_chance(obs: Observations, size: Array, border: float) -> float:
@@ -163,50 +201,25 @@ def proving(observed: Array, rank: int, chance: float) -> Array:
     At least two more than the rank, which any fit meets; and more than the best of many fits to subsets of the entries
     meets by chance: long lines have many subsets, and many entries that may agree.
     """
-    (needed,), _ = by_row(_proving, (observed,), (rank, chance))
-    return needed
-
-
-def _proving(tall: tuple[Array], same: tuple[int, float]) -> tuple[tuple[Array], tuple[()]]:
-    (observed,), (rank, chance) = tall, same
     expected = observed * chance
     fits = np.ones_like(expected)
     for k in range(rank):
         fits = np.minimum(fits * np.maximum(observed - k, 1) / (k + 1), MOST_FITS)
-    extra, odds = np.full_like(expected, 2.0), fits * expected * np.exp(-expected)
+    extra = np.full_like(expected, 2.0)
+    odds = fits * expected * np.exp(-expected)
     for k in range(2, 40):  # Poisson's law: so many agree by chance
         odds = odds * expected / k
         extra = np.where(odds > SELDOM, k + 1.0, extra)
     extra = np.where(expected > 10, expected + 8 * np.sqrt(expected) + 16, extra)
-    return (rank + extra,), ()
+    return rank + extra
 
 
-def _open(observed: Array, inliers: Array, telling: Array, needed: Array, rank: int, others: float) -> Array:
-    """Lines in which too few entries agree to vouch for them, unless all do and (one is to spare, or there are no
-    outliers).
-    """
-    all_agree = (inliers == observed) & ((inliers > rank) | ((inliers == rank) & (others < NOTHING_ELSE)))
-    return (observed > 0) & (telling < needed) & ~all_agree
-
-
-def _zero(F: Array, G: Array, inliers: Array, observed: Array, border: float) -> Array:
-    """Lines of X that are 0, as most of their entries are: there is nothing else to tell of them."""
-    largest = float(np.sqrt((G.astype(np.float64) ** 2).sum(1).max()))
-    size = np.sqrt((F.astype(np.float64) ** 2).sum(1))
-    return (size * largest <= border) & (2 * inliers > observed)
-
-
-def _hanging(obs: Observations, X: Factors, border: float, axis: int, inliers: Array, telling: Array) -> Array:
-    """Rows (axis 0; columns for 1) that disagree in some entries, and hang on a single one, or none, in some direction.
+def _hanging(obs: Observations, X: Factors, border: float, axis: int, lines: Array) -> Array:
+    """Those of some rows (axis 0; columns for 1) that hang on a single entry, or none, in some direction.
 
     Ten columns that are all alike tell one number of a row, however many of its entries agree there. An entry that
     alone tells another would agree whatever it is.
     """
-    observed, rank = (obs.row_observed, obs.col_observed)[axis], X.L.shape[1]
-    doubtful = telling < PLENTY * (rank + 2)
-    if obs.shape[0] * obs.shape[1] <= SMALL_MATRIX:
-        doubtful = doubtful | (inliers < MOST_AGREE * observed)
-    lines = where((inliers < observed) & (inliers > rank + 1) & doubtful)
     if not 0 < len(lines) * obs.shape[1 - axis] <= CLOSE_LOOK:
         return np.empty(0, np.int64)
     F, G = (X.L, X.R) if axis == 0 else (X.R, X.L)
@@ -224,7 +237,7 @@ def _hanging(obs: Observations, X: Factors, border: float, axis: int, inliers: A
     return np.concatenate(hanging)
 
 
-def _why_not(obs: Observations, X: Factors, found: Certificate, border: float) -> str:
+def _why_not(obs: Observations, X: Factors, found: Certificate) -> str:
     """Why a certificate does not hold, in words; empty if it does."""
     if found.oversampling < OVERSAMPLED:
         return "no more entries agree with the fit than could be made to agree with any of its rank"
@@ -233,7 +246,7 @@ def _why_not(obs: Observations, X: Factors, found: Certificate, border: float) -
     for lines, n, name in ((found.rows, obs.shape[0], "rows"), (found.cols, obs.shape[1], "columns")):
         if len(lines) > UNPROVEN * n:
             return f"in {len(lines)} of {n} {name} hardly more entries agree than the rank"
-    if found.agreeing <= 0.5 and _in_blocks(obs, X, border):
+    if found.agreeing <= 0.5 and _in_blocks(obs, X, found.border / NEARLY):
         return "less than half of the entries agree, and they lie in blocks: another fit may meet the others"
     return ""
 

@@ -13,9 +13,9 @@ from ..observations.base import Observations, Sample
 from ..observations.heldout import hold_out, part_of
 from ..weights import Array
 from .centre import medians_of_lines
-from .lrmc import Step
 from .noise import noise_of_rows
 from .noisy import Loss, Noise, Start, sweeps, two_groups, with_component
+from .step import Step
 
 Way = Callable[[Observations, tuple[Factors, float], Noise], Iterator[Step]]
 

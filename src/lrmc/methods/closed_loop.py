@@ -3,6 +3,9 @@
 Differs from Algorithm 1 in four ways. Residuals beyond the threshold are rejected, not clipped, so that outliers leave
 no trace once they are told apart. Rows and columns that fall behind get wider thresholds. The part of the step that
 both factors would make is made once. And a heavy ball helps where samples are few.
+
+A step is two rounds: `of_rows` with the data, where every row finds its direction, and `after_all` without, where it
+goes as far as all rows and columns together allow.
 """
 
 from __future__ import annotations
@@ -10,109 +13,210 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..linalg import Factors, divide, gram
-from ..observations.base import ALL_UP_TO, Observations, Pull
-from ..observations.tall import Largest, beside, by_row, equal, held, take
+from .._rows import Joined, Largest, Some, each, equal, every, take
+from ..linalg import Factors, Move, change_of, divide, gram, inverse
+from ..observations.base import ALL_UP_TO, Observations, Pull, Sample
 from ..row_systems import packed_trace, pairs, solve_rows
 from ..weights import Array, Sides, Threshold
-from .lrmc import Step
+from .step import Step
 
 LOW = 0.3  # the quantile of |residual| that is taken for good entries, whatever the outliers ...
 FEW_GOOD = 0.15  # ... and in a second run, where they may be more than 0.7 of the entries
 DEVIATION = 0.385  # that quantile for Gaussian residuals of standard deviation 1
 WIDEST = 4.0  # the threshold follows this multiple of it: 1.5 standard deviations for Gaussian errors
+HIGH = 0.9  # of the inliers: what is above may be outliers that are still counted among them
+ABOVE_HIGH = {True: 8.0, False: 12.0}  # times that quantile is as wide as a threshold need be; with Gram matrices, less
+FASTEST = 0.1  # a threshold falls at most to this part of the one before
+ROUNDING = 64  # times the rounding of the data: residuals below are not looked at
 FAR = 4.0  # a threshold widened by more than this marks a row or column as far behind
+FEW_BEHIND = 0.2  # of the rows: if more are far behind, it is the others that are odd, and all teach
+WIDEN, NARROW = 1.5, 2.0  # per step: thresholds of rows left behind, and of those that have caught up
+HALF = 0.5  # only where the median entry is outside: a row that really has many outliers is left alone ...
+BEHIND = 0.75  # ... and where far fewer entries are inside than typically
 FEWEST_RANKS = 6  # the oversampling ratio counts at least so many ranks
 LOW_RANK = 3  # up to which every row wants a least-squares problem of its own
+FEW_ENTRIES = 20  # per row and rank: Gram matrices are made anew in every step
+RIDGE = 1e-3  # of the mean Gram matrix: rows with hardly an inlier stay bounded
+LONGEST = 5.0  # times: how much a step is lengthened for weights lost since the Gram matrix was made
+LEAST = 0.05  # of the typical weight: a row with less moves as if it had so much
+MOVES = 0.1  # a step that changes a factor by more makes Gram matrices old
+FEWER = 0.05  # a share of inliers that differs by more does so too
+HEAVY, MOST_HEAVY = 1.5, 0.15  # the heavy ball: times 1 / oversampling, and at most
+SLOWEST, DECAY = 0.8, 0.4  # how fast thresholds fall
+NEEDED = {True: 25.0, False: 40.0}  # oversampling above which they fall fastest, with and without Gram matrices
+
+
+class Rows(NamedTuple):
+    """What belongs to the rows, and stays with them."""
+
+    L: Any
+    momentum: Any
+    multiple: Any  # of the common threshold: more than 1 protects those left behind
+    step: Any = None  # the direction of this step
+    inliers: Any = None  # how many of its entries are within the threshold
+    H: Any = None  # its Gram matrix, packed
+    weight: Any = None  # the sum of its weights when that was made
 
 
 @dataclass
 class Side:
-    """Thresholds of the rows (or columns), as multiples of the common one: more than 1 protects those left behind."""
+    """Thresholds of the columns, as multiples of the common one; of rows, what is to know of all of them."""
 
     observed: Array
-    multiple: Array = field(init=False)
+    multiple: Array
     widest: float = 1.0  # of the multiples
+    far: float = 0.0  # the fraction that is far behind
 
-    def __post_init__(self) -> None:
-        self.multiple = np.ones_like(self.observed, np.float64)
+    @classmethod
+    def of(cls, observed: Array) -> Side:
+        """All alike."""
+        return cls(observed, np.ones(len(observed)))
 
     def follow(self, inliers: Array, typical: float, shrink: float) -> None:
         """Widen where far fewer entries than typical are inliers; narrow the others again. Call once per step."""
-        (self.multiple,), (widest,) = by_row(_followed, (self.observed, inliers, self.multiple), (typical, shrink))
-        self.widest = float(widest)
-
-    @property
-    def protected(self) -> Array:
-        """Where thresholds are widened."""
-        return self.multiple > 1
+        self.multiple = followed(self.observed, inliers, self.multiple, typical, shrink)
+        self.widest = float(self.multiple.max(initial=1.0))
+        self.far = float((self.multiple > FAR).mean())
 
     def thresholds(self, zeta: float) -> tuple[Array, Array]:
-        """The threshold of each, and where it is widened."""
-        if self.widest == 1:
-            return equal(zeta, len(self.observed)), equal(0.0, len(self.observed))
-        return zeta * self.multiple, self.protected
+        """See `thresholds`."""
+        return thresholds(self.multiple, zeta, self.widest)
 
     def teachers(self, F: Array) -> Array:
-        """The factor without the rows far behind: they learn, but their clipped outliers must not teach the others."""
-        if self.widest <= FAR:
-            return F
-        behind = self.multiple > FAR
-        return np.where(behind[:, None], F.dtype.type(0), F) if float(behind.mean()) < 0.2 else F
+        """See `teachers`."""
+        return teachers(F, self.multiple, self.widest, self.far)
 
 
-def _followed(tall: tuple[Array, ...], same: tuple[float, float]) -> tuple[tuple[Array], tuple[Largest]]:
-    (observed, inliers, multiple), (typical, shrink) = tall, same
+def followed(observed: Array, inliers: Array, multiple: Array, typical: float, shrink: float) -> Array:
+    """Multiples of the threshold: wider where far fewer entries than typical are inliers."""
     seen = np.maximum(observed, 1)
     spread = np.sqrt(typical * (1 - typical) / seen)
-    # Only where the median entry is outside: a row that really has many outliers is left alone.
-    behind = (inliers / seen < min(0.75 * typical, 0.5) - 2 * spread) & (observed > 0)
-    multiple = np.where(behind, multiple * 1.5 / shrink, np.maximum(1, multiple / 2))
-    return (multiple,), (Largest(multiple.max(initial=1.0)),)
+    behind = (inliers / seen < min(BEHIND * typical, HALF) - 2 * spread) & (observed > 0)
+    return np.where(behind, multiple * WIDEN / shrink, np.maximum(1, multiple / NARROW))
 
 
-@dataclass
-class GramStep:
-    """Directions by one least-squares problem per row; the Gram matrices are kept while they are good enough."""
-
-    threads: int
-    H: tuple[Array, Array] | None = None
-    weight: tuple[Array, Array] | None = None
-    ridge: tuple[float, ...] = ()
-    inliers: float = 9.0
-
-    def wants_refresh(self, change: float, inliers: float, protected: bool) -> bool:
-        """Whether the kept Gram matrices no longer fit."""
-        return self.H is None or change > 0.1 or abs(inliers - self.inliers) > 0.05 or protected
-
-    def directions(self, X: Factors, pull: Pull, inliers: float, observed: tuple[Array, Array]) -> tuple[Array, Array]:
-        """H_i^-1 (C R)_i for the rows, and the same for the columns."""
-        sums = (pull.row_weight, pull.col_weight)
-        if pull.grams and pull.grams[0] is not None:
-            self.H, self.inliers = pull.grams, inliers
-            self.weight = held(*(np.maximum(w, 1e-3 * n) for w, n in zip(sums, observed, strict=True)))
-            rank = X.L.shape[1]
-            self.ridge = tuple(1e-3 * float(packed_trace(H, rank).mean()) / rank for H in pull.grams)
-        assert self.H is not None
-        assert self.weight is not None
-        out: list[Array] = []
-        for H, ridge, kept, now, C, seen in zip(self.H, self.ridge, self.weight, sums, pull, observed):
-            step = solve_rows(H, C, ridge * np.eye(C.shape[1]), seen > 0, self.threads)
-            out += held(step * np.minimum(kept / np.maximum(now, 1e-9), 5)[:, None].astype(step.dtype))
-        return out[0], out[1]
+def thresholds(multiple: Array, zeta: float, widest: float) -> tuple[Array, Array]:
+    """The threshold of each row or column, and where it is widened."""
+    if widest == 1:
+        return equal(zeta, len(multiple)), equal(0.0, len(multiple))
+    return zeta * multiple, multiple > 1
 
 
-def scalar_directions(X: Factors, pull: Pull, floor: float) -> tuple[Array, Array]:
-    """C R (R'R)^-1 over the part of each row that counts, and the same for the columns."""
-    n1, n2 = len(X.L), len(X.R)
-    rows, cols = np.maximum(pull.row_weight / n2, floor), np.maximum(pull.col_weight / n1, floor)
-    W, V = divide(pull[0], gram(X.R)), divide(pull[1], gram(X.L))
-    W, V = held(W / rows[:, None].astype(W.dtype), V / cols[:, None].astype(V.dtype))
-    return W, V
+def teachers(F: Array, multiple: Array, widest: float, far: float) -> Array:
+    """The factor without the rows far behind: they learn, but their clipped outliers must not teach the others."""
+    if widest <= FAR or far >= FEW_BEHIND:
+        return F
+    return np.where(multiple[:, None] > FAR, F.dtype.type(0), F)
+
+
+class Pass(NamedTuple):
+    """What all rows need to know for a pass."""
+
+    R: Array
+    Q: Array  # R without columns far behind
+    zeta: float
+    cols: tuple[Array, Array]  # thresholds of the columns, and where they are widened
+    outliers: Sides
+    widest: float  # multiple of a row
+    far: float  # the fraction of rows that is far behind
+    refresh: bool  # make Gram matrices anew
+    ridge: float
+    scale: Array | None  # (R'R)^-1, where one serves all rows ...
+    floor: float  # ... divided by at least so many entries per column
+
+
+class Known(NamedTuple):
+    """What is known of the rows, and stays as it is."""
+
+    observed: Any  # how many entries of each are seen
+    sampled: Some  # the rows of the sample
+    judged: Some  # the rows that tell how many entries of a row are typically inliers
+
+
+class Seen(NamedTuple):
+    """What a pass tells of all rows together."""
+
+    CtP: Array
+    WtP: Array | None
+    col_inliers: Array
+    col_weight: Array
+    n_inliers: int
+    LW: Array  # L' step
+    step: Joined  # of the rows of the sample
+    inliers: Joined  # of the rows that are judged by
+
+
+def of_rows(block: Observations, lines: tuple[Any, ...], now: Pass) -> tuple[Rows, Seen]:
+    """One pass over some rows: the direction of each."""
+    known, rows = Known(*lines[:3]), Rows(*lines[3:])
+    z, protect = thresholds(rows.multiple, now.zeta, now.widest)
+    rule = Threshold(z, now.cols[0], protect, now.cols[1], now.outliers)
+    P = teachers(rows.L, rows.multiple, now.widest, now.far)
+    Pw, Qw = (pairs(P), pairs(now.Q)) if now.refresh else (None, None)
+    pull = block.products(rows.L, now.R, rule, P=P, Q=now.Q, Pw=Pw, Qw=Qw)
+    WQ, WtP = pull.grams or (None, None)
+    if now.refresh:
+        rows = rows._replace(H=WQ, weight=full_weight(pull.row_weight, known.observed))
+    if now.scale is None:
+        step = row_directions(rows, pull, now.ridge, known.observed > 0, block.threads)
+    else:
+        step = pull[0] @ now.scale
+        step /= np.maximum(pull.row_weight / block.shape[1], now.floor)[:, None].astype(step.dtype)
+    rows = rows._replace(step=step, inliers=pull.row_inliers)
+    told = (gram(rows.L, step), Joined.of(step, known.sampled), Joined.of(pull.row_inliers, known.judged))
+    return rows, Seen(pull[1], WtP, pull.col_inliers, pull.col_weight, pull.n_inliers, *told)
+
+
+def full_weight(weight: Array, observed: Array) -> Array:
+    """The weights that a Gram matrix was made with: never quite 0."""
+    return np.maximum(weight, 1e-3 * observed)
+
+
+def row_directions(rows: Rows, pull: Pull, ridge: float, used: Array, threads: int) -> Array:
+    """H_i^-1 (C R)_i, longer where weights were lost since H was made."""
+    step = solve_rows(rows.H, pull[0], ridge * np.eye(rows.L.shape[1]), used, threads)
+    step *= np.minimum(rows.weight / np.maximum(pull.row_weight, 1e-9), LONGEST)[:, None].astype(step.dtype)
+    return step
+
+
+class Told(NamedTuple):
+    """How far all rows together went, and how far behind they are."""
+
+    dd: Array  # d' d of the step without momentum
+    DD: Array  # as in `Move`
+    DL: Array
+    after: Array  # L' L after the step
+    widest: Largest
+    far: int
+
+
+def after_all(lines: tuple[Any, ...], same: Any) -> tuple[Rows, Told]:
+    """The step of some rows as all together allow, and their next multiples of the threshold."""
+    observed, rows = lines[0], Rows(*lines[1:])
+    M, momentum, typical, shrink = same
+    L = rows.L
+    d, D, after = _stepped(L, rows.step, rows.momentum, M, momentum)
+    multiple = followed(observed, rows.inliers, rows.multiple, typical, shrink)
+    told = Told(
+        gram(d),
+        gram(D),
+        gram(D, L),
+        gram(after),
+        Largest(multiple.max(initial=1.0)),
+        int((multiple > FAR).sum()),
+    )
+    return rows._replace(L=after, momentum=D, multiple=multiple, step=None, inliers=None), told
+
+
+def _stepped(F: Array, step: Array, before: Array, M: Array, momentum: float) -> tuple[Array, Array, Array]:
+    """A direction without what the other factor moves, that with momentum, and the factor after it."""
+    d = step - F @ (M / 2).astype(F.dtype)
+    D = d + F.dtype.type(momentum) * before
+    return d, D, F + D
 
 
 def wants_grams(obs: Observations, X: Factors) -> bool:
@@ -122,11 +226,60 @@ def wants_grams(obs: Observations, X: Factors) -> bool:
     With a low rank the inliers of a row with large errors are where the columns are near zero, and R'R serves no row.
     """
     rank = X.L.shape[1]
-    values = np.diag(gram(X.L.astype(np.float64)))
+    values = np.diag(gram(X.L))
     enough = max(40 * rank, min(200 * max(rank, FEWEST_RANKS), 2000))  # Gram matrices cost the square of the rank
     plenty = rank > LOW_RANK and obs.fraction * min(obs.shape) >= enough and values.max() < 3 * values.min()
     size = sum(obs.shape) * rank * (rank + 1) // 2
     return not plenty and size <= max(2**24, obs.n_observed)
+
+
+@dataclass
+class Columns:
+    """The columns' half of a step: as the rows', with all of them here."""
+
+    side: Side
+    momentum: Array
+    threads: int
+    H: Array | None = None
+    weight: Array | None = None
+    ridge: float = 0.0
+
+    def directions(self, R: Array, seen: Seen) -> Array:
+        """H_j^-1 (C' L)_j."""
+        rank = R.shape[1]
+        if seen.WtP is not None:
+            self.H, self.weight = seen.WtP.astype(R.dtype, copy=False), full_weight(seen.col_weight, self.side.observed)
+            self.ridge = RIDGE * float(packed_trace(self.H, rank).mean()) / rank
+        C = seen.CtP.astype(R.dtype, copy=False)
+        assert self.H is not None
+        assert self.weight is not None
+        step = solve_rows(self.H, C, self.ridge * np.eye(rank), self.side.observed > 0, self.threads)
+        return step * np.minimum(self.weight / np.maximum(seen.col_weight, 1e-9), LONGEST)[:, None].astype(step.dtype)
+
+
+@dataclass
+class Falling:
+    """The threshold: it follows the residuals of a sample, and falls no faster than the entries allow."""
+
+    some: Sample
+    good: float
+    oversampling: float
+    grams: bool
+    rounding: float
+    low: float = field(default=np.inf, init=False)
+
+    def after(self, zeta: float, Ls: Array, R: Array, inliers: float) -> float:
+        """The next threshold, where the rows of the sample are at Ls."""
+        size = np.abs(self.some.values - np.einsum("ij,ij->i", Ls, R.take(self.some.cols, 0)))
+        low, high = np.quantile(size, [self.good, HIGH * inliers])
+        self.low = float(low)
+        least = max(self._decay(inliers) * zeta, WIDEST * low)
+        return max(min(least, ABOVE_HIGH[self.grams] * high), FASTEST * zeta, self.rounding)
+
+    def _decay(self, inliers: float) -> float:
+        """How fast the threshold may fall: slower where samples are few for the rank."""
+        needed = NEEDED[self.grams] / max(inliers, 0.1) ** (2 if self.grams else 1)
+        return float(np.clip(DECAY * np.sqrt(needed / self.oversampling), DECAY, SLOWEST))
 
 
 def closed_loop(
@@ -142,61 +295,77 @@ def closed_loop(
 
     `good` is the share of entries that are taken for good ones, at least.
     """
-    L, R = X = start
-    grams = wants_grams(obs, X) if grams is None else grams
+    L, R = start
+    grams = wants_grams(obs, start) if grams is None else grams
     rank, p, (n1, n2) = L.shape[1], obs.fraction, obs.shape
     oversampling = obs.n_observed / (max(rank, FEWEST_RANKS) * (n1 + n2))
-    rows, cols = Side(obs.row_observed), Side(obs.col_observed)
     some = obs.sample.telling()
-    stepper = GramStep(obs.threads)
-    rounding = 64 * float(np.finfo(obs.dtype).eps) * obs.scale  # residuals below this are not looked at
-    few = p * min(n1, n2) < 20 * rank
-    mL, mR = 0 * L, 0 * R
-    seen = take(obs.row_observed, some.rows)
-    inliers, change, pull = 1.0, 1.0, None
+    judged = every(n1) if n1 <= ALL_UP_TO else Some(obs.sample.rows)
+    known, rows = Known(obs.row_observed, Some(some.rows), judged), Rows(L, *each(_nothing_yet, (L,))[0])
+    row_side, cols = Side(obs.row_observed, rows.multiple), Columns(Side.of(obs.col_observed), 0 * R, obs.threads)
+    rounding = ROUNDING * float(np.finfo(obs.dtype).eps) * obs.scale
+    falling = Falling(some, good, oversampling, grams, rounding)
+    few = p * min(n1, n2) < FEW_ENTRIES * rank
+    Ls, observed = take(L, some.rows), take(obs.row_observed, judged.lines)
+    Ds = np.zeros_like(Ls)
+    GL, GR, inliers, refreshed_at, change = gram(L), gram(R), 1.0, np.inf, 1.0
+    col_weight, ridge = obs.col_observed, 0.0
+    zeta = falling.after(zeta, Ls, R, inliers)
     for k in count():
-        size = np.abs(some.residual(X))
-        low, high = np.quantile(size, [good, 0.9 * inliers])
-        phi = _decay(oversampling, inliers, grams)
-        after = max(min(max(phi * zeta, WIDEST * low), (8 if grams else 12) * high), 0.1 * zeta, rounding)
-        if pull is not None:
-            typical = _typical_share(pull.row_inliers, obs, seen)
-            rows.follow(pull.row_inliers, typical, after / zeta)
-            cols.follow(pull.col_inliers, typical, after / zeta)
-        zeta = after
-        (row_z, row_protect), (col_z, col_protect) = rows.thresholds(zeta), cols.thresholds(zeta)
-        weight = Threshold(row_z, col_z, row_protect, col_protect, outliers)
-        protected = max(rows.widest, cols.widest) > 1
-        refresh = grams and (few or stepper.wants_refresh(change, inliers, protected))
-        P, Q = rows.teachers(L), cols.teachers(R)
-        pull = obs.products(L, R, weight, P, Q, *((pairs(P), pairs(Q)) if refresh else ()))
-        inliers = pull.n_inliers / obs.n_observed
+        low = falling.low
+        widest = max(row_side.widest, cols.side.widest)
+        old = change > MOVES or abs(inliers - refreshed_at) > FEWER or widest > 1
+        refresh = grams and (few or old)
+        Q = cols.side.teachers(R)
+        if refresh:  # of the mean Gram matrix of a row, were the weights those of the last pass
+            ridge = RIDGE * float(col_weight @ np.einsum("ij,ij->i", Q, Q)) / n1 / rank
+        now = Pass(
+            R,
+            Q,
+            zeta,
+            cols.side.thresholds(zeta),
+            outliers,
+            row_side.widest,
+            row_side.far,
+            refresh,
+            ridge,
+            None if grams else inverse(GR, n1, R.dtype),
+            LEAST * inliers * p,
+        )
+        rows, told = obs.round(of_rows, (*known, *rows), now)
+        seen = Seen(*told)
+        col_weight, inliers = seen.col_weight, int(seen.n_inliers) / obs.n_observed
+        refreshed_at = inliers if refresh else refreshed_at
         if grams:
-            W, V = stepper.directions(X, pull, inliers, (obs.row_observed, obs.col_observed))
+            V = cols.directions(R, seen)
         else:
-            W, V = scalar_directions(X, pull, 0.05 * inliers * p)
-        (WL, GL), (VR, GR) = (np.split(gram(beside(step, F), F), 2) for step, F in ((W, L), (V, R)))  # r x r each
-        M = (divide(WL, GL).T + divide(VR, GR)) / 2  # what both steps would move: each gives up half
-        dL, dR = held(W - L @ (M / 2).astype(L.dtype), V - R @ (M.T / 2).astype(R.dtype))
-        change = max(np.sqrt(abs(np.trace(divide(gram(d), G))) / rank) for d, G in ((dL, GL), (dR, GR)))
-        momentum = min(0.15, 1.5 * (1 - p * inliers) / (oversampling * max(inliers, 0.01))) if k else 0.0
-        mL, mR = dL + L.dtype.type(momentum) * mL, dR + R.dtype.type(momentum) * mR
-        L, R, mL, mR = held(L + mL, R + mR, mL, mR)
-        X = Factors(L, R)
-        widest = max(rows.widest, cols.widest)
+            V = divide(seen.CtP.astype(R.dtype, copy=False), GL)
+            V /= np.maximum(seen.col_weight / n1, LEAST * inliers * p)[:, None].astype(V.dtype)
+        M = (divide(seen.LW.T, GL).T + divide(gram(V, R), GR)) / 2  # what both steps would move: each gives up half
+        heavy = min(MOST_HEAVY, HEAVY * (1 - p * inliers) / (oversampling * max(inliers, 0.01))) if k else 0.0
+        dR, mR, R_after = _stepped(R, V, cols.momentum, M.T, heavy)
+        right = Move(gram(mR), gram(mR, R), GR)
+        _, Ds, Ls = _stepped(Ls, seen.step.lines, Ds, M, heavy)
+        after = falling.after(zeta, Ls, R_after, inliers)
+        typical = _typical(seen.inliers.lines, observed)
+        rows, told = each(after_all, (known.observed, *rows), (M, heavy, typical, after / zeta))
+        found = Told(*told)
+        cols.side.follow(seen.col_inliers, typical, after / zeta)
+        row_side.widest, row_side.far = float(found.widest), int(found.far) / n1
+        sides = ((found.dd, GL), (gram(dR), GR))
+        change = max(float(np.sqrt(abs(np.trace(divide(dd, G))) / rank)) for dd, G in sides)
+        moved = change_of(Move(found.DD, found.DL, GL), right)
+        R, cols.momentum, GL, GR = R_after, mR, found.after, gram(R_after)
         behind = zeta * widest if widest > FAR else 0.0
-        yield Step(L, R, zeta, inliers, float(low), "exact", behind)
+        yield Step(rows.L, R, zeta, inliers, low, "exact", behind, moved, GL)
+        zeta = after
 
 
-def _typical_share(inliers: Any, obs: Observations, of_sample: Array) -> float:
-    """The median over rows of the share of inliers; over the rows of the sample where there are many."""
-    if obs.shape[0] > ALL_UP_TO:
-        return float(np.median(take(inliers, obs.sample.rows) / of_sample))
-    inliers, seen = np.asarray(inliers), np.asarray(obs.row_observed)
-    return float(np.median(inliers[seen > 0] / seen[seen > 0]))
+def _nothing_yet(rows: tuple[Array], _: None) -> tuple[tuple[Array, Array], tuple[()]]:
+    (L,) = rows
+    return (np.zeros_like(L), np.ones(len(L))), ()
 
 
-def _decay(oversampling: float, inliers: float, grams: bool) -> float:
-    """How fast the threshold may fall: slower where samples are few for the rank."""
-    needed = 25 / max(inliers, 0.1) ** 2 if grams else 40 / max(inliers, 0.1)
-    return float(np.clip(0.4 * np.sqrt(needed / oversampling), 0.4, 0.8))
+def _typical(inliers: Array, observed: Array) -> float:
+    """The median over rows of the share of inliers."""
+    return float(np.median(inliers[observed > 0] / observed[observed > 0]))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from .._rows import equal, told
 from ..observations.base import Observations
-from ..observations.tall import equal, where
 from ..weights import Array, Cauchy
 
 MOST_ROUNDS = 50
@@ -14,25 +16,33 @@ MOST_ROUNDS = 50
 def unconnected(obs: Observations) -> tuple[int, int]:
     """How many rows and columns with observations are not connected with the largest column, by any chain of entries.
 
-    Two thin passes per round; random gaps need one or two rounds, and none where a column is full.
+    One thin round per step of the chain; random gaps need one or two, and none where a column is full.
     """
     if obs.col_observed.max() == obs.shape[0]:
         return 0, 0
     obs = obs.scaled(0.0)  # whatever the values, every observed entry has weight 1
-    everything = Cauchy(equal(1.0, obs.shape[0]), equal(1.0, obs.shape[1]))
-    cols = np.arange(obs.shape[1]) == where(obs.col_observed == obs.col_observed.max())[0]
+    cols = np.arange(obs.shape[1]) == np.argmax(obs.col_observed)
     for _ in range(MOST_ROUNDS):
-        rows = _reached(obs.products(None, None, everything, None, None, None, _column(cols, obs)).grams[0])
-        after = _reached(obs.products(None, None, everything, None, None, _column(rows, obs), None).grams[1])
+        (rows,), (after,) = obs.round(_reached_from, (), cols)
+        after = after > 0.5
         if bool((after == cols).all()):
             break
         cols = after
-    return int(((obs.row_observed > 0) & ~rows).sum()), int(((obs.col_observed > 0) & ~cols).sum())
+    left_out = told(_left_out, (obs.row_observed, rows))
+    return int(left_out), int(((obs.col_observed > 0) & ~cols).sum())
 
 
-def _column(flags: Array, obs: Observations) -> Array:
-    return flags[:, None].astype(obs.dtype)
+def _reached_from(block: Observations, rows: tuple[()], cols: Array) -> tuple[tuple[Array], tuple[Array]]:
+    """The rows that share an entry with some columns, and the columns that share one with these."""
+    n1, n2 = block.shape
+    everything = Cauchy(equal(1.0, n1), equal(1.0, n2))
+    flags = cols[:, None].astype(block.dtype)
+    reached = block.products(None, None, everything, P=None, Q=None, Pw=None, Qw=flags).grams[0][:, 0] > 0.5
+    flags = reached[:, None].astype(block.dtype)
+    again = block.products(None, None, everything, P=None, Q=None, Pw=flags, Qw=None).grams[1][:, 0]
+    return (reached,), (again,)
 
 
-def _reached(weights: Array) -> Array:
-    return weights[:, 0] > 0.5
+def _left_out(rows: tuple[Array, Array], _: Any) -> tuple[tuple[()], tuple[int]]:
+    observed, reached = rows
+    return (), (int(((observed > 0) & ~reached).sum()),)

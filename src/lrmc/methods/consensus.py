@@ -14,13 +14,13 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import _kernels
+from .._rows import equal, is_here, take
 from ..linalg import Factors, change
 from ..observations.base import Observations
-from ..observations.tall import equal, is_here, take
 from ..row_systems import packed_trace, pairs, solve_rows
 from ..weights import Array, Threshold
 from .certificate import FAR_OFF, NEARLY, Certificate, agreement_border, by_chance, certify, met_within, proving
-from .lrmc import Step
+from .step import Step
 
 ROUNDS = 3  # rows, columns, least squares: what one round mends helps the next
 PROMISING = 0.15  # of the entries nearly agree: below, there is nothing that others could be fitted to
@@ -179,8 +179,9 @@ def on_what_agrees(obs: Observations, X: Factors, wide: float, border: float) ->
         rule = Threshold(equal(within, n1), equal(within, n2), equal(0.0, n1), equal(0.0, n2))
         for side in (1, 0):
             other = X[1 - side]
-            asked = (None, other, None, pairs(other)) if side == 0 else (other, None, pairs(other), None)
-            pull = obs.products(X.L, X.R, rule, *asked)
+            of_rows = {"P": None, "Q": other, "Qw": pairs(other)}
+            of_cols = {"P": other, "Q": None, "Pw": pairs(other)}
+            pull = obs.products(X.L, X.R, rule, **(of_cols if side else of_rows))
             met, observed = ((pull.row_inliers, obs.row_observed), (pull.col_inliers, obs.col_observed))[side]
             told = (met > rank + 1) | ((met == observed) & (met >= rank))
             H = pull.grams[side]

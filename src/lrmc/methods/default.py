@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..linalg import Factors, balanced
+from .._rows import told
+from ..linalg import Factors, balanced, gram
 from ..observations.base import Observations
 from ..observations.heldout import can_hold_out
 from ..result import Status
@@ -26,10 +27,10 @@ from .choose import choose, grown_ranks, is_gaussian, lowest_good
 from .closed_loop import FEW_GOOD, LOW, closed_loop
 from .consensus import finished, promising, repaired
 from .few_samples import few_sampled, likely_rank, rank_to_look_for, wants_newton
-from .lrmc import Step
 from .noisy import Loss, Noise, carried_over, sweeps
-from .rank import Found, Test, find_rank, first_guess, settled
+from .rank import Found, Test, columns, find_rank, first_guess, settled
 from .start import leading
+from .step import Step
 
 MOST_RANK = 15  # that is looked for at first ...
 CROWDED = 0.6  # ... and if more than this part of it stands out at once, more
@@ -43,6 +44,7 @@ SMALL = 1e-3  # of the scale of the data: typical residuals below this may be th
 AT_FIRST = 60  # steps of the closed loop, where entries are few: what it does not solve by then, others may
 NEARLY_THERE = 30  # more of them, where many entries nearly agree by then
 MANY_OUTLIERS = 0.78  # inliers at rest: of Gaussian noise, 0.87 are within the threshold
+UNEVEN = 0.01  # of the rows may have far fewer inliers than chance would have it
 GAP = 20.0  # times: components that are so much smaller than the one before may be too many
 
 
@@ -68,6 +70,11 @@ class Findings:
     certificate: Certificate | None = None  # of exact data
     doubts: tuple[str, ...] = ()  # sentences: why the answer may be wrong
     held_out: HeldOut | None = None  # of noisy data
+
+    def flipped(self) -> Findings:
+        """The same for the transposed matrix."""
+        proof = self.certificate
+        return self if proof is None else replace(self, certificate=replace(proof, rows=proof.cols, cols=proof.rows))
 
     def times(self, unit: float) -> Findings:
         """The same for data that are so many times larger."""
@@ -295,19 +302,20 @@ def proven(
     X, better = yield from repaired(obs, again.X, certify(obs, again.X, tol), tol)
     if not better.holds:
         return found, certificate
-    dropped = Test(len(found.X.L.T), (), math.nan, len(keep.L.T) - len(found.X.L.T))
+    rank = found.X.L.shape[1]
+    dropped = Test(rank, (), math.nan, keep.L.shape[1] - rank)
     return again._replace(X=X, tests=(*found.tests, dropped)), better
 
 
 def before_gap(X: Factors) -> Factors | None:
     """X up to the widest gap between its singular values; None if there is no wide one."""
     Z = balanced(*X)
-    values = np.asarray(np.linalg.norm(Z.L.astype(np.float64), axis=0)) ** 2
+    values = np.diag(gram(Z.L))
     ratios = values[:-1] / np.maximum(values[1:], 1e-300)
     if not np.any(ratios > GAP):
         return None
     keep = int(ratios.argmax()) + 1
-    return Factors(*(F[:, :keep].astype(X.L.dtype, order="C") for F in Z))
+    return columns(Z, slice(keep))
 
 
 def polished(obs: Observations, begin: tuple[Factors, float], noise: Noise, most: int = 6) -> Iterator[Step]:
@@ -356,14 +364,21 @@ def exact(
 def _even(obs: Observations, X: Factors, noise: Noise) -> bool:
     """Whether outliers are spread over all rows and columns, as far as chance would have it."""
     weight = replace(noise, loss="mixture").weight(obs.sample, X)
-    pull = obs.products(X.L, X.R, weight, None, X.R)
+    pull = obs.products(X.L, X.R, weight, P=None, Q=X.R)
     share = pull.n_inliers / obs.n_observed
     for inliers, seen in ((pull.row_inliers, obs.row_observed), (pull.col_inliers, obs.col_observed)):
-        spread = np.sqrt(share * (1 - share) * seen) + 1
-        few = (seen > 0) & (inliers < share * seen - 5 * spread)
-        if int(few.sum()) > 0.01 * int((seen > 0).sum()):
+        few, used = told(_far_fewer, (inliers, seen), share)
+        if few > UNEVEN * used:
             return False
     return True
+
+
+def _far_fewer(rows: tuple[Array, Array], share: float) -> tuple[tuple[()], tuple[Array]]:
+    """How many lines have far fewer inliers than chance would have it, and how many have entries."""
+    inliers, seen = rows
+    spread = np.sqrt(share * (1 - share) * seen) + 1
+    few = (seen > 0) & (inliers < share * seen - 5 * spread)
+    return (), (np.array([few.sum(), (seen > 0).sum()]),)
 
 
 def _sizes(obs: Observations, X: Factors) -> Array:

@@ -16,14 +16,14 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import _kernels
+from .._rows import is_here
 from ..linalg import Factors, balanced
 from ..observations.base import Observations
-from ..observations.tall import is_here
 from ..weights import Array
 from .certificate import OVERSAMPLED as PROVEN
 from .certificate import Certificate, certify
 from .consensus import Entries, gathered, repaired
-from .lrmc import Step
+from .step import Step
 
 ENOUGH = 6.0  # entries for each free number: with more, the closed loop gets there
 MOST_ENTRIES = 4_000_000

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
 
-from ..linalg import gram
+from ..linalg import change_of, gram, move
 from ..observations.base import Observations
-from ..observations.tall import held
 from ..schedule import Tuning
-from .lrmc import Step
-from .scaled_gd import sparsify, start, typical
+from .scaled_gd import moved_by, sparsify, start, typical
+from .step import Step
 
 
 def gd(obs: Observations, rank: int, tuning: Tuning, seed: int = 0) -> Iterator[Step]:
@@ -22,11 +20,15 @@ def gd(obs: Observations, rank: int, tuning: Tuning, seed: int = 0) -> Iterator[
     a ball of the size that incoherence allows. Their own code leaves that out unless it is asked for, and so does this.
     """
     p = obs.fraction
-    (L, R), zeta = start(obs, rank, tuning, seed)
+    begin = start(obs, rank, tuning, seed)
+    L, R = begin.X
     eta = tuning.eta / float(np.linalg.eigvalsh(gram(L))[-1] or 1.0)  # balanced: L'L holds the singular values
-    yield Step(L, R, zeta, math.nan, stage="start")
+    yield begin.step
     while True:
         CR, CtL = pull = obs.pull(L, R, rule := sparsify(obs, L, R, tuning.share))
-        D = (gram(L) - gram(R)).astype(L.dtype) / 2  # the gradient of |L'L - R'R|^2 / 8 is L D and -R D
-        L, R = held(L + eta * (CR / p - L @ D), R + eta * (CtL / p + R @ D))
-        yield Step(L, R, typical(rule), pull.n_inliers / obs.n_observed, stage="gd")
+        D = eta * (gram(L) - gram(R)) / 2  # the gradient of |L'L - R'R|^2 / 8 is L D and -R D
+        after = R + (eta / p * CtL + R @ D).astype(R.dtype)
+        L, left = moved_by(L, CR, eta / p * np.eye(rank), D)
+        moved = change_of(left, move(R, after))
+        R = after
+        yield Step(L, R, typical(rule), pull.n_inliers / obs.n_observed, stage="gd", moved=moved)

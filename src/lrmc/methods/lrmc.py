@@ -2,36 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..linalg import Factors, divide, gram
+from .._rows import each, kept
+from ..linalg import Factors, Move, change_of, divide, gram, inverse, move
 from ..observations.base import Observations
-from ..observations.tall import held
 from ..schedule import Layer
 from ..weights import Array
-
-
-class Step(NamedTuple):
-    """Where a method is after a pass, and what the pass saw."""
-
-    L: Array
-    R: Array
-    zeta: float  # the threshold used
-    inliers: float  # the fraction of observed entries within it
-    residual: float = math.nan  # the size of a typical good residual before the pass, where the method looks at it
-    stage: str = "lrmc"
-    behind: float = 0.0  # the widest threshold of a row or column that is far behind the others
-
-
-class Start(NamedTuple):
-    """Where a method begins, and the threshold that led there."""
-
-    X: Factors
-    zeta: float
+from .step import Start, Step
 
 
 def lrmc(obs: Observations, start: Start, layers: Iterable[Layer], tangent: bool = False) -> Iterator[Step]:
@@ -40,10 +21,12 @@ def lrmc(obs: Observations, start: Start, layers: Iterable[Layer], tangent: bool
     S is never made: C = Y - L R' - S on the observed entries is the residual clipped to [-zeta, zeta].
     """
     X, m = start.X, at_rest(start.X)
-    yield Step(*X, start.zeta, math.nan, stage="start")
+    yield start.step
     for layer in layers:
-        X, m, _, n_inliers = take(obs, X, m, layer, tangent)
-        yield Step(*X, layer.zeta, n_inliers / obs.n_observed)
+        before = X
+        X, m, _, n_inliers, left = take(obs, X, m, layer, tangent)
+        moved = change_of(left, move(before.R, X.R))
+        yield Step(*X, layer.zeta, n_inliers / obs.n_observed, moved=moved)
 
 
 class Taken(NamedTuple):
@@ -53,26 +36,51 @@ class Taken(NamedTuple):
     momentum: Factors
     scaled: Factors  # C R (R'R)^-1 and C' L (L'L)^-1
     n_inliers: int
+    left: Move  # how L moved
 
 
 def take(obs: Observations, X: Factors, momentum: Factors, layer: Layer, tangent: bool) -> Taken:
     """One layer of the paper, from the factors X. One pass over the data."""
     (L, R), (mL, mR), (zeta, eta, gamma) = X, momentum, layer
-    CR, CtL = pull = obs.pull(L, R, zeta)
-    dL, dR = scaled = Factors(divide(CR, gram(R)), divide(CtL, gram(L)))
+    scale = inverse(gram(R), len(L), L.dtype)
+    (dL,), (CtL, LL, LdL, n_inliers) = obs.round(_of_rows, (L,), (R, zeta, scale))
+    dR = divide(CtL.astype(R.dtype, copy=False), LL)
+    scaled, M = Factors(dL, dR), None
     if tangent:
-        M = shared(L, dL)
-        dL, dR = dL - L @ M / 2, dR - R @ M.T / 2
-    mL, mR = dL + gamma * mL, dR + gamma * mR
-    L, R, mL, mR = held(L + eta * mL, R + eta * mR, mL, mR)
-    return Taken(Factors(L, R), Factors(mL, mR), scaled, pull.n_inliers)
+        M = shared(LL, LdL, R.dtype)
+        dR = dR - R @ M.T / 2
+    mR = dR + gamma * mR
+    (mL, L), left = each(_moved, (L, dL, mL), (M, eta, gamma))
+    return Taken(Factors(L, R + eta * mR), Factors(mL, mR), scaled, int(n_inliers), Move(*left))
+
+
+def _of_rows(block: Observations, rows: tuple[Array], same: Any) -> tuple[tuple[Array], tuple[Any, ...]]:
+    """C R (R'R)^-1 for some rows; C' L, L' L, L' dL and the number of inliers."""
+    (L,), (R, zeta, scale) = rows, same
+    CR, CtL = pull = block.pull(L, R, zeta)
+    dL = CR @ scale
+    return (dL,), (CtL, gram(L), gram(L, dL), pull.n_inliers)
+
+
+def _moved(rows: tuple[Array, ...], same: Any) -> tuple[tuple[Array, Array], Move]:
+    """The momentum and the factor after a layer."""
+    (L, dL, mL), (M, eta, gamma) = rows, same
+    if M is not None:
+        dL = dL - L @ M / 2
+    mL = dL + gamma * mL
+    D = eta * mL
+    return (mL, L + D), Move(gram(D), gram(D, L), gram(L))
 
 
 def at_rest(X: Factors) -> Factors:
     """The momentum before the first layer."""
-    return Factors(np.zeros_like(X.L), np.zeros_like(X.R))
+    return Factors(kept(_zeros, (X.L,)), np.zeros_like(X.R))
 
 
-def shared(L: Array, dL: Array) -> Array:
+def _zeros(rows: tuple[Array], _: None) -> tuple[tuple[Array], tuple[()]]:
+    return (np.zeros_like(rows[0]),), ()
+
+
+def shared(LL: Array, LdL: Array, dtype: np.dtype[Any]) -> Array:
     """M = (L'L)^-1 L' dL: both factors would move the product by L M R', so each gives up half."""
-    return divide(gram(dL, L), gram(L)).T.astype(L.dtype)
+    return divide(LdL.T, LL).T.astype(dtype)

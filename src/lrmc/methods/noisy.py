@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
+from .._rows import beside, column, each, equal, median, times, told, turned
 from ..linalg import Factors, change, gauge, gram
 from ..observations.base import Observations, Sample
-from ..observations.tall import beside, column, equal, held, median, times
 from ..row_systems import pairs, solve_rows_and_spread
 from ..weights import Array, Cauchy, Huber, Mixture, Sides
 from .closed_loop import LOW, WIDEST
-from .lrmc import Step
 from .start import leading
+from .step import Step
 
 Loss = Literal["mixture", "cauchy", "huber", "squares"]
 AskedLoss = Literal["auto", Loss]  # what a user may say
@@ -46,6 +46,10 @@ class Noise:
     def even(cls, obs: Observations, loss: Loss = "mixture", outliers: Sides = "both") -> Noise:
         """The same noise everywhere."""
         return cls(equal(1.0, obs.shape[0]), equal(1.0, obs.shape[1]), loss, outliers)
+
+    def flipped(self) -> Noise:
+        """The same for the transposed matrix."""
+        return replace(self, rows=self.cols, cols=self.rows)
 
     def weight(self, some: Sample, X: Factors) -> Cauchy:
         """The rule that fits the residuals of some entries."""
@@ -124,17 +128,14 @@ def noise_and_share(obs: Observations, X: Factors) -> tuple[float, float]:
 class Prior:
     """A Gaussian for the rows of a factor: their spread and what is left unknown of each."""
 
-    used: Array  # which rows have entries
-    count: int  # how many these are
+    count: int  # how many rows have entries
     unknown: Array  # the mean posterior covariance of a row
     free: float  # the mean number of parameters that a row really has
 
-    def of(self, X: Array) -> tuple[Array, Array]:
+    def of(self, F: Any, observed: Any) -> tuple[Array, Array]:
         """The mean row and the covariance."""
-        used = self.used[:, None]
-        mean = np.asarray(np.where(used, X, 0).sum(0, dtype=np.float64)) / self.count
-        away = np.where(used, X.astype(np.float64) - mean, 0)
-        covariance = gram(away) / self.count + self.unknown
+        mean = told(_sum_of_used, (F, observed)) / self.count
+        covariance = told(_square_of_used, (F, observed), mean) / self.count + self.unknown
         rank = len(mean)
         return mean, covariance + (1e-6 * np.trace(covariance) / rank + 1e-30) * np.eye(rank)
 
@@ -142,6 +143,20 @@ class Prior:
     def dof(self) -> float:
         """The number of parameters that all rows really have."""
         return self.free * self.count
+
+
+def _count_of_used(rows: tuple[Array], _: None) -> tuple[tuple[()], tuple[int]]:
+    return (), (int((rows[0] > 0).sum()),)
+
+
+def _sum_of_used(rows: tuple[Array, Array], _: None) -> tuple[tuple[()], tuple[Array]]:
+    F, observed = rows
+    return (), (np.where(observed[:, None] > 0, F, 0).sum(0, dtype=np.float64),)
+
+
+def _square_of_used(rows: tuple[Array, Array], mean: Array) -> tuple[tuple[()], tuple[Array]]:
+    F, observed = rows
+    return (), (gram(np.where(observed[:, None] > 0, F.astype(np.float64) - mean, 0)),)
 
 
 def sweeps(
@@ -159,9 +174,10 @@ def sweeps(
     """
     some = obs.sample
     rank = X.L.shape[1]
+    observed = (obs.row_observed, obs.col_observed)
     priors = [
-        Prior(observed > 0, int((observed > 0).sum()), spread + np.zeros((rank, rank)), float(rank))
-        for observed, spread in zip((obs.row_observed, obs.col_observed), unknown, strict=True)
+        Prior(int(told(_count_of_used, (seen,))), spread + np.zeros((rank, rank)), float(rank))
+        for seen, spread in zip(observed, unknown, strict=True)
     ]
     order = (1, 0) if np.any(unknown[1]) else (0, 1)
     for _ in range(most):
@@ -170,29 +186,47 @@ def sweeps(
             weight = noise.weight(some, X)
             F, other = X[side], X[1 - side]
             own, across = (noise.rows, noise.cols) if side == 0 else (noise.cols, noise.rows)
-            scaled, grams = ((x / column(across) ** 2).astype(F.dtype) for x in (other, pairs(other)))
-            asked = (None, scaled, None, grams) if side == 0 else (scaled, None, grams, None)
-            pull = obs.products(X.L, X.R, weight, *asked)
+            pull = obs.products(X.L, X.R, weight, **_asked(side, other, across))
             total = float(np.sum(pull.col_weight, dtype=np.float64))
             dof = min(0.9 * total, priors[0].dof + priors[1].dof)
             variance = pull.energy * noise.relative_square(some, X, weight) / max(total - dof, 1.0)
             prior = priors[side]
-            mean, covariance = prior.of(F)
+            mean, covariance = prior.of(F, observed[side])
             ridge = noise.shrink * variance * np.linalg.inv(covariance)
-            precision = (1 / column(own) ** 2).astype(F.dtype)
-            pulled = pull[side] * precision - ((F - mean) @ ridge).astype(F.dtype)
-            H = pull.grams[side] * precision
-            step, inverse = solve_rows_and_spread(H, pulled, ridge, prior.used, obs.threads)
+            rows = (F, pull[side], pull.grams[side], observed[side], own)
+            (after,), (inverse,) = each(_fitted, rows, (mean, ridge, obs.threads))
+            inverse = inverse / max(prior.count, 1)
             prior.unknown = variance * inverse
             prior.free = rank - float(np.trace(inverse @ ridge))
-            (after,) = held(
-                np.where(prior.used[:, None], F + step, mean.astype(F.dtype))
-            )  # no observation: the mean row
             X = Factors(after, X.R) if side == 0 else Factors(X.L, after)
         typical = median(weight.rows) * median(weight.cols)
-        yield Step(X.L, X.R, typical, pull.n_inliers / obs.n_observed, float(np.sqrt(variance)), "noisy")
-        if change(before, X) < settled:
+        moved = change(before, X)
+        inliers = pull.n_inliers / obs.n_observed
+        yield Step(X.L, X.R, typical, inliers, float(np.sqrt(variance)), "noisy", moved=moved)
+        if moved < settled:
             return
+
+
+def _asked(side: int, other: Any, across: Array) -> dict[str, Any]:
+    """What a pass has to multiply with for the rows (side 0), or the columns: a factor in units of the noise there."""
+    scaled, grams = each(_in_units, (other, across))[0]
+    return {"P": None, "Q": scaled, "Qw": grams} if side == 0 else {"P": scaled, "Q": None, "Pw": grams}
+
+
+def _in_units(rows: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], tuple[()]]:
+    F, noise = rows
+    square = column(noise) ** 2
+    return ((F / square).astype(F.dtype), (pairs(F) / square).astype(F.dtype)), ()
+
+
+def _fitted(rows: tuple[Array, ...], same: tuple[Array, Array, int]) -> tuple[tuple[Array], tuple[Array]]:
+    """Some rows of a factor after their least-squares problems; where nothing was observed, the mean row."""
+    (F, pull, H, observed, noise), (mean, ridge, threads) = rows, same
+    precision = (1 / column(noise) ** 2).astype(F.dtype)
+    pulled = pull * precision - ((F - mean) @ ridge).astype(F.dtype)
+    used = observed > 0
+    step, inverse = solve_rows_and_spread(H * precision, pulled, ridge, used, threads)
+    return (np.where(used[:, None], F + step, mean.astype(F.dtype)),), (inverse,)
 
 
 def _in_balance(X: Factors, priors: list[Prior]) -> Factors:
@@ -202,7 +236,7 @@ def _in_balance(X: Factors, priors: list[Prior]) -> Factors:
         return X
     for prior, T in zip(priors, turn, strict=True):
         prior.unknown = T.T @ prior.unknown @ T
-    return Factors(*held(*(F @ T.astype(F.dtype) for F, T in zip(X, turn, strict=True))))
+    return Factors(*(turned(F, T) for F, T in zip(X, turn, strict=True)))
 
 
 def carried_over(obs: Observations, part: Factors, noise: Noise, most: int = 20) -> Iterator[Step]:

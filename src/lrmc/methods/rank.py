@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..linalg import Factors, balanced, change, gram, norm
+from .._rows import Largest, beside, each, equal, kept
+from ..linalg import Factors, balanced, gram
 from ..observations.base import Observations, Sample
-from ..observations.tall import beside, equal, held
 from ..weights import Array, Huber, Sides, Threshold, Weight
 from .closed_loop import LOW, WIDEST, closed_loop
-from .lrmc import Step
 from .start import leading
+from .step import Step
 
 MOST_AT_ONCE = 5
 MANY = 15  # components
@@ -60,9 +60,9 @@ class Pace:
         self.scale = obs.scale
         self.moved, self.residuals, self.exact = math.inf, [math.inf], False
 
-    def ended(self, moved: float, step: Step) -> bool:
-        """Take note of a step and how far it moved; True if it was the last one needed."""
-        residual = step.residual
+    def ended(self, step: Step) -> bool:
+        """Take note of a step; True if it was the last one needed."""
+        residual, moved = step.residual, step.moved
         rate = min(moved / self.moved, 0.95) if self.moved > 0 else 0.0
         self.moved = moved
         self.residuals.append(residual)
@@ -90,20 +90,34 @@ def noise_level(
     if reject:
         rule = Threshold(equal(zeta, n1), equal(zeta, n2), equal(0.0, n1), equal(0.0, n2), squares=True)
     L, R = X if X is not None else (None, None)
-    pull = obs.products(L, R, rule, None, np.zeros((obs.shape[1], 1)))
-    level = (math.sqrt(float(pull.row_weight.max())) + math.sqrt(float(pull.col_weight.max()))) / max(share, 1e-12)
+    pull = obs.products(L, R, rule, P=None, Q=np.zeros((obs.shape[1], 1)))
+    largest = each(_largest, (pull.row_weight,))[1][0]
+    level = (math.sqrt(float(largest)) + math.sqrt(float(pull.col_weight.max()))) / max(share, 1e-12)
     return level, (pull.row_inliers, pull.col_inliers)
+
+
+def _largest(rows: tuple[Array], _: None) -> tuple[tuple[()], tuple[Largest]]:
+    return (), (Largest(rows[0].max(initial=0.0)),)
 
 
 def first_guess(obs: Observations, zeta: float, middle: Factors | None, most: int, seed: int) -> tuple[Factors, Test]:
     """The leading components of the clipped data that stand out of the noise."""
     p = obs.fraction
     X = leading(obs, most, zeta, 1 / p, model=middle, keep_model=middle is not None, seed=seed)
-    values = np.asarray(np.linalg.norm(X.L, axis=0)) ** 2
+    values = np.diag(gram(X.L))
     noise, good = noise_level(obs, middle, zeta, p, reject=False)
     wanted = (values > noise) & ~_of_outliers(X, good, obs, 1.0)
     wanted[0] |= not wanted.any()
-    return Factors(X.L[:, wanted], X.R[:, wanted]), Test(0, tuple(values.tolist()), noise, int(wanted.sum()))
+    return columns(X, wanted), Test(0, tuple(values.tolist()), noise, int(wanted.sum()))
+
+
+def columns(X: Factors, wanted: Array | slice) -> Factors:
+    """Some components."""
+    return Factors(*(kept(_chosen, (F,), wanted) for F in X))
+
+
+def _chosen(rows: tuple[Array], wanted: Array | slice) -> tuple[tuple[Array], tuple[()]]:
+    return (np.ascontiguousarray(rows[0][:, wanted]),), ()
 
 
 def settled(
@@ -124,9 +138,9 @@ def settled(
     pace, most, idle = Pace(obs, tol), X.L.shape[1], 0
     for rounds, step in enumerate(closed_loop(obs, X, zeta, outliers=outliers, good=good), 1):
         yield step
-        before, X = X, Factors(step.L, step.R)
-        ended = pace.ended(change(before, X), step)
-        smaller = _pruned(obs, X, step.inliers) if drop and rounds > 2 else None
+        X = step.X
+        ended = pace.ended(step)
+        smaller = _pruned(obs, step) if drop and rounds > 2 else None
         idle = 0 if smaller is None else idle + 1
         if smaller is not None and (ended or idle == IDLE):
             dropped = Test(most, (), math.nan, smaller.L.shape[1] - most)
@@ -156,19 +170,20 @@ def find_rank(
         pace, smaller, rounds = Pace(obs, tol), None, 0
         for step in closed_loop(obs, X, zeta, outliers=outliers, good=good):
             yield step
-            before, X, zeta = X, Factors(step.L, step.R), step.zeta
-            ended, rounds, steps = pace.ended(change(before, X), step), rounds + 1, steps + 1
+            X, zeta = step.X, step.zeta
+            ended, rounds, steps = pace.ended(step), rounds + 1, steps + 1
             first_residual = step.residual if steps == 1 else first_residual
             if ended and pace.exact:
                 return Found(X, True, step.residual, tuple(tests), step.inliers)
-            smaller = _pruned(obs, X, step.inliers) if rounds > 2 else None
+            smaller = _pruned(obs, step) if rounds > 2 else None
             if ended or smaller is not None or (rounds > 4 and pace.moved < 0.1 and _resting(pace.residuals)):
                 break
         if smaller is not None:
             X = smaller
             continue
-        room = min(max(MOST_AT_ONCE, len(X.L.T) // 3 if many else 0), most - len(X.L.T))
-        grown, test = _grown(obs, X, zeta, step.inliers, room, 10 * tol)
+        rank = X.L.shape[1]
+        room = min(max(MOST_AT_ONCE, rank // 3 if many else 0), most - rank)
+        grown, test = _grown(obs, step._replace(zeta=zeta), room, 10 * tol)
         tests.append(test)
         if not test.added and ended:
             return Found(X, False, step.residual, tuple(tests), step.inliers)
@@ -185,21 +200,23 @@ def _resting(residuals: list[float]) -> bool:
     return c > 0.8 * b and c > 0.64 * a
 
 
-def _pruned(obs: Observations, X: Factors, inliers: float) -> Factors | None:
+def _pruned(obs: Observations, step: Step) -> Factors | None:
     """X without trailing components that the fit does not need, or None if it needs all."""
+    X, inliers = step.X, step.inliers
     rank = X.L.shape[1]
-    squares = np.sort(np.abs(np.linalg.eigvals(gram(X.L) @ gram(X.R))))[::-1]  # of the singular values, roughly
+    GL = gram(X.L) if step.LL is None else step.LL
+    squares = np.sort(np.abs(np.linalg.eigvals(GL @ gram(X.R))))[::-1]  # of the singular values, roughly
     if not np.any(squares[:-1] > 25 * squares[1:]):
         return None
     Z = balanced(*X)
-    values = np.asarray(np.linalg.norm(Z.L.astype(np.float64), axis=0)) ** 2
+    values = np.diag(gram(Z.L))
     some, best, now = obs.sample, None, None
     for keep in range(rank - 1, 0, -1):
         if values[keep - 1] <= 5 * values[keep]:
             continue
         if now is None:
             now = _typical(some, X, inliers)
-        candidate = Factors(*(F[:, :keep].astype(obs.dtype, order="C") for F in Z))
+        candidate = columns(Z, slice(keep))
         if _typical(some, candidate, inliers) > 1.3 * now:
             break
         best = candidate
@@ -211,17 +228,18 @@ def _typical(some: Sample, X: Factors, inliers: float) -> float:
     return float(np.quantile(size, 0.5 * inliers))
 
 
-def _grown(obs: Observations, X: Factors, zeta: float, inliers: float, room: int, least: float) -> tuple[Factors, Test]:
+def _grown(obs: Observations, step: Step, room: int, least: float) -> tuple[Factors, Test]:
     """X with the components of the rejected residual that stand out of the noise, and are not too small to matter."""
+    X, zeta, inliers = step.X, step.zeta, step.inliers
     rank, share = X.L.shape[1], max(obs.fraction * inliers, 1e-12)
     noise, good = noise_level(obs, X, zeta, share, reject=True)
     if room <= 0:
         return X, Test(rank, (), noise, 0)
     new = leading(obs, room, zeta, 1 / share, model=X, reject=True)
-    values = np.asarray(np.linalg.norm(new.L, axis=0)) ** 2
-    wanted = values > max(noise, values[0] / 2, least * norm(X) / math.sqrt(rank))
+    values = np.diag(gram(new.L))
+    wanted = values > max(noise, values[0] / 2, least * step.norm / math.sqrt(rank))
     wanted &= ~_of_outliers(new, good, obs, inliers)
-    grown = Factors(*held(*(beside(F, G[:, wanted]) for F, G in zip(X, new))))
+    grown = Factors(*(beside(F, G) for F, G in zip(X, columns(new, wanted))))
     return grown, Test(rank, tuple(values.tolist()), noise, int(wanted.sum()))
 
 
@@ -229,9 +247,16 @@ def _of_outliers(X: Factors, good: tuple[Array, Array], obs: Observations, typic
     """Which components live in few rows (or columns), most of whose entries are met without them: made of outliers."""
     found = np.zeros(X.L.shape[1], bool)
     for F, inliers, observed in zip(X, good, (obs.row_observed, obs.col_observed)):
-        squares = F.astype(np.float64) ** 2
-        total = np.maximum(squares.sum(0), 1e-300)
-        spread = total**2 / (len(F) * np.maximum((squares**2).sum(0), 1e-300))  # 1/3 for Gaussian columns
-        met = (squares * (inliers / np.maximum(observed, 1))[:, None]).sum(0) / total
-        found |= np.asarray((spread < FEW_ROWS) & (met > 0.5 * typical))
+        squares, fourth, met = each(_moments, (F, inliers, observed))[1]
+        total = np.maximum(squares, 1e-300)
+        spread = total**2 / (len(F) * np.maximum(fourth, 1e-300))  # 1/3 for Gaussian columns
+        found |= np.asarray((spread < FEW_ROWS) & (met / total > 0.5 * typical))
     return found
+
+
+def _moments(rows: tuple[Array, ...], _: None) -> tuple[tuple[()], tuple[Array, Array, Array]]:
+    """Sums of squares and of fourth powers of components, and of squares times the share of entries that are met."""
+    F, inliers, observed = rows
+    squares = F.astype(np.float64) ** 2
+    met = squares * (inliers / np.maximum(observed, 1))[:, None]
+    return (), (squares.sum(0), (squares**2).sum(0), met.sum(0))

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-from ..linalg import divide, gram
+from .._rows import each, equal, kept
+from ..linalg import Move, change_of, divide, gram, inverse, move
 from ..observations.base import Observations
-from ..observations.tall import equal, held
 from ..schedule import Tuning
-from ..weights import Threshold
-from .lrmc import Start, Step
+from ..weights import Array, Threshold
 from .start import leading
+from .step import Start, Step
 
 
 def scaled_gd(obs: Observations, rank: int, tuning: Tuning, seed: int = 0) -> Iterator[Step]:
@@ -22,12 +22,31 @@ def scaled_gd(obs: Observations, rank: int, tuning: Tuning, seed: int = 0) -> It
     T keeps what is among the largest of both its row and its column: see `sparsify`. S is never made.
     """
     eta, p = tuning.eta, obs.fraction
-    (L, R), zeta = start(obs, rank, tuning, seed)
-    yield Step(L, R, zeta, math.nan, stage="start")
+    begin = start(obs, rank, tuning, seed)
+    L, R = begin.X
+    yield begin.step
     while True:
         CR, CtL = pull = obs.pull(L, R, rule := sparsify(obs, L, R, tuning.share))
-        L, R = held(L + eta / p * divide(CR, gram(R)), R + eta / p * divide(CtL, gram(L)))
-        yield Step(L, R, typical(rule), pull.n_inliers / obs.n_observed, stage="scaled_gd")
+        scale = eta / p * inverse(gram(R), len(L), R.dtype)
+        after = R + eta / p * divide(CtL, gram(L))
+        L, left = moved_by(L, CR, scale, None)
+        moved = change_of(left, move(R, after))
+        R = after
+        yield Step(L, R, typical(rule), pull.n_inliers / obs.n_observed, stage="scaled_gd", moved=moved)
+
+
+def moved_by(L: Array, CR: Array, scale: Array, D: Array | None) -> tuple[Array, Move]:
+    """L + C R scale - L D, and how far that is."""
+    (L,), left = each(_moved, (L, CR), (scale, D))
+    return L, Move(*left)
+
+
+def _moved(rows: tuple[Array, Array], same: Any) -> tuple[tuple[Array], Move]:
+    (L, CR), (scale, D) = rows, same
+    step = CR @ scale.astype(L.dtype)
+    if D is not None:
+        step = step - L @ D.astype(L.dtype)
+    return (L + step,), Move(gram(step), gram(step, L), gram(L))
 
 
 def start(obs: Observations, rank: int, tuning: Tuning, seed: int = 0) -> Start:
@@ -36,14 +55,19 @@ def start(obs: Observations, rank: int, tuning: Tuning, seed: int = 0) -> Start:
     return Start(leading(obs, rank, rule, 1 / obs.fraction, seed=seed), typical(rule))
 
 
-def sparsify(obs: Observations, L: object, R: object, share: float) -> Threshold:
+def sparsify(obs: Observations, L: Any, R: Any, share: float) -> Threshold:
     """The rule whose pull C is E - T(E), where E = Y - L R' on the observed entries.
 
     T(E) is E where |e| is among the largest of its row and among the largest of its column, `share` of what is observed
     in each, and 0 elsewhere. So an entry stays in C if |e| is below the larger of two thresholds.
     """
-    rows, cols = (np.nextafter(z, -z.dtype.type(np.inf)) for z in obs.magnitudes(L, R, share))  # below, not at them
+    rows, cols = (kept(_just_below, (z,)) for z in obs.magnitudes(L, R, share))
     return Threshold(rows, cols, equal(0.0, len(rows)), equal(0.0, len(cols)))
+
+
+def _just_below(rows: tuple[Array], _: None) -> tuple[tuple[Array], tuple[()]]:
+    (z,) = rows
+    return (np.nextafter(z, -z.dtype.type(np.inf)),), ()
 
 
 def typical(rule: Threshold) -> float:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
-from ..linalg import Factors, gram, orthonormal
+from .._rows import equal, turned
+from ..linalg import Factors, gram, orthonormal, whitening
 from ..observations.base import Observations
-from ..observations.tall import equal, held, product_of
 from ..weights import Array, Threshold, Weight, as_weight
+
+MORE = 5  # directions than asked for: the randomised subspace is better by them
 
 
 def spectral(obs: Observations, rank: int, zeta: float, gain: float, seed: int = 0) -> Factors:
@@ -16,6 +20,15 @@ def spectral(obs: Observations, rank: int, zeta: float, gain: float, seed: int =
     The paper's start has gain = 1/p. Randomised, 4 passes over the data, each with one product only.
     """
     return leading(obs, rank, zeta, gain, seed=seed)
+
+
+class Looked(NamedTuple):
+    """The matrix whose leading part is looked for: gain times the weighed residual of a model, with it or not."""
+
+    rule: Weight
+    gain: float
+    R: Array | None  # of the model
+    keep_model: bool
 
 
 def leading(
@@ -34,26 +47,59 @@ def leading(
     With `reject`, residuals beyond zeta are left out instead of clipped. Instead of zeta a rule of `lrmc.weights` may
     say what becomes of them.
     """
-    rng = np.random.default_rng(seed)
-    L, R = model if model is not None else (None, None)
     rule = as_weight(zeta)
     if reject:
         rows, cols = (equal(zeta, n) for n in obs.shape)  # type: ignore[arg-type]
         rule = Threshold(rows, cols, equal(0.0, len(rows)), equal(0.0, len(cols)))
+    L, R = model if model is not None else (None, None)
+    looked = Looked(rule, gain, R, keep_model and model is not None)
+    rng = np.random.default_rng(seed)
+    Q = rng.standard_normal((obs.shape[1], min(rank + MORE, *obs.shape))).astype(obs.dtype)
+    B, T = _times(obs, looked, L, Q)
+    P, BtP = _transposed_times(obs, looked, L, B, T)
+    B, T = _times(obs, looked, L, orthonormal(BtP))  # one power iteration
+    P, BtP = _transposed_times(obs, looked, L, B, T)
+    return _truncated(P, BtP, rank)
 
-    def times(Q: Array) -> Array:
-        C = obs.dtype.type(gain) * obs.products(L, R, rule, None, Q)[0]
-        return C + model.L @ product_of(model.R, Q) if model is not None and keep_model else C
 
-    def transposed_times(P: Array) -> Array:
-        C = obs.dtype.type(gain) * obs.products(L, R, rule, P, None)[1]
-        return C + model.R @ product_of(model.L, P) if model is not None and keep_model else C
+def _times(obs: Observations, looked: Looked, L: Any, Q: Array) -> tuple[Any, Array]:
+    """B = (the matrix) Q, and T such that the columns of B T are orthonormal. One pass."""
+    rows, rest = _split(looked)
+    (B,), (G,) = obs.round(_rows_times, (L, *rows), (rest, Q))
+    return B, whitening(G, obs.shape[0], obs.dtype)
 
-    Q = rng.standard_normal((obs.shape[1], min(rank + 5, *obs.shape))).astype(obs.dtype)
-    (P,) = held(orthonormal(times(Q)))
-    (Q,) = held(orthonormal(transposed_times(P)))  # one power iteration
-    (P,) = held(orthonormal(times(Q)))
-    return _truncated(P, transposed_times(P), rank)
+
+def _rows_times(block: Observations, rows: tuple[Any, ...], same: Any) -> tuple[tuple[Array], tuple[Array]]:
+    (L, *thresholds), (looked, Q) = rows, same
+    rule, R = looked.rule.joined(thresholds), looked.R
+    B = block.dtype.type(looked.gain) * block.products(L, R, rule, P=None, Q=Q)[0]
+    if looked.keep_model:
+        B = B + L @ (R.T @ Q)
+    return (B,), (gram(B),)
+
+
+def _transposed_times(obs: Observations, looked: Looked, L: Any, B: Any, T: Array) -> tuple[Any, Array]:
+    """P = B T, and (the matrix)' P. One pass."""
+    rows, rest = _split(looked)
+    (P,), (C, LP) = obs.round(_rows_transposed_times, (L, B, *rows), (rest, T))
+    C = C.astype(obs.dtype, copy=False)
+    return P, C if LP is None else C + looked.R @ LP.astype(obs.dtype)
+
+
+def _rows_transposed_times(
+    block: Observations, rows: tuple[Any, ...], same: Any
+) -> tuple[tuple[Array], tuple[Array, Array | None]]:
+    (L, B, *thresholds), (looked, T) = rows, same
+    P = B @ T
+    rule = looked.rule.joined(thresholds)
+    C = block.dtype.type(looked.gain) * block.products(L, looked.R, rule, P=P, Q=None)[1]
+    return (P,), (C, L.T @ P if looked.keep_model else None)
+
+
+def _split(looked: Looked) -> tuple[tuple[Any, ...], Looked]:
+    """The thresholds of rows, which stay with them, and the rest."""
+    rows, rest = looked.rule.split()
+    return rows, looked._replace(rule=rest)
 
 
 def cur(obs: Observations, rank: int, zeta: float, gain: float, seed: int = 0) -> Factors:
@@ -78,16 +124,15 @@ def cur(obs: Observations, rank: int, zeta: float, gain: float, seed: int = 0) -
 STARTS = {"spectral": spectral, "cur": cur}
 
 
-def _truncated(P: Array, B: Array, rank: int) -> Factors:
+def _truncated(P: Any, B: Array, rank: int) -> Factors:
     """The balanced factors of the best rank-r part of P B', where P has orthonormal columns."""
     values, V = np.linalg.eigh(gram(B))
     order = np.argsort(values)[::-1][:rank]
     s = np.sqrt(np.maximum(values[order], 0.0))  # singular values of P B'
     root = np.sqrt(s)
     V = V[:, order]
-    L = P @ (V * root).astype(P.dtype)
-    R = B @ (V * np.divide(root, s, out=np.zeros_like(s), where=s > 0)).astype(B.dtype)
-    missing = rank - L.shape[1]  # fewer directions than asked for: the rest is zero
+    left, right = V * root, V * np.divide(root, s, out=np.zeros_like(s), where=s > 0)
+    missing = rank - len(order)  # fewer directions than asked for: the rest is zero
     if missing:
-        L, R = (np.pad(X, ((0, 0), (0, missing))) for X in (L, R))
-    return Factors(L, R)
+        left, right = (np.pad(T, ((0, 0), (0, missing))) for T in (left, right))
+    return Factors(turned(P, left), turned(B, right))

@@ -13,7 +13,7 @@ from ..observations._door import as_observations
 from ..observations.base import Observations
 from ..schedule import Tuning
 from ..synthetic import Problem
-from .lrmc import Step
+from .step import Step
 
 Method = Callable[[Observations, int, Tuning], Iterator[Step]]
 STEP = 0.2  # of the first, coarse grid over gamma and eta (halved if nothing on it gets there), then around the best

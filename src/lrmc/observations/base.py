@@ -14,9 +14,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import _kernels
+from .._rows import Work, is_here, take
 from ..linalg import Factors
 from ..weights import Array, Clip, Mixture, Threshold, Weight, as_weight
-from .tall import take
 
 DRAW_FROM_STORED_BELOW = 0.2  # random places would seldom be observed
 ALL_UP_TO = 20_000  # matrices with no more entries than a sample has are their own sample
@@ -91,6 +91,12 @@ class Adjoint(NamedTuple):
         return Adjoint(self.R, self.L, self.zeta)
 
 
+def most_frequent(values: Array) -> tuple[float, int]:
+    """The most frequent value, and how often it stands there: data that are 0 in many places agree with X = 0 there."""
+    distinct, counts = np.unique(values, return_counts=True)
+    return (float(distinct[counts.argmax()]), int(counts.max())) if len(counts) else (0.0, 0)
+
+
 class Sample(NamedTuple):
     """Some observed entries."""
 
@@ -102,18 +108,22 @@ class Sample(NamedTuple):
         """Y - L R' at these entries."""
         return self.values - np.einsum("ij,ij->i", take(X.L, self.rows), take(X.R, self.cols))
 
+    def by_row(self) -> Sample:
+        """The same entries in the order of their rows."""
+        order = np.argsort(self.rows, kind="stable")
+        return Sample(*(x[order] for x in self))
+
     def telling(self) -> Sample:
         """Without the value that stands in more than a twentieth of the places, if there is one and others are left.
 
         Zeros of a dark border, a saturated or a stuck sensor are met at once or never: quantiles of residuals that
         count them say nothing about the fit. (A value that stands nearly everywhere is what there is to fit.)
         """
-        values, counts = np.unique(self.values, return_counts=True)
-        most = int(counts.max(initial=0))
-        share = most / max(len(self.values), 1)
-        if not OFTEN < share < DOMINANT or len(self.values) - most < FEWEST_TELLING:
+        value, times = most_frequent(self.values)
+        share = times / max(len(self.values), 1)
+        if not OFTEN < share < DOMINANT or len(self.values) - times < FEWEST_TELLING:
             return self
-        others = self.values != values[counts.argmax()]
+        others = self.values != value
         return Sample(*(x[others] for x in self))
 
 
@@ -172,6 +182,10 @@ class Observations:
 
     # ---- the same for all
 
+    def round(self, work: Work, rows: tuple[Any, ...], shared: Any) -> tuple[Any, Any]:
+        """One pass: `work(block, rows, shared)` on every block of rows. See `lrmc._rows`. In memory there is one."""
+        return work(self, rows, shared)
+
     def grid(self, rows: Array, cols: Array) -> Array:
         """The entries of these rows and columns as a dense array, NaN where not observed."""
         places = np.repeat(rows, len(cols)), np.tile(cols, len(rows))
@@ -202,6 +216,15 @@ class Observations:
         """Factors as they are given back to the user."""
         return L, R
 
+    @property
+    def across(self) -> bool:
+        """Whether rows lie across the workers of a cluster, so that only the columns' lines can stay at home."""
+        return False
+
+    def transposed(self) -> Observations:
+        """The transposed matrix, stored as it is."""
+        return transposed(self)
+
     def pull(self, L: Any, R: Any, weight: Weight | float) -> Pull:
         """C @ R and C.T @ L, where C is the weighted residual of Y - L R' on the observed entries.
 
@@ -230,10 +253,10 @@ class Observations:
 
     @cached_property
     def sample(self) -> Sample:
-        """The entries that thresholds are taken from: what `draw` gives, drawn once; of a small matrix, all."""
+        """The entries that thresholds are taken from, row by row: what `draw` gives, once; of a small matrix, all."""
         n1, n2 = self.shape
         if n1 * n2 > ALL_UP_TO:
-            return self.draw()
+            return self.draw().by_row()
         rows, cols = np.divmod(np.arange(n1 * n2), n2)
         values = self.lookup(rows, cols)
         seen = ~np.isnan(values)
@@ -465,6 +488,15 @@ class Transposed(Observations):
     def in_form(self, L: Any, R: Any) -> tuple[Any, Any]:
         """See `Observations.in_form`."""
         return self.of.in_form(R, L)[::-1]
+
+    @property
+    def across(self) -> bool:
+        """See `Observations.across`."""
+        return not is_here(self.of.row_observed)
+
+    def transposed(self) -> Observations:
+        """See `Observations.transposed`."""
+        return self.of
 
     def scaled(self, gain: float) -> Transposed:
         """See `Observations.scaled`."""

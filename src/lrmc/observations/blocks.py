@@ -7,9 +7,10 @@ with one block is the same, and is written here once.
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import _kernels
+from .._rows import Joined, Work, added, cut, like, wide
 from ..units import Units
 from ..weights import Array, Weight, as_weight
 from .base import DRAW_FROM_STORED_BELOW, Adjoint, Dense, Observations, Pull, Sample, Sparse, transposed
@@ -28,11 +30,7 @@ if TYPE_CHECKING:
 PANEL = 1 << 25  # entries of some columns that are looked at together
 NOT_COUNTED = np.zeros(0, np.int64)  # in place of the counts of a block, which no pass needs
 Answers = tuple[tuple[Any, ...], tuple[Any, ...]]  # for the rows of a block, and to be summed over blocks
-Work = Callable[..., Any]  # a function of one block, pieces of tall arrays, and what is the same for all blocks
-
-
-class Listed(list):  # type: ignore[type-arg]
-    """Numbers of blocks, one after another where others are summed: as they come, in the order of the blocks."""
+Question = Callable[..., Any]  # a function of one block, its rows, what is the same for all, and a question of its own
 
 
 class BlockError(OSError):
@@ -57,16 +55,15 @@ class Blocks(Observations):
     watched: tuple[Watched, ...] = ()  # what the data are read from
     AT_ONCE: ClassVar[int] = 16_000_000  # more than for data in memory: each time is a pass
 
-    def sweep(self, work: Work, tall: Sequence[Any], same: Any) -> tuple[list[Any], list[Any]]:
-        """One pass: what `work(block, pieces of tall, same, None)` gives for its rows, and what is summed over blocks.
+    @abstractmethod
+    def round(self, work: Work, rows: tuple[Any, ...], shared: Any) -> tuple[Any, Any]:
+        """See `Observations.round`."""
 
-        `tall` are arrays with a line per row of the data, numbers, or None.
-        """
-        raise NotImplementedError
-
-    def visit(self, work: Work, tall: Sequence[Any], same: Any, each: Mapping[int, Any]) -> Iterator[tuple[int, Any]]:
-        """The answers of `work(block, pieces, same, each[number])` with their numbers, of the blocks in `each` only."""
-        raise NotImplementedError
+    @abstractmethod
+    def visit(
+        self, ask: Question, rows: tuple[Any, ...], shared: Any, each: Mapping[int, Any]
+    ) -> Iterator[tuple[int, Any]]:
+        """The answers of `ask(block, rows, shared, each[number])` with their numbers, of the blocks in `each` only."""
 
     def check_unchanged(self, closely: bool = True) -> None:
         """Raise an error if what the data are read from did not stay what it was. See `Watched.check`."""
@@ -90,28 +87,32 @@ class Blocks(Observations):
 
     def products(self, L: Any, R: Any, weight: Weight | float, P: Any, Q: Any, Pw: Any = None, Qw: Any = None) -> Pull:
         """See `Observations.products`."""
-        rule = as_weight(weight)
-        by_row = [field.name for field in fields(rule) if field.name in ("rows", "protect_rows")]
-        tall = [L, P, Pw, *(_constant(getattr(rule, name)) for name in by_row)]
-        rest = replace(rule, **dict.fromkeys(by_row))  # type: ignore[arg-type]
-        (CQ, WQ, *by_rows), sums = self.sweep(_products, tall, (R, Q, Qw, rest, by_row))
-        CtP, WtP, col_inliers, col_weight, energy, n_inliers = sums
-        CtP, WtP, col_weight = (None if x is None else x.astype(self.dtype) for x in (CtP, WtP, col_weight))
-        if not by_row:
+        thresholds, rest = as_weight(weight).split()
+        (CQ, WQ, row_inliers, row_weight), told = self.round(_products, (L, P, Pw, *thresholds), (R, Q, Qw, rest))
+        CtP, WtP, col_inliers, col_weight, energy, n_inliers = told
+        CtP, WtP, col_weight = (None if x is None else x.astype(self.dtype, copy=False) for x in (CtP, WtP, col_weight))
+        if not thresholds:
             return Pull(CQ, CtP, n_inliers=int(n_inliers))
-        counts = dict(zip(("row_inliers", "row_weight"), by_rows, strict=True))
-        counts |= {"col_inliers": col_inliers, "col_weight": col_weight}
-        energy = None if energy is None else float(energy)
-        return Pull(CQ, CtP, n_inliers=int(n_inliers), energy=energy, grams=(WQ, WtP), **counts)
+        return Pull(
+            CQ,
+            CtP,
+            n_inliers=int(n_inliers),
+            row_inliers=row_inliers,
+            col_inliers=col_inliers,
+            row_weight=row_weight,
+            col_weight=col_weight,
+            energy=None if energy is None else float(energy),
+            grams=(WQ, WtP),
+        )
 
     def adjoint(self, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:
         """See `Observations.adjoint`."""
-        (GL,), (GR, slope) = self.sweep(_adjoint, (L, Ab), (R, float(zeta), Bb))
+        (GL,), (GR, slope) = self.round(_adjoint, (L, Ab), (R, float(zeta), Bb))
         return Adjoint(GL, GR.astype(self.dtype), float(slope))
 
     def magnitudes(self, L: Any, R: Any, share: float) -> tuple[Array, Array]:
         """See `Observations.magnitudes`. Columns are looked at some at a time, with one more pass for each lot."""
-        (rows,), _ = self.sweep(_row_magnitudes, (L,), (R, share))
+        (rows,), _ = self.round(_row_magnitudes, (L,), (R, share))
         cols, every = [], np.arange(self.shape[0])
         for some in np.array_split(np.arange(self.shape[1]), -(-self.shape[0] * self.shape[1] // PANEL)):
             Y = self.grid(every, some)
@@ -144,7 +145,7 @@ class Blocks(Observations):
         """See `Observations.medians`."""
         if axis:
             return super().medians(axis, places, subtract, empty)
-        return self.sweep(_row_medians, (), (places, subtract, empty))[0][0]
+        return self.round(_row_medians, (), (places, subtract, empty))[0][0]
 
     def block(self, rows: Any, cols: Any) -> Array:
         """See `Observations.block`."""
@@ -178,41 +179,41 @@ class Blocks(Observations):
 # ---- what is done with one block
 
 
-def _products(block: Observations, tall: Sequence[Any], same: Any, _: Any = None) -> Answers:
-    L, P, Pw, *thresholds = tall
-    R, Q, Qw, rule, names = same
-    full = {name: np.broadcast_to(x, block.shape[0]) for name, x in zip(names, thresholds, strict=True)}
-    pull = block.products(L, R, replace(rule, **full), P, Q, Pw, Qw)
+def _products(block: Observations, rows: tuple[Any, ...], same: Any) -> Answers:
+    L, P, Pw, *thresholds = rows
+    R, Q, Qw, rest = same
+    pull = block.products(L, R, rest.joined(thresholds), P, Q, Pw, Qw)
     WQ, WtP = pull.grams or (None, None)
-    sums = (pull[1], WtP, pull.col_inliers, pull.col_weight, pull.energy, pull.n_inliers)
-    return (pull[0], WQ, pull.row_inliers, pull.row_weight), sums
+    told = (pull[1], WtP, pull.col_inliers, pull.col_weight, pull.energy, pull.n_inliers)
+    return (pull[0], WQ, pull.row_inliers, pull.row_weight), told
 
 
-def _adjoint(block: Observations, tall: Sequence[Any], same: Any, _: Any = None) -> Answers:
-    (L, Ab), (R, zeta, Bb) = tall, same
+def _adjoint(block: Observations, rows: tuple[Array, Array], same: Any) -> Answers:
+    (L, Ab), (R, zeta, Bb) = rows, same
     GL, GR, slope = block.adjoint(L, R, zeta, Ab, Bb)
     return (GL,), (GR, slope)
 
 
-def _row_magnitudes(block: Observations, tall: Sequence[Any], same: Any, _: Any = None) -> Answers:
-    rows, cols, _ = survey(block)
-    counted = _with_counts(block, rows, cols)
-    return (counted.magnitudes(tall[0], same[0], same[1])[0],), ()
+def _row_magnitudes(block: Observations, rows: tuple[Any], same: Any) -> Answers:
+    (L,), (R, share) = rows, same
+    observed, cols, _ = survey(block)
+    counted = _with_counts(block, observed, cols)
+    return (counted.magnitudes(L, R, share)[0],), ()
 
 
-def _row_medians(block: Observations, tall: Sequence[Any], same: Any, _: Any = None) -> Answers:
+def _row_medians(block: Observations, rows: tuple[()], same: Any) -> Answers:
     return (block.medians(0, *same),), ()
 
 
-def _lookup(block: Observations, tall: Sequence[Any], same: Any, places: Any) -> Array:
+def _lookup(block: Observations, _rows: tuple[()], _same: None, places: Any) -> Array:
     return block.lookup(*places)
 
 
-def _grid(block: Observations, tall: Sequence[Any], cols: Array, rows: Array) -> Array:
+def _grid(block: Observations, _rows: tuple[()], cols: Array, rows: Array) -> Array:
     return block.grid(rows, cols)
 
 
-def _numbered(block: Observations, tall: Sequence[Any], same: Any, numbers: Array) -> tuple[Array, Array, Array]:
+def _numbered(block: Observations, _rows: tuple[()], _same: None, numbers: Array) -> tuple[Array, Array, Array]:
     """Observed entries by their numbers, row after row, in order."""
     rows, _, _ = survey(block)
     before = np.concatenate([[0], np.cumsum(rows)])
@@ -226,15 +227,15 @@ def _numbered(block: Observations, tall: Sequence[Any], same: Any, numbers: Arra
     return i, j, block.lookup(i, j)
 
 
-def _residuals(block: Observations, tall: Sequence[Any], R: Array, _: Any) -> tuple[Array, Array, Array]:
-    parts = list(block.residuals(tall[0], R))
+def _residuals(block: Observations, rows: tuple[Array], R: Array, _: Any) -> tuple[Array, Array, Array]:
+    parts = list(block.residuals(rows[0], R))
     return tuple(np.concatenate(x) for x in zip(*parts, strict=True))  # type: ignore[return-value]
 
 
-def surveyed(block: Observations, tall: Sequence[Any], same: Any, _: Any = None) -> Answers:
+def surveyed(block: Observations, rows: tuple[()], _: None) -> Answers:
     """What the first pass counts."""
-    rows, cols, infinite = survey(block)
-    return (rows,), (cols, infinite, Listed([int(rows.sum())]))
+    observed, cols, infinite = survey(block)
+    return (observed,), (cols, infinite, Joined.of(np.array([observed.sum()])))
 
 
 def survey(block: Observations) -> tuple[Array, Array, int]:
@@ -321,11 +322,6 @@ def _dense(Y: Array, seen: Array | None, dtype: np.dtype[Any], gain: float, thre
     )
 
 
-def _constant(x: Any) -> Any:
-    """One number instead of a line of equal ones that takes no memory (`np.broadcast_to`)."""
-    return x.flat[0] if isinstance(x, np.ndarray) and x.ndim == 1 and x.strides == (0,) and len(x) else x
-
-
 # ---- from disk
 
 
@@ -336,25 +332,31 @@ class RowBlocks(Blocks):
     source: Any  # has read(rows, into): some rows, in memory
     mask: Any = None  # the same for a mask
 
-    def sweep(self, work: Work, tall: Sequence[Any], same: Any) -> tuple[list[Any], list[Any]]:
-        """See `Blocks.sweep`."""
-        by_rows: list[Any] = []
-        total: list[Any] = []
-        for b, (rows, sums) in self.visit(work, tall, same, dict.fromkeys(range(len(self.block_observed)))):
-            if not by_rows:
-                by_rows = [None if x is None else np.empty((self.shape[0], *x.shape[1:]), x.dtype) for x in rows]
-            total = added(total, sums) if total else [wide(x) for x in sums]
-            for out, x in zip(by_rows, rows, strict=True):
-                if out is not None:
-                    out[self.borders[b] : self.borders[b + 1]] = x
-        return by_rows, total
+    def round(self, work: Work, rows: tuple[Any, ...], shared: Any) -> tuple[Any, Any]:
+        """See `Observations.round`. What belongs to rows is in memory, all of it."""
+        out: list[Any] = []
+        total: Any = None
+        for b, block in self._read(range(len(self.block_observed))):
+            first, last = (int(x) for x in self.borders[b : b + 2])
+            answer, told = work(block, cut(rows, first, last), shared)
+            out = out or [self._room(x) for x in answer]
+            total = like(told, [wide(x) for x in told] if total is None else added(total, told))
+            for room, x in zip(out, answer, strict=True):
+                if room is not None:
+                    room[first:last] = x
+        return like(answer, out), total
 
-    def visit(self, work: Work, tall: Sequence[Any], same: Any, each: Mapping[int, Any]) -> Iterator[tuple[int, Any]]:
+    def _room(self, x: Any) -> Any:
+        """For what a work keeps of all rows."""
+        return np.empty((self.shape[0], *x.shape[1:]), x.dtype) if isinstance(x, np.ndarray) else None
+
+    def visit(
+        self, ask: Question, rows: tuple[Any, ...], shared: Any, each: Mapping[int, Any]
+    ) -> Iterator[tuple[int, Any]]:
         """See `Blocks.visit`."""
         for b, block in self._read(sorted(each)):
-            rows = slice(self.borders[b], self.borders[b + 1])
-            pieces = {id(x): x[rows] if np.ndim(x) else x for x in tall}  # what is given twice stays one
-            yield b, work(block, [pieces[id(x)] for x in tall], same, each[b])
+            first, last = (int(x) for x in self.borders[b : b + 2])
+            yield b, ask(block, cut(rows, first, last), shared, each[b])
 
     def residuals(self, L: Array, R: Array) -> Iterator[Sample]:
         """See `Observations.residuals`."""
@@ -393,16 +395,6 @@ class RowBlocks(Blocks):
         except Exception as error:
             self.check_unchanged()
             raise unreadable(b, self.borders, error) from error
-
-
-def wide(x: Any) -> Any:
-    """Sums over many blocks are made in double precision."""
-    return x.astype(np.float64) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
-
-
-def added(one: Sequence[Any], other: Sequence[Any]) -> list[Any]:
-    """Sums of two blocks, together."""
-    return [a if a is None else a + b for a, b in zip(one, other, strict=True)]
 
 
 def unreadable(b: int, borders: Array, error: BaseException) -> BlockError:

@@ -1,7 +1,7 @@
 """Data in a Dask array, solved where they lie. Imported only where Dask is.
 
-Each block keeps its rows of the data, of L and of all that has a line per row. Per pass, R and what belongs to columns
-go out, and their sums come back, added up as a tree where the blocks are.
+Each block keeps its rows of the data, of L and of all that has a line per row. A round is one graph: what is the same
+for all rows goes out, each block does its work, and what they tell comes back, added up as a tree where the blocks are.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ import numpy as np
 
 from .. import _kernels
 from .._extras import optional
+from .._rows import Elsewhere, Some, Work, added, is_equal, like, wide
 from ..weights import Array
 from .base import Observations, transposed
-from .blocks import BlockError, Blocks, Reading, Work, added, unreadable, wide
+from .blocks import BlockError, Blocks, Question, Reading, unreadable
 from .ondisk import counted, declared
-from .spread import Bundle, Leaf, Program, Spread, run
-from .tall import is_here
 from .watched import Watched
 
 dask = optional("dask", "scale")
@@ -48,34 +47,27 @@ class Same:
 
 
 @dataclass(frozen=True)
-class Kept:
-    """What stays on a worker for the rows of a block."""
-
-    rows: tuple[Any, ...]
-
-
-@dataclass(frozen=True)
 class Answer:
-    """What came of one block."""
+    """What came of one block: for its rows, and to be added up."""
 
-    rows: tuple[Any, ...]
-    sums: tuple[Any, ...]
+    rows: Any
+    told: Any
 
 
 @dataclass(frozen=True)
 class Several:
     """What a task needs for one of its blocks."""
 
-    pieces: list[Any]
+    slots: list[Any]
     n: int
 
 
 @dataclass(frozen=True)
 class Total:
-    """What came of several blocks: their sums, and arrays without rows like those that stay where they are."""
+    """What several blocks told, and arrays without rows like those that stay where they are."""
 
-    sums: list[Any]
-    like: tuple[Any, ...]
+    told: Any
+    like: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,21 +129,22 @@ class DaskBlocks(Blocks):
     mask: Any = None
     data: tuple[Any, ...]  # the same, as tasks take them
 
-    def sweep(self, work: Work, tall: Sequence[Any], same: Any) -> tuple[list[Any], list[Any]]:
-        """See `Blocks.sweep`."""
+    def round(self, work: Work, rows: tuple[Any, ...], shared: Any) -> tuple[Any, Any]:
+        """See `Observations.round`."""
         self.meter.rows += self.shape[0]
         with self._named(closely=True):
-            return self._graph(_answer_of_block, work, tall, same).swept(self.threads)
+            return self._graph(_worked, work, rows, shared).done(self.threads)
 
-    def visit(self, work: Work, tall: Sequence[Any], same: Any, each: Mapping[int, Any]) -> Iterator[tuple[int, Any]]:
+    def visit(
+        self, ask: Question, rows: tuple[Any, ...], shared: Any, each: Mapping[int, Any]
+    ) -> Iterator[tuple[int, Any]]:
         """See `Blocks.visit`."""
-        graph = self._graph(_of_block, work, tall, same)
+        graph = self._graph(_asked, ask, rows, shared)
         with self._named():
             yield from zip(each, graph.asked(each, self.threads))
 
-    def _graph(self, function: Any, work: Work, tall: Sequence[Any], same: Any) -> Graph:
-        how = (function, work, self.reading, len(self.data))
-        return Graph(how, [*self.data, *tall], same, self.Y.chunks[0])
+    def _graph(self, task: Any, work: Any, rows: tuple[Any, ...], shared: Any) -> Graph:
+        return Graph(Job(task, work, shared, self.reading, len(self.data)), self.data, rows, self.Y.chunks[0])
 
     def outliers(self, L: Any, R: Array, threshold: float) -> Any:
         """A Dask array that is computed when asked for, with NaN where nothing was observed."""
@@ -164,9 +157,9 @@ class DaskBlocks(Blocks):
 
     def in_form(self, L: Any, R: Any) -> tuple[Any, Any]:
         """See `Observations.in_form`: L is a Dask array."""
-        if isinstance(L, Spread):
-            return as_dask(L), R
-        return da.from_array(L, chunks=(self.Y.chunks[0], -1)) if is_here(L) else L, R
+        if isinstance(L, OnWorkers):
+            return L.as_dask(), R
+        return da.from_array(L, chunks=(self.Y.chunks[0], -1)) if isinstance(L, np.ndarray) else L, R
 
     @contextmanager
     def _named(self, closely: bool = False) -> Iterator[None]:
@@ -254,117 +247,135 @@ def _array_of(Y: Any) -> Any:
     return Y if isinstance(Y, da.Array) else Y.data
 
 
-# ---- what tall.py and spread.py ask for
+# ---- what stays on the workers
 
 
-def persisted(arrays: Sequence[Any]) -> tuple[Any, ...]:
-    """Computed now, and kept where they are."""
-    derived = [x for x in arrays if isinstance(x, Spread) and not isinstance(x.node, Leaf)]
-    if not derived:
-        return tuple(arrays)
-    chunks = derived[0].chunks
-    found = iter(Graph((_kept_lines, _kept_lines), derived, None, chunks).kept([x.like for x in derived]))
-    return tuple(next(found) if isinstance(x, Spread) and not isinstance(x.node, Leaf) else x for x in arrays)
+@dataclass(frozen=True)
+class Kept:
+    """What stays on a worker for the rows of a block."""
+
+    rows: tuple[Any, ...]
 
 
-def fetched(X: Any, lines: Array) -> Array:
-    """Some lines of an array that is elsewhere. Each block sends what is asked of it, and no more."""
-    chunks = _chunks_of([X])
-    borders = np.concatenate([[0], np.cumsum(chunks)])
-    block = np.searchsorted(borders, lines, side="right") - 1
-    order = np.argsort(block, kind="stable")
-    numbers, first = np.unique(block[order], return_index=True)
-    groups = dict(zip(numbers.tolist(), np.split(order, first[1:])))
-    graph = Graph((_some_lines, _some_lines), [X], None, chunks)
-    out = np.empty((len(lines), *X.shape[1:]), X.dtype)
-    for at, part in zip(groups.values(), graph.asked({b: lines[at] - borders[b] for b, at in groups.items()})):
-        out[at] = part
-    return out
+@dataclass(frozen=True, eq=False)
+class Bundle:
+    """What a round left on the workers: several arrays, block by block."""
+
+    keys: list[Any]
+    there: dict[Any, Any]  # key -> the promise of it
+    chunks: tuple[int, ...]  # rows of the blocks
 
 
-def gathered(X: Spread) -> Array:
-    """All lines."""
-    graph = Graph((_some_lines, _some_lines), [X], None, X.chunks)
-    return np.concatenate(graph.asked(dict.fromkeys(range(len(X.chunks)), slice(None))))
+class OnWorkers(Elsewhere):
+    """An array of a bundle."""
 
+    def __init__(self, bundle: Bundle, number: int, like: Array, factor: float = 1.0) -> None:
+        """`like` has no rows, but the type and width of the array."""
+        self.bundle, self.number, self.like, self.factor = bundle, number, like, factor
+        self.dtype, self.shape = like.dtype, (sum(bundle.chunks), *like.shape[1:])
 
-def numbered(flags: Spread) -> Array:
-    """The numbers of the lines that are flagged."""
-    graph = Graph((_flagged_lines, _flagged_lines), [flags], None, flags.chunks)
-    borders = np.cumsum([0, *flags.chunks[:-1]])
-    return np.concatenate(graph.asked({b: int(first) for b, first in enumerate(borders)}))
+    def __repr__(self) -> str:
+        return f"OnWorkers(shape {self.shape}, {self.dtype}, in {len(self.bundle.chunks)} blocks)"
 
+    def each(self, work: Work, rows: tuple[Any, ...], shared: Any) -> tuple[Any, Any]:
+        """See `Elsewhere.each`."""
+        return Graph(Job(_worked, work, shared), (), rows, self.bundle.chunks).done()
 
-def summed(work: Callable[..., Any], tall: Sequence[Any], *same: Any) -> Any:
-    """The sum over blocks of what `work` makes of their pieces."""
-    return Graph((_sum_of_lines, work), tall, same, _chunks_of(tall)).summed()
+    def scaled(self, factor: float) -> OnWorkers:
+        """See `Elsewhere.scaled`."""
+        return OnWorkers(self.bundle, self.number, self.like, factor * self.factor)
 
-
-def swept(work: Callable[..., Any], tall: Sequence[Any], same: Any) -> tuple[Any, Any]:
-    """`tall.by_row` for arrays that are elsewhere."""
-    return Graph((_answer_of_lines, work), tall, same, _chunks_of(tall)).swept()
-
-
-def _chunks_of(tall: Sequence[Any]) -> tuple[int, ...]:
-    some = next(x for x in tall if not is_here(x))
-    return some.chunks if isinstance(some, Spread) else some.chunks[0]
+    def as_dask(self) -> Any:
+        """A Dask array of what is there."""
+        name, zero = f"lrmc-{uuid4().hex}", (0,) * (self.ndim - 1)
+        layer = {(name, b, *zero): (_row_part, key, self.number, self.factor) for b, key in enumerate(self.bundle.keys)}
+        chunks = (self.bundle.chunks, *((n,) for n in self.shape[1:]))
+        return da.Array(layer | self.bundle.there, name, chunks, self.dtype)
 
 
 # ---- tasks: what runs where the blocks are
 
 
-def _apply(how: Same, pieces: list[Any], n: int, same: Same, own: Same) -> Any:
-    (function, *known), program = how.value
-    pieces = [piece.now() if isinstance(piece, Read) else piece for piece in pieces]
-    return function(*known, run(program, pieces, n), same.value, own.value)
+@dataclass(frozen=True)
+class Place:
+    """Where the lines of an array are, among what a task is given: a slot, or an array of what is kept there."""
+
+    slot: int
+    number: int | None = None
+    factor: float = 1.0  # the array is read in other units
 
 
-def _one_by_one(how: Same, same: Same, several: list[Several]) -> Answer:
+@dataclass(frozen=True)
+class Constant:
+    """A line that is the same for every row."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every task of a graph does: the work, what it shares, and how a block of the data is read, if it is."""
+
+    task: Callable[..., Any]
+    work: Callable[..., Any]
+    shared: Any
+    reading: Reading | None = None
+    data: int = 0  # slots that hold the block of data
+    places: tuple[Place | None, ...] = ()
+    make: Callable[..., Any] = tuple
+
+    def arguments(self, slots: list[Any], n: int) -> tuple[Any, ...]:
+        """The block of data, if there is one, and its rows."""
+        slots = [slot.now() if isinstance(slot, Read) else slot for slot in slots]
+        rows = self.make([_found(place, slots, n) for place in self.places])
+        return (rows,) if self.reading is None else (self.reading.block(*slots[: self.data]), rows)
+
+
+def _found(place: Place | None, slots: list[Any], n: int) -> Any:
+    if place is None:
+        return None
+    x = slots[place.slot]
+    if place.number is not None:
+        return _row_part(x, place.number, place.factor)
+    return np.broadcast_to(x.value, (n, *np.shape(x.value))) if isinstance(x, Constant) else x
+
+
+def _apply(job: Same, slots: list[Any], n: int, own: Same) -> Any:
+    return job.value.task(job.value, slots, n, own.value)
+
+
+def _worked(job: Job, slots: list[Any], n: int, _: None) -> Answer:
+    return Answer(*job.work(*job.arguments(slots, n), job.shared))
+
+
+def _asked(job: Job, slots: list[Any], n: int, question: Any) -> Any:
+    return job.work(*job.arguments(slots, n), job.shared, question)
+
+
+def _one_by_one(job: Same, several: list[Several]) -> Answer:
     """The answers of some blocks together."""
-    answers = [_apply(how, block.pieces, block.n, same, Same(None)) for block in several]
-    rows = tuple(_together([a.rows[k] for a in answers]) for k in range(len(answers[0].rows)))
-    return Answer(rows, tuple(_total(answers).sums))
+    answers = [_worked(job.value, block.slots, block.n, None) for block in several]
+    return Answer(_together(answers), _total(answers).told)
 
 
-def _of_block(work: Work, reading: Reading, data: int, found: list[Any], same: Any, own: Any) -> Any:
-    return work(reading.block(*found[:data]), found[data:], same, own)
+def _together(answers: Sequence[Answer]) -> Any:
+    """What blocks keep, one after another."""
+    columns = zip(*(answer.rows for answer in answers), strict=True)
+    return like(answers[0].rows, [None if parts[0] is None else np.concatenate(parts) for parts in columns])
 
 
-def _answer_of_block(work: Work, reading: Reading, data: int, found: list[Any], same: Any, own: Any) -> Answer:
-    return Answer(*_of_block(work, reading, data, found, same, own))
-
-
-def _answer_of_lines(work: Callable[..., Any], found: list[Any], same: Any, own: Any) -> Answer:
-    return Answer(*work(tuple(found), same))
-
-
-def _sum_of_lines(work: Callable[..., Any], found: list[Any], same: Any, own: Any) -> Answer:
-    return Answer((), (work(*found, *same),))
-
-
-def _kept_lines(_: Any, found: list[Any], same: Any, own: Any) -> Kept:
-    return Kept(tuple(found))
-
-
-def _some_lines(_: Any, found: list[Any], same: Any, lines: Any) -> Array:
-    return found[0][lines]
-
-
-def _flagged_lines(_: Any, found: list[Any], same: Any, first: int) -> Array:
-    return first + np.flatnonzero(found[0])
-
-
-def _total(answers: list[Any]) -> Total:
-    """Sums of answers, or of sums of answers."""
+def _total(answers: Sequence[Any]) -> Total:
+    """What answers tell, or sums of answers, added up."""
     first, *others = (_alone(a) if isinstance(a, Answer) else a for a in answers)
-    sums = first.sums
+    told = first.told
     for other in others:
-        sums = added(sums, other.sums)
-    return Total(sums, first.like)
+        told = like(told, added(told, other.told))
+    return Total(told, first.like)
 
 
 def _alone(answer: Answer) -> Total:
-    return Total([wide(x) for x in answer.sums], tuple(None if x is None else x[:0] for x in answer.rows))
+    told = like(answer.told, [wide(x) for x in answer.told])
+    return Total(told, like(answer.rows, [None if x is None else x[:0] for x in answer.rows]))
 
 
 def _rows_of(answer: Answer) -> Kept:
@@ -375,8 +386,8 @@ def _all(rows: list[Any], total: Any) -> tuple[list[Any], Total]:
     return rows, _total([total])
 
 
-def _row_part(kept: Kept, k: int) -> Any:
-    return kept.rows[k]
+def _row_part(kept: Kept, k: int, factor: float) -> Any:
+    return kept.rows[k] if factor == 1 else kept.rows[k] * kept.rows[k].dtype.type(factor)
 
 
 def _touched(parts: list[Any]) -> int:
@@ -393,32 +404,43 @@ def _outliers(Y: Any, L: Array, mask: Any = None, *, reading: Reading, R: Array,
 class Graph:
     """Tasks, one for each block, and what they need. Every graph has keys of its own."""
 
-    def __init__(self, how: tuple[Any, ...], tall: Sequence[Any], same: Any, chunks: tuple[int, ...]) -> None:
+    def __init__(self, job: Job, data: tuple[Any, ...], rows: tuple[Any, ...], chunks: tuple[int, ...]) -> None:
         # Words before the first hexadecimal one say which tasks are alike: Dask learns how long they take from those.
-        kind, self.token, self.chunks = how[1].__name__.strip("_"), uuid4().hex, chunks
+        kind, self.token, self.chunks = job.work.__name__.strip("_"), uuid4().hex, chunks
         self.name = f"lrmc-{kind}-{self.token}"
         self.rows, self.sums = (f"lrmc-{kind}-{part}-{self.token}" for part in ("rows", "sums"))
-        program = Program(tall)
-        self.arrays = [_aligned(x, chunks) for x in program.pieces]
-        self.pieces = [_pieces(x, chunks) for x in self.arrays]
-        self.tasks: dict[Any, Any] = {
-            f"{self.name}-same": Same(same),
-            f"{self.name}-how": Same((how, program.packed())),
-        }
+        self.arrays = [_aligned(x, chunks) for x in data]
+        places = tuple(self._placed(x) for x in rows)
+        self.slots = [_slot(x, chunks) for x in self.arrays]
+        self.job = f"{self.name}-job"
+        about = (job.task, job.work, job.shared, job.reading, job.data)
+        self.tasks: dict[Any, Any] = {self.job: Same(Job(*about, places, getattr(rows, "_make", tuple)))}
         for x in self.arrays:
             self.tasks |= x.there if isinstance(x, Bundle) else {}
 
-    def swept(self, threads: int = 0) -> tuple[list[Any], list[Any]]:
-        """What tasks answer for their rows, which stays there, and the sum of the rest, which comes back."""
+    def _placed(self, x: Any) -> Place | None:
+        """Where the tasks find an array: what lies on the workers together is sent for once."""
+        if x is None:
+            return None
+        if not isinstance(x, OnWorkers):
+            self.arrays.append(_aligned(x, self.chunks))
+            return Place(len(self.arrays) - 1)
+        known = (k for k, array in enumerate(self.arrays) if array is x.bundle)
+        at = next(known, None)
+        if at is None:
+            at = len(self.arrays)
+            self.arrays.append(x.bundle)
+        return Place(at, x.number, x.factor)
+
+    def done(self, threads: int = 0) -> tuple[Any, Any]:
+        """What tasks keep for their rows, which stays there, and what they tell together, which comes back."""
         if not on_cluster() and all(isinstance(x, Reads) for x in self.arrays if _is_data(x)):
-            return self._swept_here(threads or _kernels.max_threads())
+            return self._done_here(threads or _kernels.max_threads())
         numbers = range(len(self.chunks))
         for b in numbers:
             self._add(b)
-        rows, width = (
-            [(self.name, b) for b in numbers],
-            max((x.shape[-1] for x in self.arrays if _is_data(x)), default=0),
-        )
+        rows = [(self.name, b) for b in numbers]
+        width = max((x.shape[-1] for x in self.arrays if _is_data(x)), default=0)
         if on_cluster() or width * len(rows) > SUMS:  # sums are let go when they are added up
             rows = [(self.rows, b) for b in numbers]
             self.tasks |= {(self.rows, b): (_rows_of, (self.name, b)) for b in numbers}
@@ -427,42 +449,24 @@ class Graph:
                 last = self._tree([(self.name, b) for b in numbers])
                 self.tasks[f"{self.name}-all"] = (_all, rows, last)
                 ((parts, total),) = dask.compute(*self._delayed([f"{self.name}-all"]))
-                return [_together([part.rows[k] for part in parts]) for k in range(len(total.like))], total.sums
+                return _together(parts), total.told
             self.tasks |= {(self.sums, 0, b): (_alone, (self.name, b)) for b in numbers}  # rows do not go into the tree
             last = self._tree([(self.sums, 0, b) for b in numbers])
             *promises, promise = dask.persist(*self._delayed([*rows, last]))
             total = promise.dask[last].result()
-        return self._spread(rows, promises, total.like), total.sums
+        bundle = Bundle(rows, {key: promise.dask[key] for key, promise in zip(rows, promises)}, self.chunks)
+        there = [x if x is None else OnWorkers(bundle, k, x) for k, x in enumerate(total.like)]
+        return like(total.like, there), total.told
 
-    def _swept_here(self, threads: int) -> tuple[list[Any], list[Any]]:
+    def _done_here(self, threads: int) -> tuple[Any, Any]:
         """The same by threads of this process, which take several blocks each, one after another: fewer tasks."""
         groups = np.array_split(np.arange(len(self.chunks)), min(len(self.chunks), TASKS * threads))
-        about = (f"{self.name}-how", f"{self.name}-same")
         for g, numbers in enumerate(groups):
-            several = [Several([piece(b) for piece in self.pieces], self.chunks[b]) for b in numbers.tolist()]
-            self.tasks[(self.name, g)] = (_one_by_one, *about, several)
+            several = [Several([slot(b) for slot in self.slots], self.chunks[b]) for b in numbers.tolist()]
+            self.tasks[(self.name, g)] = (_one_by_one, self.job, several)
         with _limited(threads):
             answers = dask.compute(*self._delayed([(self.name, g) for g in range(len(groups))]))
-        total = _total(list(answers))
-        return [_together([a.rows[k] for a in answers]) for k in range(len(total.like))], total.sums
-
-    def summed(self) -> Any:
-        """The sum of what tasks answer, here."""
-        numbers = range(len(self.chunks))
-        for b in numbers:
-            self._add(b)
-        last = self._tree([(self.name, b) for b in numbers])
-        with _limited():
-            (found,) = dask.compute(*self._delayed([last]))
-        return _total([found]).sums[0]
-
-    def kept(self, like: Sequence[Any]) -> list[Any]:
-        """What tasks keep, where it is."""
-        keys = [(self.name, b) for b in range(len(self.chunks))]
-        for b in range(len(keys)):
-            self._add(b)
-        with _limited():
-            return self._spread(keys, dask.persist(*self._delayed(keys)), like)
+        return _together(answers), _total(answers).told
 
     def asked(self, each: Mapping[int, Any], threads: int = 0) -> Any:
         """What the tasks of some blocks answer, each to a question of its own, here."""
@@ -472,9 +476,8 @@ class Graph:
             return dask.compute(*self._delayed([(self.name, b) for b in each]))
 
     def _add(self, b: int, own: Any = None) -> None:
-        pieces = [piece(b) for piece in self.pieces]
-        about = (f"{self.name}-how", pieces, self.chunks[b], f"{self.name}-same", Same(own))
-        self.tasks[(self.name, b)] = (_apply, *about)
+        slots = [slot(b) for slot in self.slots]
+        self.tasks[(self.name, b)] = (_apply, self.job, slots, self.chunks[b], Same(own))
 
     def _tree(self, keys: list[Any]) -> Any:
         """Tasks that add up the answers to these keys, some at a time; the key of the last one."""
@@ -494,24 +497,6 @@ class Graph:
         graph = HighLevelGraph.from_collections(self.name, self.tasks, dependencies=there)
         return [Delayed(key, graph, layer=self.name) for key in keys]  # type: ignore[no-untyped-call]
 
-    def _spread(self, keys: list[Any], promises: Sequence[Any], like: Sequence[Any]) -> list[Any]:
-        bundle = Bundle(keys, {key: promise.dask[key] for key, promise in zip(keys, promises)})
-        return [x if x is None else Spread(self.chunks, Leaf(bundle, k), x) for k, x in enumerate(like)]
-
-
-def as_dask(X: Spread) -> Any:
-    """A Dask array of what is there."""
-    (X,) = persisted([X])
-    assert isinstance(X.node, Leaf)
-    bundle, k = X.node.bundle, X.node.number
-    name, zero = f"lrmc-{uuid4().hex}", (0,) * (X.ndim - 1)
-    layer = {(name, b, *zero): (_row_part, key, k) for b, key in enumerate(bundle.keys)}
-    return da.Array(layer | bundle.there, name, (X.chunks, *((n,) for n in X.shape[1:])), X.dtype)
-
-
-def _together(parts: list[Any]) -> Any:
-    return None if parts[0] is None else np.concatenate(parts)
-
 
 def _is_data(x: Any) -> bool:
     return isinstance(x, da.Array | Reads)
@@ -523,16 +508,20 @@ def _aligned(x: Any, chunks: tuple[int, ...]) -> Any:
     return x if wanted is None or x.chunks == wanted else x.rechunk(wanted)
 
 
-def _pieces(x: Any, chunks: tuple[int, ...]) -> Callable[[int], Any]:
-    """Block number -> its piece of an array, or what stands for that in a graph."""
+def _slot(x: Any, chunks: tuple[int, ...]) -> Callable[[int], Any]:
+    """Block number -> its lines of an array, or what stands for them in a graph."""
     if isinstance(x, Bundle):
         return lambda b: x.keys[b]
     if isinstance(x, Reads):
         return lambda b: x.blocks[b]
-    if is_here(x):
-        borders = np.concatenate([[0], np.cumsum(chunks)])
-        return lambda b: x[borders[b] : borders[b + 1]]
-    return lambda b: (x.name, b, *((0,) * (x.ndim - 1)))
+    if isinstance(x, da.Array):
+        return lambda b: (x.name, b, *((0,) * (x.ndim - 1)))
+    if is_equal(x):
+        return lambda b: Constant(x[0])
+    borders = np.concatenate([[0], np.cumsum(chunks)])
+    if isinstance(x, Some):
+        return lambda b: x.cut(borders[b], borders[b + 1])
+    return lambda b: x[borders[b] : borders[b + 1]]
 
 
 # ---- where and with how many threads

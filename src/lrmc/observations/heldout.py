@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from .._rows import is_here
 from ..weights import Array, Weight, as_weight
 from ._door import as_observations
 from .base import Adjoint, Observations, Pull, Sample, Sparse, common
@@ -110,7 +111,7 @@ def part_of(obs: Observations, seed: int = 0) -> Observations:
     """
     n1, n2 = obs.shape
     if n1 * n2 <= 4 * ENOUGH_CELLS:
-        return obs
+        return obs if is_here(obs.row_observed) and is_here(obs.col_observed) else _brought(obs)
     if isinstance(obs, Grouped):
         return _some_groups(obs, np.random.default_rng(seed))
     axis = 0 if n1 >= n2 else 1
@@ -125,6 +126,12 @@ def part_of(obs: Observations, seed: int = 0) -> Observations:
         across = np.sort(rng.choice(len(across), int(len(across) * ENOUGH_CELLS / entries), replace=False))
     rows, cols = (chosen, across) if axis == 0 else (across, chosen)
     return as_observations(obs.grid(rows, cols).astype(obs.dtype, copy=False), threads=obs.threads)
+
+
+def _brought(obs: Observations) -> Observations:
+    """A small matrix from the workers of a cluster, here."""
+    values = obs.grid(*(np.arange(n) for n in obs.shape))
+    return as_observations(values.astype(obs.dtype, copy=False), threads=obs.threads)
 
 
 def _uneven_axis(obs: Observations) -> int | None:

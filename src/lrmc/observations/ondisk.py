@@ -82,10 +82,10 @@ def blocks(
 
 def counted(obs: Any) -> Any:
     """The same blocks, with their entries counted: the first pass, which also notices infinite entries."""
-    (rows,), (cols, infinite, totals) = obs.sweep(surveyed, (), None)
+    (rows,), (cols, infinite, totals) = obs.round(surveyed, (), None)
     if infinite:
         raise ValueError(f"{infinite} observed entries are infinite; set them to NaN (missing) or to finite values")
-    return replace(obs, row_observed=rows, col_observed=cols, block_observed=np.array(totals))
+    return replace(obs, row_observed=rows, col_observed=cols, block_observed=totals.lines)
 
 
 def in_npy(path: str | os.PathLike[str]) -> InFile:

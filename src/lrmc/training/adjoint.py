@@ -92,7 +92,7 @@ Back = tuple[Factors, Factors, tuple[float, float, float]]  # for factors, momen
 def _reverse_layer(obs: Observations, tape: Tape, k: int, X1b: Factors, m1b: Factors) -> Back:
     """L1 = L + eta mL1, mL1 = dL + gamma mL; the same for R."""
     X, (mL, mR) = tape.before(k)
-    (zeta, eta, gamma), (_, (mL1, mR1), scaled, _) = tape.layers[k], tape.taken[k]
+    (zeta, eta, gamma), (_, (mL1, mR1), scaled, *_) = tape.layers[k], tape.taken[k]
     L1b, R1b = X1b
     etab = _dot(L1b, mL1) + _dot(R1b, mR1)
     dLb, dRb = m1b.L + eta * L1b, m1b.R + eta * R1b
@@ -108,7 +108,7 @@ def _reverse_layer(obs: Observations, tape: Tape, k: int, X1b: Factors, m1b: Fac
 def _reverse_tangent(X: Factors, W: Array, dLb: Array, dRb: Array) -> tuple[Array, Array, Array]:
     """M = Q^-1 L'W with Q = L'L; dL = W - L M / 2, dR = V - R M' / 2. Gives Wb and the shares of Lb and Rb."""
     L, R = X
-    M = shared(L, W)
+    M = shared(gram(L), gram(L, W), L.dtype)
     Mb = -(gram(L, dLb) + gram(dRb, R)) / 2
     Nb = divide(Mb.T, gram(L)).T.astype(L.dtype)  # of N = L'W
     Qb = -Nb @ M.T

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..linalg import Factors
-from ..methods.lrmc import Start, lrmc
+from ..methods.lrmc import lrmc
+from ..methods.step import Start
 from ..schedule import Schedule
 from ..weights import Array
 from .adjoint import backward, forward

@@ -15,12 +15,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..._rows import equal
 from ...methods.closed_loop import DEVIATION
 from ...methods.noise import unlike_members
 from ...methods.noisy import REACH, Noise
 from ...observations._door import as_observations
 from ...observations.grouped import grouped
-from ...observations.tall import equal
 from ...row_systems import pairs, solve_rows
 from ...weights import Array, Cauchy
 from ..outcome import SOUND, Limits, Outcome, Told, after_clipping, noisy_fit
@@ -329,7 +329,7 @@ def fit_pixels(Y: Array, there: Array, ground: Ground, threads: int | None = Non
     ridges = ground.ridge.astype(np.float32)
     mean = ground.mean.astype(np.float32)
     for wider in WIDER:
-        pull = obs.products(L, R, Cauchy(wider * reach * deviation, np.ones(T)), None, R, None, squares)
+        pull = obs.products(L, R, Cauchy(wider * reach * deviation, np.ones(T)), P=None, Q=R, Qw=squares)
         for b in range(bands):
             here = slice(b * pixels, (b + 1) * pixels)
             pulled = pull[0][here] - (L[here] - mean[b]) @ ridges[b]

@@ -1,0 +1,185 @@
+"""What was asked of a run, checked at the door: one record that `solve` and `iterates` share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from ._arguments import checked_rank, one_of, real_number, shown, whole_number
+from ._rows import equal
+from .methods.gd import gd
+from .methods.nearest_schedule import nearest
+from .methods.noise import unlike_members
+from .methods.noisy import AskedLoss, Loss, Noise
+from .methods.scaled_gd import scaled_gd
+from .methods.start import STARTS
+from .observations import as_observations
+from .observations.base import Observations
+from .observations.grouped import Grouped, grouped
+from .result import Iterate
+from .schedule import Schedule, Tuning
+from .weights import Array, Sides
+
+Method = Literal["auto", "closed_loop", "lrmc", "scaled_gd", "gd"]
+Start = Literal["spectral", "cur"] | Iterate
+METHODS = get_args(Method)
+BASELINES = {"scaled_gd": scaled_gd, "gd": gd}
+DEFAULT_SCHEDULE = "geometric"
+MOST_PASSES = 10**9  # a larger max_iter is a mistake
+ROOM = 1e3  # times: how far typical entries must be from the largest and the smallest number there is
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The arguments of a run, as they came. They are explained at `lrmc.solve`."""
+
+    rank: int | None
+    mask: Any
+    method: Method
+    schedule: Schedule | Tuning | str | None
+    loss: AskedLoss
+    outliers: Sides
+    groups: Any
+    row_noise: Any
+    col_noise: Any
+    start: Start
+    seed: int
+    threads: int | None
+    tol: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """Everything that a run needs to know."""
+
+    obs: Observations
+    rank: int | None
+    method: str  # "closed_loop", "lrmc", or a baseline
+    schedule: Schedule | Tuning | None  # None for the closed loop, which needs none
+    start: Start
+    noise: Noise
+    loss: Loss | None  # None: found
+    tol: float
+    seed: int
+
+
+def checked_job(Y: Any, asked: Asked) -> Job:
+    """Check what was asked for."""
+    one_of("method", asked.method, METHODS)
+    one_of("loss", asked.loss, get_args(AskedLoss))
+    one_of("outliers", asked.outliers, get_args(Sides))
+    seed = whole_number("seed", asked.seed, 0)
+    method = asked.method
+    if method == "auto":
+        method = "closed_loop" if asked.schedule is None else "lrmc"
+    _check_start(asked, method)
+    plan = _as_schedule(asked.schedule, method)
+    obs = as_observations(Y, asked.mask, threads=asked.threads)
+    _check_fits(asked, method, obs)
+    rank = None if asked.rank is None else checked_rank(asked.rank, obs.shape)
+    obs = obs if asked.groups is None else grouped(obs, asked.groups)
+    if plan == "nearest":
+        plan = Schedule.named(nearest(obs.transposed() if obs.across else obs, rank or 1, seed)[0])
+    assert not isinstance(plan, str)
+    return Job(
+        obs=obs,
+        rank=rank,
+        method=method,
+        schedule=plan,
+        start=asked.start,
+        noise=_noise(asked, obs),
+        loss=None if asked.loss == "auto" else asked.loss,
+        tol=asked.tol,
+        seed=seed,
+    )
+
+
+def _check_start(asked: Asked, method: str) -> None:
+    """Refuse what does not go together, before the data are looked at."""
+    start = asked.start
+    if not isinstance(start, Iterate):
+        one_of("start", start, tuple(STARTS))
+    elif method != "closed_loop":
+        raise ValueError("start= is an iterate of an earlier run: only the closed loop, without a schedule, goes on")
+    if method == "closed_loop" and asked.schedule is not None:
+        raise ValueError("schedule= was given with method='closed_loop', which needs none; leave one of them out")
+    known = (asked.groups, asked.row_noise, asked.col_noise)
+    plain = start == "spectral" and asked.outliers == "both" and all(x is None for x in known)
+    if method in BASELINES and not plain:
+        raise ValueError(f"start, outliers, groups and noise levels are not for method={method!r}; leave them out")
+
+
+def _as_schedule(schedule: Any, method: str) -> Schedule | Tuning | Literal["nearest"] | None:
+    """The plan of a method that has one."""
+    if (method in BASELINES) != isinstance(schedule, Tuning):
+        wants = "the share of outliers has to be known" if method in BASELINES else "a Tuning is for the baselines"
+        raise ValueError(f"{wants}: give method='scaled_gd' or 'gd' together with schedule=Tuning(alpha=...)")
+    if method == "closed_loop" or isinstance(schedule, Schedule | Tuning):
+        return schedule
+    if schedule is None:
+        return Schedule.named(DEFAULT_SCHEDULE)
+    if not isinstance(schedule, str):
+        raise ValueError(f"schedule is a {type(schedule).__name__}; a Schedule or the name of one is wanted")
+    return "nearest" if schedule == "nearest" else Schedule.named(schedule)
+
+
+def _check_fits(asked: Asked, method: str, obs: Observations) -> None:
+    """Refuse what these data do not allow."""
+    start = asked.start
+    if isinstance(start, Iterate) and (len(start.L), len(start.R)) != obs.shape:
+        came = f"{len(start.L)} x {len(start.R)}"
+        raise ValueError(f"start= is an iterate for a {came} matrix; these data are {obs.shape}")
+    if asked.rank is None and method != "closed_loop":
+        name = "LRMC" if method == "lrmc" else method
+        raise ValueError(f"rank=None: {name} needs the rank; give one, or leave method and schedule out: it is found")
+    limits = np.finfo(obs.dtype)
+    if not ROOM * float(limits.tiny) < obs.scale < float(limits.max) / ROOM:
+        raise ValueError(
+            f"the entries are typically of size {min(obs.scale, float(limits.max)):.2g}, at the limits of {obs.dtype}:"
+            " multiply them by a number that brings them nearer to 1"
+        )
+
+
+def _noise(asked: Asked, obs: Observations) -> Noise:
+    """What was said of the noise, and what rows in groups tell of it."""
+    rows = _noise_of(asked.row_noise, obs.shape[0], "row_noise")
+    cols = _noise_of(asked.col_noise, obs.shape[1], "col_noise")
+    if isinstance(obs, Grouped) and asked.row_noise is None:
+        rows = unlike_members(obs)
+    return Noise(rows, cols, outliers=asked.outliers)
+
+
+def _noise_of(given: Any, n: int, name: str) -> Array:
+    """Relative noise levels, one per row or column."""
+    if given is None:
+        return equal(1.0, n)
+    levels = _real_array(given)
+    if levels is None:
+        raise ValueError(f"{name}={shown(given)}; {n} positive numbers are wanted")
+    if levels.shape != (n,):
+        raise ValueError(f"{name} has shape {levels.shape}; {n} positive numbers are wanted")
+    wrong = np.flatnonzero(~(np.isfinite(levels) & (levels > 0)))
+    if len(wrong):
+        raise ValueError(f"{name} holds {levels[wrong[0]]} at {wrong[0]}; {n} positive numbers are wanted")
+    return levels / np.median(levels)
+
+
+def _real_array(given: Any) -> Array | None:
+    """As floats; None if it holds something else than real numbers."""
+    try:
+        array = np.asarray(given)
+    except ValueError:  # lists of unlike lengths
+        return None
+    return array.astype(np.float64) if array.dtype.kind in "fiu" else None
+
+
+def checked_tol(tol: Any) -> float:
+    """Where a run stops: a positive number."""
+    return real_number("tol", tol, lambda x: x > 0, "a positive, finite number")
+
+
+def checked_max_iter(max_iter: Any) -> int:
+    """How many passes, at most."""
+    return whole_number("max_iter", max_iter, 1, MOST_PASSES)
