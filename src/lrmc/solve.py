@@ -27,7 +27,7 @@ from .methods.scaled_gd import scaled_gd
 from .methods.start import STARTS
 from .observations._door import as_observations
 from .observations.base import Observations
-from .observations.grouped import Grouped, grouped
+from .observations.grouped import grouped
 from .observations.tall import equal, where
 from .result import Iterate, Record, Result, Status
 from .schedule import Schedule, Tuning
@@ -302,7 +302,7 @@ def _job(
     if sides[1] is not None:
         obs = grouped(obs, sides[1])
     rows, cols = (_noise_of(x, n, name) for x, n, name in zip(sides[2:], obs.shape, ("row_noise", "col_noise")))
-    if isinstance(obs, Grouped) and sides[2] is None:
+    if obs.groups is not None and sides[2] is None:
         rows = unlike_members(obs)
     noise = Noise(rows, cols, outliers=sides[0])  # type: ignore[arg-type]
     if plan is None:

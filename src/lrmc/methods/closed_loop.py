@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..linalg import Factors, divide, gram
-from ..observations.base import ALL_UP_TO, Observations, Pull
+from ..observations.base import ALL_UP_TO, OWN, Observations, Pull
 from ..observations.tall import Largest, beside, by_row, equal, held, take
 from ..row_systems import packed_trace, pairs, solve_rows
 from ..weights import Array, Sides, Threshold
@@ -169,7 +169,9 @@ def closed_loop(
         protected = max(rows.widest, cols.widest) > 1
         refresh = grams and (few or stepper.wants_refresh(change, inliers, protected))
         P, Q = rows.teachers(L), cols.teachers(R)
-        pull = obs.products(L, R, weight, P, Q, *((pairs(P), pairs(Q)) if refresh else ()))
+        taught = {"P": OWN if P is L else P, "Q": OWN if Q is R else Q}
+        weighed = {"Pw": pairs(P), "Qw": pairs(Q)} if refresh else {}
+        pull = obs.products(L, R, weight, **taught, **weighed)
         inliers = pull.n_inliers / obs.n_observed
         if grams:
             W, V = stepper.directions(X, pull, inliers, (obs.row_observed, obs.col_observed))

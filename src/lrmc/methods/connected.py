@@ -22,8 +22,8 @@ def unconnected(obs: Observations) -> tuple[int, int]:
     everything = Cauchy(equal(1.0, obs.shape[0]), equal(1.0, obs.shape[1]))
     cols = np.arange(obs.shape[1]) == where(obs.col_observed == obs.col_observed.max())[0]
     for _ in range(MOST_ROUNDS):
-        rows = _reached(obs.products(None, None, everything, None, None, None, _column(cols, obs)).grams[0])
-        after = _reached(obs.products(None, None, everything, None, None, _column(rows, obs), None).grams[1])
+        rows = _reached(obs.products(None, None, everything, Qw=_column(cols, obs)).grams[0])
+        after = _reached(obs.products(None, None, everything, Pw=_column(rows, obs)).grams[1])
         if bool((after == cols).all()):
             break
         cols = after

@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import _kernels
 from ..linalg import Factors, change
-from ..observations.base import Observations
+from ..observations.base import OWN, Observations
 from ..observations.tall import equal, is_here, take
 from ..row_systems import packed_trace, pairs, solve_rows
 from ..weights import Array, Threshold
@@ -179,8 +179,8 @@ def on_what_agrees(obs: Observations, X: Factors, wide: float, border: float) ->
         rule = Threshold(equal(within, n1), equal(within, n2), equal(0.0, n1), equal(0.0, n2))
         for side in (1, 0):
             other = X[1 - side]
-            asked = (None, other, None, pairs(other)) if side == 0 else (other, None, pairs(other), None)
-            pull = obs.products(X.L, X.R, rule, *asked)
+            asked = {"Q": OWN, "Qw": pairs(other)} if side == 0 else {"P": OWN, "Pw": pairs(other)}
+            pull = obs.products(X.L, X.R, rule, **asked)
             met, observed = ((pull.row_inliers, obs.row_observed), (pull.col_inliers, obs.col_observed))[side]
             told = (met > rank + 1) | ((met == observed) & (met >= rank))
             H = pull.grams[side]

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..linalg import Factors, balanced
-from ..observations.base import Observations
+from ..observations.base import OWN, Observations
 from ..observations.heldout import can_hold_out
 from ..result import Status
 from ..weights import Array, Sides
@@ -356,7 +356,7 @@ def exact(
 def _even(obs: Observations, X: Factors, noise: Noise) -> bool:
     """Whether outliers are spread over all rows and columns, as far as chance would have it."""
     weight = replace(noise, loss="mixture").weight(obs.sample, X)
-    pull = obs.products(X.L, X.R, weight, None, X.R)
+    pull = obs.products(X.L, X.R, weight, Q=OWN)
     share = pull.n_inliers / obs.n_observed
     for inliers, seen in ((pull.row_inliers, obs.row_observed), (pull.col_inliers, obs.col_observed)):
         spread = np.sqrt(share * (1 - share) * seen) + 1

@@ -171,8 +171,8 @@ def sweeps(
             F, other = X[side], X[1 - side]
             own, across = (noise.rows, noise.cols) if side == 0 else (noise.cols, noise.rows)
             scaled, grams = ((x / column(across) ** 2).astype(F.dtype) for x in (other, pairs(other)))
-            asked = (None, scaled, None, grams) if side == 0 else (scaled, None, grams, None)
-            pull = obs.products(X.L, X.R, weight, *asked)
+            asked = {"Q": scaled, "Qw": grams} if side == 0 else {"P": scaled, "Pw": grams}
+            pull = obs.products(X.L, X.R, weight, **asked)
             total = float(np.sum(pull.col_weight, dtype=np.float64))
             dof = min(0.9 * total, priors[0].dof + priors[1].dof)
             variance = pull.energy * noise.relative_square(some, X, weight) / max(total - dof, 1.0)

@@ -42,11 +42,11 @@ def leading(
         rule = Threshold(rows, cols, equal(0.0, len(rows)), equal(0.0, len(cols)))
 
     def times(Q: Array) -> Array:
-        C = obs.dtype.type(gain) * obs.products(L, R, rule, None, Q)[0]
+        C = obs.dtype.type(gain) * obs.products(L, R, rule, Q=Q)[0]
         return C + model.L @ product_of(model.R, Q) if model is not None and keep_model else C
 
     def transposed_times(P: Array) -> Array:
-        C = obs.dtype.type(gain) * obs.products(L, R, rule, P, None)[1]
+        C = obs.dtype.type(gain) * obs.products(L, R, rule, P=P)[1]
         return C + model.R @ product_of(model.L, P) if model is not None and keep_model else C
 
     Q = rng.standard_normal((obs.shape[1], min(rank + 5, *obs.shape))).astype(obs.dtype)

@@ -7,6 +7,7 @@ with one block is the same, and is written here once.
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
@@ -16,10 +17,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from .. import _kernels
+from .._typing import override
 from ..units import Units
 from ..weights import Array, Weight, as_weight
-from .base import DRAW_FROM_STORED_BELOW, Adjoint, Dense, Observations, Pull, Sample, Sparse, transposed
+from .base import DRAW_FROM_STORED_BELOW, Adjoint, Counts, Observations, Pull, Regression, Sample, Stripes
+from .dense import Dense
+from .sparse import Sparse
+from .transposed import transposed
 from .watched import Watched
 
 if TYPE_CHECKING:
@@ -48,7 +52,7 @@ class Meter:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Blocks(Observations):
-    """What raises here is what a subclass has to do."""
+    """What is abstract here is what a subclass has to do."""
 
     borders: Array  # the first row of each block, and the number of rows
     block_observed: Array  # how many entries of each block are observed
@@ -57,16 +61,16 @@ class Blocks(Observations):
     watched: tuple[Watched, ...] = ()  # what the data are read from
     AT_ONCE: ClassVar[int] = 16_000_000  # more than for data in memory: each time is a pass
 
+    @abstractmethod
     def sweep(self, work: Work, tall: Sequence[Any], same: Any) -> tuple[list[Any], list[Any]]:
         """One pass: what `work(block, pieces of tall, same, None)` gives for its rows, and what is summed over blocks.
 
-        `tall` are arrays with a line per row of the data, numbers, or None.
+        `tall` are arrays with a line per row of the data, numbers, OWN, or None.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def visit(self, work: Work, tall: Sequence[Any], same: Any, each: Mapping[int, Any]) -> Iterator[tuple[int, Any]]:
         """The answers of `work(block, pieces, same, each[number])` with their numbers, of the blocks in `each` only."""
-        raise NotImplementedError
 
     def check_unchanged(self, closely: bool = True) -> None:
         """Raise an error if what the data are read from did not stay what it was. See `Watched.check`."""
@@ -74,6 +78,37 @@ class Blocks(Observations):
             source.check(closely)
 
     # ---- what `Observations` promises, for all blocks
+
+    @property
+    @override
+    def in_blocks(self) -> bool:
+        return True
+
+    @property
+    @override
+    def stored(self) -> np.dtype[Any]:
+        return self.reading.stored
+
+    @property
+    @override
+    def entries_read(self) -> int:
+        return self.meter.rows * self.shape[1]
+
+    @override
+    def stripes(self) -> Stripes:
+        return Stripes(self.borders, by_columns=False)
+
+    @override
+    def survey(self) -> Counts:
+        (rows,), (cols, infinite, _) = self.sweep(surveyed, (), None)
+        return Counts(rows, cols, int(infinite))
+
+    @override
+    def regress(self, model: Regression, axis: int = 0) -> tuple[Any, Any, Any]:
+        if axis:
+            raise ValueError("rows of these data lie across their blocks; chunks of whole rows are wanted here")
+        scores, deviation, distance = self.sweep(_regress, (), model)[0]
+        return scores, deviation, distance
 
     def scaled(self, gain: float) -> Self:
         """See `Observations.scaled`. A sample that was drawn is kept: drawing one takes a pass."""
@@ -88,8 +123,18 @@ class Blocks(Observations):
         """How many entries are observed."""
         return int(self.block_observed.sum())
 
-    def products(self, L: Any, R: Any, weight: Weight | float, P: Any, Q: Any, Pw: Any = None, Qw: Any = None) -> Pull:
-        """See `Observations.products`."""
+    @override
+    def products(
+        self,
+        L: Any,
+        R: Any,
+        weight: Weight | float,
+        *,
+        P: Any = None,
+        Q: Any = None,
+        Pw: Any = None,
+        Qw: Any = None,
+    ) -> Pull:
         rule = as_weight(weight)
         by_row = [field.name for field in fields(rule) if field.name in ("rows", "protect_rows")]
         tall = [L, P, Pw, *(_constant(getattr(rule, name)) for name in by_row)]
@@ -182,7 +227,7 @@ def _products(block: Observations, tall: Sequence[Any], same: Any, _: Any = None
     L, P, Pw, *thresholds = tall
     R, Q, Qw, rule, names = same
     full = {name: np.broadcast_to(x, block.shape[0]) for name, x in zip(names, thresholds, strict=True)}
-    pull = block.products(L, R, replace(rule, **full), P, Q, Pw, Qw)
+    pull = block.products(L, R, replace(rule, **full), P=P, Q=Q, Pw=Pw, Qw=Qw)
     WQ, WtP = pull.grams or (None, None)
     sums = (pull[1], WtP, pull.col_inliers, pull.col_weight, pull.energy, pull.n_inliers)
     return (pull[0], WQ, pull.row_inliers, pull.row_weight), sums
@@ -195,9 +240,13 @@ def _adjoint(block: Observations, tall: Sequence[Any], same: Any, _: Any = None)
 
 
 def _row_magnitudes(block: Observations, tall: Sequence[Any], same: Any, _: Any = None) -> Answers:
-    rows, cols, _ = survey(block)
-    counted = _with_counts(block, rows, cols)
+    rows, cols, _ = block.survey()
+    counted = block.with_counts(rows, cols)
     return (counted.magnitudes(tall[0], same[0], same[1])[0],), ()
+
+
+def _regress(block: Observations, tall: Sequence[Any], model: Regression, _: Any = None) -> Answers:
+    return block.regress(model), ()
 
 
 def _row_medians(block: Observations, tall: Sequence[Any], same: Any, _: Any = None) -> Answers:
@@ -214,7 +263,7 @@ def _grid(block: Observations, tall: Sequence[Any], cols: Array, rows: Array) ->
 
 def _numbered(block: Observations, tall: Sequence[Any], same: Any, numbers: Array) -> tuple[Array, Array, Array]:
     """Observed entries by their numbers, row after row, in order."""
-    rows, _, _ = survey(block)
+    rows, _, _ = block.survey()
     before = np.concatenate([[0], np.cumsum(rows)])
     i = np.searchsorted(before, numbers, side="right") - 1
     chosen, first = np.unique(i, return_index=True)
@@ -233,27 +282,8 @@ def _residuals(block: Observations, tall: Sequence[Any], R: Array, _: Any) -> tu
 
 def surveyed(block: Observations, tall: Sequence[Any], same: Any, _: Any = None) -> Answers:
     """What the first pass counts."""
-    rows, cols, infinite = survey(block)
+    rows, cols, infinite = block.survey()
     return (rows,), (cols, infinite, Listed([int(rows.sum())]))
-
-
-def survey(block: Observations) -> tuple[Array, Array, int]:
-    """How many entries of each row and column are observed, and how many of these are infinite."""
-    if isinstance(block, Sparse):
-        cols = np.bincount(block.indices, minlength=block.shape[1])
-        return np.diff(block.indptr), cols, int(np.isinf(block.values).sum())
-    if isinstance(block, Dense):
-        rows, cols = (np.zeros(n, np.int64) for n in block.shape)
-        return rows, cols, _kernels.survey(block.Y, block.mask, rows, cols, block.threads)
-    rows, cols, infinite = survey(block.of)  # type: ignore[attr-defined]
-    return cols, rows, infinite
-
-
-def _with_counts(block: Observations, rows: Array, cols: Array) -> Observations:
-    """The block with its counts."""
-    if isinstance(block, Dense | Sparse):
-        return replace(block, row_observed=rows, col_observed=cols)
-    return transposed(_with_counts(block.of, cols, rows))  # type: ignore[attr-defined]
 
 
 # ---- a block in memory

@@ -19,11 +19,12 @@ import numpy as np
 from .. import _kernels
 from .._extras import optional
 from ..weights import Array
-from .base import Observations, transposed
+from .base import Observations
 from .blocks import BlockError, Blocks, Reading, Work, added, unreadable, wide
 from .ondisk import counted, declared
 from .spread import Bundle, Leaf, Program, Spread, run
 from .tall import is_here
+from .transposed import transposed
 from .watched import Watched
 
 dask = optional("dask", "scale")
