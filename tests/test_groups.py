@@ -127,9 +127,10 @@ def test_a_group_of_very_many_rows():
     """Its rows times the columns of a tile are more than 2^31: where memory is short, that is a sentence."""
     code = """
 import resource, numpy as np
-from lrmc import as_observations, groups
+from lrmc import as_observations
+from lrmc.observations.grouped import grouped
 n = 2**23 + 4
-obs = groups.grouped(as_observations(np.ones((n, 1), np.uint8)), np.zeros(n, np.uint8))
+obs = grouped(as_observations(np.ones((n, 1), np.uint8)), np.zeros(n, np.uint8))
 resource.setrlimit(resource.RLIMIT_AS, (4 << 30,) * 2)
 try:
     obs.products(None, None, 0.5, Q=np.ones((1, 1), np.float32))
