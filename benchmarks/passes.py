@@ -102,16 +102,16 @@ def crossover(n: int, threads: int, rng: np.random.Generator) -> None:
         print(f"{rank:4d} " + "".join(f"{ratio:7.2f}" for ratio in ratios))
 
 
-def both_forms(Y: np.ndarray, threads: int) -> tuple[lrmc.observations.base.Sparse, lrmc.observations.base.Dense]:
+def both_forms(Y: np.ndarray, threads: int) -> tuple[lrmc.observations.Sparse, lrmc.observations.Dense]:
     """The same data stored both ways, whatever the door would choose."""
     seen = ~np.isnan(Y)
     counts = {"row_observed": seen.sum(1), "col_observed": seen.sum(0)}
     common = {"shape": Y.shape, "dtype": Y.dtype, "threads": threads, **counts}
     indptr = np.concatenate([[0], np.cumsum(counts["row_observed"])])
     indices = np.nonzero(seen)[1].astype(np.int32)
-    return lrmc.observations.base.Sparse(
-        indptr=indptr, indices=indices, values=Y[seen], **common
-    ), lrmc.observations.base.Dense(Y=Y, **common)
+    return lrmc.observations.Sparse(indptr=indptr, indices=indices, values=Y[seen], **common), lrmc.observations.Dense(
+        Y=Y, **common
+    )
 
 
 def main() -> None:

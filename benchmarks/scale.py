@@ -56,7 +56,7 @@ def one_pass(obs, L, R):
     """A step of the closed loop, as far as the data are concerned."""
     n1, n2 = obs.shape
     rule = Threshold(np.full(n1, 2.0), np.full(n2, 2.0), np.zeros(n1), np.zeros(n2))
-    return obs.products(L, R, rule, L, R)
+    return obs.pull(L, R, rule)
 
 
 def factors(n1, n2, rank=5, dtype=np.float32):
@@ -167,7 +167,6 @@ def moved_bytes():
     import dask.array as da
     from distributed import Client, LocalCluster
     from distributed.comm.tcp import TCP
-
     from lrmc.observations.tall import held
 
     count, write = [0], TCP.write
@@ -184,7 +183,7 @@ def moved_bytes():
             Y = da.random.default_rng(0).standard_normal((n, 200), chunks=(n // 4, 200), dtype=np.float32)
             obs = lrmc.as_observations(Y)
             R = np.random.default_rng(1).random((200, 5)).astype(np.float32)
-            (L,) = held(obs.products(None, None, 1.0, None, R)[0] * 0.1)
+            (L,) = held(obs.products(None, None, 1.0, Q=R)[0] * 0.1)
             found = []
             for _ in range(4):
                 count[0] = 0
@@ -206,7 +205,7 @@ def workers():
                 Y = da.random.default_rng(0).standard_normal((n1, n2), chunks=(n1 // blocks, n2), dtype=np.float32)
                 obs = lrmc.as_observations(wait(Y.persist()) and Y.persist())
                 R = np.random.default_rng(1).random((n2, 5)).astype(np.float32)
-                L = obs.products(None, None, 1.0, None, R)[0]
+                L = obs.products(None, None, 1.0, Q=R)[0]
                 seconds = best(partial(obs.pull, L, R, 1.0), 6)
                 found.append((count, blocks, gigabytes, seconds))
                 print(f"{count} worker(s), {blocks} blocks, {gigabytes} GB: {seconds:.3f} s a pass", flush=True)

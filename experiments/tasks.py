@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lrmc.observations import as_observations
-from lrmc.observations.base import Observations, transposed
+from lrmc.observations.base import Observations
+from lrmc.observations.transposed import transposed
 from lrmc.row_systems import pairs, solve_rows
 from lrmc.weights import Huber
 
@@ -210,7 +211,7 @@ def ridge_step(obs: Observations, A: Array, B: Array, ridge: float) -> Array:
     design = np.hstack([B[:, :-1], other])
     plain = Huber(np.full(obs.shape[0], 1e15), np.ones(obs.shape[1]))  # nothing is beyond it: least squares
     model = np.hstack([A, one]), np.hstack([design, B[:, -1:]])  # [A a 1] [B 1 b]' = A B' + a + b
-    pull = obs.products(*model, plain, None, design, None, pairs(design))
+    pull = obs.products(*model, plain, Q=design, Qw=pairs(design))
     pulled, penalty = pull[0] - np.float32(ridge) * A, ridge * np.eye(A.shape[1])
     return solve_rows(pull.grams[0], pulled, penalty, obs.row_observed > 0, obs.threads)
 

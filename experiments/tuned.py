@@ -23,9 +23,9 @@ from common import Asked
 
 import lrmc
 from lrmc._files import write_whole
+from lrmc._job import BASELINES
 from lrmc.methods.tune import tune
 from lrmc.schedule import Tuning
-from lrmc._job import BASELINES
 
 FILE = Path(__file__).with_name("tuned.json")
 FIRST_SEED = 1000

@@ -13,9 +13,9 @@ from lrmc import _kernels, as_observations
 from lrmc.linalg import Factors
 from lrmc.methods.lrmc import lrmc as algorithm
 from lrmc.methods.step import Start
-from lrmc.observations.base import transposed
 from lrmc.observations.grouped import grouped
 from lrmc.observations.heldout import hold_out
+from lrmc.observations.transposed import transposed
 from lrmc.schedule import Layer
 from lrmc.training.adjoint import backward, forward
 

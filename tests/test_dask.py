@@ -329,7 +329,7 @@ def test_bytes_moved_do_not_grow_with_the_rows(client, kept, monkeypatch):
         assert isinstance(obs.data[0], da.Array if kept else dasked.Reads)
         R = np.random.default_rng(1).random((20, 3))
         moved[0] = 0
-        L, _ = obs.products(None, None, 1.0, P=None, Q=R)
+        L, _ = obs.products(None, None, 1.0, Q=R)
         CR, _ = obs.pull(scaled(L, 0.1), R, 1.0)
         gram(CR)
         found[n] = moved[0]

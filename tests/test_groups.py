@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import lrmc
+from lrmc.observations import OWN
 from lrmc.observations.grouped import grouped
 from lrmc.weights import Cauchy, Clip, Huber, Mixture, Threshold
 
@@ -67,10 +68,10 @@ def test_products(data, layout, order, which):
     C, W = naive(Y, L, R, rule, weight, labels)
     obs = grouped(lrmc.as_observations(np.asarray(Y, order=order)), labels)
     if isinstance(rule, Clip):  # keeps no weights
-        for got, want in zip(obs.products(L, R, rule, L, R), (C @ R, C.T @ L), strict=True):
+        for got, want in zip(obs.pull(L, R, rule), (C @ R, C.T @ L), strict=True):
             assert_allclose(got, want, atol=1e-12)
         return
-    pull = obs.products(L, R, rule, L, R, L**2, R**2)
+    pull = obs.products(L, R, rule, P=OWN, Q=OWN, Pw=L**2, Qw=R**2)
     for got, want in zip((*pull, *pull.grams), (C @ R, C.T @ L, W @ R**2, W.T @ L**2), strict=True):
         assert_allclose(got, want, atol=1e-12)
     assert_allclose(pull.row_weight, W.sum(1))
@@ -126,12 +127,13 @@ def test_a_group_of_very_many_rows():
     """Its rows times the columns of a tile are more than 2^31: where memory is short, that is a sentence."""
     code = """
 import resource, numpy as np
-from lrmc import as_observations, groups
+from lrmc import as_observations
+from lrmc.observations.grouped import grouped
 n = 2**23 + 4
-obs = groups.grouped(as_observations(np.ones((n, 1), np.uint8)), np.zeros(n, np.uint8))
+obs = grouped(as_observations(np.ones((n, 1), np.uint8)), np.zeros(n, np.uint8))
 resource.setrlimit(resource.RLIMIT_AS, (4 << 30,) * 2)
 try:
-    obs.products(None, None, 0.5, None, np.ones((1, 1), np.float32))
+    obs.products(None, None, 0.5, Q=np.ones((1, 1), np.float32))
 except MemoryError as error:
     print(error)
 """

@@ -10,9 +10,10 @@ from presentations import every_storage, small
 from rules import rules
 
 from lrmc import as_observations
+from lrmc.observations.base import Regression
 from lrmc.observations.heldout import MOST, hold_out, part_of
 from lrmc.row_systems import pairs
-from lrmc.weights import Threshold
+from lrmc.weights import Cauchy, Threshold
 
 every_fraction = pytest.mark.parametrize("p", [0.15, 0.6, 1.0])
 
@@ -78,12 +79,12 @@ def test_products_of_every_rule(present, p, folder):
     for name, rule in rules:
         weight, _ = rule(*s.values.shape, 11.3)
         want = wanted(name, left.tobytes())
-        grams = (pairs(L), pairs(R)) if name not in ("clip", "a number") else ()
-        got = rest.products(L, R, weight, P, Q, *grams)
+        grams = {"Pw": pairs(L), "Qw": pairs(R)} if name not in ("clip", "a number") else {}
+        got = rest.products(L, R, weight, P=P, Q=Q, **grams)
         check(got, want, rest.dtype)
         if grams:
             check_grams(got.grams, (want.W @ pairs(R), want.W.T @ pairs(L)), rest.dtype)
-            rows = rest.products(L, R, weight, None, Q, None, pairs(R))
+            rows = rest.products(L, R, weight, Q=Q, Qw=pairs(R))
             assert rows[1] is None
             assert rows.grams[1] is None
             assert_close(rows.grams[0], want.W @ pairs(R), rest.dtype, factor=10)
@@ -118,7 +119,37 @@ def test_scaled(present, p, folder):
     assert np.isnan(twice.lookup(judged.rows, judged.cols)).all()
     assert twice.scale == 2 * rest.scale
     want = reference.products(2 * s.values, left, L, R, reference.clip(11.3), P, Q)
-    check(twice.products(L, R, 11.3, P, Q), want, rest.dtype)
+    check(twice.products(L, R, 11.3, P=P, Q=Q), want, rest.dtype)
+
+
+@every_fraction
+@every_storage
+def test_all_that_can_be_asked(present, p, folder):
+    """As of a matrix that never had the entries that were set aside."""
+    s, rest, _, left = held_out(present, p, folder)
+    _, L, R, *_ = factors()
+    Y = np.where(left, s.values, np.nan)
+    plain = as_observations(Y)
+    np.testing.assert_array_equal(rest.block(slice(2, 9), np.arange(5)), np.where(left, s.values, 0)[2:9, :5])
+    np.testing.assert_array_equal(rest.grid(np.arange(4), np.arange(5)), Y[:4, :5])
+    np.testing.assert_array_equal(rest.part(slice(2, 9)).Y, Y[2:9])
+    counts = rest.survey()
+    np.testing.assert_array_equal(counts.rows, left.sum(1))
+    np.testing.assert_array_equal(counts.cols, left.sum(0))
+    for got, want in zip(rest.magnitudes(L, R, 0.2), reference.magnitudes(Y - L @ R.T, 0.2), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5)
+    E = np.full(Y.shape, np.nan)
+    for rows, cols, values in rest.residuals(L, R):
+        E[rows, cols] = values
+    np.testing.assert_allclose(E, Y - L @ R.T, atol=1e-4)
+    out = rest.outliers(L, R, 11.3).toarray()
+    np.testing.assert_allclose(out, np.where(np.abs(E) > 11.3, E, 0), atol=1e-4)
+    V = np.linalg.qr(np.random.default_rng(0).standard_normal((Y.shape[1], 2)))[0]
+    settings = {"widest": 100.0, "lowest": 1.0, "rule": Cauchy.rule, "odds": 0.0, "reach": 3.0}
+    model = Regression(V=V, offset=np.zeros(len(V)), mean=np.zeros(2), prior=0.01 * np.eye(2), **settings)
+    for got, want in zip(rest.regress(model), plain.regress(model), strict=True):
+        assert_close(got, want, rest.dtype, factor=20)
+    rest.check_unchanged()
 
 
 # ---- which entries

@@ -13,7 +13,7 @@ from comparing import assert_close, assert_pull, same_bits
 from rules import every_rule, rules
 
 from lrmc import _kernels, as_observations
-from lrmc.observations.grouped import Grouped, grouped
+from lrmc.observations.grouped import grouped
 from lrmc.weights import Cauchy, Huber, Mixture, Threshold
 
 
@@ -81,7 +81,7 @@ def test_products_narrower_and_wider_than_the_model(rule, dtype):
         (L, R), (P, Q) = factors(Y.shape, rank, dtype), factors(Y.shape, width, dtype)
         want = reference.products(Y, ~np.isnan(Y), L, R, slow, P, Q)
         for form in (Y, sparse(Y)):
-            assert_pull(as_observations(form).products(L, R, weight, P, Q), want, Y.dtype)
+            assert_pull(as_observations(form).products(L, R, weight, P=P, Q=Q), want, Y.dtype)
 
 
 @every_rule
@@ -196,7 +196,7 @@ def test_sums_of_weights_times_other_factors_and_of_squares(p, dtype):
         weight, slow = rule(*Y.shape, 0.8)
         want = reference.products(Y, ~np.isnan(Y), L, R, slow, P, Q)
         for form in (Y, np.asfortranarray(Y), sparse(Y), sparse(Y).tocsc()):
-            pull = as_observations(form).products(L, R, weight, P, Q, Pw, Qw)
+            pull = as_observations(form).products(L, R, weight, P=P, Q=Q, Pw=Pw, Qw=Qw)
             assert_pull(pull, want, Y.dtype)
             assert_close(pull.grams[0], want.W @ Qw, dtype)
             assert_close(pull.grams[1], want.W.T @ Pw, dtype)
@@ -210,7 +210,7 @@ def test_kernels_refuse_what_would_crash():
     L, R = np.ones((4, 2)), np.ones((5, 2))
     for args in ((R, R, L, R), (L, None, L, R), (L, R[:, :1], L, R), (L, R, L[:, :1], R), (L, R, L, L)):
         with pytest.raises((ValueError, RuntimeError), match="kernel"):
-            obs.products(args[0], args[1], 1.0, args[2], args[3])
+            obs.products(args[0], args[1], 1.0, P=args[2], Q=args[3])
 
 
 # ---- long sums: single precision stands still at 2^24, where 1 is less than half of the last digit
@@ -248,12 +248,12 @@ def test_long_sums_do_not_stand_still(form, threads):
     everything = Threshold(wide, wide[:3], none, none[:3], squares=True)
     P, Pw = np.ones((2, n, 1), np.float32)
     P[0], Pw[0] = np.sqrt(STILL), STILL
-    pull = obs.products(None, None, everything, P, None, Pw, None)
+    pull = obs.products(None, None, everything, P=P, Pw=Pw)
     want = STILL + n - 1
     for got in (pull[1][:, 0], pull.grams[1][:, 0], pull.col_weight):
         np.testing.assert_allclose(got, [0, want, 0], rtol=1.5e-4)
     assert pull.col_inliers.tolist() == [0, n, 0]
-    if not isinstance(obs, Grouped):
+    if obs.groups is None:
         GR = obs.adjoint(np.zeros((n, 1)), np.zeros((3, 1)), 2 * STILL, P, np.zeros((3, 1))).R
         np.testing.assert_allclose(GR[:, 0], [0, want, 0], rtol=1.5e-4)
 
@@ -329,7 +329,7 @@ def test_products_with_a_part_of_the_model():
     Y = data(1, 40, 1.0)
     for form in (Y, Y.T, sparse(Y), sparse(Y.T).tocsc()):
         rows, cols = (L, R) if form.shape[0] == 1 else (R, L)
-        whole = as_observations(form).products(rows, cols, 0.5, rows.copy(), cols.copy())
-        part = as_observations(form).products(rows, cols, 0.5, rows[:, :2], cols[:, :2])
+        whole = as_observations(form).products(rows, cols, 0.5, P=rows.copy(), Q=cols.copy())
+        part = as_observations(form).products(rows, cols, 0.5, P=rows[:, :2], Q=cols[:, :2])
         for a, b in zip(part, whole, strict=True):
             assert_close(a, b[:, :2])

@@ -11,8 +11,10 @@ from presentations import every_input, every_storage, presentations, small, spar
 from rules import every_rule, rules
 
 from lrmc import as_observations
-from lrmc.observations.base import Observations, Transposed
+from lrmc.observations import OWN, Observations, Transposed
+from lrmc.observations.base import Regression
 from lrmc.observations.blocks import RowBlocks
+from lrmc.weights import Cauchy
 
 da = pytest.importorskip("dask.array")
 
@@ -183,10 +185,93 @@ def test_products_with_other_or_missing_factors(form, p, rule, folder):
     P, Q = (rng.standard_normal((n, 7)) for n in s.values.shape)
     for args in ((L, R, P, Q), (L, R, None, Q), (L, R, P, None), (None, None, P, Q), (None, None, None, Q)):
         want = reference.products(s.values, s.mask, *args[:2], slow, *args[2:])
-        assert_pull(obs.products(*args[:2], weight, *args[2:]), want, obs.dtype)
-    for args in ((L, R, P[:, :3], R), (L, R, L, Q[:, :3])):  # one factor of the products is one of the model
-        want = reference.products(s.values, s.mask, *args[:2], slow, *args[2:])
-        assert_pull(obs.products(*args[:2], weight, *args[2:]), want, obs.dtype)
+        assert_pull(obs.products(*args[:2], weight, P=args[2], Q=args[3]), want, obs.dtype)
+
+
+@cache
+def wanted_of(name, own):
+    """The reference with the model's own factors, or others, on the sides that `own` says."""
+    s, L, R = case(0.7)
+    P, Q = (mine if of_model else 1 - mine for mine, of_model in zip((L, R), own, strict=True))
+    return P, Q, reference.products(s.values, s.mask, L, R, dict(rules)[name](*s.values.shape, ZETA)[1], P, Q)
+
+
+@every_storage
+def test_a_factor_of_the_model_by_name_or_as_it_is(present, folder):
+    """OWN is the model's factor, in one product or both, and not one that was given: a copy of it does the same."""
+    s, L, R = case(0.7)
+    obs = as_observations(*present(s, folder))
+    for name in ("clip", "threshold", "cauchy, positive"):
+        weight, _ = dict(rules)[name](*s.values.shape, ZETA)
+        for own in ((True, True), (True, False), (False, True)):
+            P, Q, want = wanted_of(name, own)
+            named = {"P": OWN if own[0] else P, "Q": OWN if own[1] else Q}
+            assert_pull(obs.products(L, R, weight, **named), want, obs.dtype)
+            assert_pull(obs.products(L, R, weight, P=P.copy(), Q=Q.copy()), want, obs.dtype)
+        only = obs.products(L, R, weight, Q=OWN)
+        assert only[1] is None
+        assert_close(only[0], wanted_of(name, (True, True))[2].CQ, obs.dtype)
+
+
+def test_products_are_asked_for_by_name():
+    obs, L, R = as_observations(np.ones((4, 5))), np.ones((4, 2)), np.ones((5, 2))
+    with pytest.raises(TypeError, match="positional"):
+        obs.products(L, R, 1.0, L, R)
+
+
+def test_a_storage_without_all_methods_cannot_be_made():
+    class Half(Observations):
+        def lookup(self, rows, cols):
+            return np.full(len(rows), np.nan)
+
+    nothing = np.zeros(1, np.int64)
+    with pytest.raises(TypeError, match="abstract"):
+        Half(shape=(1, 1), dtype=np.dtype(float), row_observed=nothing, col_observed=nothing)
+
+
+@every_fraction
+@every_storage
+def test_parts_and_counts(present, p, folder):
+    """What applications ask of the data: some rows and columns as they are, how many there are, and in what order."""
+    s, _, _ = case(p)
+    obs = as_observations(*present(s, folder))
+    for rows, cols in ((slice(None), slice(None)), (slice(3, 9), slice(None)), (slice(None), slice(1, 30))):
+        Y, mask, gain = obs.scaled(0.5).part(rows, cols)
+        got = np.where(True if mask is None else mask, gain * np.asarray(Y, float), np.nan)
+        np.testing.assert_array_equal(got, 0.5 * s.nan[rows, cols])
+    counts = obs.survey()
+    np.testing.assert_array_equal(counts.rows, s.mask.sum(1))
+    np.testing.assert_array_equal(counts.cols, s.mask.sum(0))
+    assert counts.infinite == 0
+    borders, by_columns = obs.stripes()
+    assert (borders[0], borders[-1]) == (0, s.values.shape[by_columns])
+    assert (np.diff(borders) > 0).all()
+    assert obs.in_blocks == (obs.entries_read > 0)
+    assert obs.stored.kind in "fiu"
+    obs.check_unchanged()
+    given = np.arange(s.values.shape[0]), np.arange(s.values.shape[1])
+    counted = obs.with_counts(*given)
+    np.testing.assert_array_equal(counted.row_observed, given[0])
+    np.testing.assert_array_equal(counted.col_observed, given[1])
+
+
+@every_storage
+def test_regressions_of_rows_and_columns(present, folder):
+    """Each line by itself, whatever the storage; data in blocks have no lines across them."""
+    s, _, _ = case(0.7)
+    obs, rng = as_observations(*present(s, folder)), np.random.default_rng(3)
+    for axis in (0, 1):
+        n = s.values.shape[1 - axis]
+        V = np.linalg.qr(rng.standard_normal((n, 2)))[0]
+        settings = {"widest": 100.0, "lowest": 1.0, "rule": Cauchy.rule, "odds": 0.0, "reach": 3.0}
+        model = Regression(V=V, offset=np.full(n, 5.0), mean=np.zeros(2), prior=0.01 * np.eye(2), **settings)
+        if obs.in_blocks and axis != obs.stripes().by_columns:
+            with pytest.raises(ValueError, match="chunks of whole rows"):
+                obs.regress(model, axis)
+            continue
+        Y = np.ascontiguousarray(s.nan.T if axis else s.nan)
+        for got, want in zip(obs.regress(model, axis), as_observations(Y).regress(model), strict=True):
+            assert_close(np.asarray(got), want, obs.dtype, factor=20)
 
 
 @every_fraction
@@ -197,7 +282,7 @@ def test_the_two_products_are_adjoint(present, p, folder):
     rng = np.random.default_rng(2)
     P, Q = (rng.uniform(0.5, 1, (n, 4)) for n in s.values.shape)
     for _, rule in rules:
-        CQ, CtP = obs.products(L, R, rule(*s.values.shape, ZETA)[0], P, Q)
+        CQ, CtP = obs.products(L, R, rule(*s.values.shape, ZETA)[0], P=P, Q=Q)
         size = np.linalg.norm(CQ) * np.linalg.norm(P)
         assert abs(np.vdot(CQ, P) - np.vdot(CtP, Q)) < (1e-12 if obs.dtype == np.float64 else 1e-5) * size
 

@@ -11,7 +11,7 @@ from presentations import Small, hdf5, on_disk, small
 
 import lrmc
 from lrmc import outofcore
-from lrmc.observations.base import Transposed
+from lrmc.observations import Transposed
 from lrmc.observations.blocks import BlockError, RowBlocks
 from lrmc.observations.watched import ChangedError
 

@@ -118,9 +118,9 @@ def test_row_permutation(case, seed):
 def test_no_more_is_pulled_than_the_threshold_allows(case):
     """|C_ij| <= zeta, seen through products with unit vectors; an unbounded threshold pulls the whole residual."""
     n1, n2 = case.Y.shape
-    C = case.observations().products(case.L, case.R, 2.5, None, np.eye(n2))[0]
+    C = case.observations().products(case.L, case.R, 2.5, Q=np.eye(n2))[0]
     assert np.abs(C).max() <= 2.5
     assert not C[~case.mask].any()
     E = np.where(case.mask, case.Y.astype(float) - case.L.astype(float) @ case.R.astype(float).T, 0)
-    whole = case.observations().products(case.L, case.R, 1e9, np.eye(n1), None)[1].T
+    whole = case.observations().products(case.L, case.R, 1e9, P=np.eye(n1))[1].T
     assert_close(whole, E, C.dtype, factor=10)

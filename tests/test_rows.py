@@ -8,6 +8,7 @@ from presentations import every_storage, small
 from rules import rules
 
 from lrmc import as_observations
+from lrmc.observations import OWN
 from lrmc.row_systems import packed_trace, pairs, solve_rows, solve_rows_and_spread
 
 both_types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -113,12 +114,12 @@ def test_gram_matrices_of_one_pass(present, p, folder):
     for _, rule in rules[2:]:
         weight, slow = rule(*s.values.shape, 11.3)
         want = reference.pull(s.values, s.mask, L, R, slow)
-        both = obs.products(L, R, weight, L, R, pairs(L), pairs(R))
+        both = obs.products(L, R, weight, P=OWN, Q=OWN, Pw=pairs(L), Qw=pairs(R))
         assert_pull(both, want, obs.dtype)
         assert_close(both.grams[0], want.W @ pairs(R), obs.dtype)
         assert_close(both.grams[1], want.W.T @ pairs(L), obs.dtype)
-        rows = obs.products(L, R, weight, None, R, None, pairs(R))
-        cols = obs.products(L, R, weight, L, None, pairs(L), None)
+        rows = obs.products(L, R, weight, Q=OWN, Qw=pairs(R))
+        cols = obs.products(L, R, weight, P=OWN, Pw=pairs(L))
         assert rows.grams[1] is None
         assert cols.grams[0] is None
         assert_close(rows.grams[0], both.grams[0], obs.dtype)

@@ -53,9 +53,9 @@ def forms(Y):
     common = {"shape": Y.shape, "dtype": Y.dtype, "row_observed": seen.sum(1), "col_observed": seen.sum(0)}
     for threads in (1, 3):
         common["threads"] = threads
-        yield lrmc.observations.base.Dense(Y=Y, **common)
+        yield lrmc.observations.Dense(Y=Y, **common)
         parts = {"indptr": csr.indptr.astype(np.int64), "indices": csr.indices.astype(np.int32), "values": csr.data}
-        yield lrmc.observations.base.Sparse(**parts, **common)
+        yield lrmc.observations.Sparse(**parts, **common)
         yield as_observations(np.asfortranarray(Y), threads=threads)
         yield as_observations(csr.tocsc(), threads=threads)
 
@@ -83,8 +83,8 @@ def test_magnitudes_of_nothing(shape):
     empty = np.zeros(shape[0] + 1, np.int64), np.zeros(0, np.int32), np.zeros(0)
     counts = [np.zeros(n, np.int64) for n in shape]
     common = dict(zip(("shape", "dtype", "row_observed", "col_observed"), (shape, np.dtype(float), *counts)))
-    sparse = lrmc.observations.base.Sparse(**dict(zip(("indptr", "indices", "values"), empty)), **common)
-    for obs in (lrmc.observations.base.Dense(Y=np.empty(shape), **common), sparse):
+    sparse = lrmc.observations.Sparse(**dict(zip(("indptr", "indices", "values"), empty)), **common)
+    for obs in (lrmc.observations.Dense(Y=np.empty(shape), **common), sparse):
         for got, n in zip(obs.magnitudes(None, None, 0.5), shape, strict=True):
             np.testing.assert_array_equal(got, np.full(n, np.inf))
 

@@ -80,16 +80,16 @@ def test_too_little_memory_is_a_memory_error(data):
     code = f"""
 import resource, numpy as np, scipy.sparse as sp, lrmc
 obs = lrmc.as_observations({data}, threads=2)
-obs.products(None, None, 1.0, np.ones((obs.shape[0], 1), obs.dtype), None)  # the threads are there
+obs.products(None, None, 1.0, P=np.ones((obs.shape[0], 1), obs.dtype))  # the threads are there
 P = np.ones((obs.shape[0], 60), obs.dtype)
 room = 60 * obs.shape[1] * obs.dtype.itemsize  # of the answer, which is made first
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + room + (64 << 20),) * 2)
 try:
-    obs.products(None, None, 1.0, P, None)
+    obs.products(None, None, 1.0, P=P)
 except MemoryError as error:
     print(error)
-print(obs.products(None, None, 1.0, P[:, :1], None)[1].sum())
+print(obs.products(None, None, 1.0, P=P[:, :1])[1].sum())
 """
     done = run(code)
     assert done.returncode == 0, done.stderr

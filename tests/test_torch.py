@@ -17,6 +17,7 @@ from rules import every_rule, rules
 
 import lrmc
 from lrmc import Schedule
+from lrmc.observations import OWN
 
 torch = pytest.importorskip("torch")
 lt = pytest.importorskip("lrmc.torch")
@@ -432,11 +433,16 @@ def test_products_of_tensors(rule, dtype):
     ours, theirs = lt.as_torch_observations(torch.tensor(Y)), lrmc.as_observations(Y)
     assert len(ours._blocks()) > 1
     clip = not hasattr(weight, "rows")
-    more = () if clip else (Pw, Qw)
+    more = {} if clip else {"Pw": Pw, "Qw": Qw}
     weights = (weight,) if clip else (weight, replace(weight, squares=True))
     for chosen in weights:
-        for args in ((L, R, P, Q, *more), (None, None, P, None), (L, R, None, Q, None, *more[1:]), (L, R, L, R)):
-            got, want = (obs.products(*args[:2], chosen, *args[2:]) for obs in (ours, theirs))
+        for F, G, asked in (
+            (L, R, {"P": P, "Q": Q} | more),
+            (None, None, {"P": P}),
+            (L, R, {"Q": Q} | {name: X for name, X in more.items() if name == "Qw"}),
+            (L, R, {"P": OWN, "Q": OWN}),
+        ):
+            got, want = (obs.products(F, G, chosen, **asked) for obs in (ours, theirs))
             _same_pull(got, want, dtype)
 
 
@@ -601,7 +607,7 @@ def test_no_operation_mixes_devices(rule, monkeypatch):
     Y, mask = (torch.empty(shape, device="meta", dtype=t) for t in (torch.float32, torch.bool))
     seen = {"row_observed": np.full(700, 600), "col_observed": np.full(600, 700)}
     obs = lt.TorchObservations(shape=shape, dtype=np.dtype("f4"), Y=Y, mask=mask, **seen)
-    CQ, CtP = obs.products(L, R, weight, L, R, *((L, R) if hasattr(weight, "rows") else ()))
+    CQ, CtP = obs.products(L, R, weight, P=OWN, Q=OWN, **({"Pw": L, "Qw": R} if hasattr(weight, "rows") else {}))
     assert (CQ.shape, CtP.shape) == ((700, 3), (600, 3))
     assert obs.lookup(np.arange(5), np.arange(5)).shape == (5,)
     assert obs.block(slice(None), np.arange(4)).shape == (700, 4)

@@ -17,7 +17,7 @@ from .methods.scaled_gd import scaled_gd
 from .methods.start import STARTS
 from .observations import as_observations
 from .observations.base import Observations
-from .observations.grouped import Grouped, grouped
+from .observations.grouped import grouped
 from .result import Iterate
 from .schedule import Schedule, Tuning
 from .weights import Array, Sides
@@ -81,7 +81,7 @@ def checked_job(Y: Any, asked: Asked) -> Job:
     rank = None if asked.rank is None else checked_rank(asked.rank, obs.shape)
     obs = obs if asked.groups is None else grouped(obs, asked.groups)
     if plan == "nearest":
-        plan = Schedule.named(nearest(obs.transposed() if obs.across else obs, rank or 1, seed)[0])
+        plan = Schedule.named(nearest(obs.across or obs, rank or 1, seed)[0])
     assert not isinstance(plan, str)
     return Job(
         obs=obs,
@@ -146,7 +146,7 @@ def _noise(asked: Asked, obs: Observations) -> Noise:
     """What was said of the noise, and what rows in groups tell of it."""
     rows = _noise_of(asked.row_noise, obs.shape[0], "row_noise")
     cols = _noise_of(asked.col_noise, obs.shape[1], "col_noise")
-    if isinstance(obs, Grouped) and asked.row_noise is None:
+    if obs.groups is not None and asked.row_noise is None:
         rows = unlike_members(obs)
     return Noise(rows, cols, outliers=asked.outliers)
 

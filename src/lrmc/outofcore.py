@@ -17,8 +17,7 @@ import numpy as np
 from ._extras import optional
 from ._files import together, whole
 from ._memory import allowed_memory, as_bytes, memory_there_is
-from .observations.base import Observations, Transposed, row_blocks
-from .observations.blocks import Blocks
+from .observations.base import Observations, Stripes, row_stripes
 from .observations.ondisk import blocks, in_npy
 from .result import Result
 from .units import Units
@@ -55,16 +54,13 @@ def write_completed(
     border = {"all": -1.0, "missing": np.inf}.get(fill, 0.0)  # what is farther from the model is replaced by it
     border = result.noise_threshold(obs) if obs is not None and fill == "missing+outliers" else border
     data = obs if data is None else data
-    inner = data.of if isinstance(data, Transposed) else data
-    by_columns = isinstance(data, Transposed) and isinstance(inner, Blocks)
-    n1, n2 = result.shape
-    lines = inner.borders if isinstance(inner, Blocks) else np.append([b.start for b in row_blocks(n1, n2)], n1)
-    with _opened(target, result, lines, by_columns) as put:
-        for first, last in pairwise(lines):
-            some = _Lines(slice(int(first), int(last)), by_columns)
+    stripes = row_stripes(*result.shape) if data is None else data.stripes()
+    with _opened(target, result, stripes) as put:
+        for first, last in pairwise(stripes.borders):
+            some = _Lines(slice(int(first), int(last)), stripes.by_columns)
             put(int(first), int(last), _part(result, data, some, units, border))
-        if isinstance(inner, Blocks):
-            inner.check_unchanged()
+        if data is not None:
+            data.check_unchanged()
 
 
 class _Lines(NamedTuple):
@@ -95,11 +91,10 @@ def _part(result: Result, data: Observations | None, some: _Lines, units: Units 
 
 
 @contextlib.contextmanager
-def _opened(
-    target: Path, result: Result, lines: Array, by_columns: bool
-) -> Iterator[Callable[[int, int, Array], None]]:
+def _opened(target: Path, result: Result, stripes: Stripes) -> Iterator[Callable[[int, int, Array], None]]:
     """A function that puts some rows (or columns) in their place."""
-    dtype, step = np.dtype(result.R.dtype), int(np.diff(lines).max())
+    borders, by_columns = stripes
+    dtype, step = np.dtype(result.R.dtype), int(np.diff(borders).max())
     if target.suffix == ".zarr":
         zarr = optional("zarr", "scale")
         with together() as meanwhile, _finished() as do:
@@ -159,7 +154,5 @@ def write_outliers(result: Result, target: Any, *, units: Units | None = None) -
             for array, x in zip(out.values(), found):
                 if large.any():
                     do(array.append, x[large])
-        inner = obs.of if isinstance(obs, Transposed) else obs
-        if isinstance(inner, Blocks):
-            inner.check_unchanged()
+        obs.check_unchanged()
     return count

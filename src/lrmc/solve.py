@@ -218,7 +218,7 @@ def _iterates(job: Job) -> Generator[Iterate, None, Findings]:
     """The iterates of a job, in the units of the data; at the end, what was found out."""
     unit = power_of_4(job.obs.scale)
     root = math.sqrt(unit)
-    flip = job.obs.across  # rows of the data lie across the workers of a cluster: the transposed problem is solved
+    flip = job.obs.across is not None  # the transposed problem is solved
     steps = _steps(flipped(job) if flip else job, unit)
     before: Factors | None = None
     for k in count():
@@ -262,10 +262,11 @@ def _steps(job: Job, unit: float) -> Iterator[Step]:
 
 def flipped(job: Job) -> Job:
     """The same for the transposed matrix."""
+    assert job.obs.across is not None
     start = job.start
     if isinstance(start, Iterate):
         start = replace(start, L=start.R, R=start.L)
-    return replace(job, obs=job.obs.transposed(), noise=job.noise.flipped(), start=start)
+    return replace(job, obs=job.obs.across, noise=job.noise.flipped(), start=start)
 
 
 # ---- the result
@@ -364,7 +365,7 @@ def _shortcomings(obs: Observations, rank: int) -> Iterator[str]:
     empty = [f"{n} {name}" for n, name in counts if n]
     if empty:
         yield f"{' and '.join(empty)} have no observation: their values are not determined, and NaN in the completion"
-    rows, cols = unconnected(obs.transposed())[::-1] if obs.across else unconnected(obs)
+    rows, cols = unconnected(obs) if obs.across is None else unconnected(obs.across)[::-1]
     if rows or cols:
         text = f"{rows} row(s) and {cols} column(s) share no entry with the others, not even through a chain of entries"
         yield f"{text}: how large they are beside each other is not determined"

@@ -7,19 +7,16 @@ rows are fitted by a small robust regression each; no row looks at another one.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from . import _kernels
 from .linalg import Factors, power_of_4
 from .methods.closed_loop import DEVIATION, LOW, WIDEST
 from .methods.noisy import REACH, Loss, two_groups
-from .observations.base import Dense, Observations, Sparse, Transposed, row_blocks
-from .observations.blocks import Blocks
+from .observations.base import Observations, Regression
 from .result import Result
 from .row_systems import pairs, solve_rows
 from .weights import Array, Cauchy, Huber, Mixture, Sides
@@ -111,50 +108,31 @@ class Rows(NamedTuple):
 def fit_rows(obs: Observations, model: Subspace) -> Rows:
     """Each row of the data by its own robust regression. Rows without entries get the mean.
 
-    One reading of the data: all iterations of a row are made while it is in the cache (`_kernels/regress.hpp`).
+    One reading of the data. See `Observations.regress`.
     """
-    return Rows(*map(np.asarray, obs.round(_fit_block, (), model)[0]))
-
-
-def _fit_block(obs: Observations, _: tuple[()], model: Subspace) -> tuple[Rows, tuple[()]]:
-    n, dtype = obs.shape[0], obs.dtype
     unit = power_of_4(model.typical)
-    model = model.scaled(1 / unit)
-    rounding = 16 * float(np.finfo(dtype).eps) * max(model.typical, float(np.abs(model.offset).max(initial=0)))
+    regression = _regression(model.scaled(1 / unit), float(np.finfo(obs.dtype).eps))
+    T, deviation, distance = map(np.asarray, obs.scaled(1 / unit).regress(regression))
+    one = obs.dtype.type(unit)
+    return Rows(T * one, deviation * one, distance)
+
+
+def _regression(model: Subspace, eps: float) -> Regression:
+    """What is fitted to each row. No noise is less than what rounding makes."""
+    rounding = 16 * eps * max(model.typical, float(np.abs(model.offset).max(initial=0)))
     lowest = max(model.noise, rounding, 1e-30)
-    settings = (
-        *(np.ascontiguousarray(x, dtype) for x in (model.V, model.offset)),
-        *(np.ascontiguousarray(x, np.float64) for x in (model.mean, model.shrink * model.precision)),
-        *(2 * max(model.typical, lowest), lowest, model.weight(0).rule, model.odds, model.reach),
-        *(float(model.outliers != "negative"), float(model.outliers != "positive")),
+    return Regression(
+        V=model.V,
+        offset=model.offset,
+        mean=model.mean,
+        prior=model.shrink * model.precision,
+        widest=2 * max(model.typical, lowest),
+        lowest=lowest,
+        rule=model.weight(0).rule,
+        odds=model.odds,
+        reach=model.reach,
+        outliers=model.outliers,
     )
-    T, deviation, distance = np.empty((n, model.rank), dtype), np.empty(n, dtype), np.empty(n, dtype)
-    for rows, part in _by_rows(obs):
-        kind = "dense" if isinstance(part, Dense) else "sparse"
-        data = (part.Y, part.mask) if isinstance(part, Dense) else (part.indptr, part.indices, part.values)
-        room = (x[rows] for x in (T, deviation, distance))
-        _kernels.run(f"regress_{kind}", dtype, *data, part.gain / unit, *settings, *room, obs.threads)
-    return Rows(T * dtype.type(unit), deviation * dtype.type(unit), distance), ()
-
-
-def _by_rows(obs: Observations) -> Iterator[tuple[slice, Dense | Sparse]]:
-    """The data with the entries of a row side by side; where they are not, copies of some rows at a time."""
-    if isinstance(obs, Dense | Sparse):
-        yield slice(None), obs
-        return
-    assert isinstance(obs, Transposed)
-    of = obs.of
-    if isinstance(of, Blocks):
-        raise ValueError("rows of these data lie across their blocks; chunks of whole rows are wanted here")
-    if isinstance(of, Sparse):
-        csr = of.by_columns()
-        indices = csr.indices.astype(np.int32, copy=False)
-        yield slice(None), replace(of, indptr=csr.indptr.astype(np.int64), indices=indices, values=csr.data)
-        return
-    assert isinstance(of, Dense)
-    for rows in row_blocks(*obs.shape):
-        seen = None if of.mask is None else np.ascontiguousarray(of.mask[:, rows].T)
-        yield rows, replace(of, Y=np.ascontiguousarray(of.Y[:, rows].T), mask=seen)
 
 
 # ---- learning
@@ -224,7 +202,7 @@ def _learn(
     model = model.with_noise(obs, fit_rows(obs, model).T)
     rows = fit_rows(obs, model)
     P = model.factors(rows.T).L
-    cols = obs.products(*model.factors(rows.T), model.weight(len(P)), P=None, Q=None, Pw=pairs(P)).grams[1]
+    cols = obs.products(*model.factors(rows.T), model.weight(len(P)), Pw=pairs(P)).grams[1]
     return Learned(model, Memory(moments, cols.astype(np.float64)), rows)
 
 
@@ -250,7 +228,7 @@ def _follow(obs: Observations, model: Subspace, memory: Memory, forgetting: floa
     )  # a pivot of infinity keeps the offset where it is
     for _ in range(ROUNDS):
         P = model.factors(rows.T).L
-        pull = obs.products(*model.factors(rows.T), model.weight(len(P)), P=P, Q=None, Pw=pairs(P))
+        pull = obs.products(*model.factors(rows.T), model.weight(len(P)), P=P, Pw=pairs(P))
         cols = old + pull.grams[1]
         pulled = pull[1] - np.einsum("jab,jb->ja", _unpacked(old), now - before)
         ridge = np.diag(free + 1e-9 * float(cols.max()))

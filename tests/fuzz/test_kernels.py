@@ -10,8 +10,9 @@ from rules import rules
 
 from fuzz.effort import rounds
 from lrmc import _kernels
-from lrmc.observations.base import Dense, Observations, Sparse, transposed
+from lrmc.observations import OWN, Dense, Observations, Sparse
 from lrmc.observations.grouped import Grouped
+from lrmc.observations.transposed import transposed
 from lrmc.weights import Clip, Threshold
 
 TYPES = (np.float32, np.float64, np.uint8, np.int16, np.uint16)
@@ -93,16 +94,17 @@ def test_products():
         want = reference.products(case.Y, case.mask, L, R, slow, P, Q)
         if case.rng.random() < 0.3:
             flip = weight if isinstance(weight, float) else weight.flipped()
-            got = transposed(obs).products(R, L, flip, Q, P, Qw, Pw).flipped()
+            got = transposed(obs).products(R, L, flip, P=Q, Q=P, Pw=Qw, Qw=Pw).flipped()
         else:
-            got = obs.products(L, R, weight, P, Q, Pw, Qw)
+            own = {"P": OWN if P is L and L is not None else P, "Q": OWN if Q is R and R is not None else Q}
+            got = obs.products(L, R, weight, **own, Pw=Pw, Qw=Qw)
         assert_pull(got, want, case.dtype)
         for gram, F, W in zip(got.grams or (), (Qw, Pw), (want.W, want.W.T)):
             assert (gram is None) == (F is None)
             if F is not None:
                 assert_close(gram, W @ F, case.dtype)
         if sums:
-            squares = obs.products(L, R, replace(weight, squares=True), None, None)
+            squares = obs.products(L, R, replace(weight, squares=True))
             assert_close(squares.row_weight, (want.C**2).sum(1), case.dtype)
             assert_close(squares.col_weight, (want.C**2).sum(0), case.dtype)
 
@@ -150,7 +152,7 @@ def test_groups():
                     W[seen, j] = min(slow(E[i, j], i, j)[0] for i in seen)
         C = W * np.nan_to_num(E)
         got = Grouped(**{field.name: getattr(obs, field.name) for field in fields(obs)}, members=members).products(
-            case.L, case.R, weight, case.L, case.R
+            case.L, case.R, weight, P=OWN, Q=OWN
         )
         assert_close(got[0], C @ case.R, case.dtype, factor=2)
         assert_close(got[1], C.T @ case.L, case.dtype, factor=2)
@@ -162,12 +164,11 @@ def test_groups():
 def test_counts_of_what_is_there():
     for seed in rounds(100):
         case = Case(seed)
-        if isinstance(case.observations, Dense):
-            rows, cols = (np.zeros(n, np.int64) for n in case.shape)
-            Y, mask = case.observations.data
-            assert _kernels.survey(Y, mask, rows, cols, case.threads) == 0
-            np.testing.assert_array_equal(rows, case.mask.sum(1))
-            np.testing.assert_array_equal(cols, case.mask.sum(0))
+        for obs, seen in ((case.observations, case.mask), (transposed(case.observations), case.mask.T)):
+            rows, cols, infinite = obs.survey()
+            assert infinite == 0
+            np.testing.assert_array_equal(rows, seen.sum(1))
+            np.testing.assert_array_equal(cols, seen.sum(0))
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -181,7 +182,7 @@ def test_huge_and_strange_numbers_stay_where_they_are():
         L, bad = case.L.copy(), int(case.rng.integers(n1))
         L[bad] = case.rng.choice([np.inf, -np.inf, np.nan, np.finfo(case.dtype).max])
         weight, _ = case.rule()
-        got, want = (case.observations.products(F, case.R, weight, None, case.R)[0] for F in (L, case.L))
+        got, want = (case.observations.products(F, case.R, weight, Q=OWN)[0] for F in (L, case.L))
         others = np.arange(n1) != bad
         assert_close(got[others], want[others], case.dtype)
         case.observations.magnitudes(L, case.R, 0.5)

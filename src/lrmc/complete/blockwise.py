@@ -18,8 +18,8 @@ from .._extras import optional
 from .._files import together, whole
 from .._memory import allowed_memory, is_large
 from ..formats.arrays import opened_npz
-from ..observations.base import Observations, Transposed
-from ..observations.blocks import Blocks, InFile
+from ..observations.base import Observations
+from ..observations.blocks import InFile
 from ..observations.ondisk import AT_A_TIME, blocks, declared
 from ..observations.stores import opened
 from ..observations.watched import ChangedError, watched
@@ -147,25 +147,26 @@ def _report(result: Result, path: Path, units: Units | None, title: str) -> None
 class _Watch:
     """Tells progress, and saves where the run is now and then."""
 
-    def __init__(self, obs: Any, resume: Path, progress: Callable[..., None] | None, scaled: bool) -> None:
-        self.obs = obs.of if isinstance(obs, Transposed) else obs
+    def __init__(self, obs: Observations, resume: Path, progress: Callable[..., None] | None, scaled: bool) -> None:
+        self.obs = obs
         self.resume, self.progress, self.scaled = resume, progress, scaled
         self.saved = self.began = time.perf_counter()
         self.last: Iterate | None = None
-        self.first_rows = self._rows()
+        self.read_before = obs.entries_read
 
     def __call__(self, it: Iterate) -> None:
         self.last = it
         now = time.perf_counter()
         if self.progress is not None:
-            size = self.obs.shape[1] * self._itemsize() / 1e6
-            self.progress(it, Pace(self.passes, (self._rows() - self.first_rows) * size / max(now - self.began, 1e-9)))
+            megabytes = (self.obs.entries_read - self.read_before) * self.obs.stored.itemsize / 1e6
+            self.progress(it, Pace(self.passes, megabytes / max(now - self.began, 1e-9)))
         if now - self.saved > EVERY:
             self.save()
 
     @property
     def passes(self) -> float:
-        return self._rows() / self.obs.shape[0]
+        n1, n2 = self.obs.shape
+        return self.obs.entries_read / (n1 * n2)
 
     def save(self) -> None:
         """Write the last iterate, if there is one after the start."""
@@ -177,13 +178,6 @@ class _Watch:
         with whole(self.resume) as path, open(path, "wb") as file:
             np.savez(file, about=np.array(json.dumps(about)), L=np.asarray(it.L), R=np.asarray(it.R))
         self.saved = time.perf_counter()
-
-    def _rows(self) -> int:
-        return self.obs.meter.rows if isinstance(self.obs, Blocks) else 0
-
-    def _itemsize(self) -> int:
-        reading = getattr(self.obs, "reading", None)
-        return reading.stored.itemsize if reading is not None else self.obs.dtype.itemsize
 
 
 def _resumed(path: Path, obs: Observations, rank: int | None, scaled: bool) -> Iterate | None:

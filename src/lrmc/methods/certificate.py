@@ -115,7 +115,7 @@ def met_within(obs: Observations, X: Factors, border: float) -> Pull:
     """The entries within the border, counted by row and column."""
     n1, n2 = obs.shape
     rule = Threshold(equal(border, n1), equal(border, n2), equal(0.0, n1), equal(0.0, n2))
-    return obs.products(X.L, X.R, rule, P=None, Q=np.zeros((n2, 1), obs.dtype))
+    return obs.products(X.L, X.R, rule, Q=np.zeros((n2, 1), obs.dtype))
 
 
 def _met_without(obs: Observations, X: Factors, border: float, value: float) -> tuple[Array, Array]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from .._rows import Joined, Largest, Some, each, equal, every, take
 from ..linalg import Factors, Move, change_of, divide, gram, inverse
-from ..observations.base import ALL_UP_TO, Observations, Pull, Sample
+from ..observations.base import ALL_UP_TO, OWN, Observations, Pull, Sample
 from ..row_systems import packed_trace, pairs, solve_rows
 from ..weights import Array, Sides, Threshold
 from .step import Step
@@ -117,7 +117,7 @@ class Pass(NamedTuple):
     """What all rows need to know for a pass."""
 
     R: Array
-    Q: Array  # R without columns far behind
+    Q: Array | None  # R without columns far behind; None where that is R
     zeta: float
     cols: tuple[Array, Array]  # thresholds of the columns, and where they are widened
     outliers: Sides
@@ -156,8 +156,9 @@ def of_rows(block: Observations, lines: tuple[Any, ...], now: Pass) -> tuple[Row
     z, protect = thresholds(rows.multiple, now.zeta, now.widest)
     rule = Threshold(z, now.cols[0], protect, now.cols[1], now.outliers)
     P = teachers(rows.L, rows.multiple, now.widest, now.far)
-    Pw, Qw = (pairs(P), pairs(now.Q)) if now.refresh else (None, None)
-    pull = block.products(rows.L, now.R, rule, P=P, Q=now.Q, Pw=Pw, Qw=Qw)
+    Pw, Qw = (pairs(P), pairs(now.R if now.Q is None else now.Q)) if now.refresh else (None, None)
+    left, right = OWN if P is rows.L else P, OWN if now.Q is None else now.Q
+    pull = block.products(rows.L, now.R, rule, P=left, Q=right, Pw=Pw, Qw=Qw)
     WQ, WtP = pull.grams or (None, None)
     if now.refresh:
         rows = rows._replace(H=WQ, weight=full_weight(pull.row_weight, known.observed))
@@ -321,7 +322,7 @@ def closed_loop(
             ridge = RIDGE * float(col_weight @ np.einsum("ij,ij->i", Q, Q)) / n1 / rank
         now = Pass(
             R,
-            Q,
+            None if Q is R else Q,
             zeta,
             cols.side.thresholds(zeta),
             outliers,

@@ -37,9 +37,9 @@ def _reached_from(block: Observations, rows: tuple[()], cols: Array) -> tuple[tu
     n1, n2 = block.shape
     everything = Cauchy(equal(1.0, n1), equal(1.0, n2))
     flags = cols[:, None].astype(block.dtype)
-    reached = block.products(None, None, everything, P=None, Q=None, Pw=None, Qw=flags).grams[0][:, 0] > 0.5
+    reached = block.products(None, None, everything, Qw=flags).grams[0][:, 0] > 0.5
     flags = reached[:, None].astype(block.dtype)
-    again = block.products(None, None, everything, P=None, Q=None, Pw=flags, Qw=None).grams[1][:, 0]
+    again = block.products(None, None, everything, Pw=flags).grams[1][:, 0]
     return (reached,), (again,)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from .. import _kernels
 from .._rows import equal, is_here, take
 from ..linalg import Factors, change
-from ..observations.base import Observations
+from ..observations.base import OWN, Observations
 from ..row_systems import packed_trace, pairs, solve_rows
 from ..weights import Array, Threshold
 from .certificate import FAR_OFF, NEARLY, Certificate, agreement_border, by_chance, certify, met_within, proving
@@ -179,9 +179,8 @@ def on_what_agrees(obs: Observations, X: Factors, wide: float, border: float) ->
         rule = Threshold(equal(within, n1), equal(within, n2), equal(0.0, n1), equal(0.0, n2))
         for side in (1, 0):
             other = X[1 - side]
-            of_rows = {"P": None, "Q": other, "Qw": pairs(other)}
-            of_cols = {"P": other, "Q": None, "Pw": pairs(other)}
-            pull = obs.products(X.L, X.R, rule, **(of_cols if side else of_rows))
+            asked = {"P": OWN, "Pw": pairs(other)} if side else {"Q": OWN, "Qw": pairs(other)}
+            pull = obs.products(X.L, X.R, rule, **asked)
             met, observed = ((pull.row_inliers, obs.row_observed), (pull.col_inliers, obs.col_observed))[side]
             told = (met > rank + 1) | ((met == observed) & (met >= rank))
             H = pull.grams[side]

@@ -17,7 +17,7 @@ import numpy as np
 
 from .._rows import told
 from ..linalg import Factors, balanced, gram
-from ..observations.base import Observations
+from ..observations.base import OWN, Observations
 from ..observations.heldout import can_hold_out
 from ..result import Status
 from ..weights import Array, Sides
@@ -364,7 +364,7 @@ def exact(
 def _even(obs: Observations, X: Factors, noise: Noise) -> bool:
     """Whether outliers are spread over all rows and columns, as far as chance would have it."""
     weight = replace(noise, loss="mixture").weight(obs.sample, X)
-    pull = obs.products(X.L, X.R, weight, P=None, Q=X.R)
+    pull = obs.products(X.L, X.R, weight, Q=OWN)
     share = pull.n_inliers / obs.n_observed
     for inliers, seen in ((pull.row_inliers, obs.row_observed), (pull.col_inliers, obs.col_observed)):
         few, used = told(_far_fewer, (inliers, seen), share)

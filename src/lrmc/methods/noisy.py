@@ -210,7 +210,7 @@ def sweeps(
 def _asked(side: int, other: Any, across: Array) -> dict[str, Any]:
     """What a pass has to multiply with for the rows (side 0), or the columns: a factor in units of the noise there."""
     scaled, grams = each(_in_units, (other, across))[0]
-    return {"P": None, "Q": scaled, "Qw": grams} if side == 0 else {"P": scaled, "Q": None, "Pw": grams}
+    return {"P": scaled, "Pw": grams} if side else {"Q": scaled, "Qw": grams}
 
 
 def _in_units(rows: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], tuple[()]]:

@@ -90,7 +90,7 @@ def noise_level(
     if reject:
         rule = Threshold(equal(zeta, n1), equal(zeta, n2), equal(0.0, n1), equal(0.0, n2), squares=True)
     L, R = X if X is not None else (None, None)
-    pull = obs.products(L, R, rule, P=None, Q=np.zeros((obs.shape[1], 1)))
+    pull = obs.products(L, R, rule, Q=np.zeros((obs.shape[1], 1)))
     largest = each(_largest, (pull.row_weight,))[1][0]
     level = (math.sqrt(float(largest)) + math.sqrt(float(pull.col_weight.max()))) / max(share, 1e-12)
     return level, (pull.row_inliers, pull.col_inliers)

@@ -72,7 +72,7 @@ def _times(obs: Observations, looked: Looked, L: Any, Q: Array) -> tuple[Any, Ar
 def _rows_times(block: Observations, rows: tuple[Any, ...], same: Any) -> tuple[tuple[Array], tuple[Array]]:
     (L, *thresholds), (looked, Q) = rows, same
     rule, R = looked.rule.joined(thresholds), looked.R
-    B = block.dtype.type(looked.gain) * block.products(L, R, rule, P=None, Q=Q)[0]
+    B = block.dtype.type(looked.gain) * block.products(L, R, rule, Q=Q)[0]
     if looked.keep_model:
         B = B + L @ (R.T @ Q)
     return (B,), (gram(B),)
@@ -92,7 +92,7 @@ def _rows_transposed_times(
     (L, B, *thresholds), (looked, T) = rows, same
     P = B @ T
     rule = looked.rule.joined(thresholds)
-    C = block.dtype.type(looked.gain) * block.products(L, looked.R, rule, P=P, Q=None)[1]
+    C = block.dtype.type(looked.gain) * block.products(L, looked.R, rule, P=P)[1]
     return (P,), (C, L.T @ P if looked.keep_model else None)
 
 

@@ -12,9 +12,11 @@ from .. import _kernels
 from .._arguments import whole_number
 from ..formats.sparse import sound
 from ..weights import Array
-from .base import Dense, Form, Observations, Pull, Sample, Sparse, Transposed, common, row_blocks, transposed
-
-__all__ = ["Dense", "Observations", "Pull", "Sample", "Sparse", "Transposed", "as_observations"]
+from . import native
+from .base import Form, Observations, common, row_blocks
+from .dense import Dense, rows_contiguous
+from .sparse import Sparse
+from .transposed import transposed
 
 # Below this observed fraction a sparse matrix is the faster form, above the dense one (benchmarks/passes.py prints
 # where they cross). A sparse matrix becomes dense only where that takes no more memory.
@@ -229,15 +231,10 @@ def _by_columns(Y: Array) -> bool:
     return Y.strides[1] != size and Y.strides[0] == size and Y.shape[1] > 1
 
 
-def _rows_contiguous(X: Array) -> Array:
-    return X if X.strides[1] == X.itemsize or X.shape[1] == 1 else np.ascontiguousarray(X)
-
-
 def _from_dense(Y: Array, mask: Array | None, form: Form, threads: int) -> Observations:
-    Y = _rows_contiguous(np.asarray(Y))
-    seen = None if mask is None else _rows_contiguous(mask).view(np.uint8)
-    rows, cols = (np.zeros(n, np.int64) for n in Y.shape)
-    infinite = _kernels.survey(Y, seen, rows, cols, worth(threads, Y.size))
+    Y = rows_contiguous(np.asarray(Y))
+    seen = None if mask is None else rows_contiguous(mask).view(np.uint8)
+    rows, cols, infinite = native.survey(Y, seen, worth(threads, Y.size))
     if infinite:
         raise ValueError(f"{infinite} observed entries are infinite; set them to NaN (missing) or to finite values")
     observed = int(rows.sum())

@@ -1,22 +1,26 @@
-"""How observed entries are stored, and the one operation that every method asks of them.
+"""What every method asks of observed entries, however they are stored.
 
 A new kind of storage is a new class with the methods of `Observations`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
+from enum import Enum
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from .. import _kernels
 from .._rows import Work, is_here, take
 from ..linalg import Factors
-from ..weights import Array, Clip, Mixture, Threshold, Weight, as_weight
+from ..weights import Array, Sides, Weight
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 DRAW_FROM_STORED_BELOW = 0.2  # random places would seldom be observed
 ALL_UP_TO = 20_000  # matrices with no more entries than a sample has are their own sample
@@ -24,6 +28,16 @@ OFTEN = 0.05  # of all entries: a value that is found more often is left out of 
 DOMINANT = 0.85  # of all entries: a value that is found more often than this is the pattern, and others are outliers
 FEWEST_TELLING = 30  # entries that must be left then
 Form = Literal["dense", "masked", "sparse"]
+EVERY = slice(None)
+
+
+class Own(Enum):
+    """In place of a factor of a product: the model's."""
+
+    OWN = "own"
+
+
+OWN: Final = Own.OWN  # P=OWN is P = L, Q=OWN is Q = R; storage may then do less
 
 
 class Pull(tuple[Any, Any]):
@@ -127,9 +141,60 @@ class Sample(NamedTuple):
         return Sample(*(x[others] for x in self))
 
 
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """A model of rows, offset + V t + noise + outliers: the scores t of each row are fitted by a robust regression."""
+
+    V: Array  # n2 x r
+    offset: Array  # n2
+    mean: Array  # r: of the scores
+    prior: Array  # r x r: the inverse covariance of the scores
+    widest: float  # the standard deviation of the noise that a fit begins with
+    lowest: float  # and the least that it ends with
+    rule: int  # of a smooth weight
+    odds: float  # of that weight, where it has them
+    reach: float  # its threshold in standard deviations, where it has one
+    outliers: Sides = "both"
+
+
+class Counts(NamedTuple):
+    """What one look at the data tells."""
+
+    rows: Array  # how many entries of each row are observed
+    cols: Array
+    infinite: int  # how many of them are infinite
+
+    def flipped(self) -> Counts:
+        """The counts of the transposed matrix."""
+        return Counts(self.cols, self.rows, self.infinite)
+
+
+class Part(NamedTuple):
+    """Some rows and columns, times the gain: missing entries are NaN, or 0 in the mask."""
+
+    Y: Array
+    mask: Array | None
+    gain: float
+
+    def flipped(self) -> Part:
+        """The same part of the transposed matrix."""
+        return Part(self.Y.T, None if self.mask is None else self.mask.T, self.gain)
+
+
+class Stripes(NamedTuple):
+    """Rows, or columns, that are read together."""
+
+    borders: Array  # the first line of each stripe, and the number of lines
+    by_columns: bool
+
+    def flipped(self) -> Stripes:
+        """The stripes of the transposed matrix."""
+        return Stripes(self.borders, not self.by_columns)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Observations:
-    """A partly observed n1 x n2 matrix Y. What raises here is what a subclass has to do."""
+class Observations(ABC):
+    """A partly observed n1 x n2 matrix Y. What is abstract here is what a kind of storage has to do."""
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]  # of the arithmetic
@@ -139,52 +204,113 @@ class Observations:
     gain: float = 1.0  # Y is read as gain times the data
     threads: int = 1
     AT_ONCE: ClassVar[int] = 4_000_000  # entries that `medians` looks at
+    rows_in_memory: ClassVar[bool] = False  # one after another in a dense array: `part` is a view of them
 
-    def products(self, L: Any, R: Any, weight: Weight | float, P: Any, Q: Any, Pw: Any = None, Qw: Any = None) -> Pull:
+    @abstractmethod
+    def products(
+        self,
+        L: Any,
+        R: Any,
+        weight: Weight | float,
+        *,
+        P: Any = None,
+        Q: Any = None,
+        Pw: Any = None,
+        Qw: Any = None,
+    ) -> Pull:
         """C @ Q and C.T @ P, where C is the weighted residual of Y - L R' on the observed entries.
 
-        One pass over the data. L and R may both be None (zero), and so may P or Q (that product is not made). With Pw
-        or Qw also W @ Qw and W.T @ Pw of the weights W: not for the rule Clip, which keeps none.
+        One pass over the data. L and R may both be None (zero). A product whose factor is not given is not made; OWN
+        is the model's own factor, P = L or Q = R. With Pw or Qw also W.T @ Pw or W @ Qw of the weights W, as `grams`:
+        not for the rule Clip, which keeps none.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def adjoint(self, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:
         """The reverse of `pull(L, R, zeta)`: from gradients with respect to C @ R and C.T @ L, those of L, R and zeta.
 
         One pass over the data. With E = Y - L R' and Cb = Ab R' + L Bb' on the observed entries, and Eb = Cb where
-        |E| <= zeta, else 0: C @ Bb - Eb @ R, C.T @ Ab - Eb.T @ L, and the sum of Cb sign(E) over |E| > zeta.
+        |E| <= zeta, else 0: C @ Bb - Eb @ R, C.T @ Ab - Eb.T @ L, and the sum of Cb sign(E) over |E| > zeta. Rows in
+        groups have none: `Grouped.adjoint` is an error.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def magnitudes(self, L: Any, R: Any, share: float) -> tuple[Array, Array]:
         """The k-th largest |Y - L R'| of each row and of each column, where k is `share` of what is observed there.
 
         k is rounded up; where it is 0 the answer is infinity. L and R may both be None (zero). Two passes over the data
         and some counting, exact. The scratch is a few columns of the matrix per thread (sparse: twice the entries).
         """
-        raise NotImplementedError
 
+    @abstractmethod
+    def regress(self, model: Regression, axis: int = 0) -> tuple[Any, Any, Any]:
+        """Each row (axis 0) or column (axis 1) fitted by itself, in one pass.
+
+        Gives n x r scores; the standard deviation of the noise that each line was fitted with; and the root mean square
+        of its residuals in units of the noise, each counted as at most 6. Lines without entries get the mean. Data
+        whose blocks lie across the lines refuse: a line would have to be put together from all of them.
+        """
+
+    @abstractmethod
+    def survey(self) -> Counts:
+        """Count what is observed. One pass over the data."""
+
+    @abstractmethod
     def lookup(self, rows: Array, cols: Array) -> Array:
         """The entries at these places, NaN where not observed."""
-        raise NotImplementedError
+
+    @abstractmethod
+    def outliers(self, L: Array, R: Array, threshold: float) -> Any:
+        """Y - L R' where it is larger than the threshold, 0 elsewhere, in the form of the input."""
+
+    @abstractmethod
+    def residuals(self, L: Array, R: Array) -> Iterator[Sample]:
+        """Y - L R' at all observed entries, about a million places of the matrix (or stored entries) at a time."""
+
+    # ---- what storage may know better
+
+    @property
+    def groups(self) -> Array | None:
+        """Groups x size of a group: the rows that are weighed together. None where each is weighed by itself."""
+        return None
+
+    @property
+    def stored(self) -> np.dtype[Any]:
+        """The type of the numbers where they lie."""
+        return self.dtype
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether the data lie elsewhere, and come block by block in every pass."""
+        return False
+
+    @property
+    def entries_read(self) -> int:
+        """How many places of the matrix were read so far from where the data lie; 0 for data in memory."""
+        return 0
+
+    def stripes(self) -> Stripes:
+        """How all of the data are read, some lines after others."""
+        return row_stripes(*self.shape)
+
+    def check_unchanged(self, closely: bool = True) -> None:  # noqa: B027
+        """Raise an error if what the data are read from did not stay what it was. Data in memory always do."""
+
+    def with_counts(self, rows: Array, cols: Array) -> Self:
+        """The same data with these for `row_observed` and `col_observed`."""
+        return replace(self, row_observed=rows, col_observed=cols)
+
+    def part(self, rows: slice = EVERY, cols: slice = EVERY) -> Part:
+        """Some rows and columns as a dense array; as they are stored, where that is one."""
+        at, along = (np.arange(n)[lines] for n, lines in zip(self.shape, (rows, cols)))
+        Y = np.empty((len(at), len(along)), self.dtype)
+        for some in row_blocks(*Y.shape):
+            Y[some] = self.grid(at[some], along)
+        return Part(Y, None, 1.0)
 
     def block(self, rows: Any, cols: Any) -> Array:
         """The rows x cols part as a dense array, 0 where not observed."""
-        raise NotImplementedError
-
-    def outliers(self, L: Array, R: Array, threshold: float) -> Any:
-        """Y - L R' where it is larger than the threshold, 0 elsewhere, in the form of the input."""
-        raise NotImplementedError
-
-    def residuals(self, L: Array, R: Array) -> Iterator[Sample]:
-        """Y - L R' at all observed entries, about a million places of the matrix (or stored entries) at a time."""
-        raise NotImplementedError
-
-    # ---- the same for all
-
-    def round(self, work: Work, rows: tuple[Any, ...], shared: Any) -> tuple[Any, Any]:
-        """One pass: `work(block, rows, shared)` on every block of rows. See `lrmc._rows`. In memory there is one."""
-        return work(self, rows, shared)
+        return np.nan_to_num(self.grid(*(np.arange(n)[x] for n, x in zip(self.shape, (rows, cols)))), nan=0.0)
 
     def grid(self, rows: Array, cols: Array) -> Array:
         """The entries of these rows and columns as a dense array, NaN where not observed."""
@@ -212,25 +338,30 @@ class Observations:
         """The same data, read as gain times what they were."""
         return replace(self, gain=self.gain * gain)
 
+    def round(self, work: Work, rows: tuple[Any, ...], shared: Any) -> tuple[Any, Any]:
+        """One pass: `work(block, rows, shared)` on every block of rows. See `lrmc._rows`. In memory there is one."""
+        return work(self, rows, shared)
+
+    @property
+    def across(self) -> Observations | None:
+        """The transposed matrix, where that is what workers of a cluster have lines of; None elsewhere."""
+        return None
+
+    @property
+    def is_here(self) -> bool:
+        """Whether lines of rows and columns are in this process."""
+        return is_here(self.row_observed) and is_here(self.col_observed)
+
     def in_form(self, L: Any, R: Any) -> tuple[Any, Any]:
         """Factors as they are given back to the user."""
         return L, R
-
-    @property
-    def across(self) -> bool:
-        """Whether rows lie across the workers of a cluster, so that only the columns' lines can stay at home."""
-        return False
-
-    def transposed(self) -> Observations:
-        """The transposed matrix, stored as it is."""
-        return transposed(self)
 
     def pull(self, L: Any, R: Any, weight: Weight | float) -> Pull:
         """C @ R and C.T @ L, where C is the weighted residual of Y - L R' on the observed entries.
 
         `weight` is the paper's threshold zeta (C is the residual clipped to it) or a rule of `lrmc.weights`.
         """
-        return self.products(L, R, weight, L, R)
+        return self.products(L, R, weight, P=OWN, Q=OWN)
 
     @cached_property
     def n_observed(self) -> int:
@@ -274,306 +405,9 @@ class Observations:
         return float(np.max(size, initial=0.0)) or 1.0
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Dense(Observations):
-    """Rows one after another in memory; missing entries are NaN, or 0 in the mask."""
-
-    Y: Array
-    mask: Array | None = None
-
-    def products(self, L: Any, R: Any, weight: Weight | float, P: Any, Q: Any, Pw: Any = None, Qw: Any = None) -> Pull:
-        """See `Observations.products`."""
-        return run("dense", self, (*self.data, None), (L, R, P, Q, Pw, Qw), as_weight(weight))
-
-    def adjoint(self, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:
-        """See `Observations.adjoint`."""
-        return _run_adjoint("adjoint_dense", self, self.data, (L, R), zeta, (Ab, Bb))
-
-    def magnitudes(self, L: Any, R: Any, share: float) -> tuple[Array, Array]:
-        """See `Observations.magnitudes`."""
-        return _run_magnitudes("magnitudes_dense", self, self.data, (L, R), share)
-
-    @property
-    def data(self) -> tuple[Any, ...]:
-        """As the kernels take them."""
-        return self.Y, self.mask
-
-    def lookup(self, rows: Array, cols: Array) -> Array:
-        """See `Observations.lookup`."""
-        values = self.Y[rows, cols].astype(self.dtype) * self.dtype.type(self.gain)
-        return values if self.mask is None else np.where(self.mask[rows, cols], values, np.nan)
-
-    def draw(self, size: int = 20_000, seed: int = 0) -> Sample:
-        """See `Observations.draw`; where few entries are observed, drawn from those."""
-        if self.fraction >= DRAW_FROM_STORED_BELOW:
-            return super().draw(size, seed)
-        first = np.concatenate([[0], np.cumsum(self.row_observed)])
-        where = np.sort(np.random.default_rng(seed).integers(0, self.n_observed, size))
-        rows, cols = np.searchsorted(first, where, side="right") - 1, np.empty(size, np.int64)
-        for block in row_blocks(*self.shape):
-            here = slice(*np.searchsorted(where, first[[block.start, block.stop]]))
-            cols[here] = np.nonzero(self.observed(block))[1][where[here] - first[block.start]]
-        return Sample(rows, cols, self.lookup(rows, cols))
-
-    def observed(self, rows: slice) -> Array:
-        """Which entries of some rows are observed."""
-        seen = ~np.isnan(self.Y[rows])
-        return seen if self.mask is None else seen & (self.mask[rows] != 0)
-
-    def block(self, rows: Any, cols: Any) -> Array:
-        """See `Observations.block`."""
-        part = self.Y[rows][:, cols].astype(self.dtype) * self.dtype.type(self.gain)
-        if self.mask is not None:
-            part[self.mask[rows][:, cols] == 0] = 0
-        return np.nan_to_num(part, copy=False, nan=0.0)
-
-    def outliers(self, L: Array, R: Array, threshold: float) -> Any:
-        """An array with NaN where nothing was observed (a masked array where one came)."""
-        S = np.empty(self.shape, self.dtype)
-        for rows in row_blocks(*self.shape):
-            residual = self._residual(rows, L, R)
-            S[rows] = np.where(np.abs(residual) <= threshold, 0, residual)
-        return in_form(S, self.form)
-
-    def residuals(self, L: Array, R: Array) -> Iterator[Sample]:
-        """See `Observations.residuals`."""
-        for rows in row_blocks(*self.shape):
-            residual = self._residual(rows, L, R)
-            seen = ~np.isnan(residual)
-            i, j = np.nonzero(seen)
-            yield Sample(rows.start + i, j, residual[seen])
-
-    def _residual(self, rows: slice, L: Array, R: Array) -> Array:
-        """Some rows of Y - L R', NaN where not observed."""
-        residual = self.Y[rows] * self.dtype.type(self.gain) - L[rows] @ R.T
-        if self.mask is not None:
-            residual[self.mask[rows] == 0] = np.nan
-        return residual
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Sparse(Observations):
-    """The observed entries by row (CSR, columns sorted); a stored zero is an observation."""
-
-    indptr: Array
-    indices: Array
-    values: Array
-
-    def products(self, L: Any, R: Any, weight: Weight | float, P: Any, Q: Any, Pw: Any = None, Qw: Any = None) -> Pull:
-        """See `Observations.products`."""
-        return run("sparse", self, self.data, (L, R, P, Q, Pw, Qw), as_weight(weight))
-
-    def adjoint(self, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:
-        """See `Observations.adjoint`."""
-        return _run_adjoint("adjoint_sparse", self, self.data, (L, R), zeta, (Ab, Bb))
-
-    def magnitudes(self, L: Any, R: Any, share: float) -> tuple[Array, Array]:
-        """See `Observations.magnitudes`."""
-        return _run_magnitudes("magnitudes_sparse", self, self.data, (L, R), share)
-
-    @property
-    def data(self) -> tuple[Any, ...]:
-        """As the kernels take them."""
-        return self.indptr, self.indices, self.values, self.shape[1]
-
-    def lookup(self, rows: Array, cols: Array) -> Array:
-        """See `Observations.lookup`."""
-        where = np.empty(len(rows), np.int64)
-        rows, cols = (np.ascontiguousarray(lines, np.int64) for lines in (rows, cols))
-        _kernels.locate(self.indptr, self.indices, rows, cols, where)
-        found = self.values[where].astype(self.dtype) * self.dtype.type(self.gain)
-        return np.where(where < 0, self.dtype.type(np.nan), found)
-
-    def draw(self, size: int = 20_000, seed: int = 0) -> Sample:
-        """See `Observations.draw`; where few entries are stored, drawn from those."""
-        if self.fraction >= DRAW_FROM_STORED_BELOW:
-            return super().draw(size, seed)
-        where = np.sort(np.random.default_rng(seed).integers(0, self.n_observed, size))
-        rows = np.searchsorted(self.indptr, where, side="right") - 1
-        return Sample(
-            rows,
-            self.indices[where].astype(np.int64),
-            self.values[where].astype(self.dtype) * self.dtype.type(self.gain),
-        )
-
-    def block(self, rows: Any, cols: Any) -> Array:
-        """See `Observations.block`."""
-        part = self._csr(self.values)[rows][:, cols].toarray()
-        return part.astype(self.dtype) * self.dtype.type(self.gain)
-
-    def outliers(self, L: Array, R: Array, threshold: float) -> Any:
-        """A CSR matrix with the entries of the data (a stored 0 where nothing stands out)."""
-        S = self._residual(L, R)
-        S[np.abs(S) <= threshold] = 0
-        if self.form == "sparse":
-            return self._csr(S)
-        dense = np.full(self.shape, np.nan, self.dtype)
-        dense[np.repeat(np.arange(self.shape[0]), self.row_observed), self.indices] = S
-        return in_form(dense, self.form)
-
-    def residuals(self, L: Array, R: Array) -> Iterator[Sample]:
-        """See `Observations.residuals`."""
-        residual = self._residual(L, R)
-        for first in range(0, len(residual), 1 << 20):
-            some = slice(first, min(first + (1 << 20), len(residual)))
-            rows = np.searchsorted(self.indptr, np.arange(some.start, some.stop), side="right") - 1
-            yield Sample(rows, self.indices[some].astype(np.int64), residual[some])
-
-    def _residual(self, L: Array, R: Array) -> Array:
-        """Y - L R' at the stored entries."""
-        residual = np.empty(len(self.values), self.dtype)
-        factors = (np.ascontiguousarray(X, self.dtype) for X in (L, R))
-        data = (self.indptr, self.indices, self.values, self.gain)
-        _kernels.run("residual", self.dtype, *data, *factors, residual, self.threads)
-        return residual
-
-    def by_columns(self) -> Any:
-        """A copy of the entries by column: the transposed matrix in CSR form."""
-        return self._csr(self.values).T.tocsr()
-
-    def _csr(self, values: Array) -> Any:
-        return sp.csr_array((values, self.indices, self.indptr), shape=self.shape)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Transposed(Observations):
-    """A matrix whose columns are stored one after another: the other matrix with the roles swapped."""
-
-    of: Observations
-
-    def products(self, L: Any, R: Any, weight: Weight | float, P: Any, Q: Any, Pw: Any = None, Qw: Any = None) -> Pull:
-        """See `Observations.products`."""
-        return self.of.products(R, L, as_weight(weight).flipped(), Q, P, Qw, Pw).flipped()
-
-    def adjoint(self, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:
-        """See `Observations.adjoint`."""
-        return self.of.adjoint(R, L, zeta, Bb, Ab).flipped()
-
-    def magnitudes(self, L: Any, R: Any, share: float) -> tuple[Array, Array]:
-        """See `Observations.magnitudes`."""
-        return self.of.magnitudes(R, L, share)[::-1]
-
-    def lookup(self, rows: Array, cols: Array) -> Array:
-        """See `Observations.lookup`."""
-        return self.of.lookup(cols, rows)
-
-    def draw(self, size: int = 20_000, seed: int = 0) -> Sample:
-        """See `Observations.draw`."""
-        if self.fraction >= DRAW_FROM_STORED_BELOW:
-            return super().draw(size, seed)
-        cols, rows, values = self.of.draw(size, seed)
-        return Sample(rows, cols, values)
-
-    def grid(self, rows: Array, cols: Array) -> Array:
-        """See `Observations.grid`."""
-        return self.of.grid(cols, rows).T
-
-    def medians(self, axis: int, places: Array, subtract: Array, empty: float) -> Any:
-        """See `Observations.medians`."""
-        return self.of.medians(1 - axis, places, subtract, empty)
-
-    def block(self, rows: Any, cols: Any) -> Array:
-        """See `Observations.block`."""
-        return self.of.block(cols, rows).T
-
-    def outliers(self, L: Array, R: Array, threshold: float) -> Any:
-        """See `Observations.outliers`."""
-        return self.of.outliers(R, L, threshold).T
-
-    def residuals(self, L: Array, R: Array) -> Iterator[Sample]:
-        """See `Observations.residuals`."""
-        for cols, rows, values in self.of.residuals(R, L):
-            yield Sample(rows, cols, values)
-
-    def in_form(self, L: Any, R: Any) -> tuple[Any, Any]:
-        """See `Observations.in_form`."""
-        return self.of.in_form(R, L)[::-1]
-
-    @property
-    def across(self) -> bool:
-        """See `Observations.across`."""
-        return not is_here(self.of.row_observed)
-
-    def transposed(self) -> Observations:
-        """See `Observations.transposed`."""
-        return self.of
-
-    def scaled(self, gain: float) -> Transposed:
-        """See `Observations.scaled`."""
-        return transposed(self.of.scaled(gain))
-
-
-def transposed(obs: Observations) -> Transposed:
-    """The transposed matrix, stored as it is."""
-    swapped = {"shape": obs.shape[::-1], "row_observed": obs.col_observed, "col_observed": obs.row_observed}
-    return Transposed(**(common(obs) | swapped), of=obs)
-
-
 def common(obs: Observations) -> dict[str, Any]:
     """What different forms of the same data share."""
     return {field.name: getattr(obs, field.name) for field in fields(Observations)}
-
-
-def run(kernel: str, obs: Dense | Sparse, data: tuple[Any, ...], factors: tuple[Any, ...], weight: Weight) -> Pull:
-    """Call a kernel with room for its answers. A factor that is given twice is passed twice: the kernels notice."""
-    dtype, (n1, n2) = obs.dtype, obs.shape
-    ready = {id(X): np.ascontiguousarray(X, dtype) for X in factors if X is not None}
-    L, R, P, Q, Pw, Qw = (None if X is None else ready[id(X)] for X in factors)
-    CQ, CtP, WQ, WtP = (
-        None if X is None else np.zeros((n, X.shape[1]), dtype) for X, n in ((Q, n1), (P, n2), (Qw, n1), (Pw, n2))
-    )
-    counts: dict[str, Any] = {"row_inliers": np.zeros(n1, np.int64)}
-    rule: tuple[Any, ...]
-    if isinstance(weight, Clip):
-        rule, energy, sums = (weight.rule, weight.zeta, None, None, None, None, 1.0, 1.0, False), None, {}
-    else:
-        sides = (weight.rows, weight.cols, weight.protect_rows, weight.protect_cols)
-        up, down = float(weight.outliers != "negative"), float(weight.outliers != "positive")
-        odds = weight.odds if isinstance(weight, Mixture) else 0.0
-        rule, energy = (
-            (weight.rule, odds, *(np.ascontiguousarray(x, dtype) for x in sides), up, down, weight.squares),
-            np.zeros(1),
-        )
-        sums = {
-            "col_inliers": np.zeros(n2, np.int64),
-            "row_weight": np.zeros(n1, dtype),
-            "col_weight": np.zeros(n2, dtype),
-        }
-    counts.update(sums)
-    room = [counts.get(name) for name in ("row_inliers", "col_inliers", "row_weight", "col_weight")]
-    inputs = (*data, obs.gain, L, R, P, Q, Pw, Qw, *rule)
-    _kernels.run(kernel, dtype, *inputs, CQ, CtP, WQ, WtP, energy, *room, obs.threads)
-    n_inliers = int(counts["row_inliers"].sum())
-    if energy is None:
-        return Pull(CQ, CtP, n_inliers=n_inliers)
-    counts["energy"] = None if isinstance(weight, Threshold) else float(energy[0])
-    return Pull(CQ, CtP, n_inliers=n_inliers, grams=(WQ, WtP), **counts)
-
-
-def _run_adjoint(
-    kernel: str,
-    obs: Dense | Sparse,
-    data: tuple[Any, ...],
-    factors: tuple[Any, Any],
-    zeta: float,
-    seeds: tuple[Any, Any],
-) -> Adjoint:
-    """Call the adjoint of a kernel with room for its answers."""
-    L, R, Ab, Bb = (np.ascontiguousarray(X, obs.dtype) for X in (*factors, *seeds))
-    GL, GR, zeta_bar = np.zeros_like(L), np.zeros_like(R), np.zeros(1)
-    _kernels.run(kernel, obs.dtype, *data, obs.gain, L, R, float(zeta), Ab, Bb, GL, GR, zeta_bar, obs.threads)
-    return Adjoint(GL, GR, float(zeta_bar[0]))
-
-
-def _run_magnitudes(
-    kernel: str, obs: Dense | Sparse, data: tuple[Any, ...], factors: tuple[Any, Any], share: float
-) -> tuple[Array, Array]:
-    """Call a kernel that finds the k-th largest residuals."""
-    L, R = (None if X is None else np.ascontiguousarray(X, obs.dtype) for X in factors)
-    counts = (how_many(share, obs.row_observed), how_many(share, obs.col_observed))
-    rows, cols = (np.full(n, np.inf, obs.dtype) for n in obs.shape)  # of a matrix without rows, no column is visited
-    _kernels.run(kernel, obs.dtype, *data, obs.gain, L, R, *counts, rows, cols, obs.threads)
-    return rows, cols
 
 
 def how_many(share: float, observed: Array) -> Array:
@@ -585,6 +419,21 @@ def row_blocks(n1: int, n2: int, entries: int = 1 << 20) -> list[slice]:
     """Slices of rows that have about so many entries."""
     step = max(1, entries // max(1, n2))
     return [slice(i, min(n1, i + step)) for i in range(0, n1, step)]
+
+
+def row_stripes(n1: int, n2: int) -> Stripes:
+    """The same as stripes."""
+    return Stripes(np.append([rows.start for rows in row_blocks(n1, n2)], n1), by_columns=False)
+
+
+def standing_out(residuals: Iterable[Sample], threshold: float, shape: tuple[int, int]) -> Any:
+    """A CSR matrix of the entries whose residuals are larger than the threshold, and only these."""
+    found = []
+    for some in residuals:
+        large = np.abs(some.values) > threshold
+        found.append((some.values[large], some.rows[large], some.cols[large]))
+    values, rows, cols = (np.concatenate(x) for x in zip(*found, strict=True))
+    return sp.csr_array((values, (rows, cols)), shape=shape)
 
 
 def in_form(S: Array, form: Form) -> Any:

@@ -17,11 +17,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from .. import _kernels
 from .._rows import Joined, Work, added, cut, like, wide
+from .._typing import override
 from ..units import Units
 from ..weights import Array, Weight, as_weight
-from .base import DRAW_FROM_STORED_BELOW, Adjoint, Dense, Observations, Pull, Sample, Sparse, transposed
+from .base import DRAW_FROM_STORED_BELOW, Adjoint, Counts, Observations, Pull, Regression, Sample, Stripes, standing_out
+from .dense import Dense
+from .sparse import Sparse
+from .transposed import transposed
 from .watched import Watched
 
 if TYPE_CHECKING:
@@ -46,7 +49,7 @@ class Meter:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Blocks(Observations):
-    """What raises here is what a subclass has to do."""
+    """What is abstract here is what a subclass has to do."""
 
     borders: Array  # the first row of each block, and the number of rows
     block_observed: Array  # how many entries of each block are observed
@@ -56,8 +59,8 @@ class Blocks(Observations):
     AT_ONCE: ClassVar[int] = 16_000_000  # more than for data in memory: each time is a pass
 
     @abstractmethod
-    def round(self, work: Work, rows: tuple[Any, ...], shared: Any) -> tuple[Any, Any]:
-        """See `Observations.round`."""
+    @override
+    def round(self, work: Work, rows: tuple[Any, ...], shared: Any) -> tuple[Any, Any]: ...
 
     @abstractmethod
     def visit(
@@ -72,6 +75,37 @@ class Blocks(Observations):
 
     # ---- what `Observations` promises, for all blocks
 
+    @property
+    @override
+    def in_blocks(self) -> bool:
+        return True
+
+    @property
+    @override
+    def stored(self) -> np.dtype[Any]:
+        return self.reading.stored
+
+    @property
+    @override
+    def entries_read(self) -> int:
+        return self.meter.rows * self.shape[1]
+
+    @override
+    def stripes(self) -> Stripes:
+        return Stripes(self.borders, by_columns=False)
+
+    @override
+    def survey(self) -> Counts:
+        (rows,), (cols, infinite, _) = self.round(surveyed, (), None)
+        return Counts(rows, cols, int(infinite))
+
+    @override
+    def regress(self, model: Regression, axis: int = 0) -> tuple[Any, Any, Any]:
+        if axis:
+            raise ValueError("rows of these data lie across their blocks; chunks of whole rows are wanted here")
+        scores, deviation, distance = self.round(_regress, (), model)[0]
+        return scores, deviation, distance
+
     def scaled(self, gain: float) -> Self:
         """See `Observations.scaled`. A sample that was drawn is kept: drawing one takes a pass."""
         scaled = replace(self, gain=self.gain * gain, reading=replace(self.reading, gain=self.reading.gain * gain))
@@ -85,8 +119,18 @@ class Blocks(Observations):
         """How many entries are observed."""
         return int(self.block_observed.sum())
 
-    def products(self, L: Any, R: Any, weight: Weight | float, P: Any, Q: Any, Pw: Any = None, Qw: Any = None) -> Pull:
-        """See `Observations.products`."""
+    @override
+    def products(
+        self,
+        L: Any,
+        R: Any,
+        weight: Weight | float,
+        *,
+        P: Any = None,
+        Q: Any = None,
+        Pw: Any = None,
+        Qw: Any = None,
+    ) -> Pull:
         thresholds, rest = as_weight(weight).split()
         (CQ, WQ, row_inliers, row_weight), told = self.round(_products, (L, P, Pw, *thresholds), (R, Q, Qw, rest))
         CtP, WtP, col_inliers, col_weight, energy, n_inliers = told
@@ -105,8 +149,8 @@ class Blocks(Observations):
             grams=(WQ, WtP),
         )
 
+    @override
     def adjoint(self, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:
-        """See `Observations.adjoint`."""
         (GL,), (GR, slope) = self.round(_adjoint, (L, Ab), (R, float(zeta), Bb))
         return Adjoint(GL, GR.astype(self.dtype), float(slope))
 
@@ -132,8 +176,8 @@ class Blocks(Observations):
             out[each[b][2]] = values
         return out
 
+    @override
     def grid(self, rows: Array, cols: Array) -> Array:
-        """See `Observations.grid`."""
         rows, cols = np.asarray(rows), np.asarray(cols)
         out = np.empty((len(rows), len(cols)), self.dtype)
         where = dict(self._by_block(rows))
@@ -141,15 +185,11 @@ class Blocks(Observations):
             out[where[b]] = values
         return out
 
+    @override
     def medians(self, axis: int, places: Array, subtract: Array, empty: float) -> Any:
-        """See `Observations.medians`."""
         if axis:
             return super().medians(axis, places, subtract, empty)
         return self.round(_row_medians, (), (places, subtract, empty))[0][0]
-
-    def block(self, rows: Any, cols: Any) -> Array:
-        """See `Observations.block`."""
-        return np.nan_to_num(self.grid(*(np.arange(n)[x] for n, x in zip(self.shape, (rows, cols)))), nan=0.0)
 
     def draw(self, size: int = 20_000, seed: int = 0) -> Sample:
         """See `Observations.draw`; where few entries are observed, drawn from those."""
@@ -162,8 +202,8 @@ class Blocks(Observations):
         found = [(i + self.borders[b], j, y) for b, (i, j, y) in self.visit(_numbered, (), None, each)]
         return Sample(*(np.concatenate(x) for x in zip(*found, strict=True)))
 
+    @override
     def residuals(self, L: Array, R: Array) -> Iterator[Sample]:
-        """See `Observations.residuals`."""
         for b in range(len(self.block_observed)):
             for _, (i, j, e) in self.visit(_residuals, (L,), R, {b: None}):
                 yield Sample(i + self.borders[b], j, e)
@@ -182,7 +222,7 @@ class Blocks(Observations):
 def _products(block: Observations, rows: tuple[Any, ...], same: Any) -> Answers:
     L, P, Pw, *thresholds = rows
     R, Q, Qw, rest = same
-    pull = block.products(L, R, rest.joined(thresholds), P, Q, Pw, Qw)
+    pull = block.products(L, R, rest.joined(thresholds), P=P, Q=Q, Pw=Pw, Qw=Qw)
     WQ, WtP = pull.grams or (None, None)
     told = (pull[1], WtP, pull.col_inliers, pull.col_weight, pull.energy, pull.n_inliers)
     return (pull[0], WQ, pull.row_inliers, pull.row_weight), told
@@ -196,9 +236,13 @@ def _adjoint(block: Observations, rows: tuple[Array, Array], same: Any) -> Answe
 
 def _row_magnitudes(block: Observations, rows: tuple[Any], same: Any) -> Answers:
     (L,), (R, share) = rows, same
-    observed, cols, _ = survey(block)
-    counted = _with_counts(block, observed, cols)
+    observed, cols, _ = block.survey()
+    counted = block.with_counts(observed, cols)
     return (counted.magnitudes(L, R, share)[0],), ()
+
+
+def _regress(block: Observations, _: tuple[()], model: Regression) -> Answers:
+    return block.regress(model), ()
 
 
 def _row_medians(block: Observations, rows: tuple[()], same: Any) -> Answers:
@@ -215,7 +259,7 @@ def _grid(block: Observations, _rows: tuple[()], cols: Array, rows: Array) -> Ar
 
 def _numbered(block: Observations, _rows: tuple[()], _same: None, numbers: Array) -> tuple[Array, Array, Array]:
     """Observed entries by their numbers, row after row, in order."""
-    rows, _, _ = survey(block)
+    rows, _, _ = block.survey()
     before = np.concatenate([[0], np.cumsum(rows)])
     i = np.searchsorted(before, numbers, side="right") - 1
     chosen, first = np.unique(i, return_index=True)
@@ -234,27 +278,8 @@ def _residuals(block: Observations, rows: tuple[Array], R: Array, _: Any) -> tup
 
 def surveyed(block: Observations, rows: tuple[()], _: None) -> Answers:
     """What the first pass counts."""
-    observed, cols, infinite = survey(block)
+    observed, cols, infinite = block.survey()
     return (observed,), (cols, infinite, Joined.of(np.array([observed.sum()])))
-
-
-def survey(block: Observations) -> tuple[Array, Array, int]:
-    """How many entries of each row and column are observed, and how many of these are infinite."""
-    if isinstance(block, Sparse):
-        cols = np.bincount(block.indices, minlength=block.shape[1])
-        return np.diff(block.indptr), cols, int(np.isinf(block.values).sum())
-    if isinstance(block, Dense):
-        rows, cols = (np.zeros(n, np.int64) for n in block.shape)
-        return rows, cols, _kernels.survey(block.Y, block.mask, rows, cols, block.threads)
-    rows, cols, infinite = survey(block.of)  # type: ignore[attr-defined]
-    return cols, rows, infinite
-
-
-def _with_counts(block: Observations, rows: Array, cols: Array) -> Observations:
-    """The block with its counts."""
-    if isinstance(block, Dense | Sparse):
-        return replace(block, row_observed=rows, col_observed=cols)
-    return transposed(_with_counts(block.of, cols, rows))  # type: ignore[attr-defined]
 
 
 # ---- a block in memory
@@ -350,16 +375,16 @@ class RowBlocks(Blocks):
         """For what a work keeps of all rows."""
         return np.empty((self.shape[0], *x.shape[1:]), x.dtype) if isinstance(x, np.ndarray) else None
 
+    @override
     def visit(
         self, ask: Question, rows: tuple[Any, ...], shared: Any, each: Mapping[int, Any]
     ) -> Iterator[tuple[int, Any]]:
-        """See `Blocks.visit`."""
         for b, block in self._read(sorted(each)):
             first, last = (int(x) for x in self.borders[b : b + 2])
             yield b, ask(block, cut(rows, first, last), shared, each[b])
 
+    @override
     def residuals(self, L: Array, R: Array) -> Iterator[Sample]:
-        """See `Observations.residuals`."""
         for b, block in self._read(range(len(self.block_observed))):
             first, last = self.borders[b : b + 2]
             for i, j, e in block.residuals(L[first:last], R):
@@ -367,12 +392,7 @@ class RowBlocks(Blocks):
 
     def outliers(self, L: Array, R: Array, threshold: float) -> Any:
         """A CSR matrix of the entries that stand out, and only these: the others would not fit into memory."""
-        found = []
-        for i, j, e in self.residuals(L, R):
-            large = np.abs(e) > threshold
-            found.append((e[large], i[large], j[large]))
-        values, rows, cols = (np.concatenate(x) for x in zip(*found, strict=True))
-        return sp.csr_array((values, (rows, cols)), shape=self.shape)
+        return standing_out(self.residuals(L, R), threshold, self.shape)
 
     def _read(self, numbers: Sequence[int]) -> Iterator[tuple[int, Observations]]:
         """Blocks in order; while one is used, the next one is read."""

@@ -20,9 +20,10 @@ from .. import _kernels
 from .._extras import optional
 from .._rows import Elsewhere, Some, Work, added, is_equal, like, wide
 from ..weights import Array
-from .base import Observations, transposed
+from .base import Observations
 from .blocks import BlockError, Blocks, Question, Reading, unreadable
 from .ondisk import counted, declared
+from .transposed import transposed
 from .watched import Watched
 
 dask = optional("dask", "scale")
@@ -521,6 +522,8 @@ def _slot(x: Any, chunks: tuple[int, ...]) -> Callable[[int], Any]:
     borders = np.concatenate([[0], np.cumsum(chunks)])
     if isinstance(x, Some):
         return lambda b: x.cut(borders[b], borders[b + 1])
+    if not isinstance(x, np.ndarray):  # the same for all blocks
+        return lambda b: x
     return lambda b: x[borders[b] : borders[b + 1]]
 
 

@@ -12,8 +12,10 @@ import numpy as np
 
 from .._arguments import shown
 from .._memory import is_large
-from ..weights import Array, Weight, as_weight
-from .base import Adjoint, Dense, Observations, Pull, Transposed, common, row_blocks, run
+from .._typing import override
+from ..weights import Array
+from .base import Adjoint, Observations
+from .dense import Dense, copied
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -22,20 +24,20 @@ class Grouped(Dense):
 
     members: Array  # groups x size of a group: rows
 
-    def products(self, L: Any, R: Any, weight: Weight | float, P: Any, Q: Any, Pw: Any = None, Qw: Any = None) -> Pull:
-        """See `Observations.products`."""
-        return run("dense", self, (*self.data, self.members), (L, R, P, Q, Pw, Qw), as_weight(weight))
+    @property
+    @override
+    def groups(self) -> Array:
+        return self.members
 
+    @property
+    @override
+    def weighed(self) -> tuple[Any, ...]:
+        return *self.data, self.members
+
+    @override
     def adjoint(self, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:
         """Not for groups: the weight of an entry would depend on the residuals of others."""
         raise NotImplementedError("rows in groups have no gradients: train on the same data without groups")
-
-    def values(self, rows: Array) -> Array:
-        """Some rows as a dense array, NaN where not observed."""
-        part = self.Y[rows].astype(self.dtype) * self.dtype.type(self.gain)
-        if self.mask is not None:
-            part[self.mask[rows] == 0] = np.nan
-        return part
 
 
 def grouped(obs: Observations, labels: Any) -> Grouped:
@@ -72,14 +74,6 @@ def _checked_labels(labels: Any, n: int) -> Array:
 
 def _by_rows(obs: Observations) -> Dense:
     """The same data, one row after another in memory."""
-    if isinstance(obs, Dense):
-        return obs
-    if is_large(float(obs.shape[0]) * obs.shape[1] * obs.dtype.itemsize):
+    if not obs.rows_in_memory and is_large(float(obs.shape[0]) * obs.shape[1] * obs.dtype.itemsize):
         raise ValueError("groups= takes the data into memory, and these are too large for that")
-    if isinstance(obs, Transposed) and isinstance(obs.of, Dense):
-        mask = None if obs.of.mask is None else np.ascontiguousarray(obs.of.mask.T)
-        return Dense(Y=np.ascontiguousarray(obs.of.Y.T), mask=mask, **common(obs))
-    Y, cols = np.empty(obs.shape, obs.dtype), np.arange(obs.shape[1])
-    for block in row_blocks(*obs.shape):
-        Y[block] = obs.grid(np.arange(block.start, block.stop), cols)
-    return Dense(Y=Y, **(common(obs) | {"gain": 1.0}))
+    return copied(obs)

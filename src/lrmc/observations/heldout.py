@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from .._rows import is_here
+from .._typing import override
 from ..weights import Array, Weight, as_weight
 from ._door import as_observations
-from .base import Adjoint, Observations, Pull, Sample, Sparse, common
-from .grouped import Grouped, grouped
+from .base import Adjoint, Counts, Observations, Pull, Regression, Sample, Stripes, common, standing_out
+from .dense import magnitudes_by_parts, regress_by_parts
+from .grouped import grouped
 
 MOST = 20_000  # entries that a fit is judged by
 SHARE = 0.1  # of the observed entries that are set aside at most
@@ -26,34 +28,98 @@ class Without(Observations):
     """The data without some entries: their part of every sum is taken away again."""
 
     of: Observations
-    held: Sparse
+    held: Observations
 
-    def products(self, L: Any, R: Any, weight: Weight | float, P: Any, Q: Any, Pw: Any = None, Qw: Any = None) -> Pull:
-        """See `Observations.products`."""
+    @override
+    def products(
+        self,
+        L: Any,
+        R: Any,
+        weight: Weight | float,
+        *,
+        P: Any = None,
+        Q: Any = None,
+        Pw: Any = None,
+        Qw: Any = None,
+    ) -> Pull:
         rule = as_weight(weight)
-        whole, part = (obs.products(L, R, rule, P, Q, Pw, Qw) for obs in (self.of, self.held))
+        whole, part = (obs.products(L, R, rule, P=P, Q=Q, Pw=Pw, Qw=Qw) for obs in (self.of, self.held))
         return whole.minus(part)
 
+    @override
     def adjoint(self, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:
-        """See `Observations.adjoint`."""
         whole, part = (obs.adjoint(L, R, zeta, Ab, Bb) for obs in (self.of, self.held))
         return whole.minus(part)
 
+    @override
+    def magnitudes(self, L: Any, R: Any, share: float) -> tuple[Array, Array]:
+        """What is largest cannot be taken away again: copies of some lines at a time are looked at."""
+        return magnitudes_by_parts(self, L, R, share)
+
+    @override
+    def regress(self, model: Regression, axis: int = 0) -> tuple[Array, Array, Array]:
+        """With copies of some lines at a time."""
+        return regress_by_parts(self, model, axis)
+
+    @override
+    def survey(self) -> Counts:
+        whole, part = self.of.survey(), self.held.survey()
+        return Counts(whole.rows - part.rows, whole.cols - part.cols, whole.infinite - part.infinite)
+
+    @override
+    def outliers(self, L: Array, R: Array, threshold: float) -> Any:
+        """A CSR matrix of the entries that stand out, and only these."""
+        return standing_out(self.residuals(L, R), threshold, self.shape)
+
+    @override
+    def residuals(self, L: Array, R: Array) -> Iterator[Sample]:
+        return map(self._kept, self.of.residuals(L, R))
+
+    @override
     def lookup(self, rows: Array, cols: Array) -> Array:
-        """See `Observations.lookup`."""
         held = ~np.isnan(self.held.lookup(rows, cols))
         return np.where(held, np.nan, self.of.lookup(rows, cols)).astype(self.dtype)
 
+    @override
     def draw(self, size: int = 20_000, seed: int = 0) -> Sample:
-        """See `Observations.draw`."""
-        some = self.of.draw(size, seed)
+        return self._kept(self.of.draw(size, seed))
+
+    def _kept(self, some: Sample) -> Sample:
+        """Those of some entries that were not set aside."""
         kept = np.isnan(self.held.lookup(some.rows, some.cols))
         return Sample(*(x[kept] for x in some))
 
+    @override
+    def grid(self, rows: Array, cols: Array) -> Array:
+        held = ~np.isnan(self.held.grid(rows, cols))
+        return np.where(held, np.nan, self.of.grid(rows, cols)).astype(self.dtype)
+
+    @property
+    @override
+    def in_blocks(self) -> bool:
+        return self.of.in_blocks
+
+    @property
+    @override
+    def entries_read(self) -> int:
+        return self.of.entries_read
+
+    @override
+    def stripes(self) -> Stripes:
+        return self.of.stripes()
+
+    @override
+    def check_unchanged(self, closely: bool = True) -> None:
+        self.of.check_unchanged(closely)
+
+    @override
+    def in_form(self, L: Any, R: Any) -> tuple[Any, Any]:
+        return self.of.in_form(L, R)
+
+    @override
     def scaled(self, gain: float) -> Without:
-        """See `Observations.scaled`."""
         of, held = self.of.scaled(gain), self.held.scaled(gain)
-        return replace(self, of=of, held=held, gain=of.gain)  # type: ignore[arg-type]
+        return replace(self, of=of, held=held, gain=of.gain)
 
 
 def can_hold_out(obs: Observations) -> bool:
@@ -70,8 +136,8 @@ def hold_out(obs: Observations, seed: int = 0) -> tuple[Observations, Sample]:
     rng = np.random.default_rng(seed)
     axis = _uneven_axis(obs)
     rows, cols = _random_places(obs, rng) if axis is None else _gaps_elsewhere(obs, axis, rng)
-    if isinstance(obs, Grouped):
-        return _without_groups(obs, rows, cols, rng)
+    if obs.groups is not None:
+        return _without_groups(obs, obs.groups, (rows, cols), rng)
     values = obs.lookup(rows, cols)
     seen = ~np.isnan(values)
     held = as_sparse(obs, Sample(rows[seen], cols[seen], values[seen]))
@@ -80,14 +146,18 @@ def hold_out(obs: Observations, seed: int = 0) -> tuple[Observations, Sample]:
     return Without(of=obs, held=held, **(common(obs) | left)), judged
 
 
-def _without_groups(obs: Grouped, rows: Array, cols: Array, rng: np.random.Generator) -> tuple[Grouped, Sample]:
+def _without_groups(
+    obs: Observations, groups: Array, places: tuple[Array, Array], rng: np.random.Generator
+) -> tuple[Observations, Sample]:
     """The same for rows in groups: a group is set aside as a whole. Makes a copy: give it a part of the data."""
+    count, size = groups.shape
     group_of = np.empty(obs.shape[0], np.int64)
-    group_of[obs.members.ravel()] = np.repeat(np.arange(len(obs.members)), obs.members.shape[1])
-    whole = obs.members[group_of[rows]]  # places x size of a group
-    places = np.unique(whole.ravel() * obs.shape[1] + np.repeat(cols, obs.members.shape[1]))
-    rows, cols = places // obs.shape[1], places % obs.shape[1]
-    values = obs.values(np.arange(obs.shape[0]))
+    group_of[groups.ravel()] = np.repeat(np.arange(count), size)
+    rows, cols = places
+    whole = groups[group_of[rows]]  # places x size of a group
+    numbers = np.unique(whole.ravel() * obs.shape[1] + np.repeat(cols, size))
+    rows, cols = numbers // obs.shape[1], numbers % obs.shape[1]
+    values = obs.grid(*map(np.arange, obs.shape))
     held = values[rows, cols]  # a copy
     values[rows, cols] = np.nan
     seen = np.flatnonzero(~np.isnan(held))
@@ -96,12 +166,13 @@ def _without_groups(obs: Grouped, rows: Array, cols: Array, rng: np.random.Gener
     return rest, Sample(rows[judged], cols[judged], held[judged])
 
 
-def _some_groups(obs: Grouped, rng: np.random.Generator) -> Grouped:
-    size, count = obs.members.shape[1], max(ENOUGH_CELLS // (obs.shape[1] * obs.members.shape[1]), 100)
-    if count >= len(obs.members):
+def _some_groups(obs: Observations, groups: Array, rng: np.random.Generator) -> Observations:
+    size, count = groups.shape[1], max(ENOUGH_CELLS // (obs.shape[1] * groups.shape[1]), 100)
+    if count >= len(groups):
         return obs
-    rows = obs.members[np.sort(rng.choice(len(obs.members), count, replace=False))].ravel()
-    return grouped(as_observations(obs.values(rows), threads=obs.threads), np.repeat(np.arange(count), size))
+    rows = groups[np.sort(rng.choice(len(groups), count, replace=False))].ravel()
+    values = obs.grid(rows, np.arange(obs.shape[1]))
+    return grouped(as_observations(values, threads=obs.threads), np.repeat(np.arange(count), size))
 
 
 def part_of(obs: Observations, seed: int = 0) -> Observations:
@@ -111,9 +182,9 @@ def part_of(obs: Observations, seed: int = 0) -> Observations:
     """
     n1, n2 = obs.shape
     if n1 * n2 <= 4 * ENOUGH_CELLS:
-        return obs if is_here(obs.row_observed) and is_here(obs.col_observed) else _brought(obs)
-    if isinstance(obs, Grouped):
-        return _some_groups(obs, np.random.default_rng(seed))
+        return obs if obs.is_here else _brought(obs)
+    if obs.groups is not None:
+        return _some_groups(obs, obs.groups, np.random.default_rng(seed))
     axis = 0 if n1 >= n2 else 1
     count = max(ENOUGH_CELLS // obs.shape[1 - axis], 1000)
     if count >= obs.shape[axis]:
@@ -189,9 +260,7 @@ def _line(axis: int, line: Any, along: Array) -> tuple[Array, Array]:
     return (along, across) if axis == 0 else (across, along)
 
 
-def as_sparse(obs: Observations, some: Sample) -> Sparse:
+def as_sparse(obs: Observations, some: Sample) -> Observations:
     """These entries as a sparse matrix in the precision of the data."""
     matrix = sp.csr_array((some.values.astype(obs.dtype), (some.rows, some.cols)), shape=obs.shape)
-    held = as_observations(matrix, threads=obs.threads)
-    assert isinstance(held, Sparse)
-    return held
+    return as_observations(matrix, threads=obs.threads)

@@ -16,8 +16,9 @@ from .._memory import allowed_memory, is_large
 from ..formats.arrays import read_header
 from ..formats.sparse import sound
 from ..units import Units, float_type
-from .base import Observations, transposed
+from .base import Observations
 from .blocks import InFile, Reading, Rescaled, RowBlocks, Stored, surveyed
+from .transposed import transposed
 from .watched import watched
 
 LARGEST = 1 << 26  # bytes of a block, unless its chunks are larger: more makes nothing faster

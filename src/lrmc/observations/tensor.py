@@ -15,8 +15,22 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._extras import optional
+from .._typing import override
 from ..weights import Array, Clip, Threshold, Weight, as_weight, ratio, weights
-from .base import DRAW_FROM_STORED_BELOW, Adjoint, Observations, Pull, Sample, how_many, row_blocks, transposed
+from .base import (
+    DRAW_FROM_STORED_BELOW,
+    OWN,
+    Adjoint,
+    Counts,
+    Observations,
+    Pull,
+    Regression,
+    Sample,
+    how_many,
+    row_blocks,
+)
+from .dense import regress_by_parts
+from .transposed import transposed
 
 if TYPE_CHECKING:
     import torch
@@ -36,11 +50,23 @@ class TorchObservations(Observations):
     Y: Tensor
     mask: Tensor | None = None
 
-    def products(self, L: Any, R: Any, weight: Weight | float, P: Any, Q: Any, Pw: Any = None, Qw: Any = None) -> Pull:
-        """See `Observations.products`."""
+    @override
+    def products(
+        self,
+        L: Any,
+        R: Any,
+        weight: Weight | float,
+        *,
+        P: Any = None,
+        Q: Any = None,
+        Pw: Any = None,
+        Qw: Any = None,
+    ) -> Pull:
         rule = as_weight(weight).mapped(self._sent, self._sent)
-        ready = {id(X): self._sent(X) for X in (L, R, P, Q, Pw, Qw) if X is not None}
-        L, R, P, Q, Pw, Qw = (None if X is None else ready[id(X)] for X in (L, R, P, Q, Pw, Qw))
+        L, R = self._sent_if_any(L), self._sent_if_any(R)
+        P = L if P is OWN else self._sent_if_any(P)
+        Q = R if Q is OWN else self._sent_if_any(Q)
+        Pw, Qw = self._sent_if_any(Pw), self._sent_if_any(Qw)
         by_rows: list[Any] = []
         by_cols: Any = None
         energy = []
@@ -72,8 +98,8 @@ class TorchObservations(Observations):
             grams=(WQ, WtP),
         )
 
+    @override
     def adjoint(self, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:
-        """See `Observations.adjoint`."""
         F, G, A, B = (self._sent(X) for X in (L, R, Ab, Bb))
         zeta = float(self.dtype.type(zeta))
         by_rows, by_cols, slope = [], torch.zeros_like(G), 0.0
@@ -88,8 +114,8 @@ class TorchObservations(Observations):
             by_cols += C.mT @ A[rows] - Eb.mT @ F[rows]
         return Adjoint(_array(torch.cat(by_rows)), _array(by_cols), slope)
 
+    @override
     def magnitudes(self, L: Any, R: Any, share: float) -> tuple[Array, Array]:
-        """See `Observations.magnitudes`."""
         model = None if L is None else (self._sent(L), self._sent(R))
         every = slice(None)
         rows = [self._kth_largest(i, every, 1, how_many(share, self.row_observed[i]), model) for i in self._blocks()]
@@ -98,6 +124,15 @@ class TorchObservations(Observations):
             for j in row_blocks(self.shape[1], self.shape[0], self._entries)
         ]
         return np.concatenate(rows), np.concatenate(cols)
+
+    @override
+    def regress(self, model: Regression, axis: int = 0) -> tuple[Array, Array, Array]:
+        """On the CPU, with copies of some lines at a time."""
+        return regress_by_parts(self, model, axis)
+
+    @override
+    def survey(self) -> Counts:
+        return _survey(self.Y, self.mask)
 
     def _kth_largest(self, rows: slice, cols: slice, axis: int, k: Array, model: Any) -> Array:
         """Of |Y - L R'| along an axis of a block, k of its own for each line; infinity where k is 0."""
@@ -108,12 +143,13 @@ class TorchObservations(Observations):
         found = _array(size.gather(axis, where).squeeze(axis))
         return np.where(k > 0, found, np.inf).astype(self.dtype)
 
+    @override
     def lookup(self, rows: Array, cols: Array) -> Array:
-        """See `Observations.lookup`."""
         return _array(self._read(*(torch.as_tensor(i, device=self.Y.device) for i in (rows, cols))))
 
+    @override
     def draw(self, size: int = 20_000, seed: int = 0) -> Sample:
-        """See `Observations.draw`; where few entries are observed, drawn from those. One pass over the data then."""
+        """Where few entries are observed, drawn from those. One pass over the data then."""
         if self.fraction >= DRAW_FROM_STORED_BELOW:
             return super().draw(size, seed)
         where = np.sort(np.random.default_rng(seed).integers(0, self.n_observed, size))
@@ -128,14 +164,15 @@ class TorchObservations(Observations):
         i, j = np.concatenate(places).T
         return Sample(i, j, self.lookup(i, j))
 
+    @override
     def block(self, rows: Any, cols: Any) -> Array:
-        """See `Observations.block`."""
         i, j = (
             torch.arange(n, device=self.Y.device)[x if isinstance(x, slice) else torch.as_tensor(x)]
             for n, x in zip(self.shape, (rows, cols))
         )
         return _array(torch.nan_to_num(self._read(i[:, None], j[None, :]), nan=0.0))
 
+    @override
     def outliers(self, L: Array, R: Array, threshold: float) -> Tensor:
         """A tensor where the data are, with NaN where nothing was observed."""
         F, G = self._sent(L), self._sent(R)
@@ -145,8 +182,8 @@ class TorchObservations(Observations):
             S[rows] = torch.where(abs(E) <= threshold, 0.0, E)
         return S
 
+    @override
     def residuals(self, L: Array, R: Array) -> Iterator[Sample]:
-        """See `Observations.residuals`."""
         F, G = self._sent(L), self._sent(R)
         for rows in self._blocks():
             E = self._read(rows) - F[rows] @ G.mT
@@ -164,6 +201,9 @@ class TorchObservations(Observations):
     def _sent(self, X: Any) -> Tensor:
         """A copy of an array where the data are, in the precision of the arithmetic."""
         return torch.as_tensor(np.ascontiguousarray(X, self.dtype)).to(self.Y.device)
+
+    def _sent_if_any(self, X: Any) -> Tensor | None:
+        return None if X is None else self._sent(X)
 
     def _read(self, *at: Any) -> Tensor:
         """Entries in the precision of the arithmetic, NaN where not observed."""
@@ -247,7 +287,7 @@ def _as_mask(mask: Any, Y: Tensor) -> Tensor:
     return mask.bool()
 
 
-def _survey(Y: Tensor, mask: Tensor | None) -> tuple[Array, Array, int]:
+def _survey(Y: Tensor, mask: Tensor | None) -> Counts:
     """How many entries of each row and column are observed, and how many of these are infinite."""
     rows = []
     cols, infinite = (torch.zeros(n, dtype=torch.int64, device=Y.device) for n in (Y.shape[1], ()))
@@ -258,7 +298,7 @@ def _survey(Y: Tensor, mask: Tensor | None) -> tuple[Array, Array, int]:
         rows.append(seen.sum(1))
         cols += seen.sum(0)
         infinite += (torch.isinf(Y[block]) & seen).sum()
-    return _array(torch.cat(rows)), _array(cols), int(infinite)
+    return Counts(_array(torch.cat(rows)), _array(cols), int(infinite))
 
 
 def _weighed(E: Tensor, rule: Weight) -> tuple[Tensor, Tensor, Tensor]:

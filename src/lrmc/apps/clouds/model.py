@@ -20,6 +20,7 @@ from ...methods.closed_loop import DEVIATION
 from ...methods.noise import unlike_members
 from ...methods.noisy import REACH, Noise
 from ...observations._door import as_observations
+from ...observations.base import OWN
 from ...observations.grouped import grouped
 from ...row_systems import pairs, solve_rows
 from ...weights import Array, Cauchy
@@ -329,7 +330,7 @@ def fit_pixels(Y: Array, there: Array, ground: Ground, threads: int | None = Non
     ridges = ground.ridge.astype(np.float32)
     mean = ground.mean.astype(np.float32)
     for wider in WIDER:
-        pull = obs.products(L, R, Cauchy(wider * reach * deviation, np.ones(T)), P=None, Q=R, Qw=squares)
+        pull = obs.products(L, R, Cauchy(wider * reach * deviation, np.ones(T)), Q=OWN, Qw=squares)
         for b in range(bands):
             here = slice(b * pixels, (b + 1) * pixels)
             pulled = pull[0][here] - (L[here] - mean[b]) @ ridges[b]

@@ -1,0 +1,131 @@
+"""The observed entries of a matrix, in memory, by row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from .._typing import override
+from ..weights import Array, Weight, as_weight
+from . import native
+from .base import DRAW_FROM_STORED_BELOW, Adjoint, Counts, Observations, Pull, Regression, Sample, in_form
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Sparse(Observations):
+    """The observed entries by row (CSR, columns sorted); a stored zero is an observation."""
+
+    indptr: Array
+    indices: Array
+    values: Array
+    kind: ClassVar[str] = "sparse"
+
+    @override
+    def products(
+        self,
+        L: Any,
+        R: Any,
+        weight: Weight | float,
+        *,
+        P: Any = None,
+        Q: Any = None,
+        Pw: Any = None,
+        Qw: Any = None,
+    ) -> Pull:
+        return native.products(self, L, R, as_weight(weight), P=P, Q=Q, Pw=Pw, Qw=Qw)
+
+    @override
+    def adjoint(self, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:
+        return native.adjoint(self, L, R, zeta, Ab, Bb)
+
+    @override
+    def magnitudes(self, L: Any, R: Any, share: float) -> tuple[Array, Array]:
+        return native.magnitudes(self, L, R, share)
+
+    @override
+    def regress(self, model: Regression, axis: int = 0) -> tuple[Array, Array, Array]:
+        """Columns are fitted on a copy of the entries, by column."""
+        return native.regress(self._turned() if axis else self, model)
+
+    @override
+    def survey(self) -> Counts:
+        cols = np.bincount(self.indices, minlength=self.shape[1])
+        return Counts(np.diff(self.indptr), cols, int(np.isinf(self.values).sum()))
+
+    @property
+    def data(self) -> tuple[Any, ...]:
+        """As the kernels take them."""
+        return self.indptr, self.indices, self.values, self.shape[1]
+
+    @property
+    def weighed(self) -> tuple[Any, ...]:
+        """The same: each entry is weighed by itself."""
+        return self.data
+
+    @property
+    @override
+    def stored(self) -> np.dtype[Any]:
+        return self.values.dtype
+
+    @override
+    def lookup(self, rows: Array, cols: Array) -> Array:
+        where = native.locate(self.indptr, self.indices, rows, cols)
+        found = self.values[where].astype(self.dtype) * self.dtype.type(self.gain)
+        return np.where(where < 0, self.dtype.type(np.nan), found)
+
+    @override
+    def draw(self, size: int = 20_000, seed: int = 0) -> Sample:
+        """Where few entries are stored, drawn from those."""
+        if self.fraction >= DRAW_FROM_STORED_BELOW:
+            return super().draw(size, seed)
+        where = np.sort(np.random.default_rng(seed).integers(0, self.n_observed, size))
+        rows = np.searchsorted(self.indptr, where, side="right") - 1
+        return Sample(
+            rows,
+            self.indices[where].astype(np.int64),
+            self.values[where].astype(self.dtype) * self.dtype.type(self.gain),
+        )
+
+    @override
+    def block(self, rows: Any, cols: Any) -> Array:
+        part = self._csr(self.values)[rows][:, cols].toarray()
+        return part.astype(self.dtype) * self.dtype.type(self.gain)
+
+    @override
+    def outliers(self, L: Array, R: Array, threshold: float) -> Any:
+        """A CSR matrix with the entries of the data (a stored 0 where nothing stands out)."""
+        S = native.residual(self, L, R)
+        S[np.abs(S) <= threshold] = 0
+        if self.form == "sparse":
+            return self._csr(S)
+        dense = np.full(self.shape, np.nan, self.dtype)
+        dense[np.repeat(np.arange(self.shape[0]), self.row_observed), self.indices] = S
+        return in_form(dense, self.form)
+
+    @override
+    def residuals(self, L: Array, R: Array) -> Iterator[Sample]:
+        residual = native.residual(self, L, R)
+        for first in range(0, len(residual), 1 << 20):
+            some = slice(first, min(first + (1 << 20), len(residual)))
+            rows = np.searchsorted(self.indptr, np.arange(some.start, some.stop), side="right") - 1
+            yield Sample(rows, self.indices[some].astype(np.int64), residual[some])
+
+    def _turned(self) -> Sparse:
+        """A copy of the entries by column: the transposed matrix."""
+        csr = self._csr(self.values).T.tocsr()
+        return replace(
+            self,
+            shape=self.shape[::-1],
+            row_observed=self.col_observed,
+            col_observed=self.row_observed,
+            indptr=csr.indptr.astype(np.int64),
+            indices=csr.indices.astype(np.int32, copy=False),
+            values=csr.data,
+        )
+
+    def _csr(self, values: Array) -> Any:
+        return sp.csr_array((values, self.indices, self.indptr), shape=self.shape)
