@@ -2,7 +2,7 @@
 
     python benchmarks/scale.py same        the same factors from memory, memmap, zarr, threads and two processes
     python benchmarks/scale.py disk        a file of 6 GB in a process that may have 2 GB; passes against reading it
-    python benchmarks/scale.py dask        a pass over 2 GB in 64 blocks, by Dask's threads and in memory
+    python benchmarks/scale.py dask        a pass and a solve over 2 GB in 64 blocks, by Dask's threads and in memory
     python benchmarks/scale.py bytes       what goes over the sockets in a pass, for more and more rows
     python benchmarks/scale.py workers     passes with one and two worker processes, and the cost model that fits them
 
@@ -160,14 +160,22 @@ def dask_overhead(gigabytes=2.0, blocks=64):
         a.append(best(lambda: one_pass(here, L, R), 1))
         b.append(best(lambda: one_pass(there, L, R), 1))
     more = 100 * (min(b) / min(a) - 1)
-    print(f"{n1} x {n2}, {blocks} blocks: in memory {min(a):.3f} s, Dask {min(b):.3f} s: {more:+.1f} %")
+    print(f"{n1} x {n2}, {blocks} blocks, a pass: in memory {min(a):.3f} s, Dask {min(b):.3f} s: {more:+.1f} %")
+    spoiled = np.random.default_rng(2).integers(0, n2, n1)
+    Y[np.arange(n1), spoiled] += 10
+    a, b = [], []
+    for _ in range(3):
+        a.append(best(lambda: lrmc.solve(here, 5), 1))
+        b.append(best(lambda: lrmc.solve(there, 5), 1))
+    more = 100 * (min(b) / min(a) - 1)
+    print(f"a whole solve: in memory {min(a):.2f} s, Dask {min(b):.2f} s: {more:+.1f} %")
 
 
 def moved_bytes():
     import dask.array as da
     from distributed import Client, LocalCluster
     from distributed.comm.tcp import TCP
-    from lrmc.observations.tall import held
+    from lrmc._rows import scaled
 
     count, write = [0], TCP.write
 
@@ -183,7 +191,7 @@ def moved_bytes():
             Y = da.random.default_rng(0).standard_normal((n, 200), chunks=(n // 4, 200), dtype=np.float32)
             obs = lrmc.as_observations(Y)
             R = np.random.default_rng(1).random((200, 5)).astype(np.float32)
-            (L,) = held(obs.products(None, None, 1.0, Q=R)[0] * 0.1)
+            L = scaled(obs.products(None, None, 1.0, Q=R)[0], 0.1)
             found = []
             for _ in range(4):
                 count[0] = 0
