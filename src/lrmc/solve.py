@@ -229,7 +229,8 @@ def _iterates(job: Job) -> Generator[Iterate, None, Findings]:
             return (found.flipped() if flip else found).times(unit)
         moved = step.moved if k == 0 or math.isfinite(step.moved) else _change(before, step.X)
         L, R = (scaled(F, root) for F in (step.X[::-1] if flip else step.X))
-        yield Iterate(k, L, R, moved, step.zeta * unit, step.inliers, step.stage, norm=unit * step.norm)
+        zeta, norm = step.zeta * unit, step.norm * unit
+        yield Iterate(k, L, R, moved, zeta, step.inliers, stage=step.stage, norm=norm)
         before = step.X
     raise AssertionError("unreachable")
 

@@ -198,7 +198,8 @@ def _learn(
     V, offset, K = _principal(R, moments, center, most, noise=noise)
     moments = K @ moments @ K.T
     loss, shrink = fit
-    model = Subspace(V, offset, *_mean_and_covariance(moments), noise, odds, loss, outliers, shrink)
+    mean, covariance = _mean_and_covariance(moments)
+    model = Subspace(V, offset, mean, covariance, noise, odds, loss=loss, outliers=outliers, shrink=shrink)
     model = model.with_noise(obs, fit_rows(obs, model).T)
     rows = fit_rows(obs, model)
     P = model.factors(rows.T).L

@@ -109,7 +109,7 @@ def problem(
     1/condition instead; `outlier_scale` multiplies the outliers; `noise` is the standard deviation of Gaussian noise in
     units of E|X|. Y is an array if p = 1 (or form="dense", NaN for missing), else a CSR matrix of the observed entries.
     """
-    kind = Problems(n, alpha, p, n2, outlier_scale, condition, noise)
+    kind = Problems(n, alpha, p, n2, outlier_scale=outlier_scale, condition=condition, noise=noise)
     n1, n2 = kind.shape
     rank, seed = checked_rank(rank, kind.shape), whole_number("seed", seed, 0)
     one_of("form", form, ("auto", "dense", "sparse"))
@@ -133,7 +133,7 @@ def problem(
     s[support] = 2 * mean * outlier_scale * (rng.random(len(support)) - 0.5)
     y = x + s + (noise * mean * rng.standard_normal(len(x)) if noise else 0.0)
     Y, S = (_stored(v.astype(dtype), rows, cols, (n1, n2), dense) for v in (y, s))
-    return Problem(Y, Factors(L, R), S, rank, kind.alpha, kind.p, seed)
+    return Problem(Y, Factors(L, R), S, rank, alpha=kind.alpha, p=kind.p, seed=seed)
 
 
 def _bernoulli(rng: np.random.Generator, p: float, n1: int, n2: int) -> tuple[Array, Array]:

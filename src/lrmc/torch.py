@@ -27,6 +27,7 @@ else:
 
 __all__ = ["Factors", "TorchObservations", "UnrolledLRMC", "as_torch_observations"]
 
+Pair = tuple[Tensor, Tensor]  # of the left and the right factor
 ZERO = 1e-30  # what stands for a zero of a schedule, which has no logarithm
 OVERSAMPLING = 5  # columns more than the rank, in the randomised start
 POWER_STEPS = 2
@@ -114,9 +115,9 @@ class UnrolledLRMC(nn.Module):
         else:
             L, R = _given(start, Y, self.rank)
         yield Factors(L, R)
-        mL = mR = None
+        momentum: Pair | None = None
         for z, eta, gamma in self._layers(zeta, [x * eta_unit for x in self.log_eta.to(Y.dtype).exp()]):
-            L, R, mL, mR = self._run(_layer, Y, seen, L, R, mL, mR, z, eta, gamma, self.began.tangent)
+            (L, R), momentum = self._run(_Layer(z, eta, gamma, self.began.tangent).step, Y, seen, (L, R), momentum)
             yield Factors(L, R)
 
     def _layers(self, zeta: list[Tensor], eta: list[Tensor]) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
@@ -156,36 +157,34 @@ class UnrolledLRMC(nn.Module):
 # ---- the algorithm. All shapes may have leading dimensions of a batch.
 
 
-def _layer(
-    Y: Tensor,
-    seen: Tensor | None,
-    L: Tensor,
-    R: Tensor,
-    mL: Tensor | None,
-    mR: Tensor | None,
-    zeta: Tensor,
-    eta: Tensor,
-    gamma: Tensor | None,
-    tangent: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+class _Layer(NamedTuple):
     """One step of `lrmc.methods.lrmc`, line by line."""
-    with _full_precision(Y):
-        C = torch.clamp(Y - L @ R.mT, -zeta, zeta)
-        C = C if seen is None else torch.where(seen, C, 0.0)
-        GL, GR = L.mT @ L, R.mT @ R
-        dL, dR = _divide(C @ R, GR), _divide(C.mT @ L, GL)
-        if tangent:
-            M = _divide(dL.mT @ L, GL).mT
-            dL, dR = dL - L @ M / 2, dR - R @ M.mT / 2
-        mL = dL if mL is None or gamma is None else dL + gamma * mL
-        mR = dR if mR is None or gamma is None else dR + gamma * mR
-        return L + eta * mL, R + eta * mR, mL, mR
+
+    zeta: Tensor
+    eta: Tensor
+    gamma: Tensor | None
+    tangent: bool
+
+    def step(self, Y: Tensor, seen: Tensor | None, X: Pair, momentum: Pair | None) -> tuple[Pair, Pair]:
+        """The factors after the step, and their momentum."""
+        L, R = X
+        with _full_precision(Y):
+            C = torch.clamp(Y - L @ R.mT, -self.zeta, self.zeta)
+            C = C if seen is None else torch.where(seen, C, 0.0)
+            GL, GR = L.mT @ L, R.mT @ R
+            dL, dR = _divide(C @ R, GR), _divide(C.mT @ L, GL)
+            if self.tangent:
+                M = _divide(dL.mT @ L, GL).mT
+                dL, dR = dL - L @ M / 2, dR - R @ M.mT / 2
+            if momentum is not None and self.gamma is not None:
+                dL, dR = dL + self.gamma * momentum[0], dR + self.gamma * momentum[1]
+            return (L + self.eta * dL, R + self.eta * dR), (dL, dR)
 
 
 def _spectral(Y: Tensor, zeta: Tensor, gain: Tensor, rank: int, seed: int) -> Factors:
     """The best rank-r approximation of A = gain * clip(Y, -zeta, zeta), balanced.
 
-    Its factors solve A R (R'R)^-1 = L and A' L (L'L)^-1 = R. They are found without gradient, as in `lrmc.start` (with
+    Its factors solve A R (R'R)^-1 = L and A' L (L'L)^-1 = R. They are found without gradient, as in `start.py` (with
     one more power step); then these equations are iterated a few times, which changes hardly anything but the gradient:
     it becomes that of the approximation, but for (s_{r+1} / s_r)^6, and unlike that of an SVD it is finite where
     singular values are equal.

@@ -10,9 +10,9 @@ goes as far as all rows and columns together allow.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -239,23 +239,44 @@ class Columns:
     """The columns' half of a step: as the rows', with all of them here."""
 
     side: Side
+    R: Array
     momentum: Array
-    threads: int
-    H: Array | None = None
-    weight: Array | None = None
+    RR: Array  # R' R
+    weight: Array  # the sum of weights of each column in the last pass
+    H: Array | None = None  # Gram matrices, packed
+    full: Array | None = None  # the sum of weights when these were made
     ridge: float = 0.0
 
-    def directions(self, R: Array, seen: Seen) -> Array:
-        """H_j^-1 (C' L)_j."""
-        rank = R.shape[1]
+    @classmethod
+    def at(cls, R: Array, observed: Array) -> Columns:
+        """Before the first step."""
+        return cls(Side.of(observed), R, np.zeros_like(R), gram(R), observed)
+
+    def directions(self, seen: Seen, threads: int) -> Array:
+        """H_j^-1 (C' L)_j, longer where weights were lost since H was made."""
+        rank = self.R.shape[1]
         if seen.WtP is not None:
-            self.H, self.weight = seen.WtP.astype(R.dtype, copy=False), full_weight(seen.col_weight, self.side.observed)
+            self.H = seen.WtP.astype(self.R.dtype, copy=False)
+            self.full = full_weight(seen.col_weight, self.side.observed)
             self.ridge = RIDGE * float(packed_trace(self.H, rank).mean()) / rank
-        C = seen.CtP.astype(R.dtype, copy=False)
         assert self.H is not None
-        assert self.weight is not None
-        step = solve_rows(self.H, C, self.ridge * np.eye(rank), self.side.observed > 0, self.threads)
-        return step * np.minimum(self.weight / np.maximum(seen.col_weight, 1e-9), LONGEST)[:, None].astype(step.dtype)
+        assert self.full is not None
+        C = seen.CtP.astype(self.R.dtype, copy=False)
+        step = solve_rows(self.H, C, self.ridge * np.eye(rank), self.side.observed > 0, threads)
+        longer = np.minimum(self.full / np.maximum(seen.col_weight, 1e-9), LONGEST)
+        return step * longer[:, None].astype(step.dtype)
+
+    def moved(self, V: Array, M: Array, heavy: float) -> tuple[float, Move]:
+        """Go as far as rows and columns together allow: the relative step without momentum, and how R moved."""
+        before, RR = self.R, self.RR
+        d, self.momentum, self.R = _stepped(before, V, self.momentum, M.T, heavy)
+        self.RR = gram(self.R)
+        return _relative(gram(d), RR), Move(gram(self.momentum), gram(self.momentum, before), RR)
+
+
+def _relative(dd: Array, FF: Array) -> float:
+    """The size of a step d of a factor F beside it, in every direction: sqrt(tr (F'F)^-1 d'd / rank)."""
+    return float(np.sqrt(abs(np.trace(divide(dd, FF))) / len(FF)))
 
 
 @dataclass
@@ -296,70 +317,113 @@ def closed_loop(
 
     `good` is the share of entries that are taken for good ones, at least.
     """
-    L, R = start
     grams = wants_grams(obs, start) if grams is None else grams
-    rank, p, (n1, n2) = L.shape[1], obs.fraction, obs.shape
-    oversampling = obs.n_observed / (max(rank, FEWEST_RANKS) * (n1 + n2))
-    some = obs.sample.telling()
-    judged = every(n1) if n1 <= ALL_UP_TO else Some(obs.sample.rows)
-    known, rows = Known(obs.row_observed, Some(some.rows), judged), Rows(L, *each(_nothing_yet, (L,))[0])
-    row_side, cols = Side(obs.row_observed, rows.multiple), Columns(Side.of(obs.col_observed), 0 * R, obs.threads)
-    rounding = ROUNDING * float(np.finfo(obs.dtype).eps) * obs.scale
-    falling = Falling(some, good, oversampling, grams, rounding)
-    few = p * min(n1, n2) < FEW_ENTRIES * rank
-    Ls, observed = take(L, some.rows), take(obs.row_observed, judged.lines)
-    Ds = np.zeros_like(Ls)
-    GL, GR, inliers, refreshed_at, change = gram(L), gram(R), 1.0, np.inf, 1.0
-    col_weight, ridge = obs.col_observed, 0.0
-    zeta = falling.after(zeta, Ls, R, inliers)
-    for k in count():
-        low = falling.low
-        widest = max(row_side.widest, cols.side.widest)
-        old = change > MOVES or abs(inliers - refreshed_at) > FEWER or widest > 1
-        refresh = grams and (few or old)
-        Q = cols.side.teachers(R)
-        if refresh:  # of the mean Gram matrix of a row, were the weights those of the last pass
-            ridge = RIDGE * float(col_weight @ np.einsum("ij,ij->i", Q, Q)) / n1 / rank
-        now = Pass(
-            R,
-            None if Q is R else Q,
-            zeta,
-            cols.side.thresholds(zeta),
-            outliers,
-            row_side.widest,
-            row_side.far,
-            refresh,
-            ridge,
-            None if grams else inverse(GR, n1, R.dtype),
-            LEAST * inliers * p,
-        )
-        rows, told = obs.round(of_rows, (*known, *rows), now)
-        seen = Seen(*told)
-        col_weight, inliers = seen.col_weight, int(seen.n_inliers) / obs.n_observed
-        refreshed_at = inliers if refresh else refreshed_at
-        if grams:
-            V = cols.directions(R, seen)
-        else:
-            V = divide(seen.CtP.astype(R.dtype, copy=False), GL)
-            V /= np.maximum(seen.col_weight / n1, LEAST * inliers * p)[:, None].astype(V.dtype)
-        M = (divide(seen.LW.T, GL).T + divide(gram(V, R), GR)) / 2  # what both steps would move: each gives up half
-        heavy = min(MOST_HEAVY, HEAVY * (1 - p * inliers) / (oversampling * max(inliers, 0.01))) if k else 0.0
-        dR, mR, R_after = _stepped(R, V, cols.momentum, M.T, heavy)
-        right = Move(gram(mR), gram(mR, R), GR)
-        _, Ds, Ls = _stepped(Ls, seen.step.lines, Ds, M, heavy)
-        after = falling.after(zeta, Ls, R_after, inliers)
-        typical = _typical(seen.inliers.lines, observed)
-        rows, told = each(after_all, (known.observed, *rows), (M, heavy, typical, after / zeta))
-        found = Told(*told)
-        cols.side.follow(seen.col_inliers, typical, after / zeta)
-        row_side.widest, row_side.far = float(found.widest), int(found.far) / n1
-        sides = ((found.dd, GL), (gram(dR), GR))
-        change = max(float(np.sqrt(abs(np.trace(divide(dd, G))) / rank)) for dd, G in sides)
-        moved = change_of(Move(found.DD, found.DL, GL), right)
-        R, cols.momentum, GL, GR = R_after, mR, found.after, gram(R_after)
+    loop = Loop(obs, start, grams, outliers, good)
+    loop.begin(zeta)
+    while True:
+        yield loop.step()
+
+
+class Loop:
+    """Where the closed loop is: what belongs to columns and to the whole, and the rows where they are."""
+
+    def __init__(self, obs: Observations, start: Factors, grams: bool, outliers: Sides, good: float) -> None:
+        L, R = start
+        (n1, n2), rank = obs.shape, L.shape[1]
+        self.obs, self.grams, self.outliers, self.rank = obs, grams, outliers, rank
+        self.oversampling = obs.n_observed / (max(rank, FEWEST_RANKS) * (n1 + n2))
+        some = obs.sample.telling()
+        judged = every(n1) if n1 <= ALL_UP_TO else Some(obs.sample.rows)
+        self.known = Known(obs.row_observed, Some(some.rows), judged)
+        self.judged_observed = take(obs.row_observed, judged.lines)
+        rounding = ROUNDING * float(np.finfo(obs.dtype).eps) * obs.scale
+        self.falling = Falling(some, good, self.oversampling, grams, rounding)
+        self.few = obs.fraction * min(n1, n2) < FEW_ENTRIES * rank
+        self.rows = Rows(L, *each(_nothing_yet, (L,))[0])
+        self.cols = Columns.at(R, obs.col_observed)
+        self.LL, self.sampled = gram(L), take(L, some.rows)
+        self.sampled_momentum = np.zeros_like(self.sampled)
+        self.widest, self.far = 1.0, 0.0  # multiple of the threshold of a row; the fraction of rows far behind
+        self.k, self.zeta, self.ridge = 0, math.inf, 0.0
+        self.inliers, self.refreshed_at, self.change = 1.0, math.inf, 1.0
+
+    def begin(self, zeta: float) -> None:
+        """The first threshold, where the error of the start is below zeta."""
+        self.zeta = self.falling.after(zeta, self.sampled, self.cols.R, self.inliers)
+
+    def step(self) -> Step:
+        """One pass over the data, and what follows from it."""
+        zeta, low = self.zeta, self.falling.low
+        widest = max(self.widest, self.cols.side.widest)
         behind = zeta * widest if widest > FAR else 0.0
-        yield Step(rows.L, R, zeta, inliers, low, "exact", behind, moved, GL)
-        zeta = after
+        now = self._pass()
+        rows, told = self.obs.round(of_rows, (*self.known, *self.rows), now)
+        seen = Seen(*told)
+        self.cols.weight, self.inliers = seen.col_weight, int(seen.n_inliers) / self.obs.n_observed
+        self.refreshed_at = self.inliers if now.refresh else self.refreshed_at
+        moved = self._of_all(rows, seen)
+        self.k += 1
+        R = self.cols.R
+        return Step(self.rows.L, R, zeta, self.inliers, low, stage="exact", behind=behind, moved=moved, LL=self.LL)
+
+    def _pass(self) -> Pass:
+        """What all rows need to know."""
+        cols, zeta = self.cols, self.zeta
+        widest = max(self.widest, cols.side.widest)
+        old = self.change > MOVES or abs(self.inliers - self.refreshed_at) > FEWER or widest > 1
+        refresh = self.grams and (self.few or old)
+        Q = cols.side.teachers(cols.R)
+        n1 = self.obs.shape[0]
+        if refresh:  # of the mean Gram matrix of a row, were the weights those of the last pass
+            self.ridge = RIDGE * float(cols.weight @ np.einsum("ij,ij->i", Q, Q)) / n1 / self.rank
+        return Pass(
+            R=cols.R,
+            Q=None if Q is cols.R else Q,
+            zeta=zeta,
+            cols=cols.side.thresholds(zeta),
+            outliers=self.outliers,
+            widest=self.widest,
+            far=self.far,
+            refresh=refresh,
+            ridge=self.ridge,
+            scale=None if self.grams else inverse(cols.RR, n1, Q.dtype),
+            floor=LEAST * self.inliers * self.obs.fraction,
+        )
+
+    def _of_all(self, rows: Rows, seen: Seen) -> float:
+        """Both factors as far as they go together, and the next thresholds; how far X moved."""
+        cols, zeta = self.cols, self.zeta
+        V = cols.directions(seen, self.obs.threads) if self.grams else self._scalar_directions(seen)
+        shared = divide(seen.LW.T, self.LL).T + divide(gram(V, cols.R), cols.RR)
+        M, heavy = shared / 2, self._momentum()  # what both steps would move: each gives up half
+        of_cols, right = cols.moved(V, M, heavy)
+        _, self.sampled_momentum, self.sampled = _stepped(
+            self.sampled, seen.step.lines, self.sampled_momentum, M, heavy
+        )
+        self.zeta = self.falling.after(zeta, self.sampled, cols.R, self.inliers)
+        typical = _typical(seen.inliers.lines, self.judged_observed)
+        shrink = self.zeta / zeta
+        cols.side.follow(seen.col_inliers, typical, shrink)
+        lines = (self.known.observed, *rows)
+        rows, told = each(after_all, lines, (M, heavy, typical, shrink))
+        found, before = Told(*told), self.LL
+        self.rows, self.LL = rows, found.after
+        self.widest, self.far = float(found.widest), int(found.far) / self.obs.shape[0]
+        self.change = max(_relative(found.dd, before), of_cols)
+        return change_of(Move(found.DD, found.DL, before), right)
+
+    def _scalar_directions(self, seen: Seen) -> Array:
+        """C' L (L'L)^-1 over the part of each column that counts."""
+        V = divide(seen.CtP.astype(self.cols.R.dtype, copy=False), self.LL)
+        floor = LEAST * self.inliers * self.obs.fraction
+        return V / np.maximum(seen.col_weight / self.obs.shape[0], floor)[:, None].astype(V.dtype)
+
+    def _momentum(self) -> float:
+        """The heavy ball: none in the first step, more where samples are few."""
+        if self.k == 0:
+            return 0.0
+        missing = 1 - self.obs.fraction * self.inliers
+        return min(MOST_HEAVY, HEAVY * missing / (self.oversampling * max(self.inliers, 0.01)))
 
 
 def _nothing_yet(rows: tuple[Array], _: None) -> tuple[tuple[Array, Array], tuple[()]]:

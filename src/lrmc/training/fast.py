@@ -114,7 +114,8 @@ def _refined(examples: Examples, plan: Plan, state: State, pool: ThreadPoolExecu
         error = math.exp(float(np.mean([run[2] for run in runs])))
         moments = tuple(mean.tolist()), tuple(square.tolist())
         hardest = _hardest(dict(state.hardest) | {number: run[2] for number, run in zip(numbers, runs)})
-        state = State("refine", step + 1, plan.steps, error, shape.unpacked(theta, state.schedule), moments, hardest)
+        schedule = shape.unpacked(theta, state.schedule)
+        state = State("refine", step + 1, plan.steps, error, schedule, moments=moments, hardest=hardest)
         yield state
     return state
 

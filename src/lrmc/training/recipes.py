@@ -52,7 +52,16 @@ def train(
     With a `checkpoint` file, training that was interrupted goes on where it was; the same seed gives the same schedule
     either way. `progress` is called with each state.
     """
-    plan = _plan(recipe, model, layers, tangent, momentum, steps, seed, rank)
+    plan = _plan(
+        recipe=recipe,
+        model=model,
+        layers=layers,
+        tangent=tangent,
+        momentum=momentum,
+        steps=steps,
+        seed=seed,
+        rank=rank,
+    )
     checked_threads(threads)
     function_or_none("progress", progress)
     examples = as_examples(data, plan.rank, mask, threads)
@@ -84,7 +93,15 @@ def _timed(states: Iterator[State], before: State | None) -> Iterator[State]:
 
 
 def _plan(
-    recipe: str, model: str, layers: int, tangent: bool, momentum: bool, steps: int | None, seed: int, rank: int
+    *,
+    recipe: str,
+    model: str,
+    layers: int,
+    tangent: bool,
+    momentum: bool,
+    steps: int | None,
+    seed: int,
+    rank: int,
 ) -> Plan:
     """Check what was asked for."""
     one_of("recipe", recipe, tuple(RECIPES))
@@ -95,4 +112,13 @@ def _plan(
     tangent, momentum = yes_or_no("tangent", tangent), yes_or_no("momentum", momentum)
     if recipe == "paper" and (tangent or momentum):
         raise ValueError("tangent and momentum are not in the paper; train them with recipe='fast'")
-    return Plan(recipe, model, 0 if model == "rnn" else layers, tangent, momentum, steps, seed, rank)
+    return Plan(
+        recipe=recipe,
+        model=model,
+        layers=0 if model == "rnn" else layers,
+        tangent=tangent,
+        momentum=momentum,
+        steps=steps,
+        seed=seed,
+        rank=rank,
+    )
