@@ -62,7 +62,7 @@ REFUSED = {
     "minus infinite": (-INFINITE.astype(np.float32), "5 observed entries are infinite"),
     "infinite, by columns": (np.asfortranarray(INFINITE), "5 observed entries are infinite"),
     "infinite, masked": (np.ma.array(INFINITE, mask=np.eye(6, 5, 1) > 0), "5 observed entries are infinite"),
-    "infinite, sparse": (sp.csr_array(np.nan_to_num(INFINITE, posinf=np.inf)), "5 stored entries are infinite"),
+    "infinite, sparse": (sp.csr_array(np.nan_to_num(INFINITE, posinf=np.inf)), "5 observed entries are infinite"),
     "nothing observed": (np.full((6, 5), np.nan), "nothing is observed: all entries of the 6 x 5 matrix are missing"),
     "nothing observed, masked": (np.ma.array(Y, mask=True), "nothing is observed"),
     "nothing stored": (sp.csr_array((6, 5)), "nothing is observed"),

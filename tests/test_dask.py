@@ -99,7 +99,7 @@ def test_bad_arrays_are_refused():
     with pytest.raises(ValueError, match="mask has shape"):
         lrmc.as_observations(da.zeros((4, 5)), da.zeros((5, 4), dtype=bool))
     with pytest.raises(ValueError, match="booleans are wanted"):
-        lrmc.as_observations(da.zeros((4, 5)), da.zeros((4, 5)))
+        lrmc.as_observations(da.zeros((4, 5)), da.full((4, 5), 0.5))
 
 
 def test_masks_that_are_here_are_looked_at():

@@ -384,7 +384,7 @@ def test_infinite_entries_are_refused_everywhere(present, sign):
     imputer, pca = RobustImputer(2).fit(Y), RobustPCA(2).fit(Y)
     doors = [RobustImputer(2).fit, RobustPCA(2).fit, RobustImputer(2).fit_transform, imputer.transform, pca.transform]
     for door in (*doors, pca.partial_fit, RobustPCA(2).partial_fit, pca.score, pca.score_samples, pca.outlier_scores):
-        with pytest.raises(ValueError, match=r"1 (observed|stored) entries .*are infinite; set them to NaN"):
+        with pytest.raises(ValueError, match="1 observed entries are infinite; set them to NaN"):
             door(present(bad))
 
 

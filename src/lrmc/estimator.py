@@ -18,9 +18,9 @@ from sklearn.utils.validation import _check_n_features, check_array, check_is_fi
 from ._arguments import one_of, real_number, whole_number, yes_or_no
 from ._job import checked_max_iter, checked_tol
 from .methods.noisy import AskedLoss
-from .observations._door import as_observations, check_columns, checked_threads, storable
+from .observations._checks import check_finite, check_numbers, checked_threads
+from .observations._door import as_observations, check_columns, elsewhere
 from .observations.base import Observations, row_blocks
-from .observations.ondisk import elsewhere
 from .outofcore import FILLS, Fill
 from .result import Result
 from .solve import solve
@@ -58,9 +58,7 @@ class Given(NamedTuple):
         if isinstance(self.X, Observations):
             return self.X.grid(*map(np.arange, self.X.shape))
         out = self._copied()
-        infinite = int(np.isinf(out).sum())
-        if infinite:
-            raise ValueError(f"{infinite} observed entries of X are infinite; set them to NaN (missing), or finite")
+        check_finite(int(np.isinf(out).sum()))
         return out
 
     def _copied(self) -> Array:
@@ -112,7 +110,7 @@ def _check_numbers(X: Any) -> None:
     if not isinstance(dtype, np.dtype):
         return
     if dtype.kind in "mM":
-        storable(dtype)
+        check_numbers(dtype)
     if dtype.kind == "O" and any(isinstance(x, str) for x in np.ravel(X)):
         raise ValueError("X holds text; numbers are wanted: convert those that are written as text with astype(float)")
 

@@ -13,7 +13,8 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ._extras import optional
-from .observations.tensor import TorchObservations, as_torch_observations
+from .observations._checks import check_finite, check_numbers, check_observed
+from .observations.tensor import TorchObservations, as_tensor_mask, as_torch_observations
 from .schedule import Schedule
 
 if TYPE_CHECKING:
@@ -231,9 +232,10 @@ def _full_precision(X: Tensor) -> Any:
 
 def _looked_at(Y: Any, mask: Any, rank: int) -> tuple[Tensor, Tensor | None]:
     """The data with 0 where nothing is observed, and what is observed (None where all is)."""
-    if not isinstance(Y, Tensor) or Y.layout != torch.strided or Y.is_complex():
+    if not isinstance(Y, Tensor) or Y.layout != torch.strided:
         what = f"a {Y.dtype} tensor that is {Y.layout}" if isinstance(Y, Tensor) else f"a {type(Y).__name__}"
         raise ValueError(f"the data are {what}; a dense tensor of real numbers is wanted")
+    check_numbers(Y.dtype)
     if Y.ndim < 2 or 0 in Y.shape:
         raise ValueError(f"a matrix or a batch of matrices is wanted, but the tensor has shape {tuple(Y.shape)}")
     if rank > min(Y.shape[-2:]):
@@ -241,27 +243,17 @@ def _looked_at(Y: Any, mask: Any, rank: int) -> tuple[Tensor, Tensor | None]:
     Y = Y if Y.dtype in (torch.float32, torch.float64) else Y.float()
     seen = ~torch.isnan(Y)
     if mask is not None:
-        seen = seen & _as_mask(mask, Y)
+        one = torch.as_tensor(mask).ndim == 2  # for all matrices
+        seen = seen & as_tensor_mask(mask, tuple(Y.shape[-2:] if one else Y.shape), Y.device)
     if seen.all() and torch.isfinite(Y).all():
         return Y, None
     observed = seen.flatten(-2).any(-1)
     if not observed.all():
         which = f" in matrix {int(observed.flatten().int().argmin())} of the batch" if Y.ndim > 2 else ""
-        raise ValueError(f"nothing is observed{which}: all entries are missing")
+        check_observed(0, tuple(Y.shape[-2:]), which)
     Y = torch.where(seen, Y, 0.0)
-    infinite = int(torch.isinf(Y).sum())
-    if infinite:
-        raise ValueError(f"{infinite} observed entries are infinite; set them to NaN (missing) or to finite values")
+    check_finite(int(torch.isinf(Y).sum()))
     return Y, seen
-
-
-def _as_mask(mask: Any, Y: Tensor) -> Tensor:
-    mask = torch.as_tensor(mask, device=Y.device)
-    if mask.shape not in (Y.shape, Y.shape[-2:]):
-        raise ValueError(f"mask has shape {tuple(mask.shape)}, the data {tuple(Y.shape)}")
-    if mask.is_floating_point() or mask.is_complex():
-        raise ValueError(f"mask has type {mask.dtype}; booleans are wanted, True where an entry is observed")
-    return mask.bool()
 
 
 def _unit(Y: Tensor, seen: Tensor | None) -> Tensor:

@@ -27,7 +27,7 @@ from .._files import whole
 from ..formats.arrays import opened_npz, read_npy
 from ..formats.matlab import NewerFormatError, read_mat
 from ..formats.sparse import sound
-from ..observations._door import as_mask
+from ..observations._checks import as_mask
 from ..weights import Array
 
 # In CSV files, in lower case. Words that only ever mean missing are read so without a word about it ...

@@ -8,13 +8,25 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .. import _kernels
-from .._arguments import whole_number
+from .._memory import is_large
 from ..formats.sparse import sound
 from ..weights import Array
 from . import native
+from ._checks import (
+    NO_NUMBERS,
+    as_mask,
+    check_finite,
+    check_numbers,
+    check_observed,
+    check_shape,
+    checked_threads,
+    precision,
+    storable,
+    worth,
+)
 from .base import Form, Observations, common, row_blocks
 from .dense import Dense, rows_contiguous
+from .ondisk import blocks, is_on_disk
 from .sparse import Sparse
 from .transposed import transposed
 
@@ -40,22 +52,20 @@ def as_observations(Y: Any, mask: Any = None, *, threads: int | None = None) -> 
             raise ValueError("mask= was given with observations that are already made; give it to as_observations")
         return Y
     threads = checked_threads(threads)
-    if isinstance(Y, np.memmap) or not isinstance(Y, np.ndarray | list | tuple):
-        from .ondisk import elsewhere
+    if _is_tensor(Y) or _is_tensor(mask):
+        from .tensor import as_torch_observations, on_cpu, stays
 
+        if _is_tensor(Y) and stays(Y):
+            return as_torch_observations(Y, mask, threads=worth(threads, Y.numel()))
+        Y, mask = (on_cpu(x) if _is_tensor(x) else x for x in (Y, mask))
+    if isinstance(Y, np.memmap) or not isinstance(Y, np.ndarray | list | tuple):
         found = elsewhere(Y, mask, threads)
         if found is not None:
             return found
-    if _is_tensor(Y):
-        from .tensor import as_torch_observations, on_cpu, stays
-
-        if stays(Y):
-            return as_torch_observations(Y, mask, threads=worth(threads, Y.numel()))
-        Y = on_cpu(Y)
     if sp.issparse(Y):
         if mask is not None:
             raise ValueError("mask= was given with a sparse matrix, which says itself what is observed: what it stores")
-        return _from_sparse(sound(Y), threads)
+        return _not_empty(_from_sparse(sound(Y), threads))
     form: Form = "dense"
     if isinstance(Y, np.ma.MaskedArray):
         _refuse_records(Y)
@@ -65,8 +75,14 @@ def as_observations(Y: Any, mask: Any = None, *, threads: int | None = None) -> 
     Y = _as_array(Y)
     mask = None if mask is None else as_mask(mask, Y.shape)
     if _by_columns(Y):
-        return transposed(_from_dense(Y.T, None if mask is None else mask.T, form, threads))
-    return _from_dense(Y, mask, form, threads)
+        return _not_empty(transposed(_from_dense(Y.T, None if mask is None else mask.T, form, threads)))
+    return _not_empty(_from_dense(Y, mask, form, threads))
+
+
+def _not_empty(obs: Observations) -> Observations:
+    """As it came: asked last, because what is said has the shape of the input, not that of its transpose."""
+    check_observed(obs.n_observed, obs.shape)
+    return obs
 
 
 def _is_tensor(x: Any) -> bool:
@@ -74,42 +90,17 @@ def _is_tensor(x: Any) -> bool:
     return "torch" in sys.modules and isinstance(x, sys.modules["torch"].Tensor)
 
 
-def worth(threads: int, observed: int) -> int:
-    """How many threads: as asked for, or up to all cores while each has enough to do that starting it pays."""
-    return threads or max(1, min(_kernels.max_threads(), observed // 30_000))
+def elsewhere(Y: Any, mask: Any, threads: int) -> Observations | None:
+    """Blocks of a Dask array, or of an array on disk that takes more than a quarter of the memory; None for others."""
+    if "dask.array" in sys.modules:
+        from .dask import as_dask_observations, is_dask
 
-
-def checked_threads(threads: int | None) -> int:
-    """The number of threads that was asked for, 0 if none was; of very many, as many as the machine bears."""
-    if threads is None:
-        return 0  # as many as the data are worth
-    asked = whole_number("threads", threads, 1, hint=", or None for all cores")
-    return min(asked, _kernels.most_threads())
-
-
-_AS_IS = (np.float32, np.float64, np.uint8, np.int16, np.uint16)
-_CONVERTED = {"?": np.uint8, "b": np.int16, "e": np.float32}  # by dtype.char; other numbers become float64
-
-
-def storable(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type that the kernels read, nearest to this one."""
-    if dtype.kind not in "fiub":
-        what, hint = _NO_NUMBERS.get(dtype.kind, (f"type {dtype}", "give numbers"))
-        raise ValueError(f"the matrix holds {what}; floats, integers or booleans are wanted: {hint}")
-    native = dtype.newbyteorder("=")
-    return native if native.type in _AS_IS else np.dtype(_CONVERTED.get(native.char, np.float64))
-
-
-_NO_NUMBERS = {  # by dtype.kind: what it is, and what to do
-    "O": ("Python objects", "choose the numeric columns, or convert with astype(float)"),
-    "c": ("complex numbers", "give real numbers, such as their absolute values"),
-    "M": ("dates (datetime64)", "leave them out, or give numbers, such as days since a date"),
-    "m": ("durations (timedelta64)", "give numbers, such as seconds: Y / numpy.timedelta64(1, 's')"),
-    "S": ("text", "choose the numeric columns, or convert with astype(float)"),
-    "U": ("text", "choose the numeric columns, or convert with astype(float)"),
-    "T": ("text", "choose the numeric columns, or convert with astype(float)"),
-    "V": ("records of several fields", "give one field, or put them side by side as columns"),
-}
+        if is_dask(Y):
+            return as_dask_observations(Y, mask, threads=threads)
+    if not (isinstance(Y, np.memmap) or is_on_disk(Y)) or len(Y.shape) != 2:
+        return None
+    size = float(np.prod(Y.shape, dtype=np.float64)) * np.dtype(Y.dtype).itemsize
+    return blocks(Y, mask, threads=threads or None) if is_large(size) else None
 
 
 def _as_array(Y: Any) -> Array:
@@ -121,12 +112,7 @@ def _as_array(Y: Any) -> Array:
     except (ValueError, TypeError, RuntimeError) as error:  # what other libraries raise when numpy asks them
         raise ValueError(f"a matrix was wanted, but this could not be read as one: {error}") from None
     _refuse_records(array)
-    if array.ndim != 2:
-        raise ValueError(
-            f"a 2-D matrix is wanted, but the input has {array.ndim} dimension(s), shape {array.shape}; reshape it"
-        )
-    if array.size == 0:
-        raise ValueError(f"the matrix is empty: shape {array.shape}")
+    check_shape(array.shape)
     array = array.astype(storable(array.dtype), copy=False)
     return array if array.flags.aligned else array.copy()
 
@@ -134,7 +120,7 @@ def _as_array(Y: Any) -> Array:
 def _refuse_records(array: Array) -> None:
     """What their type says is more than what their dimensions or their masks do."""
     if array.dtype.kind == "V":
-        storable(array.dtype)
+        check_numbers(array.dtype)
 
 
 def _is_table(Y: Any) -> bool:
@@ -172,7 +158,7 @@ def _no_numbers(dtype: Any, table: Any, i: int) -> str:
 
         found = infer_dtype(table.iloc[:, i], skipna=True)
         return "" if found in _NUMBERS_IN_OBJECTS else _IN_OBJECTS.get(found, found)
-    return _NO_NUMBERS.get(kind, (str(dtype), ""))[0]
+    return NO_NUMBERS.get(kind, (str(dtype), ""))[0]
 
 
 _NUMBERS_IN_OBJECTS = ("floating", "integer", "mixed-integer-float", "boolean", "decimal", "empty")
@@ -194,37 +180,6 @@ def _column_values(table: Any, i: int) -> Array:
         raise ValueError(f"the column {name!r} holds a number that is no float ({error}); convert it first") from None
 
 
-def as_mask(mask: Any, shape: tuple[int, ...]) -> Array:
-    """True where an entry is observed: of booleans, or of numbers that are 0 or 1."""
-    if _is_tensor(mask):
-        from .tensor import on_cpu
-
-        mask = on_cpu(mask)
-    mask = _dense_mask(mask)
-    if mask.shape != shape:
-        hint = "; transpose one of them?" if mask.shape == shape[::-1] else ""
-        raise ValueError(f"mask has shape {mask.shape}, the matrix {shape}{hint}")
-    if mask.dtype == bool:
-        return mask
-    wanted = "booleans are wanted, True where an entry is observed, or the numbers 0 and 1"
-    if mask.dtype.kind not in "iuf":
-        raise ValueError(f"mask has type {mask.dtype}; {wanted}")
-    seen = mask == 1
-    other = ~seen & (mask != 0)
-    if other.any():
-        raise ValueError(f"mask holds {mask[other][0]}; {wanted}: give mask != 0, if that is meant")
-    return seen
-
-
-def _dense_mask(mask: Any) -> Array:
-    if sp.issparse(mask):
-        return sound(mask).toarray()
-    try:
-        return np.asarray(mask)
-    except (ValueError, TypeError, RuntimeError) as error:
-        raise ValueError(f"mask could not be read as an array: {error}") from None
-
-
 def _by_columns(Y: Array) -> bool:
     """Whether columns, not rows, are contiguous."""
     size = Y.itemsize
@@ -235,10 +190,8 @@ def _from_dense(Y: Array, mask: Array | None, form: Form, threads: int) -> Obser
     Y = rows_contiguous(np.asarray(Y))
     seen = None if mask is None else rows_contiguous(mask).view(np.uint8)
     rows, cols, infinite = native.survey(Y, seen, worth(threads, Y.size))
-    if infinite:
-        raise ValueError(f"{infinite} observed entries are infinite; set them to NaN (missing) or to finite values")
+    check_finite(infinite)
     observed = int(rows.sum())
-    check_observed(observed, Y.shape)
     dense = Dense(
         shape=Y.shape,
         dtype=precision(Y.dtype),
@@ -265,8 +218,7 @@ def _compressed(dense: Dense) -> Sparse:
 
 
 def _from_sparse(Y: Any, threads: int) -> Observations:
-    if 0 in Y.shape:
-        raise ValueError(f"the matrix is empty: shape {Y.shape}")
+    check_shape(Y.shape)
     if max(Y.shape) > np.iinfo(np.int32).max:
         raise ValueError(f"shape {Y.shape}: sparse matrices have at most 2^31 - 1 rows and columns")
     if Y.format == "csc":  # its transpose is stored by rows
@@ -285,10 +237,7 @@ def _from_sparse(Y: Any, threads: int) -> Observations:
     if missing.any():
         indptr = np.concatenate([[0], np.cumsum(~missing)])[indptr]
         indices, values = indices[~missing], values[~missing]
-    infinite = int(np.isinf(values).sum())
-    if infinite:
-        raise ValueError(f"{infinite} stored entries are infinite; set them to NaN (missing) or to finite values")
-    check_observed(len(values), csr.shape)
+    check_finite(int(np.isinf(values).sum()))
     indptr = indptr.astype(np.int64, copy=False)
     sparse = Sparse(
         shape=csr.shape,
@@ -315,14 +264,3 @@ def _expanded(sparse: Sparse) -> Dense:
         mask = np.zeros(sparse.shape, np.uint8)
         mask[where] = 1
     return Dense(Y=Y, mask=mask, **common(sparse))
-
-
-def precision(stored: np.dtype[Any]) -> np.dtype[Any]:
-    """In which precision data of this type are computed."""
-    return np.dtype(np.float64 if stored == np.float64 else np.float32)
-
-
-def check_observed(observed: int, shape: tuple[int, ...]) -> None:
-    """Refuse a matrix without any entry."""
-    if observed == 0:
-        raise ValueError(f"nothing is observed: all entries of the {shape[0]} x {shape[1]} matrix are missing")

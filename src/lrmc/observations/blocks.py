@@ -21,6 +21,7 @@ from .._rows import Joined, Work, added, cut, like, wide
 from .._typing import override
 from ..units import Units
 from ..weights import Array, Weight, as_weight
+from ._checks import seen_by
 from .base import DRAW_FROM_STORED_BELOW, Adjoint, Counts, Observations, Pull, Regression, Sample, Stripes, standing_out
 from .dense import Dense
 from .sparse import Sparse
@@ -299,7 +300,7 @@ class Reading:
         """Rows as they came, ready for the kernels."""
         if sp.issparse(Y):
             return self._sparse(Y)
-        seen = None if mask is None else (mask.toarray() if sp.issparse(mask) else np.asarray(mask)) != 0
+        seen = None if mask is None else seen_by(mask.toarray() if sp.issparse(mask) else np.asarray(mask))
         if isinstance(Y, np.ma.MaskedArray):
             here = ~np.ma.getmaskarray(Y)
             Y, seen = Y.data, here if seen is None else seen & here
@@ -411,10 +412,11 @@ class RowBlocks(Blocks):
         rows = slice(int(self.borders[b]), int(self.borders[b + 1]))
         try:
             mask = None if self.mask is None else self.mask.read(rows, room.setdefault("mask", {}))
-            return self.reading.block(self.source.read(rows, room), mask)
+            Y = self.source.read(rows, room)
         except Exception as error:
             self.check_unchanged()
             raise unreadable(b, self.borders, error) from error
+        return self.reading.block(Y, mask)
 
 
 def unreadable(b: int, borders: Array, error: BaseException) -> BlockError:

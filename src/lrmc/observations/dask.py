@@ -20,6 +20,7 @@ from .. import _kernels
 from .._extras import optional
 from .._rows import Elsewhere, Some, Work, added, is_equal, like, wide
 from ..weights import Array
+from ._checks import as_mask, check_mask, check_observed, check_shape, precision, storable
 from .base import Observations
 from .blocks import BlockError, Blocks, Question, Reading, unreadable
 from .ondisk import counted, declared
@@ -192,32 +193,24 @@ def as_dask_observations(
     columns. `threads` (all cores if 0) are shared by the blocks that are computed at the same time. `fill` is the
     number that stands for missing, if the attributes of a DataArray do not tell; `watched` what the data are read from.
     """
-    from ._door import as_mask, check_observed, precision, storable
-
     fill = declared(Y, np.dtype(Y.dtype)) if fill is None else fill
     Y = _array_of(Y)
-    if Y.ndim != 2:
-        raise ValueError(f"a 2-D matrix is wanted, but the array has shape {Y.shape}; reshape it")
+    check_shape(Y.shape)
     if any(np.isnan(n) for n in Y.shape):
         Y = Y.copy().compute_chunk_sizes()  # which tells the array itself, and that is the caller's
-    if 0 in Y.shape:
-        raise ValueError(f"the matrix is empty: shape {Y.shape}")
+        check_shape(Y.shape)
     if mask is not None:
-        mask = _array_of(mask) if is_dask(mask) else da.from_array(as_mask(mask, Y.shape), chunks=Y.chunks)
-        if mask.shape != Y.shape:
-            raise ValueError(f"mask has shape {mask.shape}, the matrix {Y.shape}")
-        if mask.dtype.kind not in "biu":
-            raise ValueError(f"mask has type {mask.dtype}; booleans are wanted, True where an entry is observed")
+        mask = _mask_of(mask, Y)
     bands = [max(Y.chunks[axis]) * Y.shape[1 - axis] for axis in (0, 1)]
-    if bands[1] < bands[0]:
-        turned = None if mask is None else mask.T
-        return transposed(as_dask_observations(Y.T, turned, threads=threads, fill=fill, watched=watched))
+    by_columns = bands[1] < bands[0]
+    if by_columns:
+        Y, mask = Y.T, None if mask is None else mask.T
     rows = tuple(n for n in Y.chunks[0] if n)
     Y, mask = (x if x is None else x.rechunk((rows, (Y.shape[1],))) for x in (Y, mask))
     stored = storable(np.dtype(Y.dtype))
     cores = 1 if on_cluster() else threads or _kernels.max_threads()
     reading = Reading(precision(stored), stored, 1.0, max(1, cores // len(rows)), fill)
-    obs = counted(
+    lines = counted(
         DaskBlocks(
             shape=Y.shape,
             dtype=reading.dtype,
@@ -233,6 +226,7 @@ def as_dask_observations(
             watched=watched,
         )
     )
+    obs: Observations = transposed(lines) if by_columns else lines
     check_observed(obs.n_observed, obs.shape)
     return obs
 
@@ -246,6 +240,15 @@ def is_dask(Y: Any) -> bool:
 
 def _array_of(Y: Any) -> Any:
     return Y if isinstance(Y, da.Array) else Y.data
+
+
+def _mask_of(mask: Any, Y: Any) -> Any:
+    """A mask as a Dask array. What is in memory is looked at now, the rest where its blocks are read."""
+    if is_dask(mask):
+        mask = _array_of(mask)
+        check_mask(mask, Y.shape)
+        return mask
+    return da.from_array(as_mask(mask, Y.shape), chunks=Y.chunks)
 
 
 # ---- what stays on the workers

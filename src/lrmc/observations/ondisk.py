@@ -5,17 +5,26 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-import sys
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from .._memory import allowed_memory, is_large
+from .._memory import allowed_memory
 from ..formats.arrays import read_header
 from ..formats.sparse import sound
 from ..units import Units, float_type
+from ._checks import (
+    check_finite,
+    check_mask,
+    check_observed,
+    check_shape,
+    checked_threads,
+    precision,
+    storable,
+    worth,
+)
 from .base import Observations
 from .blocks import InFile, Reading, Rescaled, RowBlocks, Stored, surveyed
 from .transposed import transposed
@@ -43,16 +52,10 @@ def blocks(
     `memory` (bytes, or such as "2GB") is used; a quarter of what there is if not given. With `units`, columns are read
     in these.
     """
-    from ._door import check_observed, checked_threads, precision, storable, worth
-
-    if getattr(Y, "ndim", 0) != 2 or 0 in Y.shape:
-        raise ValueError(f"a 2-D matrix with entries is wanted, but the array has shape {getattr(Y, 'shape', None)}")
+    check_shape(tuple(getattr(Y, "shape", ())))
     if mask is not None:
         mask = sound(mask).tocsr() if sp.issparse(mask) else mask if hasattr(mask, "shape") else np.asarray(mask)
-        if tuple(mask.shape) != tuple(Y.shape):
-            raise ValueError(f"mask has shape {tuple(mask.shape)}, the matrix {tuple(Y.shape)}")
-        if np.dtype(mask.dtype).kind not in "biu":
-            raise ValueError(f"mask has type {mask.dtype}; booleans are wanted, True where an entry is observed")
+        check_mask(mask, tuple(Y.shape))
     allowed = allowed_memory(memory)
     dtype = np.dtype(Y.dtype)
     stored = storable(dtype) if units is None else float_type(storable(dtype))
@@ -62,7 +65,7 @@ def blocks(
     cores = worth(checked_threads(threads), step * shape[1])
     fill, source = declared(Y, dtype), _source(Y, by_columns)
     reading = Reading(precision(stored), stored, 1.0, cores, fill if units is None else None)
-    obs: Observations = counted(
+    lines = counted(
         RowBlocks(
             shape=shape,
             dtype=reading.dtype,
@@ -77,15 +80,15 @@ def blocks(
             watched=tuple(found for found in map(watched, (Y, mask)) if found is not None),
         )
     )
+    obs: Observations = transposed(lines) if by_columns else lines
     check_observed(obs.n_observed, obs.shape)
-    return transposed(obs) if by_columns else obs
+    return obs
 
 
 def counted(obs: Any) -> Any:
     """The same blocks, with their entries counted: the first pass, which also notices infinite entries."""
     (rows,), (cols, infinite, totals) = obs.round(surveyed, (), None)
-    if infinite:
-        raise ValueError(f"{infinite} observed entries are infinite; set them to NaN (missing) or to finite values")
+    check_finite(infinite)
     return replace(obs, row_observed=rows, col_observed=cols, block_observed=totals.lines)
 
 
@@ -107,19 +110,6 @@ def is_on_disk(Y: Any) -> bool:
     if kind == "xarray":
         return not getattr(getattr(Y, "variable", None), "_in_memory", True)
     return hasattr(Y, "chunks") and kind != "dask"
-
-
-def elsewhere(Y: Any, mask: Any, threads: int) -> Any:
-    """Blocks of a Dask array, or of an array on disk that takes more than a quarter of the memory; None for others."""
-    if "dask.array" in sys.modules:
-        from .dask import as_dask_observations, is_dask
-
-        if is_dask(Y):
-            return as_dask_observations(Y, mask, threads=threads)
-    if not (isinstance(Y, np.memmap) or is_on_disk(Y)) or len(Y.shape) != 2:
-        return None
-    size = float(np.prod(Y.shape, dtype=np.float64)) * np.dtype(Y.dtype).itemsize
-    return blocks(Y, mask, threads=threads or None) if is_large(size) else None
 
 
 # ---- how the data lie

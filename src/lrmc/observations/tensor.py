@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from .._extras import optional
 from .._typing import override
 from ..weights import Array, Clip, Threshold, Weight, as_weight, ratio, weights
+from ._checks import check_finite, check_mask, check_numbers, check_observed, check_shape, seen_by
 from .base import (
     DRAW_FROM_STORED_BELOW,
     OWN,
@@ -219,23 +220,17 @@ def as_torch_observations(Y: Any, mask: Any = None, *, threads: int = 1) -> Obse
     """
     if Y.layout != torch.strided or Y.device.type == "meta":
         raise ValueError(f"the tensor is {Y.layout} on {Y.device}; a dense one that holds data is wanted")
-    if Y.ndim != 2:
-        raise ValueError(f"a 2-D matrix is wanted, but the tensor has shape {tuple(Y.shape)}; reshape it")
-    if Y.numel() == 0:
-        raise ValueError(f"the matrix is empty: shape {tuple(Y.shape)}")
-    if Y.is_complex():
-        raise ValueError("the matrix holds complex numbers; floats, integers or booleans are wanted: give real numbers")
-    Y, mask = Y.detach(), None if mask is None else _as_mask(mask, Y)
-    if Y.stride(0) == 1 and Y.stride(1) != 1 and Y.shape[1] > 1:  # columns are contiguous
-        return transposed(as_torch_observations(Y.mT, None if mask is None else mask.mT, threads=threads))
+    check_shape(tuple(Y.shape))
+    check_numbers(Y.dtype)
+    Y, mask = Y.detach(), None if mask is None else as_tensor_mask(mask, tuple(Y.shape), Y.device)
+    by_columns = Y.stride(0) == 1 and Y.stride(1) != 1 and Y.shape[1] > 1  # columns are contiguous
+    if by_columns:
+        Y, mask = Y.mT, None if mask is None else mask.mT
     wide = Y.dtype in (torch.float64, torch.int32, torch.int64) and Y.device.type != "mps"
     shape = (Y.shape[0], Y.shape[1])
     rows, cols, infinite = _survey(Y, mask)
-    if infinite:
-        raise ValueError(f"{infinite} observed entries are infinite; set them to NaN (missing) or to finite values")
-    if not rows.any():
-        raise ValueError(f"nothing is observed: all entries of the {shape[0]} x {shape[1]} matrix are missing")
-    return TorchObservations(
+    check_finite(infinite)
+    lines = TorchObservations(
         shape=shape,
         dtype=np.dtype(np.float64 if wide else np.float32),
         row_observed=rows,
@@ -244,6 +239,9 @@ def as_torch_observations(Y: Any, mask: Any = None, *, threads: int = 1) -> Obse
         Y=Y,
         mask=mask,
     )
+    obs: Observations = transposed(lines) if by_columns else lines
+    check_observed(obs.n_observed, obs.shape)
+    return obs
 
 
 def stays(Y: Tensor) -> bool:
@@ -276,15 +274,11 @@ def _shared(Y: Tensor) -> Array:
         raise ValueError(f"the tensor is of {Y.dtype}; convert it first: Y.float(), or Y.dequantize()") from None
 
 
-def _as_mask(mask: Any, Y: Tensor) -> Tensor:
-    mask = torch.as_tensor(mask, device=Y.device)
-    if mask.shape != Y.shape:
-        hint = "; transpose one of them?" if mask.shape == Y.mT.shape else ""
-        raise ValueError(f"mask has shape {tuple(mask.shape)}, the matrix {tuple(Y.shape)}{hint}")
-    if mask.is_complex() or bool(((mask != 0) & (mask != 1)).any()):
-        what = f"has type {mask.dtype}" if mask.is_complex() else "holds other numbers than 0 and 1"
-        raise ValueError(f"mask {what}; booleans are wanted, True where an entry is observed")
-    return mask.bool()
+def as_tensor_mask(mask: Any, shape: tuple[int, ...], device: torch.device) -> Tensor:
+    """True where an entry is observed: of booleans, or of numbers that are 0 or 1."""
+    mask = torch.as_tensor(mask, device=device)
+    check_mask(mask, shape)
+    return seen_by(mask)
 
 
 def _survey(Y: Tensor, mask: Tensor | None) -> Counts:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from .._arguments import function_or_none, one_of, whole_number, yes_or_no
-from ..observations._door import checked_threads
+from ..observations._checks import checked_threads
 from ..schedule import MOST_LAYERS, Schedule
 from .examples import as_examples
 from .fast import fast
