@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich import box
-from rich.table import Table
 
+from .._work import Progress, Tell
 from ..complete import tables
 from ..schedule import Schedule
 from ..synthetic import Problems
@@ -66,7 +64,7 @@ def train_command(
         _check_target(target)
         source = _source(data, name, {key: value for key, value in about.items() if value is not None})
         try:
-            with _progress(layers) as progress:
+            with console.progress("training") as tell:
                 schedule = train(
                     source,
                     rank,
@@ -78,7 +76,7 @@ def train_command(
                     steps=steps,
                     seed=seed,
                     checkpoint=partial,
-                    progress=progress,
+                    progress=_told_to(tell, layers),
                 )
         except KeyboardInterrupt as stop:
             raise console.ended(stop, _how_to_go_on(partial)) from None
@@ -131,17 +129,15 @@ def _check_target(target: Path) -> None:
 # ---- what is shown
 
 
-@contextmanager
-def _progress(layers: int) -> Iterator[Callable[[State], None]]:
-    """A bar for the steps of all layers. The searches before and after them are one step each."""
-    with console.bar("search") as show:
+def _told_to(tell: Tell, layers: int) -> Callable[[State], None]:
+    """What training calls with each state. The searches before and after the steps are one step each."""
 
-        def update(state: State) -> None:
-            share = _share(state, layers)
-            stage = "tail" if share == 1 else state.stage
-            show(completed=share, description=stage, state=f"error {state.error:.1e}")
+    def follow(state: State) -> None:
+        share = _share(state, layers)
+        stage = "tail" if share == 1 else state.stage
+        tell(Progress(stage, share, 1.0, note=f"error {state.error:.1e}"))
 
-        yield update
+    return follow
 
 
 def _share(state: State, layers: int) -> float:
@@ -170,7 +166,7 @@ def _show(schedule: Schedule, target: Path) -> None:
         "written": f"{target}",
     }
     out = console.out()
-    out.print(_facts(facts))
+    out.print(console.facts_table(facts))
     out.print("To use it:", highlight=False)
     lines = (
         f"  lrmc complete IN -o OUT --rank {rank} --schedule {target}",
@@ -192,16 +188,7 @@ def _show_one(name: str, schedule: Schedule) -> None:
         "units": schedule.units,
         **{key: value if isinstance(value, str) else json.dumps(value) for key, value in schedule.card.items()},
     }
-    console.out().print(_facts(facts))
-
-
-def _facts(facts: dict[str, str]) -> Table:
-    table = Table(box=box.SIMPLE, show_header=False, pad_edge=False)
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in facts.items():
-        table.add_row(name.replace("_", " "), console.plain(value))
-    return table
+    console.out().print(console.facts_table(facts))
 
 
 def _row(numbers: tuple[float, ...]) -> str:

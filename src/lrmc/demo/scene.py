@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from .. import _kernels
 from .._extras import optional
 from .._files import whole
+from .._work import Tell, following, silent
 from ..linalg import Factors
 from ..metrics import relative_error
 from ..observations._door import as_observations
@@ -28,8 +29,7 @@ NOISE = 0.05  # of the noisy problem, in parts of a typical entry
 SCHEDULE = "paper-r5-a0.1-p0.1"  # trained for just this kind of problem, in the form of the paper
 HIDDEN, CORRUPTED = 0.7, 0.05  # fractions of the film's pixels
 DAYS = 3  # that the film lasts
-
-Progress = Callable[[Iterate], None]
+TOL = 1e-6  # what `solve` stops at
 
 # ---- problems with a known answer
 
@@ -79,11 +79,11 @@ def _integers(n: int, seed: int) -> tuple[Array, Factors]:
     return Y, Factors(L.astype(float), R.astype(float))
 
 
-def measured(case: Case, progress: Progress | None = None) -> Line:
+def measured(case: Case, progress: Tell = silent) -> Line:
     """Solve one problem and look at the clock."""
     name, Y, truth, options = case
     began = time.perf_counter()
-    result = solve(Y, **options, progress=progress)
+    result = solve(Y, **options, progress=following(progress, TOL))
     seconds = time.perf_counter() - began
     obs = as_observations(Y)
     one_pass = fastest(lambda: obs.pull(result.L, result.R, result.history[-1].zeta))
@@ -261,17 +261,17 @@ class Recovered(NamedTuple):
     seconds: float
 
 
-def recovered(scene: Film, progress: Progress | None = None) -> Recovered:
+def recovered(scene: Film, progress: Tell = silent) -> Recovered:
     """Find the background, and note the error on the way.
 
     It is told the rank: looked for, it comes out as 4 here, and the run does not come to rest in 100 passes.
     """
     errors: list[float] = []
+    follow = following(progress, TOL)
 
     def watch(it: Iterate) -> None:
         errors.append(relative_error(it, scene.background))
-        if progress is not None:
-            progress(it)
+        follow(it)
 
     began = time.perf_counter()
     result = solve(scene.observed, scene.background.R.shape[1], progress=watch)

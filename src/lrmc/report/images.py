@@ -7,6 +7,7 @@ import io
 import math
 import struct
 import zlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,20 @@ from ..weights import Array
 HIDDEN = (40, 44, 52)  # the colour of what was not observed (NaN)
 LOSSLESS_BELOW = 128 * 128  # pixels: where JPEG would be seen, and saves little
 QUALITY = 85
+
+
+class Lazy(Sequence[Array]):
+    """Pictures that are made when they are looked at: `make` is called with the number of one, from 0."""
+
+    def __init__(self, make: Callable[[int], Array], n: int) -> None:
+        self.make = make
+        self.n = n
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, k: Any) -> Any:
+        return self.make(k)
 
 
 def uri(kind: str, content: bytes) -> str:

@@ -16,6 +16,7 @@ from ..units import Units
 from ..weights import Array
 from . import words
 from .charts import Series
+from .images import Lazy
 from .page import Section
 from .sections import BeforeAfter, Facts, Frames, Group, Lines, Map, Table, Values, Words
 from .survey import Survey, survey
@@ -234,29 +235,32 @@ def film_sections(
     *,
     white: float | None = None,
     title: str = "Film",
+    captions: Sequence[str] | None = None,
+    caption: str = "",
 ) -> list[Section]:
     """A scrubber with all layers side by side, and a slider between the frame with most in front and its background.
 
     Each is a sequence of (h, w) or (h, w, 3) frames; only those shown are looked at. `white` is the value that is shown
     as white in frames, background and foreground: 255 for bytes, else the largest of the frames. NaN was not observed.
+    `captions` are those of the frames, `caption` is that of the slider; both are numbers of frames if not given.
     """
     if not len(frames) or len(background) != len(frames):
         raise ValueError(f"{len(frames)} frames and {len(background)} of the background; as many are wanted, not none")
     some = np.unique(np.linspace(0, len(frames) - 1, STEPS).round().astype(int)).tolist()
     top = _white(frames, some) if white is None else float(white)
-    layers: dict[str, Any] = {"original": _Scaled(frames, top), "background": _Scaled(background, top)}
+    layers: dict[str, Lazy] = {"original": _scaled(frames, top), "background": _scaled(background, top)}
     if foreground is not None:
-        layers["foreground"] = _Scaled(foreground, top)
+        layers["foreground"] = _scaled(foreground, top)
     if masks is not None:
-        layers["mask"] = _Masks(masks)
+        layers["mask"] = _black_or_white(masks)
     k = max(some, key=lambda k: _in_front(frames, background, masks, k))
     return [
-        Frames(title, layers),
+        Frames(title, layers, captions),
         BeforeAfter(
             "With and without what moves",
             layers["original"][k],
             layers["background"][k],
-            f"Frame {k + 1} of {len(frames)}: drag, or use the arrow keys.",
+            caption or f"Frame {k + 1} of {len(frames)}: drag, or use the arrow keys.",
             ("original", "background"),
         ),
     ]
@@ -278,28 +282,18 @@ def _in_front(frames: Any, background: Any, masks: Any, k: int) -> float:
     return float(np.nanmean(off)) if np.isfinite(off).any() else 0.0
 
 
-class _Scaled(Sequence[Array]):
-    """Frames from black to white, scaled when they are asked for."""
+def _scaled(frames: Any, white: float) -> Lazy:
+    """From black to white."""
 
-    def __init__(self, frames: Any, white: float) -> None:
-        self.frames, self.white = frames, white
+    def frame(k: int) -> Array:
+        values = np.asarray(frames[k])
+        if values.dtype == np.uint8 and white == 255:
+            return values
+        return values.astype(np.float32) / white
 
-    def __len__(self) -> int:
-        return len(self.frames)
-
-    def __getitem__(self, k: Any) -> Any:
-        frame = np.asarray(self.frames[k])
-        return frame if frame.dtype == np.uint8 and self.white == 255 else frame.astype(np.float32) / self.white
+    return Lazy(frame, len(frames))
 
 
-class _Masks(Sequence[Array]):
-    """Whatever is not 0, as black and white."""
-
-    def __init__(self, frames: Any) -> None:
-        self.frames = frames
-
-    def __len__(self) -> int:
-        return len(self.frames)
-
-    def __getitem__(self, k: Any) -> Any:
-        return np.asarray(self.frames[k]) != 0
+def _black_or_white(masks: Any) -> Lazy:
+    """Whatever is not 0 is white."""
+    return Lazy(lambda k: np.asarray(masks[k]) != 0, len(masks))
