@@ -75,13 +75,12 @@ def test_an_interrupted_run_goes_on(Y, tmp_path):
 
     def stop(at):
         seen.append(at)
-        if len(seen) == 6:
+        if at.note.startswith("iteration 6,"):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         large.complete_large(source, target, 3, progress=stop, memory="400kB")
     assert [p.name for p in tmp_path.glob("out*")] == ["out.zarr.resume.npz"]
-    assert seen[-1].note.startswith("iteration 6, ")
     passes, speed = re.search(r"(\d+) passes, (\d+) MB/s", seen[-1].note).groups()
     assert int(passes) > 8
     assert int(speed) > 0
@@ -111,7 +110,7 @@ def test_a_resume_file_of_something_else_is_refused(Y, tmp_path):
         large.complete_large(source, target, 3)
     resume.unlink()
     with pytest.raises(ZeroDivisionError):
-        large.complete_large(source, target, 3, progress=lambda at: 1 / 0)
+        large.complete_large(source, target, 3, progress=lambda at: at.done and 1 / 0)
     with pytest.raises(ValueError, match="another matrix or rank"):
         large.complete_large(source, target, 4)
 

@@ -42,6 +42,7 @@ def following(tell: Tell, tol: float, more: Callable[[], str] | None = None) -> 
 
     def follow(it: Iterate) -> None:
         if it.k == 0:
+            tell(Progress("fitting", 0.0, 1.0, note="start"))
             return
         note = f"iteration {it.k}, change {it.change:.0e}, {it.inliers:.0%} inliers"
         if more is not None:
