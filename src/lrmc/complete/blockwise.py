@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import time
@@ -15,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from .._extras import optional
-from .._files import together, whole
+from .._files import Format, opened_arrays, save_arrays, together
 from .._memory import allowed_memory, is_large
 from .._work import Tell, following, silent
-from ..formats.arrays import opened_npz
 from ..observations.base import Observations
 from ..observations.blocks import InFile
 from ..observations.ondisk import AT_A_TIME, blocks, declared
@@ -33,6 +31,7 @@ from ..weights import Array
 from .in_memory import TOL, about_units, few_observed
 from .places import Completion, Places, places
 
+FORMAT = Format("lrmc-iterate", "an iterate", unsaid=1, hint="; remove it to begin anew")
 SUFFIXES = (".zarr", ".npy", ".nc", ".h5")
 SAMPLED = 4000  # rows that tell the spreads of columns
 STORES = ("zarr.json", ".zarray", ".zgroup")  # files of which a zarr store has one
@@ -183,10 +182,8 @@ class _Watch:
         it = self.last
         if it is None or it.k == 0:
             return
-        about = {"format": "lrmc-iterate", "k": it.k, "zeta": it.zeta, "change": it.change, "stage": it.stage}
-        about |= {"scaled": self.scaled}
-        with whole(self.resume) as path, open(path, "wb") as file:
-            np.savez(file, about=np.array(json.dumps(about)), L=np.asarray(it.L), R=np.asarray(it.R))
+        about = {"k": it.k, "zeta": it.zeta, "change": it.change, "stage": it.stage, "scaled": self.scaled}
+        save_arrays(self.resume, FORMAT, {"L": np.asarray(it.L), "R": np.asarray(it.R)}, about)
         self.saved = time.perf_counter()
 
 
@@ -194,20 +191,13 @@ def _resumed(path: Path, obs: Observations, rank: int | None, scaled: bool) -> I
     """The iterate of an interrupted run of the same command, if there is one that fits."""
     if not path.exists():
         return None
-    try:
-        with opened_npz(path) as content:
-            about, L, R = json.loads(str(content["about"])), content["L"], content["R"]
-            if about.get("format") != "lrmc-iterate":
-                raise ValueError("it holds something else")
-            check_factors(L, R)
-            it = Iterate(
-                int(about["k"]), L, R, float(about["change"]), float(about["zeta"]), np.nan, str(about["stage"])
-            )
-            if it.k < 1 or not 0 <= it.zeta < np.inf:
-                raise ValueError(f"iteration {it.k} and threshold {it.zeta} make no sense")
-    except Exception as error:  # zipfile, json and numpy each have their own
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(f"{path} could not be read; remove it to begin anew: {reason}") from error
+    with opened_arrays(path, FORMAT) as (about, content):
+        L, R = content["L"], content["R"]
+        check_factors(L, R)
+        k, zeta, change = int(about["k"]), float(about["zeta"]), float(about["change"])
+        if k < 1 or not 0 <= zeta < np.inf:
+            raise ValueError(f"iteration {k} and threshold {zeta} make no sense")
+        it = Iterate(k, L, R, change, zeta, inliers=np.nan, stage=str(about["stage"]))
     if (len(it.L), len(it.R)) != obs.shape or (rank is not None and it.L.shape[1] != rank):
         raise ValueError(f"{path} is of a run with another matrix or rank; remove it to begin anew")
     if bool(about.get("scaled", False)) != scaled:

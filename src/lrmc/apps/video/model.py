@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..._files import whole
+from ..._files import Format, opened_arrays, save_arrays
 from ..._work import SOUND, Outcome
-from ...formats.arrays import opened_npz
 from ...linalg import Factors
 from ...methods.noisy import Noise, sweeps
 from ...methods.start import leading
@@ -29,6 +28,7 @@ from ..outcome import Limits, Told, run_to_end
 from ..stack import Stack, as_type, check_rank, check_seed, check_share, is_whole
 from .foreground import in_front, masks
 
+FORMAT = Format("lrmc-background", "a background")
 SWEEPS = 4  # over the data, at most
 MEDIAN_OF = 101  # frames, for the start
 ENOUGH = 200  # times that a pixel is looked at for the background; more frames are thinned out evenly
@@ -75,35 +75,35 @@ class Background:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to an .npz file."""
-        m = self.model
-        parts: dict[str, Any] = {"about": np.array("lrmc-background 1"), "shape": np.array(self.shape)}
-        parts |= {"mean": m.mean, "covariance": m.covariance, "noise": m.noise, "odds": m.odds}
-        parts |= {"V": m.V.astype(np.float32), "rows": self.memory.rows, "cols": self.memory.cols.astype(np.float32)}
-        with whole(path) as temporary, open(temporary, "wb") as file:
-            np.savez(file, **parts)
+        model, memory = self.model, self.memory
+        parts = {
+            "shape": np.array(self.shape),
+            "mean": model.mean,
+            "covariance": model.covariance,
+            "noise": np.array(model.noise),
+            "odds": np.array(model.odds),
+            "V": model.V.astype(np.float32),
+            "rows": memory.rows,
+            "cols": memory.cols.astype(np.float32),
+        }
+        save_arrays(path, FORMAT, parts)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Background:
         """Read what `save` wrote. Nothing in the file is executed."""
-        try:
-            with opened_npz(path) as content:
-                if str(content["about"]) != "lrmc-background 1":
-                    raise ValueError("it is not a background of this version of lrmc")
-                V, mean, covariance, rows, cols = (
-                    content[k].astype(np.float64) for k in ("V", "mean", "covariance", "rows", "cols")
-                )
-                shape = tuple(int(n) for n in content["shape"])
-                noise, odds = float(content["noise"]), float(content["odds"])
-        except FileNotFoundError:
-            raise
-        except Exception as error:  # zipfile and numpy each have their own
-            raise ValueError(f"{path} could not be read as a background: {error}") from error
-        n, r = V.shape if V.ndim == 2 else (0, 0)
-        shapes = (mean.shape, covariance.shape, rows.shape, cols.shape)
-        wanted = ((r,), (r, r), (r + 1, r + 1), (n, (r + 1) * (r + 2) // 2))
-        if n == 0 or n != np.prod(shape) or shapes != wanted or not np.isfinite([noise, odds, V.sum()]).all():
-            raise ValueError(f"{path} could not be read as a background: its parts do not belong together")
-        model = Subspace(V, np.zeros(n), mean, covariance, noise, odds, "huber")
+        with opened_arrays(path, FORMAT) as (_, content):
+            V, mean, covariance, rows, cols = (
+                content[k].astype(np.float64) for k in ("V", "mean", "covariance", "rows", "cols")
+            )
+            shape = tuple(int(n) for n in content["shape"])
+            noise, odds = float(content["noise"]), float(content["odds"])
+            n, r = V.shape if V.ndim == 2 else (0, 0)
+            shapes = (mean.shape, covariance.shape, rows.shape, cols.shape)
+            wanted = ((r,), (r, r), (r + 1, r + 1), (n, (r + 1) * (r + 2) // 2))
+            finite = np.isfinite([noise, odds, V.sum()]).all()
+            if n == 0 or n != np.prod(shape) or shapes != wanted or not finite:
+                raise ValueError("its parts do not belong together")
+        model = Subspace(V, np.zeros(n), mean, covariance, noise, odds, loss="huber")
         return cls(model, Memory(rows, cols), shape)
 
 
