@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._extras import optional
+from ..formats.variables import Unusable
 from ..weights import Array
 
 # Pillow reads more, some through other programs (PostScript) or by references to other files.
@@ -25,10 +26,6 @@ FORMATS = {
 SUFFIXES = tuple(suffix for some in FORMATS.values() for suffix in some)
 LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # of red, green and blue
 GREY = ("1", "L", "LA", "I;16", "I;16B", "I;16L", "I;16N", "I")
-
-
-class _Unusable(ValueError):
-    """A sentence for the user that needs no frame around it."""
 
 
 def pictures_in(folder: Path) -> list[Path]:
@@ -51,7 +48,7 @@ def read_picture(path: Path, extra: str) -> Array:
     except pillow.UnidentifiedImageError:
         kinds = ", ".join(FORMATS)
         raise ValueError(f"{path} cannot be read as a picture: it is none of {kinds}, or it is damaged") from None
-    except _Unusable:
+    except Unusable:
         raise
     except (OSError, ValueError, SyntaxError, EOFError, IndexError, KeyError, TypeError, OverflowError) as error:
         said = " ".join(str(error).split()) or type(error).__name__  # a damaged file shows in many ways
@@ -60,11 +57,11 @@ def read_picture(path: Path, extra: str) -> Array:
 
 def _as_array(image: Any, path: Path) -> Array:
     if image.mode == "F":
-        raise _Unusable(f"{path} cannot be used: its pixels are floats; a picture of 8 or 16 bits is wanted")
+        raise Unusable(f"{path} cannot be used: its pixels are floats; a picture of 8 or 16 bits is wanted")
     if image.mode.startswith("I"):
         values = np.asarray(image)
         if values.min() < 0 or values.max() > 65535:
-            raise _Unusable(f"{path} cannot be used: its pixels have more than 16 bits; 8 or 16 are wanted")
+            raise Unusable(f"{path} cannot be used: its pixels have more than 16 bits; 8 or 16 are wanted")
         return values.astype(np.uint16)
     return np.asarray(image.convert("L" if image.mode in GREY else "RGB"))
 

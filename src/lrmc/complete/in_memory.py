@@ -30,8 +30,10 @@ from ..result import Result
 from ..solve import solve
 from ..units import Scale, Units, chosen_units
 from ..weights import Array
+from .csv_files import MOST_NAMED
 from .places import Completion, Places, places
-from .tables import MOST_NAMED, WRITERS, Table, checked_place, checked_target, read
+from .table import Table
+from .tables import WRITERS, checked_place, checked_target, read
 
 PIVOT = "pivot it first, so that each row and each column is a thing of its own (pandas.DataFrame.pivot)"
 TOL = 1e-6  # what `solve` stops at if not told otherwise
