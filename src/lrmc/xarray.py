@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from .apps.clouds.series import (
     BANDS,
     TIMES,
     DataArray,
+    Dataset,
     answers,
     dimension,
     in_order_of,
@@ -23,7 +24,6 @@ from .result import Status
 from .solve import solve
 
 xarray = optional("xarray", "clouds")
-Dataset: TypeAlias = Any  # of xarray, which has no types where it is not installed
 
 
 @xarray.register_dataarray_accessor("lrmc")

@@ -25,7 +25,7 @@ from ..report.images import Lazy, evenly
 from ..result import Result, Status
 from ..weights import Array
 from .outcome import FitFailed, Limits, Told, after_clipping, solved
-from .pictures import as_bytes, one_depth, pictures_in, read_picture, white_of
+from .pictures import PillowImage, as_bytes, one_depth, pictures_in, read_picture, white_of
 from .stack import Stack, as_type, band_groups, check_rank
 
 FEWEST = 3  # pictures of a person
@@ -218,7 +218,7 @@ def shown_removed(removed: Array, dtype: np.dtype[Any], white: int | None = None
 # ---- showing
 
 
-def contact_sheet(done: Mapping[str, tuple[Person, Faces]]) -> Any:
+def contact_sheet(done: Mapping[str, tuple[Person, Faces]]) -> PillowImage:
     """For each person three rows: as it was, cleaned, and what was removed."""
     pillow = optional("PIL.Image", "faces")
     rows = [row for person, faces in done.values() for row in _tiles(person, faces)]
@@ -237,7 +237,7 @@ def contact_sheet(done: Mapping[str, tuple[Person, Faces]]) -> Any:
     return sheet
 
 
-def _tiles(person: Person, faces: Faces) -> Iterator[list[Any]]:
+def _tiles(person: Person, faces: Faces) -> Iterator[list[PillowImage]]:
     """Three rows of small pictures of a person."""
     pillow = optional("PIL.Image", "faces")
     height, width = person.images.shape[1:3]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .._work import SOUND, Outcome
+from ..formats.sparse import Matrix
 from ..linalg import Factors, norm, power_of_4
 from ..methods.default import noisy
 from ..methods.noisy import Noise
@@ -51,7 +52,7 @@ class Told:
         return self.outcome.warnings
 
 
-def solved(Y: Any, rank: int | None, *, what: str, **options: Any) -> tuple[Result, Outcome]:
+def solved(Y: Matrix, rank: int | None, *, what: str, **options: Any) -> tuple[Result, Outcome]:
     """`lrmc.solve`, and how it ended; `what` names the data in an error.
 
     Warnings about rows and columns without an observation are left to the caller, who knows what these are.

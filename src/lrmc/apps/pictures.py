@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from .._extras import optional
 from ..formats.variables import Unusable
 from ..weights import Array
 
+PillowImage: TypeAlias = Any  # of Pillow, which need not be installed
 # Pillow reads more, some through other programs (PostScript) or by references to other files.
 FORMATS = {
     "PNG": (".png",),
@@ -55,7 +56,7 @@ def read_picture(path: Path, extra: str) -> Array:
         raise ValueError(f"{path} cannot be read as a picture, it may be damaged: {said}") from None
 
 
-def _as_array(image: Any, path: Path) -> Array:
+def _as_array(image: PillowImage, path: Path) -> Array:
     if image.mode == "F":
         raise Unusable(f"{path} cannot be used: its pixels are floats; a picture of 8 or 16 bits is wanted")
     if image.mode.startswith("I"):
@@ -80,7 +81,7 @@ def as_bytes(picture: Array, white: int) -> Array:
 
 def one_depth(pictures: Iterable[Array], folder: Path) -> int:
     """The white of pictures that all have 8 bits, or all have more; an error if they are mixed."""
-    depths, largest = set[Any](), 0
+    depths, largest = set[np.dtype[Any]](), 0
     for picture in pictures:
         depths.add(picture.dtype)
         largest = max(largest, int(picture.max()))

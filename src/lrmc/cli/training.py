@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
 from .._work import Progress, Tell
 from ..complete import tables
+from ..formats.sparse import Matrix
 from ..schedule import Schedule
 from ..synthetic import Problems
 from ..training import train
 from ..training.state import State
 from . import console
+
+Card: TypeAlias = Mapping[str, Any]  # free in form
 
 
 def register(app: typer.Typer) -> None:
@@ -107,7 +110,7 @@ def schedules_command(
 # ---- what is asked for
 
 
-def _source(data: Path | None, name: str | None, about: dict[str, Any]) -> Any:
+def _source(data: Path | None, name: str | None, about: dict[str, Any]) -> Problems | Matrix:
     """Problems, or the matrix of a file."""
     if data is None:
         if name is not None:
@@ -199,7 +202,7 @@ def _tail(schedule: Schedule) -> str:
     return "none" if schedule.tail is None else f"{schedule.tail[0]:g}, {schedule.tail[1]:g}"
 
 
-def _in_words(trained_on: dict[str, Any]) -> str:
+def _in_words(trained_on: Card) -> str:
     """What a card says of the data, as one line."""
     given = trained_on.get("problems", trained_on)
     return ", ".join(
@@ -209,7 +212,7 @@ def _in_words(trained_on: dict[str, Any]) -> str:
     )
 
 
-def _told(card: Mapping[str, Any], key: str) -> str:
+def _told(card: Card, key: str) -> str:
     """A number that a card has, wherever it has it: cards are free in form."""
     trained = _part(card, "trained_on")
     for place in (card, _part(trained, "problems"), _part(card, "checked_on"), trained):
@@ -218,7 +221,7 @@ def _told(card: Mapping[str, Any], key: str) -> str:
     return ""
 
 
-def _summary(card: Mapping[str, Any]) -> str:
+def _summary(card: Card) -> str:
     """What a card says in one line: how many iterations were counted, or what it is about."""
     trained, checked = _part(card, "trained_on"), _part(card, "checked_on")
     runs = checked.get("iterations_to_1e_6", ())
@@ -231,6 +234,6 @@ def _summary(card: Mapping[str, Any]) -> str:
     return str(card.get("about") or trained.get("about") or trained.get("data") or "")
 
 
-def _part(card: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+def _part(card: Card, key: str) -> Card:
     part = card.get(key)
     return part if isinstance(part, Mapping) else {}

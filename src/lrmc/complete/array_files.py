@@ -16,11 +16,11 @@ import scipy.io
 import scipy.sparse as sp
 
 from ..formats.arrays import opened_npz, read_npy
-from ..formats.sparse import sound
+from ..formats.sparse import Matrix, sound
 from ..formats.variables import Unusable, chosen_name, read_variables
 from ..observations._door import as_mask
 from ..weights import Array
-from .table import Matrix, Table
+from .table import Table
 
 IN_NUMBERS = b"0123456789+-.eE \t\r\nnNaAiIfFtTyY"  # with inf, infinity and nan
 BROKEN_NUMBER = re.compile(rb"[eE][-+]?(?![-+\d])|\.\d*\.|\d[-+]")  # 2e, 1.5.2, 1-2

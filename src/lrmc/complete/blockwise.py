@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -31,6 +31,8 @@ from ..weights import Array
 from .in_memory import TOL, about_units, few_observed
 from .places import Completion, Places, places
 
+Stored: TypeAlias = Any  # an array on disk, of any library
+
 FORMAT = Format("lrmc-iterate", "an iterate", unsaid=1, hint="; remove it to begin anew")
 SUFFIXES = (".zarr", ".npy", ".nc", ".h5")
 SAMPLED = 4000  # rows that tell the spreads of columns
@@ -47,7 +49,7 @@ class Completed(Completion):
     resumed: int | None  # the iteration from which an earlier run was taken up
 
 
-def is_for(source: str | os.PathLike[str], memory: Any = None, scheduler: Any = None) -> bool:
+def is_for(source: str | os.PathLike[str], memory: int | str | None = None, scheduler: str | None = None) -> bool:
     """Whether a file is read block by block: zarr and HDF5 always; .npy if it is large, or memory is limited."""
     path = Path(source)
     if path.suffix.lower() != ".npy":
@@ -244,7 +246,7 @@ def _check_replaced(path: Path) -> None:
 
 
 def _observations(
-    source: Path, name: str | None, memory: Any, scheduler: str | None, units: Units | None = None
+    source: Path, name: str | None, memory: int | str | None, scheduler: str | None, units: Units | None = None
 ) -> Observations:
     """The matrix of a file, in blocks; what damaged data make others raise is told in a sentence."""
     try:
@@ -256,7 +258,7 @@ def _observations(
         raise ValueError(f"{source} could not be read; is it damaged? ({type(error).__name__}: {error})") from error
 
 
-def _by_dask(source: Path, Y: Any, units: Units | None) -> Observations:
+def _by_dask(source: Path, Y: Stored, units: Units | None) -> Observations:
     from ..observations.dask import as_dask_observations
 
     da = optional("dask.array", "scale")

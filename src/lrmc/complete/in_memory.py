@@ -21,7 +21,7 @@ from .._extras import optional
 from .._files import whole
 from .._rows import where
 from .._work import Outcome, Tell, following
-from ..formats.sparse import sound
+from ..formats.sparse import Matrix, sound
 from ..observations._door import as_observations
 from ..outofcore import FILLS, Fill
 from ..report import Section, Words, result_sections, write_report
@@ -49,7 +49,7 @@ class Outliers(NamedTuple):
     expected: Array  # by the model
     scores: Array  # the difference, in standard deviations of the noise; in thresholds where there is no noise
 
-    def named(self, row_names: Sequence[str] | None, col_names: Sequence[str] | None) -> Iterator[tuple[Any, ...]]:
+    def named(self, row_names: Sequence[str] | None, col_names: Sequence[str] | None) -> Iterator[tuple[object, ...]]:
         """Row, column, value, expected and score of each; rows and columns without names by number, from 0."""
         rows, cols = (
             at.tolist() if names is None else [names[i] for i in at.tolist()]
@@ -119,7 +119,7 @@ def complete(
     return done
 
 
-def outlying(result: Result, units: Units | None = None, Y: Any = None) -> Outliers:
+def outlying(result: Result, units: Units | None = None, Y: Matrix | None = None) -> Outliers:
     """What stands out of a result, as `Result.outliers` has it, in blocks of rows; values in the units of the data.
 
     With `units`, Y is the matrix as it was before these were removed.
@@ -143,7 +143,7 @@ def outlying(result: Result, units: Units | None = None, Y: Any = None) -> Outli
     return Outliers(rows, cols, values, expected, scores)
 
 
-def filled(result: Result, values: Any, fill: Fill, outliers: Outliers, units: Units | None = None) -> Array:
+def filled(result: Result, values: Matrix, fill: Fill, outliers: Outliers, units: Units | None = None) -> Array:
     """The completed matrix, n1 x n2.
 
     "missing": the model L R' where nothing was observed. "missing+outliers": also in place of the outliers.
@@ -160,7 +160,7 @@ def filled(result: Result, values: Any, fill: Fill, outliers: Outliers, units: U
     return np.where(np.isnan(Y), X, Y)
 
 
-def as_dense(Y: Any) -> Array:
+def as_dense(Y: Matrix) -> Array:
     """A copy: floats, NaN where nothing was observed."""
     if sp.issparse(Y):
         stored = sound(Y).tocsr().copy()
@@ -290,13 +290,15 @@ def _write_list(path: Path, table: Table, outliers: Outliers) -> None:
         writer.writerows((_harmless(row), _harmless(column), *numbers) for row, column, *numbers in lines)
 
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # how they begin
 NEGATIVE = re.compile(r"-\d+(\.\d*)?([eE][-+]?\d+)?")
 
 
-def _harmless(label: Any) -> Any:
+def _harmless(label: object) -> object:
     """A label that a spreadsheet would take for a formula, and execute, as text: with an apostrophe before it."""
-    formula = isinstance(label, str) and label.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
-    return f"'{label}" if formula and not NEGATIVE.fullmatch(label) else label
+    if not isinstance(label, str) or NEGATIVE.fullmatch(label):
+        return label
+    return f"'{label}" if label.startswith(FORMULA) else label
 
 
 def report_sections(table: Table, done: Completed) -> list[Section]:

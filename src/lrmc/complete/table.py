@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..formats.sparse import Matrix
 from ..weights import Array
 
 Frame: TypeAlias = Any  # of pandas, which need not be installed
-Matrix: TypeAlias = Any  # what `lrmc.solve` takes: an array (NaN is missing), a masked array or a sparse matrix
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.ndimage as ndi
@@ -16,6 +16,7 @@ from .. import _kernels
 from .._extras import optional
 from .._files import whole
 from .._work import Tell, following, silent
+from ..formats.sparse import Matrix, Sparse
 from ..linalg import Factors
 from ..metrics import relative_error
 from ..observations._door import as_observations
@@ -24,6 +25,8 @@ from ..solve import solve
 from ..synthetic import problem
 from ..weights import Array
 
+Axes: TypeAlias = Any  # of matplotlib, which need not be installed
+Figure: TypeAlias = Any
 RANK = 5  # of the problems of the table; only the paper's LRMC is told
 NOISE = 0.05  # of the noisy problem, in parts of a typical entry
 SCHEDULE = "paper-r5-a0.1-p0.1"  # trained for just this kind of problem, in the form of the paper
@@ -38,7 +41,7 @@ class Case(NamedTuple):
     """A problem of the table, and what `solve` is told about it: mostly nothing."""
 
     name: str
-    Y: Any
+    Y: Matrix
     truth: Factors
     options: dict[str, Any]
 
@@ -87,11 +90,14 @@ def measured(case: Case, progress: Tell = silent) -> Line:
     seconds = time.perf_counter() - began
     obs = as_observations(Y)
     one_pass = fastest(lambda: obs.pull(result.L, result.R, result.history[-1].zeta))
-    stored = (Y.data, Y.indices) if sp.issparse(Y) else (Y,)
-    return Line(name, result, relative_error(result, truth), seconds, one_pass, reading_time(stored))
+    return Line(name, result, relative_error(result, truth), seconds, one_pass, reading_time(_stored(Y)))
 
 
-def fastest(work: Callable[[], Any], repeats: int = 25) -> float:
+def _stored(Y: Sparse) -> tuple[Array, ...]:
+    return (Y.data, Y.indices) if sp.issparse(Y) else (Y,)
+
+
+def fastest(work: Callable[[], object], repeats: int = 25) -> float:
     """The shortest of some runs, after one that warms up."""
     work()
     times = []
@@ -290,13 +296,11 @@ RED, BLUE, GOLD = "#c8352b", "#2b5f94", "#d09a1e"
 
 def picture(scene: Film, found: Recovered, path: Path) -> None:
     """Observed, recovered, outliers and truth of two frames, and how the run went."""
-    optional("matplotlib", "plot")
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
+    make = optional("matplotlib.figure", "plot").Figure
+    canvas = optional("matplotlib.backends.backend_agg", "plot").FigureCanvasAgg
     frames = scene.observed.shape[1]
-    figure = Figure(figsize=(12.8, 8.0), facecolor=PAPER)
-    FigureCanvasAgg(figure)
+    figure = make(figsize=(12.8, 8.0), facecolor=PAPER)
+    canvas(figure)
     above = figure.add_gridspec(2, 4, left=0.03, right=0.985, top=0.878, bottom=0.355, hspace=0.04, wspace=0.025)
     below = figure.add_gridspec(1, 2, left=0.06, right=0.985, top=0.30, bottom=0.075, wspace=0.06)
     figure.text(0.03, 0.945, "A film, most of it hidden", size=19, weight="bold", color=INK)
@@ -340,7 +344,7 @@ def any_colour(outlier: Array) -> Array:
     return np.repeat((np.nan_to_num(outlier.reshape(-1, 3)) != 0).any(axis=1), 3)
 
 
-def _plot_convergence(axes: Any, found: Recovered) -> None:
+def _plot_convergence(axes: Axes, found: Recovered) -> None:
     history = found.result.history
     k = [record.k for record in history]
     axes.set_facecolor(PAPER)
@@ -360,7 +364,7 @@ def _plot_convergence(axes: Any, found: Recovered) -> None:
     axes.set_axisbelow(True)
 
 
-def _write_facts(axes: Any, scene: Film, found: Recovered) -> None:
+def _write_facts(axes: Axes, scene: Film, found: Recovered) -> None:
     axes.axis("off")
     result, (n1, n2) = found.result, scene.observed.shape
     facts = (
@@ -376,13 +380,12 @@ def _write_facts(axes: Any, scene: Film, found: Recovered) -> None:
         axes.text(0.305, height, words, ha="left", size=10, color=INK)
 
 
-def _save(figure: Any, path: Path) -> None:
+def _save(figure: Figure, path: Path) -> None:
     """A PNG of 256 colours: a third of the size, and no difference that an eye would see."""
-    from PIL import Image
-
+    pillow = optional("PIL.Image", "report")
     figure.canvas.draw()
-    image = Image.fromarray(np.asarray(figure.canvas.buffer_rgba())[..., :3].copy())
-    image.quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(
+    image = pillow.fromarray(np.asarray(figure.canvas.buffer_rgba())[..., :3].copy())
+    image.quantize(256, method=pillow.Quantize.MEDIANCUT, dither=pillow.Dither.NONE).save(
         path, format="png", optimize=True
     )
 

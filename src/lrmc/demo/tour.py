@@ -14,6 +14,7 @@ from .._extras import optional
 from .._work import Tell
 from ..complete.in_memory import Completed, complete
 from ..complete.places import beside
+from ..complete.table import Frame
 from ..report import (
     BeforeAfter,
     Facts,
@@ -42,7 +43,7 @@ BUDGET = 6_000_000  # characters of frames on the page
 class Spoiled(NamedTuple):
     """A real table, and what was done to it."""
 
-    frame: Any  # as it goes to the file
+    frame: Frame  # as it goes to the file
     names: list[str]  # of the measurements
     truth: Array
     hidden: Array
@@ -93,7 +94,15 @@ def mended_table(directory: Path, progress: Tell | None = None) -> Mended:
     typical = np.abs(table.truth - np.median(table.truth, axis=0)).mean(axis=0)
     missed = float((np.abs(X - table.truth) / typical)[table.hidden].mean())
     found = int(table.slipped[done.outliers.rows, done.outliers.cols].sum())
-    return Mended(table, done, source, target, missed, found, len(done.outliers.rows) - found)
+    return Mended(
+        table,
+        done,
+        source,
+        target,
+        missed=missed,
+        slips_found=found,
+        others_found=len(done.outliers.rows) - found,
+    )
 
 
 # ---- the page
@@ -232,9 +241,9 @@ def _table(mended: Mended | None) -> list[Section]:
     ]
 
 
-def _examples(mended: Mended) -> list[list[Any]]:
+def _examples(mended: Mended) -> list[list[object]]:
     """Slips that were found, one per measurement."""
-    table, listed, lines = mended.table, mended.done.outliers, dict[int, list[Any]]()
+    table, listed, lines = mended.table, mended.done.outliers, dict[int, list[object]]()
     for i, j, value, expected, score in zip(*(x.tolist() for x in listed)):
         if table.slipped[i, j] and j not in lines and len(lines) < EXAMPLES:
             truth = float(table.truth[i, j])

@@ -17,7 +17,7 @@ from ..._work import Outcome, placed
 from ...observations.stores import readable, zarr_arrays
 from .model import Cleared, remove_clouds
 from .scenes import Scenes, checked_rgb, read_scenes, usual_bands, write_scene
-from .series import DataArray, LaidOut, answers, laid_out
+from .series import Dataset, LaidOut, answers, laid_out
 from .show import write_pictures
 
 FEWEST = 3  # dates of a place
@@ -136,7 +136,7 @@ def _process_zarr(
         return _processed(scenes, cleared, began, page, target)
 
 
-def _variable(store: Any, name: str | None, path: Path) -> str:
+def _variable(store: Dataset, name: str | None, path: Path) -> str:
     """The variable that is cleared: the one with most dimensions, if none is named."""
     known = [str(one) for one in store.data_vars]
     if not known:
@@ -162,7 +162,7 @@ def _as_scenes(laid: LaidOut, rgb: Sequence[int] | None) -> Scenes:
     )
 
 
-def _write_store(target: Path, answer: DataArray, version: int, source: Path) -> None:
+def _write_store(target: Path, answer: Dataset, version: int, source: Path) -> None:
     """In the version of the format that the source has: its compressors are not known to another."""
     for one in answer.variables.values():
         one.encoding.pop("chunks", None)

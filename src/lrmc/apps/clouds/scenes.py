@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from ..._extras import optional
 from ...weights import Array
 from .series import MEANING
 
+Raster: TypeAlias = Any  # a file that rasterio opened
 LOSSY = ("jpeg", "webp", "lerc", "jxl")  # what a GeoTIFF may be compressed by that changes its numbers
 TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")  # how they begin; with a plus, the large ones
 LARGE = 3 << 30  # bytes, which a TIFF of the usual kind might not hold
@@ -41,7 +42,7 @@ class Scenes:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def _opened(path: Path) -> Iterator[Raster]:
     """A GeoTIFF; what is wrong with it is told in a sentence with its name.
 
     No other driver: some read files (VRT) that name others, or addresses.
@@ -136,7 +137,7 @@ def dates_of(paths: Sequence[Path]) -> Array | None:
     return np.array(found)
 
 
-def _shown_bands(source: Any, asked: Sequence[int] | None) -> tuple[int, ...]:
+def _shown_bands(source: Raster, asked: Sequence[int] | None) -> tuple[int, ...]:
     if asked is not None:
         return checked_rgb(asked, source.count)
     described = [str(name).lower() for name in source.descriptions]
@@ -182,7 +183,7 @@ def write_scene(folder: Path, path: Path, scene: Array, mask: Array) -> None:
             out.update_tags(MEANING=MEANING)
 
 
-def _copy_tags(source: Any, out: Any) -> None:
+def _copy_tags(source: Raster, out: Raster) -> None:
     out.scales, out.offsets = source.scales, source.offsets
     out.colorinterp = source.colorinterp
     for b, (name, unit) in enumerate(zip(source.descriptions, source.units), 1):

@@ -11,6 +11,7 @@ from ...weights import Array
 from .model import Cleared
 
 DataArray: TypeAlias = Any  # of xarray, which need not be installed
+Dataset: TypeAlias = Any
 TIMES, BANDS = ("time", "t", "date"), ("band", "bands", "channel", "wavelength")
 MEANING = "0 clear, 1 cloud or shadow, 2 nothing was observed"
 

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import scipy.io
@@ -18,6 +18,7 @@ from ...formats.variables import Unusable, chosen_name, read_variables, reading
 from ...weights import Array
 from ..pictures import LUMA
 
+Dataset: TypeAlias = Any  # of pydicom, which need not be installed
 ARRAYS = (".npy", ".npz", ".mat")
 DICOM = (".dcm", ".dicom", ".ima")
 
@@ -138,7 +139,7 @@ def _read_dicom(path: Path) -> Array:
     return _grey(pixels, content, path)
 
 
-def _grey(pixels: Array, content: Any, path: Path) -> Array:
+def _grey(pixels: Array, content: Dataset, path: Path) -> Array:
     """Frames x height x width: brighter is more."""
     kind = str(content.get("PhotometricInterpretation", "MONOCHROME2"))
     if int(content.get("SamplesPerPixel", 1)) > 1:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..._work import SOUND, Outcome, Tell, silent
 from ...weights import Array, Sides
@@ -38,7 +39,7 @@ class Separated(Told):
 
 
 def separate(
-    cine: Any,
+    cine: ArrayLike,
     *,
     rank: int = 1,
     patch: int | None = PATCH,
@@ -84,7 +85,7 @@ def _sides(frames: Array) -> Sides:
     return "both" if np.nanmin(frames) < 0 else "positive"
 
 
-def as_cine(cine: Any) -> Array:
+def as_cine(cine: ArrayLike) -> Array:
     """Single-precision frames, or a sentence that says what is wrong."""
     frames = np.asarray(cine)
     if frames.dtype.kind == "c":

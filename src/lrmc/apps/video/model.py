@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from ..._files import Format, opened_arrays, save_arrays
 from ..._work import SOUND, Outcome
+from ...formats.sparse import Matrix, Sparse
 from ...linalg import Factors
 from ...methods.noisy import Noise, sweeps
 from ...methods.start import leading
@@ -107,7 +108,7 @@ class Background:
         return cls(model, Memory(rows, cols), shape)
 
 
-def learn(seen: Any, shape: tuple[int, ...], rank: int = 1, seed: int = 0) -> Background:
+def learn(seen: Matrix, shape: tuple[int, ...], rank: int = 1, seed: int = 0) -> Background:
     """The background of frames x pixels (bytes; if sparse, what is stored was observed).
 
     A start around the medians of the pixels, and sweeps with Huber's loss until they come to rest.
@@ -129,18 +130,24 @@ def learn(seen: Any, shape: tuple[int, ...], rank: int = 1, seed: int = 0) -> Ba
     return Background(learned.model, memory, shape, outcome)
 
 
-def medians(seen: Any) -> Array:
+def medians(seen: Matrix) -> Array:
     """The lower median of each pixel in about `MEDIAN_OF` frames that show it; the median of all where none does."""
-    sparse = sp.issparse(seen)
-    share = seen.nnz / (seen.shape[0] * seen.shape[1]) if sparse else 1.0
-    some = seen[:: max(1, int(seen.shape[0] * share / MEDIAN_OF))]
-    if not sparse:
-        return np.partition(some, (len(some) - 1) // 2, axis=0)[(len(some) - 1) // 2]
-    some = some.tocsr()
+    if sp.issparse(seen):
+        return _sparse_medians(seen)
+    some = seen[:: max(1, len(seen) // MEDIAN_OF)]
+    at = (len(some) - 1) // 2
+    return np.partition(some, at, axis=0)[at]
+
+
+def _sparse_medians(seen: Sparse) -> Array:
+    pixels = seen.shape[1]
+    shown = seen.nnz / pixels  # frames that show a pixel, on average
+    some = seen[:: max(1, int(shown / MEDIAN_OF))].tocsr()
     keys = np.sort(some.indices.astype(np.int64) * 256 + some.data)  # by pixel, then by value
-    ends = np.searchsorted(keys, 256 * np.arange(some.shape[1] + 1))
+    ends = np.searchsorted(keys, 256 * np.arange(pixels + 1))
     count = np.diff(ends)
-    middle = keys[np.minimum(ends[:-1] + np.maximum(count - 1, 0) // 2, len(keys) - 1)] % 256
+    at = ends[:-1] + np.maximum(count - 1, 0) // 2
+    middle = keys[np.minimum(at, len(keys) - 1)] % 256
     return np.where(count > 0, middle, np.median(some.data)).astype(np.uint8)
 
 
@@ -177,21 +184,21 @@ class Separation(Told):
 
 
 def separate(
-    frames: Any, *, rank: int = 1, sample: float = 1.0, model: Background | None = None, seed: int = 0
+    frames: ArrayLike, *, rank: int = 1, sample: float = 1.0, model: Background | None = None, seed: int = 0
 ) -> Separation:
     """The background of a clip, (frames, height, width) or (frames, height, width, 3) in bytes, and what moves.
 
     The background is learned from a share `sample` of the pixels, drawn at random; with `model`, it is known already.
     A fit that diverges is an error, `lrmc.apps.outcome.FitFailed`; `status` and `warnings` of the answer tell the rest.
     """
-    frames = _checked(frames)
+    clip = _checked(frames)
     check_options(rank, sample, seed)
-    check_rank(rank, len(frames), "frames")
-    seen = sampled(frames, sample, seed)
+    check_rank(rank, len(clip), "frames")
+    seen = sampled(clip, sample, seed)
     if model is None:
-        model = learn(seen[:: thinning(len(frames), sample)], frames.shape[1:], rank, seed)
-    check_shape(model, frames.shape[1:])
-    return Separation(frames, model, model.scores(as_observations(seen)))
+        model = learn(seen[:: thinning(len(clip), sample)], clip.shape[1:], rank, seed)
+    check_shape(model, clip.shape[1:])
+    return Separation(clip, model, model.scores(as_observations(seen)))
 
 
 def thinning(n: int, sample: float) -> int:
@@ -199,21 +206,21 @@ def thinning(n: int, sample: float) -> int:
     return max(1, math.ceil(n * sample / ENOUGH))
 
 
-def sampled(frames: Array, sample: float, seed: int) -> Any:
+def sampled(frames: Array, sample: float, seed: int) -> Matrix:
     """Frames x pixels, sparse unless all are observed."""
     stack = Stack(frames)
     return (stack.matrix if sample == 1 else stack.sampled(sample, seed)).T
 
 
-def _checked(frames: Any) -> Array:
-    frames = np.asarray(frames)
-    if frames.ndim not in (3, 4) or (frames.ndim == 4 and frames.shape[3] != 3) or 0 in frames.shape:
-        raise ValueError(f"frames have shape {frames.shape}; (frames, height, width) or (..., 3) is wanted")
-    if frames.dtype != np.uint8:
-        raise ValueError(f"frames have type {frames.dtype}; bytes (uint8, 0 is black and 255 white) are wanted")
-    if len(frames) < 2:
+def _checked(frames: ArrayLike) -> Array:
+    clip = np.asarray(frames)
+    if clip.ndim not in (3, 4) or (clip.ndim == 4 and clip.shape[3] != 3) or 0 in clip.shape:
+        raise ValueError(f"frames have shape {clip.shape}; (frames, height, width) or (..., 3) is wanted")
+    if clip.dtype != np.uint8:
+        raise ValueError(f"frames have type {clip.dtype}; bytes (uint8, 0 is black and 255 white) are wanted")
+    if len(clip) < 2:
         raise ValueError("1 frame; a background needs at least 2")
-    return frames
+    return clip
 
 
 def check_options(rank: int, sample: float, seed: int) -> None:
