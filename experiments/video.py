@@ -27,8 +27,8 @@ from PIL import Image
 
 import lrmc
 from lrmc._files import whole, write_whole
-from lrmc.apps.stack import Stack
 from lrmc.apps import video
+from lrmc.apps.stack import Stack
 from lrmc.apps.video.foreground import cleaned
 from lrmc.apps.video.model import DEVIATIONS, LEAST, MOST
 from lrmc.methods.noisy import two_groups

@@ -9,8 +9,10 @@ import typer
 from rich.console import Console
 
 from .._work import Progress
-from ..demo import scene as demo
 from ..demo import tour
+from ..demo.picture import checked_directory, picture
+from ..demo.problems import RANK, Line, measured, problems
+from ..demo.scene import HIDDEN, film, recovered
 from . import console
 
 COLUMNS = ("problem", "rank", "passes", "time", "error", "one pass", "/ reading")
@@ -30,13 +32,13 @@ def demo_command(
     """A tour, in a minute: problems with a known answer, a film that is mostly hidden, a real table, and a report."""
     out = console.out()
     with console.errors_in_a_sentence(), console.warnings_in_a_sentence():
-        target = demo.checked_directory(directory) / "demo.png"
+        target = checked_directory(directory) / "demo.png"
         race = _race(n, out)
         with console.progress("a film, most of it hidden") as progress:
-            scene = demo.film()
-            found = demo.recovered(scene, progress)
-            demo.picture(scene, found, target)
-        out.print(f"A film with {demo.HIDDEN:.0%} of its pixels hidden and {scene.outliers:.0%} of the others wrong:")
+            scene = film()
+            found = recovered(scene, progress)
+            picture(scene, found, target)
+        out.print(f"A film with {HIDDEN:.0%} of its pixels hidden and {scene.outliers:.0%} of the others wrong:")
         out.print(f"{found.exact:.2%} of its background is right to half a grey level, after {found.seconds:.1f} s.\n")
         mended = _mended(directory, out)
         with console.progress("the report") as progress:
@@ -46,13 +48,13 @@ def demo_command(
     out.print(f"The report, for a browser: [bold]{console.plain(str(report))}[/bold]", soft_wrap=True, highlight=False)
 
 
-def _race(n: int, out: Console) -> list[demo.Line]:
+def _race(n: int, out: Console) -> list[Line]:
     table, lines = console.table(*COLUMNS), []
-    for case in demo.problems(n):
+    for case in problems(n):
         with console.progress(case.name) as progress:
-            lines.append(demo.measured(case, progress))
+            lines.append(measured(case, progress))
         table.add_row(case.name, *_cells(lines[-1]))
-    out.print(f"\n{n} x {n} of rank {demo.RANK}, 10 % of the observed entries are outliers:", table, sep="\n")
+    out.print(f"\n{n} x {n} of rank {RANK}, 10 % of the observed entries are outliers:", table, sep="\n")
     out.print("Only the paper's LRMC was told the rank, and it has a schedule made for this problem.")
     out.print("One pass is of the paper's kind, and compared with reading the data once.\n")
     return lines
@@ -72,7 +74,7 @@ def _mended(directory: Path, out: Console) -> tour.Mended | None:
     return mended
 
 
-def _cells(line: demo.Line) -> tuple[str, ...]:
+def _cells(line: Line) -> tuple[str, ...]:
     return (
         f"{line.result.rank}",
         f"{line.result.n_iter}",

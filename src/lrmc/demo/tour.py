@@ -31,7 +31,9 @@ from ..report import (
 from ..report.images import Lazy
 from ..report.text import count, number, percent
 from ..weights import Array
-from .scene import HIDDEN, RANK, VISIBLE, Film, Line, Recovered, any_colour
+from .picture import VISIBLE, any_colour
+from .problems import RANK, Line
+from .scene import HIDDEN, Film, Recovered
 
 GAPS, SLIPS = 0.2, 0.02  # fractions of the table: hidden, and with the decimal point in the wrong place
 EXAMPLES = 12  # slips that are shown
