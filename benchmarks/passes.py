@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 import lrmc
 from lrmc import _kernels
-from lrmc.demo.scene import fastest
+from lrmc.demo.problems import fastest
 from lrmc.weights import Threshold
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import lrmc
 from lrmc import report
 from lrmc.demo import scene as demo
+from lrmc.demo.picture import VISIBLE
 
 
 def main() -> None:
@@ -30,7 +31,7 @@ def main() -> None:
     scene = demo.film(240, 320, 200)
     frames = np.ascontiguousarray(scene.observed.T).reshape(200, *scene.size, 3)
     back = (scene.background.R @ scene.background.L.T).reshape(frames.shape)
-    masks = np.nan_to_num(np.abs(frames - back)).max(-1) > demo.VISIBLE
+    masks = np.nan_to_num(np.abs(frames - back)).max(-1) > VISIBLE
     fore = np.where(masks[..., None], frames, 0)
     say("200 frames of 320 x 240 in colour, 4 layers", lambda: report.film_sections(frames, back, fore, masks, white=1))
 

@@ -175,6 +175,7 @@ def moved_bytes():
     import dask.array as da
     from distributed import Client, LocalCluster
     from distributed.comm.tcp import TCP
+
     from lrmc._rows import scaled
 
     count, write = [0], TCP.write

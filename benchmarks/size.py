@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT / "experiments"))
 from common import Sheet, picture
 
 import lrmc
-from lrmc.demo.scene import fastest, reading_time
+from lrmc.demo.problems import fastest, reading_time
 from lrmc.observations._door import SPARSE_BELOW
 
 PER_ROW = 300  # observed entries, as at n = 3000 and p = 0.1

@@ -15,7 +15,7 @@ import time
 
 import numpy as np
 
-from lrmc.apps.video import model as video
+from lrmc.apps import video
 
 
 def scene(n: int, height: int = 180, width: int = 320, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -27,8 +27,10 @@ from PIL import Image
 
 import lrmc
 from lrmc._files import whole, write_whole
+from lrmc.apps import video
 from lrmc.apps.stack import Stack
-from lrmc.apps.video import model as video
+from lrmc.apps.video.foreground import cleaned
+from lrmc.apps.video.model import DEVIATIONS, LEAST, MOST
 from lrmc.methods.noisy import two_groups
 from lrmc.schedule import Tuning
 
@@ -72,7 +74,7 @@ def by_threshold(frames: Array, background: Array) -> Array:
     """Masks from a background with the threshold and clean-up of `lrmc.apps.video`."""
     size = np.abs(frames[:, ::5, ::5] - background[:, ::5, ::5]).astype(np.float64).ravel()
     noise, _, _ = two_groups(size, float(np.quantile(size, 0.3)))
-    return video.masks(frames, background, float(np.clip(video.DEVIATIONS * noise, video.LEAST, video.MOST)))
+    return video.masks(frames, background, float(np.clip(DEVIATIONS * noise, LEAST, MOST)))
 
 
 def median(frames: Array, sample: float) -> Array:
@@ -108,7 +110,7 @@ def methods(frames: Array) -> Iterator[tuple[str, float, Callable[[], Array]]]:
         yield "ScaledGD", p, lambda p=p: by_threshold(frames, solved(frames, p, **SCALED_GD))
     for kind in ("MOG2", "KNN") if importlib.util.find_spec("cv2") else ():
         yield f"OpenCV {kind}", 1.0, lambda kind=kind: opencv(frames, kind)
-        yield f"OpenCV {kind}, our clean-up", 1.0, lambda kind=kind: video.cleaned(opencv(frames, kind))
+        yield f"OpenCV {kind}, our clean-up", 1.0, lambda kind=kind: cleaned(opencv(frames, kind))
 
 
 def run(folder: Path, clips: list[str], begins: tuple[str, ...]) -> Iterator[Line]:

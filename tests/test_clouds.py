@@ -15,14 +15,15 @@ import pytest
 from made.landscape import NODATA, landscape, write_landscape
 from real_data import DATA
 
+from lrmc.apps.clouds import ground as learned
+from lrmc.apps.clouds import look, process, seasons
 from lrmc.apps.clouds import model as clouds
-from lrmc.apps.clouds import seasons
 
 rasterio = pytest.importorskip("rasterio")
 pytest.importorskip("typer")
 from typer.testing import CliRunner
 
-from lrmc.apps.clouds.scenes import clear_files, dates_of
+from lrmc.apps.clouds.scenes import dates_of
 from lrmc.cli import app
 
 
@@ -97,7 +98,7 @@ def test_bands_share_their_fate(scene):
 
 
 def test_blocks_do_not_matter(scene, cleared, monkeypatch):
-    monkeypatch.setattr(clouds, "BLOCK", 16 * 3 * 44 * 5)  # five lines at a time
+    monkeypatch.setattr(look, "BLOCK", 16 * 3 * 44 * 5)  # five lines at a time
     again = clouds.remove_clouds(scene.data, nodata=NODATA, dates=scene.dates, rank=4)
     assert np.abs(again.scenes.astype(int) - cleared.scenes).max() <= 1
     assert np.mean(again.mask != cleared.mask) < 1e-3
@@ -113,7 +114,7 @@ def test_pixels_are_fitted_as_a_naive_loop_would(cleared, scene):
         i, j = divmod(pixel, 3)
         seen = there[:, i, j]
         l = ground.mean.copy()
-        for wider in clouds.WIDER:
+        for wider in learned.WIDER:
             e = Y[:, :, i, j] - R @ l.T  # dates x bands
             q = np.max(np.abs(e) / (wider * 1.54 * ground.deviation), axis=1)
             w = seen / (1 + q**2)
@@ -276,11 +277,11 @@ def test_masks_are_respected(scene, files, tmp_path):
             covered = np.zeros((20, 24), np.uint8)
             covered[5:15, 5:15] = 255 * (t == 2)
             out.write(covered, 1)
-    done, _ = clear_files(paths, tmp_path / "out", masks=masks, rank=3)
+    done = process(paths, tmp_path / "out", masks=masks, rank=3).cleared
     assert (done.mask[2, 5:15, 5:15] == clouds.MISSING).all()
     assert rmse(done.scenes[2, :, 5:15, 5:15], few.ground[2, :, 5:15, 5:15]) < 150
     with pytest.raises(ValueError, match="there is no mask"):
-        clear_files(paths, tmp_path / "out2", masks=folder / "none", rank=3)
+        process(paths, tmp_path / "out2", masks=folder / "none", rank=3)
 
 
 def test_dates_from_names():

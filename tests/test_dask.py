@@ -405,8 +405,8 @@ def test_a_scheduler_that_is_killed(doomed, tmp_path):
     source = on_disk(problem(n=200), tmp_path, (50, 80)).store.root
     killed = []
 
-    def kill(it, pace):
-        if it.k == 2:
+    def kill(at):
+        if at.note.startswith("iteration 2,"):
             process.kill()
             process.wait()
             killed.append(time.monotonic())

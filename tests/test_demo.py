@@ -4,23 +4,25 @@ import numpy as np
 import pytest
 
 from lrmc import relative_error
+from lrmc.demo import picture as pictures
+from lrmc.demo import problems
 from lrmc.demo import scene as demo
 
 
 def test_the_paper_is_shown_where_its_schedule_was_made():
-    *_, same, paper = demo.problems(3000)
+    *_, same, paper = problems.problems(3000)
     assert same.Y is paper.Y
-    line = demo.measured(paper)
+    line = problems.measured(paper)
     assert line.result.method == "lrmc"
     assert line.result.converged
     assert line.error < 1e-5
 
 
-@pytest.mark.parametrize("case", list(demo.problems(1000))[:-1], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", list(problems.problems(1000))[:-1], ids=lambda case: case.name)
 def test_problems_are_solved_and_measured(case):
-    line = demo.measured(case)
+    line = problems.measured(case)
     assert line.result.converged
-    assert line.result.rank == demo.RANK
+    assert line.result.rank == problems.RANK
     assert line.error < (1e-2 if "noise" in case.name else 1e-5)
     assert line.result.regime == ("noisy" if "noise" in case.name else "exact")
     assert line.result.method == "closed_loop"
@@ -54,7 +56,7 @@ def test_the_film_is_recovered_and_shown(scene, tmp_path):
     assert found.errors[-1] == relative_error(found.result, scene.background)
     assert found.exact > 0.99
     assert 0 <= found.lost < 0.05 * 48 * 72
-    demo.picture(scene, found, demo.checked_directory(tmp_path / "a" / "b") / "demo.png")
+    pictures.picture(scene, found, pictures.checked_directory(tmp_path / "a" / "b") / "demo.png")
     with Image.open(tmp_path / "a" / "b" / "demo.png") as image:
         assert image.size == (1280, 800)
         assert len(image.convert("RGB").getcolors(1 << 24)) > 100

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lrmc import _files as files
@@ -162,3 +163,67 @@ def test_an_interrupted_removal_goes_on(tmp_path, monkeypatch):
         write()
     assert content(tmp_path) == {"a.txt": "new", "b/inside": "new", "c.txt": "new"}
     assert not list(tmp_path.glob(".*"))
+
+
+# ---- our own formats
+
+KIND = files.Format("lrmc-thing", "a thing", version=2)
+OLD = files.Format("lrmc-thing", "a thing", unsaid=1, hint="; remove it")
+
+
+def test_json_says_what_it_is():
+    text = files.to_json(KIND, {"a": 1})
+    assert files.from_json(KIND, text) == {"a": 1}
+    assert files.from_json(KIND, text.encode()) == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('{"format": "other", "version": 2}', "something else than a thing of lrmc"),
+        ('{"version": 2}', "something else"),
+        ("[1]", "something else"),
+        ('{"format": "lrmc-thing"}', "its version is None, and this lrmc reads version 2"),
+        ('{"format": "lrmc-thing", "version": 1}', "its version is 1"),
+        ('{"format": "lrmc-thing", "version": true}', "its version is True"),
+    ],
+)
+def test_other_json_is_refused(text, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        files.from_json(KIND, text)
+
+
+def test_a_version_that_older_files_do_not_say():
+    assert files.from_json(OLD, '{"format": "lrmc-thing", "a": 1}') == {"a": 1}
+    with pytest.raises(ValueError, match="its version is 2, and this lrmc reads version 1"):
+        files.from_json(OLD, files.to_json(KIND, {}))
+
+
+@pytest.mark.parametrize("about", [None, {"k": 3}])
+def test_arrays_say_what_they_are(tmp_path, about):
+    files.save_arrays(tmp_path / "a.npz", KIND, {"L": np.eye(2)}, about)
+    with files.opened_arrays(tmp_path / "a.npz", KIND) as (said, content):
+        assert said == (about or {})
+        np.testing.assert_array_equal(content["L"], np.eye(2))
+    said = str(np.load(tmp_path / "a.npz")["about"])
+    assert said == ("lrmc-thing 2" if about is None else '{"format": "lrmc-thing", "version": 2, "k": 3}')
+
+
+def read(path, name="L"):
+    with files.opened_arrays(path, OLD) as (_, content):
+        return content[name]
+
+
+def test_arrays_of_something_else(tmp_path):
+    path = tmp_path / "a.npz"
+    with pytest.raises(FileNotFoundError):
+        read(path)
+    files.save_arrays(path, KIND, {})
+    with pytest.raises(ValueError, match=r"a\.npz could not be read as a thing; remove it: its version is 2"):
+        read(path)
+    files.save_arrays(path, OLD, {})
+    with pytest.raises(ValueError, match="remove it: there is no L in it"):
+        read(path)
+    path.write_bytes(b"hello")
+    with pytest.raises(ValueError, match="could not be read as a thing; remove it: File is not a zip file"):
+        read(path)

@@ -12,7 +12,7 @@ pytest.importorskip("av")
 from made.spheres import heads
 from typer.testing import CliRunner
 
-from lrmc.apps.faces import clean_folder
+from lrmc.apps.faces import process
 from lrmc.apps.pictures import as_bytes, one_depth, pictures_in, read_picture, white_of
 from lrmc.apps.video.clips import Clip
 from lrmc.cli import app
@@ -97,7 +97,7 @@ def test_faces_of_many_bits(tmp_path):
     """12 bits stay 12 bits, and what is shown of them is not black."""
     made = heads(8, 32, 28)
     deep = (made.images.astype(np.uint32) * 4095 // 255).astype(np.uint16)
-    clean_folder(write(tmp_path / "in", deep), tmp_path / "out", 3)
+    process(write(tmp_path / "in", deep), tmp_path / "out", 3)
     clean = read_picture(tmp_path / "out" / "clean" / "in" / "000.png", "faces")
     assert clean.dtype == np.uint16
     assert 1500 < clean.max() <= 4095 * 1.5

@@ -4,8 +4,8 @@ from pages import Reader
 
 import lrmc
 from lrmc.complete import tables
+from lrmc.demo import problems, tour
 from lrmc.demo import scene as demo
-from lrmc.demo import tour
 
 pytest.importorskip("PIL")
 
@@ -62,7 +62,7 @@ def test_layers_of_the_film(film):
 
 @pytest.mark.parametrize("with_table", [True, False])
 def test_the_page(film, tmp_path, with_table, request):
-    race = [demo.measured(case) for case in list(demo.problems(200))[:2]]
+    race = [problems.measured(case) for case in list(problems.problems(200))[:2]]
     path = tour.write_tour(
         tmp_path / "report.html", race, *film, request.getfixturevalue("mended") if with_table else None
     )

@@ -13,9 +13,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import ndimage
 from typer.testing import CliRunner
 
+from lrmc.apps.ultrasound import files, patches
 from lrmc.apps.ultrasound import model as ultrasound
 from lrmc.apps.ultrasound.cines import read_cine
-from lrmc.apps.ultrasound.model import beyond_noise, decibels, separate, separate_file
+from lrmc.apps.ultrasound.files import decibels, separate_file
+from lrmc.apps.ultrasound.model import beyond_noise, separate
 from lrmc.apps.ultrasound.motion import follow
 from lrmc.cli import app
 
@@ -165,14 +167,14 @@ def test_a_black_surrounding_and_text_do_no_harm(patch):
 
 def test_patches_cover_everything():
     for length in (8, 31, 32, 33, 57, 160, 161):
-        starts = ultrasound._starts(length, 32)
+        starts = patches._starts(length, 32)
         covered = np.zeros(length, int)
         for at in starts:
             covered[at : at + 32] += 1
         assert covered.min() >= 1
         assert starts[-1] + 32 >= length
         gaps = np.diff(starts)
-        assert not len(gaps) or gaps.max() <= 32 - ultrasound.OVERLAP
+        assert not len(gaps) or gaps.max() <= 32 - patches.OVERLAP
 
 
 def test_noise_is_what_lies_below():
@@ -387,7 +389,7 @@ def test_no_partial_output_when_writing_fails(cine, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device", "power.png")
 
-    monkeypatch.setattr(ultrasound, "_write_picture", full)
+    monkeypatch.setattr(files, "_write_picture", full)
     assert run(tmp_path / "in.npy", "-o", tmp_path / "out").exit_code == 2
     assert [file.name for file in tmp_path.iterdir()] == ["in.npy"]
 

@@ -14,7 +14,7 @@ av = pytest.importorskip("av")
 Image = pytest.importorskip("PIL.Image")
 typer_testing = pytest.importorskip("typer.testing")
 from lrmc import cli
-from lrmc.apps.video import clips
+from lrmc.apps.video import clips, files, foreground
 from lrmc.apps.video import model as video
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -123,16 +123,16 @@ def naive_clean_up(found, near, gap):
 def test_clean_up_is_what_it_says():
     rng = np.random.default_rng(0)
     smooth = rng.random((2, 24, 30)) < np.linspace(0, 1, 30)
-    got = video.cleaned(smooth)
+    got = foreground.cleaned(smooth)
     for k in range(2):
         np.testing.assert_array_equal(got[k], naive_clean_up(smooth[k], 3, 3))
-    assert video.cleaned(np.zeros((1, 240, 320), bool)).sum() == 0
-    assert video.cleaned(np.ones((1, 240, 320), bool)).all()
+    assert foreground.cleaned(np.zeros((1, 240, 320), bool)).sum() == 0
+    assert foreground.cleaned(np.ones((1, 240, 320), bool)).all()
 
 
 def test_neighbourhoods_grow_with_the_picture():
-    assert [video._odd(side / 22) for side in (48, 240, 1080)] == [3, 11, 49]
-    assert [video._odd(side / 48) for side in (48, 240, 1080)] == [3, 5, 23]
+    assert [foreground._odd(side / 22) for side in (48, 240, 1080)] == [3, 11, 49]
+    assert [foreground._odd(side / 48) for side in (48, 240, 1080)] == [3, 5, 23]
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_pixels_that_are_never_seen_are_told():
 def test_medians_of_pixels(sample):
     """Against a loop over pixels; pixels that nothing shows get the median of all."""
     frames = np.random.default_rng(0).integers(0, 256, (40, 9, 7), dtype=np.uint8)
-    seen = video._sampled(frames, sample, 0)
+    seen = video.sampled(frames, sample, 0)
     if sample < 1:
         seen = seen.tolil()
         seen[:, 5] = 0  # lil drops these
@@ -187,7 +187,7 @@ def test_medians_of_pixels(sample):
 
 def test_spread_keeps_few_and_evenly():
     for n in (1, 5, 6, 50, 1000):
-        spread = video.Spread(6)
+        spread = files.Spread(6)
         for k in range(n):
             spread.add(k)
         assert 1 <= len(spread.items) <= 6
@@ -276,7 +276,7 @@ def test_grey_on_request_and_odd_sizes(tmp_path):
 
 def test_files_and_arrays_agree(tmp_path):
     frames, _ = scene(30)
-    video.process(write_pictures(tmp_path / "in", frames), tmp_path / "out")
+    files.process(write_pictures(tmp_path / "in", frames), tmp_path / "out")
     np.testing.assert_array_equal(read_masks(tmp_path / "out"), video.separate(frames).masks())
 
 
@@ -286,15 +286,16 @@ def test_long_clips_in_blocks(tmp_path, monkeypatch):
     frames, truth = scene(n)
     other, _ = scene(1, picture=7)
     frames[140:, 40:, :24] = other[0, 40:, :24]
-    monkeypatch.setattr(video, "TO_LEARN", 30 * size)
-    monkeypatch.setattr(video, "AT_ONCE", 20 * size)
-    monkeypatch.setattr(video, "REMEMBERED", 60)
+    monkeypatch.setattr(files, "TO_LEARN", 30 * size)
+    monkeypatch.setattr(files, "AT_ONCE", 20 * size)
+    for module in (video, files):
+        monkeypatch.setattr(module, "REMEMBERED", 60)
     held, shown = [], []
-    stack, sections = np.stack, video._sections
-    monkeypatch.setattr(video, "SHOWN", 10 * size)
-    monkeypatch.setattr(video, "_sections", lambda *about: shown.extend(about[-1].items) or sections(*about))
+    stack, sections = np.stack, files._sections
+    monkeypatch.setattr(files, "SHOWN", 10 * size)
+    monkeypatch.setattr(files, "_sections", lambda *about: shown.extend(about[-1].items) or sections(*about))
     monkeypatch.setattr(np, "stack", lambda some, **how: held.append(len(some)) or stack(some, **how))
-    done = video.process(write_pictures(tmp_path / "in", frames), tmp_path / "out")
+    done = files.process(write_pictures(tmp_path / "in", frames), tmp_path / "out")
     monkeypatch.undo()
     assert done.n_frames == n
     assert max(held) <= 30
@@ -391,9 +392,9 @@ def test_an_error_in_the_middle_leaves_nothing(tmp_path, clip, error, monkeypatc
         if step.stage == "writing":
             raise error
 
-    monkeypatch.setattr(video, "AT_ONCE", 48 * 64 * 10)
+    monkeypatch.setattr(files, "AT_ONCE", 48 * 64 * 10)
     with pytest.raises(error):
-        video.process(clip, tmp_path / "out", progress=tell)
+        files.process(clip, tmp_path / "out", progress=tell)
     assert not list(tmp_path.iterdir())
 
 

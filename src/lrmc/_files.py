@@ -1,13 +1,22 @@
-"""Files appear whole or not at all."""
+"""Files appear whole or not at all; those in our own formats say what they are, and are believed only then."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._arguments import shown
+from .formats.arrays import Npz, opened_npz
+from .weights import Array
 
 
 @contextmanager
@@ -127,3 +136,86 @@ def _removed(folder: Path) -> None:
     except BaseException:  # interrupted: nobody else would remove the rest
         shutil.rmtree(folder, ignore_errors=True)
         raise
+
+
+# ---- our own formats
+
+
+@dataclass(frozen=True)
+class Format:
+    """A kind of file of our own, JSON or npz."""
+
+    name: str  # that the file says
+    what: str  # that messages say, with an article
+    version: int = 1
+    unsaid: int | None = None  # the version of files that say none; None: all say theirs
+    hint: str = ""  # what to do with a file that cannot be read
+
+    def stamped(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        """The content, and what it is."""
+        return {"format": self.name, "version": self.version, **content}
+
+    def checked(self, content: Any) -> dict[str, Any]:
+        """The content without its stamp; an error if that is of something else."""
+        if not isinstance(content, dict) or content.get("format") != self.name:
+            raise ValueError(f"it is something else than {self.what} of lrmc")
+        version = content.get("version", self.unsaid)
+        if type(version) is not int or version != self.version:
+            raise ValueError(f"its version is {shown(version)}, and this lrmc reads version {self.version}")
+        return {key: value for key, value in content.items() if key not in ("format", "version")}
+
+    @contextmanager
+    def reading(self, where: str | os.PathLike[str]) -> Iterator[None]:
+        """What goes wrong while a file is read, in a sentence; that there is none is told as it is."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except Exception as error:  # zipfile, json and numpy each have their own
+            sentence = f"{where} could not be read as {self.what}{self.hint}"
+            raise ValueError(f"{sentence}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        missing = str(error.args[0])
+        return missing if " " in missing else f"there is no {missing} in it"
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def to_json(kind: Format, content: Mapping[str, Any], indent: int | None = None) -> str:
+    """Text that `from_json` reads."""
+    return json.dumps(kind.stamped(content), indent=indent)
+
+
+def from_json(kind: Format, text: str | bytes) -> dict[str, Any]:
+    """What `to_json` wrote."""
+    return kind.checked(json.loads(text))
+
+
+def save_arrays(
+    path: str | os.PathLike[str], kind: Format, arrays: Mapping[str, Array], about: Mapping[str, Any] | None = None
+) -> None:
+    """Write arrays to an npz file, whole, with an array `about` that says what they are.
+
+    That is JSON, or the name and the version in a line where there is no more to say.
+    """
+    said = f"{kind.name} {kind.version}" if about is None else to_json(kind, about)
+    content: dict[str, Any] = {"about": np.array(said), **arrays}
+    with whole(path) as temporary, open(temporary, "wb") as file:
+        np.savez(file, **content)
+
+
+@contextmanager
+def opened_arrays(path: str | os.PathLike[str], kind: Format) -> Iterator[tuple[dict[str, Any], Npz]]:
+    """What `save_arrays` wrote of `about`, and the arrays, for as long as the block goes on. Nothing is executed.
+
+    Whatever goes wrong in the block is told as `Format.reading` does.
+    """
+    with kind.reading(path), opened_npz(path) as content:
+        yield kind.checked(_stamp(str(content["about"]))), content
+
+
+def _stamp(said: str) -> Any:
+    name, _, version = said.partition(" ")
+    return {"format": name, "version": int(version)} if version.isdigit() else json.loads(said)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Mapping
@@ -12,12 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._files import whole
-from .formats.arrays import opened_npz
+from ._files import Format, opened_arrays, save_arrays
 from .linalg import Factors
 from .observations._door import as_observations
 from .observations.base import Observations
 from .weights import Array
+
+FORMAT = Format("lrmc-result", "a result")
 
 
 class Status(str, Enum):
@@ -160,48 +160,47 @@ class Result:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything but the data to an .npz file."""
         names = ("method", "tol", "noise_level", "outlier_fraction", "regime", "certificate", "warnings")
-        about = {"format": "lrmc-result", "version": 1, "status": str(self.status)}
-        about |= {name: getattr(self, name) for name in names} | {"evidence": _plain(self.evidence)}
-        with whole(path) as temporary, open(temporary, "wb") as file:
-            np.savez(
-                file,
-                about=np.array(json.dumps(about)),
-                L=np.asarray(self.L),
-                R=np.asarray(self.R),
-                history=np.array(self.history, np.float64),
-                undetermined_rows=self.undetermined_rows,
-                undetermined_cols=self.undetermined_cols,
-            )
+        about = {name: getattr(self, name) for name in names}
+        about |= {"status": str(self.status), "evidence": _plain(self.evidence)}
+        arrays = {
+            "L": np.asarray(self.L),
+            "R": np.asarray(self.R),
+            "history": np.array(self.history, np.float64),
+            "undetermined_rows": self.undetermined_rows,
+            "undetermined_cols": self.undetermined_cols,
+        }
+        save_arrays(path, FORMAT, arrays, about)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Result:
         """Read what `save` wrote. Nothing in the file is executed."""
-        try:
-            with opened_npz(path) as content:
-                about = json.loads(str(content["about"]))
-                if about.get("format") != "lrmc-result" or about.get("version") != 1:
-                    raise ValueError("it is not a result of this version of lrmc")
-                L, R, lines = content["L"], content["R"], content["history"]
-                check_factors(L, R)
-                history = tuple(Record(int(k), *map(float, rest)) for k, *rest in lines)
-                if not history:
-                    raise ValueError("its history is empty")
-                rows, cols = content["undetermined_rows"], content["undetermined_cols"]
-                for indices, n in ((rows, len(L)), (cols, len(R))):
-                    if indices.ndim != 1 or indices.dtype.kind not in "iu" or np.any((indices < 0) | (indices >= n)):
-                        raise ValueError("it names rows or columns that are not there")
-                status, method, tol = Status(about["status"]), str(about["method"]), float(about["tol"])
-                noise, share = float(about["noise_level"]), float(about["outlier_fraction"])
-                regime, evidence = str(about["regime"]), dict(about["evidence"])
-                certificate, said = about.get("certificate"), tuple(map(str, about.get("warnings", ())))
-                return cls(
-                    L, R, status, history, method, tol, rows, cols, noise, share, regime, evidence,
-                    certificate=None if certificate is None else dict(certificate), warnings=said,
-                )  # fmt: skip
-        except FileNotFoundError:
-            raise
-        except Exception as error:  # zipfile, json and numpy each have their own
-            raise ValueError(f"{path} could not be read as a result: {error}") from error
+        with opened_arrays(path, FORMAT) as (about, content):
+            L, R, lines = content["L"], content["R"], content["history"]
+            check_factors(L, R)
+            history = tuple(Record(int(k), *map(float, rest)) for k, *rest in lines)
+            if not history:
+                raise ValueError("its history is empty")
+            rows, cols = content["undetermined_rows"], content["undetermined_cols"]
+            for indices, n in ((rows, len(L)), (cols, len(R))):
+                if indices.ndim != 1 or indices.dtype.kind not in "iu" or np.any((indices < 0) | (indices >= n)):
+                    raise ValueError("it names rows or columns that are not there")
+            certificate = about.get("certificate")
+            return cls(
+                L,
+                R,
+                Status(about["status"]),
+                history,
+                method=str(about["method"]),
+                tol=float(about["tol"]),
+                undetermined_rows=rows,
+                undetermined_cols=cols,
+                noise_level=float(about["noise_level"]),
+                outlier_fraction=float(about["outlier_fraction"]),
+                regime=str(about["regime"]),
+                evidence=dict(about["evidence"]),
+                certificate=None if certificate is None else dict(certificate),
+                warnings=tuple(map(str, about.get("warnings", ()))),
+            )
 
     def factors(self) -> Factors:
         """L and R as a pair."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -14,9 +13,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ._arguments import finite, one_of, shown, yes_or_no
-from ._files import write_whole
+from ._files import Format, from_json, to_json, write_whole
 
-FORMAT = "lrmc-schedule"
+FORMAT = Format("lrmc-schedule", "a schedule")
 MOST_LAYERS = 1000  # a tail goes on for as long as is needed
 
 
@@ -102,7 +101,7 @@ class Schedule:
 
     def to_json(self) -> str:
         """As `save` writes it."""
-        return json.dumps({"format": FORMAT, "version": 1, **asdict(self), "card": dict(self.card)}, indent=1)
+        return to_json(FORMAT, {**asdict(self), "card": dict(self.card)}, indent=1)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Schedule:
@@ -156,21 +155,14 @@ class Schedule:
 
     @classmethod
     def _parse(cls, text: bytes, where: str) -> Schedule:
-        try:
-            content = json.loads(text)
-            if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
-                raise ValueError("it is not a schedule of lrmc")
-            version = content.pop("version", None)
-            if type(version) is not int or version != 1:
-                raise ValueError(f"its version is {shown(version)}, and this lrmc reads version 1")
+        with FORMAT.reading(where):
+            content = from_json(FORMAT, text)
             known = {field.name for field in fields(cls)}
             for name in sorted(content.keys() - known):
                 raise ValueError(f"it has a field {name!r}; those of a schedule are {', '.join(sorted(known))}")
             for name in sorted({"zeta", "eta"} - content.keys()):
                 raise ValueError(f"it has no {name}; lists of numbers zeta and eta are wanted")
             return cls(**content)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{where} could not be read as a schedule: {error}") from error
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ._arguments import one_of
-from .formats.sparse import sound
+from .formats.sparse import Matrix, sound
 from .weights import Array
 
 Scale = Literal["auto", "columns", "none"]
@@ -23,7 +23,7 @@ class Units(NamedTuple):
     centre: Array  # (n2,)
     spread: Array  # (n2,), positive
 
-    def removed(self, Y: Any) -> Any:
+    def removed(self, Y: Matrix) -> Matrix:
         """A copy of the matrix in spreads from the middle, in the form in which it came (NaN array, masked, sparse)."""
         if sp.issparse(Y):
             csr = sound(Y).tocsr().copy()
@@ -33,12 +33,12 @@ class Units(NamedTuple):
             return sp.csr_array((scaled, csr.indices, csr.indptr), shape=csr.shape)
         return ((Y - self.centre) / self.spread).astype(float_type(Y.dtype))
 
-    def put_back(self, values: Array, cols: Any = slice(None)) -> Array:
+    def put_back(self, values: Array, cols: Array | slice = slice(None)) -> Array:
         """What `removed` took: for whole rows, or for entries in these columns."""
         return (values * self.spread[cols] + self.centre[cols]).astype(values.dtype)
 
 
-def column_units(Y: Any) -> Units:
+def column_units(Y: Matrix) -> Units:
     """Robust: medians, and 1.4826 times the median distance from them (or the mean distance where that is 0).
 
     Medians are taken away only where columns are far from zero: it adds a component to a matrix of exact low rank.
@@ -46,7 +46,7 @@ def column_units(Y: Any) -> Units:
     return _units(*_typical(Y)[:2])
 
 
-def chosen_units(Y: Any, scale: Scale, *, table: bool) -> Units | None:
+def chosen_units(Y: Matrix | None, scale: Scale, *, table: bool) -> Units | None:
     """Whether to scale columns. "auto": those of a table, if they look as if they had different units.
 
     That is, if both their spreads and their sizes differ by more than 3 times. Columns of like size and unlike spread
@@ -73,7 +73,7 @@ def _ratio(x: Array) -> float:
     return float(x.max() / x.min())
 
 
-def _typical(Y: Any) -> Array:
+def _typical(Y: Matrix) -> Array:
     """Of each column the median, the spread, and the median size: (3, n2). Zeros for a column of nothing."""
     return np.array([_typical_of(column) for column in _columns(Y)]).T
 
@@ -87,7 +87,7 @@ def _typical_of(column: Array) -> tuple[float, float, float]:
     return middle, spread, float(np.median(np.abs(column)))
 
 
-def _columns(Y: Any) -> Iterator[Array]:
+def _columns(Y: Matrix) -> Iterator[Array]:
     """The finite observed entries of each column: others are refused later, with a sentence."""
     if sp.issparse(Y):
         csc = sound(Y).tocsc().copy()

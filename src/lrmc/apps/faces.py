@@ -7,28 +7,32 @@ shadows, highlights, glasses and hands are outliers. All colours of a pixel shar
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._extras import optional
 from .._files import whole_folder
-from ..report import BeforeAfter, Facts, Frames, Words, write_report
-from ..report.images import evenly
-from ..result import Result
+from .._work import SOUND, Outcome, Progress, Tell, placed, silent
+from ..report import BeforeAfter, Facts, Frames, Section, Words, write_report
+from ..report.images import Lazy, evenly
+from ..result import Result, Status
 from ..weights import Array
-from .outcome import SOUND, FitFailed, Limits, Outcome, Told, after_clipping, solved
-from .pictures import as_bytes, one_depth, pictures_in, read_picture, white_of
+from .outcome import FitFailed, Limits, Told, after_clipping, solved
+from .pictures import PillowImage, as_bytes, one_depth, pictures_in, read_picture, white_of
 from .stack import Stack, as_type, band_groups, check_rank
 
 FEWEST = 3  # pictures of a person
 ACROSS = 10  # pictures of a person on the contact sheet
 TILE = 140  # pixels: the height of a picture on it, at most
-Progress = Callable[[int, int], None]
+GAP = 4  # pixels between pictures on the contact sheet
+MUCH = 40  # grey levels: a pixel of which more was removed counts for the picture that is shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,36 +51,41 @@ class Faces(Told):
         return self.result.rank
 
 
-def clean_faces(images: Any, seen: Any = None, rank: int | None = None, **options: Any) -> Faces:
+def clean_faces(images: ArrayLike, seen: ArrayLike | None = None, rank: int | None = None, **options: Any) -> Faces:
     """Pictures without what the others of the same person do not have.
 
     `images` is n x height x width, or with three colours last; eyes and mouth should be in the same place in all of
     them. `seen` (n x height x width) is True where a pixel may be believed; NaN is missing. Options are those of
     `lrmc.solve`. A fit that diverges is an error, `lrmc.apps.outcome.FitFailed`.
     """
-    images = np.asarray(images)
+    pictures = np.asarray(images)
+    there = None if seen is None else np.asarray(seen, bool)
+    _check(pictures, there)
+    check_rank(rank, len(pictures), "pictures")
+    coloured = pictures.ndim == 4
+    bands_first = np.ascontiguousarray(np.moveaxis(pictures, -1, 1)) if coloured else pictures
+    if there is not None and coloured:
+        there = there[:, None]
+    stack = Stack(bands_first, there)
+    if coloured and pictures.shape[-1] > 1:
+        options.setdefault("groups", band_groups(pictures.shape[-1], pictures[0, ..., 0].size))
+    result, outcome = solved(stack.matrix, rank, what="the faces", mask=stack.mask, **options)
+    limits = Limits.of(pictures[np.isfinite(pictures)])
+    model, clipped = limits.held((result.R @ result.L.T).reshape(bands_first.shape), "the faces")
+    outcome = after_clipping(outcome, clipped, model.size, limits)
+    if coloured:
+        model = np.moveaxis(model, 1, -1)
+    removed = (pictures - model).astype(np.float32)
+    return Faces(as_type(model, pictures.dtype), removed, result, outcome, clipped)
+
+
+def _check(images: Array, seen: Array | None) -> None:
     if images.ndim not in (3, 4) or images.size == 0 or images.dtype.kind not in "iuf":
         raise ValueError(f"pictures have shape {images.shape} and type {images.dtype}; n x height x width is wanted")
     if len(images) < FEWEST:
         raise ValueError(f"{len(images)} picture(s) of a person; at least {FEWEST} are wanted")
-    if seen is not None and np.shape(seen) != images.shape[:3]:
-        raise ValueError(f"seen has shape {np.shape(seen)}; {images.shape[:3]} is wanted")
-    check_rank(rank, len(images), "pictures")
-    by_colour = images if images.ndim == 3 else np.ascontiguousarray(np.moveaxis(images, -1, 1))
-    there = None if seen is None else np.asarray(seen, bool)
-    if there is not None and images.ndim == 4:
-        there = there[:, None]
-    stack = Stack(by_colour, there)
-    if images.ndim == 4 and images.shape[-1] > 1:
-        options.setdefault("groups", band_groups(images.shape[-1], images[0, ..., 0].size))
-    result, outcome = solved(stack.matrix, rank, what="the faces", mask=stack.mask, **options)
-    known = images[np.isfinite(images)]
-    limits = Limits(np.min(known).astype(np.float64), np.max(known).astype(np.float64))
-    model, clipped = limits.held((result.R @ result.L.T).reshape(by_colour.shape), "the faces")
-    outcome = after_clipping(outcome, clipped, model.size, limits)
-    model = model if images.ndim == 3 else np.moveaxis(model, 1, -1)
-    clean = as_type(model, images.dtype)
-    return Faces(clean, (images - model).astype(np.float32), result, outcome, clipped)
+    if seen is not None and seen.shape != images.shape[:3]:
+        raise ValueError(f"seen has shape {seen.shape}; {images.shape[:3]} is wanted")
 
 
 # ---- files
@@ -96,19 +105,28 @@ class Person:
         return 255 if self.images.dtype == np.uint8 else white_of(int(self.images.max()))
 
 
-def clean_folder(
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Processed(Outcome):
+    """What `process` made of each person's pictures."""
+
+    people: Mapping[str, tuple[Person, Faces]]
+
+
+def process(
     source: str | os.PathLike[str],
     target: str | os.PathLike[str],
     rank: int | None = None,
     *,
-    progress: Progress | None = None,
+    progress: Tell | None = None,
     **options: Any,
-) -> dict[str, tuple[Person, Faces]]:
+) -> Processed:
     """A folder of pictures per person (or one of pictures): the same again, cleaned.
 
     `target` gets clean/PERSON/X.png and removed/PERSON/X.png (grey: nothing) for each picture X, contact.png and
     report.html. Everything appears, whole, or nothing does.
     """
+    began = time.perf_counter()
+    tell = progress or silent
     people = read_people(Path(source))
     origin = Path(os.path.realpath(source))
     if Path(os.path.realpath(target)) in (origin, *origin.parents):
@@ -117,13 +135,26 @@ def clean_folder(
     with whole_folder(target) as folder:
         for k, person in enumerate(people):
             with _named(person):
-                done[person.name] = person, clean_faces(person.images, rank=rank, **options)
-            _write(folder, *done[person.name])
-            if progress is not None:
-                progress(k + 1, len(people))
+                faces = clean_faces(person.images, rank=rank, **options)
+            done[person.name] = person, faces
+            _write(folder, person, faces)
+            tell(Progress("cleaning", k + 1, len(people), "people"))
         contact_sheet(done).save(folder / "contact.png")
-        write_report(folder / "report.html", "Faces", report_sections(done), subtitle=f"{len(people)} people")
-    return done
+        page = write_report(folder / "report.html", "Faces", report_sections(done), subtitle=f"{len(people)} people")
+        return Processed(
+            people=done,
+            status=_status(done),
+            warnings=tuple(text for _, faces in done.values() for text in faces.warnings),
+            files=placed(folder, target),
+            seconds=time.perf_counter() - began,
+            report=Path(target) / page.name,
+        )
+
+
+def _status(done: Mapping[str, tuple[Person, Faces]]) -> Status:
+    """The first that is not sound, of any person."""
+    ended = [faces.outcome for _, faces in done.values()]
+    return next((outcome.status for outcome in ended if not outcome.sound), Status.CONVERGED)
 
 
 @contextmanager
@@ -187,47 +218,64 @@ def shown_removed(removed: Array, dtype: np.dtype[Any], white: int | None = None
 # ---- showing
 
 
-def contact_sheet(done: Mapping[str, tuple[Person, Faces]]) -> Any:
+def contact_sheet(done: Mapping[str, tuple[Person, Faces]]) -> PillowImage:
     """For each person three rows: as it was, cleaned, and what was removed."""
     pillow = optional("PIL.Image", "faces")
-    rows = []
-    for person, faces in done.values():
-        some = evenly(len(person.images), ACROSS)
-        height, width = person.images.shape[1:3]
-        size = round(width * TILE / height), TILE
-        for kind in (person.images, faces.clean, faces.removed):
-            tiles = []
-            for k in some:
-                if kind is faces.removed:
-                    one = shown_removed(kind[k], person.images.dtype, person.white)
-                else:
-                    one = as_bytes(kind[k], person.white)
-                tiles.append(pillow.fromarray(one).convert("RGB").resize(size, pillow.Resampling.LANCZOS))
-            rows.append(tiles)
-    gap = 4
-    wide = max(sum(tile.width + gap for tile in tiles) for tiles in rows) + gap
-    sheet = pillow.new("RGB", (wide, len(rows) * (TILE + gap) + gap + 2 * gap * (len(done) - 1)), "white")
-    y = gap
+    rows = [row for person, faces in done.values() for row in _tiles(person, faces)]
+    width = max(sum(tile.width + GAP for tile in tiles) for tiles in rows) + GAP
+    between = 2 * GAP * (len(done) - 1)  # people stand farther apart
+    height = len(rows) * (TILE + GAP) + GAP + between
+    sheet = pillow.new("RGB", (width, height), "white")
+    y = GAP
     for k, tiles in enumerate(rows):
-        x = gap
+        x = GAP
         for tile in tiles:
             sheet.paste(tile, (x, y))
-            x += tile.width + gap
-        y += TILE + gap + (2 * gap if k % 3 == 2 else 0)
+            x += tile.width + GAP
+        last_of_person = k % 3 == 2
+        y += TILE + GAP + (2 * GAP if last_of_person else 0)
     return sheet
 
 
-def report_sections(done: Mapping[str, tuple[Person, Faces]]) -> list[Any]:
+def _tiles(person: Person, faces: Faces) -> Iterator[list[PillowImage]]:
+    """Three rows of small pictures of a person."""
+    pillow = optional("PIL.Image", "faces")
+    height, width = person.images.shape[1:3]
+    size = (round(width * TILE / height), TILE)
+    some = evenly(len(person.images), ACROSS)
+    for layer in _layers(person, faces).values():
+        pictures = (pillow.fromarray(layer[k]).convert("RGB") for k in some)
+        yield [picture.resize(size, pillow.Resampling.LANCZOS) for picture in pictures]
+
+
+def _layers(person: Person, faces: Faces) -> dict[str, Lazy]:
+    """Pictures as they were, cleaned, and what was removed, in bytes."""
+    n, white = len(person.images), person.white
+    dtype = person.images.dtype
+    return {
+        "as it was": Lazy(lambda k: as_bytes(person.images[k], white), n),
+        "cleaned": Lazy(lambda k: as_bytes(faces.clean[k], white), n),
+        "removed": Lazy(lambda k: shown_removed(faces.removed[k], dtype, white), n),
+    }
+
+
+def report_sections(done: Mapping[str, tuple[Person, Faces]]) -> list[Section]:
     """Of each person the facts, the picture with most removed, and all pictures."""
-    sections: list[Any] = []
+    sections: list[Section] = []
     for name, (person, faces) in done.items():
-        before, after = ([as_bytes(x, person.white) for x in kind] for kind in (person.images, faces.clean))
-        removed = [shown_removed(x, person.images.dtype, person.white) for x in faces.removed]
-        worst = int(np.argmax([np.mean(np.abs(x) > 40) for x in np.nan_to_num(faces.removed)]))
-        facts = {"pictures": len(before), "rank": faces.rank, "outliers": f"{faces.result.outlier_fraction:.1%}"}
-        layers = {"as it was": before, "cleaned": after, "removed": removed}
+        layers = _layers(person, faces)
+        before, after = layers["as it was"], layers["cleaned"]
+        much = np.abs(np.nan_to_num(faces.removed)) > MUCH
+        worst = int(np.argmax([np.mean(picture) for picture in much]))
+        facts = {
+            "pictures": len(before),
+            "rank": faces.rank,
+            "outliers": f"{faces.result.outlier_fraction:.1%}",
+            "noise": f"{faces.result.noise_level:.1f}",
+            "fit": str(faces.status),
+        }
         sections += [
-            Facts(name, facts | {"noise": f"{faces.result.noise_level:.1f}", "fit": str(faces.status)}),
+            Facts(name, facts),
             *faces.outcome.sections(),
             BeforeAfter(f"{name}: most removed", before[worst], after[worst], person.paths[worst].name),
             Frames(f"{name}: all pictures", layers, [path.name for path in person.paths], rate=3),

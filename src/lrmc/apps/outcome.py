@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from .._work import SOUND, Outcome
+from ..formats.sparse import Matrix
 from ..linalg import Factors, norm, power_of_4
 from ..methods.default import noisy
 from ..methods.noisy import Noise
 from ..methods.step import Step
 from ..observations.base import Observations
-from ..report import Words
 from ..result import Result, Status
 from ..solve import ConvergenceWarning, blown_up, solve
 from ..weights import Array
@@ -33,33 +34,6 @@ UNSEEN = ".*no observation.*"  # the warning about rows and columns that applica
 
 class FitFailed(ArithmeticError):
     """A fit gave nothing that could be used; nothing was written."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How the fits inside an application ended."""
-
-    status: Status = Status.CONVERGED
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def sound(self) -> bool:
-        """Whether nothing is wrong with the fit."""
-        return self.status is Status.CONVERGED
-
-    def warned(self, sentence: str, status: Status | None = None) -> Outcome:
-        """The same with one more warning, which is given as well; with a status, that is the new one."""
-        category = UserWarning if status is None else ConvergenceWarning
-        warnings.warn(sentence, category, stacklevel=3)
-        return Outcome(status or self.status, (*self.warnings, sentence))
-
-    def sections(self) -> list[Words]:
-        """What a report page has to say about it: nothing if all is well."""
-        about = [f"{text[0].upper()}{text[1:]}." for text in self.warnings]
-        return [Words("", about, "warning")] if about else []
-
-
-SOUND = Outcome()
 
 
 class Told:
@@ -78,7 +52,7 @@ class Told:
         return self.outcome.warnings
 
 
-def solved(Y: Any, rank: int | None, *, what: str, **options: Any) -> tuple[Result, Outcome]:
+def solved(Y: Matrix, rank: int | None, *, what: str, **options: Any) -> tuple[Result, Outcome]:
     """`lrmc.solve`, and how it ended; `what` names the data in an error.
 
     Warnings about rows and columns without an observation are left to the caller, who knows what these are.
@@ -89,7 +63,7 @@ def solved(Y: Any, rank: int | None, *, what: str, **options: Any) -> tuple[Resu
         result = solve(Y, rank, **options)
     if result.status is Status.DIVERGED:
         raise _diverged(what)
-    outcome = Outcome(result.status)
+    outcome = Outcome(status=result.status)
     for one in caught:
         outcome = outcome.warned(f"{what}: {one.message}", result.status if _about_status(one.category) else None)
     return result, outcome
@@ -149,6 +123,11 @@ class Limits:
 
     low: Array  # of what was observed: a number, or one for each band in the shape that fits the model
     high: Array
+
+    @classmethod
+    def of(cls, values: Array) -> Limits:
+        """The range of all values that are not NaN."""
+        return cls(np.nanmin(values).astype(np.float64), np.nanmax(values).astype(np.float64))
 
     def held(self, model: Array, what: str) -> tuple[Array, int]:
         """The model within the limits, and how many of its values were not."""

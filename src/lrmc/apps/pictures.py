@@ -5,13 +5,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from .._extras import optional
+from ..formats.variables import Unusable
 from ..weights import Array
 
+PillowImage: TypeAlias = Any  # of Pillow, which need not be installed
 # Pillow reads more, some through other programs (PostScript) or by references to other files.
 FORMATS = {
     "PNG": (".png",),
@@ -25,10 +27,6 @@ FORMATS = {
 SUFFIXES = tuple(suffix for some in FORMATS.values() for suffix in some)
 LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # of red, green and blue
 GREY = ("1", "L", "LA", "I;16", "I;16B", "I;16L", "I;16N", "I")
-
-
-class _Unusable(ValueError):
-    """A sentence for the user that needs no frame around it."""
 
 
 def pictures_in(folder: Path) -> list[Path]:
@@ -51,20 +49,20 @@ def read_picture(path: Path, extra: str) -> Array:
     except pillow.UnidentifiedImageError:
         kinds = ", ".join(FORMATS)
         raise ValueError(f"{path} cannot be read as a picture: it is none of {kinds}, or it is damaged") from None
-    except _Unusable:
+    except Unusable:
         raise
     except (OSError, ValueError, SyntaxError, EOFError, IndexError, KeyError, TypeError, OverflowError) as error:
         said = " ".join(str(error).split()) or type(error).__name__  # a damaged file shows in many ways
         raise ValueError(f"{path} cannot be read as a picture, it may be damaged: {said}") from None
 
 
-def _as_array(image: Any, path: Path) -> Array:
+def _as_array(image: PillowImage, path: Path) -> Array:
     if image.mode == "F":
-        raise _Unusable(f"{path} cannot be used: its pixels are floats; a picture of 8 or 16 bits is wanted")
+        raise Unusable(f"{path} cannot be used: its pixels are floats; a picture of 8 or 16 bits is wanted")
     if image.mode.startswith("I"):
         values = np.asarray(image)
         if values.min() < 0 or values.max() > 65535:
-            raise _Unusable(f"{path} cannot be used: its pixels have more than 16 bits; 8 or 16 are wanted")
+            raise Unusable(f"{path} cannot be used: its pixels have more than 16 bits; 8 or 16 are wanted")
         return values.astype(np.uint16)
     return np.asarray(image.convert("L" if image.mode in GREY else "RGB"))
 
@@ -83,7 +81,7 @@ def as_bytes(picture: Array, white: int) -> Array:
 
 def one_depth(pictures: Iterable[Array], folder: Path) -> int:
     """The white of pictures that all have 8 bits, or all have more; an error if they are mixed."""
-    depths, largest = set[Any](), 0
+    depths, largest = set[np.dtype[Any]](), 0
     for picture in pictures:
         depths.add(picture.dtype)
         largest = max(largest, int(picture.max()))

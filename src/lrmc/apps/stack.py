@@ -9,11 +9,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import scipy.sparse as sp
 
+from ..formats.sparse import Sparse
 from ..weights import Array
 
 GAPS_AT_ONCE = 1 << 17  # random numbers drawn at a time: what a cache holds
@@ -50,7 +51,7 @@ class Stack:
         seen = np.broadcast_to(self.seen, self.frames.shape)
         return seen.reshape(len(self.frames), -1).T
 
-    def sampled(self, share: float, seed: int = 0) -> Any:
+    def sampled(self, share: float, seed: int = 0) -> Sparse:
         """The matrix with only a random share of its observed entries, sparse."""
         check_share(share)
         flat = self.frames.reshape(-1)
@@ -89,12 +90,12 @@ def chosen(size: int, share: float, seed: int) -> Iterator[Array]:
         yield places if at < size else places[: np.searchsorted(places, size)]
 
 
-def is_whole(x: Any) -> bool:
+def is_whole(x: object) -> TypeGuard[int]:
     """Whether this is a whole number."""
     return isinstance(x, Integral) and not isinstance(x, bool)
 
 
-def check_rank(rank: Any, frames: int, word: str) -> None:
+def check_rank(rank: object, frames: int, word: str) -> None:
     """A rank that so many frames (or dates, or pictures: the word for them) can carry, or none."""
     if rank is None:
         return
@@ -102,13 +103,13 @@ def check_rank(rank: Any, frames: int, word: str) -> None:
         raise ValueError(f"rank={rank!r} for {frames} {word}; a whole number from 1 to {frames - 1} is wanted")
 
 
-def check_share(share: Any) -> None:
+def check_share(share: object) -> None:
     """A share of the pixels."""
     if not isinstance(share, Real) or not 0 < float(share) <= 1:
         raise ValueError(f"a share of {share!r} of the pixels; more than 0 and at most 1 is wanted")
 
 
-def check_seed(seed: Any) -> None:
+def check_seed(seed: object) -> None:
     """What random numbers begin from."""
     if not is_whole(seed) or seed < 0:
         raise ValueError(f"seed={seed!r}; a whole number of at least 0 is wanted")

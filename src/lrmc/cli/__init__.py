@@ -18,7 +18,7 @@ from . import bench, clouds, complete, console, demo, faces, training, ultrasoun
 class Commands(typer.core.TyperGroup):
     """All commands: none ends with a traceback when it is ended from outside, wherever it is."""
 
-    def invoke(self, ctx: Any) -> Any:
+    def invoke(self, ctx: Any) -> object:
         """Run the command that was asked for."""
         try:
             return super().invoke(ctx)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import typer
 
+from ..apps.clouds import process
 from ..apps.clouds.model import CLOUD, MISSING, Fill
 from . import console
 
@@ -43,32 +43,32 @@ def clouds_command(
     Exit code: 0; 1 if the fit is not sound, or gave nothing that could be written; 2 if the input cannot be used. A
     sentence says so in both cases; without a usable fit or input, nothing is written.
     """
-    from ..apps.clouds.scenes import clear_files, clear_zarr
-
-    began = time.perf_counter()
     with (
         console.errors_in_a_sentence(),
         console.warnings_in_a_sentence(),
-        console.count_bar("clouds", "pixels") as progress,
+        console.progress("clouds") as progress,
     ):
-        shown = None if rgb is None else _numbers(rgb)
-        settings = {"rgb": shown, "rank": rank, "fill": fill, "sample": sample, "seed": seed, "progress": progress}
-        if len(sources) == 1 and sources[0].suffix == ".zarr":
-            if masks is not None:
-                raise ValueError("--masks is for GeoTIFFs; in a zarr store, what is not to be believed is nodata")
-            cleared, scenes = clear_zarr(sources[0], target, **settings)  # type: ignore[arg-type]
-        else:
-            cleared, scenes = clear_files(sources, target, masks=masks, **settings)  # type: ignore[arg-type]
-    ground, out = cleared.ground, console.out()
+        done = process(
+            sources,
+            target,
+            masks=masks,
+            rgb=None if rgb is None else _numbers(rgb),
+            rank=rank,
+            fill=fill,
+            sample=sample,
+            seed=seed,
+            progress=progress,
+        )
+    cleared = done.cleared
+    out = console.out()
     table = console.table("scene", "cloud", "missing", "ground")
-    for path, mask, guess in zip(scenes.paths, cleared.mask, ground.estimated, strict=True):
+    for path, mask, guess in zip(done.scenes.paths, cleared.mask, cleared.ground.estimated, strict=True):
         shares = (f"{np.mean(mask == kind):.1%}" for kind in (CLOUD, MISSING))
         table.add_row(console.plain(path.name), *shares, "estimated" if guess else "seen")
     out.print(table)
-    out.print(
-        f"{len(scenes.paths)} scenes, rank {ground.rank}, {time.perf_counter() - began:.1f} s: {target}", markup=False
-    )
-    console.end_with(cleared.outcome)
+    count = f"{len(done.scenes.paths)} scenes, rank {cleared.ground.rank}"
+    out.print(f"{count}, {done.seconds:.1f} s: {target}", markup=False)
+    console.end_with(done)
 
 
 def _numbers(text: str) -> list[int]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich import box
-from rich.table import Table
 
-from ..complete import blockwise as large
-from ..complete import in_memory as completion
+from ..complete import blockwise, in_memory
+from ..complete.files import check_kept, process
+from ..complete.places import beside
 from ..methods.noisy import AskedLoss
 from ..outofcore import Fill
 from ..schedule import Schedule
@@ -18,7 +17,7 @@ from ..units import Scale
 from ..weights import Sides
 from . import console
 
-TABLES = (".csv", ".parquet")  # files whose columns have names
+GOES_ON = "; the same command goes on from the last iterate"
 
 
 def register(app: typer.Typer) -> None:
@@ -91,32 +90,17 @@ def complete_command(
     130 after Ctrl-C, 143 after SIGTERM.
     """
     with console.errors_in_a_sentence():
-        _check_kept(source, keep)
-        blockwise = large.is_for(source, memory, scheduler)
-    if blockwise:
-        common = {
-            "loss": loss,
-            "outliers": outliers,
-            "schedule": schedule,
-            "tol": tol,
-            "max_iter": max_iter,
-            "seed": seed,
-        }
-        with console.errors_in_a_sentence():
-            listed = _place(target, "outliers.zarr", outliers_to, no_outliers_file, "outliers-to", "no-outliers-file")
-            report = _place(target, "report.html", report_to, no_report, "report", "no-report")
-        places = {"outliers_to": listed, "report_to": report}
-        how = {"fill": fill, "scale": scale, "name": name, "memory": memory, "scheduler": scheduler}
-        _complete_large(source, target, rank, places, how | common)
-        return
-    with (
-        console.errors_in_a_sentence(),
-        console.warnings_in_a_sentence(),
-        console.progress_bar(source.name, tol) as progress,
-    ):
-        listed = _place(target, "outliers.csv", outliers_to, no_outliers_file, "outliers-to", "no-outliers-file")
+        check_kept(source, keep or ())
+        large = blockwise.is_for(source, memory, scheduler)
+        kind = "zarr" if large else "csv"
+        listed = _place(target, f"outliers.{kind}", outliers_to, no_outliers_file, "outliers-to", "no-outliers-file")
         report = _place(target, "report.html", report_to, no_report, "report", "no-report")
-        done = completion.complete(
+    with (
+        console.errors_in_a_sentence(GOES_ON if large else ""),
+        console.warnings_in_a_sentence(),
+        console.progress(source.name) as progress,
+    ):
+        done = process(
             source,
             target,
             rank,
@@ -126,6 +110,8 @@ def complete_command(
             scale=scale,
             name=name,
             keep=keep or (),
+            memory=memory,
+            scheduler=scheduler,
             loss=loss,
             outliers=outliers,
             schedule=_schedule(schedule),
@@ -134,100 +120,64 @@ def complete_command(
             seed=seed,
             progress=progress,
         )
-    _show(done, (target, listed, report))
-    raise typer.Exit(0 if done.result.converged else console.NOT_CONVERGED)
+    _show(done)
+    console.end_with(done)
 
 
-def _check_kept(source: Path, keep: list[str] | None) -> None:
-    """Columns of an array have no names by which some could be kept out."""
-    if keep and source.suffix.lower() not in TABLES:
-        raise ValueError(
-            f"--keep {keep[0]}: {source.name} is no table; only {' and '.join(TABLES)} files have columns with names"
-        )
-
-
-def _complete_large(
-    source: Path, target: Path, rank: int | None, places: dict[str, Any], options: dict[str, Any]
-) -> None:
-    with (
-        console.errors_in_a_sentence("; the same command goes on from the last iterate"),
-        console.warnings_in_a_sentence(),
-        console.progress_bar(source.name, options["tol"]) as bar,
-    ):
-        options["schedule"] = _schedule(options["schedule"])
-        done = large.complete_large(
-            source,
-            target,
-            rank,
-            progress=lambda it, pace: bar(it, f"{pace.passes:.0f} passes, {pace.speed:.0f} MB/s"),
-            **places,
-            **options,
-        )
-    _show_large(done, (target, *places.values()))
-    raise typer.Exit(0 if done.result.converged else console.NOT_CONVERGED)
-
-
-def _show_large(done: large.Completed, written: tuple[Path | None, ...]) -> None:
-    result, (n1, n2) = done.result, done.result.shape
+def _show(done: in_memory.Completed | blockwise.Completed) -> None:
+    result = done.result
+    n1, n2 = result.shape
+    of_column = " spreads of a column" if done.units else ""
+    noise = f"noise of standard deviation {result.noise_level:.2g}{of_column}"
     facts = {
         "shape": f"{n1} x {n2}",
         "observed": f"{done.observed:.1%}",
-        "read": "block by block",
+        "read": "block by block" if isinstance(done, blockwise.Completed) else "at once",
         "scaled": "each column by its spread" if done.units else "no",
         "rank": f"{result.rank}",
         "status": f"{result.status}",
         "regime": result.regime,
-        "iterations": f"{result.n_iter}"
-        + ("" if done.resumed is None else f", after {done.resumed} of an earlier run"),
+        **(_of_blocks(done) if isinstance(done, blockwise.Completed) else _of_memory(done)),
+        "estimated": f"{result.outlier_fraction:.1%} outliers, {noise}",
+        "undetermined": _undetermined(done),
+        "written": "\n".join(str(path) for path in done.files),
+    }
+    console.out().print(console.facts_table(facts))
+
+
+def _of_memory(done: in_memory.Completed) -> dict[str, str]:
+    n1, n2 = done.result.shape
+    count = len(done.outliers.rows)
+    return {
+        "iterations": f"{done.result.n_iter}",
+        "time": f"{done.seconds:.2f} s",
+        "outliers": f"{count} ({count / (done.observed * n1 * n2):.1%} of the observed)",
+    }
+
+
+def _of_blocks(done: blockwise.Completed) -> dict[str, str]:
+    before = "" if done.resumed is None else f", after {done.resumed} of an earlier run"
+    return {
+        "iterations": f"{done.result.n_iter}{before}",
         "passes": f"{done.passes:.0f}",
         "time": f"{done.seconds:.2f} s",
         "outliers": "not written" if done.outliers is None else f"{done.outliers}",
-        "estimated": f"{result.outlier_fraction:.1%} outliers, noise of standard deviation"
-        f" {result.noise_level:.2g}{' spreads of a column' if done.units else ''}",
-        "undetermined": f"{len(result.undetermined_rows)} rows, {len(result.undetermined_cols)} columns",
-        "written": "\n".join(str(path) for path in written if path is not None),
     }
-    _print(facts)
 
 
-def _show(done: completion.Completed, written: tuple[Path | None, ...]) -> None:
-    result, (n1, n2) = done.result, done.result.shape
-    count = len(done.outliers.rows)
-    spreads = " spreads of a column" if done.units else ""
-    facts = {
-        "shape": f"{n1} x {n2}",
-        "observed": f"{done.observed:.1%}",
-        "read": "at once",
-        "scaled": "each column by its spread" if done.units else "no",
-        "rank": f"{result.rank}",
-        "status": f"{result.status}",
-        "regime": result.regime,
-        "iterations": f"{result.n_iter}",
-        "time": f"{done.seconds:.2f} s",
-        "outliers": f"{count} ({count / (done.observed * n1 * n2):.1%} of the observed)",
-        "estimated": f"{result.outlier_fraction:.1%} outliers, noise of standard deviation"
-        f" {result.noise_level:.2g}{spreads}",
-        "undetermined": f"{len(result.undetermined_rows)} rows, {len(result.undetermined_cols)} columns;"
-        f" {done.left} entries are left missing",
-        "written": "\n".join(str(path) for path in written if path is not None),
-    }
-    _print(facts)
-
-
-def _print(facts: dict[str, str]) -> None:
-    table = Table(box=box.SIMPLE, show_header=False, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column(overflow="fold")
-    for name, value in facts.items():
-        table.add_row(name, console.plain(value))
-    console.out().print(table)
+def _undetermined(done: in_memory.Completed | blockwise.Completed) -> str:
+    rows, cols = done.result.undetermined_rows, done.result.undetermined_cols
+    text = f"{len(rows)} rows, {len(cols)} columns"
+    if isinstance(done, blockwise.Completed):
+        return text
+    return f"{text}; {done.left} entries are left missing"
 
 
 def _place(target: Path, ending: str, given: Path | None, refused: bool, option: str, flag: str) -> Path | None:
     """Where a file beside OUT goes, or None if it is not wanted."""
     if refused and given is not None:
         raise ValueError(f"--{option} and --{flag} contradict each other; leave one of them out")
-    return None if refused else given or completion.beside(target, ending)
+    return None if refused else given or beside(target, ending)
 
 
 def _schedule(given: str | None) -> Schedule | str | None:

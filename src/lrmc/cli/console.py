@@ -1,27 +1,30 @@
-"""What every command shares: where it speaks, how errors and warnings are told, a progress bar."""
+"""What every command shares: where it speaks, how errors and warnings are told, and the bar that shows progress."""
 
 from __future__ import annotations
 
 import math
 import signal
+import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from types import FrameType
 
 import numpy as np
 import typer
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as RichProgress
 from rich.table import Table
 
 from .._program import INTERRUPTED, TERMINATED, Terminated
-from ..apps.outcome import FitFailed, Outcome
-from ..result import Iterate
+from .._work import Outcome, Progress, Tell
+from ..apps.outcome import FitFailed
 
 NOT_CONVERGED, BAD_INPUT = 1, 2  # exit codes
+SOON_ENOUGH = 0.2  # seconds after which a speed is told
+TELLS_LITTLE = 1.0  # seconds that are too few to say how long the rest will take
 
 
 def unwind_at_sigterm() -> None:
@@ -60,48 +63,76 @@ def table(*columns: str) -> Table:
     return table
 
 
+def facts_table(facts: Mapping[str, str]) -> Table:
+    """Names on the left, what is to be said of each on the right."""
+    table = Table(box=box.SIMPLE, show_header=False, pad_edge=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
+        table.add_row(name.replace("_", " "), plain(value))
+    return table
+
+
 @contextmanager
-def bar(title: str, state: str = "", total: float | None = 1.0) -> Iterator[Callable[..., None]]:
-    """A bar that is told what changes: `completed`, `state`, `description`, `total`. In the end it is gone."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"))
+def progress(title: str) -> Iterator[Tell]:
+    """A bar that is told where the work is, from its first stage to its last. In the end it is gone."""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[state]}"),
+        TimeElapsedColumn(),
+    )
     screen = err()
     hidden = not screen.is_terminal
-    with Progress(*columns, TimeElapsedColumn(), console=screen, transient=True, disable=hidden) as progress:
-        task = progress.add_task(plain(title), total=total, state=state)
-        yield partial(progress.update, task)
+    with RichProgress(*columns, console=screen, transient=True, disable=hidden) as bars:
+        task = bars.add_task(plain(title), total=None, state="reading")
+        told = InWords()
+
+        def tell(at: Progress) -> None:
+            bars.update(task, completed=at.done, total=at.total or None, state=told(at))
+
+        yield tell
 
 
-@contextmanager
-def progress_bar(title: str, tol: float = 1e-6) -> Iterator[Callable[..., None]]:
-    """A bar that is full when the change per iteration, on a logarithmic scale, has come down to tol."""
-    with bar(title, "reading") as update:
+class InWords:
+    """Where some work is, in words: its stage, how much of it is done, how fast, and how long the rest will take."""
 
-        def follow(it: Iterate, more: str = "") -> None:
-            if it.k == 0 or not 0 < tol < 1:
-                return
-            done = math.log(max(it.change, 1e-300)) / math.log(tol)
-            state = f"iteration {it.k}, change {it.change:.0e}, {it.inliers:.0%} inliers{', ' if more else ''}{more}"
-            update(completed=min(1.0, max(0.0, done)), state=state)
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.clock = clock
+        self.stage = ""
+        self.since = 0.0
 
-        yield follow
-
-
-@contextmanager
-def stages_bar() -> Iterator[Callable[[str, float], None]]:
-    """A bar for work in stages: it is told the stage, and the share of it that is done."""
-    with bar("reading") as update:
-        yield lambda stage, done: update(description=stage, completed=done)
+    def __call__(self, at: Progress) -> str:
+        """A line for this moment."""
+        if at.stage != self.stage:
+            self.stage, self.since = at.stage, self.clock()
+        passed = self.clock() - self.since
+        parts = [plain(at.stage), _counted(at), _speed(at, passed), plain(at.note), _left(at, passed)]
+        return ", ".join(part for part in parts if part)
 
 
-@contextmanager
-def count_bar(title: str, unit: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar for work that is counted: how much of how much is done."""
-    with bar(title, "learning") as update:
+def _counted(at: Progress) -> str:
+    if not at.unit or not at.done:
+        return ""
+    of = f" of {at.total:,.0f}" if at.total else ""
+    return f"{at.done:,.0f}{of} {at.unit}".replace(",", " ")
 
-        def follow(done: int, total: int) -> None:
-            update(completed=done / max(total, 1), state=f"{done:,} of {total:,} {unit}".replace(",", " "))
 
-        yield follow
+def _speed(at: Progress, passed: float) -> str:
+    if not at.unit or passed < SOON_ENOUGH:
+        return ""
+    speed = at.done / passed
+    return f"{speed:,.0f} {at.unit}/s".replace(",", " ") if speed >= 1 else ""
+
+
+def _left(at: Progress, passed: float) -> str:
+    """At the pace of the stage so far; nothing while that tells little."""
+    if not 0 < at.done < at.total or passed < TELLS_LITTLE:
+        return ""
+    seconds = passed * (at.total - at.done) / at.done
+    minutes, rest = divmod(math.ceil(seconds), 60)
+    return f"{minutes}:{rest:02d} min left" if minutes else f"{rest} s left"
 
 
 @contextmanager
@@ -130,9 +161,9 @@ def _tell_error(sentence: str) -> None:
     err().print(f"[red]error:[/red] {plain(sentence)}", soft_wrap=True, highlight=False)
 
 
-def end_with(*outcomes: Outcome) -> None:
-    """Exit code 1 if a fit inside an application is not sound: its warnings were shown, and its files are written."""
-    if not all(outcome.sound for outcome in outcomes):
+def end_with(outcome: Outcome) -> None:
+    """Exit code 1 if a fit is not sound: its warnings were shown, and its files are written."""
+    if not outcome.sound:
         raise typer.Exit(NOT_CONVERGED)
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from ..demo import scene as demo
+from .._work import Progress
+from ..demo import tour
+from ..demo.picture import checked_directory, picture
+from ..demo.problems import RANK, Line, measured, problems
+from ..demo.scene import HIDDEN, film, recovered
 from . import console
 
-if TYPE_CHECKING:
-    from ..demo import tour
+COLUMNS = ("problem", "rank", "passes", "time", "error", "one pass", "/ reading")
 
 
 def register(app: typer.Typer) -> None:
@@ -27,44 +30,41 @@ def demo_command(
     n: Annotated[int, typer.Option("--size", min=50, help="Rows and columns of the problems of the race.")] = 3000,
 ) -> None:
     """A tour, in a minute: problems with a known answer, a film that is mostly hidden, a real table, and a report."""
-    from ..demo import tour
-
     out = console.out()
     with console.errors_in_a_sentence(), console.warnings_in_a_sentence():
-        target = demo.checked_directory(directory) / "demo.png"
+        target = checked_directory(directory) / "demo.png"
         race = _race(n, out)
-        with console.progress_bar("a film, most of it hidden") as progress:
-            scene = demo.film()
-            found = demo.recovered(scene, progress)
-            demo.picture(scene, found, target)
-        out.print(f"A film with {demo.HIDDEN:.0%} of its pixels hidden and {scene.outliers:.0%} of the others wrong:")
+        with console.progress("a film, most of it hidden") as progress:
+            scene = film()
+            found = recovered(scene, progress)
+            picture(scene, found, target)
+        out.print(f"A film with {HIDDEN:.0%} of its pixels hidden and {scene.outliers:.0%} of the others wrong:")
         out.print(f"{found.exact:.2%} of its background is right to half a grey level, after {found.seconds:.1f} s.\n")
         mended = _mended(directory, out)
-        with console.progress_bar("the report"):
+        with console.progress("the report") as progress:
+            progress(Progress("writing"))
             report = tour.write_tour(directory / "report.html", race, scene, found, mended)
     out.print(f"The picture: {console.plain(str(target))}", soft_wrap=True, highlight=False)
     out.print(f"The report, for a browser: [bold]{console.plain(str(report))}[/bold]", soft_wrap=True, highlight=False)
 
 
-def _race(n: int, out: Console) -> list[demo.Line]:
-    table, lines = console.table("problem", "rank", "passes", "time", "error", "one pass", "/ reading"), []
-    for case in demo.problems(n):
-        with console.progress_bar(case.name) as progress:
-            lines.append(demo.measured(case, progress))
+def _race(n: int, out: Console) -> list[Line]:
+    table, lines = console.table(*COLUMNS), []
+    for case in problems(n):
+        with console.progress(case.name) as progress:
+            lines.append(measured(case, progress))
         table.add_row(case.name, *_cells(lines[-1]))
-    out.print(f"\n{n} x {n} of rank {demo.RANK}, 10 % of the observed entries are outliers:", table, sep="\n")
+    out.print(f"\n{n} x {n} of rank {RANK}, 10 % of the observed entries are outliers:", table, sep="\n")
     out.print("Only the paper's LRMC was told the rank, and it has a schedule made for this problem.")
     out.print("One pass is of the paper's kind, and compared with reading the data once.\n")
     return lines
 
 
 def _mended(directory: Path, out: Console) -> tour.Mended | None:
-    from ..demo import tour
-
     if not tour.has_table():
         out.print('The real table is left out: it comes with scikit-learn (pip install "lrmc[all]").\n', markup=False)
         return None
-    with console.progress_bar("a real table") as progress:
+    with console.progress("a real table") as progress:
         mended = tour.mended_table(directory, progress)
     slips = int(mended.table.slipped.sum())
     out.print(f"A real table, {tour.GAPS:.0%} of it hidden, {slips} decimal points out of place ({mended.source}):")
@@ -74,7 +74,7 @@ def _mended(directory: Path, out: Console) -> tour.Mended | None:
     return mended
 
 
-def _cells(line: demo.Line) -> tuple[str, ...]:
+def _cells(line: Line) -> tuple[str, ...]:
     return (
         f"{line.result.rank}",
         f"{line.result.n_iter}",

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ..apps.faces import process
 from . import console
 
 
@@ -29,18 +30,16 @@ def faces_command(
     Exit code: 0; 1 if the fit is not sound, or gave nothing that could be written; 2 if the input cannot be used. A
     sentence says so in both cases; without a usable fit or input, nothing is written.
     """
-    from ..apps.faces import clean_folder
-
     with (
         console.errors_in_a_sentence(),
         console.warnings_in_a_sentence(),
-        console.count_bar("faces", "people") as progress,
+        console.progress("faces") as progress,
     ):
-        done = clean_folder(source, target, rank, seed=seed, progress=progress)
+        done = process(source, target, rank, seed=seed, progress=progress)
     table = console.table("person", "pictures", "rank", "outliers", "noise")
-    for name, (person, faces) in done.items():
+    for name, (person, faces) in done.people.items():
         shares = f"{faces.result.outlier_fraction:.1%}", f"{faces.result.noise_level:.1f}"
         table.add_row(console.plain(name), str(len(person.paths)), str(faces.rank), *shares)
     console.out().print(table)
     console.out().print(f"The contact sheet: {target / 'contact.png'}", markup=False, soft_wrap=True, highlight=False)
-    console.end_with(*(faces.outcome for _, faces in done.values()))
+    console.end_with(done)

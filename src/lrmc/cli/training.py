@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
-from rich import box
-from rich.table import Table
 
+from .._work import Progress, Tell
 from ..complete import tables
+from ..formats.sparse import Matrix
 from ..schedule import Schedule
 from ..synthetic import Problems
 from ..training import train
 from ..training.state import State
 from . import console
+
+Card: TypeAlias = Mapping[str, Any]  # free in form
 
 
 def register(app: typer.Typer) -> None:
@@ -66,7 +67,7 @@ def train_command(
         _check_target(target)
         source = _source(data, name, {key: value for key, value in about.items() if value is not None})
         try:
-            with _progress(layers) as progress:
+            with console.progress("training") as tell:
                 schedule = train(
                     source,
                     rank,
@@ -78,7 +79,7 @@ def train_command(
                     steps=steps,
                     seed=seed,
                     checkpoint=partial,
-                    progress=progress,
+                    progress=_told_to(tell, layers),
                 )
         except KeyboardInterrupt as stop:
             raise console.ended(stop, _how_to_go_on(partial)) from None
@@ -109,7 +110,7 @@ def schedules_command(
 # ---- what is asked for
 
 
-def _source(data: Path | None, name: str | None, about: dict[str, Any]) -> Any:
+def _source(data: Path | None, name: str | None, about: dict[str, Any]) -> Problems | Matrix:
     """Problems, or the matrix of a file."""
     if data is None:
         if name is not None:
@@ -131,17 +132,15 @@ def _check_target(target: Path) -> None:
 # ---- what is shown
 
 
-@contextmanager
-def _progress(layers: int) -> Iterator[Callable[[State], None]]:
-    """A bar for the steps of all layers. The searches before and after them are one step each."""
-    with console.bar("search") as show:
+def _told_to(tell: Tell, layers: int) -> Callable[[State], None]:
+    """What training calls with each state. The searches before and after the steps are one step each."""
 
-        def update(state: State) -> None:
-            share = _share(state, layers)
-            stage = "tail" if share == 1 else state.stage
-            show(completed=share, description=stage, state=f"error {state.error:.1e}")
+    def follow(state: State) -> None:
+        share = _share(state, layers)
+        stage = "tail" if share == 1 else state.stage
+        tell(Progress(stage, share, 1.0, note=f"error {state.error:.1e}"))
 
-        yield update
+    return follow
 
 
 def _share(state: State, layers: int) -> float:
@@ -170,7 +169,7 @@ def _show(schedule: Schedule, target: Path) -> None:
         "written": f"{target}",
     }
     out = console.out()
-    out.print(_facts(facts))
+    out.print(console.facts_table(facts))
     out.print("To use it:", highlight=False)
     lines = (
         f"  lrmc complete IN -o OUT --rank {rank} --schedule {target}",
@@ -192,16 +191,7 @@ def _show_one(name: str, schedule: Schedule) -> None:
         "units": schedule.units,
         **{key: value if isinstance(value, str) else json.dumps(value) for key, value in schedule.card.items()},
     }
-    console.out().print(_facts(facts))
-
-
-def _facts(facts: dict[str, str]) -> Table:
-    table = Table(box=box.SIMPLE, show_header=False, pad_edge=False)
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in facts.items():
-        table.add_row(name.replace("_", " "), console.plain(value))
-    return table
+    console.out().print(console.facts_table(facts))
 
 
 def _row(numbers: tuple[float, ...]) -> str:
@@ -212,7 +202,7 @@ def _tail(schedule: Schedule) -> str:
     return "none" if schedule.tail is None else f"{schedule.tail[0]:g}, {schedule.tail[1]:g}"
 
 
-def _in_words(trained_on: dict[str, Any]) -> str:
+def _in_words(trained_on: Card) -> str:
     """What a card says of the data, as one line."""
     given = trained_on.get("problems", trained_on)
     return ", ".join(
@@ -222,7 +212,7 @@ def _in_words(trained_on: dict[str, Any]) -> str:
     )
 
 
-def _told(card: Mapping[str, Any], key: str) -> str:
+def _told(card: Card, key: str) -> str:
     """A number that a card has, wherever it has it: cards are free in form."""
     trained = _part(card, "trained_on")
     for place in (card, _part(trained, "problems"), _part(card, "checked_on"), trained):
@@ -231,7 +221,7 @@ def _told(card: Mapping[str, Any], key: str) -> str:
     return ""
 
 
-def _summary(card: Mapping[str, Any]) -> str:
+def _summary(card: Card) -> str:
     """What a card says in one line: how many iterations were counted, or what it is about."""
     trained, checked = _part(card, "trained_on"), _part(card, "checked_on")
     runs = checked.get("iterations_to_1e_6", ())
@@ -244,6 +234,6 @@ def _summary(card: Mapping[str, Any]) -> str:
     return str(card.get("about") or trained.get("about") or trained.get("data") or "")
 
 
-def _part(card: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+def _part(card: Card, key: str) -> Card:
     part = card.get(key)
     return part if isinstance(part, Mapping) else {}

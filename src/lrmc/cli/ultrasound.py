@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ..apps.ultrasound.model import PATCH, separate_file
+from ..apps.ultrasound import process
+from ..apps.ultrasound.model import PATCH
 from . import console
 
 
@@ -40,8 +41,12 @@ def ultrasound(
     sentence says so in both cases; without a usable fit or input, nothing is written.
     """
     out = console.out()
-    with console.errors_in_a_sentence(), console.warnings_in_a_sentence(), console.stages_bar() as progress:
-        written = separate_file(
+    with (
+        console.errors_in_a_sentence(),
+        console.warnings_in_a_sentence(),
+        console.progress(source.name) as progress,
+    ):
+        written = process(
             source,
             folder,
             name=name,
@@ -65,4 +70,4 @@ def ultrasound(
     out.print(f"{share:.1%} of the pixels show blood or bubbles, beyond noise of {parts.noise:.3g}.", highlight=False)
     for file in written.files:
         out.print(console.plain(str(file)), soft_wrap=True, highlight=False)
-    console.end_with(parts.outcome)
+    console.end_with(written)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ..apps.video import model as video
+from ..apps.video import process
 from . import console
 
 
@@ -41,29 +38,11 @@ def video_command(
     with (
         console.errors_in_a_sentence(),
         console.warnings_in_a_sentence(),
-        _frames_bar(source.name) as progress,
+        console.progress(source.name) as progress,
     ):
-        done = video.process(
-            source, target, rank=rank, sample=sample, grey=grey, model=model, seed=seed, progress=progress
-        )
+        done = process(source, target, rank=rank, sample=sample, grey=grey, model=model, seed=seed, progress=progress)
     out = console.out()
     speed = f"{done.n_frames} frames in {done.seconds:.1f} s, {done.n_frames / done.seconds:.0f} frames per second"
     out.print(f"{speed}; {done.in_front.mean():.1%} of the pixels are in front of the background.", highlight=False)
     out.print(f"The report, for a browser: [bold]{console.plain(str(target / 'report.html'))}[/bold]", soft_wrap=True)
-    console.end_with(done.outcome)
-
-
-@contextmanager
-def _frames_bar(title: str) -> Iterator[Callable[[video.Step], None]]:
-    """A bar over frames, with frames per second."""
-    with console.bar(title, "reading", total=None) as show:
-        began: dict[str, float] = {}
-
-        def update(step: video.Step) -> None:
-            since = began.setdefault(step.stage, time.perf_counter())
-            passed = time.perf_counter() - since
-            speed = f", {step.frames / passed:.0f} frames/s" if passed > 0.2 and step.frames else ""
-            state = f"{step.stage}{f' frame {step.frames}' if step.frames else ''}{speed}"
-            show(total=step.total or None, completed=step.frames, state=state)
-
-        yield update
+    console.end_with(done)

@@ -3,59 +3,53 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from .._extras import optional
-from .._files import together, whole
+from .._files import Format, opened_arrays, save_arrays, together
 from .._memory import allowed_memory, is_large
-from ..formats.arrays import opened_npz
+from .._work import Tell, following, silent
 from ..observations.base import Observations
 from ..observations.blocks import InFile
 from ..observations.ondisk import AT_A_TIME, blocks, declared
 from ..observations.stores import opened
 from ..observations.watched import ChangedError, watched
 from ..outofcore import FILLS, Fill, write_completed, write_outliers
+from ..report import Words, result_sections, write_report
 from ..result import Iterate, Result, check_factors
 from ..solve import solve
 from ..units import Scale, Units, chosen_units
 from ..weights import Array
-from .in_memory import about_units, few_observed
+from .in_memory import TOL, about_units, few_observed
+from .places import Completion, Places, places
 
+Stored: TypeAlias = Any  # an array on disk, of any library
+
+FORMAT = Format("lrmc-iterate", "an iterate", unsaid=1, hint="; remove it to begin anew")
 SUFFIXES = (".zarr", ".npy", ".nc", ".h5")
 SAMPLED = 4000  # rows that tell the spreads of columns
 STORES = ("zarr.json", ".zarray", ".zgroup")  # files of which a zarr store has one
 EVERY = 60.0  # seconds between two savings of where the run is
 
 
-class Completed(NamedTuple):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Completed(Completion):
     """How a large matrix was completed."""
 
-    result: Result
     outliers: int | None  # how many were written, if they were
-    observed: float  # fraction
-    seconds: float  # of the solve
     passes: float  # over the data
-    units: Units | None  # that columns were scaled by
     resumed: int | None  # the iteration from which an earlier run was taken up
 
 
-class Pace(NamedTuple):
-    """What a progress bar shows of a run over large data."""
-
-    passes: float
-    speed: float  # MB/s
-
-
-def is_for(source: str | os.PathLike[str], memory: Any = None, scheduler: Any = None) -> bool:
+def is_for(source: str | os.PathLike[str], memory: int | str | None = None, scheduler: str | None = None) -> bool:
     """Whether a file is read block by block: zarr and HDF5 always; .npy if it is large, or memory is limited."""
     path = Path(source)
     if path.suffix.lower() != ".npy":
@@ -77,7 +71,7 @@ def complete_large(
     name: str | None = None,
     memory: int | str | None = None,
     scheduler: str | None = None,
-    progress: Callable[[Iterate, Pace], None] | None = None,
+    progress: Tell | None = None,
     **options: Any,
 ) -> Completed:
     """Complete a matrix on disk block by block, and write it as .zarr or .npy. All outputs appear, whole, or none does.
@@ -88,19 +82,21 @@ def complete_large(
     `memory`. `name` chooses an array of a group or file. An interrupted run leaves `target` with ".resume.npz", from
     which the same call goes on. Other options are those of `lrmc.solve`.
     """
-    places = _checked(Path(source), _Places(Path(target), _path(outliers_to), _path(report_to)), fill)
-    resume = places.target.with_name(places.target.name + ".resume.npz")
+    to = _checked(Path(source), places(target, outliers_to, report_to), fill)
+    resume = to.target.with_name(to.target.name + ".resume.npz")
     with _computing(scheduler):
         data = _observations(Path(source), name, memory, scheduler)
         units = chosen_units(_some_rows(data, memory) if scale == "columns" else None, scale, table=False)
         obs = data if units is None else _observations(Path(source), name, memory, scheduler, units)
         start = _resumed(resume, obs, rank, scaled=units is not None)
-        began, watch = time.perf_counter(), _Watch(obs, resume, progress, scaled=units is not None)
+        if start is not None:
+            options["start"] = start
+        watch = _Watch(obs, resume, progress, tol=options.get("tol", TOL), scaled=units is not None)
+        began = time.perf_counter()
         try:
-            options |= {} if start is None else {"start": start}
             result = solve(obs, rank, progress=watch, **options)
             seconds = time.perf_counter() - began
-            count = _write(places, result, data, units, fill, Path(source).name)
+            count = _write(to, result, data, units, fill, Path(source).name)
         except ChangedError:  # what was learned of other data is no place to go on from
             raise
         except BaseException:
@@ -108,7 +104,19 @@ def complete_large(
                 watch.save()
             raise
         resume.unlink(missing_ok=True)
-    return Completed(result, count, obs.fraction, seconds, watch.passes, units, None if start is None else start.k)
+    return Completed(
+        result=result,
+        units=units,
+        observed=obs.fraction,
+        outliers=count,
+        passes=watch.passes,
+        resumed=None if start is None else start.k,
+        status=result.status,
+        warnings=result.warnings,
+        files=to.given,
+        seconds=seconds,
+        report=to.report,
+    )
 
 
 def _some_rows(data: Observations, memory: int | str | None = None) -> Array:
@@ -120,48 +128,51 @@ def _some_rows(data: Observations, memory: int | str | None = None) -> Array:
     return data.grid(np.sort(rows), np.arange(n2))
 
 
-def _write(
-    places: _Places, result: Result, data: Observations, units: Units | None, fill: Fill, title: str
-) -> int | None:
+def _write(to: Places, result: Result, data: Observations, units: Units | None, fill: Fill, title: str) -> int | None:
     """Everything is written beside its place, and moved there when all of it is there; how many outliers there are."""
     count = None
     with together() as meanwhile:
-        write_completed(result, meanwhile(places.target), fill=fill, units=units, data=data)
-        if places.outliers is not None:
-            count = write_outliers(result, meanwhile(places.outliers), units=units)
-        if places.report is not None:
-            _report(result, meanwhile(places.report), units, title)
+        write_completed(result, meanwhile(to.target), fill=fill, units=units, data=data)
+        if to.outliers is not None:
+            count = write_outliers(result, meanwhile(to.outliers), units=units)
+        if to.report is not None:
+            _report(result, meanwhile(to.report), units, title)
     return count
 
 
 def _report(result: Result, path: Path, units: Units | None, title: str) -> None:
-    from ..report import Words, result_sections, write_report
-
     here = replace(result, L=np.asarray(result.L), R=np.asarray(result.R))  # pages are made in this process
     sections = result_sections(here, units=units)
     told = [text for text in (few_observed(here), about_units(units)) if text]
-    sections += [Words("The columns", [text[0].upper() + text[1:].rstrip(".") + "." for text in told])] if told else []
+    if told:
+        sentences = [text[0].upper() + text[1:].rstrip(".") + "." for text in told]
+        sections.append(Words("The columns", sentences))
     write_report(path, f"{title}, completed", sections, subtitle="read and written block by block")
 
 
 class _Watch:
     """Tells progress, and saves where the run is now and then."""
 
-    def __init__(self, obs: Observations, resume: Path, progress: Callable[..., None] | None, scaled: bool) -> None:
+    def __init__(self, obs: Observations, resume: Path, progress: Tell | None, *, tol: float, scaled: bool) -> None:
         self.obs = obs
-        self.resume, self.progress, self.scaled = resume, progress, scaled
+        self.resume = resume
+        self.scaled = scaled
+        self.follow = following(progress or silent, tol, self._pace)
         self.saved = self.began = time.perf_counter()
         self.last: Iterate | None = None
         self.read_before = obs.entries_read
 
     def __call__(self, it: Iterate) -> None:
         self.last = it
-        now = time.perf_counter()
-        if self.progress is not None:
-            megabytes = (self.obs.entries_read - self.read_before) * self.obs.stored.itemsize / 1e6
-            self.progress(it, Pace(self.passes, megabytes / max(now - self.began, 1e-9)))
-        if now - self.saved > EVERY:
+        self.follow(it)
+        if time.perf_counter() - self.saved > EVERY:
             self.save()
+
+    def _pace(self) -> str:
+        """How much was read so far, and how fast."""
+        megabytes = (self.obs.entries_read - self.read_before) * self.obs.stored.itemsize / 1e6
+        speed = megabytes / max(time.perf_counter() - self.began, 1e-9)
+        return f"{self.passes:.0f} passes, {speed:.0f} MB/s"
 
     @property
     def passes(self) -> float:
@@ -173,10 +184,8 @@ class _Watch:
         it = self.last
         if it is None or it.k == 0:
             return
-        about = {"format": "lrmc-iterate", "k": it.k, "zeta": it.zeta, "change": it.change, "stage": it.stage}
-        about |= {"scaled": self.scaled}
-        with whole(self.resume) as path, open(path, "wb") as file:
-            np.savez(file, about=np.array(json.dumps(about)), L=np.asarray(it.L), R=np.asarray(it.R))
+        about = {"k": it.k, "zeta": it.zeta, "change": it.change, "stage": it.stage, "scaled": self.scaled}
+        save_arrays(self.resume, FORMAT, {"L": np.asarray(it.L), "R": np.asarray(it.R)}, about)
         self.saved = time.perf_counter()
 
 
@@ -184,20 +193,13 @@ def _resumed(path: Path, obs: Observations, rank: int | None, scaled: bool) -> I
     """The iterate of an interrupted run of the same command, if there is one that fits."""
     if not path.exists():
         return None
-    try:
-        with opened_npz(path) as content:
-            about, L, R = json.loads(str(content["about"])), content["L"], content["R"]
-            if about.get("format") != "lrmc-iterate":
-                raise ValueError("it holds something else")
-            check_factors(L, R)
-            it = Iterate(
-                int(about["k"]), L, R, float(about["change"]), float(about["zeta"]), np.nan, str(about["stage"])
-            )
-            if it.k < 1 or not 0 <= it.zeta < np.inf:
-                raise ValueError(f"iteration {it.k} and threshold {it.zeta} make no sense")
-    except Exception as error:  # zipfile, json and numpy each have their own
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(f"{path} could not be read; remove it to begin anew: {reason}") from error
+    with opened_arrays(path, FORMAT) as (about, content):
+        L, R = content["L"], content["R"]
+        check_factors(L, R)
+        k, zeta, change = int(about["k"]), float(about["zeta"]), float(about["change"])
+        if k < 1 or not 0 <= zeta < np.inf:
+            raise ValueError(f"iteration {k} and threshold {zeta} make no sense")
+        it = Iterate(k, L, R, change, zeta, inliers=np.nan, stage=str(about["stage"]))
     if (len(it.L), len(it.R)) != obs.shape or (rank is not None and it.L.shape[1] != rank):
         raise ValueError(f"{path} is of a run with another matrix or rank; remove it to begin anew")
     if bool(about.get("scaled", False)) != scaled:
@@ -208,39 +210,28 @@ def _resumed(path: Path, obs: Observations, rank: int | None, scaled: bool) -> I
 # ---- where the data come from, and who computes
 
 
-class _Places(NamedTuple):
-    target: Path
-    outliers: Path | None
-    report: Path | None
-
-
-def _path(given: str | os.PathLike[str] | None) -> Path | None:
-    return None if given is None else Path(given)
-
-
-def _checked(source: Path, places: _Places, fill: Fill) -> _Places:
+def _checked(source: Path, to: Places, fill: Fill) -> Places:
     """Refuse outputs that could not be written, before the work."""
     if fill not in FILLS:
         raise ValueError(f"fill={fill!r}; one of {', '.join(FILLS)} is wanted")
-    target, outliers, report = places
+    target, outliers, report = to
     if target.suffix not in (".zarr", ".npy"):
         raise ValueError(f"{target}: matrices larger than memory are written as .zarr or .npy")
     if outliers is not None and outliers.suffix != ".zarr":
         raise ValueError(f"{outliers}: outliers of large matrices are written as .zarr")
     if report is not None and report.suffix.lower() != ".html":
         raise ValueError(f"{report}: the report is written as .html")
-    given = [path for path in places if path is not None]
-    for path in given:
+    for path in to.given:
         if not path.parent.is_dir():
             raise FileNotFoundError(2, "there is no such directory", str(path.parent))
         if source.resolve() in (path.resolve(), *path.resolve().parents):
             raise ValueError(f"{path} is also the input, or within it; give the output a place of its own")
         _check_replaced(path)
-    if len({path.resolve() for path in given}) < len(given):
+    if len({path.resolve() for path in to.given}) < len(to.given):
         raise ValueError(f"{target} is also the place of another output; each needs its own")
     if not source.exists():
         raise FileNotFoundError(2, "there is no such file", str(source))
-    return places
+    return to
 
 
 def _check_replaced(path: Path) -> None:
@@ -255,7 +246,7 @@ def _check_replaced(path: Path) -> None:
 
 
 def _observations(
-    source: Path, name: str | None, memory: Any, scheduler: str | None, units: Units | None = None
+    source: Path, name: str | None, memory: int | str | None, scheduler: str | None, units: Units | None = None
 ) -> Observations:
     """The matrix of a file, in blocks; what damaged data make others raise is told in a sentence."""
     try:
@@ -267,7 +258,7 @@ def _observations(
         raise ValueError(f"{source} could not be read; is it damaged? ({type(error).__name__}: {error})") from error
 
 
-def _by_dask(source: Path, Y: Any, units: Units | None) -> Observations:
+def _by_dask(source: Path, Y: Stored, units: Units | None) -> Observations:
     from ..observations.dask import as_dask_observations
 
     da = optional("dask.array", "scale")

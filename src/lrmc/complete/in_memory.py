@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,16 +20,23 @@ from .._arguments import one_of
 from .._extras import optional
 from .._files import whole
 from .._rows import where
-from ..formats.sparse import sound
+from .._work import Outcome, Tell, following
+from ..formats.sparse import Matrix, sound
 from ..observations._door import as_observations
 from ..outofcore import FILLS, Fill
+from ..report import Section, Words, result_sections, write_report
+from ..report.text import number
 from ..result import Result
 from ..solve import solve
 from ..units import Scale, Units, chosen_units
 from ..weights import Array
-from .tables import MOST_NAMED, WRITERS, Table, checked_place, checked_target, read
+from .csv_files import MOST_NAMED
+from .places import Completion, Places, places
+from .table import Table
+from .tables import WRITERS, checked_place, checked_target, read
 
 PIVOT = "pivot it first, so that each row and each column is a thing of its own (pandas.DataFrame.pivot)"
+TOL = 1e-6  # what `solve` stops at if not told otherwise
 COLUMNS = ("row", "column", "value", "expected", "score")  # of the list of outliers
 
 
@@ -41,7 +49,7 @@ class Outliers(NamedTuple):
     expected: Array  # by the model
     scores: Array  # the difference, in standard deviations of the noise; in thresholds where there is no noise
 
-    def named(self, row_names: Sequence[str] | None, col_names: Sequence[str] | None) -> Iterator[tuple[Any, ...]]:
+    def named(self, row_names: Sequence[str] | None, col_names: Sequence[str] | None) -> Iterator[tuple[object, ...]]:
         """Row, column, value, expected and score of each; rows and columns without names by number, from 0."""
         rows, cols = (
             at.tolist() if names is None else [names[i] for i in at.tolist()]
@@ -50,15 +58,12 @@ class Outliers(NamedTuple):
         return zip(rows, cols, self.values.tolist(), self.expected.tolist(), self.scores.tolist())
 
 
-class Completed(NamedTuple):
-    """How a file was completed."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Completed(Completion):
+    """How a matrix in memory was completed."""
 
-    result: Result  # in units of the columns' spreads, if columns were scaled
     outliers: Outliers
-    units: Units | None  # that columns were scaled by
-    observed: float  # fraction
     left: int  # entries that stay missing, because nothing determines them
-    seconds: float  # of the solve, without reading and writing
 
 
 def complete(
@@ -72,6 +77,7 @@ def complete(
     scale: Scale = "auto",
     name: str | None = None,
     keep: Sequence[str] = (),
+    progress: Tell | None = None,
     **options: Any,
 ) -> Completed:
     """Read a matrix, complete it and write it. All files appear, whole, or none does.
@@ -81,24 +87,39 @@ def complete(
     columns of a table that pass through although they hold numbers. The other options are those of `lrmc.solve`.
     """
     one_of("fill", fill, FILLS)
-    places = _checked_places(Path(source), Path(target), outliers_to, report_to)
+    to = _checked_places(Path(source), places(target, outliers_to, report_to))
     table = read(source, name=name, keep=keep)
     _check_width(table, Path(source))
     units = chosen_units(table.values, scale, table=table.frame is not None)
+    if progress is not None:
+        options["progress"] = following(progress, options.get("tol", TOL))
     began = time.perf_counter()
     result = solve(table.values if units is None else units.removed(table.values), rank, **options)
     seconds = time.perf_counter() - began
-    _warn(table, result)
+    outcome = Outcome(status=result.status, warnings=result.warnings)
+    for text in _cautions(table, result):
+        outcome = outcome.warned(text)
     outliers = outlying(result, units, table.values)
     X = filled(result, table.values, fill, outliers, units)
     obs = result.observations
     assert obs is not None  # a result that was just made has them
-    done = Completed(result, outliers, units, obs.fraction, int(np.isnan(X).sum()), seconds)
-    _write(places, table, X, done, Path(source).name)
+    done = Completed(
+        result=result,
+        units=units,
+        observed=obs.fraction,
+        outliers=outliers,
+        left=int(np.isnan(X).sum()),
+        status=outcome.status,
+        warnings=outcome.warnings,
+        files=to.given,
+        seconds=seconds,
+        report=to.report,
+    )
+    _write(to, table, X, done, Path(source).name)
     return done
 
 
-def outlying(result: Result, units: Units | None = None, Y: Any = None) -> Outliers:
+def outlying(result: Result, units: Units | None = None, Y: Matrix | None = None) -> Outliers:
     """What stands out of a result, as `Result.outliers` has it, in blocks of rows; values in the units of the data.
 
     With `units`, Y is the matrix as it was before these were removed.
@@ -122,7 +143,7 @@ def outlying(result: Result, units: Units | None = None, Y: Any = None) -> Outli
     return Outliers(rows, cols, values, expected, scores)
 
 
-def filled(result: Result, values: Any, fill: Fill, outliers: Outliers, units: Units | None = None) -> Array:
+def filled(result: Result, values: Matrix, fill: Fill, outliers: Outliers, units: Units | None = None) -> Array:
     """The completed matrix, n1 x n2.
 
     "missing": the model L R' where nothing was observed. "missing+outliers": also in place of the outliers.
@@ -139,7 +160,7 @@ def filled(result: Result, values: Any, fill: Fill, outliers: Outliers, units: U
     return np.where(np.isnan(Y), X, Y)
 
 
-def as_dense(Y: Any) -> Array:
+def as_dense(Y: Matrix) -> Array:
     """A copy: floats, NaN where nothing was observed."""
     if sp.issparse(Y):
         stored = sound(Y).tocsr().copy()
@@ -177,15 +198,16 @@ def _check_width(table: Table, source: Path) -> None:
     )
 
 
-def _warn(table: Table, result: Result) -> None:
+def _cautions(table: Table, result: Result) -> Iterator[str]:
     """What the solver cannot know: columns that look like labels, and rows about which little is known."""
-    counters = [] if table.frame is None else [name for name, x in zip(_headings(table), table.values.T) if _counts(x)]
-    if counters:
-        text = f"column {counters[0]!r} counts the rows, and is completed as if it were data"
-        warnings.warn(f"{text}: keep it out of that with --keep", UserWarning, stacklevel=3)
+    if table.frame is not None:
+        counters = [name for name, column in zip(_headings(table), table.values.T) if _counts(column)]
+        if counters:
+            text = f"column {counters[0]!r} counts the rows, and is completed as if it were data"
+            yield f"{text}: keep it out of that with --keep"
     text = few_observed(result)
     if text:
-        warnings.warn(text, UserWarning, stacklevel=3)
+        yield text
 
 
 def few_observed(result: Result) -> str:
@@ -223,22 +245,14 @@ def _counts(column: Array) -> bool:
 # ---- what is written
 
 
-class _Places(NamedTuple):
-    target: Path
-    outliers: Path | None
-    report: Path | None
-
-
-def beside(target: Path, ending: str) -> Path:
-    """Where a file goes that belongs to another: `completed.report.html` beside `completed.csv`."""
-    return target.parent / f"{target.stem}.{ending}"
-
-
-def _checked_places(source: Path, target: Path, outliers_to: Any, report_to: Any) -> _Places:
+def _checked_places(source: Path, to: Places) -> Places:
     """Refuse outputs that could not be written, or would overwrite each other."""
-    checked_target(target)
-    outliers, report = (None if x is None else Path(x) for x in (outliers_to, report_to))
-    for path, suffixes, what in ((outliers, (".csv", ".parquet"), "list of outliers"), (report, (".html",), "report")):
+    checked_target(to.target)
+    kinds = (
+        (to.outliers, (".csv", ".parquet"), "list of outliers"),
+        (to.report, (".html",), "report"),
+    )
+    for path, suffixes, what in kinds:
         if path is None:
             continue
         if path.suffix.lower() not in suffixes:
@@ -246,23 +260,21 @@ def _checked_places(source: Path, target: Path, outliers_to: Any, report_to: Any
         if path.suffix.lower() == ".parquet":
             checked_target(path)
         checked_place(path)
-    taken = [os.path.realpath(path) for path in (source, target, outliers, report) if path is not None]
-    for path in (outliers, report):
+    taken = [os.path.realpath(path) for path in (source, *to.given)]
+    for path in (to.outliers, to.report):
         if path is not None and taken.count(os.path.realpath(path)) > 1:
             raise ValueError(f"{path} is also the place of another file; each needs its own")
-    return _Places(target, outliers, report)
+    return to
 
 
-def _write(places: _Places, table: Table, X: Array, done: Completed, title: str) -> None:
+def _write(to: Places, table: Table, X: Array, done: Completed, title: str) -> None:
     """Everything is written beside its place, and moved there when all of it is there."""
     with ExitStack() as stack:
-        WRITERS[places.target.suffix.lower()](stack.enter_context(whole(places.target)), table, X)
-        if places.outliers is not None:
-            _write_list(stack.enter_context(whole(places.outliers)), table, done.outliers)
-        if places.report is not None:
-            from ..report import write_report
-
-            path = stack.enter_context(whole(places.report))
+        WRITERS[to.target.suffix.lower()](stack.enter_context(whole(to.target)), table, X)
+        if to.outliers is not None:
+            _write_list(stack.enter_context(whole(to.outliers)), table, done.outliers)
+        if to.report is not None:
+            path = stack.enter_context(whole(to.report))
             write_report(path, f"{title}, completed", report_sections(table, done), subtitle=_subtitle(table, done))
 
 
@@ -278,26 +290,30 @@ def _write_list(path: Path, table: Table, outliers: Outliers) -> None:
         writer.writerows((_harmless(row), _harmless(column), *numbers) for row, column, *numbers in lines)
 
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # how they begin
 NEGATIVE = re.compile(r"-\d+(\.\d*)?([eE][-+]?\d+)?")
 
 
-def _harmless(label: Any) -> Any:
+def _harmless(label: object) -> object:
     """A label that a spreadsheet would take for a formula, and execute, as text: with an apostrophe before it."""
-    formula = isinstance(label, str) and label.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
-    return f"'{label}" if formula and not NEGATIVE.fullmatch(label) else label
+    if not isinstance(label, str) or NEGATIVE.fullmatch(label):
+        return label
+    return f"'{label}" if label.startswith(FORMULA) else label
 
 
-def report_sections(table: Table, done: Completed) -> list[Any]:
+def report_sections(table: Table, done: Completed) -> list[Section]:
     """The usual sections of a result, with the table's own names and units."""
-    from ..report import Words, result_sections
-
     rows, cols = table.row_names(), table.col_names()
     facts, *rest = result_sections(done.result, row_names=rows, col_names=cols, units=done.units)
     few = few_observed(done.result)
-    added = [Words("", [few[0].upper() + few[1:] + "."], "warning")] if few else []
-    about = [p for p in (_about_columns(table), about_units(done.units)) if p]
+    about = [text for text in (_about_columns(table), about_units(done.units)) if text]
+    added: list[Section] = []
+    if few:
+        added.append(Words("", [few[0].upper() + few[1:] + "."], "warning"))
+    if about:
+        added.append(Words("The table", about))
     at = next(i for i, section in enumerate(rest) if section.title)  # notes without a title come first
-    return [facts, *rest[:at], *added, *([Words("The table", about)] if about else []), *rest[at:]]
+    return [facts, *rest[:at], *added, *rest[at:]]
 
 
 def _subtitle(table: Table, done: Completed) -> str:
@@ -317,8 +333,6 @@ def about_units(units: Units | None) -> str:
     """How columns were scaled, in words."""
     if units is None:
         return ""
-    from ..report.text import number
-
     ratio = number(float(units.spread.max() / units.spread.min()), 2)
     centred = "its median was taken away, and it" if np.any(units.centre) else "it"
     return (

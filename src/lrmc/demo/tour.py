@@ -11,7 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._extras import optional
-from ..complete.in_memory import Completed, beside, complete
+from .._work import Tell
+from ..complete.in_memory import Completed, complete
+from ..complete.places import beside
+from ..complete.table import Frame
 from ..report import (
     BeforeAfter,
     Facts,
@@ -25,9 +28,12 @@ from ..report import (
     result_sections,
     write_report,
 )
+from ..report.images import Lazy
 from ..report.text import count, number, percent
 from ..weights import Array
-from .scene import HIDDEN, RANK, VISIBLE, Film, Line, Progress, Recovered, any_colour
+from .picture import VISIBLE, any_colour
+from .problems import RANK, Line
+from .scene import HIDDEN, Film, Recovered
 
 GAPS, SLIPS = 0.2, 0.02  # fractions of the table: hidden, and with the decimal point in the wrong place
 EXAMPLES = 12  # slips that are shown
@@ -39,7 +45,7 @@ BUDGET = 6_000_000  # characters of frames on the page
 class Spoiled(NamedTuple):
     """A real table, and what was done to it."""
 
-    frame: Any  # as it goes to the file
+    frame: Frame  # as it goes to the file
     names: list[str]  # of the measurements
     truth: Array
     hidden: Array
@@ -79,7 +85,7 @@ def spoiled_table(seed: int = 0) -> Spoiled:
     return Spoiled(frame, names, truth, hidden, slipped)
 
 
-def mended_table(directory: Path, progress: Progress | None = None) -> Mended:
+def mended_table(directory: Path, progress: Tell | None = None) -> Mended:
     """Write the spoiled table, and do with it what `lrmc complete measured.csv -o completed.csv` does."""
     table = spoiled_table()
     source, target = directory / "measured.csv", directory / "completed.csv"
@@ -90,7 +96,15 @@ def mended_table(directory: Path, progress: Progress | None = None) -> Mended:
     typical = np.abs(table.truth - np.median(table.truth, axis=0)).mean(axis=0)
     missed = float((np.abs(X - table.truth) / typical)[table.hidden].mean())
     found = int(table.slipped[done.outliers.rows, done.outliers.cols].sum())
-    return Mended(table, done, source, target, missed, found, len(done.outliers.rows) - found)
+    return Mended(
+        table,
+        done,
+        source,
+        target,
+        missed=missed,
+        slips_found=found,
+        others_found=len(done.outliers.rows) - found,
+    )
 
 
 # ---- the page
@@ -165,7 +179,7 @@ def _film(scene: Film, found: Recovered) -> list[Section]:
     ]
 
 
-def film_layers(scene: Film, found: Recovered) -> dict[str, Sequence[Any]]:
+def film_layers(scene: Film, found: Recovered) -> dict[str, Lazy]:
     """Observed, recovered, outliers and truth, frame by frame."""
     (pictures, light), model = scene.background, found.result
 
@@ -182,20 +196,12 @@ def film_layers(scene: Film, found: Recovered) -> dict[str, Sequence[Any]]:
         return pictures @ light[k]
 
     layers = {"observed": observed, "recovered": recovered, "outliers": outliers, "truth": truth}
-    return {name: _Columns(scene, column) for name, column in layers.items()}
+    n = scene.observed.shape[1]
+    return {name: Lazy(_as_pictures(scene, column), n) for name, column in layers.items()}
 
 
-class _Columns(Sequence[Any]):
-    """Columns of a matrix as pictures, made when they are asked for."""
-
-    def __init__(self, scene: Film, column: Callable[[int], Array]) -> None:
-        self.scene, self.column = scene, column
-
-    def __len__(self) -> int:
-        return self.scene.observed.shape[1]
-
-    def __getitem__(self, k: Any) -> Any:
-        return self.scene.frame(self.column(k))
+def _as_pictures(scene: Film, column: Callable[[int], Array]) -> Callable[[int], Array]:
+    return lambda k: scene.frame(column(k))
 
 
 def _table(mended: Mended | None) -> list[Section]:
@@ -237,9 +243,9 @@ def _table(mended: Mended | None) -> list[Section]:
     ]
 
 
-def _examples(mended: Mended) -> list[list[Any]]:
+def _examples(mended: Mended) -> list[list[object]]:
     """Slips that were found, one per measurement."""
-    table, listed, lines = mended.table, mended.done.outliers, dict[int, list[Any]]()
+    table, listed, lines = mended.table, mended.done.outliers, dict[int, list[object]]()
     for i, j, value, expected, score in zip(*(x.tolist() for x in listed)):
         if table.slipped[i, j] and j not in lines and len(lines) < EXAMPLES:
             truth = float(table.truth[i, j])

@@ -10,7 +10,7 @@ import os
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
@@ -34,7 +34,7 @@ _READERS = {
 }
 
 
-def read_header(file: Any, size: int, name: str = "it") -> Header:
+def read_header(file: IO[bytes], size: int, name: str = "it") -> Header:
     """The header of an open .npy file of so many bytes, which is called `name` in errors."""
     try:
         shape, by_columns, dtype = _READERS[np.lib.format.read_magic(file)](file)
@@ -56,7 +56,7 @@ def read_npy(path: str | os.PathLike[str]) -> Array:
         return _read(file, os.fstat(file.fileno()).st_size)
 
 
-def _read(file: Any, size: int) -> Array:
+def _read(file: IO[bytes], size: int) -> Array:
     read_header(file, size)
     file.seek(0)
     return np.lib.format.read_array(file, allow_pickle=False)

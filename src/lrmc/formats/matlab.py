@@ -9,7 +9,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import scipy.io
@@ -38,7 +38,7 @@ def read_mat(path: str | os.PathLike[str]) -> dict[str, Any]:
     return {name: value for name, value in content.items() if not name.startswith("__")}
 
 
-def _check(file: Any) -> None:
+def _check(file: BinaryIO) -> None:
     head = file.read(BEGIN)
     if len(head) < BEGIN or 0 in head[:4] or head[125 if head[126:127] == b"I" else 124] != 1:
         return  # of version 4, of 7.3, or none at all, as scipy tells them apart

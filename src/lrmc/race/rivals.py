@@ -16,10 +16,12 @@ import time
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+Answer: TypeAlias = Any  # a matrix, a pair of factors, or these and the number of passes
 BLOCK = 2**22  # entries that are compared at a time
 REPEATS, SHORT = 5, 2.0  # a call that takes less than so many seconds is repeated; the median counts
 
@@ -28,33 +30,33 @@ class Rival(NamedTuple):
     """A package, and how it is called with the matrix and the rank: the result is a matrix or a pair of factors."""
 
     package: str
-    call: Callable[[Any, int], Any]
+    call: Callable[[Array, int], Answer]
     gaps: bool  # whether it takes missing entries
     robust: bool
     rank: bool  # whether it is told the rank
 
 
-def _lrmc(Y: Any, rank: int) -> Any:
+def _lrmc(Y: Array, rank: int) -> Answer:
     import lrmc
 
     result = lrmc.solve(Y)
     return result.L, result.R, result.n_iter
 
 
-def _lrmc_with_rank(Y: Any, rank: int) -> Any:
+def _lrmc_with_rank(Y: Array, rank: int) -> Answer:
     import lrmc
 
     result = lrmc.solve(Y, rank)
     return result.L, result.R, result.n_iter
 
 
-def _pyrpca(Y: Any, rank: int) -> Any:
+def _pyrpca(Y: Array, rank: int) -> Answer:
     from pyrpca import rpca_pcp_ialm
 
     return rpca_pcp_ialm(Y, 1 / np.sqrt(max(Y.shape)), verbose=False)[0]
 
 
-def _tensorly(Y: Any, rank: int) -> Any:
+def _tensorly(Y: Array, rank: int) -> Answer:
     from tensorly.decomposition import robust_pca
 
     seen = np.isfinite(Y)
@@ -63,20 +65,20 @@ def _tensorly(Y: Any, rank: int) -> Any:
     return robust_pca(np.where(seen, Y, 0), mask=mask, reg_E=share, n_iter_max=1000, verbose=0)[0]
 
 
-def _sporco(Y: Any, rank: int) -> Any:
+def _sporco(Y: Array, rank: int) -> Answer:
     from sporco.admm import rpca
 
     how = {"gEvalY": True, "MaxMainIter": 5000, "RelStopTol": 1e-7, "AutoRho": {"Enabled": True}}
     return rpca.RobustPCA(Y, 1 / np.sqrt(max(Y.shape)), rpca.RobustPCA.Options(how)).solve()[0]
 
 
-def _skpcp(Y: Any, rank: int) -> Any:
+def _skpcp(Y: Array, rank: int) -> Answer:
     from skpcp import PCP
 
     return PCP(max_iter=2000).fit(Y).low_rank_
 
 
-def _hyperspy(Y: Any, rank: int) -> Any:
+def _hyperspy(Y: Array, rank: int) -> Answer:
     from hyperspy.learn._rpca import ORPCA
 
     model = ORPCA(rank)
@@ -84,7 +86,7 @@ def _hyperspy(Y: Any, rank: int) -> Any:
     return model.transform(Y) @ model.components_
 
 
-def _cmfrec(Y: Any, rank: int) -> Any:
+def _cmfrec(Y: Array, rank: int) -> Answer:
     import cmfrec
 
     how = {"user_bias": False, "item_bias": False, "center": False, "verbose": False}
@@ -94,7 +96,7 @@ def _cmfrec(Y: Any, rank: int) -> Any:
     return model.A_, model.B_
 
 
-def _qolmat(Y: Any, rank: int) -> Any:
+def _qolmat(Y: Array, rank: int) -> Answer:
     from qolmat.imputations.rpca.rpca_pcp import RpcaPcp
 
     return RpcaPcp(max_iterations=1000, verbose=False).decompose(Y, np.isfinite(Y))[0]
@@ -124,7 +126,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-def run(name: str, folder: Path) -> dict[str, Any]:
+def run(name: str, folder: Path) -> dict[str, object]:
     """Solve the problem in a folder, after a small one that warms up."""
     rival = RIVALS[name]
     Y, L, R = (np.load(folder / f"{part}.npy") for part in "YLR")
@@ -140,11 +142,11 @@ def run(name: str, folder: Path) -> dict[str, Any]:
     import resource  # not on Windows, where all else works
 
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # MB; kilobytes on Linux
-    said = {"seconds": seconds, "memory": memory, "error": error_of(answer, L, R)}
+    said: dict[str, object] = {"seconds": seconds, "memory": memory, "error": error_of(answer, L, R)}
     return said | ({"passes": int(answer[2])} if isinstance(answer, tuple) and len(answer) == 3 else {})
 
 
-def error_of(answer: Any, L: Any, R: Any) -> float:
+def error_of(answer: Answer, L: Array, R: Array) -> float:
     """|answer - L R'| / |L R'|, some rows at a time."""
     wrong = size = 0.0
     rows = max(1, BLOCK // len(R))

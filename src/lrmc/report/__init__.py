@@ -7,8 +7,8 @@ make the usual ones; `write_report` writes the page.
 from __future__ import annotations
 
 from .charts import Series
-from .page import Section, page, write_report
-from .sections import BeforeAfter, Facts, Frames, Gallery, Group, Lines, Map, Table, Values, Words
+from .page import page, write_report
+from .sections import BeforeAfter, Facts, Frames, Gallery, Group, Lines, Map, Section, Table, Values, Words
 from .standard import film_sections, result_sections
 
 __all__ = [

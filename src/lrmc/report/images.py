@@ -7,16 +7,44 @@ import io
 import math
 import struct
 import zlib
-from typing import Any
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._extras import optional
 from ..weights import Array
 
+Picture: TypeAlias = ArrayLike  # see `picture`
+
 HIDDEN = (40, 44, 52)  # the colour of what was not observed (NaN)
 LOSSLESS_BELOW = 128 * 128  # pixels: where JPEG would be seen, and saves little
 QUALITY = 85
+
+
+class Pictures(Protocol):
+    """Anything with a length that gives pictures by their numbers, from 0."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, k: int, /) -> Picture: ...
+
+
+class Lazy:
+    """Pictures that are made when they are looked at: `make` is called with the number of one, from 0."""
+
+    def __init__(self, make: Callable[[int], Array], n: int) -> None:
+        self.make = make
+        self.n = n
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, k: int) -> Array:
+        if not 0 <= k < self.n:  # which ends a loop over all
+            raise IndexError(f"there are {self.n} pictures, and none of number {k}")
+        return self.make(k)
 
 
 def uri(kind: str, content: bytes) -> str:
@@ -30,7 +58,8 @@ def indexed_png(cells: Array, colours: Array) -> bytes:
     lines = np.zeros((height, width + 1), np.uint8)  # each line begins with its filter: none
     lines[:, 1:] = cells
     colours = np.asarray(colours, np.uint8)
-    header = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)
+    bits, palette = 8, 3  # of a pixel, which is an index
+    header = struct.pack(">II", width, height) + bytes((bits, palette, 0, 0, 0))
     parts = (
         (b"IHDR", header),
         (b"PLTE", colours[:, :3].tobytes()),
@@ -45,7 +74,7 @@ def _chunk(name: bytes, content: bytes) -> bytes:
     return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
 
 
-def picture(image: Any, *, largest: int = 1200) -> tuple[str, int, int]:
+def picture(image: Picture, *, largest: int = 1200) -> tuple[str, int, int]:
     """Data URI, width and height of a picture, scaled down if it is larger than `largest` pixels.
 
     `image` is (h, w) or (h, w, 3): bytes as they are, booleans as black and white, floats from 0 (black) to 1
@@ -69,7 +98,7 @@ def picture(image: Any, *, largest: int = 1200) -> tuple[str, int, int]:
     return uri(kind, store.getvalue()), *opened.size
 
 
-def as_bytes(image: Any) -> Array:
+def as_bytes(image: Picture) -> Array:
     """A picture as Pillow takes it: see `picture`."""
     pixels = np.asarray(image)
     if pixels.ndim == 3 and pixels.shape[2] == 1:

@@ -7,27 +7,16 @@ from collections.abc import Sequence
 from datetime import datetime
 from importlib.resources import files
 from pathlib import Path
-from typing import Protocol
 
+from .. import __version__
 from .._files import write_whole
-from .sections import n_films
+from .sections import Section, n_films
 from .text import escaped
 
 BUDGET = 20_000_000  # characters of frames and galleries on a page
 # A browser that keeps to this loads nothing but what is in the page, whatever the page says.
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 ENOUGH_FOR_CONTENTS = 4  # titled sections
-
-
-class Section(Protocol):
-    """A part of a page: `html` gives everything but the title, with frames of at most `room` characters."""
-
-    @property
-    def title(self) -> str:
-        """The heading; none if empty."""
-
-    def html(self, room: int) -> str:
-        """The section, its texts escaped."""
 
 
 def write_report(
@@ -59,7 +48,7 @@ def page(title: str, sections: Sequence[Section], *, subtitle: str = "", budget:
 <header><h1>{escaped(title)}</h1>{below}</header>
 {_contents(sections)}<main>
 {body}</main>
-<footer>Written by lrmc {_version()} on {datetime.now():%Y-%m-%d at %H:%M}. This page works offline.</footer>
+<footer>Written by lrmc {__version__} on {datetime.now():%Y-%m-%d at %H:%M}. This page works offline.</footer>
 <script>
 {_resource("report.js")}</script>
 </body>
@@ -80,9 +69,3 @@ def _contents(sections: Sequence[Section]) -> str:
 
 def _resource(name: str) -> str:
     return (files(__package__) / name).read_text("utf-8")
-
-
-def _version() -> str:
-    from .. import __version__
-
-    return __version__

@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal, Protocol, TypeGuard
 
 import numpy as np
 
 from ..weights import Array
 from .charts import Series, lines_svg, values_svg
-from .images import affordable, evenly, indexed_png, picture, uri
+from .images import Picture, Pictures, affordable, evenly, indexed_png, picture, uri
 from .text import column, count, escaped, number, percent, plural
 
 FRAME, THUMBNAIL = 640, 480  # pixels, at most
 MOST_FRAMES, MOST_THUMBNAILS = 400, 60
 PIXELS_BELOW = 200  # a picture that is narrower is shown with sharp pixels
+
+
+class Section(Protocol):
+    """A part of a page: `html` gives everything but the title, with frames of at most `room` characters."""
+
+    @property
+    def title(self) -> str:
+        """The heading; none if empty."""
+
+    def html(self, room: int) -> str:
+        """The section, its texts escaped."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +50,7 @@ class Facts:
     """Names and short values, as tiles."""
 
     title: str
-    facts: Mapping[str, Any]
+    facts: Mapping[str, object]
 
     def html(self, room: int = 0) -> str:
         """See `Section.html`."""
@@ -162,7 +173,7 @@ class Table:
 
     title: str
     columns: Sequence[str]
-    rows: Sequence[Sequence[Any]]
+    rows: Sequence[Sequence[object]]
     caption: str = ""
 
     def html(self, room: int = 0) -> str:
@@ -175,7 +186,7 @@ class Table:
             f'<button type="button">{escaped(c)}</button></th>'
             for c, n in zip(self.columns, numeric, strict=True)
         )
-        shown = [column([row[j] for row in self.rows]) if n else [None] * len(self.rows) for j, n in enumerate(numeric)]
+        shown = [self._texts(j) if n else [None] * len(self.rows) for j, n in enumerate(numeric)]
         body = "".join(
             f"<tr>{''.join(map(_cell, row, texts))}</tr>\n" for row, texts in zip(self.rows, zip(*shown), strict=True)
         )
@@ -183,14 +194,18 @@ class Table:
         scroll = f'<div class="scroll" tabindex="0" role="region" aria-label="{escaped(self.title)}">{table}</div>'
         return _figure(scroll, self.caption)
 
+    def _texts(self, j: int) -> Sequence[str | None]:
+        """Of a column of numbers."""
+        return column([value for row in self.rows if _is_number(value := row[j])])
+
 
 @dataclass(frozen=True, eq=False)
 class BeforeAfter:
     """Two pictures of the same size over each other, with a slider between them. Pictures as for `images.picture`."""
 
     title: str
-    before: Any
-    after: Any
+    before: Picture
+    after: Picture
     caption: str = ""
     labels: tuple[str, str] = ("before", "after")
 
@@ -218,7 +233,7 @@ class Frames:
     """
 
     title: str
-    layers: Mapping[str, Sequence[Any]]
+    layers: Mapping[str, Pictures]
     captions: Sequence[str] | None = None  # one per frame
     caption: str = ""
     rate: float = 12.0  # shown frames per second, when it plays
@@ -254,7 +269,7 @@ class Gallery:
     """Pictures beside and below each other, each with a caption."""
 
     title: str
-    pictures: Sequence[Any]
+    pictures: Pictures
     captions: Sequence[str] = ()
     caption: str = ""
 
@@ -278,7 +293,7 @@ class Group:
     """Sections side by side where there is room, else below each other."""
 
     title: str
-    sections: Sequence[Any]
+    sections: Sequence[Section]
     caption: str = ""
 
     def html(self, room: int) -> str:
@@ -288,7 +303,7 @@ class Group:
         return f'<div class="group">{"".join(parts)}</div>{note}'
 
 
-def n_films(section: Any) -> int:
+def n_films(section: Section) -> int:
     """How many sections share the room for frames."""
     if isinstance(section, Group):
         return sum(map(n_films, section.sections))
@@ -298,7 +313,9 @@ def n_films(section: Any) -> int:
 # ---- parts
 
 
-def _within(room: int, n: int, at: Any, largest: int, most: int) -> tuple[list[int], list[list[str]], tuple[int, int]]:
+def _within(
+    room: int, n: int, at: Callable[[int], list[Picture]], largest: int, most: int
+) -> tuple[list[int], list[list[str]], tuple[int, int]]:
     """Frames evenly chosen to fit: which, the data URIs of each one's layers, and the size of the first picture."""
     size, made = (1, 1), {}
 
@@ -327,23 +344,23 @@ def _figure(body: str, caption: str) -> str:
     return f'<figure class="wide">{body}{note}</figure>'
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if not _is_number(value):
         return str(value)
     return count(int(value)) if isinstance(value, int | np.integer) else number(value)
 
 
-def _cell(value: Any, text: str | None) -> str:
+def _cell(value: object, text: str | None) -> str:
     if not _is_number(value):
         return f"<td>{escaped(value)}</td>"
     return f'<td class="n" data-v="{float(value)!r}">{escaped(text or _shown(value))}</td>'
 
 
-def _json(data: Any) -> str:
+def _json(data: object) -> str:
     """JSON that may stand in a script element: it has no `<`, and so can neither end the element nor hide its end."""
     return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 

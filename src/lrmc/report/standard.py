@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from ..formats.sparse import Matrix
 from ..linalg import balanced
 from ..observations._door import as_observations
 from ..observations.base import Observations
@@ -16,8 +17,8 @@ from ..units import Units
 from ..weights import Array
 from . import words
 from .charts import Series
-from .page import Section
-from .sections import BeforeAfter, Facts, Frames, Group, Lines, Map, Table, Values, Words
+from .images import Lazy, Pictures
+from .sections import BeforeAfter, Facts, Frames, Group, Lines, Map, Section, Table, Values, Words
 from .survey import Survey, survey
 from .text import count, number, percent, plural
 
@@ -30,9 +31,9 @@ STEPS = 40  # frames that are looked at for the one that shows most
 
 def result_sections(
     result: Result,
-    Y: Any = None,
+    Y: Matrix | None = None,
     *,
-    mask: Any = None,
+    mask: ArrayLike | None = None,
     row_names: Sequence[str] | None = None,
     col_names: Sequence[str] | None = None,
     units: Units | None = None,
@@ -67,9 +68,9 @@ def result_sections(
     return sections
 
 
-def _key_numbers(result: Result, obs: Observations | None, seen: Survey | None, spread: str) -> dict[str, Any]:
+def _key_numbers(result: Result, obs: Observations | None, seen: Survey | None, spread: str) -> dict[str, object]:
     n1, n2 = result.shape
-    facts: dict[str, Any] = {"rows × columns": f"{count(n1)} × {count(n2)}"}
+    facts: dict[str, object] = {"rows × columns": f"{count(n1)} × {count(n2)}"}
     if obs is not None:
         facts["observed"] = percent(obs.fraction)
     facts["rank"] = result.rank
@@ -116,7 +117,7 @@ def _convergence(result: Result, unit: str) -> Group:
 
 
 def _components(result: Result, obs: Observations | None, unit: str) -> Group:
-    sections: list[Any] = [_singular_values(result, obs)]
+    sections: list[Section] = [_singular_values(result, obs)]
     tests, trials = (list(result.evidence.get(name, ())) for name in ("rank_tests", "trials"))
     if tests:
         sections.append(_first_look(tests[0]))
@@ -149,7 +150,7 @@ def noise_norm(sigma: float, obs: Observations) -> float:
     return float(sigma * (math.sqrt(n1) + math.sqrt(n2)) / math.sqrt(obs.fraction))
 
 
-def _first_look(test: Any) -> Values:
+def _first_look(test: words.Record) -> Values:
     return Values(
         "First look at the data",
         [float(value) for value in words.field(test, "singular_values")],
@@ -160,7 +161,7 @@ def _first_look(test: Any) -> Values:
     )
 
 
-def _trials(trials: list[Any], unit: str) -> Lines:
+def _trials(trials: list[words.Record], unit: str) -> Lines:
     """Held-out error against rank: a line for each way of fitting, the best ones."""
     ways: dict[str, list[tuple[int, float]]] = {}
     for trial in trials:
@@ -212,7 +213,7 @@ def _table(result: Result, obs: Observations, seen: Survey, names: Names, units:
 
 def _worst(
     result: Result, obs: Observations, seen: Survey, names: Names, units: Units | None
-) -> Iterator[tuple[Any, ...]]:
+) -> Iterator[tuple[object, ...]]:
     observed = obs.lookup(seen.rows, seen.cols).astype(np.float64)
     expected = observed - seen.differences
     if units is not None:
@@ -227,42 +228,45 @@ def _worst(
 
 
 def film_sections(
-    frames: Any,
-    background: Any,
-    foreground: Any = None,
-    masks: Any = None,
+    frames: Pictures,
+    background: Pictures,
+    foreground: Pictures | None = None,
+    masks: Pictures | None = None,
     *,
     white: float | None = None,
     title: str = "Film",
+    captions: Sequence[str] | None = None,
+    caption: str = "",
 ) -> list[Section]:
     """A scrubber with all layers side by side, and a slider between the frame with most in front and its background.
 
     Each is a sequence of (h, w) or (h, w, 3) frames; only those shown are looked at. `white` is the value that is shown
     as white in frames, background and foreground: 255 for bytes, else the largest of the frames. NaN was not observed.
+    `captions` are those of the frames, `caption` is that of the slider; both are numbers of frames if not given.
     """
     if not len(frames) or len(background) != len(frames):
         raise ValueError(f"{len(frames)} frames and {len(background)} of the background; as many are wanted, not none")
     some = np.unique(np.linspace(0, len(frames) - 1, STEPS).round().astype(int)).tolist()
     top = _white(frames, some) if white is None else float(white)
-    layers: dict[str, Any] = {"original": _Scaled(frames, top), "background": _Scaled(background, top)}
+    layers: dict[str, Lazy] = {"original": _scaled(frames, top), "background": _scaled(background, top)}
     if foreground is not None:
-        layers["foreground"] = _Scaled(foreground, top)
+        layers["foreground"] = _scaled(foreground, top)
     if masks is not None:
-        layers["mask"] = _Masks(masks)
+        layers["mask"] = _black_or_white(masks)
     k = max(some, key=lambda k: _in_front(frames, background, masks, k))
     return [
-        Frames(title, layers),
+        Frames(title, layers, captions),
         BeforeAfter(
             "With and without what moves",
             layers["original"][k],
             layers["background"][k],
-            f"Frame {k + 1} of {len(frames)}: drag, or use the arrow keys.",
+            caption or f"Frame {k + 1} of {len(frames)}: drag, or use the arrow keys.",
             ("original", "background"),
         ),
     ]
 
 
-def _white(frames: Any, some: list[int]) -> float:
+def _white(frames: Pictures, some: list[int]) -> float:
     first = np.asarray(frames[0])
     if first.dtype == np.uint8:
         return 255.0
@@ -270,7 +274,7 @@ def _white(frames: Any, some: list[int]) -> float:
     return max(largest) or 1.0
 
 
-def _in_front(frames: Any, background: Any, masks: Any, k: int) -> float:
+def _in_front(frames: Pictures, background: Pictures, masks: Pictures | None, k: int) -> float:
     """How much of a frame does not show the background."""
     if masks is not None:
         return float(np.mean(np.asarray(masks[k]) != 0))
@@ -278,28 +282,18 @@ def _in_front(frames: Any, background: Any, masks: Any, k: int) -> float:
     return float(np.nanmean(off)) if np.isfinite(off).any() else 0.0
 
 
-class _Scaled(Sequence[Array]):
-    """Frames from black to white, scaled when they are asked for."""
+def _scaled(frames: Pictures, white: float) -> Lazy:
+    """From black to white."""
 
-    def __init__(self, frames: Any, white: float) -> None:
-        self.frames, self.white = frames, white
+    def frame(k: int) -> Array:
+        values = np.asarray(frames[k])
+        if values.dtype == np.uint8 and white == 255:
+            return values
+        return values.astype(np.float32) / white
 
-    def __len__(self) -> int:
-        return len(self.frames)
-
-    def __getitem__(self, k: Any) -> Any:
-        frame = np.asarray(self.frames[k])
-        return frame if frame.dtype == np.uint8 and self.white == 255 else frame.astype(np.float32) / self.white
+    return Lazy(frame, len(frames))
 
 
-class _Masks(Sequence[Array]):
-    """Whatever is not 0, as black and white."""
-
-    def __init__(self, frames: Any) -> None:
-        self.frames = frames
-
-    def __len__(self) -> int:
-        return len(self.frames)
-
-    def __getitem__(self, k: Any) -> Any:
-        return np.asarray(self.frames[k]) != 0
+def _black_or_white(masks: Pictures) -> Lazy:
+    """Whatever is not 0 is white."""
+    return Lazy(lambda k: np.asarray(masks[k]) != 0, len(masks))

@@ -6,13 +6,12 @@ import html
 import math
 import re
 from collections.abc import Sequence
-from typing import Any
 
 # What no HTML page may hold (control characters) or no UTF-8 (halves of surrogate pairs, from odd file names).
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
-def escaped(text: Any) -> str:
+def escaped(text: object) -> str:
     """Text that a browser shows as it is, in an element or in a quoted attribute."""
     return html.escape(_UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", str(text)), quote=True)
 
@@ -36,7 +35,7 @@ def count(n: int) -> str:
     return f"{int(n):,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
-def column(values: Sequence[Any]) -> list[str]:
+def column(values: Sequence[float]) -> list[str]:
     """Numbers below each other, with as many decimals each, so that they can be compared at a glance.
 
     Where that would leave many of them with hardly a digit (several units in one column), each as it is best read.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..observations.base import Observations
 from ..result import Result, Status
 from .survey import Survey
 from .text import count, number, percent, plural
+
+Record: TypeAlias = object  # of the evidence: a named tuple, or a dictionary if the result comes from a file
 
 ADVICE = {
     Status.MAX_ITER: "Give it more passes (max_iter), or be content with less (a larger tol). If the change in the"
@@ -63,8 +65,8 @@ def cautions(result: Result) -> list[str]:
     return [f"{text[0].upper()}{text[1:]}." for text in result.warnings]
 
 
-def field(record: Any, name: str) -> Any:
-    """Of a test or trial: a named tuple, or a dictionary if the result comes from a file."""
+def field(record: Record, name: str) -> Any:
+    """Of a test or trial."""
     return record[name] if isinstance(record, dict) else getattr(record, name)
 
 
@@ -110,7 +112,7 @@ def _why(result: Result) -> str:
     return f"{looks}{again}: {left_out}.{checked}"
 
 
-def _confirmed(result: Result, trials: list[Any]) -> str:
+def _confirmed(result: Result, trials: list[Record]) -> str:
     """What entries that were hidden say about a rank that was found."""
     first = field(trials[0], "rank")
     if result.rank == first:
@@ -118,7 +120,7 @@ def _confirmed(result: Result, trials: list[Any]) -> str:
     return f"Entries that were hidden are predicted better by rank {result.rank} than by {first}, which stood out."
 
 
-def _by_trial(result: Result, trials: list[Any], searched: bool) -> str:
+def _by_trial(result: Result, trials: list[Record], searched: bool) -> str:
     best = min(
         (t for t in trials if searched or field(t, "rank") == result.rank),
         key=lambda t: field(t, "error"),

@@ -10,8 +10,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .._files import write_whole
+from .._files import Format, from_json, to_json, write_whole
 from ..schedule import Schedule
+
+FORMAT = Format("lrmc-training", "a checkpoint of training", unsaid=1, hint="; remove it to begin anew")
 
 
 @dataclass(frozen=True)
@@ -44,10 +46,10 @@ class State:
 
     def save(self, path: str | os.PathLike[str], plan: Plan) -> None:
         """Write it as JSON, whole or not at all."""
-        content = {"format": "lrmc-training", "plan": asdict(plan), **asdict(self)}
+        content = {"plan": asdict(plan), **asdict(self)}
         content["schedule"] = json.loads(self.schedule.to_json())
         content["error"] = None if not math.isfinite(self.error) else self.error
-        write_whole(path, json.dumps(content).encode())
+        write_whole(path, to_json(FORMAT, content).encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], plan: Plan) -> State | None:
@@ -56,10 +58,8 @@ class State:
             raise FileNotFoundError(2, "there is no such directory", str(Path(path).parent))
         if not Path(path).exists():
             return None
-        try:
-            content = json.loads(Path(path).read_bytes())
-            if content.pop("format") != "lrmc-training":
-                raise ValueError("it is not a state of training")
+        with FORMAT.reading(path):
+            content = from_json(FORMAT, Path(path).read_bytes())
             same = content.pop("plan") == asdict(plan)
             schedule = Schedule.from_json(json.dumps(content.pop("schedule")))
             first, second = (tuple(float(x) for x in moment) for moment in content.pop("moments"))
@@ -68,10 +68,6 @@ class State:
             hardest = tuple((number, float(x)) for number, x in content.pop("hardest"))
             state = cls(schedule=schedule, moments=(first, second), error=error, hardest=hardest, **content)
             state._check(plan if same else None)
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as problem:
-            said = f"there is no {problem}" if isinstance(problem, KeyError) else problem
-            hint = "remove it to begin anew"
-            raise ValueError(f"{path} could not be read as a checkpoint of training; {hint}: {said}") from problem
         if not same:
             raise ValueError(f"{path} is a checkpoint of other training; remove it, or give the same arguments again")
         return state

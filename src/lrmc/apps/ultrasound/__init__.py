@@ -1,5 +1,6 @@
 """Ultrasound cines: tissue is of low rank, blood is what moves against it."""
 
-from .model import Separated, separate, separate_file
+from .files import Processed, process, separate_file
+from .model import Separated, separate
 
-__all__ = ["Separated", "separate", "separate_file"]
+__all__ = ["Processed", "Separated", "process", "separate", "separate_file"]

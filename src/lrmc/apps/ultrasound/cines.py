@@ -7,25 +7,22 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import scipy.io
 
-from ..._extras import MissingPackage, optional
-from ...formats.arrays import opened_npz, read_npy
-from ...formats.matlab import NewerFormatError, read_mat
+from ..._extras import optional
+from ...formats.arrays import read_npy
+from ...formats.variables import Unusable, chosen_name, read_variables, reading
 from ...weights import Array
 from ..pictures import LUMA
 
+Dataset: TypeAlias = Any  # of pydicom, which need not be installed
 ARRAYS = (".npy", ".npz", ".mat")
 DICOM = (".dcm", ".dicom", ".ima")
 
 Time = Literal["auto", "first", "last"]
-
-
-class _Wanted(ValueError):
-    """A sentence for the user that needs no frame around it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,20 +62,13 @@ def read_cine(path: str | os.PathLike[str], *, name: str | None = None, time: Ti
         raise FileNotFoundError(2, "there is no such file", str(path))
     if not path.is_dir() and path.stat().st_size == 0:
         raise ValueError(f"{path} is empty")
-    try:
+    with reading(f"{path} could not be read, it may be damaged"):
         if path.is_dir():
             return Cine(_read_folder(path), ".npz")
         if path.suffix.lower() in ARRAYS:
             return _from_arrays(path, name, time)
         if path.suffix.lower() in DICOM or _is_dicom(path):
             return Cine(_read_dicom(path), ".npz")
-    except (MissingPackage, MemoryError, NewerFormatError, _Wanted):
-        raise
-    except Exception as error:  # zipfile, zlib, scipy and pydicom each have their own
-        if isinstance(error, OSError) and error.filename is not None:  # from the system; scipy's own have no file
-            raise
-        sentence = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(f"{path} could not be read, it may be damaged: {sentence}") from error
     raise ValueError(f"{path}: a cine in one of {' '.join(ARRAYS + DICOM)} is wanted")
 
 
@@ -87,44 +77,25 @@ def read_cine(path: str | os.PathLike[str], *, name: str | None = None, time: Ti
 
 def _from_arrays(path: Path, name: str | None, time: Time) -> Cine:
     suffix = path.suffix.lower()
-    content = _READERS[suffix](path)
-    chosen = _chosen(content, name, path)
+    content = {"frames": read_npy(path)} if suffix == ".npy" else _arrays(path)
+    words = ("cines", "no array of frames x height x width")
+    chosen = chosen_name(content, name, path, fitting=_cines(content), words=words)
     last = suffix == ".mat" if time == "auto" else time == "last"
     values = content[chosen]
     if values.ndim != 3:
-        raise _Wanted(f"{path}: {chosen} has shape {values.shape}; frames x height x width are wanted")
+        raise Unusable(f"{path}: {chosen} has shape {values.shape}; frames x height x width are wanted")
     return Cine(np.moveaxis(values, -1, 0) if last else values, suffix, chosen, last)
 
 
-def _read_npy(path: Path) -> dict[str, Array]:
-    return {"frames": read_npy(path)}
+def _arrays(path: Path) -> dict[str, Array]:
+    return {key: value for key, value in read_variables(path).items() if isinstance(value, np.ndarray)}
 
 
-def _read_npz(path: Path) -> dict[str, Array]:
-    with opened_npz(path) as content:
-        return dict(content)
-
-
-def _read_mat(path: Path) -> dict[str, Array]:
-    return {key: value for key, value in read_mat(path).items() if isinstance(value, np.ndarray)}
-
-
-_READERS = {".npy": _read_npy, ".npz": _read_npz, ".mat": _read_mat}
-
-
-def _chosen(content: Mapping[str, Array], name: str | None, path: Path) -> str:
-    """The named variable, or the only one with three axes."""
-    if name is not None:
-        if name not in content:
-            raise _Wanted(f"{path} has no variable {name!r}; it has: {', '.join(content) or 'none'}")
-        return name
+def _cines(content: Mapping[str, Array]) -> list[str]:
+    """Arrays with three axes; or the only one there is, whatever it has."""
     if len(content) == 1:
-        return next(iter(content))
-    cines = [key for key, value in content.items() if value.ndim == 3 and value.dtype.kind in "fiubc"]
-    if len(cines) != 1:
-        which = f"{len(cines)} cines ({', '.join(cines)})" if cines else "no array of frames x height x width"
-        raise _Wanted(f"{path} holds {which}; one is wanted: choose it by its name (--name)")
-    return cines[0]
+        return list(content)
+    return [key for key, value in content.items() if value.ndim == 3 and value.dtype.kind in "fiubc"]
 
 
 # ---- DICOM
@@ -139,12 +110,12 @@ def _read_folder(path: Path) -> Array:
     files = sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
     files = [file for file in files if file.suffix.lower() in DICOM or _is_dicom(file)]
     if not files:
-        raise _Wanted(f"{path} holds no DICOM files; a file, or a folder of DICOM frames is wanted")
+        raise Unusable(f"{path} holds no DICOM files; a file, or a folder of DICOM frames is wanted")
     cines = [_read_dicom(file) for file in files]
     for file, cine in zip(files, cines):
         if cine.shape[1:] != cines[0].shape[1:]:
             sizes = [f"{c.shape[1]} x {c.shape[2]}" for c in (cines[0], cine)]
-            raise _Wanted(
+            raise Unusable(
                 f"{files[0]} has frames of {sizes[0]} pixels and {file.name} of {sizes[1]}: one size is wanted"
             )
     return np.concatenate(cines)
@@ -156,7 +127,7 @@ def _read_dicom(path: Path) -> Array:
         warnings.simplefilter("ignore")  # files that break a rule of the standard here and there are common
         content = pydicom.dcmread(path)
         if "PixelData" not in content:
-            raise _Wanted(f"{path} has no pixels")
+            raise Unusable(f"{path} has no pixels")
         try:
             pixels = optional("pydicom.pixels", "ultrasound").pixel_array(content)  # YBR becomes RGB
         except (RuntimeError, NotImplementedError, ImportError) as error:
@@ -164,11 +135,11 @@ def _read_dicom(path: Path) -> Array:
             if not syntax.is_compressed:
                 raise
             text = f"{path} is compressed ({syntax.name}), and no decoder for that is installed"
-            raise _Wanted(f"{text}: pip install pylibjpeg pylibjpeg-libjpeg pylibjpeg-openjpeg") from error
+            raise Unusable(f"{text}: pip install pylibjpeg pylibjpeg-libjpeg pylibjpeg-openjpeg") from error
     return _grey(pixels, content, path)
 
 
-def _grey(pixels: Array, content: Any, path: Path) -> Array:
+def _grey(pixels: Array, content: Dataset, path: Path) -> Array:
     """Frames x height x width: brighter is more."""
     kind = str(content.get("PhotometricInterpretation", "MONOCHROME2"))
     if int(content.get("SamplesPerPixel", 1)) > 1:
@@ -178,5 +149,5 @@ def _grey(pixels: Array, content: Any, path: Path) -> Array:
     if kind == "MONOCHROME1":  # the smallest value is white
         return frames.max() - frames
     if not kind.startswith("MONOCHROME"):
-        raise _Wanted(f"{path} has {kind} pixels; grey (MONOCHROME), RGB or YBR ones are wanted")
+        raise Unusable(f"{path} has {kind} pixels; grey (MONOCHROME), RGB or YBR ones are wanted")
     return frames

@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 from scipy import ndimage
 
+from ..._work import Progress, Tell, silent
 from ...linalg import power_of_4
 from ...weights import Array
 
@@ -99,7 +100,7 @@ class Motion:
         return at_y, at_x
 
 
-def follow(cine: Array, fixed: Array | None = None, progress: Callable[[float], None] | None = None) -> Motion | None:
+def follow(cine: Array, fixed: Array | None = None, progress: Tell | None = None) -> Motion | None:
     """The motion of a cine (frames, height, width), or None if frames do not become more alike by following it.
 
     Pixels that are `fixed` (height, width), such as text, say nothing about it. Twice: against the middle frame, then
@@ -112,12 +113,13 @@ def follow(cine: Array, fixed: Array | None = None, progress: Callable[[float], 
     cine = np.asarray(cine, np.float32) / np.float32(power_of_4(largest))
     template = cine[len(cine) // 2]
     free = np.ones(template.shape, np.float32) if fixed is None else (~fixed).astype(np.float32)
-    first = _against(template, free, cine, some, progress, 0.0)
+    tell = progress or silent
+    first = _against(template, free, cine[some], _half(tell, 0.0))
     if first is None:
         return None
     chosen = cine[some]
     template = np.median([frame for frame, _ in _seen_by(first, chosen)], axis=0)
-    motion = _against(template, free, cine, np.arange(len(cine)), progress, 0.5)
+    motion = _against(template, free, cine, _half(tell, 0.5))
     if motion is None:
         return None
     shown = Motion(motion.shape, motion.down[some], motion.right[some], motion.block)
@@ -134,17 +136,20 @@ def _seen_by(motion: Motion, frames: Array) -> list[tuple[Array, Array]]:
     return [(frame[inner], where[inner]) for frame, where in zip(moved, seen)]
 
 
-def _against(
-    template: Array, free: Array, cine: Array, frames: Array, progress: Callable[[float], None] | None, done: float
-) -> Motion | None:
+def _half(tell: Tell, before: float) -> Callable[[float], None]:
+    """Half of the work, told by its share; `before` is the share of all that was done before it."""
+    return lambda share: tell(Progress("motion", before + share / 2, 1.0))
+
+
+def _against(template: Array, free: Array, frames: Array, tell: Callable[[float], None]) -> Motion | None:
+    """The motion of frames against a template."""
     references, scale = _pyramid(template)
     weights, _ = _pyramid(free)
     grids: list[Field] = []
-    for n, t in enumerate(frames):
-        pictures, _ = _pyramid(cine[t])
+    for n, frame in enumerate(frames):
+        pictures, _ = _pyramid(frame)
         grids.append(_displacement(references, weights, pictures))
-        if progress is not None:
-            progress(done + 0.5 * (n + 1) / len(frames))
+        tell((n + 1) / len(frames))
     down, right = (np.stack([grid[k] for grid in grids]) * np.float32(scale) for k in (0, 1))
     if not (np.isfinite(down).all() and np.isfinite(right).all()):
         return None

@@ -1,5 +1,7 @@
 """Video of a fixed camera: the background is of low rank, what moves is in front of it."""
 
-from .model import Background, Separation, learn, masks, process, separate
+from .files import Processed, process
+from .foreground import masks
+from .model import Background, Separation, learn, separate
 
-__all__ = ["Background", "Separation", "learn", "masks", "process", "separate"]
+__all__ = ["Background", "Processed", "Separation", "learn", "masks", "process", "separate"]

@@ -1,0 +1,175 @@
+"""Series of scenes in files, cleared of clouds: GeoTIFFs, or a zarr store."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..._extras import optional
+from ..._files import whole_folder
+from ..._work import Outcome, placed
+from ...observations.stores import readable, zarr_arrays
+from .model import Cleared, remove_clouds
+from .scenes import Scenes, checked_rgb, read_scenes, usual_bands, write_scene
+from .series import Dataset, LaidOut, answers, laid_out
+from .show import write_pictures
+
+FEWEST = 3  # dates of a place
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Processed(Outcome):
+    """What `process` made of a series of scenes."""
+
+    cleared: Cleared
+    scenes: Scenes
+
+
+def process(
+    sources: Sequence[str | os.PathLike[str]],
+    target: str | os.PathLike[str],
+    *,
+    masks: str | os.PathLike[str] | None = None,
+    name: str | None = None,
+    rgb: Sequence[int] | None = None,
+    **options: Any,
+) -> Processed:
+    """Scenes without clouds, masks, quick-looks and report.html in the folder `target`: all of it, or nothing.
+
+    For each GeoTIFF X.tif come an X.tif and an X_mask.tif. All must be on the same grid. `masks` is a folder with a
+    file X.tif or X_mask.tif for each scene, not 0 where it is not to be believed.
+
+    For one zarr store X.zarr (time, band, y, x) comes an X.zarr: the same, with the variable `name` (the one with most
+    dimensions, if not given) cleared, and NAME_mask added. Numbers are taken as they are stored; attributes and
+    coordinates stay.
+
+    `rgb` are the numbers of the bands to show, from 1. Options are those of `remove_clouds`.
+    """
+    paths = [Path(source) for source in sources]
+    if len(paths) == 1 and paths[0].suffix == ".zarr":
+        if masks is not None:
+            raise ValueError("--masks is for GeoTIFFs; in a zarr store, what is not to be believed is nodata")
+        return _process_zarr(paths[0], Path(target), name, rgb, options)
+    return _process_tiffs(paths, Path(target), masks, rgb, options)
+
+
+def _process_tiffs(
+    sources: Sequence[Path],
+    target: Path,
+    masks: str | os.PathLike[str] | None,
+    rgb: Sequence[int] | None,
+    options: dict[str, Any],
+) -> Processed:
+    began = time.perf_counter()
+    paths = _checked_paths(sources, target)
+    scenes = read_scenes(paths, masks=masks, rgb=rgb)
+    with whole_folder(target) as folder:
+        cleared = remove_clouds(scenes.data, scenes.seen, nodata=scenes.nodata, dates=scenes.days, **options)
+        for k, path in enumerate(paths):
+            write_scene(folder, path, cleared.scenes[k], cleared.mask[k])
+        page = write_pictures(folder, scenes, cleared)
+        return _processed(scenes, cleared, began, page, target)
+
+
+def _processed(scenes: Scenes, cleared: Cleared, began: float, page: Path, target: Path) -> Processed:
+    return Processed(
+        cleared=cleared,
+        scenes=scenes,
+        status=cleared.status,
+        warnings=cleared.warnings,
+        files=placed(page.parent, target),
+        seconds=time.perf_counter() - began,
+        report=target / page.name,
+    )
+
+
+def _checked_paths(sources: Sequence[Path], target: Path) -> tuple[Path, ...]:
+    paths = tuple(sources)
+    if len(paths) < FEWEST:
+        raise ValueError(f"{len(paths)} scene(s); at least {FEWEST} dates of the same place are wanted")
+    written: dict[str, Path] = {}
+    for path in paths:
+        if not path.is_file():
+            raise ValueError(f"{path}: there is no such file")
+        _check_apart(path, target)
+        for name in (f"{path.stem}.tif", f"{path.stem}_mask.tif"):
+            if name in written:
+                raise ValueError(f"{written[name]} and {path} would both be written as {name}; rename one of them")
+            written[name] = path
+    return paths
+
+
+def _check_apart(path: Path, target: Path) -> None:
+    if os.path.dirname(os.path.realpath(path)) == os.path.realpath(target):
+        raise ValueError(f"{path} lies in the output folder, where it would be overwritten; choose another folder")
+
+
+# ---- zarr
+
+
+def _process_zarr(
+    path: Path, target: Path, name: str | None, rgb: Sequence[int] | None, options: dict[str, Any]
+) -> Processed:
+    began = time.perf_counter()
+    xarray = optional("xarray", "clouds")
+    _check_apart(path, target)
+    with readable(path):
+        version = max((array.metadata.zarr_format for array in zarr_arrays(path).values()), default=3)
+        store = xarray.open_zarr(path, mask_and_scale=False, consolidated=False)
+    name = _variable(store, name, path)
+    with readable(path):
+        array = store[name].load()
+    laid = laid_out(array)
+    scenes = _as_scenes(laid, rgb)
+    with whole_folder(target) as folder:
+        cleared = remove_clouds(laid.data, nodata=laid.nodata, dates=laid.dates, **options)
+        parts = answers(array, laid, cleared)
+        answer = store.assign({name: parts["clear"], f"{name}_mask": parts["clouds"]})
+        _write_store(folder / path.name, answer, version, path)
+        page = write_pictures(folder, scenes, cleared)
+        return _processed(scenes, cleared, began, page, target)
+
+
+def _variable(store: Dataset, name: str | None, path: Path) -> str:
+    """The variable that is cleared: the one with most dimensions, if none is named."""
+    known = [str(one) for one in store.data_vars]
+    if not known:
+        raise ValueError(f"{path} holds no variables")
+    chosen = name or max(known, key=lambda one: store[one].ndim)
+    if chosen not in store:
+        raise ValueError(f"{path} has no variable {chosen!r}; it has {', '.join(known)}")
+    return chosen
+
+
+def _as_scenes(laid: LaidOut, rgb: Sequence[int] | None) -> Scenes:
+    count, *size = laid.data.shape[1:]
+    T = len(laid.data)
+    labels = range(T) if laid.dates is None else laid.dates
+    dated = laid.dates is not None and laid.dates.dtype.kind == "M"
+    return Scenes(
+        data=laid.data,
+        seen=np.ones((T, *size), bool),
+        nodata=laid.nodata,
+        paths=tuple(Path(str(when)[:10]) for when in labels),
+        days=laid.dates.astype("datetime64[D]") if dated and laid.dates is not None else None,
+        rgb=usual_bands(count) if rgb is None else checked_rgb(rgb, count),
+    )
+
+
+def _write_store(target: Path, answer: Dataset, version: int, source: Path) -> None:
+    """In the version of the format that the source has: its compressors are not known to another."""
+    for one in answer.variables.values():
+        one.encoding.pop("chunks", None)
+    try:
+        answer.to_zarr(target, consolidated=False, zarr_format=version)
+    except (OSError, MemoryError):  # of the disk
+        raise
+    except Exception as error:  # other variables of the source are read only now
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"{source} could not be copied with its other variables; is it damaged? ({reason})") from error

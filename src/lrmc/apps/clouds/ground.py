@@ -1,0 +1,253 @@
+"""What the ground looks like on every date: learned from a few thousand pixels, then fitted to each.
+
+The time factors R (T x r) belong to all pixels. A pixel of a band is R l + noise, with l drawn around the mean of its
+band; all bands of a pixel and date share one weight, as a cloud covers all of them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..._rows import equal
+from ..._work import SOUND, Outcome
+from ...linalg import Factors
+from ...methods.closed_loop import DEVIATION
+from ...methods.noise import unlike_members
+from ...methods.noisy import REACH, Noise
+from ...observations._door import as_observations
+from ...observations.base import OWN
+from ...observations.grouped import Grouped, grouped
+from ...row_systems import pairs, solve_rows
+from ...weights import Array, Cauchy
+from ..outcome import Limits, noisy_fit
+from ..stack import band_groups
+from .look import Look, as_matrix
+from .seasons import Seasons, seasons
+
+LEARN_FROM = 2500  # pixels, evenly spread
+WIDER = (16.0, 4.0, 2.0, 1.0, 1.0, 1.0)  # the threshold of each pass over a block, in that threshold
+FAR_BRIGHTER = 8.0  # times as far from the usual brightness as dates below it are: an overcast date
+BRIGHT = 3.0  # standard deviations that an overcast date is brighter in every band
+FEW = 0.02  # a date of which less is seen is taken from its neighbours
+MAD = 1.4826  # median absolute deviations in a standard deviation, of Gaussian noise
+ROUNDING = 0.5  # the noise of whole numbers that cannot be told from rounding
+RELATIVE_ROUNDING = 1e-4  # the same of floats, in parts of a typical one
+RIDGE = 1e-6  # of the mean variance: factors that hardly vary keep a little freedom
+STORED = (np.uint8, np.int16, np.uint16, np.float32)  # the kernels read these as they are
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """What was learned: a pixel of band b is R l + noise, with l drawn around mean[b]."""
+
+    R: Array  # T x r
+    mean: Array  # bands x r
+    ridge: Array  # bands x r x r: the prior of l, in units of the noise
+    deviation: Array  # bands: the standard deviation of the noise
+    seasons: Seasons
+    seen: Array  # T: the share of the pixels that was observed
+    estimated: Array  # T: whether a date was taken from its neighbours, because too little or no ground is seen
+    limits: Limits | None = None  # bands x 1 x 1: the range of what was observed
+    outcome: Outcome = SOUND  # of the fit
+
+    @property
+    def rank(self) -> int:
+        """The number of components."""
+        return int(self.R.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """The pixels that the ground is learned from."""
+
+    Y: Array  # T x bands x lines x width
+    there: Array  # T x lines x width: what was observed, and is not overcast
+    limits: Limits | None  # the range of what was observed
+
+    @property
+    def bands(self) -> int:
+        """Their number."""
+        return int(self.Y.shape[1])
+
+    @property
+    def share(self) -> Array:
+        """T: how much of each date is there."""
+        return self.there.reshape(len(self.there), -1).mean(1)
+
+    @property
+    def rows(self) -> Array:
+        """(bands * pixels) x T."""
+        return as_matrix(self.Y)
+
+    @property
+    def mask(self) -> Array:
+        """Pixels x T: the same for all bands."""
+        return as_matrix(self.there)
+
+
+def learn_ground(look: Look, days: Array, rank: int | None, seed: int, threads: int | None) -> Ground:
+    """Time factors, noise and priors from a few thousand pixels."""
+    sample = _sample(look)
+    share = sample.share
+    if not share.any():
+        raise ValueError("no pixel of the scenes is observed: all are nodata or masked")
+    obs = _observed(sample.Y, sample.there, threads)
+    # Clouds come in patches: Cauchy was always chosen when all losses were tried, which takes three times longer.
+    noise = Noise(unlike_members(obs), equal(1.0, len(share)), "cauchy")
+    X, outcome = noisy_fit(obs, rank, noise, seed, "the ground")
+    L, R = _balanced(X)
+    found = seasons(R, days, share, L.T @ L / len(L), FEW)
+    few = share <= FEW
+    ground = _prior(sample, L, R, found, few)
+    overcast = found.far_off & ~few & _brighter(L, R - found.expected, ground.deviation)
+    R = np.where((few | overcast)[:, None], found.expected, R)
+    ground = _prior(sample, L, R, found, few | overcast)
+    if overcast.any():  # what was learned with clouds for ground is learned again
+        clear = sample.there & ~overcast[:, None, None]
+        L = fit_pixels(sample.Y, clear, ground, threads).astype(np.float64)
+        ground = _prior(sample, L, R, found, few | overcast)
+    return replace(ground, limits=sample.limits, outcome=outcome)
+
+
+def _sample(look: Look) -> Sample:
+    height, width = look.data.shape[2:]
+    step = max(1, int(np.sqrt(height * width / LEARN_FROM)))
+    Y, there = look.block(slice(0, height), step)
+    if look.sample < 1:
+        rng = np.random.default_rng(look.seed)
+        there &= rng.random(there.shape, np.float32) < look.sample
+    limits = _observed_range(Y, there)
+    there &= ~_overcast(Y, there)
+    return Sample(Y, there, limits)
+
+
+def _observed(Y: Array, there: Array, threads: int | None) -> Grouped:
+    """(bands * pixels) x T; the bands of a pixel share their weight."""
+    bands = Y.shape[1]
+    mask = np.tile(as_matrix(there), (bands, 1))
+    obs = as_observations(as_matrix(Y), mask, threads=threads)
+    return grouped(obs, band_groups(bands, there[0].size))
+
+
+def _balanced(X: Factors) -> Factors:
+    """In double precision, with columns of one size on both sides."""
+    L, R = (F.astype(np.float64) for F in X)
+    sizes = np.maximum(np.linalg.norm(R, axis=0), 1e-300)
+    scale = np.sqrt(np.linalg.norm(L, axis=0) / sizes)
+    scale[scale == 0] = 1.0  # scenes of nothing but 0
+    return Factors(L / scale, R * scale)
+
+
+def _observed_range(Y: Array, there: Array) -> Limits | None:
+    """Of each band; None if nothing was observed."""
+    if not there.any():
+        return None
+    bands = [band[there].astype(np.float64) for band in np.moveaxis(Y, 1, 0)]
+    low = np.array([np.min(band) for band in bands])
+    high = np.array([np.max(band) for band in bands])
+    return Limits(low[:, None, None], high[:, None, None])
+
+
+def _overcast(Y: Array, there: Array) -> Array:
+    """Pixels of mostly cloudy dates that are brighter than usual in every band, and in one far more than dates differ.
+
+    They are left out of what is learned: with many such dates, clouds would be components.
+    """
+    T, bands = Y.shape[:2]
+    values = np.where(there[:, None], Y, np.float32(np.nan)).reshape(T, bands, -1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # pixels and dates of nothing
+        away = values - np.nanmedian(values, axis=0)
+        excess = np.nanmedian(away, axis=2)  # T x bands
+        middle = np.nanmedian(excess, axis=0)
+        below = np.where(excess <= middle, middle - excess, np.nan)  # clouds are above: what is below tells the spread
+        usual = np.maximum(MAD * np.nanmedian(below, axis=0), _smallest(Y))
+    dates = _bright(np.nan_to_num(excess - middle) / usual)
+    if dates.sum() > T // 2:  # then they are the usual
+        return np.zeros(there.shape, bool)
+    pixels = _bright(np.nan_to_num(away - middle[:, None]) / usual[:, None])
+    return (dates[:, None] & pixels).reshape(there.shape)
+
+
+def _bright(times: Array) -> Array:
+    """By the second axis, the bands. Snow is bright, but not in the infrared."""
+    return np.all(times > 0, axis=1) & np.any(times > FAR_BRIGHTER, axis=1)
+
+
+def _brighter(L: Array, change: Array, deviation: Array) -> Array:
+    """Whether most pixels of a date are brighter than expected in all bands: leaves change them unevenly."""
+    by_band = L.reshape(len(deviation), -1, L.shape[1])
+    middle = np.array([np.median(own @ change.T, axis=0) for own in by_band])  # bands x T
+    return np.all(middle > BRIGHT * deviation[:, None], axis=0)
+
+
+def _prior(sample: Sample, L: Array, R: Array, found: Seasons, estimated: Array) -> Ground:
+    """The noise of each band, and around what and how widely its factors lie; estimated dates do not tell."""
+    bands, rank = sample.bands, L.shape[1]
+    mean = np.empty((bands, rank))
+    ridge = np.empty((bands, rank, rank))
+    deviation = np.empty(bands)
+    mask = sample.mask
+    used = mask.any(1)
+    told = mask[:, ~estimated]
+    pixels = len(mask)
+    values = sample.rows
+    for b in range(bands):
+        here = slice(b * pixels, (b + 1) * pixels)
+        own = L[here][used]
+        residual = values[here].astype(np.float64) - L[here] @ R.T
+        typical = MAD * float(np.median(np.abs(residual[:, ~estimated][told])))
+        deviation[b] = max(typical, _smallest(values[here]))
+        mean[b] = own.mean(0)
+        ridge[b] = deviation[b] ** 2 * np.linalg.inv(_covariance(own))
+    return Ground(R, mean, ridge, deviation, found, sample.share, estimated=estimated)
+
+
+def _covariance(factors: Array) -> Array:
+    """Of the factors of some pixels, with a little more than nothing in every direction."""
+    rank = factors.shape[1]
+    covariance = np.cov(factors.T, bias=True).reshape(rank, rank)
+    return covariance + (RIDGE * np.trace(covariance) / rank + 1e-30) * np.eye(rank)
+
+
+def _smallest(values: Array) -> float:
+    """Noise that cannot be told from rounding."""
+    if values.dtype.kind in "iu":
+        return ROUNDING
+    size = np.abs(values[np.isfinite(values)])
+    return RELATIVE_ROUNDING * float(np.median(size)) if size.size else 1e-30
+
+
+# ---- every pixel
+
+
+def fit_pixels(Y: Array, there: Array, ground: Ground, threads: int | None = None) -> Array:
+    """The factors of all pixels of a block, (bands * pixels) x r: robust least squares with R fixed.
+
+    Six passes over the block, with a threshold that falls to the noise.
+    """
+    T, bands = Y.shape[:2]
+    pixels = there[0].size
+    L = np.repeat(ground.mean, pixels, axis=0).astype(np.float32)
+    if not there.any():
+        return L
+    values = Y if Y.dtype in STORED else Y.astype(np.float32)
+    obs = _observed(values, there, threads)
+    R = ground.R.astype(np.float32)
+    squares = pairs(R)
+    reach = DEVIATION * REACH["cauchy"]  # a threshold in standard deviations of the noise
+    thresholds = reach * np.repeat(ground.deviation, pixels)
+    for wider in WIDER:
+        rule = Cauchy(wider * thresholds, np.ones(T))
+        pull = obs.products(L, R, rule, Q=OWN, Qw=squares)
+        for b in range(bands):
+            here = slice(b * pixels, (b + 1) * pixels)
+            ridge = ground.ridge[b].astype(np.float32)
+            away = L[here] - ground.mean[b].astype(np.float32)
+            pulled = pull[0][here] - away @ ridge
+            used = obs.row_observed[here] > 0
+            L[here] += solve_rows(pull.grams[0][here], pulled, ground.ridge[b], used, obs.threads)
+    return L

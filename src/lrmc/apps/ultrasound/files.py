@@ -1,0 +1,165 @@
+"""Cines in files, taken apart: tissue and blood as cines, the power of the blood, and a report."""
+
+from __future__ import annotations
+
+import os
+import time as clock
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..._extras import optional
+from ..._files import whole_folder
+from ..._work import Outcome, Tell, moved
+from ...report import BeforeAfter, Facts, Frames, Section, Words, write_report
+from ...report.images import Lazy, as_bytes
+from ...weights import Array
+from .cines import Time, read_cine
+from .model import BEYOND_NOISE, Separated, as_cine, separate
+
+LOWEST = -40.0  # decibels below the largest power, which are shown as black
+DARKEST, BRIGHTEST = 0.001, 0.999  # quantiles of the cine that are shown as black and white
+BRIGHT_BLOOD = 0.99  # quantile of the blood that is shown as white
+LOOKED_AT = 32  # frames that tell the quantiles, about
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Processed(Outcome):
+    """What `process` made. Its seconds are without reading and writing."""
+
+    parts: Separated
+
+
+def process(
+    source: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    time: Time = "auto",
+    progress: Tell | None = None,
+    **options: Any,
+) -> Processed:
+    """Tissue and blood of a cine in a file, as files in a folder that appear together or not at all.
+
+    `source`, `name` and `time` as for `read_cine`, `options` as for `separate`. Written are `tissue` and `blood` (npy,
+    npz or mat, as the source; npz for DICOM), `power.png` in decibels, and `report.html`.
+    """
+    optional("PIL.Image", "report")
+    with whole_folder(folder) as temporary:  # first: a folder that cannot be written is told before the work
+        cine = read_cine(source, name=name, time=time)
+        frames = as_cine(cine.frames)
+        began = clock.perf_counter()
+        parts = separate(frames, progress=progress, **options)
+        seconds = clock.perf_counter() - began
+        sections = _sections(frames, parts, seconds)
+        files = (
+            cine.write(temporary, "tissue", parts.tissue),
+            cine.write(temporary, "blood", parts.blood),
+            _write_picture(temporary / "power.png", decibels(parts.power)),
+            write_report(temporary / "report.html", "Tissue and blood", sections, subtitle=Path(source).name),
+        )
+    written = moved(files, folder)
+    return Processed(
+        parts=parts,
+        status=parts.status,
+        warnings=parts.warnings,
+        files=written,
+        seconds=seconds,
+        report=written[-1],
+    )
+
+
+separate_file = process  # by this name it is known, too
+
+
+def decibels(power: Array, lowest: float = LOWEST) -> Array:
+    """Power from 0 (`lowest` decibels below the largest, or less) to 1."""
+    largest = float(np.nanmax(power, initial=0.0))
+    if largest <= 0:
+        return np.zeros(power.shape, np.float32)
+    level = 10 * np.log10(np.maximum(np.nan_to_num(power) / largest, 1e-30))
+    return np.clip(1 - level / lowest, 0, 1).astype(np.float32)
+
+
+def _write_picture(path: Path, picture: Array) -> Path:
+    optional("PIL.Image", "report").fromarray(as_bytes(picture)).save(path)
+    return path
+
+
+# ---- showing
+
+
+def _sections(frames: Array, parts: Separated, seconds: float) -> list[Section]:
+    low, span = _grey_scale(frames, parts)
+    original = _shown(frames, low, span)
+    tissue = _shown(parts.tissue, low, span)
+    bright = _bright(parts.blood)
+    blood = Lazy(lambda k: np.abs(parts.blood[k]) / np.float32(bright), len(frames))
+    mean = np.nanmean(frames, axis=0, keepdims=True)
+    most = int(np.argmax(np.nansum(np.abs(parts.blood), axis=(1, 2))))
+    side = "brighter than the tissue" if parts.outliers == "positive" else "different from the tissue"
+    return [
+        Facts("In short", _facts(frames, parts, seconds)),
+        *parts.outcome.sections(),
+        Frames(
+            "The cine",
+            {"original": original, "tissue": tissue, "blood or bubbles": blood},
+            caption=f"Blood and bubbles are what is {side} by more than {BEYOND_NOISE} times the noise.",
+        ),
+        BeforeAfter(
+            "With and without blood",
+            original[most],
+            tissue[most],
+            f"Frame {most + 1} of {len(frames)}, which shows most blood: drag, or use the arrow keys.",
+            ("original", "tissue"),
+        ),
+        BeforeAfter(
+            "Where it flows",
+            _shown(mean, low, span)[0],
+            decibels(parts.power),
+            "The mean of all frames, and the power of blood or bubbles over time from -40 to 0 decibels.",
+            ("mean", "power"),
+        ),
+        Words(
+            "How",
+            [
+                "Tissue is what stays the same but for a gain, in small patches, after its motion is undone. "
+                "This is not for diagnosis."
+            ],
+        ),
+    ]
+
+
+def _facts(frames: Array, parts: Separated, seconds: float) -> dict[str, object]:
+    count, height, width = frames.shape
+    motion = parts.motion
+    moved = "at rest" if motion is None else f"{motion.typical:.1f} pixels (at most {motion.farthest:.1f})"
+    return {
+        "frames": count,
+        "pixels": f"{width} x {height}",
+        "motion of the tissue": moved,
+        "noise": parts.noise,
+        "blood or bubbles": f"{np.mean(parts.blood != 0):.1%} of the pixels",
+        "seconds": seconds,
+        "fit": str(parts.status),
+    }
+
+
+def _grey_scale(frames: Array, parts: Separated) -> tuple[float, float]:
+    """The value that is shown as black, and how far white is above it."""
+    some = frames[:: len(frames) // LOOKED_AT + 1]
+    low, high = (float(np.nanquantile(some, q)) for q in (DARKEST, BRIGHTEST))
+    black = min(low, 0.0) if parts.outliers == "both" else 0.0
+    return black, max(high - black, 1e-30)
+
+
+def _bright(blood: Array) -> float:
+    flow = np.abs(blood[blood != 0])
+    return float(np.quantile(flow, BRIGHT_BLOOD)) if len(flow) else 1.0
+
+
+def _shown(frames: Array, low: float, span: float) -> Lazy:
+    """Frames from black to white."""
+    return Lazy(lambda k: ((frames[k] - low) / span).astype(np.float32), len(frames))

@@ -1,0 +1,264 @@
+"""Clips in files, taken apart: background and foreground as films, masks, the background itself, and a report."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from ... import report
+from ..._extras import optional
+from ..._files import whole_folder
+from ..._work import Outcome, Progress, Tell, placed, silent
+from ...observations._door import as_observations
+from ...report.text import number, percent
+from ...weights import Array
+from ..outcome import after_clipping
+from ..stack import as_type
+from .clips import Clip, film
+from .foreground import in_front, masks
+from .model import (
+    BYTES,
+    ENOUGH,
+    REMEMBERED,
+    Background,
+    Separation,
+    check_options,
+    check_shape,
+    learn,
+    sampled,
+    thinning,
+)
+
+TO_LEARN = 256 << 20  # bytes of frames that are held to learn a background from
+AT_ONCE = 48 << 20  # bytes of frames that are held while a film is gone through
+AS_FLOATS = 4 << 20  # bytes of frames that are floats at a time, which take four times the room
+SHOWN = 24 << 20  # bytes of frames that are kept for the report, of each kind
+MOST_SHOWN = 200  # frames in the report
+TELL_EVERY = 50  # frames that are read
+
+Kept = TypeVar("Kept")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Processed(Outcome):
+    """What `process` did."""
+
+    model: Background
+    n_frames: int
+    in_front: Array  # share of each frame that is foreground
+    folder: Path
+    clipped: int  # values of the background that no frame could hold
+
+
+def process(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    rank: int = 1,
+    sample: float = 1.0,
+    grey: bool = False,
+    model: str | os.PathLike[str] | Background | None = None,
+    seed: int = 0,
+    progress: Tell | None = None,
+) -> Processed:
+    """Write a clip's background.mp4, foreground.mp4, masks/000000.png ..., background.npz and report.html to a folder.
+
+    The clip is a video file or a folder of pictures, and is read twice, some frames at a time: memory does not grow
+    with its length. A background is learned from frames all over the clip, or is given: `model`. If it is given, or if
+    there are more than `REMEMBERED` frames, it follows the clip from there. The folder appears whole or not at all.
+    """
+    began = time.perf_counter()
+    tell = progress or silent
+    check_options(rank, sample, seed)
+    clip = Clip.open(source, grey)
+    known = Background.load(model) if isinstance(model, str | os.PathLike) else model
+    how = _How(rank, sample, seed)
+    with whole_folder(target) as folder:
+        back, still = (known, False) if known is not None else _learned(clip, how, tell)
+        optional("PIL.Image", "video")
+        with ExitStack() as open_files:
+            out = _Output(folder, clip, back.shape, open_files)
+            for frames in blocks(clip.frames(), AT_ONCE):
+                check_shape(back, frames.shape[1:])
+                obs = as_observations(sampled(frames, sample, seed))
+                back = back if still else back.followed(obs)
+                out.write(Separation(frames, back, back.scores(obs)))
+                tell(Progress("writing", out.n_frames, clip.n_said, "frames"))
+        back.save(folder / "background.npz")
+        page = folder / "report.html"
+        outcome = _outcome(clip, back, out)
+        done = Processed(
+            model=back,
+            n_frames=out.n_frames,
+            in_front=np.array(out.shares),
+            folder=Path(target),
+            clipped=out.clipped,
+            status=outcome.status,
+            warnings=outcome.warnings,
+            files=(*placed(folder, target), Path(target) / page.name),
+            seconds=time.perf_counter() - began,
+            report=Path(target) / page.name,
+        )
+        report.write_report(page, clip.path.name, _sections(clip, done, sample, out.shown))
+    return done
+
+
+class _How(NamedTuple):
+    """How a background is learned."""
+
+    rank: int
+    sample: float
+    seed: int
+
+
+def _learned(clip: Clip, how: _How, tell: Tell) -> tuple[Background, bool]:
+    """A background from frames all over the clip, and whether it is short enough to have only one."""
+    kept: Spread[Array] | None = None
+    for k, frame in enumerate(clip.frames()):
+        enough = math.ceil(2 * ENOUGH / how.sample)
+        kept = kept or Spread(max(2, min(TO_LEARN // frame.nbytes, enough)))
+        kept.add(frame)
+        if k % TELL_EVERY == 0:
+            tell(Progress("reading", k + 1, clip.n_said, "frames"))
+    assert kept is not None
+    frames = np.stack(kept.items[:: thinning(len(kept.items), how.sample)])
+    tell(Progress("learning"))
+    seen = sampled(frames, how.sample, how.seed)
+    return learn(seen, frames.shape[1:], how.rank, how.seed), kept.n <= REMEMBERED
+
+
+def _outcome(clip: Clip, back: Background, out: _Output) -> Outcome:
+    outcome = back.outcome
+    if clip.about_depth:
+        outcome = outcome.warned(clip.about_depth)
+    values = out.n_frames * int(np.prod(back.shape))
+    return after_clipping(outcome, out.clipped, values, BYTES)
+
+
+class Spread(Generic[Kept]):
+    """At most so many of the things that come by, evenly spread, however many come."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.step = 1
+        self.n = 0
+        self.items: list[Kept] = []
+
+    def add(self, item: Kept) -> None:
+        """Keep it, or not."""
+        if self.n % self.step == 0:
+            if len(self.items) == self.most:
+                self.items, self.step = self.items[::2], 2 * self.step
+            if self.n % self.step == 0:
+                self.items.append(item)
+        self.n += 1
+
+
+def blocks(frames: Iterator[Array], size: int) -> Iterator[Array]:
+    """Frames together, as many as have `size` bytes, and at least one."""
+    some: list[Array] = []
+    for frame in frames:
+        some.append(frame)
+        if len(some) * frame.nbytes >= size:
+            yield np.stack(some)
+            some = []
+    if some:
+        yield np.stack(some)
+
+
+class _Shown(NamedTuple):
+    """A frame that is kept for the report."""
+
+    number: int  # from 0
+    frame: Array
+    background: Array
+    foreground: Array
+    mask: Array
+
+
+class _Output:
+    """The films and masks of a run, and what the report shows of them."""
+
+    def __init__(self, folder: Path, clip: Clip, shape: tuple[int, ...], open_files: ExitStack) -> None:
+        self.films = [
+            open_files.enter_context(film(folder / f"{name}.mp4", shape, clip.rate))
+            for name in ("background", "foreground")
+        ]
+        self.folder = folder / "masks"
+        self.folder.mkdir()
+        self.n_frames = 0
+        self.clipped = 0
+        self.shares: list[float] = []
+        fits = SHOWN // int(np.prod(shape))
+        self.shown = Spread[_Shown](max(2, min(MOST_SHOWN, fits)))
+
+    def write(self, parts: Separation) -> None:
+        """The next frames, a few at a time."""
+        few = max(1, AS_FLOATS // parts.frames[0].nbytes)
+        for first in range(0, len(parts), few):
+            self._write_few(parts, slice(first, first + few))
+
+    def _write_few(self, parts: Separation, some: slice) -> None:
+        frames = parts.frames[some]
+        pictures, clipped = parts.model.counted(parts.scores[some])
+        self.clipped += clipped
+        found = masks(frames, pictures, parts.model.threshold)
+        background = as_type(pictures, np.dtype(np.uint8))
+        foreground = in_front(frames, found)
+        for made, layer in zip(self.films, (background, foreground)):
+            made.write(layer)
+        for layers in zip(frames, background, foreground, found):
+            self._keep(*layers)
+
+    def _keep(self, frame: Array, background: Array, foreground: Array, mask: Array) -> None:
+        """The mask in a file, and copies of all: views would keep the frames alive that they were made with."""
+        picture = optional("PIL.Image", "video").fromarray(mask.astype(np.uint8) * np.uint8(255))
+        picture.save(self.folder / f"{self.n_frames:06d}.png", compress_level=1)
+        self.shares.append(float(mask.mean()))
+        layers = (frame, background, foreground, mask)
+        self.shown.add(_Shown(self.n_frames, *(layer.copy() for layer in layers)))
+        self.n_frames += 1
+
+
+def _sections(clip: Clip, done: Processed, sample: float, shown: Spread[_Shown]) -> list[report.Section]:
+    numbers, *layers = (list(column) for column in zip(*shown.items))
+    height, width = done.model.shape[:2]
+    colour = "colour" if len(done.model.shape) == 3 else "grey"
+    facts = {
+        "frames": done.n_frames,
+        "size": f"{width} × {height}, {colour}",
+        "pixels observed": percent(sample),
+        "rank": done.model.model.rank,
+        "noise": f"{number(done.model.model.noise, 2)} grey levels",
+        "threshold": f"{number(done.model.threshold, 3)} grey levels",
+        "in front": percent(float(done.in_front.mean())),
+        "speed": f"{number(done.n_frames / done.seconds, 2)} frames/s",
+        "fit": str(done.status),
+    }
+    film_parts = report.film_sections(
+        *layers,
+        captions=[f"frame {k + 1} of {done.n_frames}" for k in numbers],
+        caption="Drag, or use the arrow keys.",
+    )
+    percents = (100 * done.in_front).tolist()
+    curve = report.Lines(
+        "What is in front",
+        [report.Series("in front, %", list(range(1, done.n_frames + 1)), percents)],
+        x_name="frame",
+        bounds=(0.0,),
+        caption="How much of each frame is not the background, in percent of its pixels.",
+    )
+    return [
+        report.Facts("", facts),
+        *done.sections(),
+        *film_parts,
+        curve,
+    ]

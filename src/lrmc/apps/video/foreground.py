@@ -1,0 +1,41 @@
+"""What is in front of a background: where frames differ from it, cleaned up."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.ndimage as ndi
+
+from ...weights import Array
+
+
+def masks(frames: Array, background: Array, threshold: float) -> Array:
+    """Where frames are farther than the threshold from the background in any colour, cleaned up."""
+    off = np.abs(frames - background)
+    return cleaned((off if off.ndim == 3 else off.max(axis=3)) > threshold)
+
+
+def cleaned(found: Array) -> Array:
+    """What is small goes (a majority of the neighbours decides), gaps are closed: (frames, height, width).
+
+    Neighbourhoods grow with the picture: 5 and 11 pixels where its shorter side has 240. Squares, since these are
+    separable: the work does not depend on their size.
+    """
+    side = min(found.shape[1:])
+    near, gap = _odd(side / 48), _odd(side / 22)
+    share = ndi.uniform_filter(found.astype(np.float32), (1, near, near), mode="nearest")
+    room = [(0, 0), (gap, gap), (gap, gap)]  # so that what touches the border is closed as anywhere
+    closed = np.pad((share > 0.5).view(np.uint8), room)
+    for smooth in (ndi.maximum_filter1d, ndi.minimum_filter1d):
+        for axis in (1, 2):
+            closed = smooth(closed, gap, axis=axis, mode="nearest")
+    return closed[:, gap:-gap, gap:-gap].astype(bool)
+
+
+def _odd(size: float) -> int:
+    """The nearest odd number, at least 3."""
+    return max(3, 2 * round((size - 1) / 2) + 1)
+
+
+def in_front(frames: Array, found: Array) -> Array:
+    """Frames where something was found, black elsewhere."""
+    return frames * (found if frames.ndim == 3 else found[..., None])

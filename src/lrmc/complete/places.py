@@ -1,0 +1,52 @@
+"""Where the outputs of `lrmc complete` go, and what it says of itself, in memory or block by block."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from .._work import Outcome
+from ..result import Result
+from ..units import Units
+
+
+class Places(NamedTuple):
+    """Of the completed matrix, and of the list of outliers and the report if these are wanted."""
+
+    target: Path
+    outliers: Path | None
+    report: Path | None
+
+    @property
+    def given(self) -> tuple[Path, ...]:
+        """Those where something is written."""
+        return tuple(path for path in self if path is not None)
+
+
+def places(
+    target: str | os.PathLike[str],
+    outliers_to: str | os.PathLike[str] | None,
+    report_to: str | os.PathLike[str] | None,
+) -> Places:
+    """As paths."""
+    return Places(Path(target), _path(outliers_to), _path(report_to))
+
+
+def _path(given: str | os.PathLike[str] | None) -> Path | None:
+    return None if given is None else Path(given)
+
+
+def beside(target: Path, ending: str) -> Path:
+    """Where a file goes that belongs to another: `completed.report.html` beside `completed.csv`."""
+    return target.parent / f"{target.stem}.{ending}"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Completion(Outcome):
+    """How a matrix in a file was completed. Its seconds are those of the solve, without reading and writing."""
+
+    result: Result  # in units of the columns' spreads, if columns were scaled
+    units: Units | None  # that columns were scaled by
+    observed: float  # fraction
