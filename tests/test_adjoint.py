@@ -62,8 +62,7 @@ def check(Y, rank):
 
 
 @every_storage
-@pytest.mark.parametrize("p", [0.15, 0.6, 1.0])
-def test_every_presentation(present, p, folder):
+def test_every_storage(present, p, folder):
     s = small(p=p)
     rng = np.random.default_rng(5)
     L, R = (rng.uniform(0.5, 3, (n, 3)) for n in s.values.shape)
@@ -75,8 +74,8 @@ def test_every_presentation(present, p, folder):
 
 
 @every_storage
-def test_without_some_entries(present, folder):
-    s = small()
+def test_without_some_entries(present, p, folder):
+    s = small(p=p)
     obs, judged = hold_out(as_observations(*present(s, folder)))
     left = s.mask.copy()
     left[judged.rows, judged.cols] = False

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from presentations import Small, every_storage, presentations, small
+from presentations import Small, every_storage, inputs, small
 
 import lrmc
 from lrmc import Result, Status
@@ -54,7 +54,6 @@ def test_undetermined_rows_and_columns_are_nan(gappy):
 
 
 @every_storage
-@pytest.mark.parametrize("p", [0.15, 0.4, 0.8])
 def test_outliers_are_found_in_every_form(present, p, folder):
     """With the true factors as result: exactly the outliers stand out."""
     s = small(n1=40, n2=45, p=p, rank=2, alpha=0.05)
@@ -283,5 +282,5 @@ FORMS = {"masked array": np.ma.MaskedArray, "CSR": sp.csr_array, "CSC": sp.csc_a
 @pytest.mark.parametrize("form", FORMS)
 def test_a_run_gives_back_the_form_that_it_was_given(form, folder):
     problem = lrmc.synthetic.problem(n=80, n2=70, rank=2, alpha=0.05, p=0.8, form="dense")
-    Y, mask = dict(presentations)[form](Small(problem.Y, problem.mask, problem.X), folder)
+    Y, mask = dict(inputs)[form](Small(problem.Y, problem.mask, problem.X), folder)
     assert isinstance(lrmc.solve(Y, 2, mask=mask).outliers(), FORMS[form])

@@ -33,10 +33,10 @@ def check(many, E, share, model=(None, None), exact=True):
 
 
 @every_storage
-def test_magnitudes_of_every_presentation(present, tmp_path):
+def test_magnitudes_of_every_storage(present, p, folder):
     """Whole numbers: many are tied, and all are exact, with a model of whole numbers too."""
-    s = small()
-    obs = as_observations(*present(s, tmp_path))
+    s = small(p=p)
+    obs = as_observations(*present(s, folder))
     rng = np.random.default_rng(0)
     L, R = (rng.integers(-3, 4, (n, 2)).astype(float) for n in s.values.shape)
     for share in SHARES:

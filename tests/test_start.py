@@ -53,8 +53,8 @@ def test_spectral_clips():
 
 @every_start
 @every_storage
-def test_every_presentation_gives_the_same_start(present, start, folder):
-    s = small(n1=30, n2=41, p=0.7)
+def test_every_storage_gives_the_same_start(present, p, start, folder):
+    s = small(n1=30, n2=41, p=p)
     obs = lrmc.as_observations(*present(s, folder))
     plain = start(lrmc.as_observations(s.nan), 3, 60.0, 1 / obs.fraction, seed=4)
     assert_close(product(start(obs, 3, 60.0, 1 / obs.fraction, seed=4)), product(plain), obs.dtype, factor=100)
