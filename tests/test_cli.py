@@ -257,7 +257,8 @@ def test_as_a_program():
 
 WHILE_WRITING = """
 import os, signal, sys, time
-from lrmc import cli, tables
+from lrmc import cli
+from lrmc.complete import tables
 
 def writer(path, table, X):
     path.write_bytes(b"half")

@@ -108,7 +108,7 @@ def test_a_mask_of_another_shape(made):
         clean_faces(made.images, np.ones((3, 3), bool))
 
 
-def test_files(source, written, made, cleaned):
+def test_files(source, written, cleaned):
     assert sorted(p.name for p in written.iterdir()) == ["clean", "contact.png", "removed", "report.html"]
     for kind in ("clean", "removed"):
         for person in ("anna", "bert"):

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from each import each
 from presentations import on_disk
 
 import lrmc
@@ -128,7 +129,7 @@ def test_an_iterate_is_gone_on_from(Y):
         lrmc.solve(Y.T, start=it)
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "words"),
     [
         (("in.zarr", "-o", "out.csv"), "written as .zarr or .npy"),
@@ -313,7 +314,7 @@ def damaged(path, **arrays):
     return path
 
 
-@pytest.mark.parametrize(
+@each(
     ("arrays", "said"),
     [
         ({"L": np.ones(300)}, "remove it"),

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import reference
 from comparing import assert_close
+from each import each
 from presentations import every_storage, small
 
 import lrmc
@@ -22,9 +23,9 @@ def layers(K, momentum):
     return [Layer(2.0 * 0.7**k, 0.6 + 0.02 * k, momentum * k / K) for k in range(K)]
 
 
-@pytest.mark.parametrize("momentum", [0.0, 0.3])
-@pytest.mark.parametrize("tangent", [False, True])
-@pytest.mark.parametrize("p", [1.0, 0.6, 0.15])
+@each("momentum", [0.0, 0.3])
+@each("tangent", [False, True])
+@each("p", [1.0, 0.6, 0.15])
 def test_iterates_are_those_of_the_naive_algorithm(p, tangent, momentum):
     rng = np.random.default_rng(0)
     Y, mask = rng.standard_normal((50, 40)), rng.random((50, 40)) < p

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import reference
 from comparing import assert_close
+from each import each
 from problems import made
 
 import lrmc
@@ -165,8 +166,8 @@ def test_noise_of_rows_and_columns():
 # ---- the two groups
 
 
-@pytest.mark.parametrize("deviation", [1e-12, 1.0, 3e8])
-@pytest.mark.parametrize("widest", [10, 100, 1000])
+@each("deviation", [1e-12, 1.0, 3e8])
+@each("widest", [10, 100, 1000])
 @pytest.mark.parametrize("share", [0.5, 0.7, 0.9, 1.0])
 def test_two_groups(share, widest, deviation):
     rng = np.random.default_rng(0)

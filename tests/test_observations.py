@@ -7,6 +7,7 @@ import pytest
 import reference
 import scipy.sparse as sp
 from comparing import assert_close, assert_pull
+from each import each
 from presentations import every_input, every_storage, small, sparse
 from rules import rules
 
@@ -19,7 +20,7 @@ from lrmc.weights import Cauchy
 da = pytest.importorskip("dask.array")
 
 FRACTIONS = (0.08, 0.35, 0.7, 1.0)  # compressed, in between, sparse becomes dense, nothing missing
-every_fraction = pytest.mark.parametrize("p", FRACTIONS)
+every_fraction = each("p", FRACTIONS)
 ZETA = 11.3
 
 
@@ -97,7 +98,7 @@ def test_draw_is_a_fair_sample(p):
     assert np.abs(times[s.mask] - expected).max() < 6 * np.sqrt(expected)
 
 
-@pytest.mark.parametrize("p", [0.08, 0.7])  # compressed, dense
+@each("p", [0.08, 0.7])  # compressed, dense
 @every_input
 def test_outliers_are_in_the_form_of_the_input(present, p, folder):
     s, L, R = case(p)

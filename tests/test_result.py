@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from each import each
 from presentations import Small, every_storage, inputs, small
 
 import lrmc
@@ -31,7 +32,7 @@ def gappy():
 CHOICES = [slice(None), slice(2, 9), slice(None, None, -3), [7, 3, 3, 0], np.arange(50) % 2 == 0, np.array([-1, 4])]
 
 
-@pytest.mark.parametrize("rows", CHOICES, ids=str)
+@each("rows", CHOICES, ids=str)
 def test_low_rank_blocks(result, gappy, rows):
     np.testing.assert_allclose(result.low_rank(rows), (result.L @ result.R.T)[rows], rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(gappy[0].low_rank(rows), gappy[0].low_rank()[rows], rtol=1e-12, atol=1e-15)
@@ -214,12 +215,12 @@ def load_damaged(parts, damage, tmp_path):
         Result.load(path)
 
 
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+@each("damage", DAMAGES.values(), ids=DAMAGES)
 def test_damaged_parts(parts, damage, tmp_path):
     load_damaged(parts, damage, tmp_path)
 
 
-@pytest.mark.parametrize("missing", ["about", "L", "R", "history", "undetermined_rows", "undetermined_cols"])
+@each("missing", ["about", "L", "R", "history", "undetermined_rows", "undetermined_cols"])
 def test_missing_parts(parts, missing, tmp_path):
     path = tmp_path / "bad.npz"
     np.savez(path, **{name: part for name, part in parts.items() if name != missing})

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import real_data
 import scipy.io
+from each import each
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import ndimage
 from typer.testing import CliRunner
@@ -185,7 +186,7 @@ def test_noise_is_what_lies_below():
         assert (found[:, 10:14, 10:14] > 0).all()
 
 
-@pytest.mark.parametrize(
+@each(
     ("cine", "options", "sentence"),
     [
         (np.zeros((1, 40, 40)), {}, "has 1 frame;"),
