@@ -2,6 +2,7 @@
 
 import datetime
 import decimal
+import re
 import subprocess
 import sys
 import warnings
@@ -316,22 +317,21 @@ def test_shapes_of_one():
 
 CRASH = """
 import sys, numpy as np, scipy.sparse as sp, lrmc
-Y = sp.csr_array((np.ones(30), np.tile(np.arange(3), 10), np.arange(0, 31, 3)), shape=(10, 8))
-{}
-try:
-    obs = lrmc.as_observations(Y)
-    obs.pull(np.ones((10, 1)), np.ones((8, 1)), 1.0)
-except ValueError as error:
-    print("refused:", error)
+for name, place, value in (("indices", 2, 2**30), ("indices", 2, -5), ("indptr", 3, 29)):
+    Y = sp.csr_array((np.ones(30), np.tile(np.arange(3), 10), np.arange(0, 31, 3)), shape=(10, 8))
+    getattr(Y, name)[place] = value
+    try:
+        obs = lrmc.as_observations(Y)
+        obs.pull(np.ones((10, 1)), np.ones((8, 1)), 1.0)
+    except ValueError as error:
+        print("refused:", error)
 """
 
 
-@pytest.mark.parametrize("damage", ["Y.indices[2] = 2**30", "Y.indices[2] = -5", "Y.indptr[3] = 29"])
-def test_damaged_sparse_matrices_do_not_crash(damage):
-    run = subprocess.run([sys.executable, "-c", CRASH.format(damage)], capture_output=True, text=True, check=False)
+def test_damaged_sparse_matrices_do_not_crash():
+    run = subprocess.run([sys.executable, "-c", CRASH], capture_output=True, text=True, check=False)
     assert run.returncode == 0
-    assert "refused:" in run.stdout
-    assert "ind" in run.stdout
+    assert len(re.findall("^refused: .*ind", run.stdout, re.M)) == 3
 
 
 @each("dtype", [np.float32, np.float64])

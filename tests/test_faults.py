@@ -150,7 +150,7 @@ LIMITED = """
 import contextlib, resource, sys
 from pathlib import Path
 import numpy as np
-from lrmc import large
+from lrmc.complete import blockwise as large
 source, folder = Path(sys.argv[1]), Path(sys.argv[1]).parent
 hard, rng, failed = resource.getrlimit(resource.RLIMIT_FSIZE)[1], np.random.default_rng(0), 0
 for most in [0, *rng.integers(1, 120_000, 3)]:

@@ -148,7 +148,7 @@ def test_theorem_with_the_largest_step(seed):
 
 
 @pytest.mark.parametrize(("p", "within"), [(0.1, 26), (1, 14)])
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(k, marks=pytest.mark.slow) for k in range(2, 10))])
 def test_published_schedules(p, within, seed):
     file = PUBLISHED / f"lrmc_n3000_r5_alpha0.1_p{p}.mat"
     if not file.exists():
