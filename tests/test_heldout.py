@@ -116,7 +116,6 @@ def test_scaled(present, p, folder):
     check(twice.products(L, R, 11.3, P=P, Q=Q), want, rest.dtype)
 
 
-@every_fraction
 @every_storage
 def test_all_that_can_be_asked(present, p, folder):
     """As of a matrix that never had the entries that were set aside."""
