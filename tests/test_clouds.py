@@ -344,6 +344,7 @@ def test_too_few_scenes_and_overwriting(files, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_nothing(files, tmp_path):
     code = "import sys; from lrmc.cli import main; sys.argv[0] = 'lrmc'; main()"
     command = [sys.executable, "-c", code, "clouds", *map(str, files), "-o", str(tmp_path / "out")]

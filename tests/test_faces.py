@@ -68,8 +68,9 @@ def test_hidden_pixels_come_back(made):
     assert psnr(found.clean[~seen], made.truth[~seen]) > 28
 
 
-def test_colours_share_their_fate(made):
+def test_colours_share_their_fate():
     """A cover that shows in one colour only is removed from it, and the others stay right."""
+    made = heads(16, 24, 20)
     tint = np.array([1.0, 0.8, 0.6])
     truth = (made.truth[..., None] * tint).astype(np.uint8)
     images = truth.copy()

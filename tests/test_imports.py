@@ -48,18 +48,13 @@ def test_public_names():
     assert lrmc.observations.as_observations is lrmc.as_observations
 
 
-def test_estimators_come_when_asked_for():
-    pytest.importorskip("sklearn")
-    after = modules_after("import lrmc; lrmc.RobustPCA, lrmc.RobustImputer")
-    assert "sklearn" in after
-
-
-@pytest.mark.parametrize("names", [("report", "apps", "outofcore"), ("torch",), ("xarray",)])
-def test_modules_come_when_asked_for(names):
-    if names[0] != "report":
-        pytest.importorskip(names[0])
+def test_modules_and_estimators_come_when_asked_for():
+    for package in ("torch", "xarray", "sklearn"):
+        pytest.importorskip(package)
+    names = ("report", "apps", "outofcore", "torch", "xarray")
     asked = "; ".join(f"assert lrmc.{name}.__name__ == 'lrmc.{name}'; assert '{name}' in dir(lrmc)" for name in names)
-    assert {f"lrmc.{name}" for name in names} <= set(modules_after(f"import lrmc; {asked}"))
+    after = modules_after(f"import lrmc; {asked}; lrmc.RobustPCA, lrmc.RobustImputer")
+    assert {*(f"lrmc.{name}" for name in names), "sklearn"} <= set(after)
 
 
 def test_no_module_of_the_command_needs_what_windows_lacks():

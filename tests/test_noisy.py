@@ -241,7 +241,7 @@ def test_gauge():
     assert gauge(Factors(L, R)) is None
 
 
-@pytest.mark.parametrize(("shape", "rank"), [((300, 200), 12), ((400, 80), 4)])
+@pytest.mark.parametrize(("shape", "rank"), [pytest.param((300, 200), 12, marks=slow), ((400, 80), 4)])
 def test_gaussian_residuals_do_not_decide_the_rank(shape, rank):
     """Components below the noise look like noise: entries set aside tell them."""
     rng = np.random.default_rng(0)

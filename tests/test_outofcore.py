@@ -43,12 +43,21 @@ WAYS = {
     "memmap by columns": lambda Y, folder: as_memmap(Y, folder, order="F"),
     "HDF5": lambda Y, folder: hdf5(Small(Y, ~np.isnan(Y), Y), folder).Y,
 }
+slow = pytest.mark.slow
 every_way = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
 
 
 @every_way
-@pytest.mark.parametrize("noise", [0.0, 0.1], ids=["exact", "noisy"])
-@pytest.mark.parametrize("rank", [3, None])
+@pytest.mark.parametrize(
+    ("noise", "rank"),
+    [
+        (0.0, 3),
+        pytest.param(0.0, None, marks=pytest.mark.slow),
+        pytest.param(0.1, 3, marks=pytest.mark.slow),
+        (0.1, None),
+    ],
+    ids=["exact, rank given", "exact", "noisy, rank given", "noisy"],
+)
 def test_the_same_factors_as_in_memory(way, noise, rank, tmp_path):
     s = problem(noise=noise)
     obs = outofcore.blocks(way(s.nan, tmp_path), memory="400kB")

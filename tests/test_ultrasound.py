@@ -366,6 +366,7 @@ def test_compressed_pixels_without_a_decoder(cine, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.slow
 def test_ctrl_c_leaves_nothing(tmp_path):
     rng = np.random.default_rng(0)
     np.save(tmp_path / "in.npy", rng.random((40, 200, 200), np.float32))

@@ -362,6 +362,7 @@ def test_an_error_in_the_middle_leaves_nothing(tmp_path, clip, error, monkeypatc
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+@pytest.mark.slow
 def test_ctrl_c_leaves_nothing(tmp_path):
     source = write_pictures(tmp_path / "in", np.repeat(scene(20, 240, 320)[0], 8, axis=0))
     command = [sys.executable, "-m", "lrmc.cli", "video", str(source), "-o", str(tmp_path / "out")]
