@@ -1,8 +1,8 @@
 """Each rule of lrmc.weights, beside what the reference makes of it."""
 
 import numpy as np
-import pytest
 import reference
+from each import each
 
 from lrmc.weights import Cauchy, Clip, Huber, Mixture, Threshold
 
@@ -63,4 +63,4 @@ rules = [
     ("mixture", mixture("both")),
     ("mixture, positive", mixture("positive")),
 ]
-every_rule = pytest.mark.parametrize("rule", [make for _, make in rules], ids=[name for name, _ in rules])
+every_rule = each("rule", [make for _, make in rules], ids=[name for name, _ in rules])

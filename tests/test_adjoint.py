@@ -7,6 +7,7 @@ import pytest
 import reference
 import scipy.sparse as sp
 from comparing import ROUNDING, assert_close
+from each import each
 from presentations import every_storage, small
 
 from lrmc import _kernels, as_observations
@@ -62,8 +63,7 @@ def check(Y, rank):
 
 
 @every_storage
-@pytest.mark.parametrize("p", [0.15, 0.6, 1.0])
-def test_every_presentation(present, p, folder):
+def test_every_storage(present, p, folder):
     s = small(p=p)
     rng = np.random.default_rng(5)
     L, R = (rng.uniform(0.5, 3, (n, 3)) for n in s.values.shape)
@@ -75,8 +75,8 @@ def test_every_presentation(present, p, folder):
 
 
 @every_storage
-def test_without_some_entries(present, folder):
-    s = small()
+def test_without_some_entries(present, p, folder):
+    s = small(p=p)
     obs, judged = hold_out(as_observations(*present(s, folder)))
     left = s.mask.copy()
     left[judged.rows, judged.cols] = False
@@ -85,7 +85,7 @@ def test_without_some_entries(present, folder):
     assert_adjoint(obs.adjoint(L, R, 11.3, Ab, Bb), want, obs.dtype, factor=4)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@each("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("rank", [*range(1, 18), 33, 65])
 def test_every_rank(rank, dtype):
     for p in (0.1, 0.4, 0.9):
@@ -96,7 +96,7 @@ SHAPES = [(1, 1), (1, 2), (2, 1), (1, 40), (40, 1), (3, 5), (5, 17), (7, 255), (
 LONG = [(3, 511), (5, 512), (6, 513), (1, 3000), (3000, 1), (1100, 9), (9, 1537)]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@each("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", SHAPES + LONG, ids=str)
 def test_every_shape(shape, dtype):
     check(data(*shape, dtype=dtype), 1 if 1 in shape else 3)
@@ -109,7 +109,7 @@ def test_rows_longer_than_a_panel():
 
 @pytest.mark.usefixtures("restore_instruction_set")
 @pytest.mark.parametrize("name", _kernels.instruction_sets())
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8, np.int16, np.uint16])
+@each("dtype", [np.float32, np.float64, np.uint8, np.int16, np.uint16])
 def test_every_instruction_set(name, dtype):
     _kernels.use_instruction_set(name)
     rng = np.random.default_rng(0)
@@ -125,7 +125,7 @@ def test_every_instruction_set(name, dtype):
 
 
 @pytest.mark.parametrize("shape", [(61, 700), (700, 61), (2, 3000)], ids=str)
-@pytest.mark.parametrize("p", [0.1, 0.9])
+@each("p", [0.1, 0.9])
 def test_threads_agree_and_repeat_to_the_last_bit(shape, p):
     Y, factors = data(*shape, p), four_factors(shape, 4)
 
@@ -166,8 +166,8 @@ def test_transposing_the_data_transposes_the_gradients():
         assert got.zeta == pytest.approx(want.zeta)
 
 
-@pytest.mark.parametrize("p", [0.1, 0.4])
-@pytest.mark.parametrize("gain", [0.0, 0.25, -3.0])
+@each("p", [0.1, 0.4])
+@each("gain", [0.0, 0.25, -3.0])
 def test_gain(gain, p):
     """As for data multiplied by it; zero leaves the model alone on the observed places."""
     Y = data(13, 50, p)
@@ -300,8 +300,8 @@ def assert_gradients(got, want, rel=1e-10):
         np.testing.assert_allclose(a, b, rtol=0, atol=rel * np.abs(b).max() + 1e-300)
 
 
-@pytest.mark.parametrize("looked_at", [[K - 1], [0, 2], range(K)], ids=str)
-@pytest.mark.parametrize("layers", [LAYERS, PLAIN], ids=["momentum", "plain"])
+@each("looked_at", [[K - 1], [0, 2], range(K)], ids=str)
+@each("layers", [LAYERS, PLAIN], ids=["momentum", "plain"])
 @pytest.mark.parametrize("tangent", [False, True])
 @pytest.mark.parametrize("p", [1.0, 0.4, 0.15])
 def test_gradients_are_those_of_torch(p, tangent, layers, looked_at):
@@ -314,7 +314,7 @@ def test_gradients_are_those_of_torch(p, tangent, layers, looked_at):
         assert_gradients(backward(obs, forward(obs, start, layers, tangent), seeds), want)
 
 
-@pytest.mark.parametrize("tangent", [False, True])
+@each("tangent", [False, True])
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_gradients_are_limits_of_differences(form, tangent):
     Y = data(40, 50)

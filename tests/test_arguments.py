@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from each import each
 
 from lrmc._arguments import LONGEST, finite, function_or_none, one_of, real_number, shown, whole_number, yes_or_no
 
@@ -18,13 +19,13 @@ def test_whole_numbers_become_those_of_python(x):
     assert (type(found), found) == (int, x)
 
 
-@pytest.mark.parametrize("x", REAL, ids=repr)
+@each("x", REAL, ids=repr)
 def test_real_numbers_become_those_of_python(x):
     found = real_number("x", x, lambda x: x < 8, "a small number")
     assert (type(found), found) == (float, x)
 
 
-@pytest.mark.parametrize("x", NEITHER, ids=repr)
+@each("x", NEITHER, ids=repr)
 def test_what_is_no_number(x):
     with pytest.raises(ValueError, match=r"x=.*; a whole number of at least 0 is wanted, or none$"):
         whole_number("x", x, 0, hint=", or none")
@@ -45,7 +46,7 @@ def test_numbers_beyond_all_floats():
     assert finite(10**300) == 1e300
 
 
-@pytest.mark.parametrize("x", ["no", "yes", 0, 1, None, np.array([True])], ids=repr)
+@each("x", ["no", "yes", 0, 1, None, np.array([True])], ids=repr)
 def test_words_and_numbers_are_neither_yes_nor_no(x):
     with pytest.raises(ValueError, match=r"x=.*; True or False is wanted"):
         yes_or_no("x", x)

@@ -4,6 +4,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from each import each
 
 from lrmc import outofcore
 from lrmc.formats import arrays
@@ -43,7 +44,7 @@ HOSTILE = {
 
 
 @pytest.mark.filterwarnings("ignore::SyntaxWarning")
-@pytest.mark.parametrize(("content", "said"), HOSTILE.values(), ids=HOSTILE)
+@each(("content", "said"), HOSTILE.values(), ids=HOSTILE)
 def test_hostile_headers(content, said, tmp_path):
     path = tmp_path / "a.npy"
     path.write_bytes(content)

@@ -2,6 +2,7 @@
 
 import datetime
 import decimal
+import re
 import subprocess
 import sys
 import warnings
@@ -9,6 +10,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from each import each
 
 import lrmc
 from lrmc import as_observations, relative_error, solve, synthetic
@@ -73,7 +75,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("given", "said"), REFUSED.values(), ids=REFUSED)
+@each(("given", "said"), REFUSED.values(), ids=REFUSED)
 def test_refused(given, said):
     for function in (as_observations, lambda Y: solve(Y, rank=1), lambda Y: lrmc.iterates(Y, rank=1)):
         with pytest.raises(ValueError, match=said):
@@ -100,7 +102,7 @@ COLUMNS = {
 }
 
 
-@pytest.mark.parametrize(("make", "said"), COLUMNS.values(), ids=COLUMNS)
+@each(("make", "said"), COLUMNS.values(), ids=COLUMNS)
 def test_columns_that_are_no_numbers_are_named(make, said):
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"value": [1.5, 2.5], "other": make(pandas)})
@@ -110,7 +112,7 @@ def test_columns_that_are_no_numbers_are_named(make, said):
         assert "'value'" not in str(caught.value)
 
 
-@pytest.mark.parametrize("number", [decimal.Decimal("sNaN"), 10**400], ids=["signals", "400 digits"])
+@each("number", [decimal.Decimal("sNaN"), 10**400], ids=["signals", "400 digits"])
 def test_columns_of_numbers_that_are_no_floats(number):
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"value": [1.5, 2.5], "other": pandas.Series([number, number], dtype=object)})
@@ -151,14 +153,14 @@ MASKS = {
 }
 
 
-@pytest.mark.parametrize(("mask", "said"), MASKS.values(), ids=MASKS)
+@each(("mask", "said"), MASKS.values(), ids=MASKS)
 def test_masks(mask, said):
     for given in (Y, np.asfortranarray(Y), np.ma.array(Y)):
         with pytest.raises(ValueError, match=said):
             as_observations(given, mask)
 
 
-@pytest.mark.parametrize("dtype", [bool, np.uint8, np.int64, np.float64])
+@each("dtype", [bool, np.uint8, np.int64, np.float64])
 def test_masks_of_zeros_and_ones(dtype):
     assert as_observations(Y, np.eye(6, 5, dtype=dtype)).n_observed == 5
 
@@ -216,13 +218,13 @@ ARGUMENTS = {
 }
 
 
-@pytest.mark.parametrize(("arguments", "said"), ARGUMENTS.values(), ids=ARGUMENTS)
+@each(("arguments", "said"), ARGUMENTS.values(), ids=ARGUMENTS)
 def test_arguments(arguments, said):
     with pytest.raises(ValueError, match=said):
         solve(Y, **{"rank": 2, **arguments})
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "said"),
     [({"rank": "two"}, "rank='two'"), ({"rank": float("nan")}, "rank=nan"), ({"max_iter": None}, "max_iter=None")],
 )
@@ -272,8 +274,8 @@ def near(result, wanted, tol=1e-5):
     return np.linalg.norm(result.low_rank() - wanted) <= tol * np.linalg.norm(wanted)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("value", [1.0, -7.5, 1e-30, 1e30])
+@each("dtype", [np.float32, np.float64])
+@each("value", [1.0, -7.5, 1e-30, 1e30])
 @pytest.mark.parametrize("rank", [1, 3])
 def test_a_constant_matrix(value, rank, dtype):
     constant = np.full((40, 30), value, dtype)
@@ -284,7 +286,7 @@ HOW = [{}, {"method": "lrmc"}, {"method": "lrmc", "start": "cur"}]
 
 
 @pytest.mark.parametrize("how", HOW, ids=str)
-@pytest.mark.parametrize("form", ["dense", "sparse"])
+@each("form", ["dense", "sparse"])
 def test_a_zero_matrix(form, how):
     zeros = np.zeros((40, 30))
     if form == "sparse":  # two of three entries are observed, and are 0
@@ -315,26 +317,25 @@ def test_shapes_of_one():
 
 CRASH = """
 import sys, numpy as np, scipy.sparse as sp, lrmc
-Y = sp.csr_array((np.ones(30), np.tile(np.arange(3), 10), np.arange(0, 31, 3)), shape=(10, 8))
-{}
-try:
-    obs = lrmc.as_observations(Y)
-    obs.pull(np.ones((10, 1)), np.ones((8, 1)), 1.0)
-except ValueError as error:
-    print("refused:", error)
+for name, place, value in (("indices", 2, 2**30), ("indices", 2, -5), ("indptr", 3, 29)):
+    Y = sp.csr_array((np.ones(30), np.tile(np.arange(3), 10), np.arange(0, 31, 3)), shape=(10, 8))
+    getattr(Y, name)[place] = value
+    try:
+        obs = lrmc.as_observations(Y)
+        obs.pull(np.ones((10, 1)), np.ones((8, 1)), 1.0)
+    except ValueError as error:
+        print("refused:", error)
 """
 
 
-@pytest.mark.parametrize("damage", ["Y.indices[2] = 2**30", "Y.indices[2] = -5", "Y.indptr[3] = 29"])
-def test_damaged_sparse_matrices_do_not_crash(damage):
-    run = subprocess.run([sys.executable, "-c", CRASH.format(damage)], capture_output=True, text=True, check=False)
+def test_damaged_sparse_matrices_do_not_crash():
+    run = subprocess.run([sys.executable, "-c", CRASH], capture_output=True, text=True, check=False)
     assert run.returncode == 0
-    assert "refused:" in run.stdout
-    assert "ind" in run.stdout
+    assert len(re.findall("^refused: .*ind", run.stdout, re.M)) == 3
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("size", ["max", "tiny"])
+@each("dtype", [np.float32, np.float64])
+@each("size", ["max", "tiny"])
 def test_sizes_at_the_limits_of_floating_point(dtype, size):
     """The largest number there is everywhere, and numbers too small to have all their digits."""
     value = np.finfo(dtype).max if size == "max" else np.finfo(dtype).tiny / 100

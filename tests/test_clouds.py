@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from each import each
 from made.landscape import NODATA, landscape, write_landscape
 from real_data import DATA
 
@@ -163,7 +164,7 @@ def test_scenes_with_next_to_nothing_in_them_stay(stack):
     assert not done.mask.any()
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "words"),
     [
         ({"stack": np.zeros((5, 4))}, "time x bands"),
@@ -261,7 +262,7 @@ def test_the_report_in_a_browser(written, show):
     assert page.evaluate("Array.from(document.images).every(image => image.complete && image.naturalWidth > 0)")
 
 
-def test_masks_are_respected(scene, files, tmp_path):
+def test_masks_are_respected(tmp_path):
     """What a mask covers is not looked at: garbage there changes nothing."""
     few = landscape(16, 20, 24)
     bad = few.data.copy()
@@ -344,6 +345,7 @@ def test_too_few_scenes_and_overwriting(files, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_nothing(files, tmp_path):
     code = "import sys; from lrmc.cli import main; sys.argv[0] = 'lrmc'; main()"
     command = [sys.executable, "-c", code, "clouds", *map(str, files), "-o", str(tmp_path / "out")]

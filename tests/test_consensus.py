@@ -75,9 +75,9 @@ def test_the_kernel_refuses_what_would_crash(what):
 
 
 @every_storage
-def test_entries_are_gathered_from_every_storage(present, tmp_path):
-    s = small()
-    obs = as_observations(*present(s, tmp_path))
+def test_entries_are_gathered_from_every_storage(present, p, folder):
+    s = small(p=p)
+    obs = as_observations(*present(s, folder))
     X = Factors(*(np.ones((n, 2), obs.dtype) for n in obs.shape))
     for axis, Y in enumerate((s.nan, s.nan.T)):
         lines, known = np.array([5, 1]), np.arange(Y.shape[1]) != 4

@@ -337,6 +337,7 @@ def test_bytes_moved_do_not_grow_with_the_rows(client, kept, monkeypatch):
     assert found[240_000] < 240_000  # a hundredth of what the rows of L in two passes would be
 
 
+@pytest.mark.slow
 def test_the_command_on_a_cluster(client, tmp_path):
     from presentations import on_disk
 
@@ -356,6 +357,7 @@ def test_the_command_on_a_cluster(client, tmp_path):
 # ---- processes
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed():
     """It is started again, reads its blocks again and makes its rows of L again: the answer is the same."""
     Y = problem(n=200)
@@ -395,6 +397,7 @@ def doomed():
     process.stdout.close()
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_is_killed(doomed, tmp_path):
     """It is told at once, by its address, and not as a block that could not be read."""
     from presentations import on_disk

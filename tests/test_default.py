@@ -31,7 +31,7 @@ def same(noise):
     return 1e-5 if noise == 0 else 5e-3
 
 
-@settings(max_examples=16)
+@settings(max_examples=10)
 @given(st.integers(0, 99), NOISES, RANKS, st.sampled_from([1e-6, 255.0, 1e6, -1.0]))
 def test_units_do_not_matter(seed, noise, rank, factor):
     Y = problem(seed, noise).Y
@@ -44,7 +44,7 @@ def test_units_do_not_matter(seed, noise, rank, factor):
         assert scaled.noise_level == pytest.approx(abs(factor) * one.noise_level, rel=0.01)
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(st.integers(0, 99), NOISES, RANKS)
 def test_transposed(seed, noise, rank):
     Y = problem(seed, noise).Y
@@ -54,7 +54,7 @@ def test_transposed(seed, noise, rank):
     assert apart(one.low_rank(), flipped.low_rank().T) < same(noise)
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(st.integers(0, 99), NOISES, RANKS)
 def test_rows_and_columns_in_another_order(seed, noise, rank):
     Y, rng = problem(seed, noise).Y, np.random.default_rng(seed)

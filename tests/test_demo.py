@@ -62,6 +62,7 @@ def test_the_film_is_recovered_and_shown(scene, tmp_path):
         assert len(image.convert("RGB").getcolors(1 << 24)) > 100
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path, monkeypatch):
     typer_testing = pytest.importorskip("typer.testing")
     pytest.importorskip("matplotlib")

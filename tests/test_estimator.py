@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from each import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -324,7 +325,7 @@ def test_rows_without_entries_get_the_mean(fitted):
         assert model.score_samples(given_)[-1] == 0
 
 
-@pytest.mark.parametrize(
+@each(
     ("make", "message"),
     [
         (lambda Y: RobustPCA(0).fit(Y), "n_components=0"),
@@ -375,8 +376,8 @@ PRESENTED = {
 }
 
 
-@pytest.mark.parametrize("present", PRESENTED.values(), ids=PRESENTED)
-@pytest.mark.parametrize("sign", [1, -1])
+@each("present", PRESENTED.values(), ids=PRESENTED)
+@each("sign", [1, -1])
 def test_infinite_entries_are_refused_everywhere(present, sign):
     _, Y = rows(60, noise=0.05, seen=0.8)
     bad = Y.copy()

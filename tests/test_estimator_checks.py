@@ -9,6 +9,7 @@ import lrmc
 
 # The checks fit noise, constants and tiny tables: the solver rightly says that these are not determined.
 pytestmark = [
+    pytest.mark.slow,  # a hundred fits
     pytest.mark.filterwarnings("ignore::lrmc.ConvergenceWarning"),
     pytest.mark.filterwarnings("ignore::lrmc.DoubtWarning"),  # its data are often pure noise
     pytest.mark.filterwarnings("ignore:.*not determined"),

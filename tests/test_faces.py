@@ -68,8 +68,9 @@ def test_hidden_pixels_come_back(made):
     assert psnr(found.clean[~seen], made.truth[~seen]) > 28
 
 
-def test_colours_share_their_fate(made):
+def test_colours_share_their_fate():
     """A cover that shows in one colour only is removed from it, and the others stay right."""
+    made = heads(16, 24, 20)
     tint = np.array([1.0, 0.8, 0.6])
     truth = (made.truth[..., None] * tint).astype(np.uint8)
     images = truth.copy()
@@ -108,7 +109,7 @@ def test_a_mask_of_another_shape(made):
         clean_faces(made.images, np.ones((3, 3), bool))
 
 
-def test_files(source, written, made, cleaned):
+def test_files(source, written, cleaned):
     assert sorted(p.name for p in written.iterdir()) == ["clean", "contact.png", "removed", "report.html"]
     for kind in ("clean", "removed"):
         for person in ("anna", "bert"):

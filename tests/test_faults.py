@@ -246,6 +246,7 @@ print(*codes)
 
 
 @posix
+@pytest.mark.slow
 def test_signals_at_any_moment(Y, tmp_path):
     source = in_npy(Y, tmp_path)
     environment = os.environ | {"OMP_NUM_THREADS": "1"}

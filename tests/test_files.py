@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from each import each
 
 from lrmc import _files as files
 from lrmc._files import whole_folder, write_whole
@@ -98,7 +99,7 @@ def test_files_and_folders_appear_together(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.txt", "b"]
 
 
-@pytest.mark.parametrize("before", [True, False], ids=["there before", "not there before"])
+@each("before", [True, False], ids=["there before", "not there before"])
 @pytest.mark.parametrize("fails", [0, 1, 2, 3, "in the block"])
 def test_together_or_not_at_all(before, fails, tmp_path, monkeypatch):
     """Whichever of the moves does not succeed, or is interrupted."""

@@ -15,8 +15,6 @@ from lrmc.observations.heldout import MOST, hold_out, part_of
 from lrmc.row_systems import pairs
 from lrmc.weights import Cauchy, Threshold
 
-every_fraction = pytest.mark.parametrize("p", [0.15, 0.6, 1.0])
-
 
 def held_out(present, p, folder):
     """The small problem with entries set aside, and the mask of what is left."""
@@ -27,7 +25,6 @@ def held_out(present, p, folder):
     return s, rest, judged, left
 
 
-@every_fraction
 @every_storage
 def test_what_is_left(present, p, folder):
     s, rest, judged, left = held_out(present, p, folder)
@@ -42,7 +39,6 @@ def test_what_is_left(present, p, folder):
     np.testing.assert_array_equal(rest.lookup(rows, cols), np.where(left, s.values, np.nan).ravel())
 
 
-@every_fraction
 @every_storage
 def test_draw(present, p, folder):
     """Only what is left, and all of that."""
@@ -70,7 +66,6 @@ def factors():
     return s, L, R, *(rng.standard_normal((n, 2)) for n in s.values.shape)
 
 
-@every_fraction
 @every_storage
 def test_products_of_every_rule(present, p, folder):
     """As if the entries had been removed. Sums are differences here, so that rounding is that of the whole."""
@@ -109,7 +104,6 @@ def check_grams(got, want, dtype):
         assert_close(a, b, dtype, factor=10)
 
 
-@every_fraction
 @every_storage
 def test_scaled(present, p, folder):
     s, rest, judged, left = held_out(present, p, folder)
@@ -122,7 +116,6 @@ def test_scaled(present, p, folder):
     check(twice.products(L, R, 11.3, P=P, Q=Q), want, rest.dtype)
 
 
-@every_fraction
 @every_storage
 def test_all_that_can_be_asked(present, p, folder):
     """As of a matrix that never had the entries that were set aside."""

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import reference
 from comparing import assert_close
+from each import each
 
 from lrmc.linalg import Factors, balanced, change, distance, divide, gram, norm, orthonormal
 
 SHAPES = [(30, 20, 3), (20, 30, 1), (7, 5, 5), (1, 9, 1), (200, 3, 2)]
-every_shape = pytest.mark.parametrize("shape", SHAPES, ids=str)
+every_shape = each("shape", SHAPES, ids=str)
 
 
 def factors(shape, seed=0, dtype=np.float64):
@@ -28,7 +29,7 @@ def test_norm_and_distance(shape):
     assert distance(A, B) == pytest.approx(np.linalg.norm(product(A) - product(B)), rel=1e-12)
 
 
-@pytest.mark.parametrize("step", [1e-2, 1e-6, 1e-9, 1e-12])
+@each("step", [1e-2, 1e-6, 1e-9, 1e-12])
 @every_shape
 def test_change_and_distance_of_near_matrices(shape, step):
     """No cancellation: what is far below the square root of the machine's precision is still seen."""
@@ -70,7 +71,7 @@ def test_distance_sees_matrices_not_factors(shape):
     assert distance(A, B) < 1e-12 * norm(A)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@each("dtype", [np.float32, np.float64])
 @every_shape
 def test_divide(shape, dtype):
     A = factors(shape, dtype=dtype)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import reference
 from comparing import assert_close
+from each import each
 from presentations import every_storage, small
 
 import lrmc
@@ -22,9 +23,9 @@ def layers(K, momentum):
     return [Layer(2.0 * 0.7**k, 0.6 + 0.02 * k, momentum * k / K) for k in range(K)]
 
 
-@pytest.mark.parametrize("momentum", [0.0, 0.3])
-@pytest.mark.parametrize("tangent", [False, True])
-@pytest.mark.parametrize("p", [1.0, 0.6, 0.15])
+@each("momentum", [0.0, 0.3])
+@each("tangent", [False, True])
+@each("p", [1.0, 0.6, 0.15])
 def test_iterates_are_those_of_the_naive_algorithm(p, tangent, momentum):
     rng = np.random.default_rng(0)
     Y, mask = rng.standard_normal((50, 40)), rng.random((50, 40)) < p
@@ -147,7 +148,7 @@ def test_theorem_with_the_largest_step(seed):
 
 
 @pytest.mark.parametrize(("p", "within"), [(0.1, 26), (1, 14)])
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(k, marks=pytest.mark.slow) for k in range(2, 10))])
 def test_published_schedules(p, within, seed):
     file = PUBLISHED / f"lrmc_n3000_r5_alpha0.1_p{p}.mat"
     if not file.exists():
@@ -160,13 +161,12 @@ def test_published_schedules(p, within, seed):
 
 
 @every_storage
-@pytest.mark.parametrize("p", [0.15, 0.4, 0.8])
-def test_every_presentation_gives_the_same_factors(present, p, folder):
+def test_every_storage_gives_the_same_iterates(present, p, folder):
+    """Their products: the sign of a column of both factors is free."""
     s = small(n1=40, n2=45, p=p, rank=2)
     schedule = Schedule((100, 40), (0.5 / p,), tail=(0.85, 1), units="absolute")
     plain = list(islice(lrmc.iterates(s.nan, rank=2, schedule=schedule), 12))
     Y, mask = present(s, folder)
     for it, want in zip(lrmc.iterates(Y, rank=2, mask=mask, schedule=schedule), plain, strict=False):
         single = it.L.dtype == np.float32
-        assert_close(it.L, want.L, it.L.dtype, factor=50 if single else 1e4)
-        assert_close(it.R, want.R, it.R.dtype, factor=50 if single else 1e4)
+        assert_close(it.L @ it.R.T, want.L @ want.R.T, it.L.dtype, factor=50 if single else 1e4)

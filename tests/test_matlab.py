@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse as sp
+from each import each
 
 from lrmc.formats.matlab import NewerFormatError, read_mat
 
@@ -62,7 +63,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("compressed", [False, True])
+@each("compressed", [False, True])
 @pytest.mark.parametrize("content", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_files(content, compressed, tmp_path):
     """At several of these scipy crashes."""

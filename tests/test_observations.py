@@ -7,8 +7,9 @@ import pytest
 import reference
 import scipy.sparse as sp
 from comparing import assert_close, assert_pull
-from presentations import every_input, every_storage, presentations, small, sparse
-from rules import every_rule, rules
+from each import each
+from presentations import every_input, every_storage, small, sparse
+from rules import rules
 
 from lrmc import as_observations
 from lrmc.observations import OWN, Observations, Transposed
@@ -19,7 +20,7 @@ from lrmc.weights import Cauchy
 da = pytest.importorskip("dask.array")
 
 FRACTIONS = (0.08, 0.35, 0.7, 1.0)  # compressed, in between, sparse becomes dense, nothing missing
-every_fraction = pytest.mark.parametrize("p", FRACTIONS)
+every_fraction = each("p", FRACTIONS)
 ZETA = 11.3
 
 
@@ -35,28 +36,28 @@ def wanted(p, rule):
     return reference.pull(s.values, s.mask, L, R, dict(rules)[rule](*s.values.shape, ZETA)[1])
 
 
-@every_fraction
 @every_input
-def test_pull_matches_reference(present, p, folder):
+def test_every_input_is_the_same_matrix(present, folder):
+    """Everything that can be handed over, crossed with all that can be missing."""
+    for p in FRACTIONS:
+        s, L, R = case(p)
+        obs = as_observations(*present(s, folder))
+        assert obs.shape == s.values.shape
+        assert obs.n_observed == s.mask.sum()
+        assert obs.fraction == pytest.approx(s.mask.mean())
+        np.testing.assert_array_equal(obs.row_observed, s.mask.sum(1))
+        np.testing.assert_array_equal(obs.col_observed, s.mask.sum(0))
+        assert_pull(obs.pull(L, R, ZETA), wanted(p, "a number"), obs.dtype)
+
+
+@every_storage
+def test_pull_of_every_rule(present, p, folder):
     s, L, R = case(p)
     obs = as_observations(*present(s, folder))
     for name, rule in rules:
         assert_pull(obs.pull(L, R, rule(*s.values.shape, ZETA)[0]), wanted(p, name), obs.dtype)
 
 
-@every_fraction
-@every_input
-def test_what_is_observed(present, p, folder):
-    s, _, _ = case(p)
-    obs = as_observations(*present(s, folder))
-    assert obs.shape == s.values.shape
-    assert obs.n_observed == s.mask.sum()
-    assert obs.fraction == pytest.approx(s.mask.mean())
-    np.testing.assert_array_equal(obs.row_observed, s.mask.sum(1))
-    np.testing.assert_array_equal(obs.col_observed, s.mask.sum(0))
-
-
-@every_fraction
 @every_storage
 def test_lookup_and_block(present, p, folder):
     s, _, _ = case(p)
@@ -70,7 +71,6 @@ def test_lookup_and_block(present, p, folder):
     np.testing.assert_array_equal(obs.block(some_rows, slice(None)), filled[some_rows])
 
 
-@every_fraction
 @every_storage
 def test_draw_gives_the_same_entries_whatever_the_storage(present, p, folder):
     """Where few entries are observed they are drawn from those stored: the same ones for storage by the same axis."""
@@ -98,7 +98,7 @@ def test_draw_is_a_fair_sample(p):
     assert np.abs(times[s.mask] - expected).max() < 6 * np.sqrt(expected)
 
 
-@every_fraction
+@each("p", [0.08, 0.7])  # compressed, dense
 @every_input
 def test_outliers_are_in_the_form_of_the_input(present, p, folder):
     s, L, R = case(p)
@@ -130,7 +130,6 @@ def test_outliers_are_in_the_form_of_the_input(present, p, folder):
     np.testing.assert_array_equal(S != 0, (want != 0) & s.mask)
 
 
-@every_fraction
 @every_storage
 def test_residuals_are_those_of_the_observed_entries(present, p, folder):
     s, L, R = case(p)
@@ -156,10 +155,9 @@ def test_residuals_come_in_blocks(form):
     assert len(blocks) > 1
     rows, cols, values = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
     np.testing.assert_allclose(values, (Y - L @ R.T)[rows, cols])
-    assert len(set(zip(rows.tolist(), cols.tolist(), strict=True))) == np.count_nonzero(Y)
+    assert len(np.unique(rows * Y.shape[1] + cols)) == np.count_nonzero(Y)
 
 
-@every_fraction
 @every_storage
 def test_scaled_reads_multiples(present, p, folder):
     s, L, R = case(p)
@@ -174,43 +172,43 @@ def test_scaled_reads_multiples(present, p, folder):
     assert_pull(obs.pull(L, R, ZETA), wanted(p, "clip"), obs.dtype)  # the original is as it was
 
 
-@every_rule
-@pytest.mark.parametrize("p", FRACTIONS[:3])
-@pytest.mark.parametrize("form", ["NaN", "Fortran order", "CSR", "CSC", "uint8"])
-def test_products_with_other_or_missing_factors(form, p, rule, folder):
+@every_storage
+def test_products_with_other_or_missing_factors(present, p, folder):
     s, L, R = case(p)
-    obs = as_observations(*dict(presentations)[form](s, folder))
-    weight, slow = rule(*s.values.shape, ZETA)
+    obs = as_observations(*present(s, folder))
     rng = np.random.default_rng(1)
     P, Q = (rng.standard_normal((n, 7)) for n in s.values.shape)
-    for args in ((L, R, P, Q), (L, R, None, Q), (L, R, P, None), (None, None, P, Q), (None, None, None, Q)):
-        want = reference.products(s.values, s.mask, *args[:2], slow, *args[2:])
-        assert_pull(obs.products(*args[:2], weight, P=args[2], Q=args[3]), want, obs.dtype)
+    others = ((L, R, P, Q), (L, R, None, Q), (L, R, P, None), (None, None, P, Q), (None, None, None, Q))
+    for name in ("clip", "threshold", "cauchy", "huber", "mixture"):  # one of each kind
+        weight, slow = dict(rules)[name](*s.values.shape, ZETA)
+        for L_, R_, P_, Q_ in others:
+            want = reference.products(s.values, s.mask, L_, R_, slow, P_, Q_)
+            assert_pull(obs.products(L_, R_, weight, P=P_, Q=Q_), want, obs.dtype)
 
 
 @cache
-def wanted_of(name, own):
+def wanted_of(name, own, p):
     """The reference with the model's own factors, or others, on the sides that `own` says."""
-    s, L, R = case(0.7)
+    s, L, R = case(p)
     P, Q = (mine if of_model else 1 - mine for mine, of_model in zip((L, R), own, strict=True))
     return P, Q, reference.products(s.values, s.mask, L, R, dict(rules)[name](*s.values.shape, ZETA)[1], P, Q)
 
 
 @every_storage
-def test_a_factor_of_the_model_by_name_or_as_it_is(present, folder):
+def test_a_factor_of_the_model_by_name_or_as_it_is(present, p, folder):
     """OWN is the model's factor, in one product or both, and not one that was given: a copy of it does the same."""
-    s, L, R = case(0.7)
+    s, L, R = case(p)
     obs = as_observations(*present(s, folder))
     for name in ("clip", "threshold", "cauchy, positive"):
         weight, _ = dict(rules)[name](*s.values.shape, ZETA)
         for own in ((True, True), (True, False), (False, True)):
-            P, Q, want = wanted_of(name, own)
+            P, Q, want = wanted_of(name, own, p)
             named = {"P": OWN if own[0] else P, "Q": OWN if own[1] else Q}
             assert_pull(obs.products(L, R, weight, **named), want, obs.dtype)
             assert_pull(obs.products(L, R, weight, P=P.copy(), Q=Q.copy()), want, obs.dtype)
         only = obs.products(L, R, weight, Q=OWN)
         assert only[1] is None
-        assert_close(only[0], wanted_of(name, (True, True))[2].CQ, obs.dtype)
+        assert_close(only[0], wanted_of(name, (True, True), p)[2].CQ, obs.dtype)
 
 
 def test_products_are_asked_for_by_name():
@@ -229,7 +227,6 @@ def test_a_storage_without_all_methods_cannot_be_made():
         Half(shape=(1, 1), dtype=np.dtype(float), row_observed=nothing, col_observed=nothing)
 
 
-@every_fraction
 @every_storage
 def test_parts_and_counts(present, p, folder):
     """What applications ask of the data: some rows and columns as they are, how many there are, and in what order."""
@@ -256,9 +253,9 @@ def test_parts_and_counts(present, p, folder):
 
 
 @every_storage
-def test_regressions_of_rows_and_columns(present, folder):
+def test_regressions_of_rows_and_columns(present, p, folder):
     """Each line by itself, whatever the storage; data in blocks have no lines across them."""
-    s, _, _ = case(0.7)
+    s, _, _ = case(p)
     obs, rng = as_observations(*present(s, folder)), np.random.default_rng(3)
     for axis in (0, 1):
         n = s.values.shape[1 - axis]
@@ -274,7 +271,6 @@ def test_regressions_of_rows_and_columns(present, folder):
             assert_close(np.asarray(got), want, obs.dtype, factor=20)
 
 
-@every_fraction
 @every_storage
 def test_the_two_products_are_adjoint(present, p, folder):
     s, L, R = case(p)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from each import each
 from made.landscape import landscape, write_landscape
 
 from lrmc.apps import outcome
@@ -168,7 +169,7 @@ def test_a_fit_that_is_not_sound_is_told_everywhere(name, tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("name", APPLICATIONS)
-@pytest.mark.parametrize("rank", [99, 0, -1])
+@each("rank", [99, 0, -1])
 def test_ranks_are_checked_at_the_door(name, rank, tmp_path):
     command = APPLICATIONS[name](tmp_path)
     before = sorted(tmp_path.iterdir())

@@ -7,6 +7,7 @@ from itertools import islice
 import numpy as np
 import pytest
 from comparing import assert_close
+from each import each
 from presentations import Small, hdf5, on_disk, small
 
 import lrmc
@@ -42,12 +43,21 @@ WAYS = {
     "memmap by columns": lambda Y, folder: as_memmap(Y, folder, order="F"),
     "HDF5": lambda Y, folder: hdf5(Small(Y, ~np.isnan(Y), Y), folder).Y,
 }
+slow = pytest.mark.slow
 every_way = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
 
 
 @every_way
-@pytest.mark.parametrize("noise", [0.0, 0.1], ids=["exact", "noisy"])
-@pytest.mark.parametrize("rank", [3, None])
+@pytest.mark.parametrize(
+    ("noise", "rank"),
+    [
+        (0.0, 3),
+        pytest.param(0.0, None, marks=pytest.mark.slow),
+        pytest.param(0.1, 3, marks=pytest.mark.slow),
+        (0.1, None),
+    ],
+    ids=["exact, rank given", "exact", "noisy, rank given", "noisy"],
+)
 def test_the_same_factors_as_in_memory(way, noise, rank, tmp_path):
     s = problem(noise=noise)
     obs = outofcore.blocks(way(s.nan, tmp_path), memory="400kB")
@@ -148,7 +158,7 @@ def test_blocks_are_whole_chunks(tmp_path):
     assert isinstance(outofcore.blocks(on_disk(np.ones((100, 20)), tmp_path, (100, 2)), memory=80_000), Transposed)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "size"), [("2GB", 2e9), ("500 MB", 5e8), ("1.5GiB", 1.5e9), ("70000", 7e4), (12345, 12345), ("3k", 3000)]
 )
 def test_memory_in_words(text, size):
@@ -193,7 +203,7 @@ class Broken:
         return np.ones((rows.stop - rows.start, 80))
 
 
-def test_a_block_that_cannot_be_read_is_named(tmp_path):
+def test_a_block_that_cannot_be_read_is_named():
     obs = outofcore.blocks(Broken(), memory=60_000)
     with pytest.raises(BlockError, match=r"block 2 of 4 \(lines 20 to 29\) could not be read: the disk is gone"):
         lrmc.solve(obs, 1)

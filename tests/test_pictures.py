@@ -5,6 +5,7 @@ import zlib
 
 import numpy as np
 import pytest
+from each import each
 
 pytest.importorskip("typer")
 Image = pytest.importorskip("PIL.Image")
@@ -45,8 +46,8 @@ def bomb(path, side):
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"\0" * 10)))
 
 
-@pytest.mark.parametrize("bits", [8, 12, 16])
-@pytest.mark.parametrize("suffix", ["png", "tif", "pgm"])
+@each("bits", [8, 12, 16])
+@each("suffix", ["png", "tif", "pgm"])
 def test_all_bits_are_read(bits, suffix, tmp_path):
     frame = moving(bits)[0]
     Image.fromarray(frame).save(tmp_path / f"a.{suffix}")

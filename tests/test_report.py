@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from each import each
 from numpy.testing import assert_allclose, assert_array_equal
 from pages import Reader, everything, film
 
@@ -131,8 +132,8 @@ def test_pillow_is_needed_for_pictures_only(result, monkeypatch):
 # ---- sections
 
 
-@pytest.mark.parametrize("log", [False, True])
-@pytest.mark.parametrize(
+@each("log", [False, True])
+@each(
     "y",
     [
         [],
@@ -172,7 +173,7 @@ def test_a_chart_shows_its_values():
     assert found.all("path", **{"class": "line"})[0]["d"].count("M") == 2  # a gap where there is no value
 
 
-@pytest.mark.parametrize(
+@each(
     ("x", "shown"),
     [
         (0, "0"),
@@ -192,7 +193,7 @@ def test_numbers(x, shown):
     assert text.number(x) == shown
 
 
-@pytest.mark.parametrize(
+@each(
     ("share", "shown"),
     [
         (0, "0 %"),
@@ -330,8 +331,8 @@ def plain_survey(Y, X, threshold):
     return seen / places, np.where(seen > 0, off / np.maximum(seen, 1), 0), sorted(entries)
 
 
-@pytest.mark.parametrize("shape", [(30, 50), (1, 90), (90, 1), (900, 7), (3, 1300)])
-@pytest.mark.parametrize("p", [0.1, 0.9])
+@each("shape", [(30, 50), (1, 90), (90, 1), (900, 7), (3, 1300)])
+@each("p", [0.1, 0.9])
 @pytest.mark.parametrize("form", ["rows", "columns", "csr", "csc"])
 def test_survey_matches_a_plain_one(shape, p, form):
     rng = np.random.default_rng(1)
@@ -393,7 +394,7 @@ def test_the_map_shows_what_is_where():
 # ---- a result
 
 
-def test_the_words_of_a_result(problem, result):
+def test_the_words_of_a_result(result):
     said = read(report.result_sections(result)).text
     assert result.regime == "noisy"
     assert "120 rows and 150 columns" in said
@@ -439,7 +440,7 @@ def test_names_are_used(result):
         report.result_sections(result, row_names=["a", "b"])
 
 
-@pytest.mark.parametrize("status", list(Status))
+@each("status", list(Status))
 def test_every_ending_has_words(status):
     said = read(report.result_sections(result_of(np.eye(3) + 1, np.ones((3, 1)), np.ones((3, 1)), status=status))).text
     assert ("It ended well" in said) == (status is Status.CONVERGED)
@@ -447,8 +448,8 @@ def test_every_ending_has_words(status):
     assert status is Status.CONVERGED or status.meaning in said
 
 
-@pytest.mark.parametrize("regime", ["exact", "noisy", "unknown"])
-@pytest.mark.parametrize("noise", [math.nan, math.inf, 0.0, 1e-300])
+@each("regime", ["exact", "noisy", "unknown"])
+@each("noise", [math.nan, math.inf, 0.0, 1e-300])
 def test_odd_numbers(regime, noise):
     history = (Record(0, math.nan, math.nan, math.nan, 0.0), Record(1, math.inf, 0.0, math.nan, math.nan))
     Y = np.array([[1.0, np.nan, 1e30], [2.0, 3.0, np.nan]])

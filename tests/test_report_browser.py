@@ -111,7 +111,7 @@ def test_the_slider_moves(show, look, written):
     assert box.evaluate("box => box.style.getPropertyValue('--at')") == "100%"
 
 
-def test_what_is_behind_the_slider(show, written, tmp_path):
+def test_what_is_behind_the_slider(show, tmp_path):
     """Pixels: the right part shows the other picture."""
     from PIL import Image
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from presentations import Small, every_storage, presentations, small
+from each import each
+from presentations import Small, every_storage, inputs, small
 
 import lrmc
 from lrmc import Result, Status
@@ -31,7 +32,7 @@ def gappy():
 CHOICES = [slice(None), slice(2, 9), slice(None, None, -3), [7, 3, 3, 0], np.arange(50) % 2 == 0, np.array([-1, 4])]
 
 
-@pytest.mark.parametrize("rows", CHOICES, ids=str)
+@each("rows", CHOICES, ids=str)
 def test_low_rank_blocks(result, gappy, rows):
     np.testing.assert_allclose(result.low_rank(rows), (result.L @ result.R.T)[rows], rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(gappy[0].low_rank(rows), gappy[0].low_rank()[rows], rtol=1e-12, atol=1e-15)
@@ -54,7 +55,6 @@ def test_undetermined_rows_and_columns_are_nan(gappy):
 
 
 @every_storage
-@pytest.mark.parametrize("p", [0.15, 0.4, 0.8])
 def test_outliers_are_found_in_every_form(present, p, folder):
     """With the true factors as result: exactly the outliers stand out."""
     s = small(n1=40, n2=45, p=p, rank=2, alpha=0.05)
@@ -215,12 +215,12 @@ def load_damaged(parts, damage, tmp_path):
         Result.load(path)
 
 
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+@each("damage", DAMAGES.values(), ids=DAMAGES)
 def test_damaged_parts(parts, damage, tmp_path):
     load_damaged(parts, damage, tmp_path)
 
 
-@pytest.mark.parametrize("missing", ["about", "L", "R", "history", "undetermined_rows", "undetermined_cols"])
+@each("missing", ["about", "L", "R", "history", "undetermined_rows", "undetermined_cols"])
 def test_missing_parts(parts, missing, tmp_path):
     path = tmp_path / "bad.npz"
     np.savez(path, **{name: part for name, part in parts.items() if name != missing})
@@ -283,5 +283,5 @@ FORMS = {"masked array": np.ma.MaskedArray, "CSR": sp.csr_array, "CSC": sp.csc_a
 @pytest.mark.parametrize("form", FORMS)
 def test_a_run_gives_back_the_form_that_it_was_given(form, folder):
     problem = lrmc.synthetic.problem(n=80, n2=70, rank=2, alpha=0.05, p=0.8, form="dense")
-    Y, mask = dict(presentations)[form](Small(problem.Y, problem.mask, problem.X), folder)
+    Y, mask = dict(inputs)[form](Small(problem.Y, problem.mask, problem.X), folder)
     assert isinstance(lrmc.solve(Y, 2, mask=mask).outliers(), FORMS[form])

@@ -8,6 +8,7 @@ import pytest
 import reference
 import scipy.sparse as sp
 from comparing import assert_close
+from each import each
 from presentations import every_storage, small
 
 import lrmc
@@ -33,10 +34,10 @@ def check(many, E, share, model=(None, None), exact=True):
 
 
 @every_storage
-def test_magnitudes_of_every_presentation(present, tmp_path):
+def test_magnitudes_of_every_storage(present, p, folder):
     """Whole numbers: many are tied, and all are exact, with a model of whole numbers too."""
-    s = small()
-    obs = as_observations(*present(s, tmp_path))
+    s = small(p=p)
+    obs = as_observations(*present(s, folder))
     rng = np.random.default_rng(0)
     L, R = (rng.integers(-3, 4, (n, 2)).astype(float) for n in s.values.shape)
     for share in SHARES:
@@ -63,7 +64,7 @@ def forms(Y):
 SHAPES = [(1, 1), (1, 40), (40, 1), (5, 17), (7, 255), (8, 256), (257, 6), (3, 513), (300, 270), (9, 1537), (4500, 70)]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@each("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_magnitudes_of_every_shape(shape, dtype):
     """4500 rows make panels of columns narrower than a tile."""
@@ -245,14 +246,14 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("arguments", "said"), REFUSED.values(), ids=REFUSED)
+@each(("arguments", "said"), REFUSED.values(), ids=REFUSED)
 def test_refused(arguments, said):
     for function in (solve, lrmc.iterates):
         with pytest.raises(ValueError, match=said):
             function(Y, **{"rank": 2, "method": "scaled_gd", **arguments})
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "said"),
     [
         ({"alpha": 1.0}, "alpha=1.0; the share of outliers"),

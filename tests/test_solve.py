@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import reference
 from comparing import assert_close
+from each import each
 
 import lrmc
 from lrmc import ConvergenceWarning, Schedule, Status
@@ -160,7 +161,7 @@ def test_statuses_have_words():
 # ---- what it must not depend on
 
 
-@pytest.mark.parametrize("k", [-100, -7, 1, 50, 200])
+@each("k", [-100, -7, 1, 50, 200])
 @every_method
 def test_multiples_of_four_are_exact(method, problem, k):
     """Only exponents change: X times 4^k, each factor times 2^k, to the last bit."""
@@ -170,7 +171,7 @@ def test_multiples_of_four_are_exact(method, problem, k):
     assert [r.change for r in scaled.history[1:]] == [r.change for r in one.history[1:]]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@each("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("factor", [1e-30, 1e30, 3.7, -1.0])
 @every_method
 def test_units_do_not_matter(method, problem, factor, dtype):

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from each import each
 
 from lrmc import as_observations
 from lrmc.complete.tables import read
@@ -20,7 +21,7 @@ def whole():
     return Y
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@each("kind", KINDS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("dtype", [float, np.uint8])
 def test_sound_matrices_pass(kind, dtype):
     Y = kind(whole().astype(dtype))
@@ -98,16 +99,11 @@ DAMAGES = {
         lambda Y: Y._dict.update({(0, 0): "x"}),
     ],
 }
-CASES = [
-    pytest.param(name, kind, damage, id=f"{name}_{kind}-{number}")
-    for names, damages in DAMAGES.items()
-    for name in names
-    for kind in ("array", "matrix")
-    for number, damage in enumerate(damages)
-]
+CASES = [(name, damage) for names, damages in DAMAGES.items() for name in names for damage in damages]
 
 
-@pytest.mark.parametrize(("name", "kind", "damage"), CASES)
+@pytest.mark.parametrize("kind", ["array", "matrix"])
+@each(("name", "damage"), CASES)
 def test_damaged_matrices_are_refused(name, kind, damage):
     make = getattr(sp, f"{name}_{kind}")
     Y = blocks(make) if name == "bsr" else make(whole())
@@ -119,8 +115,8 @@ def test_damaged_matrices_are_refused(name, kind, damage):
         as_observations(np.ones((4, 6)), mask=Y)
 
 
-@pytest.mark.parametrize("dtype", ["U3", object, "M8[s]"])
-@pytest.mark.parametrize("form", ["csr", "coo"])
+@each("dtype", ["U3", object, "M8[s]"])
+@each("form", ["csr", "coo"])
 def test_entries_that_are_no_numbers(form, dtype):
     Y = sp.coo_array(whole()).asformat(form)
     Y.data = np.zeros(Y.data.shape, dtype)
@@ -129,7 +125,7 @@ def test_entries_that_are_no_numbers(form, dtype):
             function(Y)
 
 
-@pytest.mark.parametrize("dtype", ["f2", ">f8", ">i2"])
+@each("dtype", ["f2", ">f8", ">i2"])
 def test_types_that_scipy_does_not_compute_with(dtype):
     Y = sp.coo_array(whole())
     Y.data = Y.data.astype(dtype)
@@ -137,8 +133,8 @@ def test_types_that_scipy_does_not_compute_with(dtype):
     np.testing.assert_array_equal(as_observations(Y).lookup(rows, cols), whole()[rows, cols])
 
 
-@pytest.mark.parametrize("which", ["indptr", "indices"])
-@pytest.mark.parametrize("form", ["csr", "csc", "bsr"])
+@each("which", ["indptr", "indices"])
+@each("form", ["csr", "csc", "bsr"])
 def test_hostile_files(form, which, tmp_path):
     path = tmp_path / "hostile.npz"
     Y = blocks(sp.bsr_array) if form == "bsr" else getattr(sp, f"{form}_array")(whole())

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 import reference
 from comparing import assert_close
+from each import each
 from presentations import every_storage, small
 
 import lrmc
 from lrmc.methods.start import STARTS, cur, spectral
 
-every_start = pytest.mark.parametrize("start", list(STARTS.values()), ids=list(STARTS))
+every_start = each("start", list(STARTS.values()), ids=list(STARTS))
 
 
 def product(X):
@@ -20,8 +21,8 @@ def away(A, B):
     return np.linalg.norm(A - B) / np.linalg.norm(B)
 
 
-@pytest.mark.parametrize("shape", [(60, 40), (40, 60), (8, 300), (300, 8), (5, 5)], ids=str)
-@pytest.mark.parametrize("rank", [1, 3, 5])
+@each("shape", [(60, 40), (40, 60), (8, 300), (300, 8), (5, 5)], ids=str)
+@each("rank", [1, 3, 5])
 def test_spectral_is_exact_where_the_data_have_the_rank(shape, rank):
     X = product(lrmc.synthetic.problem(*shape[:1], n2=shape[1], rank=rank, alpha=0, p=1.0).X_factors)
     start = spectral(lrmc.as_observations(X), rank, 1e9, 1.5)
@@ -53,8 +54,8 @@ def test_spectral_clips():
 
 @every_start
 @every_storage
-def test_every_presentation_gives_the_same_start(present, start, folder):
-    s = small(n1=30, n2=41, p=0.7)
+def test_every_storage_gives_the_same_start(present, p, start, folder):
+    s = small(n1=30, n2=41, p=p)
     obs = lrmc.as_observations(*present(s, folder))
     plain = start(lrmc.as_observations(s.nan), 3, 60.0, 1 / obs.fraction, seed=4)
     assert_close(product(start(obs, 3, 60.0, 1 / obs.fraction, seed=4)), product(plain), obs.dtype, factor=100)

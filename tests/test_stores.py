@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from each import each
 
 from lrmc.observations.stores import opened
 
@@ -71,7 +72,7 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize(("fields", "said"), ODD.values(), ids=ODD.keys())
+@each(("fields", "said"), ODD.values(), ids=ODD.keys())
 def test_odd_metadata_of_zarr(fields, said, Y, tmp_path):
     path = in_zarr(Y, tmp_path)
     changed(path, **fields)
@@ -85,7 +86,7 @@ def test_odd_metadata_of_zarr_with_dask(odd, Y, tmp_path):
     assert said in refused(path, "--scheduler", "threads")
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"zarr_format": 3}'])
+@each("content", [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"zarr_format": 3}'])
 def test_damaged_metadata_of_zarr(content, Y, tmp_path):
     path = in_zarr(Y, tmp_path)
     (path / "zarr.json").write_bytes(content)
@@ -107,7 +108,7 @@ def test_flipped_bits_in_the_metadata(Y, tmp_path):
         assert not list(tmp_path.glob(".*"))
 
 
-@pytest.mark.parametrize("value", [[], {}, "text", None, [[]], 1e400])
+@each("value", [[], {}, "text", None, [[]], 1e400])
 def test_declared_missing_values_that_say_nothing(value, Y, tmp_path):
     """They are as good as none."""
     from lrmc.observations.ondisk import blocks
@@ -134,7 +135,7 @@ def test_pickled_chunks_are_not_read(Y, tmp_path):
 # ---- npy
 
 
-@pytest.mark.parametrize(
+@each(
     ("damage", "said"),
     [
         (lambda content: b"", "damaged"),

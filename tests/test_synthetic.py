@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from each import each
 
 from lrmc.synthetic import Problems, problem
 
 
-@pytest.mark.parametrize("form", ["dense", "sparse"])
-@pytest.mark.parametrize(("p", "alpha"), [(1.0, 0.1), (0.3, 0.2), (0.05, 0.0)])
+@each("form", ["dense", "sparse"])
+@each(("p", "alpha"), [(1.0, 0.1), (0.3, 0.2), (0.05, 0.0)])
 def test_the_parts_add_up(p, alpha, form):
     made = problem(n=300, n2=200, rank=4, alpha=alpha, p=p, seed=1, form=form)
     assert made.shape == made.Y.shape == (300, 200)
@@ -65,7 +66,7 @@ def test_noise_and_size_of_outliers():
     np.testing.assert_allclose(large.outliers, 10 * clean.outliers)
 
 
-@pytest.mark.parametrize(
+@each(
     ("how", "said"),
     [
         ({"rank": 0}, "rank=0"),

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse as sp
+from each import each
 
 from lrmc import synthetic
 from lrmc.complete import in_memory as completion
@@ -46,7 +47,7 @@ def test_every_format_gives_the_same_matrix(tmp_path, problem, suffix):
     np.testing.assert_allclose(completion.as_dense(values), problem.Y, rtol=1e-12)
 
 
-@pytest.mark.parametrize("target", tables.WRITERS)
+@each("target", tables.WRITERS)
 @pytest.mark.parametrize("source", [".csv", ".npz", ".mat"])
 def test_a_completion_comes_back_from_every_format(tmp_path, problem, source, target):
     out = tmp_path / f"out{target}"
@@ -176,7 +177,7 @@ def test_a_mask_that_is_none(tmp_path, mask):
 
 
 @pytest.mark.parametrize("suffix", tables.READERS)
-@pytest.mark.parametrize("content", [b"", b"\x00\xff\xfe junk", b"PK\x03\x04 damaged"])
+@each("content", [b"", b"\x00\xff\xfe junk", b"PK\x03\x04 damaged"])
 def test_damaged_files_are_refused_in_a_sentence(tmp_path, suffix, content):
     path = tmp_path / f"a{suffix}"
     path.write_bytes(content)
@@ -195,8 +196,8 @@ def test_numbers_in_mtx_files_that_are_none(entry, tmp_path):
     assert tables.read(path).values.toarray()[0, 0] == -0.25
 
 
-@pytest.mark.parametrize("end", [b"", b"\n"])
-@pytest.mark.parametrize("entry", [b"2.5E", b"2.5e-", b"1.5.2", b"2.5-"])
+@each("end", [b"", b"\n"])
+@each("entry", [b"2.5E", b"2.5e-", b"1.5.2", b"2.5-"])
 def test_broken_numbers_in_mtx_files(entry, end, tmp_path):
     """scipy crashes at them in a last line without an end, and elsewhere reads a part of them."""
     path = tmp_path / "a.mtx"
@@ -258,7 +259,7 @@ def test_a_variable_and_a_column_must_exist(tmp_path):
         tables.read(tmp_path / "a.csv", keep=["a", "b"])
 
 
-@pytest.mark.parametrize("name", ["_x", "", "a b", "1st", "x" * 80, "file", "allow_pickle"])
+@each("name", ["_x", "", "a b", "1st", "x" * 80, "file", "allow_pickle"])
 @pytest.mark.parametrize("suffix", [".npz", ".mat"])
 def test_variables_keep_their_names_as_far_as_the_format_has_them(tmp_path, problem, name, suffix):
     path, X = tmp_path / f"a{suffix}", problem.X

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from each import each
 
 import lrmc
 from lrmc import _kernels, as_observations
@@ -63,7 +64,7 @@ def test_the_kernels_themselves_bear_it():
     assert (rows == 4 * 40).all()
 
 
-@pytest.mark.parametrize("threads", [0, -1, 1.5, float("nan"), float("inf"), "2", [2]])
+@each("threads", [0, -1, 1.5, float("nan"), float("inf"), "2", [2]])
 def test_what_is_no_number_of_threads(threads):
     with pytest.raises(ValueError, match="a whole number of at least 1 is wanted"):
         as_observations(np.ones((4, 4)), threads=threads)

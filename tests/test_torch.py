@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import reference
 from comparing import assert_close, assert_pull
+from each import each
 from numpy.testing import assert_allclose
 from problems import made
 from rules import every_rule, rules
@@ -64,8 +65,8 @@ def error(X, truth):
 # ---- the same iterates
 
 
-@pytest.mark.parametrize("units", ["relative", "absolute"])
-@pytest.mark.parametrize("p", [1.0, 0.6, 0.15])
+@each("units", ["relative", "absolute"])
+@each("p", [1.0, 0.6, 0.15])
 @every_schedule
 def test_iterates_are_those_of_the_kernels(schedule, p, units):
     data = problem(p=p)
@@ -147,7 +148,7 @@ def test_a_mask_is_as_nan_and_what_is_under_it_does_not_matter():
     assert_allclose(product(Factors_of(model(batch, torch.tensor(data.mask)), 1)), product(want), atol=1e-9)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int16"])
+@each("dtype", ["float32", "float64", "float16", "bfloat16", "int16"])
 def test_types(dtype):
     data = problem(p=1.0)
     Y = torch.tensor(10 * data.Y).to(getattr(torch, dtype))
@@ -181,6 +182,7 @@ def test_gradients(name, checkpoint):
     Y[rng.random(Y.shape) < 0.2] = torch.nan
     Y, start = Y.requires_grad_(), [torch.tensor(rng.standard_normal((n, 2))).requires_grad_() for n in (5, 4)]
     model = module(replace(SCHEDULES[name], start_gain=None, units="absolute"), 2, extra=0 if name == "tangent" else 2)
+    model.checkpoint = checkpoint
     seen = ~torch.isnan(Y)
     function, inputs = flat(model, Y, start, 1.0)
 
@@ -313,7 +315,7 @@ def test_parameters():
 
 
 @every_schedule
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@each("dtype", [torch.float32, torch.float64])
 def test_the_schedule_comes_back(schedule, dtype):
     for extra in (0, 4 if schedule.tail else 0):
         again = module(schedule, dtype=dtype, extra=extra).schedule(card=schedule.card)
@@ -389,13 +391,13 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("Y", "options", "said"), REFUSED.values(), ids=REFUSED)
+@each(("Y", "options", "said"), REFUSED.values(), ids=REFUSED)
 def test_refused(Y, options, said):
     with pytest.raises(ValueError, match=said):
         module(SCHEDULES["plain"])(Y, **options)
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "said"),
     [
         ({"rank": 0}, "rank=0; a whole number of at least 1"),
@@ -426,7 +428,7 @@ def test_without_torch_one_sentence():
 
 
 @every_rule
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@each("dtype", [np.float32, np.float64])
 def test_products_of_tensors(rule, dtype):
     """Blocks of rows, other and missing factors, sums of weights and squares, as for the kernels."""
     rng = np.random.default_rng(0)
@@ -536,7 +538,7 @@ BAD_TENSORS = {
 }
 
 
-@pytest.mark.parametrize(("Y", "options", "said"), BAD_TENSORS.values(), ids=BAD_TENSORS)
+@each(("Y", "options", "said"), BAD_TENSORS.values(), ids=BAD_TENSORS)
 def test_tensors_that_cannot_be_read(Y, options, said):
     for function in (lt.as_torch_observations, lrmc.as_observations):
         with pytest.raises(ValueError, match=said):

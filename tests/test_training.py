@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from each import each
 
 import lrmc
 from lrmc import Schedule, train
@@ -260,7 +261,7 @@ def test_pairs_of_a_matrix_or_factors():
 MATRIX = np.outer(np.arange(1.0, 9), np.arange(1.0, 7))
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "options", "sentence"),
     [
         ([(MATRIX, MATRIX.T)], {}, r"truth has shape \(6, 8\), its data \(8, 6\)"),
@@ -433,7 +434,7 @@ def test_a_checkpoint_of_other_training_is_refused_and_kept(tmp_path):
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize(
+@each(
     "change",
     [
         b"",
@@ -483,7 +484,7 @@ def test_a_checkpoint_nowhere(tmp_path):
         small_train(checkpoint=tmp_path / "missing" / "partial.json")
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "sentence"),
     [
         ({"recipe": "slow"}, "recipe='slow'; one of fast, paper is wanted"),

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import real_data
 import scipy.io
+from each import each
+from made.cine import FRAMES, SIZE, dicom, scene
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import ndimage
 from typer.testing import CliRunner
@@ -22,26 +24,6 @@ from lrmc.apps.ultrasound.motion import follow
 from lrmc.cli import app
 
 DATA = real_data.DATA / "ultrasound"
-FRAMES, SIZE = 14, 64
-
-
-def scene(reach=3.0, seed=0):
-    """Tissue that breathes by so many pixels, and bubbles that cross it."""
-    rng = np.random.default_rng(seed)
-    wide = SIZE + 32
-    speckle = np.hypot(*ndimage.gaussian_filter(rng.standard_normal((2, wide, wide)), (0, 1.5, 1.5)))
-    speckle *= 0.35 / speckle.mean()
-    y, x = np.mgrid[:SIZE, :SIZE] + 16.0
-    tissue, bubbles = np.empty((FRAMES, SIZE, SIZE), np.float32), np.zeros((FRAMES, SIZE, SIZE), np.float32)
-    down, right = reach * np.sin(0.45 * np.arange(FRAMES)), 0.5 * reach * np.cos(0.3 * np.arange(FRAMES))
-    places, speeds = rng.uniform(8, SIZE - 8, (12, 2)), rng.normal(0, 2.5, (12, 2))
-    for t in range(FRAMES):
-        tissue[t] = ndimage.map_coordinates(speckle, (y + down[t], x + right[t]), order=3)
-        for place, speed in zip(places, speeds):
-            cy, cx = place + speed * (t - FRAMES / 2) + 16
-            bubbles[t] += 0.5 * np.exp(-((y - cy) ** 2 + (x - cx) ** 2) / 4)
-    noise = 0.01 * rng.standard_normal(tissue.shape).astype(np.float32)
-    return np.maximum(tissue + noise, 0), bubbles, (down, right)
 
 
 @pytest.fixture(scope="module")
@@ -187,7 +169,7 @@ def test_noise_is_what_lies_below():
         assert (found[:, 10:14, 10:14] > 0).all()
 
 
-@pytest.mark.parametrize(
+@each(
     ("cine", "options", "sentence"),
     [
         (np.zeros((1, 40, 40)), {}, "has 1 frame;"),
@@ -213,31 +195,6 @@ def test_bad_cines(cine, options, sentence):
 
 
 # ---- files
-
-
-def dicom(path, frames, interpretation="MONOCHROME2", bits=8):
-    """A multi-frame ultrasound file, as pydicom writes it; frames (t, h, w) or (t, h, w, 3)."""
-    pydicom = pytest.importorskip("pydicom")
-    from pydicom.dataset import FileDataset, FileMetaDataset
-    from pydicom.uid import ExplicitVRLittleEndian, generate_uid
-
-    meta = FileMetaDataset()
-    meta.TransferSyntaxUID = ExplicitVRLittleEndian
-    meta.MediaStorageSOPClassUID = "1.2.840.10008.5.1.4.1.1.3.1"
-    meta.MediaStorageSOPInstanceUID = generate_uid(entropy_srcs=[str(path)])
-    content = FileDataset(str(path), {}, file_meta=meta, preamble=b"\0" * 128)
-    content.SOPClassUID, content.SOPInstanceUID = meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID
-    content.Modality, content.NumberOfFrames = "US", len(frames)
-    content.Rows, content.Columns = frames.shape[1:3]
-    content.SamplesPerPixel = 3 if frames.ndim == 4 else 1
-    if frames.ndim == 4:
-        content.PlanarConfiguration = 0
-    content.PhotometricInterpretation = interpretation
-    content.BitsAllocated = content.BitsStored = bits
-    content.HighBit, content.PixelRepresentation = bits - 1, 0
-    content.PixelData = frames.tobytes()
-    pydicom.dcmwrite(path, content)
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -411,6 +368,7 @@ def test_compressed_pixels_without_a_decoder(cine, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.slow
 def test_ctrl_c_leaves_nothing(tmp_path):
     rng = np.random.default_rng(0)
     np.save(tmp_path / "in.npy", rng.random((40, 200, 200), np.float32))

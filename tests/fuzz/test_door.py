@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_dtypes, array_shapes, arrays, nested_dtypes, scalar_dtypes
 
@@ -91,6 +91,7 @@ shapes = array_shapes(min_dims=0, max_dims=5, min_side=0, max_side=5)
 kinds = st.one_of(scalar_dtypes(), array_dtypes(), nested_dtypes(max_itemsize=40))
 
 
+@settings(max_examples=20)
 @given(arrays(kinds, shapes))
 def test_arrays_of_any_type(Y):
     before = look(Y)

@@ -15,7 +15,7 @@ import pytest
 from fuzz.effort import rounds
 
 pytest.importorskip("typer")
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs signals")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name != "posix", reason="needs signals")]
 
 LATEST = 4.0  # seconds after the start; imports take the first one or two
 CODES = {signal.SIGINT: (130, -signal.SIGINT), signal.SIGTERM: (143, -signal.SIGTERM)}

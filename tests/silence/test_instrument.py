@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from each import each
 from numpy.testing import assert_allclose, assert_array_equal
 
 from silence import cases, count, tables
@@ -127,7 +128,7 @@ def test_medians_are_the_bar_of_tables():
     assert not case.may_be_exact
 
 
-@pytest.mark.parametrize("kind", cases.ENTRYWISE)
+@each("kind", cases.ENTRYWISE)
 def test_outliers_are_where_they_should_be(kind):
     case = cases.spoilt(cases.gaussian((100, 100), 3, RNG(0)), RNG(1), alpha=0.3, kind=kind)
     assert_allclose(np.mean(case.Y != case.X), 0.3, atol=1e-3)
@@ -138,7 +139,7 @@ def test_squares_cover_their_share():
     assert 0.2 <= bad.mean() < 0.23
 
 
-@pytest.mark.parametrize(
+@each(
     ("right", "complained", "regime", "verdict"),
     [
         (True, True, "exact", "right"),
@@ -186,7 +187,7 @@ def answering(answer, word=None, error=None):
     return outcome(PROBLEM, solve)
 
 
-@pytest.mark.parametrize(
+@each(
     ("answer", "word", "verdict", "false_alarm"),
     [
         (Answer(L, R), None, "right", False),
@@ -220,7 +221,7 @@ def test_exact_tables_are_of_low_rank(name):
     assert np.linalg.matrix_rank(tables.EXACT[name](RNG(0))) == 3
 
 
-@pytest.mark.parametrize("name", tables.SYNTHETIC)
+@each("name", tables.SYNTHETIC)
 def test_tables_are_finite_and_their_columns_differ(name):
     table = tables.SYNTHETIC[name](RNG(0))
     assert np.isfinite(table).all()

@@ -1,29 +1,19 @@
-"""Wrong answers are announced. `make silence` (or `pytest -m slow tests/silence`) looks at all problems."""
+"""Wrong answers are announced. `make silence` looks at all problems."""
 
 import pytest
 
 from silence.count import above, allowed, outcome, shown, silent, tally
 from silence.problems import PROBLEMS, families, quick
 
-REAL = {"data": [pytest.mark.data]}  # files beside the repository
-FAMILIES = [pytest.param(family, marks=REAL.get(family, [])) for family in families(PROBLEMS)]
+SLOW = ("table", "noise", "rank", "traffic")
+MARKS = {"data": [pytest.mark.data, pytest.mark.slow], **{name: [pytest.mark.slow] for name in SLOW}}
 
 
-def announced(problems, family, form):
-    here = [problem for problem in problems if problem.family == family and problem.available()]
+@pytest.mark.parametrize("family", [pytest.param(name, marks=MARKS.get(name, [])) for name in families(PROBLEMS)])
+def test_wrong_answers_are_announced(family):
+    here = [problem for problem in quick(PROBLEMS) if problem.family == family and problem.available()]
     if not here:
         pytest.skip("no data beside the repository")
     outcomes = [outcome(problem) for problem in here]
     print("\n".join([*silent(outcomes), shown(tally(outcomes))]))
-    assert above(outcomes, allowed(form)) == []
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_wrong_answers_are_announced(family):
-    announced(quick(PROBLEMS), family, "quick")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
-def test_all_wrong_answers_are_announced(family):
-    announced(PROBLEMS, family, "full")
+    assert above(outcomes, allowed("quick")) == []

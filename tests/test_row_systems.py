@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import reference
 from comparing import assert_close, assert_pull
+from each import each
 from presentations import every_storage, small
 from rules import rules
 
@@ -11,8 +12,8 @@ from lrmc import as_observations
 from lrmc.observations import OWN
 from lrmc.row_systems import packed_trace, pairs, solve_rows, solve_rows_and_spread
 
-both_types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
-every_rank = pytest.mark.parametrize("rank", [1, 2, 3, 7, 16, 33])
+both_types = each("dtype", [np.float32, np.float64])
+every_rank = each("rank", [1, 2, 3, 7, 16, 33])
 
 
 def systems(rank, n=41, dtype=np.float64, seed=0):
@@ -39,7 +40,7 @@ def test_pairs_are_packed_products(rank):
 
 @every_rank
 @both_types
-@pytest.mark.parametrize("threads", [1, 3])
+@each("threads", [1, 3])
 def test_solve_rows(rank, dtype, threads):
     full, H, B, ridge = systems(rank, dtype=dtype)
     got = solve_rows(H, B, ridge, np.ones(len(B), bool), threads)
@@ -48,7 +49,7 @@ def test_solve_rows(rank, dtype, threads):
 
 
 @both_types
-@pytest.mark.parametrize("threads", [1, 2, 50, 100])
+@each("threads", [1, 2, 50, 100])
 def test_the_spread_is_the_sum_of_inverses(dtype, threads):
     full, H, B, ridge = systems(4, dtype=dtype)
     used = np.arange(len(B)) % 3 != 0
@@ -95,7 +96,7 @@ def test_arrays_that_are_not_contiguous():
     assert_close(got, solved(full, B, ridge), factor=1e2)
 
 
-@pytest.mark.parametrize("wrong", ["H", "B", "ridge", "used"])
+@each("wrong", ["H", "B", "ridge", "used"])
 def test_shapes_are_checked(wrong):
     _, H, B, ridge = systems(3)
     given = {"H": H, "B": B, "ridge": ridge, "used": np.ones(len(B), bool)}
@@ -105,9 +106,8 @@ def test_shapes_are_checked(wrong):
 
 
 @every_storage
-@pytest.mark.parametrize("p", [0.1, 0.6, 1.0])
 def test_gram_matrices_of_one_pass(present, p, folder):
-    """Every presentation and rule: the least-squares problem of each row, as the reference sets it up."""
+    """Every storage and rule: the least-squares problem of each row, as the reference sets it up."""
     s, rng = small(p=p), np.random.default_rng(5)
     L, R = (rng.uniform(0.5, 3, (n, 3)) for n in s.values.shape)
     obs = as_observations(*present(s, folder))

@@ -4,6 +4,7 @@ import os
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from each import each
 from real_data import DATA
 
 from lrmc import solve, synthetic
@@ -128,7 +129,7 @@ def test_all_files_or_none(tmp_path, monkeypatch, broken):
     assert places[0].read_text() == "before"
 
 
-@pytest.mark.parametrize(
+@each(
     ("side", "sentence"),
     [
         ({"outliers_to": "list.txt"}, "list.txt: the list of outliers is written as .csv or .parquet"),

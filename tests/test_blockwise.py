@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from each import each
 from presentations import on_disk
 
 import lrmc
@@ -130,7 +131,7 @@ def test_an_iterate_is_gone_on_from(Y):
         lrmc.solve(Y.T, start=it)
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "words"),
     [
         (("in.zarr", "-o", "out.csv"), "written as .zarr or .npy"),
@@ -315,7 +316,7 @@ def damaged(path, **arrays):
     return path
 
 
-@pytest.mark.parametrize(
+@each(
     ("arrays", "said"),
     [
         ({"L": np.ones(300)}, "remove it"),

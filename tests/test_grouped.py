@@ -6,6 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from each import each
 from numpy.testing import assert_allclose
 
 import lrmc
@@ -55,8 +56,8 @@ def naive(Y, L, R, rule, weight, labels):
 
 
 @pytest.mark.parametrize("layout", ["stacked", "beside each other", "mixed"])
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("which", range(5))
+@each("order", ["C", "F"])
+@each("which", range(5))
 def test_products(data, layout, order, which):
     Y, L, R = data
     labels = {
