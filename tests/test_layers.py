@@ -9,13 +9,13 @@ import lrmc
 
 ROOT = Path(lrmc.__file__).parent
 LAYERS = (  # each may import from itself and from those before it
-    ("_program", "_typing", "_extras", "_files", "_memory", "_arguments", "_kernels"),
-    ("weights", "_rows", "formats"),
+    ("_program", "_typing", "_extras", "_memory", "_arguments", "_kernels"),
+    ("weights", "_rows", "formats", "_files"),
     ("schedule", "units", "linalg", "row_systems"),
     ("observations",),
     ("result", "plot", "metrics", "synthetic", "outofcore"),
     ("methods", "report"),
-    ("solve", "_job", "subspace"),
+    ("solve", "_job", "subspace", "_work"),
     ("training", "torch", "estimator", "complete", "apps", "race"),
     ("demo", "xarray"),
     ("cli", "__main__"),

@@ -62,10 +62,15 @@ def as_observations(Y: Any, mask: Any = None, *, threads: int | None = None) -> 
         found = elsewhere(Y, mask, threads)
         if found is not None:
             return found
+    return _not_empty(_in_memory(Y, mask, threads))
+
+
+def _in_memory(Y: Any, mask: Any, threads: int) -> Observations:
+    """What is here: a sparse matrix, or something that numpy reads."""
     if sp.issparse(Y):
         if mask is not None:
             raise ValueError("mask= was given with a sparse matrix, which says itself what is observed: what it stores")
-        return _not_empty(_from_sparse(sound(Y), threads))
+        return _from_sparse(sound(Y), threads)
     form: Form = "dense"
     if isinstance(Y, np.ma.MaskedArray):
         _refuse_records(Y)
@@ -75,8 +80,8 @@ def as_observations(Y: Any, mask: Any = None, *, threads: int | None = None) -> 
     Y = _as_array(Y)
     mask = None if mask is None else as_mask(mask, Y.shape)
     if _by_columns(Y):
-        return _not_empty(transposed(_from_dense(Y.T, None if mask is None else mask.T, form, threads)))
-    return _not_empty(_from_dense(Y, mask, form, threads))
+        return transposed(_from_dense(Y.T, None if mask is None else mask.T, form, threads))
+    return _from_dense(Y, mask, form, threads)
 
 
 def _not_empty(obs: Observations) -> Observations:
