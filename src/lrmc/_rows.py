@@ -16,24 +16,25 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from .weights import Array
+from .weights import Array, DType
 
-Lines = TypeVar("Lines", bound=tuple[Any, ...])
-Work = Callable[..., tuple[tuple[Any, ...], tuple[Any, ...]]]
+Lines = tuple[Any, ...]  # arrays with a line per row (or `Some` of their numbers), or what was told of them
+Answer = tuple[Lines, Lines]  # what is kept for the rows, and what is told of them
+Work = Callable[..., Answer]
 
 
 class Elsewhere(ABC):
     """An array with a line per row of the data, on the workers of a cluster."""
 
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    dtype: DType
 
     @abstractmethod
-    def each(self, work: Work, rows: tuple[Any, ...], shared: Any) -> tuple[Any, Any]:
+    def each(self, work: Work, rows: Lines, shared: Any) -> Answer:
         """See `each`."""
 
     @abstractmethod
@@ -57,7 +58,7 @@ def is_here(X: Any) -> bool:
     return not isinstance(X, Elsewhere)
 
 
-def each(work: Work, rows: Lines, shared: Any = None) -> tuple[Any, Any]:
+def each(work: Work, rows: Lines, shared: Any = None) -> Answer:
     """`work(rows, shared)` where the rows are: what it keeps for them, and the sums of what it tells."""
     for X in rows:
         if isinstance(X, Elsewhere):
@@ -65,12 +66,12 @@ def each(work: Work, rows: Lines, shared: Any = None) -> tuple[Any, Any]:
     return work(rows, shared)
 
 
-def told(work: Work, rows: tuple[Any, ...], shared: Any = None) -> Any:
+def told(work: Work, rows: Lines, shared: Any = None) -> Any:
     """The one thing that `work` tells, where it keeps nothing."""
     return each(work, rows, shared)[1][0]
 
 
-def kept(work: Work, rows: tuple[Any, ...], shared: Any = None) -> Any:
+def kept(work: Work, rows: Lines, shared: Any = None) -> Any:
     """The one array that `work` keeps, where it tells nothing."""
     return each(work, rows, shared)[0][0]
 
@@ -144,13 +145,13 @@ def _taken(rows: tuple[Array, Some], _: Any) -> tuple[tuple[()], tuple[Joined]]:
     return (), (Joined.of(*rows),)
 
 
-def where(flags: Callable[..., Array], rows: tuple[Any, ...], shared: Any = None) -> Array:
+def where(flags: Callable[..., Array], rows: Lines, shared: Any = None) -> Array:
     """The numbers of the rows for which `flags(rows, shared)` is true."""
     n = next(len(X) for X in rows if hasattr(X, "shape"))
     return told(_flagged, (every(n), *rows), (flags, shared)).lines
 
 
-def _flagged(rows: tuple[Any, ...], shared: tuple[Any, Any]) -> tuple[tuple[()], tuple[Joined]]:
+def _flagged(rows: Lines, shared: tuple[Any, Any]) -> tuple[tuple[()], tuple[Joined]]:
     numbers, *others = rows
     flags, same = shared
     return (), (Joined.of(numbers.first + np.flatnonzero(flags(tuple(others), same))),)
@@ -211,7 +212,7 @@ def median(x: Array) -> float:
 # ---- blocks
 
 
-def cut(rows: tuple[Any, ...], first: int, last: int) -> Any:
+def cut(rows: Lines, first: int, last: int) -> Any:
     """The lines of a block."""
     return like(rows, [_piece(X, first, last) for X in rows])
 
@@ -222,7 +223,7 @@ def _piece(X: Any, first: int, last: int) -> Any:
     return X[first:last] if isinstance(X, np.ndarray) else X
 
 
-def like(rows: tuple[Any, ...], parts: Sequence[Any]) -> Any:
+def like(rows: Lines, parts: Sequence[Any]) -> Any:
     """Other parts in the same kind of tuple."""
     return rows._make(parts) if hasattr(rows, "_make") else tuple(parts)
 
@@ -232,6 +233,6 @@ def wide(x: Any) -> Any:
     return x.astype(np.float64) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
 
 
-def added(one: Sequence[Any], other: Sequence[Any]) -> tuple[Any, ...]:
+def added(one: Sequence[Any], other: Sequence[Any]) -> Lines:
     """What two blocks told, together."""
     return tuple(a if a is None else a + b for a, b in zip(one, other, strict=True))

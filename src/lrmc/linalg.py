@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ._rows import each, is_here, told, turned
-from .weights import Array
+from .weights import Array, DType
 
 PARALLEL = 0.9  # a cosine between columns of a factor above which their differences begin to be lost
 UNBALANCED = 1e4  # times: columns whose squares differ by more are put in balance again
@@ -46,7 +46,7 @@ def divide(B: Array, G: Array) -> Array:
     return B @ inverse(G, len(B), B.dtype)
 
 
-def inverse(G: Array, n: int, dtype: np.dtype[Any]) -> Array:
+def inverse(G: Array, n: int, dtype: DType) -> Array:
     """G^+ for the Gram matrix of a factor with about n rows, without directions that it cannot tell from zero."""
     if not np.isfinite(G).all():  # a run that blew up: the caller notices
         return np.full(G.shape, np.nan, dtype)
@@ -60,7 +60,7 @@ def orthonormal(X: Array) -> Array:
     return X @ whitening(gram(X), len(X), X.dtype)
 
 
-def whitening(G: Array, n: int, dtype: np.dtype[Any]) -> Array:
+def whitening(G: Array, n: int, dtype: DType) -> Array:
     """T such that the columns of X T are orthonormal, where X has n rows and the Gram matrix G."""
     if not np.isfinite(G).all():
         raise FloatingPointError(OUT_OF_RANGE)
@@ -69,7 +69,7 @@ def whitening(G: Array, n: int, dtype: np.dtype[Any]) -> Array:
     return (vectors[:, keep] / np.sqrt(values[keep])).astype(dtype)
 
 
-def negligible(n: int, dtype: np.dtype[Any]) -> float:
+def negligible(n: int, dtype: DType) -> float:
     """Below this part of the largest, an eigenvalue of a Gram matrix of n rows is rounding."""
     eps = float(np.finfo(dtype).eps)
     return max(n * eps**2, 64 * float(np.finfo(np.float64).eps))

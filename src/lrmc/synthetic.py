@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from ._arguments import checked_rank, one_of, real_number, shown, whole_number
 from .linalg import Factors
 from .observations.base import row_blocks
-from .weights import Array
+from .weights import Array, DType
 
 NOT_NEGATIVE = "a number that is not negative"
 LARGEST = 2**31 - 1  # rows and columns: indices of sparse matrices have 32 bits
@@ -168,7 +168,7 @@ def _checked_kind(
     }
 
 
-def _float_type(dtype: Any) -> np.dtype[Any]:
+def _float_type(dtype: Any) -> DType:
     try:
         found = np.dtype(dtype)
     except TypeError:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import scipy.sparse as sp
 
 from ._arguments import one_of
 from .formats.sparse import Matrix, sound
-from .weights import Array
+from .weights import Array, DType
 
 Scale = Literal["auto", "columns", "none"]
 UNLIKE = 3.0  # times: below, scaling was measured to cost a little; above, to help (experiments/units.py)
@@ -102,6 +102,6 @@ def _columns(Y: Matrix) -> Iterator[Array]:
         yield floats[np.isfinite(floats)]
 
 
-def float_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def float_type(dtype: DType) -> DType:
     """In which type numbers of this one are scaled."""
     return np.dtype(np.float32 if dtype in (np.float32, np.float16) else np.float64)

@@ -11,7 +11,8 @@ import numpy as np
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-Array = np.ndarray[Any, np.dtype[Any]]
+DType = np.dtype[Any]
+Array = np.ndarray[Any, DType]
 Sides = Literal["both", "positive", "negative"]
 Map = Callable[[Any], Any]
 

@@ -10,12 +10,12 @@ import os
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 
 from .. import _memory
-from ..weights import Array
+from ..weights import Array, DType
 
 
 class Header(NamedTuple):
@@ -23,7 +23,7 @@ class Header(NamedTuple):
 
     shape: tuple[int, ...]
     by_columns: bool
-    dtype: np.dtype[Any]
+    dtype: DType
     offset: int  # bytes before the numbers
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .._rows import equal, kept, take
 from ..linalg import Factors
 from ..observations.base import Observations
-from ..weights import Array
+from ..weights import Array, DType
 
 ENTRIES = 65  # looked at per row, and MANY per column (or the other way round, for the longer side)
 MANY = 2001
@@ -34,7 +32,7 @@ def centre(obs: Observations) -> Factors | None:
     return Factors(L, R)
 
 
-def _as_factor(rows: tuple[Array], same: tuple[np.dtype[Any], bool]) -> tuple[tuple[Array], tuple[()]]:
+def _as_factor(rows: tuple[Array], same: tuple[DType, bool]) -> tuple[tuple[Array], tuple[()]]:
     """Medians beside ones, or ones beside medians."""
     (middles,), (dtype, ones_first) = rows, same
     columns = [middles, np.ones_like(middles)]

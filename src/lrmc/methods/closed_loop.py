@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._rows import Joined, Largest, Some, each, equal, every, take
+from .._rows import Joined, Largest, Lines, Some, each, equal, every, take
 from ..linalg import Factors, Move, change_of, divide, gram, inverse
 from ..observations.base import ALL_UP_TO, OWN, Observations, Pull, Sample
 from ..row_systems import packed_trace, pairs, solve_rows
@@ -150,7 +150,7 @@ class Seen(NamedTuple):
     inliers: Joined  # of the rows that are judged by
 
 
-def of_rows(block: Observations, lines: tuple[Any, ...], now: Pass) -> tuple[Rows, Seen]:
+def of_rows(block: Observations, lines: Lines, now: Pass) -> tuple[Rows, Seen]:
     """One pass over some rows: the direction of each."""
     known, rows = Known(*lines[:3]), Rows(*lines[3:])
     z, protect = thresholds(rows.multiple, now.zeta, now.widest)
@@ -195,7 +195,7 @@ class Told(NamedTuple):
     far: int
 
 
-def after_all(lines: tuple[Any, ...], same: Any) -> tuple[Rows, Told]:
+def after_all(lines: Lines, same: Any) -> tuple[Rows, Told]:
     """The step of some rows as all together allow, and their next multiples of the threshold."""
     observed, rows = lines[0], Rows(*lines[1:])
     M, momentum, typical, shrink = same
@@ -357,8 +357,8 @@ class Loop:
         widest = max(self.widest, self.cols.side.widest)
         behind = zeta * widest if widest > FAR else 0.0
         now = self._pass()
-        rows, told = self.obs.round(of_rows, (*self.known, *self.rows), now)
-        seen = Seen(*told)
+        kept, told = self.obs.round(of_rows, (*self.known, *self.rows), now)
+        rows, seen = Rows(*kept), Seen(*told)
         self.cols.weight, self.inliers = seen.col_weight, int(seen.n_inliers) / self.obs.n_observed
         self.refreshed_at = self.inliers if now.refresh else self.refreshed_at
         moved = self._of_all(rows, seen)
@@ -405,9 +405,9 @@ class Loop:
         shrink = self.zeta / zeta
         cols.side.follow(seen.col_inliers, typical, shrink)
         lines = (self.known.observed, *rows)
-        rows, told = each(after_all, lines, (M, heavy, typical, shrink))
+        after, told = each(after_all, lines, (M, heavy, typical, shrink))
         found, before = Told(*told), self.LL
-        self.rows, self.LL = rows, found.after
+        self.rows, self.LL = Rows(*after), found.after
         self.widest, self.far = float(found.widest), int(found.far) / self.obs.shape[0]
         self.change = max(_relative(found.dd, before), of_cols)
         return change_of(Move(found.DD, found.DL, before), right)

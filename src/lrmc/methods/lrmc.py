@@ -11,7 +11,7 @@ from .._rows import each, kept
 from ..linalg import Factors, Move, change_of, divide, gram, inverse, move
 from ..observations.base import Observations
 from ..schedule import Layer
-from ..weights import Array
+from ..weights import Array, DType
 from .step import Start, Step
 
 
@@ -81,6 +81,6 @@ def _zeros(rows: tuple[Array], _: None) -> tuple[tuple[Array], tuple[()]]:
     return (np.zeros_like(rows[0]),), ()
 
 
-def shared(LL: Array, LdL: Array, dtype: np.dtype[Any]) -> Array:
+def shared(LL: Array, LdL: Array, dtype: DType) -> Array:
     """M = (L'L)^-1 L' dL: both factors would move the product by L M R', so each gives up half."""
     return divide(LdL.T, LL).T.astype(dtype)

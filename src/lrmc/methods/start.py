@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._rows import equal, turned
+from .._rows import Lines, equal, turned
 from ..linalg import Factors, gram, orthonormal, whitening
 from ..observations.base import Observations
 from ..weights import Array, Threshold, Weight, as_weight
@@ -69,7 +69,7 @@ def _times(obs: Observations, looked: Looked, L: Any, Q: Array) -> tuple[Any, Ar
     return B, whitening(G, obs.shape[0], obs.dtype)
 
 
-def _rows_times(block: Observations, rows: tuple[Any, ...], same: Any) -> tuple[tuple[Array], tuple[Array]]:
+def _rows_times(block: Observations, rows: Lines, same: Any) -> tuple[tuple[Array], tuple[Array]]:
     (L, *thresholds), (looked, Q) = rows, same
     rule, R = looked.rule.joined(thresholds), looked.R
     B = block.dtype.type(looked.gain) * block.products(L, R, rule, Q=Q)[0]
@@ -87,7 +87,7 @@ def _transposed_times(obs: Observations, looked: Looked, L: Any, B: Any, T: Arra
 
 
 def _rows_transposed_times(
-    block: Observations, rows: tuple[Any, ...], same: Any
+    block: Observations, rows: Lines, same: Any
 ) -> tuple[tuple[Array], tuple[Array, Array | None]]:
     (L, B, *thresholds), (looked, T) = rows, same
     P = B @ T

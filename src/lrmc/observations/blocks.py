@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from .._rows import Joined, Work, added, cut, like, wide
+from .._rows import Answer, Joined, Lines, Work, added, cut, like, wide
 from .._typing import override
 from ..units import Units
-from ..weights import Array, Weight, as_weight
+from ..weights import Array, DType, Weight, as_weight
 from ._checks import seen_by
 from .base import DRAW_FROM_STORED_BELOW, Adjoint, Counts, Observations, Pull, Regression, Sample, Stripes, standing_out
 from .dense import Dense
@@ -61,12 +61,10 @@ class Blocks(Observations):
 
     @abstractmethod
     @override
-    def round(self, work: Work, rows: tuple[Any, ...], shared: Any) -> tuple[Any, Any]: ...
+    def round(self, work: Work, rows: Lines, shared: Any) -> Answer: ...
 
     @abstractmethod
-    def visit(
-        self, ask: Question, rows: tuple[Any, ...], shared: Any, each: Mapping[int, Any]
-    ) -> Iterator[tuple[int, Any]]:
+    def visit(self, ask: Question, rows: Lines, shared: Any, each: Mapping[int, Any]) -> Iterator[tuple[int, Any]]:
         """The answers of `ask(block, rows, shared, each[number])` with their numbers, of the blocks in `each` only."""
 
     def check_unchanged(self, closely: bool = True) -> None:
@@ -83,7 +81,7 @@ class Blocks(Observations):
 
     @property
     @override
-    def stored(self) -> np.dtype[Any]:
+    def stored(self) -> DType:
         return self.reading.stored
 
     @property
@@ -220,7 +218,7 @@ class Blocks(Observations):
 # ---- what is done with one block
 
 
-def _products(block: Observations, rows: tuple[Any, ...], same: Any) -> Answers:
+def _products(block: Observations, rows: Lines, same: Any) -> Answers:
     L, P, Pw, *thresholds = rows
     R, Q, Qw, rest = same
     pull = block.products(L, R, rest.joined(thresholds), P=P, Q=Q, Pw=Pw, Qw=Qw)
@@ -290,8 +288,8 @@ def surveyed(block: Observations, rows: tuple[()], _: None) -> Answers:
 class Reading:
     """How blocks are read: what every block needs to know."""
 
-    dtype: np.dtype[Any]  # of the arithmetic
-    stored: np.dtype[Any]  # that the kernels read
+    dtype: DType  # of the arithmetic
+    stored: DType  # that the kernels read
     gain: float = 1.0
     threads: int = 1
     fill: Any = None  # the number that stands for missing
@@ -332,7 +330,7 @@ class Reading:
         )
 
 
-def _dense(Y: Array, seen: Array | None, dtype: np.dtype[Any], gain: float, threads: int) -> Dense:
+def _dense(Y: Array, seen: Array | None, dtype: DType, gain: float, threads: int) -> Dense:
     def rows_contiguous(X: Array) -> Array:
         return X if X.strides[1] == X.itemsize and X.flags.aligned else np.array(X, order="C")
 
@@ -358,7 +356,7 @@ class RowBlocks(Blocks):
     source: Any  # has read(rows, into): some rows, in memory
     mask: Any = None  # the same for a mask
 
-    def round(self, work: Work, rows: tuple[Any, ...], shared: Any) -> tuple[Any, Any]:
+    def round(self, work: Work, rows: Lines, shared: Any) -> Answer:
         """See `Observations.round`. What belongs to rows is in memory, all of it."""
         out: list[Any] = []
         total: Any = None
@@ -377,9 +375,7 @@ class RowBlocks(Blocks):
         return np.empty((self.shape[0], *x.shape[1:]), x.dtype) if isinstance(x, np.ndarray) else None
 
     @override
-    def visit(
-        self, ask: Question, rows: tuple[Any, ...], shared: Any, each: Mapping[int, Any]
-    ) -> Iterator[tuple[int, Any]]:
+    def visit(self, ask: Question, rows: Lines, shared: Any, each: Mapping[int, Any]) -> Iterator[tuple[int, Any]]:
         for b, block in self._read(sorted(each)):
             first, last = (int(x) for x in self.borders[b : b + 2])
             yield b, ask(block, cut(rows, first, last), shared, each[b])
@@ -467,7 +463,7 @@ class InFile:
     path: str
     offset: int
     shape: tuple[int, int]
-    dtype: np.dtype[Any]
+    dtype: DType
     by_columns: bool = False  # one column after another
     ndim: ClassVar[int] = 2
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from .. import _kernels
 from .._extras import optional
-from .._rows import Elsewhere, Some, Work, added, is_equal, like, wide
+from .._rows import Elsewhere, Lines, Some, Work, added, is_equal, like, wide
 from ..weights import Array
 from ._checks import as_mask, check_mask, check_observed, check_shape, precision, storable
 from .base import Observations
@@ -131,21 +131,19 @@ class DaskBlocks(Blocks):
     mask: Any = None
     data: tuple[Any, ...]  # the same, as tasks take them
 
-    def round(self, work: Work, rows: tuple[Any, ...], shared: Any) -> tuple[Any, Any]:
+    def round(self, work: Work, rows: Lines, shared: Any) -> tuple[Any, Any]:
         """See `Observations.round`."""
         self.meter.rows += self.shape[0]
         with self._named(closely=True):
             return self._graph(_worked, work, rows, shared).done(self.threads)
 
-    def visit(
-        self, ask: Question, rows: tuple[Any, ...], shared: Any, each: Mapping[int, Any]
-    ) -> Iterator[tuple[int, Any]]:
+    def visit(self, ask: Question, rows: Lines, shared: Any, each: Mapping[int, Any]) -> Iterator[tuple[int, Any]]:
         """See `Blocks.visit`."""
         graph = self._graph(_asked, ask, rows, shared)
         with self._named():
             yield from zip(each, graph.asked(each, self.threads))
 
-    def _graph(self, task: Any, work: Any, rows: tuple[Any, ...], shared: Any) -> Graph:
+    def _graph(self, task: Any, work: Any, rows: Lines, shared: Any) -> Graph:
         return Graph(Job(task, work, shared, self.reading, len(self.data)), self.data, rows, self.Y.chunks[0])
 
     def outliers(self, L: Any, R: Array, threshold: float) -> Any:
@@ -258,7 +256,7 @@ def _mask_of(mask: Any, Y: Any) -> Any:
 class Kept:
     """What stays on a worker for the rows of a block."""
 
-    rows: tuple[Any, ...]
+    rows: Lines
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,7 +279,7 @@ class OnWorkers(Elsewhere):
     def __repr__(self) -> str:
         return f"OnWorkers(shape {self.shape}, {self.dtype}, in {len(self.bundle.chunks)} blocks)"
 
-    def each(self, work: Work, rows: tuple[Any, ...], shared: Any) -> tuple[Any, Any]:
+    def each(self, work: Work, rows: Lines, shared: Any) -> tuple[Any, Any]:
         """See `Elsewhere.each`."""
         return Graph(Job(_worked, work, shared), (), rows, self.bundle.chunks).done()
 
@@ -408,7 +406,7 @@ def _outliers(Y: Any, L: Array, mask: Any = None, *, reading: Reading, R: Array,
 class Graph:
     """Tasks, one for each block, and what they need. Every graph has keys of its own."""
 
-    def __init__(self, job: Job, data: tuple[Any, ...], rows: tuple[Any, ...], chunks: tuple[int, ...]) -> None:
+    def __init__(self, job: Job, data: tuple[Any, ...], rows: Lines, chunks: tuple[int, ...]) -> None:
         # Words before the first hexadecimal one say which tasks are alike: Dask learns how long they take from those.
         kind, self.token, self.chunks = job.work.__name__.strip("_"), uuid4().hex, chunks
         self.name = f"lrmc-{kind}-{self.token}"

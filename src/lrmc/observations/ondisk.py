@@ -15,6 +15,7 @@ from .._memory import allowed_memory
 from ..formats.arrays import read_header
 from ..formats.sparse import sound
 from ..units import Units, float_type
+from ..weights import DType
 from ._checks import (
     check_finite,
     check_mask,
@@ -146,7 +147,7 @@ def _chunk(Y: Any) -> tuple[int, int]:
     return chunk  # type: ignore[return-value]
 
 
-def declared(Y: Any, dtype: np.dtype[Any]) -> Any:
+def declared(Y: Any, dtype: DType) -> Any:
     """The number that stands for missing, where the attributes of an array name one; NaN needs no naming."""
     attributes = dict(getattr(Y, "attrs", None) or {})
     for name in DECLARED:

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from .._extras import optional
 from .._typing import override
-from ..weights import Array, Clip, Threshold, Weight, as_weight, ratio, weights
+from ..weights import Array, Clip, DType, Threshold, Weight, as_weight, ratio, weights
 from ._checks import check_finite, check_mask, check_numbers, check_observed, check_shape, seen_by
 from .base import (
     DRAW_FROM_STORED_BELOW,
@@ -314,5 +314,5 @@ def _array(X: Tensor | None) -> Any:
     return None if X is None else X.cpu().numpy()
 
 
-def _torch_type(dtype: np.dtype[Any]) -> torch.dtype:
+def _torch_type(dtype: DType) -> torch.dtype:
     return torch.float64 if dtype == np.float64 else torch.float32
