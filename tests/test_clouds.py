@@ -533,6 +533,7 @@ def test_decompose_gives_both_parts():
         da.lrmc.decompose("when")
 
 
+@pytest.mark.data
 @pytest.mark.skipif(not DATA.is_dir(), reason="no data beside the repository")
 def test_real_clouds(monkeypatch):
     """One pair of task A, every eighth pixel: at least 4 dB above the median."""

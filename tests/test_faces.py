@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from made.spheres import heads, write_heads
+from real_data import DATA
 
 from lrmc.apps.faces import clean_faces, shown_removed
 
@@ -15,8 +16,6 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from lrmc.cli import app
-
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 @pytest.fixture(scope="module")

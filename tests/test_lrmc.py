@@ -1,7 +1,6 @@
 """Algorithm 1: the naive one, the theorem, the published schedules, every presentation."""
 
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +8,7 @@ import reference
 from comparing import assert_close
 from each import each
 from presentations import every_storage, small
+from real_data import DATA
 
 import lrmc
 from lrmc.linalg import Factors
@@ -16,7 +16,7 @@ from lrmc.methods.lrmc import lrmc as algorithm
 from lrmc.methods.step import Start
 from lrmc.schedule import Layer, Schedule
 
-PUBLISHED = Path(__file__).parents[1] / ".." / "shared" / "data" / "official_schedules"
+PUBLISHED = DATA / "official_schedules"
 
 
 def layers(K, momentum):
@@ -147,6 +147,7 @@ def test_theorem_with_the_largest_step(seed):
     assert rates[-5:] == pytest.approx(2 * eta - 1, abs=0.02)
 
 
+@pytest.mark.data
 @pytest.mark.parametrize(("p", "within"), [(0.1, 26), (1, 14)])
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(k, marks=pytest.mark.slow) for k in range(2, 10))])
 def test_published_schedules(p, within, seed):

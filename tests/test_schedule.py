@@ -3,18 +3,18 @@
 import json
 import pickle
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 import pytest
 from each import each
+from real_data import DATA
 from scipy.io import loadmat, savemat
 from scipy.sparse import csc_matrix
 
 import lrmc
 from lrmc import Schedule
 
-PUBLISHED = Path(__file__).parents[1] / ".." / "shared" / "data" / "official_schedules"
+PUBLISHED = DATA / "official_schedules"
 FULL = Schedule(
     zeta=(3.0, 1.0, 0.3),
     eta=(0.5, 0.7),
@@ -263,6 +263,7 @@ def test_cut_off_mat_files(keep, tmp_path):
         Schedule.from_mat(path)
 
 
+@pytest.mark.data
 @pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the published schedules are not here")
 def test_the_published_files():
     files = sorted(PUBLISHED.glob("*.mat"))

@@ -14,13 +14,14 @@ av = pytest.importorskip("av")
 Image = pytest.importorskip("PIL.Image")
 typer_testing = pytest.importorskip("typer.testing")
 from made.film import scene, write_clip, write_pictures
+from real_data import DATA
 
 from lrmc import cli
 from lrmc.apps.video import clips, files, foreground
 from lrmc.apps.video import model as video
 
 ROOT = Path(__file__).resolve().parents[1]
-DATA = ROOT.parent / "shared" / "data" / "video"
+CLIPS = DATA / "video"
 
 
 def run(*arguments):
@@ -391,10 +392,11 @@ def test_the_report_in_a_browser(tmp_path, clip, show):
     assert page.evaluate("Array.from(document.images).every(image => image.complete && image.naturalWidth > 0)")
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="no data beside the repository")
+@pytest.mark.data
+@pytest.mark.skipif(not CLIPS.is_dir(), reason="no data beside the repository")
 @pytest.mark.parametrize(("sample", "bar"), [(1.0, 0.945), (0.1, 0.945)])
 def test_a_real_clip(sample, bar):
-    content = np.load(DATA / "sbi2015_ibmtest2.npz")
+    content = np.load(CLIPS / "sbi2015_ibmtest2.npz")
     codes, found = content["masks"], video.separate(content["frames"], sample=sample).masks()
     counts = (codes != 85) & (codes != 170)
     assert f_measure(found & counts, (codes == 255) & counts) > bar

@@ -1,15 +1,14 @@
 """A few hundred problems at the edges of what is possible. Each makes its data when asked, always the same."""
 
-import os
 import zlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from pathlib import Path
 
 import numpy as np
+from real_data import DATA
 
 import lrmc
 
@@ -30,8 +29,6 @@ from .cases import (
 )
 
 EVERY = 7  # problems of the quick subset, and all named bugs
-ROOT = Path(__file__).resolve().parents[2]
-DATA = Path(os.environ.get("LRMC_DATA", ROOT.parent / "shared" / "data"))
 
 
 @dataclass(frozen=True)
