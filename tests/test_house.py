@@ -10,18 +10,15 @@ TREES = {path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text()) for pa
 
 MOST_COMPLEX = 15
 MOST_POSITIONAL = 6
-LIMIT = 11.6  # tokens per line of code; 9 is wanted
+LIMIT = 11.1  # tokens per line of code; 9 is wanted
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 BRANCHES = (ast.If, ast.IfExp, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.match_case, ast.comprehension)
 
 COMPLEX = {
     "complete/in_memory.py:_check_width",
-    "complete/tables.py:_chosen",
     "methods/choose.py:choose",
-    "methods/closed_loop.py:closed_loop",
     "methods/rank.py:find_rank",
-    "observations/dask.py:as_dask_observations",
     "observations/dask.py:done",
     "report/charts.py:values_svg",
     "report/standard.py:result_sections",
@@ -29,32 +26,10 @@ COMPLEX = {
     "torch.py:__init__",
 }
 POSITIONAL = {
-    "apps/clouds/model.py:Ground",
-    "apps/clouds/model.py:_prior",
-    "apps/ultrasound/model.py:Separated",
-    "apps/video/model.py:Done",
-    "apps/video/model.py:Subspace",
-    "cli/demo.py:console.table",
-    "complete/blockwise.py:Completed",
-    "complete/blockwise.py:Iterate",
-    "complete/tables.py:Table",
-    "demo/tour.py:Mended",
-    "methods/closed_loop.py:Pass",
-    "methods/closed_loop.py:Step",
     "methods/consensus.py:_kernels.consensus",
     "methods/few_samples.py:_kernels.newton",
     "observations/native.py:_kernels.run",
-    "report/images.py:struct.pack",
-    "result.py:cls",
     "row_systems.py:_kernels.run",
-    "solve.py:Iterate",
-    "subspace.py:Subspace",
-    "synthetic.py:Problem",
-    "synthetic.py:Problems",
-    "torch.py:self._run",
-    "training/fast.py:State",
-    "training/recipes.py:Plan",
-    "training/recipes.py:_plan",
 }
 
 
