@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -120,27 +121,36 @@ def test_results_do_not_depend_on_how_many_threads_the_machine_gives():
     assert len(answers.pop()) == 3 * 4 * 3 * 1000
 
 
+def whole_numbers(width):
+    """What every type holds exactly, and what of it is observed."""
+    rng = np.random.default_rng(0)
+    values, mask = rng.integers(0, 9, (21, 530)), rng.random((21, 530)) < 0.6
+    return values[:, :width], mask[:, :width]
+
+
+@cache
+def wanted_of_whole_numbers(name, rank, width):
+    values, mask = whole_numbers(width)
+    slow = dict(rules)[name](*values.shape, 3.3)[1]
+    return reference.pull(values.astype(float), mask, *factors(values.shape, rank), slow)
+
+
 @pytest.mark.usefixtures("restore_instruction_set")
 @pytest.mark.parametrize("name", _kernels.instruction_sets())
 @each("dtype", [np.float32, np.float64, np.uint8, np.int16, np.uint16])
-def test_every_instruction_set(name, dtype):
+@each("width", [530, 200], ids=["dense", "sparse"])
+def test_every_instruction_set(name, dtype, width):
     _kernels.use_instruction_set(name)
     assert _kernels.instruction_set() == name
-    rng = np.random.default_rng(0)
-    whole, mask = rng.integers(0, 9, (21, 530)), rng.random((21, 530)) < 0.6
-    Y = whole.astype(dtype)
+    values, mask = whole_numbers(width)
+    Y = values.astype(dtype)
+    stored = sp.csr_array((Y[mask], np.nonzero(mask)), shape=Y.shape)
+    obs = as_observations(Y, mask) if width == 530 else as_observations(stored)
     for rank in (1, 5, 16, 18):
         L, R = factors(Y.shape, rank)
-        for _, rule in rules:
-            weight, slow = rule(*Y.shape, 3.3)
-            want = reference.pull(whole.astype(float), mask, L, R, slow)
-            stored = sp.csr_array((Y[mask], np.nonzero(mask)), shape=Y.shape)
-            for given in ((Y, mask), (stored[:, :200], None)):
-                obs = as_observations(*given)
-                if given[1] is None:
-                    weight, slow = rule(21, 200, 3.3)
-                    want = reference.pull(whole[:, :200].astype(float), mask[:, :200], L, R[:200], slow)
-                assert_pull(obs.pull(L, R[: obs.shape[1]], weight), want, obs.dtype)
+        for rule, make in rules:
+            want = wanted_of_whole_numbers(rule, rank, width)
+            assert_pull(obs.pull(L, R, make(*Y.shape, 3.3)[0]), want, obs.dtype)
 
 
 def test_unknown_instruction_set():
