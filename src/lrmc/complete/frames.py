@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -22,15 +21,20 @@ def read_parquet_file(path: Path, name: str | None) -> Table:
     pandas = optional("pandas", "tables")
     frame = pandas.read_parquet(path)
     kinds = pandas.api.types
-    columns = [i for i, t in enumerate(frame.dtypes) if kinds.is_float_dtype(t) or kinds.is_integer_dtype(t)]
-    parts = [frame.iloc[:, i].to_numpy(_float_like(frame.dtypes.iloc[i]), na_value=np.nan) for i in columns]
+
+    def of_numbers(dtype: object) -> bool:
+        return bool(kinds.is_float_dtype(dtype) or kinds.is_integer_dtype(dtype))
+
+    columns = [i for i, dtype in enumerate(frame.dtypes) if of_numbers(dtype)]
+    parts = [_as_floats(frame.iloc[:, i]) for i in columns]
     if not parts or not len(frame):
         raise Unusable(NO_NUMBERS)
     return Table(np.stack(parts, axis=1), frame=frame, columns=columns)
 
 
-def _float_like(dtype: object) -> type[np.floating[Any]]:
-    return np.float32 if str(dtype).lower() == "float32" else np.float64
+def _as_floats(column: Frame) -> Array:
+    dtype = np.float32 if str(column.dtype).lower() == "float32" else np.float64
+    return column.to_numpy(dtype, na_value=np.nan)
 
 
 def updated(table: Table, X: Array, as_text: bool) -> Frame:
@@ -50,9 +54,10 @@ def updated(table: Table, X: Array, as_text: bool) -> Frame:
 
 
 def _updated_text(table: Table, X: Array) -> Frame:
-    """As `_updated`, for a table that is text: all at once, as there may be 100,000 columns."""
+    """As `updated`, for a table that is text: all at once, as there may be 100,000 columns."""
     pandas = optional("pandas", "tables")
-    cells, at = np.array(table.frame.to_numpy(object)), list(table.columns)
+    cells = np.array(table.frame.to_numpy(object))
+    at = list(table.columns)
     changed = is_new(X, table.values)
     completed = cells[:, at]
     completed[changed] = X[changed].astype(str)

@@ -13,6 +13,9 @@ from ..weights import Array
 CELLS = 400  # rows and columns of a map, at most
 
 
+Entries = tuple[Array, Array, Array]  # rows, columns, and how far off they are
+
+
 class Survey(NamedTuple):
     """Shares per cell of the map, and the entries that are farthest from the model, the worst first."""
 
@@ -31,20 +34,32 @@ def survey(obs: Observations, X: Factors, threshold: float, worst: int = 100) ->
     down, across = (-(-n // CELLS) for n in obs.shape)
     step = (down, across)
     height, width = (-(-n // size) for n, size in zip(obs.shape, step))
-    seen, beyond = np.zeros(height * width, np.int64), np.zeros(height * width, np.int64)
+    seen = np.zeros(height * width, np.int64)
+    beyond = np.zeros(height * width, np.int64)
     top = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
     for rows, cols, residual in obs.residuals(*X):
         cell = (rows // down) * width + cols // across
         large = np.flatnonzero(np.abs(residual) > threshold)
         seen += np.bincount(cell, minlength=len(seen))
         beyond += np.bincount(cell[large], minlength=len(seen))
-        top = _worst(top, (rows[large], cols[large], residual[large].astype(np.float64)), worst)
-    places = np.outer(*(np.bincount(np.arange(n) // size) for n, size in zip(obs.shape, step)))
-    shares = (seen.reshape(height, width) / places, (beyond / np.maximum(seen, 1)).reshape(height, width))
-    return Survey(step, *shares, threshold, int(beyond.sum()), *top)
+        found = (rows[large], cols[large], residual[large].astype(np.float64))
+        top = _worst(top, found, worst)
+    n1, n2 = obs.shape
+    places = np.outer(np.bincount(np.arange(n1) // down), np.bincount(np.arange(n2) // across))
+    rows, cols, differences = top
+    return Survey(
+        step,
+        observed=seen.reshape(height, width) / places,
+        outliers=(beyond / np.maximum(seen, 1)).reshape(height, width),
+        threshold=threshold,
+        n_outliers=int(beyond.sum()),
+        rows=rows,
+        cols=cols,
+        differences=differences,
+    )
 
 
-def _worst(old: tuple[Array, Array, Array], new: tuple[Array, Array, Array], wanted: int) -> tuple[Array, Array, Array]:
+def _worst(old: Entries, new: Entries, wanted: int) -> Entries:
     """The largest of both, the largest first; of equals, the one that came first."""
     rows, cols, residual = (np.concatenate(pair) for pair in zip(old, new))
     size = np.abs(residual)

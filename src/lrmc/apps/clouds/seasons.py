@@ -17,6 +17,9 @@ YEAR = 365.25  # days
 SEASON = 0.6  # how alike days of the year are: about five weeks
 FAR_OFF = 6.0  # a date this many times farther from what the others say than is usual shows no ground
 FEWEST = 4  # dates to learn from
+LEAST_SEEN = 0.03  # a share of a date that is smaller counts as this
+USUAL = 3.0  # times the usual distance: a date this far off counts half
+ROUNDS = 3  # of leaving out dates that are far off
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,28 +45,34 @@ def seasons(R: Array, days: Array, share: Array, metric: Array, least: float = 0
     is L'L / n: with it, distances are those of pictures. Dates that are far from what the others say count less, too.
     """
     known = share > least
-    days, R = np.asarray(days, np.float64), R.astype(np.float64)
+    days = np.asarray(days, np.float64)
+    R = R.astype(np.float64)
     ridge = 1e-9 * np.trace(metric) / len(metric) + 1e-300  # also where all is 0
     root = np.linalg.cholesky(metric + ridge * np.eye(len(metric)))
-    some, doubt = known.copy(), 1 / np.maximum(share, 0.03) ** 2
+    seen = np.maximum(share, LEAST_SEEN)
+    some = known.copy()
+    doubt = 1 / seen**2
     best = _mean_of(R, some)
-    for _ in range(3):  # dates that are far off are left out of what others are judged by
+    for _ in range(ROUNDS):  # dates that are far off are left out of what others are judged by
         if some.sum() < FEWEST:
             return best
-        tried = [_mean_of(R, some), *(_interpolated(R, days, some, doubt, *kind) for kind in _kinds(days[some]))]
-        sizes = [np.linalg.norm((R - one.expected) @ root, axis=1) for one in tried]
-        at = int(np.argmin([np.median(size[some]) for size in sizes]))
-        relative = sizes[at] / tried[at].spread
+        tried = [_mean_of(R, some)]
+        tried += [_interpolated(R, days, some, doubt, *kind) for kind in _kinds(days[some])]
+        distances = [np.linalg.norm((R - one.expected) @ root, axis=1) for one in tried]
+        at = int(np.argmin([np.median(distance[some]) for distance in distances]))
+        relative = distances[at] / tried[at].spread
         usual = max(float(np.median(relative[some])), 1e-12 * float(np.linalg.norm(root)))
         best = replace(tried[at], distance=np.where(known, relative / usual, np.nan))
         some = known & ~best.far_off
-        doubt = (1 + (np.nan_to_num(best.distance) / 3) ** 2) / np.maximum(share, 0.03) ** 2
+        doubt = (1 + (np.nan_to_num(best.distance) / USUAL) ** 2) / seen**2
     return best
 
 
 def _mean_of(R: Array, some: Array) -> Seasons:
     mean = np.median(R[some], axis=0) if some.any() else np.zeros(R.shape[1])
-    return Seasons(np.tile(mean, (len(R), 1)), np.ones(len(R)), np.full(len(R), np.nan), np.inf, 0.0)
+    T = len(R)
+    unknown = np.full(T, np.nan)
+    return Seasons(np.tile(mean, (T, 1)), np.ones(T), unknown, reach=np.inf, seasonal=0.0)
 
 
 def _kinds(days: Array) -> Iterator[tuple[float, float, float]]:
@@ -90,4 +99,5 @@ def _interpolated(
     expected[some] = R[some] - weighed / np.diag(inverse)[:, None]  # each without itself, in closed form
     variance = 1 - np.einsum("ti,ij,tj->t", K, inverse, K)
     variance[some] = 1 / np.diag(inverse)
-    return Seasons(expected, np.sqrt(np.maximum(variance, 1e-9)), np.full(len(R), np.nan), reach, seasonal)
+    deviation = np.sqrt(np.maximum(variance, 1e-9))
+    return Seasons(expected, deviation, np.full(len(R), np.nan), reach, seasonal)

@@ -26,6 +26,7 @@ TEMPLATE = 64  # frames whose median is the reference, at most
 RIDGE = 0.02  # of the mean squared gradient: where nothing is seen, nothing moves
 LONGEST = 1.5  # pixels that a step may go
 REJECTION = 3 * 1.4826  # residuals beyond so many median absolute ones are clipped
+MORE_ALIKE = 0.95  # of how far frames are from their median: what is left of that if following them is worth it
 GREY = 1 / 512  # half a grey level of 256: what differs by less does not differ (black around a sector, text)
 
 Field = tuple[Array, Array]  # displacements down and to the right
@@ -67,11 +68,13 @@ class Motion:
     def registered(self, cine: Array, fixed: Array | None = None) -> tuple[Array, Array]:
         """The cine on the canvas, (frames, rows, columns), and True where it was seen and not near a fixed pixel."""
         hidden = None if fixed is None or not fixed.any() else fixed.astype(np.float32)
-        out, seen = np.empty((len(cine), *self.canvas), np.float32), np.empty((len(cine), *self.canvas), bool)
+        shape = (len(cine), *self.canvas)
+        out = np.empty(shape, np.float32)
+        seen = np.empty(shape, bool)
         for t, frame in enumerate(cine):
             y, x = self._at(t)
             ndimage.map_coordinates(frame, (y, x), out[t], order=3, mode="nearest")
-            seen[t] = (y >= 0) & (y <= self.shape[0] - 1) & (x >= 0) & (x <= self.shape[1] - 1)
+            seen[t] = _inside(y, x, self.shape)
             if hidden is not None:
                 seen[t] &= ndimage.map_coordinates(hidden, (y, x), order=1, mode="nearest") < 0.01
         return out, seen
@@ -125,8 +128,9 @@ def follow(cine: Array, fixed: Array | None = None, progress: Tell | None = None
     shown = Motion(motion.shape, motion.down[some], motion.right[some], motion.block)
     still = np.median(chosen, axis=0)
     before = np.mean([np.mean(np.abs(frame - still)) for frame in chosen])
-    after = np.mean([np.mean(np.abs(frame - template)[seen]) for frame, seen in _seen_by(shown, chosen)])
-    return motion if after < 0.95 * before else None
+    registered = _seen_by(shown, chosen)
+    after = np.mean([np.mean(np.abs(frame - template)[seen]) for frame, seen in registered])
+    return motion if after < MORE_ALIKE * before else None
 
 
 def _seen_by(motion: Motion, frames: Array) -> list[tuple[Array, Array]]:
@@ -167,8 +171,10 @@ def _pyramid(picture: Array) -> tuple[list[Array], int]:
 
 
 def _halved(picture: Array) -> Array:
-    even = picture[: picture.shape[0] // 2 * 2, : picture.shape[1] // 2 * 2]
-    return (even[::2, ::2] + even[1::2, ::2] + even[::2, 1::2] + even[1::2, 1::2]) / 4
+    height, width = (n // 2 * 2 for n in picture.shape)
+    even = picture[:height, :width]
+    left = even[::2, ::2] + even[1::2, ::2]
+    return (left + even[::2, 1::2] + even[1::2, 1::2]) / 4
 
 
 def _displacement(references: Sequence[Array], weights: Sequence[Array], pictures: Sequence[Array]) -> Field:
@@ -190,10 +196,12 @@ def _displacement(references: Sequence[Array], weights: Sequence[Array], picture
 def _better(reference: Array, free: Array, picture: Array, field: Field) -> Field:
     """One least-squares step in each window."""
     height, width = picture.shape
-    y, x = np.arange(height, dtype=np.float32), np.arange(width, dtype=np.float32)
-    at_y, at_x = y[:, None] + spread(field[0], BLOCK, y, x), x + spread(field[1], BLOCK, y, x)
+    y = np.arange(height, dtype=np.float32)
+    x = np.arange(width, dtype=np.float32)
+    at_y = y[:, None] + spread(field[0], BLOCK, y, x)
+    at_x = x + spread(field[1], BLOCK, y, x)
     moved = ndimage.map_coordinates(picture, (at_y, at_x), order=1, mode="nearest")
-    inside = (at_y >= 0) & (at_y <= height - 1) & (at_x >= 0) & (at_x <= width - 1)
+    inside = _inside(at_y, at_x, (height, width))
     slopes = np.gradient((moved + reference) / 2)
     off = reference - moved
     differs = np.abs(off)[np.abs(off) > GREY]
@@ -208,10 +216,22 @@ def _better(reference: Array, free: Array, picture: Array, field: Field) -> Fiel
     yy, xx, yx = (windowed(slopes[i] * slopes[j]) for i, j in ((0, 0), (1, 1), (0, 1)))
     ye, xe = (windowed(slope * off) for slope in slopes)
     ridge = RIDGE * float(np.mean(yy + xx)) + 1e-12
-    yy, xx = yy + ridge, xx + ridge
-    steps = (xx * ye - yx * xe), (yy * xe - yx * ye)
-    down, right = (np.clip(step / (yy * xx - yx * yx), -LONGEST, LONGEST) for step in steps)
-    return field[0] + down, field[1] + right
+    yy = yy + ridge
+    xx = xx + ridge
+    determinant = yy * xx - yx * yx
+    down = (xx * ye - yx * xe) / determinant
+    right = (yy * xe - yx * ye) / determinant
+    return field[0] + _not_too_far(down), field[1] + _not_too_far(right)
+
+
+def _not_too_far(step: Array) -> Array:
+    return np.clip(step, -LONGEST, LONGEST)
+
+
+def _inside(y: Array, x: Array, shape: tuple[int, int]) -> Array:
+    """Whether places lie within a frame."""
+    height, width = shape
+    return (y >= 0) & (y <= height - 1) & (x >= 0) & (x <= width - 1)
 
 
 def _block_means(picture: Array) -> Array:
@@ -224,8 +244,11 @@ def _block_means(picture: Array) -> Array:
 def spread(grid: Array, block: int, y: Array, x: Array) -> Array:
     """Values on a grid of blocks at the pixels (y, x): linear between the middles of blocks, constant beyond."""
     (i, to_i), (j, to_j) = (_between(at, block, n) for at, n in zip((y, x), grid.shape))
-    rows = grid[i] * (1 - to_i)[:, None] + grid[np.minimum(i + 1, len(grid) - 1)] * to_i[:, None]
-    return rows[:, j] * (1 - to_j) + rows[:, np.minimum(j + 1, grid.shape[1] - 1)] * to_j
+    height, width = grid.shape
+    below = np.minimum(i + 1, height - 1)
+    beside = np.minimum(j + 1, width - 1)
+    rows = grid[i] * (1 - to_i)[:, None] + grid[below] * to_i[:, None]
+    return rows[:, j] * (1 - to_j) + rows[:, beside] * to_j
 
 
 def _between(at: Array, block: int, n: int) -> tuple[Array, Array]:

@@ -7,11 +7,15 @@ import scipy.ndimage as ndi
 
 from ...weights import Array
 
+SMALL, CLOSED = 48, 22  # parts of the shorter side: where a majority decides, and gaps that are closed
+
 
 def masks(frames: Array, background: Array, threshold: float) -> Array:
     """Where frames are farther than the threshold from the background in any colour, cleaned up."""
     off = np.abs(frames - background)
-    return cleaned((off if off.ndim == 3 else off.max(axis=3)) > threshold)
+    if off.ndim == 4:  # with colours
+        off = off.max(axis=3)
+    return cleaned(off > threshold)
 
 
 def cleaned(found: Array) -> Array:
@@ -21,10 +25,12 @@ def cleaned(found: Array) -> Array:
     separable: the work does not depend on their size.
     """
     side = min(found.shape[1:])
-    near, gap = _odd(side / 48), _odd(side / 22)
+    near = _odd(side / SMALL)
+    gap = _odd(side / CLOSED)
     share = ndi.uniform_filter(found.astype(np.float32), (1, near, near), mode="nearest")
     room = [(0, 0), (gap, gap), (gap, gap)]  # so that what touches the border is closed as anywhere
-    closed = np.pad((share > 0.5).view(np.uint8), room)
+    most = (share > 0.5).view(np.uint8)
+    closed = np.pad(most, room)
     for smooth in (ndi.maximum_filter1d, ndi.minimum_filter1d):
         for axis in (1, 2):
             closed = smooth(closed, gap, axis=axis, mode="nearest")
