@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from .. import _kernels
+from .._work import Progress
 from ..race import bench
 from ..race.rivals import RIVALS
 from . import console
@@ -35,8 +36,12 @@ def bench_command(
         for case in bench.cases(n):
             out.print(f"\n{case.name}:", highlight=False)
             table = console.table("", "time", "error", "passes", "memory")
-            for entry in bench.race(case, there, places, limit=limit, threads=threads or _kernels.max_threads()):
-                table.add_row(*_cells(entry))
+            entries = bench.race(case, there, places, limit=limit, threads=threads or _kernels.max_threads())
+            with console.progress(case.name) as tell:
+                tell(Progress("racing", 0, len(there), "packages"))
+                for k, entry in enumerate(entries):
+                    table.add_row(*_cells(entry))
+                    tell(Progress("racing", k + 1, len(there), "packages"))
             out.print(table)
     out.print(
         f"Rank {bench.RANK}, {bench.ALPHA:.0%} of the observed entries are outliers. The error is that of X, all of it."
