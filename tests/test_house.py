@@ -16,13 +16,9 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 BRANCHES = (ast.If, ast.IfExp, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.match_case, ast.comprehension)
 
 COMPLEX = {
-    "complete/in_memory.py:_check_width",
     "methods/choose.py:choose",
     "methods/rank.py:find_rank",
     "observations/dask.py:done",
-    "report/charts.py:values_svg",
-    "report/standard.py:result_sections",
-    "report/text.py:column",
     "torch.py:__init__",
 }
 POSITIONAL = {

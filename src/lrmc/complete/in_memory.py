@@ -179,23 +179,30 @@ def _check_width(table: Table, source: Path) -> None:
     if len(shape) != 2 or 0 in shape:  # which is told where matrices are looked at
         return
     columns = list(range(shape[1]))
-    if table.frame is not None and shape[1] == 2:
+    may_be_long = table.frame is not None and shape[1] == 2
+    if may_be_long:
         columns = [k for k in columns if not _counts(table.values[:, k])]
     if len(columns) > 1 and shape[0] > 1:
-        if table.frame is not None and shape[1] == 2:
+        if may_be_long:
             text = "the table has only two columns of numbers"
             warnings.warn(f"{text}; if it is a long one, with one value in each line, {PIVOT}", stacklevel=3)
         return
     if len(columns) > 1:
         raise ValueError(f"{source} has one row; a matrix of low rank needs several rows and several columns")
+    raise ValueError(
+        f"{source} has one column of numbers{_which(table, columns)}; low rank is a pattern across several columns."
+        f" If this is a long table, with one value in each line, {PIVOT}"
+    )
+
+
+def _which(table: Table, columns: Sequence[int]) -> str:
+    """The only column by its name, and those beside it."""
     named = table.col_names()
     which = f" ({named[columns[0]]!r})" if named and columns else ""
     beside = [repr(label) for label in table.others()[:MOST_NAMED]]
-    text = f"; {', '.join(beside)} {'is' if len(beside) == 1 else 'are'} passed through" if beside else ""
-    raise ValueError(
-        f"{source} has one column of numbers{which}{text}; low rank is a pattern across several columns. If this is a"
-        f" long table, with one value in each line, {PIVOT}"
-    )
+    if not beside:
+        return which
+    return f"{which}; {', '.join(beside)} {'is' if len(beside) == 1 else 'are'} passed through"
 
 
 def _cautions(table: Table, result: Result) -> Iterator[str]:

@@ -15,6 +15,7 @@ WIDTH, HEIGHT = 360, 225
 LEFT, RIGHT, TOP, BOTTOM = 50, 10, 12, 40  # margins
 COLOURS = 6  # that the style sheet has; more series begin again
 MOST_POINTS = 600  # of a series: more would not be seen
+FAR_BELOW = 1e-8  # of the largest value: a level there is not shown
 SMALLEST, LARGEST = 1e-290, 1e290  # that are drawn: room is left for the margins
 
 
@@ -80,28 +81,37 @@ def lines_svg(
 
 def values_svg(values: Sequence[float], level: float | None, *, name: str, x_name: str, level_name: str) -> str:
     """Dots on stems, on a logarithmic axis, against a level below which the paper is shaded."""
-    y = np.array([v if _drawable(v, True) else math.nan for v in values], float)
-    shown = [*y[np.isfinite(y)]]
-    line = level if level is not None and _drawable(level, True) else None
+    shown = {k: float(v) for k, v in enumerate(values, 1) if _drawable(v, True)}
     if not shown:
         return '<p class="none">No values to draw.</p>'
-    in_sight = [*shown, line] if line is not None and line > 1e-8 * max(shown) else shown
-    up = _axis(np.array(in_sight), True, HEIGHT - BOTTOM, TOP, pad=0.12)
-    across = Axis(0.5, len(y) + 0.5, False, LEFT, WIDTH - RIGHT)
-    parts = [_grid(across, up, [t for t in _round_values(1, max(2, len(y))) if t == int(t) and 1 <= t <= len(y)])]
-    if line is not None and line in in_sight:
-        top = float(up.at(line))
-        parts.append(f'<rect class="shade" x="{LEFT}" y="{top:.1f}" width="{WIDTH - RIGHT - LEFT}"')
-        parts.append(f' height="{max(0.0, HEIGHT - BOTTOM - top):.1f}"/>')
-    for i, v in enumerate(y):
-        if np.isfinite(v):
-            px, py = float(across.at(i + 1)), float(up.at(v))
-            beyond = line is None or v > line
-            parts.append(f'<path class="stem {"s0" if beyond else "faint"}" d="M{px:.1f} {HEIGHT - BOTTOM}V{py:.1f}"/>')
-            parts.append(_point(px, py, f"{x_name} {i + 1}: {number(v)}", "s0" if beyond else "faint", 4.5))
-    if line is not None and line in in_sight:
+    n = len(values)
+    line = level if level is not None and _drawable(level, True) else -math.inf
+    in_sight = line > FAR_BELOW * max(shown.values())
+    heights = [*shown.values(), line] if in_sight else [*shown.values()]
+    up = _axis(np.array(heights), True, HEIGHT - BOTTOM, TOP, pad=0.12)
+    across = Axis(0.5, n + 0.5, False, LEFT, WIDTH - RIGHT)
+    parts = [_grid(across, up, _whole_numbers(n))]
+    if in_sight:
+        parts.append(_shade(float(up.at(line))))
+    for k, v in shown.items():
+        px, py = float(across.at(k)), float(up.at(v))
+        kind = "s0" if v > line else "faint"
+        parts.append(f'<path class="stem {kind}" d="M{px:.1f} {HEIGHT - BOTTOM}V{py:.1f}"/>')
+        parts.append(_point(px, py, f"{x_name} {k}: {number(v)}", kind, 4.5))
+    if in_sight:
         parts.append(_mark(level_name, line, up, "end"))
-    return _svg(parts, x_name, f"{name}, {len(y)} values")
+    return _svg(parts, x_name, f"{name}, {n} values")
+
+
+def _whole_numbers(n: int) -> list[float]:
+    """Some of 1 to n."""
+    return [t for t in _round_values(1, max(2, n)) if t == int(t) and 1 <= t <= n]
+
+
+def _shade(top: float) -> str:
+    """All below a height."""
+    height = max(0.0, HEIGHT - BOTTOM - top)
+    return f'<rect class="shade" x="{LEFT}" y="{top:.1f}" width="{WIDTH - RIGHT - LEFT}" height="{height:.1f}"/>'
 
 
 # ---- parts

@@ -47,11 +47,7 @@ def result_sections(
     single entries are shown in those of the data. One pass over the observed entries, in blocks.
     """
     obs = result.observations if Y is None else as_observations(Y, mask)
-    if obs is not None and obs.shape != result.shape:
-        raise ValueError(f"the data have shape {obs.shape}, this result {result.shape}")
-    for names, n, what in ((row_names, result.shape[0], "row_names"), (col_names, result.shape[1], "col_names")):
-        if names is not None and len(names) != n:
-            raise ValueError(f"{what} has {len(names)} names; {n} are wanted")
+    _check(result, obs, (row_names, col_names))
     spread = SPREAD if units is not None else ""
     seen = None if obs is None else survey(obs, result.factors(), result.noise_threshold(obs), worst)
     sections: list[Section] = [Facts("", _key_numbers(result, obs, seen, spread))]
@@ -66,6 +62,14 @@ def result_sections(
     if entries and obs is not None and seen is not None:
         sections += [_map(obs, seen, spread), _table(result, obs, seen, (row_names, col_names), units)]
     return sections
+
+
+def _check(result: Result, obs: Observations | None, given: Names) -> None:
+    if obs is not None and obs.shape != result.shape:
+        raise ValueError(f"the data have shape {obs.shape}, this result {result.shape}")
+    for names, n, what in zip(given, result.shape, ("row_names", "col_names")):
+        if names is not None and len(names) != n:
+            raise ValueError(f"{what} has {len(names)} names; {n} are wanted")
 
 
 def _key_numbers(result: Result, obs: Observations | None, seen: Survey | None, spread: str) -> dict[str, object]:

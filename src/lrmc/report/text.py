@@ -43,14 +43,23 @@ def column(values: Sequence[float]) -> list[str]:
     sizes = [abs(float(v)) for v in values if math.isfinite(v)]
     if all(isinstance(v, int) for v in values) or not sizes:
         return [count(v) if isinstance(v, int) else number(v) for v in values]
-    largest = max(sizes)
-    if not (largest == 0 or 1e-4 <= largest < 1e7):
-        return [number(v) for v in values]
-    digits = max(0, 3 - math.floor(math.log10(largest))) if largest and any(s != int(s) for s in sizes) else 0
-    small = sum(0 < s < 10 ** (1 - digits) and s != int(s) for s in sizes)
-    if 4 * small > len(sizes):
+    digits = _decimals(sizes)
+    if digits is None:
         return [number(v) for v in values]
     return [f"{v:.{digits}f}".replace("-", "−") if math.isfinite(v) else number(v) for v in values]
+
+
+def _decimals(sizes: Sequence[float]) -> int | None:
+    """How many suit all of these; None if none do."""
+    largest = max(sizes)
+    if not (largest == 0 or 1e-4 <= largest < 1e7):
+        return None
+    broken = [size for size in sizes if size != int(size)]
+    if not broken:
+        return 0
+    digits = max(0, 3 - math.floor(math.log10(largest)))
+    small = sum(size < 10 ** (1 - digits) for size in broken)
+    return None if 4 * small > len(sizes) else digits
 
 
 def percent(share: float) -> str:
