@@ -1,4 +1,6 @@
-"""Files appear whole or not at all; those in our own formats say what they are, and are believed only then."""
+"""Files appear whole or not at all; those in our own formats say what they are, and are believed
+only then.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,13 @@ from .weights import Array
 
 @contextmanager
 def whole(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary path beside `path`, moved there when the block ends well and removed when it does not."""
+    """A temporary path beside `path`, moved there when the block ends well and removed when it does
+    not.
+    """
     path = Path(path)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
+    handle, name = tempfile.mkstemp(
+        dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix
+    )
     os.close(handle)
     temporary = Path(name)
     try:
@@ -31,7 +37,8 @@ def whole(path: str | os.PathLike[str]) -> Iterator[Path]:
         _arrived(temporary)
         umask = os.umask(0)
         os.umask(umask)
-        temporary.chmod(0o666 & ~umask)  # mkstemp makes files that only their owner can read
+        # mkstemp makes files that only their owner can read.
+        temporary.chmod(0o666 & ~umask)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -51,13 +58,16 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
 
 @contextmanager
 def whole_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary folder beside `path`; what was written there is moved to `path` when the block ends well.
+    """A temporary folder beside `path`; what was written there is moved to `path` when the block
+    ends well.
 
     Files that `path` already holds under the same names are replaced, others stay.
     """
     path = Path(path)
     if path.is_symlink() and not path.exists():
-        raise FileNotFoundError(2, "is a link that leads nowhere, and a folder is wanted", str(path))
+        raise FileNotFoundError(
+            2, "is a link that leads nowhere, and a folder is wanted", str(path)
+        )
     if path.exists() and not path.is_dir():
         raise NotADirectoryError(20, "is a file, and a folder is wanted", str(path))
     if not path.parent.is_dir():
@@ -67,7 +77,8 @@ def whole_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield temporary
         umask = os.umask(0)
         os.umask(umask)
-        temporary.chmod(0o777 & ~umask)  # mkdtemp makes folders that only their owner can read
+        # mkdtemp makes folders that only their owner can read.
+        temporary.chmod(0o777 & ~umask)
         _move_into(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -80,7 +91,8 @@ def _move_into(source: Path, target: Path) -> None:
     for item in sorted(source.iterdir()):
         place = target / item.name
         if place.is_dir() and not place.is_symlink():
-            shutil.rmtree(place)  # a folder of masks from another run must not be mixed with this one
+            # A folder of masks from another run must not be mixed with this one.
+            shutil.rmtree(place)
         item.replace(place)
 
 
@@ -88,17 +100,23 @@ def _move_into(source: Path, target: Path) -> None:
 def together() -> Iterator[Callable[[str | os.PathLike[str]], Path]]:
     """Files and folders that appear all at once, in place of what was there, or not at all.
 
-    It gives a function: the place of a file or folder -> where that is written meanwhile, in a hidden folder beside it.
-    All are moved when the block ends well. When it does not, or one cannot be moved, everything is as it was.
+    It gives a function: the place of a file or folder -> where that is written meanwhile, in a
+    hidden folder beside it. All are moved when the block ends well. When it does not, or one cannot
+    be moved, everything is as it was.
     """
     rooms: dict[Path, Path] = {}
-    with ExitStack() as removal:  # every room is removed, even if the removal of another is interrupted
+    # Every room is removed, even if the removal of another is interrupted.
+    with ExitStack() as removal:
 
         def meanwhile(place: str | os.PathLike[str]) -> Path:
             place = Path(place)
             if not place.parent.is_dir():
-                raise FileNotFoundError(2, "there is no such directory", str(place.parent))
-            rooms[place] = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name}-"))
+                raise FileNotFoundError(
+                    2, "there is no such directory", str(place.parent)
+                )
+            rooms[place] = Path(
+                tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name}-")
+            )
             removal.callback(_removed, rooms[place])
             return rooms[place] / place.name
 
@@ -148,7 +166,9 @@ class Format:
     name: str  # that the file says
     what: str  # that messages say, with an article
     version: int = 1
-    unsaid: int | None = None  # the version of files that say none; None: all say theirs
+    unsaid: int | None = (
+        None  # the version of files that say none; None: all say theirs
+    )
     hint: str = ""  # what to do with a file that cannot be read
 
     def stamped(self, content: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,12 +181,21 @@ class Format:
             raise ValueError(f"it is something else than {self.what} of lrmc")
         version = content.get("version", self.unsaid)
         if type(version) is not int or version != self.version:
-            raise ValueError(f"its version is {shown(version)}, and this lrmc reads version {self.version}")
-        return {key: value for key, value in content.items() if key not in ("format", "version")}
+            raise ValueError(
+                f"its version is {shown(version)}, and this lrmc reads version"
+                f" {self.version}"
+            )
+        return {
+            key: value
+            for key, value in content.items()
+            if key not in ("format", "version")
+        }
 
     @contextmanager
     def reading(self, where: str | os.PathLike[str]) -> Iterator[None]:
-        """What goes wrong while a file is read, in a sentence; that there is none is told as it is."""
+        """What goes wrong while a file is read, in a sentence; that there is none is told as it
+        is.
+        """
         try:
             yield
         except FileNotFoundError:
@@ -194,7 +223,10 @@ def from_json(kind: Format, text: str | bytes) -> dict[str, Any]:
 
 
 def save_arrays(
-    path: str | os.PathLike[str], kind: Format, arrays: Mapping[str, Array], about: Mapping[str, Any] | None = None
+    path: str | os.PathLike[str],
+    kind: Format,
+    arrays: Mapping[str, Array],
+    about: Mapping[str, Any] | None = None,
 ) -> None:
     """Write arrays to an npz file, whole, with an array `about` that says what they are.
 
@@ -207,8 +239,11 @@ def save_arrays(
 
 
 @contextmanager
-def opened_arrays(path: str | os.PathLike[str], kind: Format) -> Iterator[tuple[dict[str, Any], Npz]]:
-    """What `save_arrays` wrote of `about`, and the arrays, for as long as the block goes on. Nothing is executed.
+def opened_arrays(
+    path: str | os.PathLike[str], kind: Format
+) -> Iterator[tuple[dict[str, Any], Npz]]:
+    """What `save_arrays` wrote of `about`, and the arrays, for as long as the block goes on.
+    Nothing is executed.
 
     Whatever goes wrong in the block is told as `Format.reading` does.
     """
@@ -218,4 +253,8 @@ def opened_arrays(path: str | os.PathLike[str], kind: Format) -> Iterator[tuple[
 
 def _stamp(said: str) -> Any:
     name, _, version = said.partition(" ")
-    return {"format": name, "version": int(version)} if version.isdigit() else json.loads(said)
+    return (
+        {"format": name, "version": int(version)}
+        if version.isdigit()
+        else json.loads(said)
+    )

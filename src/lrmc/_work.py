@@ -1,4 +1,6 @@
-"""Work on files: how far it has come, and how it ended. The same records for every application and command."""
+"""Work on files: how far it has come, and how it ended. The same records for every application and
+command.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ class Progress(NamedTuple):
     stage: str  # in a word or two, such as "reading"
     done: float = 0.0
     total: float = 0.0  # 0 where it is not known
-    unit: str = ""  # of what is counted, such as "frames"; none where `done` is a share of 1
+    unit: str = (
+        ""  # of what is counted, such as "frames"; none where `done` is a share of 1
+    )
     note: str = ""  # whatever else is worth a few words
 
 
@@ -37,8 +41,12 @@ def silent(at: Progress) -> None:
     """For those who do not ask."""
 
 
-def following(tell: Tell, tol: float, more: Callable[[], str] | None = None) -> Callable[[Iterate], None]:
-    """What `solve` calls with each iterate: a fit is done when its change, on a logarithmic scale, has come to tol."""
+def following(
+    tell: Tell, tol: float, more: Callable[[], str] | None = None
+) -> Callable[[Iterate], None]:
+    """What `solve` calls with each iterate: a fit is done when its change, on a logarithmic scale,
+    has come to tol.
+    """
 
     def follow(it: Iterate) -> None:
         if it.k == 0:
@@ -79,10 +87,14 @@ class Outcome:
         return self.status is Status.CONVERGED
 
     def warned(self, sentence: str, status: Status | None = None) -> Self:
-        """The same with one more warning, which is given as well; with a status, that is the new one."""
+        """The same with one more warning, which is given as well; with a status, that is the new
+        one.
+        """
         category = UserWarning if status is None else ConvergenceWarning
         warnings.warn(sentence, category, stacklevel=3)
-        return replace(self, status=status or self.status, warnings=(*self.warnings, sentence))
+        return replace(
+            self, status=status or self.status, warnings=(*self.warnings, sentence)
+        )
 
     def sections(self) -> list[Words]:
         """What a report page has to say about it: nothing if all is well."""

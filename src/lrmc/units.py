@@ -13,7 +13,9 @@ from .formats.sparse import Matrix, sound
 from .weights import Array, DType
 
 Scale = Literal["auto", "columns", "none"]
-UNLIKE = 3.0  # times: below, scaling was measured to cost a little; above, to help (experiments/units.py)
+UNLIKE = (
+    3.0  # times: below, scaling costs a little; above, it helps (experiments/units.py)
+)
 FAR = 0.5  # spreads: columns whose medians are typically farther from 0 are centred as well
 
 
@@ -24,12 +26,16 @@ class Units(NamedTuple):
     spread: Array  # (n2,), positive
 
     def removed(self, Y: Matrix) -> Matrix:
-        """A copy of the matrix in spreads from the middle, in the form in which it came (NaN array, masked, sparse)."""
+        """A copy of the matrix in spreads from the middle, in the form in which it came (NaN array,
+        masked, sparse).
+        """
         if sp.issparse(Y):
             csr = sound(Y).tocsr().copy()
             csr.sum_duplicates()
             floats = csr.data.astype(float_type(csr.dtype))
-            scaled = ((floats - self.centre[csr.indices]) / self.spread[csr.indices]).astype(floats.dtype)
+            scaled = (
+                (floats - self.centre[csr.indices]) / self.spread[csr.indices]
+            ).astype(floats.dtype)
             return sp.csr_array((scaled, csr.indices, csr.indptr), shape=csr.shape)
         return ((Y - self.centre) / self.spread).astype(float_type(Y.dtype))
 
@@ -39,32 +45,41 @@ class Units(NamedTuple):
 
 
 def column_units(Y: Matrix) -> Units:
-    """Robust: medians, and 1.4826 times the median distance from them (or the mean distance where that is 0).
+    """Robust: medians, and 1.4826 times the median distance from them (or the mean distance where
+    that is 0).
 
-    Medians are taken away only where columns are far from zero: it adds a component to a matrix of exact low rank.
+    Medians are taken away only where columns are far from zero: it adds a component to a matrix of
+    exact low rank.
     """
     return _units(*_typical(Y)[:2])
 
 
 def chosen_units(Y: Matrix | None, scale: Scale, *, table: bool) -> Units | None:
-    """Whether to scale columns. "auto": those of a table, if they look as if they had different units.
+    """Whether to scale columns. "auto": those of a table, if they look as if they had different
+    units.
 
-    That is, if both their spreads and their sizes differ by more than 3 times. Columns of like size and unlike spread
-    (speeds on a quiet and on a busy road) have one unit, and scaling was measured to do them no good.
+    That is, if both their spreads and their sizes differ by more than 3 times. Columns of like size
+    and unlike spread (speeds on a quiet and on a busy road) have one unit, and scaling was measured
+    to do them no good.
     """
     one_of("scale", scale, get_args(Scale))
     if scale == "none" or (scale == "auto" and not table):
         return None
     middles, spreads, sizes = _typical(Y)
     units = _units(middles, spreads)
-    unlike = (_ratio(x) > UNLIKE for x in (units.spread, np.maximum(sizes, units.spread)))
+    unlike = (
+        _ratio(x) > UNLIKE for x in (units.spread, np.maximum(sizes, units.spread))
+    )
     return units if scale == "columns" or all(unlike) else None
 
 
 def _units(middles: Array, spreads: Array) -> Units:
     known = spreads > 0
-    far = known.any() and float(np.median(np.abs(middles[known]) / spreads[known])) > FAR
-    usual = float(np.median(spreads[known])) if known.any() else 1.0  # for columns of nothing and of zeros
+    far = (
+        known.any() and float(np.median(np.abs(middles[known]) / spreads[known])) > FAR
+    )
+    # For columns of nothing and of zeros.
+    usual = float(np.median(spreads[known])) if known.any() else 1.0
     spreads = np.where(known, spreads, np.where(middles != 0, np.abs(middles), usual))
     return Units(middles if far else np.zeros(len(middles)), spreads)
 
@@ -74,7 +89,9 @@ def _ratio(x: Array) -> float:
 
 
 def _typical(Y: Matrix) -> Array:
-    """Of each column the median, the spread, and the median size: (3, n2). Zeros for a column of nothing."""
+    """Of each column the median, the spread, and the median size: (3, n2). Zeros for a column of
+    nothing.
+    """
     return np.array([_typical_of(column) for column in _columns(Y)]).T
 
 
@@ -92,7 +109,9 @@ def _columns(Y: Matrix) -> Iterator[Array]:
     if sp.issparse(Y):
         csc = sound(Y).tocsc().copy()
         csc.sum_duplicates()
-        parts: Iterator[Array] = (csc.data[a:b] for a, b in zip(csc.indptr[:-1], csc.indptr[1:]))
+        parts: Iterator[Array] = (
+            csc.data[a:b] for a, b in zip(csc.indptr[:-1], csc.indptr[1:])
+        )
     elif isinstance(Y, np.ma.MaskedArray):
         parts = (Y[:, j].compressed() for j in range(Y.shape[1]))
     else:

@@ -1,4 +1,6 @@
-"""`import lrmc.xarray` gives every DataArray an accessor: `da.lrmc.decompose()` and `da.lrmc.remove_clouds()`."""
+"""`import lrmc.xarray` gives every DataArray an accessor: `da.lrmc.decompose()` and
+`da.lrmc.remove_clouds()`.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +35,16 @@ class Accessor:
     def __init__(self, array: DataArray) -> None:
         self.array = array
 
-    def decompose(self, dim: str | None = None, rank: int | None = None, **options: Any) -> Dataset:
-        """A Dataset of `low_rank` and `outliers` (0 where nothing stands out, NaN where nothing was observed).
+    def decompose(
+        self, dim: str | None = None, rank: int | None = None, **options: Any
+    ) -> Dataset:
+        """A Dataset of `low_rank` and `outliers` (0 where nothing stands out, NaN where nothing was
+        observed).
 
-        What rows and columns without an observation hold is not determined: NaN, also in `low_rank`.
-        Columns of the matrix are the steps along `dim` (by default the time, else the first dimension), rows all else.
-        The bands of a pixel share one weight, if there is a dimension of that name. NaN and nodata are missing.
-        Options are those of `lrmc.solve`.
+        What rows and columns without an observation hold is not determined: NaN, also in
+        `low_rank`. Columns of the matrix are the steps along `dim` (by default the time, else the
+        first dimension), rows all else. The bands of a pixel share one weight, if there is a
+        dimension of that name. NaN and nodata are missing. Options are those of `lrmc.solve`.
         """
         dim = dimension(self.array, dim, TIMES) or str(self.array.dims[0])
         band = dimension(self.array, None, BANDS)
@@ -52,8 +57,14 @@ class Accessor:
             bands = ordered.sizes[band]
             options.setdefault("groups", np.tile(np.arange(len(Y) // bands), bands))
         result = solve(Y, rank, mask=None if mask.all() else mask, **options)
-        found = {"low_rank": result.low_rank(), "outliers": np.asarray(result.outliers())}
-        parts = {name: ordered.copy(data=x.reshape(ordered.shape)) for name, x in found.items()}
+        found = {
+            "low_rank": result.low_rank(),
+            "outliers": np.asarray(result.outliers()),
+        }
+        parts = {
+            name: ordered.copy(data=x.reshape(ordered.shape))
+            for name, x in found.items()
+        }
         return self._dataset(parts, result.rank, result.status)
 
     def remove_clouds(
@@ -65,18 +76,26 @@ class Accessor:
         fill: Fill = "clouds",
         **options: Any,
     ) -> Dataset:
-        """A Dataset of `clear`, in the type of the data, and `clouds`: 0 clear, 1 cloud or shadow, 2 nothing observed.
+        """A Dataset of `clear`, in the type of the data, and `clouds`: 0 clear, 1 cloud or shadow,
+        2 nothing observed.
 
-        See `lrmc.apps.clouds.remove_clouds`. Dates are the coordinate of the time; `seen` has the dimensions of the
-        array without its bands.
+        See `lrmc.apps.clouds.remove_clouds`. Dates are the coordinate of the time; `seen` has the
+        dimensions of the array without its bands.
         """
         laid = laid_out(self.array, time, band)
         if seen is not None and hasattr(seen, "dims"):
             seen = seen.transpose(*(d for d in laid.like.dims if d != laid.band)).values
         options.setdefault("nodata", laid.nodata)
         done = remove_clouds(laid.data, seen, dates=laid.dates, fill=fill, **options)
-        return self._dataset(answers(self.array, laid, done), done.ground.rank, done.status)
+        return self._dataset(
+            answers(self.array, laid, done), done.ground.rank, done.status
+        )
 
-    def _dataset(self, parts: dict[str, DataArray], rank: int, status: Status) -> Dataset:
-        ordered = {name: in_order_of(self.array, part).rename(name) for name, part in parts.items()}
+    def _dataset(
+        self, parts: dict[str, DataArray], rank: int, status: Status
+    ) -> Dataset:
+        ordered = {
+            name: in_order_of(self.array, part).rename(name)
+            for name, part in parts.items()
+        }
         return xarray.Dataset(ordered, attrs={"rank": rank, "status": str(status)})

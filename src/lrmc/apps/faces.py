@@ -1,7 +1,9 @@
-"""Faces of one person under many lights: what they look like without shadows, highlights and what covers them.
+"""Faces of one person under many lights: what they look like without shadows, highlights and what
+covers them.
 
-Pixels x pictures are a matrix of low rank, since a matt surface under any light is a mixture of a few pictures; cast
-shadows, highlights, glasses and hands are outliers. All colours of a pixel share one weight.
+Pixels x pictures are a matrix of low rank, since a matt surface under any light is a mixture of a
+few pictures; cast shadows, highlights, glasses and hands are outliers. All colours of a pixel share
+one weight.
 """
 
 from __future__ import annotations
@@ -25,7 +27,14 @@ from ..report.images import Lazy, evenly
 from ..result import Result, Status
 from ..weights import Array
 from .outcome import FitFailed, Limits, Told, after_clipping, solved
-from .pictures import PillowImage, as_bytes, one_depth, pictures_in, read_picture, white_of
+from .pictures import (
+    PillowImage,
+    as_bytes,
+    one_depth,
+    pictures_in,
+    read_picture,
+    white_of,
+)
 from .stack import Stack, as_type, band_groups, check_rank
 
 FEWEST = 3  # pictures of a person
@@ -51,27 +60,41 @@ class Faces(Told):
         return self.result.rank
 
 
-def clean_faces(images: ArrayLike, seen: ArrayLike | None = None, rank: int | None = None, **options: Any) -> Faces:
+def clean_faces(
+    images: ArrayLike,
+    seen: ArrayLike | None = None,
+    rank: int | None = None,
+    **options: Any,
+) -> Faces:
     """Pictures without what the others of the same person do not have.
 
-    `images` is n x height x width, or with three colours last; eyes and mouth should be in the same place in all of
-    them. `seen` (n x height x width) is True where a pixel may be believed; NaN is missing. Options are those of
-    `lrmc.solve`. A fit that diverges is an error, `lrmc.apps.outcome.FitFailed`.
+    `images` is n x height x width, or with three colours last; eyes and mouth should be in the same
+    place in all of them. `seen` (n x height x width) is True where a pixel may be believed; NaN is
+    missing. Options are those of `lrmc.solve`. A fit that diverges is an error,
+    `lrmc.apps.outcome.FitFailed`.
     """
     pictures = np.asarray(images)
     there = None if seen is None else np.asarray(seen, bool)
     _check(pictures, there)
     check_rank(rank, len(pictures), "pictures")
     coloured = pictures.ndim == 4
-    bands_first = np.ascontiguousarray(np.moveaxis(pictures, -1, 1)) if coloured else pictures
+    bands_first = (
+        np.ascontiguousarray(np.moveaxis(pictures, -1, 1)) if coloured else pictures
+    )
     if there is not None and coloured:
         there = there[:, None]
     stack = Stack(bands_first, there)
     if coloured and pictures.shape[-1] > 1:
-        options.setdefault("groups", band_groups(pictures.shape[-1], pictures[0, ..., 0].size))
-    result, outcome = solved(stack.matrix, rank, what="the faces", mask=stack.mask, **options)
+        options.setdefault(
+            "groups", band_groups(pictures.shape[-1], pictures[0, ..., 0].size)
+        )
+    result, outcome = solved(
+        stack.matrix, rank, what="the faces", mask=stack.mask, **options
+    )
     limits = Limits.of(pictures[np.isfinite(pictures)])
-    model, clipped = limits.held((result.R @ result.L.T).reshape(bands_first.shape), "the faces")
+    model, clipped = limits.held(
+        (result.R @ result.L.T).reshape(bands_first.shape), "the faces"
+    )
     outcome = after_clipping(outcome, clipped, model.size, limits)
     if coloured:
         model = np.moveaxis(model, 1, -1)
@@ -81,9 +104,14 @@ def clean_faces(images: ArrayLike, seen: ArrayLike | None = None, rank: int | No
 
 def _check(images: Array, seen: Array | None) -> None:
     if images.ndim not in (3, 4) or images.size == 0 or images.dtype.kind not in "iuf":
-        raise ValueError(f"pictures have shape {images.shape} and type {images.dtype}; n x height x width is wanted")
+        raise ValueError(
+            f"pictures have shape {images.shape} and type {images.dtype}; n x height x"
+            " width is wanted"
+        )
     if len(images) < FEWEST:
-        raise ValueError(f"{len(images)} picture(s) of a person; at least {FEWEST} are wanted")
+        raise ValueError(
+            f"{len(images)} picture(s) of a person; at least {FEWEST} are wanted"
+        )
     if seen is not None and seen.shape != images.shape[:3]:
         raise ValueError(f"seen has shape {seen.shape}; {images.shape[:3]} is wanted")
 
@@ -102,7 +130,9 @@ class Person:
     @property
     def white(self) -> int:
         """The value that is shown as white."""
-        return 255 if self.images.dtype == np.uint8 else white_of(int(self.images.max()))
+        return (
+            255 if self.images.dtype == np.uint8 else white_of(int(self.images.max()))
+        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -122,15 +152,17 @@ def process(
 ) -> Processed:
     """A folder of pictures per person (or one of pictures): the same again, cleaned.
 
-    `target` gets clean/PERSON/X.png and removed/PERSON/X.png (grey: nothing) for each picture X, contact.png and
-    report.html. Everything appears, whole, or nothing does.
+    `target` gets clean/PERSON/X.png and removed/PERSON/X.png (grey: nothing) for each picture X,
+    contact.png and report.html. Everything appears, whole, or nothing does.
     """
     began = time.perf_counter()
     tell = progress or silent
     people = read_people(Path(source))
     origin = Path(os.path.realpath(source))
     if Path(os.path.realpath(target)) in (origin, *origin.parents):
-        raise ValueError(f"{target} is where the pictures come from; choose another folder")
+        raise ValueError(
+            f"{target} is where the pictures come from; choose another folder"
+        )
     done: dict[str, tuple[Person, Faces]] = {}
     with whole_folder(target) as folder:
         for k, person in enumerate(people):
@@ -140,11 +172,18 @@ def process(
             _write(folder, person, faces)
             tell(Progress("cleaning", k + 1, len(people), "people"))
         contact_sheet(done).save(folder / "contact.png")
-        page = write_report(folder / "report.html", "Faces", report_sections(done), subtitle=f"{len(people)} people")
+        page = write_report(
+            folder / "report.html",
+            "Faces",
+            report_sections(done),
+            subtitle=f"{len(people)} people",
+        )
         return Processed(
             people=done,
             status=_status(done),
-            warnings=tuple(text for _, faces in done.values() for text in faces.warnings),
+            warnings=tuple(
+                text for _, faces in done.values() for text in faces.warnings
+            ),
             files=placed(folder, target),
             seconds=time.perf_counter() - began,
             report=Path(target) / page.name,
@@ -154,7 +193,9 @@ def process(
 def _status(done: Mapping[str, tuple[Person, Faces]]) -> Status:
     """The first that is not sound, of any person."""
     ended = [faces.outcome for _, faces in done.values()]
-    return next((outcome.status for outcome in ended if not outcome.sound), Status.CONVERGED)
+    return next(
+        (outcome.status for outcome in ended if not outcome.sound), Status.CONVERGED
+    )
 
 
 @contextmanager
@@ -170,29 +211,48 @@ def read_people(source: Path) -> list[Person]:
     """The pictures of each sub-folder; of the folder itself if it has none."""
     if not source.is_dir():
         raise ValueError(f"{source}: there is no such folder")
-    folders = sorted(path for path in source.iterdir() if path.is_dir() and not path.name.startswith("."))
+    folders = sorted(
+        path
+        for path in source.iterdir()
+        if path.is_dir() and not path.name.startswith(".")
+    )
     found = {}
     for folder in folders or [source]:
         paths = pictures_in(folder)
         if paths:
             found[folder] = paths
     if not found:
-        raise ValueError(f"{source}: there are no pictures in it, nor in its sub-folders")
-    return [Person(folder.name, tuple(paths), _read_pictures(paths)) for folder, paths in found.items()]
+        raise ValueError(
+            f"{source}: there are no pictures in it, nor in its sub-folders"
+        )
+    return [
+        Person(folder.name, tuple(paths), _read_pictures(paths))
+        for folder, paths in found.items()
+    ]
 
 
 def _read_pictures(paths: Sequence[Path]) -> Array:
     if len(paths) < FEWEST:
-        raise ValueError(f"{paths[0].parent} has {len(paths)} picture(s); at least {FEWEST} of a person are wanted")
+        raise ValueError(
+            f"{paths[0].parent} has {len(paths)} picture(s); at least {FEWEST} of a"
+            " person are wanted"
+        )
     pictures = []
     for path in paths:
         pictures.append(read_picture(path, "faces"))
         if pictures[-1].shape[:2] != pictures[0].shape[:2]:
-            here, there = (f"{p.shape[1]} x {p.shape[0]}" for p in (pictures[-1], pictures[0]))
-            raise ValueError(f"{path} has {here} pixels, {paths[0].name} {there}; crop faces to one size first")
+            here, there = (
+                f"{p.shape[1]} x {p.shape[0]}" for p in (pictures[-1], pictures[0])
+            )
+            raise ValueError(
+                f"{path} has {here} pixels, {paths[0].name} {there}; crop faces to one"
+                " size first"
+            )
     one_depth(pictures, paths[0].parent)
     if any(p.ndim == 3 for p in pictures):
-        pictures = [p if p.ndim == 3 else np.repeat(p[..., None], 3, 2) for p in pictures]
+        pictures = [
+            p if p.ndim == 3 else np.repeat(p[..., None], 3, 2) for p in pictures
+        ]
     return np.stack(pictures)
 
 
@@ -201,7 +261,9 @@ def _write(folder: Path, person: Person, faces: Faces) -> None:
     for kind in ("clean", "removed"):
         (folder / kind / person.name).mkdir(parents=True)
     names: set[str] = set()
-    for path, clean, removed in zip(person.paths, faces.clean, faces.removed, strict=True):
+    for path, clean, removed in zip(
+        person.paths, faces.clean, faces.removed, strict=True
+    ):
         name = path.stem if path.stem not in names else path.name  # a.jpg and a.png
         names.add(name)
         pillow.fromarray(clean).save(folder / "clean" / person.name / f"{name}.png")
@@ -209,7 +271,9 @@ def _write(folder: Path, person: Person, faces: Faces) -> None:
         pillow.fromarray(shown).save(folder / "removed" / person.name / f"{name}.png")
 
 
-def shown_removed(removed: Array, dtype: np.dtype[Any], white: int | None = None) -> Array:
+def shown_removed(
+    removed: Array, dtype: np.dtype[Any], white: int | None = None
+) -> Array:
     """What was removed as a picture: grey is nothing, dark a shadow, bright a highlight."""
     white = white or (255 if dtype == np.uint8 else 65535)
     return np.clip(np.rint(127.5 + 127.5 * removed / white), 0, 255).astype(np.uint8)
@@ -277,8 +341,21 @@ def report_sections(done: Mapping[str, tuple[Person, Faces]]) -> list[Section]:
         sections += [
             Facts(name, facts),
             *faces.outcome.sections(),
-            BeforeAfter(f"{name}: most removed", before[worst], after[worst], person.paths[worst].name),
-            Frames(f"{name}: all pictures", layers, [path.name for path in person.paths], rate=3),
+            BeforeAfter(
+                f"{name}: most removed",
+                before[worst],
+                after[worst],
+                person.paths[worst].name,
+            ),
+            Frames(
+                f"{name}: all pictures",
+                layers,
+                [path.name for path in person.paths],
+                rate=3,
+            ),
         ]
-    about = "Grey in what was removed is nothing, dark a shadow or something dark in front, bright a highlight."
+    about = (
+        "Grey in what was removed is nothing, dark a shadow or something dark in front,"
+        " bright a highlight."
+    )
     return [*sections, Words("What is shown", [about])]

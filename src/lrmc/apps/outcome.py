@@ -1,7 +1,8 @@
 """Whether the fit inside an application can be believed. Every application fits through here.
 
-A fit that diverged is an error, so that nothing is written of it. What else was wrong is warned about, and kept in an
-`Outcome` for the report and for the exit code. Values that the sensor could not have shown are clipped and counted.
+A fit that diverged is an error, so that nothing is written of it. What else was wrong is warned
+about, and kept in an `Outcome` for the report and for the exit code. Values that the sensor could
+not have shown are clipped and counted.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ WIDENED = 0.5  # of the observed range: what may lie beyond it, on either side
 LEAST_SPAN = 0.01  # of the largest value: of data that hardly vary, a rounded model is not far off
 FAR = 10.0  # times the observed range: farther off is no picture
 FEW_FAR = 1e-3  # the share of values that may be so: some pixels, but not a fit
-UNSEEN = ".*no observation.*"  # the warning about rows and columns that applications fill in themselves
+# The warning about rows and columns that applications fill in themselves.
+UNSEEN = ".*no observation.*"
 
 
 class FitFailed(ArithmeticError):
@@ -52,10 +54,13 @@ class Told:
         return self.outcome.warnings
 
 
-def solved(Y: Matrix, rank: int | None, *, what: str, **options: Any) -> tuple[Result, Outcome]:
+def solved(
+    Y: Matrix, rank: int | None, *, what: str, **options: Any
+) -> tuple[Result, Outcome]:
     """`lrmc.solve`, and how it ended; `what` names the data in an error.
 
-    Warnings about rows and columns without an observation are left to the caller, who knows what these are.
+    Warnings about rows and columns without an observation are left to the caller, who knows what
+    these are.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
@@ -65,7 +70,10 @@ def solved(Y: Matrix, rank: int | None, *, what: str, **options: Any) -> tuple[R
         raise _diverged(what)
     outcome = Outcome(status=result.status)
     for one in caught:
-        outcome = outcome.warned(f"{what}: {one.message}", result.status if _about_status(one.category) else None)
+        outcome = outcome.warned(
+            f"{what}: {one.message}",
+            result.status if _about_status(one.category) else None,
+        )
     return result, outcome
 
 
@@ -73,10 +81,15 @@ def _about_status(category: type[Warning]) -> bool:
     return issubclass(category, ConvergenceWarning)
 
 
-def run_to_end(obs: Observations, steps: Iterator[Step], what: str) -> tuple[Factors, Outcome]:
-    """The last factors of a method, and how it ended; `what` as for `solved`. It diverges as `solve` understands it."""
+def run_to_end(
+    obs: Observations, steps: Iterator[Step], what: str
+) -> tuple[Factors, Outcome]:
+    """The last factors of a method, and how it ended; `what` as for `solved`. It diverges as
+    `solve` understands it.
+    """
     first, last, doubts = math.inf, None, list[str]()
-    with np.errstate(over="ignore", invalid="ignore"):  # numbers that overflow are noticed here
+    # Numbers that overflow are noticed here.
+    with np.errstate(over="ignore", invalid="ignore"):
         for step in _and_doubts(steps, doubts):
             size = norm(Factors(step.L, step.R))
             first = min(first, size) if last is None else first
@@ -86,11 +99,18 @@ def run_to_end(obs: Observations, steps: Iterator[Step], what: str) -> tuple[Fac
     if last is None:
         raise _diverged(what)
     rank = last.L.shape[1]
-    lines = sum(int(np.count_nonzero(seen)) for seen in (obs.row_observed, obs.col_observed))
+    lines = sum(
+        int(np.count_nonzero(seen)) for seen in (obs.row_observed, obs.col_observed)
+    )
     outcome, unknowns = SOUND, rank * (lines - rank)
     if obs.n_observed < unknowns:
-        text = f"{what}: {obs.n_observed} values are observed, and rank {rank} has {unknowns} unknowns: not determined"
-        outcome = outcome.warned(f"{text}; give a smaller rank, or more data", Status.UNDETERMINED)
+        text = (
+            f"{what}: {obs.n_observed} values are observed, and rank {rank} has"
+            f" {unknowns} unknowns: not determined"
+        )
+        outcome = outcome.warned(
+            f"{text}; give a smaller rank, or more data", Status.UNDETERMINED
+        )
     for text in doubts:
         outcome = outcome.warned(f"{what}: {text}")
     return Factors(last.L, last.R), outcome
@@ -102,8 +122,12 @@ def _and_doubts(steps: Iterator[Step], doubts: list[str]) -> Iterator[Step]:
     doubts.extend(getattr(found, "doubts", ()))
 
 
-def noisy_fit(obs: Observations, rank: int | None, noise: Noise, seed: int, what: str) -> tuple[Factors, Outcome]:
-    """The low rank of data that a sensor gave: they have noise, and a fit that meets them exactly interpolates it."""
+def noisy_fit(
+    obs: Observations, rank: int | None, noise: Noise, seed: int, what: str
+) -> tuple[Factors, Outcome]:
+    """The low rank of data that a sensor gave: they have noise, and a fit that meets them exactly
+    interpolates it.
+    """
     unit = power_of_4(obs.scale)
     steps = noisy(obs.scaled(1 / unit), rank, noise=noise, loss=noise.loss, seed=seed)
     X, outcome = run_to_end(obs, steps, what)
@@ -113,21 +137,27 @@ def noisy_fit(obs: Observations, rank: int | None, noise: Noise, seed: int, what
 
 def _diverged(what: str) -> FitFailed:
     return FitFailed(
-        f"{what}: the fit diverged, so there is nothing to write; a smaller rank may help, or data with fewer gaps"
+        f"{what}: the fit diverged, so there is nothing to write; a smaller rank may"
+        " help, or data with fewer gaps"
     )
 
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """What the sensor could have shown: the range that was observed, and half as much on either side."""
+    """What the sensor could have shown: the range that was observed, and half as much on either
+    side.
+    """
 
-    low: Array  # of what was observed: a number, or one for each band in the shape that fits the model
+    # Of what was observed: a number, or one for each band in the shape that fits the model.
+    low: Array
     high: Array
 
     @classmethod
     def of(cls, values: Array) -> Limits:
         """The range of all values that are not NaN."""
-        return cls(np.nanmin(values).astype(np.float64), np.nanmax(values).astype(np.float64))
+        return cls(
+            np.nanmin(values).astype(np.float64), np.nanmax(values).astype(np.float64)
+        )
 
     def held(self, model: Array, what: str) -> tuple[Array, int]:
         """The model within the limits, and how many of its values were not."""
@@ -141,7 +171,8 @@ class Limits:
         far = ~((model >= self.low - FAR * span) & (model <= self.high + FAR * span))
         if not np.isfinite(model).all() or np.mean(far) > FEW_FAR:
             raise FitFailed(
-                f"{what}: the fit lies far outside what was observed, {_range(self)}, so there is nothing to write;"
+                f"{what}: the fit lies far outside what was observed, {_range(self)},"
+                " so there is nothing to write;"
                 " a smaller rank may help"
             )
         return np.clip(model, least, most).astype(model.dtype, copy=False), count
@@ -151,9 +182,14 @@ def _range(limits: Limits) -> str:
     return f"{np.min(limits.low):.6g} to {np.max(limits.high):.6g}"
 
 
-def after_clipping(outcome: Outcome, clipped: int, total: int, limits: Limits) -> Outcome:
+def after_clipping(
+    outcome: Outcome, clipped: int, total: int, limits: Limits
+) -> Outcome:
     """The outcome, with a word about values that were clipped."""
     if not clipped:
         return outcome
-    text = f"{clipped} values of the model ({clipped / max(total, 1):.2%}) lay far outside what was observed"
+    text = (
+        f"{clipped} values of the model ({clipped / max(total, 1):.2%}) lay far outside"
+        " what was observed"
+    )
     return outcome.warned(f"{text}, {_range(limits)}, and were clipped")

@@ -1,4 +1,6 @@
-"""Pictures in files: only the formats that are meant, with all their bits; what is wrong is told in a sentence."""
+"""Pictures in files: only the formats that are meant, with all their bits; what is wrong is told in
+a sentence.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +33,17 @@ GREY = ("1", "L", "LA", "I;16", "I;16B", "I;16L", "I;16N", "I")
 
 def pictures_in(folder: Path) -> list[Path]:
     """The pictures of a folder, in the order of their names."""
-    return sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and path.is_file())
+    return sorted(
+        path
+        for path in folder.iterdir()
+        if path.suffix.lower() in SUFFIXES and path.is_file()
+    )
 
 
 def read_picture(path: Path, extra: str) -> Array:
-    """Height x width if it is grey, else with three colours last: bytes, or uint16 of a grey picture with more bits."""
+    """Height x width if it is grey, else with three colours last: bytes, or uint16 of a grey
+    picture with more bits.
+    """
     pillow = optional("PIL.Image", extra)
     try:
         with warnings.catch_warnings():
@@ -44,31 +52,55 @@ def read_picture(path: Path, extra: str) -> Array:
                 return _as_array(image, path)
     except (pillow.DecompressionBombError, pillow.DecompressionBombWarning):
         raise ValueError(
-            f"{path} cannot be read as a picture: it says that it has more than {pillow.MAX_IMAGE_PIXELS} pixels"
+            f"{path} cannot be read as a picture: it says that it has more than"
+            f" {pillow.MAX_IMAGE_PIXELS} pixels"
         ) from None
     except pillow.UnidentifiedImageError:
         kinds = ", ".join(FORMATS)
-        raise ValueError(f"{path} cannot be read as a picture: it is none of {kinds}, or it is damaged") from None
+        raise ValueError(
+            f"{path} cannot be read as a picture: it is none of {kinds}, or it is"
+            " damaged"
+        ) from None
     except Unusable:
         raise
-    except (OSError, ValueError, SyntaxError, EOFError, IndexError, KeyError, TypeError, OverflowError) as error:
-        said = " ".join(str(error).split()) or type(error).__name__  # a damaged file shows in many ways
-        raise ValueError(f"{path} cannot be read as a picture, it may be damaged: {said}") from None
+    except (
+        OSError,
+        ValueError,
+        SyntaxError,
+        EOFError,
+        IndexError,
+        KeyError,
+        TypeError,
+        OverflowError,
+    ) as error:
+        # A damaged file shows in many ways.
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(
+            f"{path} cannot be read as a picture, it may be damaged: {said}"
+        ) from None
 
 
 def _as_array(image: PillowImage, path: Path) -> Array:
     if image.mode == "F":
-        raise Unusable(f"{path} cannot be used: its pixels are floats; a picture of 8 or 16 bits is wanted")
+        raise Unusable(
+            f"{path} cannot be used: its pixels are floats; a picture of 8 or 16 bits"
+            " is wanted"
+        )
     if image.mode.startswith("I"):
         values = np.asarray(image)
         if values.min() < 0 or values.max() > 65535:
-            raise Unusable(f"{path} cannot be used: its pixels have more than 16 bits; 8 or 16 are wanted")
+            raise Unusable(
+                f"{path} cannot be used: its pixels have more than 16 bits; 8 or 16 are"
+                " wanted"
+            )
         return values.astype(np.uint16)
     return np.asarray(image.convert("L" if image.mode in GREY else "RGB"))
 
 
 def white_of(largest: int) -> int:
-    """The white of pictures with this largest value: 255, or that of as many bits as are used (4095 of 12)."""
+    """The white of pictures with this largest value: 255, or that of as many bits as are used (4095
+    of 12).
+    """
     return max(255, (1 << int(largest).bit_length()) - 1)
 
 
@@ -86,5 +118,7 @@ def one_depth(pictures: Iterable[Array], folder: Path) -> int:
         depths.add(picture.dtype)
         largest = max(largest, int(picture.max()))
     if len(depths) > 1:
-        raise ValueError(f"{folder} has pictures of 8 and of 16 bits; convert them to one kind first")
+        raise ValueError(
+            f"{folder} has pictures of 8 and of 16 bits; convert them to one kind first"
+        )
     return 255 if np.dtype(np.uint8) in depths else white_of(largest)

@@ -1,4 +1,5 @@
-"""Stacks of frames, dates or images as a matrix, and back: a column is one of them, a row one place in all of them.
+"""Stacks of frames, dates or images as a matrix, and back: a column is one of them, a row one place
+in all of them.
 
 Nothing is copied: the matrix is a view of the stack, stored by columns, and integers stay integers.
 """
@@ -19,19 +20,27 @@ from ..weights import Array
 
 GAPS_AT_ONCE = 1 << 17  # random numbers drawn at a time: what a cache holds
 
-IN_CACHE = 1 << 18  # places whose factor stays in the cache; of more, a sample is stored place by place
+# Places whose factor stays in the cache; of more, a sample is stored place by place.
+IN_CACHE = 1 << 18
 
 
 @dataclass(frozen=True)
 class Stack:
-    """Frames one after another, each of any shape: height x width, with colours last, or bands first."""
+    """Frames one after another, each of any shape: height x width, with colours last, or bands
+    first.
+    """
 
     frames: Array  # first axis: time
-    seen: Array | None = None  # the same shape, or without what all frames have in common; True where observed
+    seen: Array | None = (
+        None  # the same shape, or without what all frames have in common; True where observed
+    )
 
     def __post_init__(self) -> None:
         if self.frames.ndim < 2 or self.frames.size == 0:
-            raise ValueError(f"a stack of frames is wanted, but the array has shape {self.frames.shape}")
+            raise ValueError(
+                "a stack of frames is wanted, but the array has shape"
+                f" {self.frames.shape}"
+            )
 
     @property
     def frame_shape(self) -> tuple[int, ...]:
@@ -55,7 +64,11 @@ class Stack:
         """The matrix with only a random share of its observed entries, sparse."""
         check_share(share)
         flat = self.frames.reshape(-1)
-        seen = None if self.seen is None else np.broadcast_to(self.seen, self.frames.shape).reshape(-1)
+        seen = (
+            None
+            if self.seen is None
+            else np.broadcast_to(self.seen, self.frames.shape).reshape(-1)
+        )
         width = flat.size // len(self.frames)
         begins = np.arange(0, flat.size + 1, width)
         indptr, cols, values = np.zeros(len(begins), np.int64), [], []
@@ -65,7 +78,9 @@ class Stack:
             values.append(flat[kept])
             cols.append((kept % width).astype(np.int32))
         shape = (len(self.frames), width)
-        frames = sp.csr_array((np.concatenate(values), np.concatenate(cols), indptr), shape=shape)
+        frames = sp.csr_array(
+            (np.concatenate(values), np.concatenate(cols), indptr), shape=shape
+        )
         frames.has_canonical_format = True
         return frames.T if width <= IN_CACHE else frames.T.tocsr()
 
@@ -73,14 +88,16 @@ class Stack:
 def chosen(size: int, share: float, seed: int) -> Iterator[Array]:
     """Each of the places 0 .. size - 1 with probability `share`, in order, some at a time.
 
-    The gaps between them are drawn, so that the work is that of the places chosen and not of all: exponential numbers
-    rounded up, which is the geometric distribution.
+    The gaps between them are drawn, so that the work is that of the places chosen and not of all:
+    exponential numbers rounded up, which is the geometric distribution.
     """
     rng = np.random.default_rng(seed)
     scale = 0.0 if share == 1 else -1 / math.log1p(-share)
     at = -1
     while at < size - 1:
-        gaps = rng.standard_exponential(min(GAPS_AT_ONCE, int(size * share) + 100), np.float32)
+        gaps = rng.standard_exponential(
+            min(GAPS_AT_ONCE, int(size * share) + 100), np.float32
+        )
         gaps *= np.float32(scale)
         whole = gaps.astype(np.int64)
         whole += 1
@@ -100,13 +117,18 @@ def check_rank(rank: object, frames: int, word: str) -> None:
     if rank is None:
         return
     if not is_whole(rank) or not 1 <= rank < frames:
-        raise ValueError(f"rank={rank!r} for {frames} {word}; a whole number from 1 to {frames - 1} is wanted")
+        raise ValueError(
+            f"rank={rank!r} for {frames} {word}; a whole number from 1 to {frames - 1}"
+            " is wanted"
+        )
 
 
 def check_share(share: object) -> None:
     """A share of the pixels."""
     if not isinstance(share, Real) or not 0 < float(share) <= 1:
-        raise ValueError(f"a share of {share!r} of the pixels; more than 0 and at most 1 is wanted")
+        raise ValueError(
+            f"a share of {share!r} of the pixels; more than 0 and at most 1 is wanted"
+        )
 
 
 def check_seed(seed: object) -> None:
@@ -116,7 +138,9 @@ def check_seed(seed: object) -> None:
 
 
 def as_type(values: Array, dtype: np.dtype[Any]) -> Array:
-    """Numbers as the stack stores them: integers are rounded, and stay in their range; NaN becomes 0 there."""
+    """Numbers as the stack stores them: integers are rounded, and stay in their range; NaN becomes
+    0 there.
+    """
     if dtype.kind not in "iu":
         return values.astype(dtype)
     limits = np.iinfo(dtype)

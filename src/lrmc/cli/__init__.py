@@ -9,7 +9,9 @@ try:
     import typer
     import typer.core
 except ImportError:
-    raise SystemExit('the command line needs typer and rich: pip install "lrmc[cli]"') from None
+    raise SystemExit(
+        'the command line needs typer and rich: pip install "lrmc[cli]"'
+    ) from None
 
 from .. import __version__
 from . import bench, clouds, complete, console, demo, faces, training, ultrasound, video
@@ -50,10 +52,15 @@ def _say_version(wanted: bool) -> None:
 @app.callback()
 def _lrmc(
     version: Annotated[
-        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Say which.")
+        bool,
+        typer.Option(
+            "--version", callback=_say_version, is_eager=True, help="Say which."
+        ),
     ] = False,
 ) -> None:
-    """Robust matrix completion: fill the gaps of a low-rank matrix, and find the entries that are wrong."""
+    """Robust matrix completion: fill the gaps of a low-rank matrix, and find the entries that are
+    wrong.
+    """
 
 
 for command in (complete, demo, video, clouds, ultrasound, faces, training, bench):

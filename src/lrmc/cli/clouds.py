@@ -19,29 +19,57 @@ def register(app: typer.Typer) -> None:
 
 
 def clouds_command(
-    sources: Annotated[list[Path], typer.Argument(metavar="SCENES", help="GeoTIFFs of one place, or one zarr store.")],
-    target: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="The folder for everything.")],
+    sources: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="SCENES", help="GeoTIFFs of one place, or one zarr store."
+        ),
+    ],
+    target: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="DIR", help="The folder for everything."
+        ),
+    ],
     masks: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Cloud masks, X.tif or X_mask.tif for a scene X.tif; not 0: not believed."),
+        typer.Option(
+            metavar="DIR",
+            help="Cloud masks, X.tif or X_mask.tif for a scene X.tif; not 0: not"
+            " believed.",
+        ),
     ] = None,
-    rank: Annotated[int | None, typer.Option("--rank", "-r", help="Rank of the model; found if not given.")] = None,
+    rank: Annotated[
+        int | None,
+        typer.Option("--rank", "-r", help="Rank of the model; found if not given."),
+    ] = None,
     fill: Annotated[
-        Fill, typer.Option(help="clouds: clear pixels stay as they are; all: the model everywhere.")
+        Fill,
+        typer.Option(
+            help="clouds: clear pixels stay as they are; all: the model everywhere."
+        ),
     ] = "clouds",
-    sample: Annotated[float, typer.Option(help="Look at this share of the pixels only.")] = 1.0,
-    rgb: Annotated[str | None, typer.Option(metavar="R,G,B", help="Bands to show, from 1, such as 4,3,2.")] = None,
+    sample: Annotated[
+        float, typer.Option(help="Look at this share of the pixels only.")
+    ] = 1.0,
+    rgb: Annotated[
+        str | None,
+        typer.Option(metavar="R,G,B", help="Bands to show, from 1, such as 4,3,2."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the random start.")] = 0,
 ) -> None:
     """Take the clouds out of a series of satellite scenes.
 
-    For each X.tif the folder gets an X.tif without clouds, same grid, type and tags, and an X_mask.tif: 0 clear,
-    1 cloud or shadow, 2 nothing was observed; a quick-look of each in quicklooks, and report.html.
+    For each X.tif the folder gets an X.tif without clouds, same grid, type and tags, and an
+    X_mask.tif: 0 clear, 1 cloud or shadow, 2 nothing was observed; a quick-look of each in
+    quicklooks, and report.html.
 
-    Dates are read from the names (20210630 or 2021-06-30). A date with no ground to see is estimated from the others.
+    Dates are read from the names (20210630 or 2021-06-30). A date with no ground to see is
+    estimated from the others.
 
-    Exit code: 0; 1 if the fit is not sound, or gave nothing that could be written; 2 if the input cannot be used. A
-    sentence says so in both cases; without a usable fit or input, nothing is written.
+    Exit code: 0; 1 if the fit is not sound, or gave nothing that could be written; 2 if the input
+    cannot be used. A sentence says so in both cases; without a usable fit or input, nothing is
+    written.
     """
     with (
         console.errors_in_a_sentence(),
@@ -62,9 +90,13 @@ def clouds_command(
     cleared = done.cleared
     out = console.out()
     table = console.table("scene", "cloud", "missing", "ground")
-    for path, mask, guess in zip(done.scenes.paths, cleared.mask, cleared.ground.estimated, strict=True):
+    for path, mask, guess in zip(
+        done.scenes.paths, cleared.mask, cleared.ground.estimated, strict=True
+    ):
         shares = (f"{np.mean(mask == kind):.1%}" for kind in (CLOUD, MISSING))
-        table.add_row(console.plain(path.name), *shares, "estimated" if guess else "seen")
+        table.add_row(
+            console.plain(path.name), *shares, "estimated" if guess else "seen"
+        )
     out.print(table)
     count = f"{len(done.scenes.paths)} scenes, rank {cleared.ground.rank}"
     out.print(f"{count}, {done.seconds:.1f} s: {target}", markup=False)
@@ -75,4 +107,6 @@ def _numbers(text: str) -> list[int]:
     try:
         return [int(x) for x in text.split(",")]
     except ValueError:
-        raise ValueError(f"--rgb {text}: numbers of bands are wanted, such as 4,3,2") from None
+        raise ValueError(
+            f"--rgb {text}: numbers of bands are wanted, such as 4,3,2"
+        ) from None

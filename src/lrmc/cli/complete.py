@@ -27,74 +27,131 @@ def register(app: typer.Typer) -> None:
 
 def complete_command(
     source: Annotated[
-        Path, typer.Argument(metavar="IN", help="npy, npz, csv, parquet, mtx, mat, zarr, nc or h5; by its suffix.")
+        Path,
+        typer.Argument(
+            metavar="IN",
+            help="npy, npz, csv, parquet, mtx, mat, zarr, nc or h5; by its suffix.",
+        ),
     ],
     target: Annotated[
         Path,
-        typer.Option("--output", "-o", metavar="OUT", help="Any of the same formats; of large matrices npy or zarr."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="OUT",
+            help="Any of the same formats; of large matrices npy or zarr.",
+        ),
     ],
     outliers_to: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="List of outliers, csv or parquet, of large matrices zarr; OUT with .outliers. if not given.",
+            help="List of outliers, csv or parquet, of large matrices zarr; OUT with"
+            " .outliers. if not given.",
         ),
     ] = None,
     report_to: Annotated[
-        Path | None, typer.Option("--report", metavar="FILE", help="Report, html; OUT with .report.html if not given.")
+        Path | None,
+        typer.Option(
+            "--report",
+            metavar="FILE",
+            help="Report, html; OUT with .report.html if not given.",
+        ),
     ] = None,
-    no_outliers_file: Annotated[bool, typer.Option("--no-outliers-file", help="Write no list of outliers.")] = False,
-    no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
-    rank: Annotated[int | None, typer.Option("--rank", "-r", help="Rank of the model; found if not given.")] = None,
-    fill: Annotated[Fill, typer.Option(help="What the model replaces.")] = "missing+outliers",
-    name: Annotated[str | None, typer.Option(help="Which variable of an npz or mat file.")] = None,
+    no_outliers_file: Annotated[
+        bool, typer.Option("--no-outliers-file", help="Write no list of outliers.")
+    ] = False,
+    no_report: Annotated[
+        bool, typer.Option("--no-report", help="Write no report.")
+    ] = False,
+    rank: Annotated[
+        int | None,
+        typer.Option("--rank", "-r", help="Rank of the model; found if not given."),
+    ] = None,
+    fill: Annotated[
+        Fill, typer.Option(help="What the model replaces.")
+    ] = "missing+outliers",
+    name: Annotated[
+        str | None, typer.Option(help="Which variable of an npz or mat file.")
+    ] = None,
     keep: Annotated[
-        list[str] | None, typer.Option(help="A column that passes through although it holds numbers.")
+        list[str] | None,
+        typer.Option(help="A column that passes through although it holds numbers."),
     ] = None,
     scale: Annotated[
         Scale,
         typer.Option(
-            help="Columns in different units: divide each by its spread, and undo that afterwards."
-            " auto: of csv and parquet, if both sizes and spreads of columns differ by more than 3 times."
+            help="Columns in different units: divide each by its spread, and undo that"
+            " afterwards."
+            " auto: of csv and parquet, if both sizes and spreads of columns differ by"
+            " more than 3 times."
         ),
     ] = "auto",
-    loss: Annotated[AskedLoss, typer.Option(help="How residuals are weighed if the data are noisy.")] = "auto",
-    outliers: Annotated[Sides, typer.Option(help="On which side of the truth outliers lie.")] = "both",
+    loss: Annotated[
+        AskedLoss, typer.Option(help="How residuals are weighed if the data are noisy.")
+    ] = "auto",
+    outliers: Annotated[
+        Sides, typer.Option(help="On which side of the truth outliers lie.")
+    ] = "both",
     schedule: Annotated[
-        str | None, typer.Option(help="Run the paper's LRMC with this schedule: its name, or a .json file.")
+        str | None,
+        typer.Option(
+            help="Run the paper's LRMC with this schedule: its name, or a .json file."
+        ),
     ] = None,
-    tol: Annotated[float, typer.Option(help="Stop when the model changes by less than this part of itself.")] = 1e-6,
+    tol: Annotated[
+        float,
+        typer.Option(
+            help="Stop when the model changes by less than this part of itself."
+        ),
+    ] = 1e-6,
     max_iter: Annotated[int, typer.Option(help="Passes over the data, at most.")] = 100,
     seed: Annotated[int, typer.Option(help="Of the random start.")] = 0,
     memory: Annotated[
         str | None,
-        typer.Option(help="Read IN (zarr, npy, nc, h5) block by block with about so much memory, such as 2GB."),
+        typer.Option(
+            help="Read IN (zarr, npy, nc, h5) block by block with about so much memory,"
+            " such as 2GB."
+        ),
     ] = None,
     scheduler: Annotated[
-        str | None, typer.Option(help="Compute with Dask: 'threads', or the address tcp://... of a cluster.")
+        str | None,
+        typer.Option(
+            help="Compute with Dask: 'threads', or the address tcp://... of a cluster."
+        ),
     ] = None,
 ) -> None:
     """Fill in what is missing, and replace what is wrong.
 
     Missing are NaN and empty cells; in mtx files and sparse npz and mat files, what is not stored.
-    In csv files also NA and the like, and, in columns of numbers, marks such as ? and -, which is told.
-    Of a table, columns that are not numbers, header and index pass through unchanged.
+    In csv files also NA and the like, and, in columns of numbers, marks such as ? and -, which is
+    told. Of a table, columns that are not numbers, header and index pass through unchanged.
 
-    Beside OUT come a list of outliers (row, column, value, expected, score) and a report.
-    The score is the distance from the model in standard deviations of the noise; if there is none, in thresholds.
+    Beside OUT come a list of outliers (row, column, value, expected, score) and a report. The score
+    is the distance from the model in standard deviations of the noise; if there is none, in
+    thresholds.
 
-    zarr, nc and h5 files, and npy files of more than a quarter of the memory, are read and written block by block.
-    Ctrl-C then keeps the last iterate, and the same command goes on from it.
+    zarr, nc and h5 files, and npy files of more than a quarter of the memory, are read and written
+    block by block. Ctrl-C then keeps the last iterate, and the same command goes on from it.
 
-    Exit code: 0 if it converged, 1 if not (all files are written all the same), 2 if the input cannot be used,
-    130 after Ctrl-C, 143 after SIGTERM.
+    Exit code: 0 if it converged, 1 if not (all files are written all the same), 2 if the input
+    cannot be used, 130 after Ctrl-C, 143 after SIGTERM.
     """
     with console.errors_in_a_sentence():
         check_kept(source, keep or ())
         large = blockwise.is_for(source, memory, scheduler)
         kind = "zarr" if large else "csv"
-        listed = _place(target, f"outliers.{kind}", outliers_to, no_outliers_file, "outliers-to", "no-outliers-file")
-        report = _place(target, "report.html", report_to, no_report, "report", "no-report")
+        listed = _place(
+            target,
+            f"outliers.{kind}",
+            outliers_to,
+            no_outliers_file,
+            "outliers-to",
+            "no-outliers-file",
+        )
+        report = _place(
+            target, "report.html", report_to, no_report, "report", "no-report"
+        )
     with (
         console.errors_in_a_sentence(GOES_ON if large else ""),
         console.warnings_in_a_sentence(),
@@ -132,12 +189,18 @@ def _show(done: in_memory.Completed | blockwise.Completed) -> None:
     facts = {
         "shape": f"{n1} x {n2}",
         "observed": f"{done.observed:.1%}",
-        "read": "block by block" if isinstance(done, blockwise.Completed) else "at once",
+        "read": "block by block"
+        if isinstance(done, blockwise.Completed)
+        else "at once",
         "scaled": "each column by its spread" if done.units else "no",
         "rank": f"{result.rank}",
         "status": f"{result.status}",
         "regime": result.regime,
-        **(_of_blocks(done) if isinstance(done, blockwise.Completed) else _of_memory(done)),
+        **(
+            _of_blocks(done)
+            if isinstance(done, blockwise.Completed)
+            else _of_memory(done)
+        ),
         "estimated": f"{result.outlier_fraction:.1%} outliers, {noise}",
         "undetermined": _undetermined(done),
         "written": "\n".join(str(path) for path in done.files),
@@ -173,12 +236,18 @@ def _undetermined(done: in_memory.Completed | blockwise.Completed) -> str:
     return f"{text}; {done.left} entries are left missing"
 
 
-def _place(target: Path, ending: str, given: Path | None, refused: bool, option: str, flag: str) -> Path | None:
+def _place(
+    target: Path, ending: str, given: Path | None, refused: bool, option: str, flag: str
+) -> Path | None:
     """Where a file beside OUT goes, or None if it is not wanted."""
     if refused and given is not None:
-        raise ValueError(f"--{option} and --{flag} contradict each other; leave one of them out")
+        raise ValueError(
+            f"--{option} and --{flag} contradict each other; leave one of them out"
+        )
     return None if refused else given or beside(target, ending)
 
 
 def _schedule(given: str | None) -> Schedule | str | None:
-    return Schedule.load(given) if given is not None and given.endswith(".json") else given
+    return (
+        Schedule.load(given) if given is not None and given.endswith(".json") else given
+    )

@@ -1,4 +1,6 @@
-"""What every command shares: where it speaks, how errors and warnings are told, and the bar that shows progress."""
+"""What every command shares: where it speaks, how errors and warnings are told, and the bar that
+shows progress.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,9 @@ def facts_table(facts: Mapping[str, str]) -> Table:
 
 @contextmanager
 def progress(title: str) -> Iterator[Tell]:
-    """A bar that is told where the work is, from its first stage to its last. In the end it is gone."""
+    """A bar that is told where the work is, from its first stage to its last. In the end it is
+    gone.
+    """
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -96,7 +100,9 @@ def progress(title: str) -> Iterator[Tell]:
 
 
 class InWords:
-    """Where some work is, in words: its stage, how much of it is done, how fast, and how long the rest will take."""
+    """Where some work is, in words: its stage, how much of it is done, how fast, and how long the
+    rest will take.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.clock = clock
@@ -108,7 +114,13 @@ class InWords:
         if at.stage != self.stage:
             self.stage, self.since = at.stage, self.clock()
         passed = self.clock() - self.since
-        parts = [plain(at.stage), _counted(at), _speed(at, passed), plain(at.note), _left(at, passed)]
+        parts = [
+            plain(at.stage),
+            _counted(at),
+            _speed(at, passed),
+            plain(at.note),
+            _left(at, passed),
+        ]
         return ", ".join(part for part in parts if part)
 
 
@@ -137,7 +149,8 @@ def _left(at: Progress, passed: float) -> str:
 
 @contextmanager
 def errors_in_a_sentence(interrupted: str = "") -> Iterator[None]:
-    """What the user can mend is told in one sentence, with exit code 2; Ctrl-C ends with exit code 130, SIGTERM 143.
+    """What the user can mend is told in one sentence, with exit code 2; Ctrl-C ends with exit code
+    130, SIGTERM 143.
 
     A fit that gave nothing is told with exit code 1.
     """
@@ -146,7 +159,14 @@ def errors_in_a_sentence(interrupted: str = "") -> Iterator[None]:
     except FitFailed as error:
         _tell_error(str(error))
         raise typer.Exit(NOT_CONVERGED) from None
-    except (ValueError, ImportError, OSError, FloatingPointError, MemoryError, np.linalg.LinAlgError) as error:
+    except (
+        ValueError,
+        ImportError,
+        OSError,
+        FloatingPointError,
+        MemoryError,
+        np.linalg.LinAlgError,
+    ) as error:
         if isinstance(error, OSError) and error.filename is not None:
             sentence = f"{error.filename}: {error.strerror}"
         else:
@@ -173,8 +193,14 @@ def warnings_in_a_sentence() -> Iterator[None]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         yield
-    for sentence in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning)):
-        err().print(f"[yellow]warning:[/yellow] {plain(sentence)}", soft_wrap=True, highlight=False)
+    for sentence in dict.fromkeys(
+        str(w.message) for w in caught if issubclass(w.category, UserWarning)
+    ):
+        err().print(
+            f"[yellow]warning:[/yellow] {plain(sentence)}",
+            soft_wrap=True,
+            highlight=False,
+        )
 
 
 def plain(sentence: str) -> str:

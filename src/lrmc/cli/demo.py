@@ -24,12 +24,20 @@ def register(app: typer.Typer) -> None:
 
 
 def demo_command(
-    directory: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where everything goes.")] = Path(
-        "lrmc-demo"
-    ),
-    n: Annotated[int, typer.Option("--size", min=50, help="Rows and columns of the problems of the race.")] = 3000,
+    directory: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="DIR", help="Where everything goes."),
+    ] = Path("lrmc-demo"),
+    n: Annotated[
+        int,
+        typer.Option(
+            "--size", min=50, help="Rows and columns of the problems of the race."
+        ),
+    ] = 3000,
 ) -> None:
-    """A tour, in a minute: problems with a known answer, a film that is mostly hidden, a real table, and a report."""
+    """A tour, in a minute: problems with a known answer, a film that is mostly hidden, a real
+    table, and a report.
+    """
     out = console.out()
     with console.errors_in_a_sentence(), console.warnings_in_a_sentence():
         target = checked_directory(directory) / "demo.png"
@@ -38,14 +46,28 @@ def demo_command(
             scene = film()
             found = recovered(scene, progress)
             picture(scene, found, target)
-        out.print(f"A film with {HIDDEN:.0%} of its pixels hidden and {scene.outliers:.0%} of the others wrong:")
-        out.print(f"{found.exact:.2%} of its background is right to half a grey level, after {found.seconds:.1f} s.\n")
+        out.print(
+            f"A film with {HIDDEN:.0%} of its pixels hidden and {scene.outliers:.0%} of"
+            " the others wrong:"
+        )
+        out.print(
+            f"{found.exact:.2%} of its background is right to half a grey level, after"
+            f" {found.seconds:.1f} s.\n"
+        )
         mended = _mended(directory, out)
         with console.progress("the report") as progress:
             progress(Progress("writing"))
-            report = tour.write_tour(directory / "report.html", race, scene, found, mended)
-    out.print(f"The picture: {console.plain(str(target))}", soft_wrap=True, highlight=False)
-    out.print(f"The report, for a browser: [bold]{console.plain(str(report))}[/bold]", soft_wrap=True, highlight=False)
+            report = tour.write_tour(
+                directory / "report.html", race, scene, found, mended
+            )
+    out.print(
+        f"The picture: {console.plain(str(target))}", soft_wrap=True, highlight=False
+    )
+    out.print(
+        f"The report, for a browser: [bold]{console.plain(str(report))}[/bold]",
+        soft_wrap=True,
+        highlight=False,
+    )
 
 
 def _race(n: int, out: Console) -> list[Line]:
@@ -54,23 +76,47 @@ def _race(n: int, out: Console) -> list[Line]:
         with console.progress(case.name) as progress:
             lines.append(measured(case, progress))
         table.add_row(case.name, *_cells(lines[-1]))
-    out.print(f"\n{n} x {n} of rank {RANK}, 10 % of the observed entries are outliers:", table, sep="\n")
-    out.print("Only the paper's LRMC was told the rank, and it has a schedule made for this problem.")
-    out.print("One pass is of the paper's kind, and compared with reading the data once.\n")
+    out.print(
+        f"\n{n} x {n} of rank {RANK}, 10 % of the observed entries are outliers:",
+        table,
+        sep="\n",
+    )
+    out.print(
+        "Only the paper's LRMC was told the rank, and it has a schedule made for this"
+        " problem."
+    )
+    out.print(
+        "One pass is of the paper's kind, and compared with reading the data once.\n"
+    )
     return lines
 
 
 def _mended(directory: Path, out: Console) -> tour.Mended | None:
     if not tour.has_table():
-        out.print('The real table is left out: it comes with scikit-learn (pip install "lrmc[all]").\n', markup=False)
+        out.print(
+            'The real table is left out: it comes with scikit-learn (pip install "lrmc[all]").\n',
+            markup=False,
+        )
         return None
     with console.progress("a real table") as progress:
         mended = tour.mended_table(directory, progress)
     slips = int(mended.table.slipped.sum())
-    out.print(f"A real table, {tour.GAPS:.0%} of it hidden, {slips} decimal points out of place ({mended.source}):")
-    out.print(f"{mended.slips_found} of these were found, and {mended.others_found} entries that nobody had touched.")
-    out.print(f"The error of what was filled in is {mended.missed:.0%} of that of column medians. The same by hand:\n")
-    out.print(f"    lrmc complete {mended.source.name} -o {mended.target.name}\n", highlight=False)
+    out.print(
+        f"A real table, {tour.GAPS:.0%} of it hidden, {slips} decimal points out of"
+        f" place ({mended.source}):"
+    )
+    out.print(
+        f"{mended.slips_found} of these were found, and {mended.others_found} entries"
+        " that nobody had touched."
+    )
+    out.print(
+        f"The error of what was filled in is {mended.missed:.0%} of that of column"
+        " medians. The same by hand:\n"
+    )
+    out.print(
+        f"    lrmc complete {mended.source.name} -o {mended.target.name}\n",
+        highlight=False,
+    )
     return mended
 
 

@@ -17,18 +17,33 @@ def register(app: typer.Typer) -> None:
 
 
 def faces_command(
-    source: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with a folder of pictures per person.")],
-    target: Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="The folder for everything.")],
-    rank: Annotated[int | None, typer.Option("--rank", "-r", help="Rank of the model; found if not given.")] = None,
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR", help="A folder with a folder of pictures per person."
+        ),
+    ],
+    target: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="OUT", help="The folder for everything."
+        ),
+    ],
+    rank: Annotated[
+        int | None,
+        typer.Option("--rank", "-r", help="Rank of the model; found if not given."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the random start.")] = 0,
 ) -> None:
     """Clean faces: without shadows, highlights and what covers them.
 
-    Faces of a person must have one size, with eyes and mouth in the same place. OUT gets clean/PERSON/X.png and
-    removed/PERSON/X.png for each picture X, contact.png and report.html. A folder of pictures is one person.
+    Faces of a person must have one size, with eyes and mouth in the same place. OUT gets
+    clean/PERSON/X.png and removed/PERSON/X.png for each picture X, contact.png and report.html. A
+    folder of pictures is one person.
 
-    Exit code: 0; 1 if the fit is not sound, or gave nothing that could be written; 2 if the input cannot be used. A
-    sentence says so in both cases; without a usable fit or input, nothing is written.
+    Exit code: 0; 1 if the fit is not sound, or gave nothing that could be written; 2 if the input
+    cannot be used. A sentence says so in both cases; without a usable fit or input, nothing is
+    written.
     """
     with (
         console.errors_in_a_sentence(),
@@ -38,8 +53,18 @@ def faces_command(
         done = process(source, target, rank, seed=seed, progress=progress)
     table = console.table("person", "pictures", "rank", "outliers", "noise")
     for name, (person, faces) in done.people.items():
-        shares = f"{faces.result.outlier_fraction:.1%}", f"{faces.result.noise_level:.1f}"
-        table.add_row(console.plain(name), str(len(person.paths)), str(faces.rank), *shares)
+        shares = (
+            f"{faces.result.outlier_fraction:.1%}",
+            f"{faces.result.noise_level:.1f}",
+        )
+        table.add_row(
+            console.plain(name), str(len(person.paths)), str(faces.rank), *shares
+        )
     console.out().print(table)
-    console.out().print(f"The contact sheet: {target / 'contact.png'}", markup=False, soft_wrap=True, highlight=False)
+    console.out().print(
+        f"The contact sheet: {target / 'contact.png'}",
+        markup=False,
+        soft_wrap=True,
+        highlight=False,
+    )
     console.end_with(done)

@@ -1,4 +1,6 @@
-"""The commands `lrmc train` and `lrmc schedules`: they ask, call the library, and show what came back."""
+"""The commands `lrmc train` and `lrmc schedules`: they ask, call the library, and show what came
+back.
+"""
 
 from __future__ import annotations
 
@@ -28,44 +30,90 @@ def register(app: typer.Typer) -> None:
 
 
 def train_command(
-    target: Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="A .json file for the schedule.")],
+    target: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="OUT", help="A .json file for the schedule."
+        ),
+    ],
     data: Annotated[
         Path | None,
-        typer.Option(metavar="IN", help="Train on hidden entries of this matrix: npy npz csv parquet mtx mat."),
+        typer.Option(
+            metavar="IN",
+            help="Train on hidden entries of this matrix: npy npz csv parquet mtx mat.",
+        ),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Which variable of an npz or mat file.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Which variable of an npz or mat file.")
+    ] = None,
     rank: Annotated[int, typer.Option("--rank", "-r", help="Rank of the model.")] = 5,
-    n: Annotated[int | None, typer.Option(help="Rows and columns of synthetic problems; 3000.")] = None,
-    n2: Annotated[int | None, typer.Option(help="Their columns, if not as many.")] = None,
-    alpha: Annotated[float | None, typer.Option(help="Share of outliers in them; 0.1.")] = None,
-    p: Annotated[float | None, typer.Option(help="Share of entries that are observed; 0.1.")] = None,
-    noise: Annotated[float | None, typer.Option(help="Gaussian noise, in units of E|X|; 0.")] = None,
-    outlier_scale: Annotated[float | None, typer.Option(help="Largest outlier, in units of E|X|; 1.")] = None,
-    condition: Annotated[float | None, typer.Option(help="Condition number of X; 1.")] = None,
+    n: Annotated[
+        int | None, typer.Option(help="Rows and columns of synthetic problems; 3000.")
+    ] = None,
+    n2: Annotated[
+        int | None, typer.Option(help="Their columns, if not as many.")
+    ] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="Share of outliers in them; 0.1.")
+    ] = None,
+    p: Annotated[
+        float | None, typer.Option(help="Share of entries that are observed; 0.1.")
+    ] = None,
+    noise: Annotated[
+        float | None, typer.Option(help="Gaussian noise, in units of E|X|; 0.")
+    ] = None,
+    outlier_scale: Annotated[
+        float | None, typer.Option(help="Largest outlier, in units of E|X|; 1.")
+    ] = None,
+    condition: Annotated[
+        float | None, typer.Option(help="Condition number of X; 1.")
+    ] = None,
     layers: Annotated[int, typer.Option(help="Layers with numbers of their own.")] = 10,
     model: Annotated[
-        Literal["frmnn", "fnn", "rnn"], typer.Option(help="Layers and a tail, only layers, or only a tail.")
+        Literal["frmnn", "fnn", "rnn"],
+        typer.Option(help="Layers and a tail, only layers, or only a tail."),
     ] = "frmnn",
-    tangent: Annotated[bool, typer.Option("--tangent", help="What both factors would move is moved once.")] = False,
-    momentum: Annotated[bool, typer.Option("--momentum", help="Learn a heavy ball as well.")] = False,
+    tangent: Annotated[
+        bool,
+        typer.Option("--tangent", help="What both factors would move is moved once."),
+    ] = False,
+    momentum: Annotated[
+        bool, typer.Option("--momentum", help="Learn a heavy ball as well.")
+    ] = False,
     recipe: Annotated[
-        Literal["fast", "paper"], typer.Option(help="All layers together, or one after another as in the paper.")
+        Literal["fast", "paper"],
+        typer.Option(help="All layers together, or one after another as in the paper."),
     ] = "fast",
-    steps: Annotated[int | None, typer.Option(help="Steps of gradient descent; 300, or 1000 for the paper's.")] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(help="Steps of gradient descent; 300, or 1000 for the paper's."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the problems to train on.")] = 0,
 ) -> None:
     """Learn a schedule for LRMC: from synthetic problems, or from your data (with --data).
 
     Ctrl-C keeps what was learned in OUT.partial, and the same command goes on from there.
 
-    Exit code: 0 if the schedule is written, 2 if something that was given cannot be used, 130 after Ctrl-C.
+    Exit code: 0 if the schedule is written, 2 if something that was given cannot be used, 130 after
+    Ctrl-C.
     """
-    about = {"n": n, "n2": n2, "alpha": alpha, "p": p, "noise": noise, "outlier_scale": outlier_scale}
+    about = {
+        "n": n,
+        "n2": n2,
+        "alpha": alpha,
+        "p": p,
+        "noise": noise,
+        "outlier_scale": outlier_scale,
+    }
     about["condition"] = condition
     partial = target.with_name(target.name + ".partial")
     with console.errors_in_a_sentence(), console.warnings_in_a_sentence():
         _check_target(target)
-        source = _source(data, name, {key: value for key, value in about.items() if value is not None})
+        source = _source(
+            data,
+            name,
+            {key: value for key, value in about.items() if value is not None},
+        )
         try:
             with console.progress("training") as tell:
                 schedule = train(
@@ -89,36 +137,57 @@ def train_command(
 
 
 def schedules_command(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="One of them, or a .json file.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="One of them, or a .json file.")
+    ] = None,
 ) -> None:
     """List the schedules that come with lrmc, or show one with its card."""
     with console.errors_in_a_sentence():
         if name is not None:
-            _show_one(name, Schedule.load(name) if name.endswith(".json") else Schedule.named(name))
+            _show_one(
+                name,
+                Schedule.load(name) if name.endswith(".json") else Schedule.named(name),
+            )
             return
-        table = console.table("name", "rank", "layers", "tail", "card")  # alpha and p are in the names
+        # Alpha and p are in the names.
+        table = console.table("name", "rank", "layers", "tail", "card")
         table.columns[-1].justify = "left"
         table.columns[-1].no_wrap = False
         for known in Schedule.names():
             schedule = Schedule.named(known)
-            numbers = (_told(schedule.card, "rank"), str(len(schedule)), _tail(schedule))
+            numbers = (
+                _told(schedule.card, "rank"),
+                str(len(schedule)),
+                _tail(schedule),
+            )
             table.add_row(known, *numbers, console.plain(_summary(schedule.card)))
         console.out().print(table)
-        console.out().print("lrmc schedules NAME shows one; lrmc complete ... --schedule NAME uses it.", soft_wrap=True)
+        console.out().print(
+            "lrmc schedules NAME shows one; lrmc complete ... --schedule NAME uses it.",
+            soft_wrap=True,
+        )
 
 
 # ---- what is asked for
 
 
-def _source(data: Path | None, name: str | None, about: dict[str, Any]) -> Problems | Matrix:
+def _source(
+    data: Path | None, name: str | None, about: dict[str, Any]
+) -> Problems | Matrix:
     """Problems, or the matrix of a file."""
     if data is None:
         if name is not None:
-            raise ValueError("--name chooses a variable of the file given with --data, and no file is given")
+            raise ValueError(
+                "--name chooses a variable of the file given with --data, and no file"
+                " is given"
+            )
         return Problems(**about)
     if about:
         given = ", ".join(f"--{key.replace('_', '-')}" for key in about)
-        raise ValueError(f"{given}: synthetic problems have these, and --data is what it is; give one or the other")
+        raise ValueError(
+            f"{given}: synthetic problems have these, and --data is what it is; give"
+            " one or the other"
+        )
     return tables.read(data, name=name).values
 
 
@@ -133,7 +202,9 @@ def _check_target(target: Path) -> None:
 
 
 def _told_to(tell: Tell, layers: int) -> Callable[[State], None]:
-    """What training calls with each state. The searches before and after the steps are one step each."""
+    """What training calls with each state. The searches before and after the steps are one step
+    each.
+    """
 
     def follow(state: State) -> None:
         share = _share(state, layers)
@@ -147,22 +218,33 @@ def _share(state: State, layers: int) -> float:
     """How much of the steps is done."""
     if state.stage.startswith("layer "):
         k = int(state.stage.removeprefix("layer "))
-        return 0.0 if k == 0 else (k - 1 + state.step / max(state.steps, 1)) / max(layers, 1)
+        return (
+            0.0
+            if k == 0
+            else (k - 1 + state.step / max(state.steps, 1)) / max(layers, 1)
+        )
     return 0.0 if state.stage == "geometric" else state.step / max(state.steps, 1)
 
 
 def _how_to_go_on(partial: Path) -> str:
     if partial.exists():
-        return f"; the same command goes on from {partial}, and without that file it begins anew"
+        return (
+            f"; the same command goes on from {partial}, and without that file it"
+            " begins anew"
+        )
     return " before anything was learned; the same command begins anew"
 
 
 def _show(schedule: Schedule, target: Path) -> None:
     card, rank = schedule.card, schedule.card["rank"]
-    measure = "of X" if "data" not in card["trained_on"] else "of hidden entries, in medians of |y|"
+    measure = (
+        "of X"
+        if "data" not in card["trained_on"]
+        else "of hidden entries, in medians of |y|"
+    )
     facts = {
         "trained on": _in_words(card["trained_on"]),
-        "layers": f"{len(schedule)}{', tangent' * schedule.tangent}{', momentum' * bool(schedule.momentum)}",
+        "layers": _layers(schedule),
         "tail": _tail(schedule),
         "error": f"{card['error']:.1e} {measure}",
         "time": f"{card['seconds']:.1f} s",
@@ -179,6 +261,11 @@ def _show(schedule: Schedule, target: Path) -> None:
         out.print(console.plain(line), soft_wrap=True, highlight=False)
 
 
+def _layers(schedule: Schedule) -> str:
+    extras = (", tangent", schedule.tangent), (", momentum", bool(schedule.momentum))
+    return f"{len(schedule)}" + "".join(text for text, there in extras if there)
+
+
 def _show_one(name: str, schedule: Schedule) -> None:
     facts = {
         "name": name,
@@ -189,7 +276,10 @@ def _show_one(name: str, schedule: Schedule) -> None:
         "eta": _row(schedule.eta) or f"{schedule.eta_0:.3g} before the tail",
         "momentum": _row(schedule.momentum) or "none",
         "units": schedule.units,
-        **{key: value if isinstance(value, str) else json.dumps(value) for key, value in schedule.card.items()},
+        **{
+            key: value if isinstance(value, str) else json.dumps(value)
+            for key, value in schedule.card.items()
+        },
     }
     console.out().print(console.facts_table(facts))
 
@@ -199,7 +289,11 @@ def _row(numbers: tuple[float, ...]) -> str:
 
 
 def _tail(schedule: Schedule) -> str:
-    return "none" if schedule.tail is None else f"{schedule.tail[0]:g}, {schedule.tail[1]:g}"
+    return (
+        "none"
+        if schedule.tail is None
+        else f"{schedule.tail[0]:g}, {schedule.tail[1]:g}"
+    )
 
 
 def _in_words(trained_on: Card) -> str:
@@ -229,7 +323,11 @@ def _summary(card: Card) -> str:
     if runs and not counted:
         return "does not reach 1e-6"
     if counted:
-        missed = f", {len(runs) - len(counted)} of {len(runs)} missed" if len(counted) < len(runs) else ""
+        missed = (
+            f", {len(runs) - len(counted)} of {len(runs)} missed"
+            if len(counted) < len(runs)
+            else ""
+        )
         return f"1e-6 in {max(counted)} iterations{missed}"
     return str(card.get("about") or trained.get("about") or trained.get("data") or "")
 

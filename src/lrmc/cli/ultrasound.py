@@ -19,26 +19,60 @@ def register(app: typer.Typer) -> None:
 
 def ultrasound(
     source: Annotated[
-        Path, typer.Argument(metavar="IN", help="A cine: npy, npz, mat or DICOM, or a folder of DICOM frames.")
+        Path,
+        typer.Argument(
+            metavar="IN",
+            help="A cine: npy, npz, mat or DICOM, or a folder of DICOM frames.",
+        ),
     ],
-    folder: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where everything goes.")],
+    folder: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="DIR", help="Where everything goes."),
+    ],
     rank: Annotated[int, typer.Option(help="Of the tissue.")] = 1,
-    patch: Annotated[int, typer.Option(help="Pixels on a side of the overlapping patches; 0: whole frames.")] = PATCH,
-    motion: Annotated[bool, typer.Option(help="Bring frames into register first, if they become more alike.")] = True,
-    sample: Annotated[float, typer.Option(help="The share of the pixels that the fit looks at: 0.1 for 10 %.")] = 1.0,
+    patch: Annotated[
+        int,
+        typer.Option(
+            help="Pixels on a side of the overlapping patches; 0: whole frames."
+        ),
+    ] = PATCH,
+    motion: Annotated[
+        bool,
+        typer.Option(
+            help="Bring frames into register first, if they become more alike."
+        ),
+    ] = True,
+    sample: Annotated[
+        float,
+        typer.Option(
+            help="The share of the pixels that the fit looks at: 0.1 for 10 %."
+        ),
+    ] = 1.0,
     outliers: Annotated[
-        str, typer.Option(help="Blood is brighter than tissue: positive; or also darker: both.")
+        str,
+        typer.Option(
+            help="Blood is brighter than tissue: positive; or also darker: both."
+        ),
     ] = "auto",
-    name: Annotated[str | None, typer.Option(help="The variable, in npz and mat files with several.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(help="The variable, in npz and mat files with several."),
+    ] = None,
     time: Annotated[
-        str, typer.Option(help="The axis of the frames: first or last; auto is last for mat, else first.")
+        str,
+        typer.Option(
+            help="The axis of the frames: first or last; auto is last for mat, else"
+            " first."
+        ),
     ] = "auto",
     seed: Annotated[int, typer.Option(help="Of what is random.")] = 0,
 ) -> None:
-    """Tissue and blood (or bubbles) of an ultrasound cine: both as cines, a power image, and a report.
+    """Tissue and blood (or bubbles) of an ultrasound cine: both as cines, a power image, and a
+    report.
 
-    Exit code: 0; 1 if the fit is not sound, or gave nothing that could be written; 2 if the input cannot be used. A
-    sentence says so in both cases; without a usable fit or input, nothing is written.
+    Exit code: 0; 1 if the fit is not sound, or gave nothing that could be written; 2 if the input
+    cannot be used. A sentence says so in both cases; without a usable fit or input, nothing is
+    written.
     """
     out = console.out()
     with (
@@ -61,13 +95,22 @@ def ultrasound(
         )
     parts = written.parts
     count, height, width = parts.tissue.shape
-    out.print(f"{count} frames of {width} x {height} pixels in {written.seconds:.1f} s.", highlight=False)
+    out.print(
+        f"{count} frames of {width} x {height} pixels in {written.seconds:.1f} s.",
+        highlight=False,
+    )
     if parts.motion is not None:
         out.print(
-            f"The tissue moved by {parts.motion.typical:.1f} pixels (median), and that was undone.", highlight=False
+            f"The tissue moved by {parts.motion.typical:.1f} pixels (median), and that"
+            " was undone.",
+            highlight=False,
         )
     share = (parts.blood != 0).mean()
-    out.print(f"{share:.1%} of the pixels show blood or bubbles, beyond noise of {parts.noise:.3g}.", highlight=False)
+    out.print(
+        f"{share:.1%} of the pixels show blood or bubbles, beyond noise of"
+        f" {parts.noise:.3g}.",
+        highlight=False,
+    )
     for file in written.files:
         out.print(console.plain(str(file)), soft_wrap=True, highlight=False)
     console.end_with(written)

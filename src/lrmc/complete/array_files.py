@@ -52,13 +52,17 @@ def read_mat_file(path: Path, name: str | None) -> Table:
 def read_mtx_file(path: Path, name: str | None) -> Table:
     """Dense or sparse."""
     whole = _check_text(path)
-    return Table(scipy.io.mmread(path if whole else io.BytesIO(path.read_bytes() + b"\n")))
+    return Table(
+        scipy.io.mmread(path if whole else io.BytesIO(path.read_bytes() + b"\n"))
+    )
 
 
 def _check_text(path: Path) -> bool:
-    """Refuse what scipy would read as another number, such as 1,5 as 1, and bytes of 0, at which it crashes.
+    """Refuse what scipy would read as another number, such as 1,5 as 1, and bytes of 0, at which it
+    crashes.
 
-    Whether the last line is a whole one: scipy also crashes at a last line without an end that has more than numbers.
+    Whether the last line is a whole one: scipy also crashes at a last line without an end that has
+    more than numbers.
     """
     with open(path, "rb") as file:
         line = file.readline()
@@ -67,17 +71,26 @@ def _check_text(path: Path) -> bool:
         while line.startswith(b"%"):
             line = file.readline()
         last = line
-        for part in chain([line], iter(lambda: file.read(1 << 20) + file.readline(), b"")):
+        for part in chain(
+            [line], iter(lambda: file.read(1 << 20) + file.readline(), b"")
+        ):
             other, last = part.translate(None, IN_NUMBERS), part
             if other:
-                raise ValueError(f"among its numbers is {other[:1].decode('latin1')!r}; decimal points are wanted")
+                raise ValueError(
+                    f"among its numbers is {other[:1].decode('latin1')!r}; decimal"
+                    " points are wanted"
+                )
             if broken := BROKEN_NUMBER.search(part):
-                raise ValueError(f"one of its numbers is broken, at {broken[0].decode()!r}")
+                raise ValueError(
+                    f"one of its numbers is broken, at {broken[0].decode()!r}"
+                )
     return last.endswith(b"\n")
 
 
 def _chosen(content: Mapping[str, Any], name: str | None, path: Path) -> Table:
-    """The named variable, or the only matrix beside an optional `mask` (True or 1 where observed)."""
+    """The named variable, or the only matrix beside an optional `mask` (True or 1 where
+    observed).
+    """
     words = ("matrices", "no matrix of numbers")
     chosen = chosen_name(content, name, path, fitting=_matrices(content), words=words)
     values, mask = content[chosen], content.get("mask")
@@ -94,8 +107,14 @@ def _chosen(content: Mapping[str, Any], name: str | None, path: Path) -> Table:
 
 def _matrices(content: Mapping[str, Any]) -> list[str]:
     """MATLAB stores scalars and vectors as matrices: they count only if nothing else is there."""
-    numbers = {key: value for key, value in content.items() if key != "mask" and _is_of_numbers(value)}
-    return [key for key, value in numbers.items() if min(value.shape) > 1] or list(numbers)
+    numbers = {
+        key: value
+        for key, value in content.items()
+        if key != "mask" and _is_of_numbers(value)
+    }
+    return [key for key, value in numbers.items() if min(value.shape) > 1] or list(
+        numbers
+    )
 
 
 def _is_of_numbers(value: Matrix) -> bool:
@@ -109,8 +128,12 @@ def write_npy_file(path: Path, table: Table, X: Array) -> None:
 
 def write_npz_file(path: Path, table: Table, X: Array) -> None:
     """The array under its name."""
-    # Not numpy's savez: variables are its keywords, and it has parameters of its own called `file` and `allow_pickle`.
-    with zipfile.ZipFile(path, "w") as archive, archive.open(f"{table.name}.npy", "w", force_zip64=True) as file:
+    # Not numpy's savez: variables are its keywords, and it has parameters of its own called
+    # `file` and `allow_pickle`.
+    with (
+        zipfile.ZipFile(path, "w") as archive,
+        archive.open(f"{table.name}.npy", "w", force_zip64=True) as file,
+    ):
         np.lib.format.write_array(file, np.asarray(X), allow_pickle=False)
 
 
@@ -118,18 +141,23 @@ def write_mat_file(path: Path, table: Table, X: Array) -> None:
     """The array under its name, or the nearest that MATLAB allows."""
     name = _matlab_name(table.name)
     if name != table.name:
-        sentence = f"MATLAB has no variable named {table.name!r}; it is written as {name!r}"
+        sentence = (
+            f"MATLAB has no variable named {table.name!r}; it is written as {name!r}"
+        )
         warnings.warn(sentence, UserWarning, stacklevel=2)
     scipy.io.savemat(path, {name: X})
 
 
 def _matlab_name(name: str) -> str:
-    """The nearest name that MATLAB allows: a letter, then up to 62 letters, digits and underscores."""
+    """The nearest name that MATLAB allows: a letter, then up to 62 letters, digits and
+    underscores.
+    """
     name = re.sub("[^a-zA-Z0-9_]", "_", name)
     return (name if name[:1].isalpha() else f"X{name}")[:LONGEST_NAME]
 
 
 def write_mtx_file(path: Path, table: Table, X: Array) -> None:
     """A dense matrix."""
-    with open(path, "wb") as file:  # opened here: into a file of its own, scipy writes without looking for errors
+    # Opened here: into a file of its own, scipy writes without looking for errors.
+    with open(path, "wb") as file:
         scipy.io.mmwrite(file, X)

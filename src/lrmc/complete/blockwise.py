@@ -1,4 +1,6 @@
-"""`lrmc complete` for matrices that do not fit into memory: .zarr, .npy and HDF5 files, or a Dask cluster."""
+"""`lrmc complete` for matrices that do not fit into memory: .zarr, .npy and HDF5 files, or a Dask
+cluster.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ from .places import Completion, Places, places
 
 Stored: TypeAlias = Any  # an array on disk, of any library
 
-FORMAT = Format("lrmc-iterate", "an iterate", unsaid=1, hint="; remove it to begin anew")
+FORMAT = Format(
+    "lrmc-iterate", "an iterate", unsaid=1, hint="; remove it to begin anew"
+)
 SUFFIXES = (".zarr", ".npy", ".nc", ".h5")
 SAMPLED = 4000  # rows that tell the spreads of columns
 STORES = ("zarr.json", ".zarray", ".zgroup")  # files of which a zarr store has one
@@ -49,14 +53,24 @@ class Completed(Completion):
     resumed: int | None  # the iteration from which an earlier run was taken up
 
 
-def is_for(source: str | os.PathLike[str], memory: int | str | None = None, scheduler: str | None = None) -> bool:
-    """Whether a file is read block by block: zarr and HDF5 always; .npy if it is large, or memory is limited."""
+def is_for(
+    source: str | os.PathLike[str],
+    memory: int | str | None = None,
+    scheduler: str | None = None,
+) -> bool:
+    """Whether a file is read block by block: zarr and HDF5 always; .npy if it is large, or memory
+    is limited.
+    """
     path = Path(source)
     if path.suffix.lower() != ".npy":
         if (memory or scheduler) and path.suffix.lower() not in SUFFIXES:
-            raise ValueError(f"{path}: --memory and --scheduler are for {' '.join(SUFFIXES)}")
+            raise ValueError(
+                f"{path}: --memory and --scheduler are for {' '.join(SUFFIXES)}"
+            )
         return path.suffix.lower() in SUFFIXES
-    return bool(memory or scheduler) or (path.is_file() and is_large(path.stat().st_size))
+    return bool(memory or scheduler) or (
+        path.is_file() and is_large(path.stat().st_size)
+    )
 
 
 def complete_large(
@@ -74,24 +88,34 @@ def complete_large(
     progress: Tell | None = None,
     **options: Any,
 ) -> Completed:
-    """Complete a matrix on disk block by block, and write it as .zarr or .npy. All outputs appear, whole, or none does.
+    """Complete a matrix on disk block by block, and write it as .zarr or .npy. All outputs appear,
+    whole, or none does.
 
-    `outliers_to` (.zarr) lists what did not fit, `report_to` (.html) tells and shows everything. `scale` is explained
-    at `lrmc.units`; medians and spreads of columns are those of at most a few thousand rows. `scheduler` is "threads",
-    or the address of a Dask cluster that sees the same files; without, this process reads block by block, with about
-    `memory`. `name` chooses an array of a group or file. An interrupted run leaves `target` with ".resume.npz", from
-    which the same call goes on. Other options are those of `lrmc.solve`.
+    `outliers_to` (.zarr) lists what did not fit, `report_to` (.html) tells and shows everything.
+    `scale` is explained at `lrmc.units`; medians and spreads of columns are those of at most a few
+    thousand rows. `scheduler` is "threads", or the address of a Dask cluster that sees the same
+    files; without, this process reads block by block, with about `memory`. `name` chooses an array
+    of a group or file. An interrupted run leaves `target` with ".resume.npz", from which the same
+    call goes on. Other options are those of `lrmc.solve`.
     """
     to = _checked(Path(source), places(target, outliers_to, report_to), fill)
     resume = to.target.with_name(to.target.name + ".resume.npz")
     with _computing(scheduler):
         data = _observations(Path(source), name, memory, scheduler)
-        units = chosen_units(_some_rows(data, memory) if scale == "columns" else None, scale, table=False)
-        obs = data if units is None else _observations(Path(source), name, memory, scheduler, units)
+        units = chosen_units(
+            _some_rows(data, memory) if scale == "columns" else None, scale, table=False
+        )
+        obs = (
+            data
+            if units is None
+            else _observations(Path(source), name, memory, scheduler, units)
+        )
         start = _resumed(resume, obs, rank, scaled=units is not None)
         if start is not None:
             options["start"] = start
-        watch = _Watch(obs, resume, progress, tol=options.get("tol", TOL), scaled=units is not None)
+        watch = _Watch(
+            obs, resume, progress, tol=options.get("tol", TOL), scaled=units is not None
+        )
         began = time.perf_counter()
         try:
             result = solve(obs, rank, progress=watch, **options)
@@ -100,7 +124,8 @@ def complete_large(
         except ChangedError:  # what was learned of other data is no place to go on from
             raise
         except BaseException:
-            with contextlib.suppress(OSError):  # a full disk: what went wrong first is what is told
+            # A full disk: what went wrong first is what is told.
+            with contextlib.suppress(OSError):
                 watch.save()
             raise
         resume.unlink(missing_ok=True)
@@ -120,7 +145,9 @@ def complete_large(
 
 
 def _some_rows(data: Observations, memory: int | str | None = None) -> Array:
-    """Rows that tell the spreads of columns, NaN where nothing was observed: two blocks, but 100 at least."""
+    """Rows that tell the spreads of columns, NaN where nothing was observed: two blocks, but 100 at
+    least.
+    """
     n1, n2 = data.shape
     entries = 2 * allowed_memory(memory) // AT_A_TIME // 8
     most = min(n1, SAMPLED, max(100, entries // n2))
@@ -128,8 +155,17 @@ def _some_rows(data: Observations, memory: int | str | None = None) -> Array:
     return data.grid(np.sort(rows), np.arange(n2))
 
 
-def _write(to: Places, result: Result, data: Observations, units: Units | None, fill: Fill, title: str) -> int | None:
-    """Everything is written beside its place, and moved there when all of it is there; how many outliers there are."""
+def _write(
+    to: Places,
+    result: Result,
+    data: Observations,
+    units: Units | None,
+    fill: Fill,
+    title: str,
+) -> int | None:
+    """Everything is written beside its place, and moved there when all of it is there; how many
+    outliers there are.
+    """
     count = None
     with together() as meanwhile:
         write_completed(result, meanwhile(to.target), fill=fill, units=units, data=data)
@@ -141,19 +177,33 @@ def _write(to: Places, result: Result, data: Observations, units: Units | None, 
 
 
 def _report(result: Result, path: Path, units: Units | None, title: str) -> None:
-    here = replace(result, L=np.asarray(result.L), R=np.asarray(result.R))  # pages are made in this process
+    # Pages are made in this process.
+    here = replace(result, L=np.asarray(result.L), R=np.asarray(result.R))
     sections = result_sections(here, units=units)
     told = [text for text in (few_observed(here), about_units(units)) if text]
     if told:
         sentences = [text[0].upper() + text[1:].rstrip(".") + "." for text in told]
         sections.append(Words("The columns", sentences))
-    write_report(path, f"{title}, completed", sections, subtitle="read and written block by block")
+    write_report(
+        path,
+        f"{title}, completed",
+        sections,
+        subtitle="read and written block by block",
+    )
 
 
 class _Watch:
     """Tells progress, and saves where the run is now and then."""
 
-    def __init__(self, obs: Observations, resume: Path, progress: Tell | None, *, tol: float, scaled: bool) -> None:
+    def __init__(
+        self,
+        obs: Observations,
+        resume: Path,
+        progress: Tell | None,
+        *,
+        tol: float,
+        scaled: bool,
+    ) -> None:
         self.obs = obs
         self.resume = resume
         self.scaled = scaled
@@ -170,7 +220,9 @@ class _Watch:
 
     def _pace(self) -> str:
         """How much was read so far, and how fast."""
-        megabytes = (self.obs.entries_read - self.read_before) * self.obs.stored.itemsize / 1e6
+        megabytes = (
+            (self.obs.entries_read - self.read_before) * self.obs.stored.itemsize / 1e6
+        )
         speed = megabytes / max(time.perf_counter() - self.began, 1e-9)
         return f"{self.passes:.0f} passes, {speed:.0f} MB/s"
 
@@ -184,12 +236,22 @@ class _Watch:
         it = self.last
         if it is None or it.k == 0:
             return
-        about = {"k": it.k, "zeta": it.zeta, "change": it.change, "stage": it.stage, "scaled": self.scaled}
-        save_arrays(self.resume, FORMAT, {"L": np.asarray(it.L), "R": np.asarray(it.R)}, about)
+        about = {
+            "k": it.k,
+            "zeta": it.zeta,
+            "change": it.change,
+            "stage": it.stage,
+            "scaled": self.scaled,
+        }
+        save_arrays(
+            self.resume, FORMAT, {"L": np.asarray(it.L), "R": np.asarray(it.R)}, about
+        )
         self.saved = time.perf_counter()
 
 
-def _resumed(path: Path, obs: Observations, rank: int | None, scaled: bool) -> Iterate | None:
+def _resumed(
+    path: Path, obs: Observations, rank: int | None, scaled: bool
+) -> Iterate | None:
     """The iterate of an interrupted run of the same command, if there is one that fits."""
     if not path.exists():
         return None
@@ -200,10 +262,16 @@ def _resumed(path: Path, obs: Observations, rank: int | None, scaled: bool) -> I
         if k < 1 or not 0 <= zeta < np.inf:
             raise ValueError(f"iteration {k} and threshold {zeta} make no sense")
         it = Iterate(k, L, R, change, zeta, inliers=np.nan, stage=str(about["stage"]))
-    if (len(it.L), len(it.R)) != obs.shape or (rank is not None and it.L.shape[1] != rank):
-        raise ValueError(f"{path} is of a run with another matrix or rank; remove it to begin anew")
+    if (len(it.L), len(it.R)) != obs.shape or (
+        rank is not None and it.L.shape[1] != rank
+    ):
+        raise ValueError(
+            f"{path} is of a run with another matrix or rank; remove it to begin anew"
+        )
     if bool(about.get("scaled", False)) != scaled:
-        raise ValueError(f"{path} is of a run with another --scale; remove it to begin anew")
+        raise ValueError(
+            f"{path} is of a run with another --scale; remove it to begin anew"
+        )
     return it
 
 
@@ -216,7 +284,9 @@ def _checked(source: Path, to: Places, fill: Fill) -> Places:
         raise ValueError(f"fill={fill!r}; one of {', '.join(FILLS)} is wanted")
     target, outliers, report = to
     if target.suffix not in (".zarr", ".npy"):
-        raise ValueError(f"{target}: matrices larger than memory are written as .zarr or .npy")
+        raise ValueError(
+            f"{target}: matrices larger than memory are written as .zarr or .npy"
+        )
     if outliers is not None and outliers.suffix != ".zarr":
         raise ValueError(f"{outliers}: outliers of large matrices are written as .zarr")
     if report is not None and report.suffix.lower() != ".html":
@@ -225,10 +295,15 @@ def _checked(source: Path, to: Places, fill: Fill) -> Places:
         if not path.parent.is_dir():
             raise FileNotFoundError(2, "there is no such directory", str(path.parent))
         if source.resolve() in (path.resolve(), *path.resolve().parents):
-            raise ValueError(f"{path} is also the input, or within it; give the output a place of its own")
+            raise ValueError(
+                f"{path} is also the input, or within it; give the output a place of"
+                " its own"
+            )
         _check_replaced(path)
     if len({path.resolve() for path in to.given}) < len(to.given):
-        raise ValueError(f"{target} is also the place of another output; each needs its own")
+        raise ValueError(
+            f"{target} is also the place of another output; each needs its own"
+        )
     if not source.exists():
         raise FileNotFoundError(2, "there is no such file", str(source))
     return to
@@ -240,22 +315,45 @@ def _check_replaced(path: Path) -> None:
         return
     if path.is_dir() != (path.suffix == ".zarr"):
         what = "a folder" if path.is_dir() else "a file"
-        raise ValueError(f"{path} is {what}, which is not replaced; remove it, or choose another place")
-    if path.is_dir() and any(path.iterdir()) and not any((path / name).is_file() for name in STORES):
-        raise ValueError(f"{path} is a folder of something else than zarr, which is not replaced; choose another place")
+        raise ValueError(
+            f"{path} is {what}, which is not replaced; remove it, or choose another"
+            " place"
+        )
+    if (
+        path.is_dir()
+        and any(path.iterdir())
+        and not any((path / name).is_file() for name in STORES)
+    ):
+        raise ValueError(
+            f"{path} is a folder of something else than zarr, which is not replaced;"
+            " choose another place"
+        )
 
 
 def _observations(
-    source: Path, name: str | None, memory: int | str | None, scheduler: str | None, units: Units | None = None
+    source: Path,
+    name: str | None,
+    memory: int | str | None,
+    scheduler: str | None,
+    units: Units | None = None,
 ) -> Observations:
-    """The matrix of a file, in blocks; what damaged data make others raise is told in a sentence."""
+    """The matrix of a file, in blocks; what damaged data make others raise is told in a
+    sentence.
+    """
     try:
         Y = opened(source, name)
-        return blocks(Y, memory=memory, units=units) if scheduler is None else _by_dask(source, Y, units)
+        return (
+            blocks(Y, memory=memory, units=units)
+            if scheduler is None
+            else _by_dask(source, Y, units)
+        )
     except (OSError, ValueError, ImportError, MemoryError):
         raise
     except Exception as error:
-        raise ValueError(f"{source} could not be read; is it damaged? ({type(error).__name__}: {error})") from error
+        raise ValueError(
+            f"{source} could not be read; is it damaged? ({type(error).__name__}:"
+            f" {error})"
+        ) from error
 
 
 def _by_dask(source: Path, Y: Stored, units: Units | None) -> Observations:
@@ -266,11 +364,16 @@ def _by_dask(source: Path, Y: Stored, units: Units | None) -> Observations:
     if isinstance(Y, InFile):
         rows = max(1, (1 << 26) // max(1, Y.shape[1] * Y.dtype.itemsize))
         chunks = (-1, rows) if Y.by_columns else (rows, -1)
-        Y = da.from_array(np.load(source, mmap_mode="r", allow_pickle=False), chunks=chunks)
+        Y = da.from_array(
+            np.load(source, mmap_mode="r", allow_pickle=False), chunks=chunks
+        )
     else:
         Y = da.from_zarr(Y) if source.suffix.lower() == ".zarr" else Y.chunk().data
     if units is not None:
-        Y, fill = units.removed(Y if fill is None else da.where(fill != Y, Y, np.nan)), None
+        Y, fill = (
+            units.removed(Y if fill is None else da.where(fill != Y, Y, np.nan)),
+            None,
+        )
     return as_dask_observations(Y, fill=fill, watched=() if seen is None else (seen,))
 
 
@@ -286,8 +389,11 @@ def _computing(scheduler: str | None) -> Iterator[None]:
         try:
             client = optional("distributed", "scale").Client(scheduler, timeout="10s")
         except (OSError, ValueError, TimeoutError) as error:
-            raise ValueError(f"--scheduler {scheduler}: no Dask scheduler answers there ({error})") from None
-        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # a scheduler that is lost is told below
+            raise ValueError(
+                f"--scheduler {scheduler}: no Dask scheduler answers there ({error})"
+            ) from None
+        # A scheduler that is lost is told below.
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
         with client:
             try:
                 yield

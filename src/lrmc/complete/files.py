@@ -24,12 +24,14 @@ def process(
 ) -> in_memory.Completed | blockwise.Completed:
     """Complete the matrix in a file, and write it.
 
-    Options are those of `in_memory.complete` and `blockwise.complete_large`, which both have; `keep` is for tables,
-    `memory` and `scheduler` are for matrices that are read block by block.
+    Options are those of `in_memory.complete` and `blockwise.complete_large`, which both have;
+    `keep` is for tables, `memory` and `scheduler` are for matrices that are read block by block.
     """
     check_kept(Path(source), keep)
     if blockwise.is_for(source, memory, scheduler):
-        return blockwise.complete_large(source, target, rank, memory=memory, scheduler=scheduler, **options)
+        return blockwise.complete_large(
+            source, target, rank, memory=memory, scheduler=scheduler, **options
+        )
     return in_memory.complete(source, target, rank, keep=keep, **options)
 
 
@@ -37,5 +39,6 @@ def check_kept(source: Path, keep: Sequence[str]) -> None:
     """Columns of an array have no names by which some could be kept out."""
     if keep and source.suffix.lower() not in TABLES:
         raise ValueError(
-            f"--keep {keep[0]}: {source.name} is no table; only {' and '.join(TABLES)} files have columns with names"
+            f"--keep {keep[0]}: {source.name} is no table; only {' and '.join(TABLES)}"
+            " files have columns with names"
         )

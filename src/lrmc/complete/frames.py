@@ -12,7 +12,9 @@ from ..formats.variables import Unusable
 from ..weights import Array
 from .table import Frame, Table, is_new
 
-NO_NUMBERS = "the table has no numbers: at least one row and one column of numbers are wanted"
+NO_NUMBERS = (
+    "the table has no numbers: at least one row and one column of numbers are wanted"
+)
 
 
 def read_parquet_file(path: Path, name: str | None) -> Table:
@@ -38,15 +40,20 @@ def _as_floats(column: Frame) -> Array:
 
 
 def updated(table: Table, X: Array, as_text: bool) -> Frame:
-    """The table with new numbers; as text, cells that did not change stay as they were, letter for letter.
+    """The table with new numbers; as text, cells that did not change stay as they were, letter for
+    letter.
 
-    So do cells that a spreadsheet would take for a formula: they are the user's own, and an apostrophe before them
-    would change the table. In the list of outliers, which is ours, labels are made harmless.
+    So do cells that a spreadsheet would take for a formula: they are the user's own, and an
+    apostrophe before them would change the table. In the list of outliers, which is ours, labels
+    are made harmless.
     """
     pandas = optional("pandas", "tables")
     if table.frame is None:
         return pandas.DataFrame(X, columns=[str(j) for j in range(X.shape[1])])
-    if as_text and all(dtype.kind == "O" and isinstance(dtype, np.dtype) for dtype in table.frame.dtypes):
+    if as_text and all(
+        dtype.kind == "O" and isinstance(dtype, np.dtype)
+        for dtype in table.frame.dtypes
+    ):
         return _updated_text(table, X)
     frame = pandas.concat(list(_new_columns(table, X, as_text)), axis=1)
     frame.columns = table.frame.columns
@@ -62,7 +69,9 @@ def _updated_text(table: Table, X: Array) -> Frame:
     completed = cells[:, at]
     completed[changed] = X[changed].astype(str)
     cells[:, at] = completed
-    return pandas.DataFrame(cells, index=table.frame.index, columns=table.frame.columns, dtype=object)
+    return pandas.DataFrame(
+        cells, index=table.frame.index, columns=table.frame.columns, dtype=object
+    )
 
 
 def _new_columns(table: Table, X: Array, as_text: bool) -> Iterator[Frame]:

@@ -1,4 +1,6 @@
-"""A matrix from a file, completed: the file again without its gaps, what was wrong in it, and a report."""
+"""A matrix from a file, completed: the file again without its gaps, what was wrong in it, and a
+report.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,10 @@ from .places import Completion, Places, places
 from .table import Table
 from .tables import WRITERS, checked_place, checked_target, read
 
-PIVOT = "pivot it first, so that each row and each column is a thing of its own (pandas.DataFrame.pivot)"
+PIVOT = (
+    "pivot it first, so that each row and each column is a thing of its own"
+    " (pandas.DataFrame.pivot)"
+)
 TOL = 1e-6  # what `solve` stops at if not told otherwise
 COLUMNS = ("row", "column", "value", "expected", "score")  # of the list of outliers
 
@@ -47,15 +52,25 @@ class Outliers(NamedTuple):
     cols: Array
     values: Array  # as observed
     expected: Array  # by the model
-    scores: Array  # the difference, in standard deviations of the noise; in thresholds where there is no noise
+    scores: Array  # the difference, in standard deviations of the noise; in thresholds without
 
-    def named(self, row_names: Sequence[str] | None, col_names: Sequence[str] | None) -> Iterator[tuple[object, ...]]:
-        """Row, column, value, expected and score of each; rows and columns without names by number, from 0."""
+    def named(
+        self, row_names: Sequence[str] | None, col_names: Sequence[str] | None
+    ) -> Iterator[tuple[object, ...]]:
+        """Row, column, value, expected and score of each; rows and columns without names by number,
+        from 0.
+        """
         rows, cols = (
             at.tolist() if names is None else [names[i] for i in at.tolist()]
             for at, names in ((self.rows, row_names), (self.cols, col_names))
         )
-        return zip(rows, cols, self.values.tolist(), self.expected.tolist(), self.scores.tolist())
+        return zip(
+            rows,
+            cols,
+            self.values.tolist(),
+            self.expected.tolist(),
+            self.scores.tolist(),
+        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -82,9 +97,10 @@ def complete(
 ) -> Completed:
     """Read a matrix, complete it and write it. All files appear, whole, or none does.
 
-    `outliers_to` (csv or parquet) lists what did not fit, `report_to` (html) tells and shows everything. `fill` is
-    explained at `filled`; `scale` at `lrmc.units`; `name` chooses a variable of an npz or mat file; `keep` lists
-    columns of a table that pass through although they hold numbers. The other options are those of `lrmc.solve`.
+    `outliers_to` (csv or parquet) lists what did not fit, `report_to` (html) tells and shows
+    everything. `fill` is explained at `filled`; `scale` at `lrmc.units`; `name` chooses a variable
+    of an npz or mat file; `keep` lists columns of a table that pass through although they hold
+    numbers. The other options are those of `lrmc.solve`.
     """
     one_of("fill", fill, FILLS)
     to = _checked_places(Path(source), places(target, outliers_to, report_to))
@@ -94,7 +110,9 @@ def complete(
     if progress is not None:
         options["progress"] = following(progress, options.get("tol", TOL))
     began = time.perf_counter()
-    result = solve(table.values if units is None else units.removed(table.values), rank, **options)
+    result = solve(
+        table.values if units is None else units.removed(table.values), rank, **options
+    )
     seconds = time.perf_counter() - began
     outcome = Outcome(status=result.status, warnings=result.warnings)
     for text in _cautions(table, result):
@@ -119,14 +137,19 @@ def complete(
     return done
 
 
-def outlying(result: Result, units: Units | None = None, Y: Matrix | None = None) -> Outliers:
-    """What stands out of a result, as `Result.outliers` has it, in blocks of rows; values in the units of the data.
+def outlying(
+    result: Result, units: Units | None = None, Y: Matrix | None = None
+) -> Outliers:
+    """What stands out of a result, as `Result.outliers` has it, in blocks of rows; values in the
+    units of the data.
 
     With `units`, Y is the matrix as it was before these were removed.
     """
     obs = result.observations
     if obs is None:
-        raise ValueError("this result was loaded from a file, which does not hold the data")
+        raise ValueError(
+            "this result was loaded from a file, which does not hold the data"
+        )
     threshold = result.noise_threshold(obs)
     found = []
     for rows, cols, residual in obs.residuals(*result.factors()):
@@ -137,17 +160,30 @@ def outlying(result: Result, units: Units | None = None, Y: Matrix | None = None
     scores = np.abs(residual) / ((result.noise_level if noisy else threshold) or 1.0)
     order = np.lexsort((cols, rows, -scores))
     rows, cols, scores = rows[order], cols[order], scores[order]
-    values, expected = obs.lookup(rows, cols), np.einsum("ij,ij->i", result.L[rows], result.R[cols])
+    values, expected = (
+        obs.lookup(rows, cols),
+        np.einsum("ij,ij->i", result.L[rows], result.R[cols]),
+    )
     if units is not None:
-        values, expected = as_observations(Y).lookup(rows, cols), units.put_back(expected, cols)
+        values, expected = (
+            as_observations(Y).lookup(rows, cols),
+            units.put_back(expected, cols),
+        )
     return Outliers(rows, cols, values, expected, scores)
 
 
-def filled(result: Result, values: Matrix, fill: Fill, outliers: Outliers, units: Units | None = None) -> Array:
+def filled(
+    result: Result,
+    values: Matrix,
+    fill: Fill,
+    outliers: Outliers,
+    units: Units | None = None,
+) -> Array:
     """The completed matrix, n1 x n2.
 
-    "missing": the model L R' where nothing was observed. "missing+outliers": also in place of the outliers.
-    "all": everywhere. What rows and columns without observation hold is not determined: NaN.
+    "missing": the model L R' where nothing was observed. "missing+outliers": also in place of the
+    outliers. "all": everywhere. What rows and columns without observation hold is not determined:
+    NaN.
     """
     X = result.low_rank()
     if units is not None:
@@ -170,11 +206,15 @@ def as_dense(Y: Matrix) -> Array:
         dense[stored.row, stored.col] = stored.data
         return dense
     floats = np.array(Y, np.result_type(Y.dtype, np.float32))
-    return np.where(Y.mask, np.nan, floats) if isinstance(Y, np.ma.MaskedArray) else floats
+    return (
+        np.where(Y.mask, np.nan, floats) if isinstance(Y, np.ma.MaskedArray) else floats
+    )
 
 
 def _check_width(table: Table, source: Path) -> None:
-    """Refuse what has no pattern across columns: a single one, or one beside a count of the rows."""
+    """Refuse what has no pattern across columns: a single one, or one beside a count of the
+    rows.
+    """
     shape = table.values.shape
     if len(shape) != 2 or 0 in shape:  # which is told where matrices are looked at
         return
@@ -185,12 +225,19 @@ def _check_width(table: Table, source: Path) -> None:
     if len(columns) > 1 and shape[0] > 1:
         if may_be_long:
             text = "the table has only two columns of numbers"
-            warnings.warn(f"{text}; if it is a long one, with one value in each line, {PIVOT}", stacklevel=3)
+            warnings.warn(
+                f"{text}; if it is a long one, with one value in each line, {PIVOT}",
+                stacklevel=3,
+            )
         return
     if len(columns) > 1:
-        raise ValueError(f"{source} has one row; a matrix of low rank needs several rows and several columns")
+        raise ValueError(
+            f"{source} has one row; a matrix of low rank needs several rows and several"
+            " columns"
+        )
     raise ValueError(
-        f"{source} has one column of numbers{_which(table, columns)}; low rank is a pattern across several columns."
+        f"{source} has one column of numbers{_which(table, columns)}; low rank is a"
+        " pattern across several columns."
         f" If this is a long table, with one value in each line, {PIVOT}"
     )
 
@@ -202,15 +249,27 @@ def _which(table: Table, columns: Sequence[int]) -> str:
     beside = [repr(label) for label in table.others()[:MOST_NAMED]]
     if not beside:
         return which
-    return f"{which}; {', '.join(beside)} {'is' if len(beside) == 1 else 'are'} passed through"
+    return (
+        f"{which}; {', '.join(beside)} {'is' if len(beside) == 1 else 'are'} passed"
+        " through"
+    )
 
 
 def _cautions(table: Table, result: Result) -> Iterator[str]:
-    """What the solver cannot know: columns that look like labels, and rows about which little is known."""
+    """What the solver cannot know: columns that look like labels, and rows about which little is
+    known.
+    """
     if table.frame is not None:
-        counters = [name for name, column in zip(_headings(table), table.values.T) if _counts(column)]
+        counters = [
+            name
+            for name, column in zip(_headings(table), table.values.T)
+            if _counts(column)
+        ]
         if counters:
-            text = f"column {counters[0]!r} counts the rows, and is completed as if it were data"
+            text = (
+                f"column {counters[0]!r} counts the rows, and is completed as if it"
+                " were data"
+            )
             yield f"{text}: keep it out of that with --keep"
     text = few_observed(result)
     if text:
@@ -218,7 +277,9 @@ def _cautions(table: Table, result: Result) -> Iterator[str]:
 
 
 def few_observed(result: Result) -> str:
-    """A sentence about rows and columns with fewer observations than they have unknowns; empty if there are none."""
+    """A sentence about rows and columns with fewer observations than they have unknowns; empty if
+    there are none.
+    """
     obs = result.observations
     if obs is None:
         return ""
@@ -232,7 +293,10 @@ def few_observed(result: Result) -> str:
         parts += [f"{few} {word}"] if few else []
     if not parts:
         return ""
-    return f"{' and '.join(parts)} have fewer observations than the rank, {result.rank}: what is filled in is a guess"
+    return (
+        f"{' and '.join(parts)} have fewer observations than the rank, {result.rank}:"
+        " what is filled in is a guess"
+    )
 
 
 def _fewer(rows: tuple[Array], rank: int) -> Array:
@@ -263,26 +327,37 @@ def _checked_places(source: Path, to: Places) -> Places:
         if path is None:
             continue
         if path.suffix.lower() not in suffixes:
-            raise ValueError(f"{path}: the {what} is written as {' or '.join(suffixes)}")
+            raise ValueError(
+                f"{path}: the {what} is written as {' or '.join(suffixes)}"
+            )
         if path.suffix.lower() == ".parquet":
             checked_target(path)
         checked_place(path)
     taken = [os.path.realpath(path) for path in (source, *to.given)]
     for path in (to.outliers, to.report):
         if path is not None and taken.count(os.path.realpath(path)) > 1:
-            raise ValueError(f"{path} is also the place of another file; each needs its own")
+            raise ValueError(
+                f"{path} is also the place of another file; each needs its own"
+            )
     return to
 
 
 def _write(to: Places, table: Table, X: Array, done: Completed, title: str) -> None:
     """Everything is written beside its place, and moved there when all of it is there."""
     with ExitStack() as stack:
-        WRITERS[to.target.suffix.lower()](stack.enter_context(whole(to.target)), table, X)
+        WRITERS[to.target.suffix.lower()](
+            stack.enter_context(whole(to.target)), table, X
+        )
         if to.outliers is not None:
             _write_list(stack.enter_context(whole(to.outliers)), table, done.outliers)
         if to.report is not None:
             path = stack.enter_context(whole(to.report))
-            write_report(path, f"{title}, completed", report_sections(table, done), subtitle=_subtitle(table, done))
+            write_report(
+                path,
+                f"{title}, completed",
+                report_sections(table, done),
+                subtitle=_subtitle(table, done),
+            )
 
 
 def _write_list(path: Path, table: Table, outliers: Outliers) -> None:
@@ -294,7 +369,10 @@ def _write_list(path: Path, table: Table, outliers: Outliers) -> None:
     with open(path, "w", newline="", encoding="utf-8", errors="replace") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
-        writer.writerows((_harmless(row), _harmless(column), *numbers) for row, column, *numbers in lines)
+        writer.writerows(
+            (_harmless(row), _harmless(column), *numbers)
+            for row, column, *numbers in lines
+        )
 
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # how they begin
@@ -302,7 +380,9 @@ NEGATIVE = re.compile(r"-\d+(\.\d*)?([eE][-+]?\d+)?")
 
 
 def _harmless(label: object) -> object:
-    """A label that a spreadsheet would take for a formula, and execute, as text: with an apostrophe before it."""
+    """A label that a spreadsheet would take for a formula, and execute, as text: with an apostrophe
+    before it.
+    """
     if not isinstance(label, str) or NEGATIVE.fullmatch(label):
         return label
     return f"'{label}" if label.startswith(FORMULA) else label
@@ -311,7 +391,9 @@ def _harmless(label: object) -> object:
 def report_sections(table: Table, done: Completed) -> list[Section]:
     """The usual sections of a result, with the table's own names and units."""
     rows, cols = table.row_names(), table.col_names()
-    facts, *rest = result_sections(done.result, row_names=rows, col_names=cols, units=done.units)
+    facts, *rest = result_sections(
+        done.result, row_names=rows, col_names=cols, units=done.units
+    )
     few = few_observed(done.result)
     about = [text for text in (_about_columns(table), about_units(done.units)) if text]
     added: list[Section] = []
@@ -319,21 +401,31 @@ def report_sections(table: Table, done: Completed) -> list[Section]:
         added.append(Words("", [few[0].upper() + few[1:] + "."], "warning"))
     if about:
         added.append(Words("The table", about))
-    at = next(i for i, section in enumerate(rest) if section.title)  # notes without a title come first
+    # Notes without a title come first.
+    at = next(i for i, section in enumerate(rest) if section.title)
     return [facts, *rest[:at], *added, *rest[at:]]
 
 
 def _subtitle(table: Table, done: Completed) -> str:
-    filled_in = int(np.prod(done.result.shape)) - done.result.observations.n_observed  # type: ignore[union-attr]
-    return f"{filled_in - done.left} gaps filled, {len(done.outliers.rows)} outliers found"
+    obs = done.result.observations
+    assert obs is not None
+    filled_in = int(np.prod(obs.shape)) - obs.n_observed
+    return (
+        f"{filled_in - done.left} gaps filled, {len(done.outliers.rows)} outliers found"
+    )
 
 
 def _about_columns(table: Table) -> str:
     others = table.others()
     if not others:
         return ""
-    names = ", ".join(name or "(no name)" for name in others[:12]) + (", …" if len(others) > 12 else "")
-    return f"{len(table.columns)} columns of numbers were completed. Passed through unchanged: {names}."
+    names = ", ".join(name or "(no name)" for name in others[:12]) + (
+        ", …" if len(others) > 12 else ""
+    )
+    return (
+        f"{len(table.columns)} columns of numbers were completed. Passed through"
+        f" unchanged: {names}."
+    )
 
 
 def about_units(units: Units | None) -> str:
@@ -343,8 +435,11 @@ def about_units(units: Units | None) -> str:
     ratio = number(float(units.spread.max() / units.spread.min()), 2)
     centred = "its median was taken away, and it" if np.any(units.centre) else "it"
     return (
-        f"The spreads of the columns differ by up to {ratio} times, and the widest would rule the pattern. So before"
-        f" the fit each column was scaled: {centred} was divided by its spread (1.48 times the median distance from the"
-        " median); afterwards this was undone. Noise, thresholds and singular values on this page are in such spreads;"
+        f"The spreads of the columns differ by up to {ratio} times, and the widest"
+        " would rule the pattern. So before"
+        f" the fit each column was scaled: {centred} was divided by its spread (1.48"
+        " times the median distance from the"
+        " median); afterwards this was undone. Noise, thresholds and singular values on"
+        " this page are in such spreads;"
         " the entries below are in the units of the table."
     )

@@ -1,4 +1,6 @@
-"""Where the outputs of `lrmc complete` go, and what it says of itself, in memory or block by block."""
+"""Where the outputs of `lrmc complete` go, and what it says of itself, in memory or block by
+block.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def beside(target: Path, ending: str) -> Path:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Completion(Outcome):
-    """How a matrix in a file was completed. Its seconds are those of the solve, without reading and writing."""
+    """How a matrix in a file was completed. Its seconds are those of the solve, without reading and
+    writing.
+    """
 
     result: Result  # in units of the columns' spreads, if columns were scaled
     units: Units | None  # that columns were scaled by

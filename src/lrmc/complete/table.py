@@ -21,14 +21,19 @@ class Table:
 
     values: Matrix
     name: str = "X"  # of the variable, in npz and mat files
-    frame: Frame = None  # the whole table, if it was one: as text from CSV, typed from Parquet
+    frame: Frame = (
+        None  # the whole table, if it was one: as text from CSV, typed from Parquet
+    )
     columns: Sequence[int] = ()  # where the columns of `values` are in the frame
     header: bool = True
     delimiter: str = ","
-    markers: Mapping[int, Counter[str]] = field(default_factory=dict)  # by column: text that was taken as missing
+    # By column: text that was taken as missing.
+    markers: Mapping[int, Counter[str]] = field(default_factory=dict)
 
     def row_names(self) -> list[str] | None:
-        """The index, or else the first column that passes through if its cells are all different; None without."""
+        """The index, or else the first column that passes through if its cells are all different;
+        None without.
+        """
         if self.frame is None:
             return None
         if type(self.frame.index).__name__ != "RangeIndex":
@@ -59,21 +64,41 @@ class Table:
         """The table without the columns that only pass through."""
         if not keep:
             return self
-        names = [] if self.frame is None else [str(label) for label in self.frame.columns]
+        names = (
+            [] if self.frame is None else [str(label) for label in self.frame.columns]
+        )
         unknown = [label for label in keep if label not in names]
         if unknown:
-            raise ValueError(f"there is no column {unknown[0]!r} to keep; there are: {', '.join(names) or 'no names'}")
+            raise ValueError(
+                f"there is no column {unknown[0]!r} to keep; there are:"
+                f" {', '.join(names) or 'no names'}"
+            )
         chosen = [k for k, i in enumerate(self.columns) if names[i] not in keep]
         if not chosen:
-            raise ValueError("all columns of numbers are kept unchanged, and none is left to complete")
-        return replace(self, values=self.values[:, chosen], columns=[self.columns[k] for k in chosen])
+            raise ValueError(
+                "all columns of numbers are kept unchanged, and none is left to"
+                " complete"
+            )
+        return replace(
+            self,
+            values=self.values[:, chosen],
+            columns=[self.columns[k] for k in chosen],
+        )
 
 
 def _distinct(labels: Iterable[object]) -> list[str]:
-    """Labels as text; one that is empty or not the only one of its name is followed by its place, counted from 0."""
-    names = [" / ".join(map(str, x)) if isinstance(x, tuple) else str(x).strip() for x in labels]
+    """Labels as text; one that is empty or not the only one of its name is followed by its place,
+    counted from 0.
+    """
+    names = [
+        " / ".join(map(str, x)) if isinstance(x, tuple) else str(x).strip()
+        for x in labels
+    ]
     seen = Counter(names)
-    return [name if name and seen[name] == 1 else f"{name} [{i}]".strip() for i, name in enumerate(names)]
+    return [
+        name if name and seen[name] == 1 else f"{name} [{i}]".strip()
+        for i, name in enumerate(names)
+    ]
 
 
 def is_new(new: Array, old: Array) -> Array:

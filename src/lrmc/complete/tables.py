@@ -1,4 +1,5 @@
-"""Matrices in files: read one, and write another back in its place with everything around it unchanged.
+"""Matrices in files: read one, and write another back in its place with everything around it
+unchanged.
 
 A format is one reader and one writer, found by suffix in the two tables at the end.
 """
@@ -28,10 +29,20 @@ from .csv_files import mention_markers, read_csv_file, write_csv_file
 from .frames import read_parquet_file, write_parquet_file
 from .table import Table
 
-__all__ = ["READERS", "WRITERS", "Table", "checked_place", "checked_target", "read", "write"]
+__all__ = [
+    "READERS",
+    "WRITERS",
+    "Table",
+    "checked_place",
+    "checked_target",
+    "read",
+    "write",
+]
 
 
-def read(path: str | os.PathLike[str], *, name: str | None = None, keep: Sequence[str] = ()) -> Table:
+def read(
+    path: str | os.PathLike[str], *, name: str | None = None, keep: Sequence[str] = ()
+) -> Table:
     """The matrix in a file, by the file's suffix. Nothing in the file is executed."""
     path = Path(path)
     reader = READERS[_suffix(path)]
@@ -46,7 +57,9 @@ def read(path: str | os.PathLike[str], *, name: str | None = None, keep: Sequenc
 
 
 def write(path: str | os.PathLike[str], table: Table, X: Array) -> None:
-    """Write X where `table.values` was, in the format of the suffix. The file appears whole or not at all."""
+    """Write X where `table.values` was, in the format of the suffix. The file appears whole or not
+    at all.
+    """
     path = checked_target(path)
     with whole(path) as temporary:
         WRITERS[path.suffix.lower()](temporary, table, X)
@@ -71,23 +84,32 @@ def checked_place(path: Path) -> Path:
     if path.is_dir():
         raise IsADirectoryError(21, "is a directory, and a file is wanted", str(path))
     if not os.access(path.parent, os.W_OK):
-        raise PermissionError(13, "files cannot be written into this directory", str(path.parent))
+        raise PermissionError(
+            13, "files cannot be written into this directory", str(path.parent)
+        )
     return path
 
 
 def _check_loop(path: Path) -> None:
-    """Refuse a link that leads to itself: `Path.resolve` would raise a RuntimeError, and writing replace the link."""
+    """Refuse a link that leads to itself: `Path.resolve` would raise a RuntimeError, and writing
+    replace the link.
+    """
     try:
         path.stat()
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise OSError(errno.ELOOP, "is a symbolic link that leads to itself", str(path)) from None
+            raise OSError(
+                errno.ELOOP, "is a symbolic link that leads to itself", str(path)
+            ) from None
 
 
 def _suffix(path: Path) -> str:
     suffix = path.suffix.lower()
     if suffix not in READERS:
-        raise ValueError(f"{path}: the suffix says the format, and one of {' '.join(READERS)} is wanted")
+        raise ValueError(
+            f"{path}: the suffix says the format, and one of {' '.join(READERS)} is"
+            " wanted"
+        )
     return suffix
 
 

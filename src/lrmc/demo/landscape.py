@@ -50,13 +50,18 @@ def landscape(height: int, width: int, rng: np.random.Generator) -> Views:
     for ridge in RIDGES:
         views = _with_ridge(views, ridge, rng)
     _light_windows(views)
-    ripples = (1.5 * _texture(rng, (height - shore, width), 0.5, stretch=6)).round().astype(int)
+    ripples = (
+        (1.5 * _texture(rng, (height - shore, width), 0.5, stretch=6))
+        .round()
+        .astype(int)
+    )
     whole = (_with_lake(picture, height, ripples) for picture in views)
     return Views(*(np.clip(picture, 0, 1) * WHITE for picture in whole))
 
 
 def _sky(shore: int, width: int, rng: np.random.Generator) -> Views:
-    down, right = np.mgrid[0:shore, 0:width] / shore  # down: 0 at the top, 1 at the shore
+    # Down: 0 at the top, 1 at the shore.
+    down, right = np.mgrid[0:shore, 0:width] / shore
     aspect = width / shore
     y = down[..., None]
     clouds = np.clip(_texture(rng, (shore, width), 0.5, stretch=4), 0, 2)[..., None]
@@ -109,11 +114,15 @@ def _blend(y: Array, top: tuple[float, ...], bottom: tuple[float, ...]) -> Array
     return np.asarray((1 - y) * np.array(top) + y * np.array(bottom))
 
 
-def _texture(rng: np.random.Generator, shape: tuple[int, int], roughness: float, stretch: int = 1) -> Array:
+def _texture(
+    rng: np.random.Generator, shape: tuple[int, int], roughness: float, stretch: int = 1
+) -> Array:
     """Noise of all sizes, with mean 0 and variance 1."""
     total = np.zeros(shape)
     for size in (1, 2, 4, 8, 16):
-        layer = ndi.gaussian_filter(rng.standard_normal(shape), (size, size * stretch), mode="wrap")
+        layer = ndi.gaussian_filter(
+            rng.standard_normal(shape), (size, size * stretch), mode="wrap"
+        )
         total += layer / layer.std() * size ** (1 - roughness)
     return np.asarray((total - total.mean()) / total.std())
 

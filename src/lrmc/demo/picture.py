@@ -28,10 +28,18 @@ def picture(scene: Film, found: Recovered, path: Path) -> None:
     frames = scene.observed.shape[1]
     figure = make(figsize=(12.8, 8.0), facecolor=PAPER)
     canvas(figure)
-    above = figure.add_gridspec(2, 4, left=0.03, right=0.985, top=0.878, bottom=0.355, hspace=0.04, wspace=0.025)
-    below = figure.add_gridspec(1, 2, left=0.06, right=0.985, top=0.30, bottom=0.075, wspace=0.06)
-    figure.text(0.03, 0.945, "A film, most of it hidden", size=19, weight="bold", color=INK)
-    for j, (title, pictures) in enumerate(_panels(scene, found, (frames // 3, frames * 3 // 5))):
+    above = figure.add_gridspec(
+        2, 4, left=0.03, right=0.985, top=0.878, bottom=0.355, hspace=0.04, wspace=0.025
+    )
+    below = figure.add_gridspec(
+        1, 2, left=0.06, right=0.985, top=0.30, bottom=0.075, wspace=0.06
+    )
+    figure.text(
+        0.03, 0.945, "A film, most of it hidden", size=19, weight="bold", color=INK
+    )
+    for j, (title, pictures) in enumerate(
+        _panels(scene, found, (frames // 3, frames * 3 // 5))
+    ):
         for i, (when, image) in enumerate(pictures):
             axes = figure.add_subplot(above[i, j])
             axes.imshow(np.clip(image, 0, 1), interpolation="nearest")
@@ -47,8 +55,13 @@ def picture(scene: Film, found: Recovered, path: Path) -> None:
         _save(figure, temporary)
 
 
-def _panels(scene: Film, found: Recovered, when: tuple[int, ...]) -> Iterator[tuple[str, list[tuple[int, Array]]]]:
-    outliers, (pictures, light) = found.result.outliers(threshold=VISIBLE), scene.background
+def _panels(
+    scene: Film, found: Recovered, when: tuple[int, ...]
+) -> Iterator[tuple[str, list[tuple[int, Array]]]]:
+    outliers, (pictures, light) = (
+        found.result.outliers(threshold=VISIBLE),
+        scene.background,
+    )
 
     def shown(column: Callable[[int], Array]) -> list[tuple[int, Array]]:
         return [(k, scene.frame(column(k))) for k in when]
@@ -57,8 +70,14 @@ def _panels(scene: Film, found: Recovered, when: tuple[int, ...]) -> Iterator[tu
         return scene.observed[:, k]
 
     nothing = np.tile(np.array(NOTHING, np.float32), len(pictures) // 3)
-    yield f"observed: {1 - HIDDEN:.0%} of the pixels", shown(lambda k: np.where(np.isnan(seen(k)), nothing, seen(k)))
-    yield "recovered: the low-rank part", shown(lambda k: found.result.L @ found.result.R[k])
+    yield (
+        f"observed: {1 - HIDDEN:.0%} of the pixels",
+        shown(lambda k: np.where(np.isnan(seen(k)), nothing, seen(k))),
+    )
+    yield (
+        "recovered: the low-rank part",
+        shown(lambda k: found.result.L @ found.result.R[k]),
+    )
     yield (
         f"outliers: off by more than {VISIBLE:.0%}",
         shown(lambda k: np.where(any_colour(outliers[:, k]), seen(k), nothing)),
@@ -77,11 +96,19 @@ def _plot_convergence(axes: Axes, found: Recovered) -> None:
     axes.set_facecolor(PAPER)
     axes.semilogy(k, found.errors, color=RED, lw=2.2)
     axes.semilogy(k[1:], [record.change for record in history[1:]], color=BLUE, lw=1.6)
-    axes.semilogy(k, [record.zeta for record in history], color=GOLD, lw=1.6, ls=(0, (4, 2)))
+    axes.semilogy(
+        k, [record.zeta for record in history], color=GOLD, lw=1.6, ls=(0, (4, 2))
+    )
     for place, (label, colour) in enumerate(
-        (("error against the truth", RED), ("change per iteration", BLUE), ("threshold ζ", GOLD))
+        (
+            ("error against the truth", RED),
+            ("change per iteration", BLUE),
+            ("threshold ζ", GOLD),
+        )
     ):
-        axes.text(0.34 * place, 1.04, label, transform=axes.transAxes, color=colour, size=10)
+        axes.text(
+            0.34 * place, 1.04, label, transform=axes.transAxes, color=colour, size=10
+        )
     axes.set_xlim(0, k[-1])
     axes.set_xlabel("iterations, each one pass over the data", color=INK, size=10)
     axes.spines[["top", "right"]].set_visible(False)
@@ -95,11 +122,27 @@ def _write_facts(axes: Axes, scene: Film, found: Recovered) -> None:
     axes.axis("off")
     result, (n1, n2) = found.result, scene.observed.shape
     facts = (
-        (f"{found.exact:.2%}", "of the background is right to half a grey level of 255"),
-        (f"{scene.outliers:.0%}", "of what was observed is wrong: balloons, salt and pepper"),
-        (f"{found.seconds:.1f} s", f"{result.n_iter} iterations on {_kernels.max_threads()} threads: {result.status}"),
-        (f"{n1:,} × {n2}".replace(",", " "), f"numbers, a column per frame; the model has rank {result.rank}"),
-        (f"{found.errors[-1]:.0e}", f"relative error: {found.lost} of {n1 // 3} pixels are not right"),
+        (
+            f"{found.exact:.2%}",
+            "of the background is right to half a grey level of 255",
+        ),
+        (
+            f"{scene.outliers:.0%}",
+            "of what was observed is wrong: balloons, salt and pepper",
+        ),
+        (
+            f"{found.seconds:.1f} s",
+            f"{result.n_iter} iterations on {_kernels.max_threads()} threads:"
+            f" {result.status}",
+        ),
+        (
+            f"{n1:,} × {n2}".replace(",", " "),
+            f"numbers, a column per frame; the model has rank {result.rank}",
+        ),
+        (
+            f"{found.errors[-1]:.0e}",
+            f"relative error: {found.lost} of {n1 // 3} pixels are not right",
+        ),
     )
     for i, (number, words) in enumerate(facts):
         height = 0.87 - 0.2 * i
@@ -112,13 +155,15 @@ def _save(figure: Figure, path: Path) -> None:
     pillow = optional("PIL.Image", "report")
     figure.canvas.draw()
     image = pillow.fromarray(np.asarray(figure.canvas.buffer_rgba())[..., :3].copy())
-    image.quantize(256, method=pillow.Quantize.MEDIANCUT, dither=pillow.Dither.NONE).save(
-        path, format="png", optimize=True
-    )
+    image.quantize(
+        256, method=pillow.Quantize.MEDIANCUT, dither=pillow.Dither.NONE
+    ).save(path, format="png", optimize=True)
 
 
 def checked_directory(directory: Path) -> Path:
-    """Make the directory of the picture, and see that the picture can be made, before the work and not after it."""
+    """Make the directory of the picture, and see that the picture can be made, before the work and
+    not after it.
+    """
     optional("matplotlib", "plot")
     directory.mkdir(parents=True, exist_ok=True)
     return directory

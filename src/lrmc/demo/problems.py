@@ -55,18 +55,31 @@ def problems(n: int = 3000, seed: int = 0) -> Iterator[Case]:
         ("half missing (NaN)", 0.5, 0.0),
         (f"the same, {100 * NOISE:.0f} % noise", 0.5, NOISE),
     ):
-        made = problem(n, RANK, OUTLIERS, p, seed, noise=noise, form="dense", dtype=np.float32)
+        made = problem(
+            n, RANK, OUTLIERS, p, seed, noise=noise, form="dense", dtype=np.float32
+        )
         yield Case(name, made.Y, made.X_factors, {})
     yield Case("integers (uint8)", *_integers(n, seed), {})
     made = problem(n, RANK, OUTLIERS, 0.1, seed, form="sparse", dtype=np.float32)
     yield Case("10 % observed (CSR)", made.Y, made.X_factors, {})
-    yield Case("the same, paper's LRMC", made.Y, made.X_factors, {"rank": RANK, "method": "lrmc", "schedule": SCHEDULE})
+    yield Case(
+        "the same, paper's LRMC",
+        made.Y,
+        made.X_factors,
+        {"rank": RANK, "method": "lrmc", "schedule": SCHEDULE},
+    )
 
 
 def _integers(n: int, seed: int) -> tuple[Array, Factors]:
-    """Small whole factors, so that bytes hold the matrix exactly; 10 % of it replaced by any byte."""
+    """Small whole factors, so that bytes hold the matrix exactly; 10 % of it replaced by any
+    byte.
+    """
     rng = np.random.default_rng(seed)
-    L, R = rng.integers(0, 5, (n, RANK)), rng.integers(0, 5, (n, RANK))  # products of at most 4 * 4 * 5 = 80
+    # Products of at most 4 * 4 * 5 = 80.
+    L, R = (
+        rng.integers(0, 5, (n, RANK)),
+        rng.integers(0, 5, (n, RANK)),
+    )
     Y = (L @ R.T).astype(np.uint8)
     wrong = rng.random(Y.shape, dtype=np.float32) < OUTLIERS
     Y[wrong] = rng.integers(0, 256, np.count_nonzero(wrong), np.uint8)
@@ -81,7 +94,14 @@ def measured(case: Case, progress: Tell = silent) -> Line:
     seconds = time.perf_counter() - began
     obs = as_observations(Y)
     one_pass = fastest(lambda: obs.pull(result.L, result.R, result.history[-1].zeta))
-    return Line(name, result, relative_error(result, truth), seconds, one_pass, reading_time(_stored(Y)))
+    return Line(
+        name,
+        result,
+        relative_error(result, truth),
+        seconds,
+        one_pass,
+        reading_time(_stored(Y)),
+    )
 
 
 def _stored(Y: Sparse) -> tuple[Array, ...]:
@@ -100,6 +120,8 @@ def fastest(work: Callable[[], object], repeats: int = REPEATS) -> float:
 
 
 def reading_time(arrays: tuple[Array, ...]) -> float:
-    """How long every byte takes to come from memory: the limit of any method that looks at the data."""
+    """How long every byte takes to come from memory: the limit of any method that looks at the
+    data.
+    """
     threads = _kernels.max_threads()
     return fastest(lambda: [_kernels.read_once(x, threads) for x in arrays])

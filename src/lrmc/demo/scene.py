@@ -1,4 +1,6 @@
-"""A film that is mostly hidden: three days and nights at a lake, and its background as it is found again."""
+"""A film that is mostly hidden: three days and nights at a lake, and its background as it is found
+again.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,11 @@ class Film:
     """Frames as the columns of a matrix: pixels and colours down, time across."""
 
     observed: Array = field(repr=False)  # NaN where hidden
-    background: Factors = field(repr=False)  # the truth: pictures x how bright each is in each frame
-    outliers: float  # the fraction of the observed entries that does not show the background
+    # The truth: pictures x how bright each is in each frame.
+    background: Factors = field(repr=False)
+    outliers: (
+        float  # the fraction of the observed entries that does not show the background
+    )
     size: tuple[int, int]  # height, width
 
     def frame(self, column: Array) -> Array:
@@ -37,10 +42,16 @@ class Film:
 
 
 def film(height: int = 144, width: int = 216, frames: int = 160, seed: int = 0) -> Film:
-    """Three days and nights at a mountain lake, while balloons drift by: its background has rank 3."""
+    """Three days and nights at a mountain lake, while balloons drift by: its background has rank
+    3.
+    """
     rng = np.random.default_rng(seed)
     t = np.linspace(0, 1, frames)
-    pictures = np.stack(landscape(height, width, rng), axis=-1).reshape(-1, 3).astype(np.float32)
+    pictures = (
+        np.stack(landscape(height, width, rng), axis=-1)
+        .reshape(-1, 3)
+        .astype(np.float32)
+    )
     sun = np.cos(2 * np.pi * DAYS * t)  # its height; the film begins at noon
     day = np.maximum(sun, 0) ** 0.7
     dusk = np.exp(-((sun / 0.35) ** 2))
@@ -53,11 +64,19 @@ def film(height: int = 144, width: int = 216, frames: int = 160, seed: int = 0) 
         for balloon in BALLOONS:
             _draw(balloon, scene, float(t[k]), daylight)
     places = (height * width, frames)
-    seen, wrong, salt = (np.repeat(rng.random(places) < q, 3, axis=0) for q in (1 - HIDDEN, CORRUPTED, 0.5))
+    seen, wrong, salt = (
+        np.repeat(rng.random(places) < q, 3, axis=0)
+        for q in (1 - HIDDEN, CORRUPTED, 0.5)
+    )
     Y = np.where(wrong, salt.astype(np.float32), Y)
     differs = np.abs(Y - pictures @ light.T) > 1e-6
     fraction = float(np.count_nonzero(differs & seen) / np.count_nonzero(seen))
-    return Film(np.where(seen, Y, np.float32(np.nan)), Factors(pictures, light), fraction, (height, width))
+    return Film(
+        np.where(seen, Y, np.float32(np.nan)),
+        Factors(pictures, light),
+        fraction,
+        (height, width),
+    )
 
 
 class Balloon(NamedTuple):
@@ -84,7 +103,9 @@ def _draw(balloon: Balloon, scene: Array, t: float, daylight: float) -> None:
     radius = balloon.radius * width * 0.8
     u = (x - (balloon.x + balloon.speed * t) * width) / radius
     v = (y - (balloon.y + 0.02 * np.sin(9 * t + balloon.x)) * height) / radius
-    envelope = np.where(v < 0.2, u**2 + v**2 < 1, (np.abs(u) < 1.10 - 0.72 * v) & (v < 1.25))
+    envelope = np.where(
+        v < 0.2, u**2 + v**2 < 1, (np.abs(u) < 1.10 - 0.72 * v) & (v < 1.25)
+    )
     basket = (np.abs(u) < 0.20) & (v > 1.45) & (v < 1.75)
     stripe = (np.floor(np.arcsin(np.clip(u, -1, 1)) * 2.6) % 2).astype(int)
     round_ = np.clip(1.05 - 0.55 * (u + 0.35) ** 2 - 0.25 * v**2, 0.35, 1)
@@ -106,7 +127,8 @@ class Recovered(NamedTuple):
 def recovered(scene: Film, progress: Tell = silent) -> Recovered:
     """Find the background, and note the error on the way.
 
-    It is told the rank: looked for, it comes out as 4 here, and the run does not come to rest in 100 passes.
+    It is told the rank: looked for, it comes out as 4 here, and the run does not come to rest in
+    100 passes.
     """
     errors: list[float] = []
     follow = following(progress, TOL)
@@ -121,4 +143,6 @@ def recovered(scene: Film, progress: Tell = silent) -> Recovered:
     truth = scene.background.L @ scene.background.R.T
     off = np.abs(result.low_rank() - truth) > HALF_A_LEVEL
     lost = off.any(axis=1).reshape(-1, 3).any(axis=1)
-    return Recovered(result, tuple(errors), float(1 - off.mean()), int(lost.sum()), seconds)
+    return Recovered(
+        result, tuple(errors), float(1 - off.mean()), int(lost.sum()), seconds
+    )

@@ -1,4 +1,6 @@
-"""The rest of the tour that `lrmc demo` gives: a real table, spoiled and mended, and a page about everything."""
+"""The rest of the tour that `lrmc demo` gives: a real table, spoiled and mended, and a page about
+everything.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,8 @@ from .picture import VISIBLE, any_colour
 from .problems import RANK, Line
 from .scene import HIDDEN, Film, Recovered
 
-GAPS, SLIPS = 0.2, 0.02  # fractions of the table: hidden, and with the decimal point in the wrong place
+# Fractions of the table: hidden, and with the decimal point in the wrong place.
+GAPS, SLIPS = 0.2, 0.02
 EXAMPLES = 12  # slips that are shown
 BUDGET = 6_000_000  # characters of frames on the page
 
@@ -59,18 +62,24 @@ class Mended(NamedTuple):
     done: Completed
     source: Path
     target: Path
-    missed: float  # mean distance of the filled entries from the truth, in mean distances of a column from its median
+    # Mean distance of the filled entries from the truth, in mean distances of a column from its
+    # median.
+    missed: float
     slips_found: int
     others_found: int  # entries that nobody touched, and that stand out all the same
 
 
 def has_table() -> bool:
     """Whether the packages are there that bring and read the real table."""
-    return all(importlib.util.find_spec(name) is not None for name in ("sklearn", "pandas"))
+    return all(
+        importlib.util.find_spec(name) is not None for name in ("sklearn", "pandas")
+    )
 
 
 def spoiled_table(seed: int = 0) -> Spoiled:
-    """569 samples of cells under the microscope, 30 measurements each: the Wisconsin data that scikit-learn brings."""
+    """569 samples of cells under the microscope, 30 measurements each: the Wisconsin data that
+    scikit-learn brings.
+    """
     data = optional("sklearn.datasets", "sklearn").load_breast_cancer()
     rng = np.random.default_rng(seed)
     truth = np.asarray(data.data, np.float64)
@@ -86,12 +95,16 @@ def spoiled_table(seed: int = 0) -> Spoiled:
 
 
 def mended_table(directory: Path, progress: Tell | None = None) -> Mended:
-    """Write the spoiled table, and do with it what `lrmc complete measured.csv -o completed.csv` does."""
+    """Write the spoiled table, and do with it what `lrmc complete measured.csv -o completed.csv`
+    does.
+    """
     table = spoiled_table()
     source, target = directory / "measured.csv", directory / "completed.csv"
     table.frame.to_csv(source, index=False, float_format="%.6g")
     listed, report = beside(target, "outliers.csv"), beside(target, "report.html")
-    done = complete(source, target, outliers_to=listed, report_to=report, progress=progress)
+    done = complete(
+        source, target, outliers_to=listed, report_to=report, progress=progress
+    )
     X = optional("pandas", "tables").read_csv(target)[table.names].to_numpy(np.float64)
     typical = np.abs(table.truth - np.median(table.truth, axis=0)).mean(axis=0)
     missed = float((np.abs(X - table.truth) / typical)[table.hidden].mean())
@@ -110,20 +123,39 @@ def mended_table(directory: Path, progress: Tell | None = None) -> Mended:
 # ---- the page
 
 
-def write_tour(path: Path, race: Sequence[Line], scene: Film, found: Recovered, mended: Mended | None) -> Path:
+def write_tour(
+    path: Path,
+    race: Sequence[Line],
+    scene: Film,
+    found: Recovered,
+    mended: Mended | None,
+) -> Path:
     """A page about the race, the film and the table."""
     sections = [_welcome(mended), *_race(race), *_film(scene, found), *_table(mended)]
-    return write_report(path, "A tour of lrmc", sections, subtitle="Made by lrmc demo, on this machine", budget=BUDGET)
+    return write_report(
+        path,
+        "A tour of lrmc",
+        sections,
+        subtitle="Made by lrmc demo, on this machine",
+        budget=BUDGET,
+    )
 
 
 def _welcome(mended: Mended | None) -> Section:
-    table = "" if mended is not None else " (The real table needs scikit-learn and pandas, and was left out.)"
+    table = (
+        ""
+        if mended is not None
+        else " (The real table needs scikit-learn and pandas, and was left out.)"
+    )
     return Words(
         "",
         [
-            "Many tables of numbers are simple underneath: a few patterns, mixed. lrmc finds these patterns although"
-            " entries are missing and others are grossly wrong, and says which ones are wrong.",
-            f"Here: problems whose answer is known, a film that is mostly hidden, and a real table.{table}",
+            "Many tables of numbers are simple underneath: a few patterns, mixed. lrmc"
+            " finds these patterns although"
+            " entries are missing and others are grossly wrong, and says which ones"
+            " are wrong.",
+            "Here: problems whose answer is known, a film that is mostly hidden, and"
+            f" a real table.{table}",
         ],
     )
 
@@ -131,21 +163,51 @@ def _welcome(mended: Mended | None) -> Section:
 def _race(race: Sequence[Line]) -> list[Section]:
     if not race:
         return []
-    columns = ["problem", "rank", "passes", "time, s", "error", "one pass, ms", "÷ reading"]
+    columns = [
+        "problem",
+        "rank",
+        "passes",
+        "time, s",
+        "error",
+        "one pass, ms",
+        "÷ reading",
+    ]
     rows = [
-        [x.name, x.result.rank, x.result.n_iter, x.seconds, x.error, 1e3 * x.one_pass, x.one_pass / x.reading]
+        [
+            x.name,
+            x.result.rank,
+            x.result.n_iter,
+            x.seconds,
+            x.error,
+            1e3 * x.one_pass,
+            x.one_pass / x.reading,
+        ]
         for x in race
     ]
     n1, n2 = race[0].result.shape
     caption = (
-        f"{count(n1)} × {count(n2)} matrices of rank {RANK}; 10 % of the observed entries are outliers. Only the"
-        " paper's LRMC was told the rank, and it has a schedule made for this problem. The error is relative to the"
-        " truth; all is in single precision. The last column compares one pass with merely reading the data once."
+        f"{count(n1)} × {count(n2)} matrices of rank {RANK}; 10 % of the observed"
+        " entries are outliers. Only the"
+        " paper's LRMC was told the rank, and it has a schedule made for this problem."
+        " The error is relative to the"
+        " truth; all is in single precision. The last column compares one pass with"
+        " merely reading the data once."
     )
     steps = [
-        Series(x.name, [r.k for r in x.result.history[1:]], [r.change for r in x.result.history[1:]]) for x in race
+        Series(
+            x.name,
+            [r.k for r in x.result.history[1:]],
+            [r.change for r in x.result.history[1:]],
+        )
+        for x in race
     ]
-    chart = Lines("", steps, log=True, x_name="pass", caption="Change of the answer from pass to pass.")
+    chart = Lines(
+        "",
+        steps,
+        log=True,
+        x_name="pass",
+        caption="Change of the answer from pass to pass.",
+    )
     return [Table("A race with known answers", columns, rows, caption), chart]
 
 
@@ -166,16 +228,30 @@ def _film(scene: Film, found: Recovered) -> list[Section]:
         [Series("error", k, found.errors)],
         log=True,
         x_name="pass",
-        caption=f"Of the whole film, relative. What is left at the end sits in {count(found.lost)} pixels of"
-        f" {count(len(scene.observed) // 3)}, which balloons or noise covered for too long.",
+        caption="Of the whole film, relative. What is left at the end sits in"
+        f" {count(found.lost)} pixels of"
+        f" {count(len(scene.observed) // 3)}, which balloons or noise covered for too"
+        " long.",
     )
-    own: list[Any] = [s for s in result_sections(found.result, entries=False) if s.title]
+    own: list[Any] = [
+        s for s in result_sections(found.result, entries=False) if s.title
+    ]
     return [
         Facts("A film, most of it hidden", facts),
-        Frames("", layers, caption="Three days and nights at a lake, a generated film."),
-        BeforeAfter("", *pair, "Drag, or use the arrow keys.", ("observed", "recovered")),
-        *(replace(section, title=f"The film: {section.title.lower()}") for section in own[:1]),
-        Group("The film: how it went", [error, *(chart for group in own[1:] for chart in group.sections)]),
+        Frames(
+            "", layers, caption="Three days and nights at a lake, a generated film."
+        ),
+        BeforeAfter(
+            "", *pair, "Drag, or use the arrow keys.", ("observed", "recovered")
+        ),
+        *(
+            replace(section, title=f"The film: {section.title.lower()}")
+            for section in own[:1]
+        ),
+        Group(
+            "The film: how it went",
+            [error, *(chart for group in own[1:] for chart in group.sections)],
+        ),
     ]
 
 
@@ -190,14 +266,25 @@ def film_layers(scene: Film, found: Recovered) -> dict[str, Lazy]:
         return model.L @ model.R[k]
 
     def outliers(k: int) -> Array:
-        return np.where(any_colour(np.abs(observed(k) - recovered(k)) > VISIBLE), observed(k), np.float32(np.nan))
+        return np.where(
+            any_colour(np.abs(observed(k) - recovered(k)) > VISIBLE),
+            observed(k),
+            np.float32(np.nan),
+        )
 
     def truth(k: int) -> Array:
         return pictures @ light[k]
 
-    layers = {"observed": observed, "recovered": recovered, "outliers": outliers, "truth": truth}
+    layers = {
+        "observed": observed,
+        "recovered": recovered,
+        "outliers": outliers,
+        "truth": truth,
+    }
     n = scene.observed.shape[1]
-    return {name: Lazy(_as_pictures(scene, column), n) for name, column in layers.items()}
+    return {
+        name: Lazy(_as_pictures(scene, column), n) for name, column in layers.items()
+    }
 
 
 def _as_pictures(scene: Film, column: Callable[[int], Array]) -> Callable[[int], Array]:
@@ -218,17 +305,25 @@ def _table(mended: Mended | None) -> list[Section]:
         "error ÷ that of medians": percent(mended.missed),
         "time": f"{number(done.seconds, 2)} s",
     }
-    listed, report = (beside(mended.target, ending).name for ending in ("outliers.csv", "report.html"))
+    listed, report = (
+        beside(mended.target, ending).name for ending in ("outliers.csv", "report.html")
+    )
     story = [
-        f"A real table comes with scikit-learn: {n1} samples of cells under the microscope, {n2} measurements of each,"
+        f"A real table comes with scikit-learn: {n1} samples of cells under the"
+        f" microscope, {n2} measurements of each,"
         " in quite different units (Wisconsin Diagnostic Breast Cancer)."
-        f" {percent(GAPS)} of the entries were hidden, and in {percent(SLIPS)} the decimal point was put one place too"
+        f" {percent(GAPS)} of the entries were hidden, and in {percent(SLIPS)} the"
+        " decimal point was put one place too"
         " far to the right.",
-        f"lrmc complete {mended.source.name} -o {mended.target.name} found {mended.slips_found} of the {slips} slips."
-        f" It also lists {mended.others_found} entries that nobody touched: real samples can be odd, and the list is"
-        f" there to be looked at. The error of what it filled in is {percent(mended.missed)} of the error that the"
+        f"lrmc complete {mended.source.name} -o {mended.target.name} found"
+        f" {mended.slips_found} of the {slips} slips."
+        f" It also lists {mended.others_found} entries that nobody touched: real"
+        " samples can be odd, and the list is"
+        " there to be looked at. The error of what it filled in is"
+        f" {percent(mended.missed)} of the error that the"
         " medians of the columns would make.",
-        f"Beside {mended.target.name} lie the list, {listed}, and a report of its own, {report}.",
+        f"Beside {mended.target.name} lie the list, {listed}, and a report of its own,"
+        f" {report}.",
     ]
     columns = ["sample", "measurement", "written", "expected", "truth", "score"]
     return [
@@ -249,5 +344,12 @@ def _examples(mended: Mended) -> list[list[object]]:
     for i, j, value, expected, score in zip(*(x.tolist() for x in listed)):
         if table.slipped[i, j] and j not in lines and len(lines) < EXAMPLES:
             truth = float(table.truth[i, j])
-            lines[j] = [f"sample {i + 1}", table.names[j], value, expected, truth, score]
+            lines[j] = [
+                f"sample {i + 1}",
+                table.names[j],
+                value,
+                expected,
+                truth,
+                score,
+            ]
     return list(lines.values())

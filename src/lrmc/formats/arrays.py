@@ -1,6 +1,8 @@
-"""Arrays in .npy and .npz files that may be damaged, or made to do harm: a header is checked before it is believed.
+"""Arrays in .npy and .npz files that may be damaged, or made to do harm: a header is checked before
+it is believed.
 
-Nothing in a file is executed and nothing is unpacked to disk, and no more memory is asked for than is there to fill.
+Nothing in a file is executed and nothing is unpacked to disk, and no more memory is asked for than
+is there to fill.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ class Header(NamedTuple):
 _READERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
-    (3, 0): np.lib.format.read_array_header_2_0,  # the same but for the names of fields, of which there are none
+    # The same but for the names of fields, of which there are none.
+    (3, 0): np.lib.format.read_array_header_2_0,
 }
 
 
@@ -38,15 +41,21 @@ def read_header(file: IO[bytes], size: int, name: str = "it") -> Header:
     """The header of an open .npy file of so many bytes, which is called `name` in errors."""
     try:
         shape, by_columns, dtype = _READERS[np.lib.format.read_magic(file)](file)
-    except Exception as error:  # the header is Python code to numpy, with any error that this may have
+    # The header is Python code to numpy, with any error that this may have.
+    except Exception as error:
         raise ValueError(f"{name} is no .npy file, or damaged: {error}") from None
     if any(isinstance(n, bool) or n < 0 for n in shape):
         raise ValueError(f"{name} is damaged: its shape is {shape}")
     if dtype.hasobject:
-        raise ValueError(f"{name} holds Python objects; floats, integers or booleans are wanted")
+        raise ValueError(
+            f"{name} holds Python objects; floats, integers or booleans are wanted"
+        )
     wanted = file.tell() + math.prod(shape) * dtype.itemsize
     if size < wanted:
-        raise ValueError(f"{name} ends too early: it has {size} bytes, {wanted} are wanted; copy it anew")
+        raise ValueError(
+            f"{name} ends too early: it has {size} bytes, {wanted} are wanted; copy it"
+            " anew"
+        )
     return Header(shape, by_columns, dtype, file.tell())
 
 
@@ -67,7 +76,9 @@ class Npz(Mapping[str, Array]):
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive
-        members = (info for info in archive.infolist() if info.filename.endswith(".npy"))
+        members = (
+            info for info in archive.infolist() if info.filename.endswith(".npy")
+        )
         self._members = {info.filename.removesuffix(".npy"): info for info in members}
 
     def __getitem__(self, name: str) -> Array:
@@ -92,7 +103,9 @@ class Npz(Mapping[str, Array]):
             raise KeyError(f"there is no {name} in it")
         size, most = self._members[name].file_size, _memory.memory_there_is()
         if size > most:
-            raise ValueError(f"{name} in it takes {size} bytes, and this machine has {most} in all")
+            raise ValueError(
+                f"{name} in it takes {size} bytes, and this machine has {most} in all"
+            )
         return self._members[name]
 
 

@@ -1,6 +1,8 @@
-"""MATLAB files that may be damaged, or made to do harm: scipy trusts the types of elements, and crashes at others.
+"""MATLAB files that may be damaged, or made to do harm: scipy trusts the types of elements, and
+crashes at others.
 
-A file of version 5 to 7 is a row of elements, each with its type and its size; matrices are elements of elements.
+A file of version 5 to 7 is a row of elements, each with its type and its size; matrices are
+elements of elements.
 """
 
 from __future__ import annotations
@@ -16,8 +18,10 @@ import scipy.io
 
 BEGIN = 128  # bytes of text and version before the first element
 MATRIX, COMPRESSED = 14, 15
-NUMBERS = frozenset({1, 2, 3, 4, 5, 6, 7, 9, 12, 13, 16, 17, 18})  # types of elements, with text
-CONTAINERS = frozenset({1, 2, 3, 16, 17})  # classes of matrices that hold matrices: cells, structures, objects
+# Types of elements, with text.
+NUMBERS = frozenset({1, 2, 3, 4, 5, 6, 7, 9, 12, 13, 16, 17, 18})
+# Classes of matrices that hold matrices: cells, structures, objects.
+CONTAINERS = frozenset({1, 2, 3, 16, 17})
 SPARSE, COMPLEX = 5, 0x800
 
 
@@ -26,31 +30,46 @@ class NewerFormatError(ValueError):
 
 
 def read_mat(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The variables of a file by name, without what scipy says of the file itself. Nothing in it is executed."""
+    """The variables of a file by name, without what scipy says of the file itself. Nothing in it is
+    executed.
+    """
     with open(path, "rb") as file:
         _check(file)
         file.seek(0)
         try:
             content = scipy.io.loadmat(file)
         except NotImplementedError:
-            what = "is a MATLAB 7.3 file (HDF5), which is not read; in MATLAB, save it with -v7"
+            what = (
+                "is a MATLAB 7.3 file (HDF5), which is not read; in MATLAB, save it"
+                " with -v7"
+            )
             raise NewerFormatError(f"{path} {what}") from None
     return {name: value for name, value in content.items() if not name.startswith("__")}
 
 
 def _check(file: BinaryIO) -> None:
     head = file.read(BEGIN)
-    if len(head) < BEGIN or 0 in head[:4] or head[125 if head[126:127] == b"I" else 124] != 1:
+    if (
+        len(head) < BEGIN
+        or 0 in head[:4]
+        or head[125 if head[126:127] == b"I" else 124] != 1
+    ):
         return  # of version 4, of 7.3, or none at all, as scipy tells them apart
     order = "<" if head[126:] == b"IM" else ">"
     whole = np.memmap(file, np.uint8, mode="r").data
     for kind, data in _elements(whole[BEGIN:], order, padded=False):
-        found = _elements(memoryview(zlib.decompress(data)), order) if kind == COMPRESSED else [(kind, data)]
+        found = (
+            _elements(memoryview(zlib.decompress(data)), order)
+            if kind == COMPRESSED
+            else [(kind, data)]
+        )
         for element in found:
             _check_matrix(*element, order)
 
 
-def _elements(data: memoryview, order: str, padded: bool = True) -> Iterator[tuple[int, memoryview]]:
+def _elements(
+    data: memoryview, order: str, padded: bool = True
+) -> Iterator[tuple[int, memoryview]]:
     """Type and content, one after another."""
     at = 0
     while at + 8 <= len(data):
@@ -84,5 +103,7 @@ def _check_matrix(kind: int, data: memoryview, order: str) -> None:
     wanted = (3 if flags & 0xFF == SPARSE else 1) + bool(flags & COMPLEX)
     unknown = [kind for kind, _ in held if kind not in NUMBERS]
     if unknown or len(held) < wanted:
-        what = f"an element of type {unknown[0]}" if unknown else f"{len(held)} elements"
+        what = (
+            f"an element of type {unknown[0]}" if unknown else f"{len(held)} elements"
+        )
         raise ValueError(f"a matrix has {what}, where {wanted} of numbers are wanted")

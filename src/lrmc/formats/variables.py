@@ -1,4 +1,6 @@
-"""Variables by name in npz and mat files, and which of them is meant; what is wrong with a file, in a sentence."""
+"""Variables by name in npz and mat files, and which of them is meant; what is wrong with a file, in
+a sentence.
+"""
 
 from __future__ import annotations
 
@@ -18,20 +20,26 @@ class Unusable(ValueError):
 
 @contextmanager
 def reading(told: str) -> Iterator[None]:
-    """What goes wrong while a file is read becomes one sentence: `told`, which names the file, and the reason."""
+    """What goes wrong while a file is read becomes one sentence: `told`, which names the file, and
+    the reason.
+    """
     try:
         yield
     except (MissingPackage, MemoryError, NewerFormatError, Unusable):
         raise
-    except Exception as error:  # zipfile, zlib, pandas, pyarrow, scipy and pydicom each have their own
-        if isinstance(error, OSError) and error.filename is not None:  # from the system; theirs name no file
+    # Zipfile, zlib, pandas, pyarrow, scipy and pydicom each have their own.
+    except Exception as error:
+        # From the system; theirs name no file.
+        if isinstance(error, OSError) and error.filename is not None:
             raise
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(f"{told}: {reason}") from error
 
 
 def read_variables(path: Path) -> dict[str, Any]:
-    """All variables of a file: arrays, and of mat files also sparse matrices and what is no matrix."""
+    """All variables of a file: arrays, and of mat files also sparse matrices and what is no
+    matrix.
+    """
     if path.suffix.lower() == ".mat":
         return read_mat(path)
     with opened_npz(path) as content:
@@ -52,10 +60,15 @@ def chosen_name(
     """
     if name is not None:
         if name not in content:
-            raise Unusable(f"{path} has no variable {name!r}; it has: {', '.join(content) or 'none'}")
+            raise Unusable(
+                f"{path} has no variable {name!r}; it has:"
+                f" {', '.join(content) or 'none'}"
+            )
         return name
     if len(fitting) != 1:
         several, none = words
         which = f"{len(fitting)} {several} ({', '.join(fitting)})" if fitting else none
-        raise Unusable(f"{path} holds {which}; one is wanted: choose it by its name (--name)")
+        raise Unusable(
+            f"{path} holds {which}; one is wanted: choose it by its name (--name)"
+        )
     return fitting[0]

@@ -1,4 +1,6 @@
-"""A race of lrmc and other packages, on problems with a known answer. Each runs in a process of its own."""
+"""A race of lrmc and other packages, on problems with a known answer. Each runs in a process of its
+own.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,12 @@ from .rivals import RIVALS
 RANK, ALPHA = 5, 0.1
 LARGE = 5e7  # entries, beyond which a problem is made in single precision and in pieces
 NOT_INSTALLED, MORE_THAN = "not installed", "more than"
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+THREADS = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)
 
 
 class Case(NamedTuple):
@@ -52,13 +59,19 @@ class Entry(NamedTuple):
     seconds: float | None = None
     error: float | None = None
     passes: int | None = None
-    memory: float | None = None  # the most that the process had, in MB, the data included
+    memory: float | None = (
+        None  # the most that the process had, in MB, the data included
+    )
     note: str = ""  # why there are no numbers
 
 
 def seconds_given(note: str) -> float | None:
     """How long one was waited for that did not end; None for all others."""
-    return float(note.split()[2]) if note.startswith(MORE_THAN) and note.endswith(" s") else None
+    return (
+        float(note.split()[2])
+        if note.startswith(MORE_THAN) and note.endswith(" s")
+        else None
+    )
 
 
 class Places(NamedTuple):
@@ -72,9 +85,14 @@ def found_in(pythons: Sequence[str]) -> Places:
     """Look for the packages in some Pythons, this one first."""
     where, version = {}, {}
     for python in (sys.executable, *pythons):
-        done = subprocess.run([python, rivals.__file__, "--probe"], capture_output=True, text=True)
+        done = subprocess.run(
+            [python, rivals.__file__, "--probe"], capture_output=True, text=True
+        )
         if done.returncode:
-            raise ValueError(f"{python} could not be asked for its packages: {done.stderr.strip()[-120:]}")
+            raise ValueError(
+                f"{python} could not be asked for its packages:"
+                f" {done.stderr.strip()[-120:]}"
+            )
         for package, number in json.loads(done.stdout).items():
             if package not in where:
                 where[package], version[package] = python, number
@@ -82,7 +100,13 @@ def found_in(pythons: Sequence[str]) -> Places:
 
 
 def race(
-    case: Case, names: Sequence[str], places: Places, *, limit: float = 300, threads: int = 1, memory: int = 8192
+    case: Case,
+    names: Sequence[str],
+    places: Places,
+    *,
+    limit: float = 300,
+    threads: int = 1,
+    memory: int = 8192,
 ) -> Iterator[Entry]:
     """One entry after the other. `limit` is in seconds, `memory` in MB."""
     with tempfile.TemporaryDirectory(prefix="lrmc-bench-") as folder:
@@ -97,24 +121,42 @@ def race(
                 if not drawn:
                     _draw(case, Path(folder))
                     drawn = True
-                said = _run(places.python[rival.package], name, folder, limit, threads, memory)
+                said = _run(
+                    places.python[rival.package], name, folder, limit, threads, memory
+                )
                 yield Entry(case.name, name, **said)
 
 
 def _draw(case: Case, folder: Path) -> None:
-    """The problem as files, which any Python can read. E x^2 = 1: some have parameters in absolute numbers."""
+    """The problem as files, which any Python can read. E x^2 = 1: some have parameters in absolute
+    numbers.
+    """
     if case.n * (case.n2 or case.n) > LARGE:
         return _draw_large(case, folder)
     made = problem(
-        case.n, RANK, ALPHA, case.p, 0, n2=case.n2, outlier_scale=case.outlier_scale, form="dense", dtype=np.float64
+        case.n,
+        RANK,
+        ALPHA,
+        case.p,
+        0,
+        n2=case.n2,
+        outlier_scale=case.outlier_scale,
+        form="dense",
+        dtype=np.float64,
     )
     unit = np.sqrt(case.n * (case.n2 or case.n) / RANK)
-    for name, part in (("Y", unit * made.Y), ("L", unit * made.X_factors.L), ("R", made.X_factors.R)):
+    for name, part in (
+        ("Y", unit * made.Y),
+        ("L", unit * made.X_factors.L),
+        ("R", made.X_factors.R),
+    ):
         np.save(folder / f"{name}.npy", part)
 
 
 def _draw_large(case: Case, folder: Path) -> None:
-    """The same in single precision, some rows at a time; every entry is an outlier, or missing, by chance."""
+    """The same in single precision, some rows at a time; every entry is an outlier, or missing, by
+    chance.
+    """
     rng = np.random.default_rng(0)
     n1, n2 = case.n, case.n2 or case.n
     L, R = (rng.standard_normal((m, RANK)) / RANK**0.25 for m in (n1, n2))
@@ -131,16 +173,22 @@ def _draw_large(case: Case, folder: Path) -> None:
     Y.flush()
 
 
-def _run(python: str, name: str, folder: str, limit: float, threads: int, memory: int) -> dict[str, Any]:
+def _run(
+    python: str, name: str, folder: str, limit: float, threads: int, memory: int
+) -> dict[str, Any]:
     """What a process said."""
     surroundings = {**os.environ, **dict.fromkeys(THREADS, str(threads))}
     command = [python, rivals.__file__, name, folder, str(memory)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=limit, env=surroundings)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=limit, env=surroundings
+        )
     except subprocess.TimeoutExpired:
         return {"note": f"{MORE_THAN} {limit:.0f} s"}
     lines = done.stdout.strip().splitlines()
     if done.returncode or not lines:
-        return {"note": f"ended with {done.returncode}: {' '.join(done.stderr.split())[-80:]}"}
+        return {
+            "note": f"ended with {done.returncode}: {' '.join(done.stderr.split())[-80:]}"
+        }
     said = json.loads(lines[-1])
     return {"note": said["failed"]} if "failed" in said else said

@@ -1,9 +1,11 @@
-"""Other packages for robust PCA and completion, called as their users would. Run as a script, in their own Python.
+"""Other packages for robust PCA and completion, called as their users would. Run as a script, in
+their own Python.
 
-    python rivals.py --probe                          which are installed, as JSON
-    python rivals.py NAME FOLDER MEGABYTES            solve Y.npy of the folder, and say how it went, as JSON
+    python rivals.py --probe                   which are installed, as JSON
+    python rivals.py NAME FOLDER MEGABYTES     solve Y.npy of the folder, and say how, as JSON
 
-It imports nothing of lrmc unless lrmc is the one that is asked for, so that it runs where lrmc is not installed.
+It imports nothing of lrmc unless lrmc is the one that is asked for, so that it runs where lrmc is
+not installed.
 """
 
 from __future__ import annotations
@@ -21,13 +23,18 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
-Answer: TypeAlias = Any  # a matrix, a pair of factors, or these and the number of passes
+Answer: TypeAlias = (
+    Any  # a matrix, a pair of factors, or these and the number of passes
+)
 BLOCK = 2**22  # entries that are compared at a time
-REPEATS, SHORT = 5, 2.0  # a call that takes less than so many seconds is repeated; the median counts
+# A call that takes less than so many seconds is repeated; the median counts.
+REPEATS, SHORT = 5, 2.0
 
 
 class Rival(NamedTuple):
-    """A package, and how it is called with the matrix and the rank: the result is a matrix or a pair of factors."""
+    """A package, and how it is called with the matrix and the rank: the result is a matrix or a
+    pair of factors.
+    """
 
     package: str
     call: Callable[[Array, int], Answer]
@@ -62,14 +69,23 @@ def _tensorly(Y: Array, rank: int) -> Answer:
     seen = np.isfinite(Y)
     share = 2 / np.sqrt(max(Y.shape))  # by default it takes everything for noise
     mask = None if seen.all() else seen.astype(Y.dtype)
-    return robust_pca(np.where(seen, Y, 0), mask=mask, reg_E=share, n_iter_max=1000, verbose=0)[0]
+    return robust_pca(
+        np.where(seen, Y, 0), mask=mask, reg_E=share, n_iter_max=1000, verbose=0
+    )[0]
 
 
 def _sporco(Y: Array, rank: int) -> Answer:
     from sporco.admm import rpca
 
-    how = {"gEvalY": True, "MaxMainIter": 5000, "RelStopTol": 1e-7, "AutoRho": {"Enabled": True}}
-    return rpca.RobustPCA(Y, 1 / np.sqrt(max(Y.shape)), rpca.RobustPCA.Options(how)).solve()[0]
+    how = {
+        "gEvalY": True,
+        "MaxMainIter": 5000,
+        "RelStopTol": 1e-7,
+        "AutoRho": {"Enabled": True},
+    }
+    return rpca.RobustPCA(
+        Y, 1 / np.sqrt(max(Y.shape)), rpca.RobustPCA.Options(how)
+    ).solve()[0]
 
 
 def _skpcp(Y: Array, rank: int) -> Answer:
@@ -141,9 +157,18 @@ def run(name: str, folder: Path) -> dict[str, object]:
     seconds = statistics.median(times)
     import resource  # not on Windows, where all else works
 
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # MB; kilobytes on Linux
-    said: dict[str, object] = {"seconds": seconds, "memory": memory, "error": error_of(answer, L, R)}
-    return said | ({"passes": int(answer[2])} if isinstance(answer, tuple) and len(answer) == 3 else {})
+    # MB; kilobytes on Linux.
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    said: dict[str, object] = {
+        "seconds": seconds,
+        "memory": memory,
+        "error": error_of(answer, L, R),
+    }
+    return said | (
+        {"passes": int(answer[2])}
+        if isinstance(answer, tuple) and len(answer) == 3
+        else {}
+    )
 
 
 def error_of(answer: Answer, L: Array, R: Array) -> float:
@@ -152,7 +177,11 @@ def error_of(answer: Answer, L: Array, R: Array) -> float:
     rows = max(1, BLOCK // len(R))
     for i in range(0, len(L), rows):
         X = L[i : i + rows] @ R.T
-        guess = answer[0][i : i + rows] @ answer[1].T if isinstance(answer, tuple) else answer[i : i + rows]
+        guess = (
+            answer[0][i : i + rows] @ answer[1].T
+            if isinstance(answer, tuple)
+            else answer[i : i + rows]
+        )
         wrong += float(np.sum((np.asarray(guess, np.float64) - X) ** 2))
         size += float(np.sum(X**2))
     return float(np.sqrt(wrong / size))
@@ -173,7 +202,9 @@ def main(arguments: list[str]) -> None:
     except MemoryError:
         said = {"failed": f"more than {int(megabytes) / 1024:.0f} GB of memory"}
     except Exception as error:  # whatever a package may raise is its result
-        said = {"failed": f"{type(error).__name__}: {' '.join(str(error).split())}"[:120]}
+        said = {
+            "failed": f"{type(error).__name__}: {' '.join(str(error).split())}"[:120]
+        }
     print("\n" + json.dumps(said))
 
 

@@ -1,14 +1,26 @@
 """Reports: one HTML page that needs nothing else, neither a network nor other files.
 
-A page is a list of sections, and a section is plain data with a method `html`. `result_sections` and `film_sections`
-make the usual ones; `write_report` writes the page.
+A page is a list of sections, and a section is plain data with a method `html`. `result_sections`
+and `film_sections` make the usual ones; `write_report` writes the page.
 """
 
 from __future__ import annotations
 
 from .charts import Series
 from .page import page, write_report
-from .sections import BeforeAfter, Facts, Frames, Gallery, Group, Lines, Map, Section, Table, Values, Words
+from .sections import (
+    BeforeAfter,
+    Facts,
+    Frames,
+    Gallery,
+    Group,
+    Lines,
+    Map,
+    Section,
+    Table,
+    Values,
+    Words,
+)
 from .standard import film_sections, result_sections
 
 __all__ = [

@@ -1,4 +1,6 @@
-"""Charts as inline SVG. Colours come from the style sheet, values under the pointer from `data-t` and the script."""
+"""Charts as inline SVG. Colours come from the style sheet, values under the pointer from `data-t`
+and the script.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ SMALLEST, LARGEST = 1e-290, 1e290  # that are drawn: room is left for the margin
 
 
 class Series(NamedTuple):
-    """A line: y against x. What is not finite (or not positive, on a logarithmic axis) is left out."""
+    """A line: y against x. What is not finite (or not positive, on a logarithmic axis) is left
+    out.
+    """
 
     name: str
     x: Sequence[float]
@@ -39,7 +43,10 @@ class Axis(NamedTuple):
     def at(self, value: Array | float) -> Array:
         """Where a value is."""
         x = np.log10(value) if self.log else np.asarray(value, float)
-        return np.asarray(self.start + (x - self.low) / (self.high - self.low) * (self.end - self.start))
+        return np.asarray(
+            self.start
+            + (x - self.low) / (self.high - self.low) * (self.end - self.start)
+        )
 
     def ticks(self) -> list[float]:
         """Round values within."""
@@ -54,13 +61,25 @@ class Axis(NamedTuple):
         """A tick in words: on a long logarithmic axis, all as powers of ten."""
         exponent = math.log10(value) if self.log and value > 0 else math.nan
         long = self.log and (self.low < -3 or self.high > 4)
-        return f"10{raised(round(exponent))}" if long and abs(exponent - round(exponent)) < 1e-9 else number(value)
+        return (
+            f"10{raised(round(exponent))}"
+            if long and abs(exponent - round(exponent)) < 1e-9
+            else number(value)
+        )
 
 
 def lines_svg(
-    series: Sequence[Series], *, log: bool, x_name: str, y_name: str, marks: dict[str, float], bounds: tuple[float, ...]
+    series: Sequence[Series],
+    *,
+    log: bool,
+    x_name: str,
+    y_name: str,
+    marks: dict[str, float],
+    bounds: tuple[float, ...],
 ) -> str:
-    """A line chart. `marks` are values with a name, drawn as dashed horizontal lines; `bounds` are in sight."""
+    """A line chart. `marks` are values with a name, drawn as dashed horizontal lines; `bounds` are
+    in sight.
+    """
     kept = [_visible(s, log) for s in series]
     marks = {name: value for name, value in marks.items() if _drawable(value, log)}
     x = np.concatenate([np.zeros(0), *(s.x for s in kept)])
@@ -72,14 +91,23 @@ def lines_svg(
     parts = [_grid(across, up)]
     for i, s in enumerate(kept):
         px, py = across.at(s.x), up.at(s.y)
-        parts.append(f'<path class="line s{i % COLOURS}" d="{_path(px, py, s.breaks)}"/>')
+        parts.append(
+            f'<path class="line s{i % COLOURS}" d="{_path(px, py, s.breaks)}"/>'
+        )
         parts.append(_points(px, py, s, i, x_name))
     parts += [_mark(name, value, up, "start") for name, value in marks.items()]
     what = f"{y_name or ', '.join(s.name for s in series)} against {x_name}"
     return _svg(parts, x_name, what)
 
 
-def values_svg(values: Sequence[float], level: float | None, *, name: str, x_name: str, level_name: str) -> str:
+def values_svg(
+    values: Sequence[float],
+    level: float | None,
+    *,
+    name: str,
+    x_name: str,
+    level_name: str,
+) -> str:
     """Dots on stems, on a logarithmic axis, against a level below which the paper is shaded."""
     shown = {k: float(v) for k, v in enumerate(values, 1) if _drawable(v, True)}
     if not shown:
@@ -96,7 +124,9 @@ def values_svg(values: Sequence[float], level: float | None, *, name: str, x_nam
     for k, v in shown.items():
         px, py = float(across.at(k)), float(up.at(v))
         kind = "s0" if v > line else "faint"
-        parts.append(f'<path class="stem {kind}" d="M{px:.1f} {HEIGHT - BOTTOM}V{py:.1f}"/>')
+        parts.append(
+            f'<path class="stem {kind}" d="M{px:.1f} {HEIGHT - BOTTOM}V{py:.1f}"/>'
+        )
         parts.append(_point(px, py, f"{x_name} {k}: {number(v)}", kind, 4.5))
     if in_sight:
         parts.append(_mark(level_name, line, up, "end"))
@@ -129,7 +159,9 @@ def _visible(series: Series, log: bool) -> _Visible:
     if len(x) > MOST_POINTS:
         chosen = np.unique(np.linspace(0, len(x) - 1, MOST_POINTS).round().astype(int))
         x, y = x[chosen], y[chosen]
-    good = np.array([_drawable(a, False) and _drawable(b, log) for a, b in zip(x, y)], bool)
+    good = np.array(
+        [_drawable(a, False) and _drawable(b, log) for a, b in zip(x, y)], bool
+    )
     before = np.concatenate([[True], good[:-1]])[: len(good)]
     return _Visible(series.name, x[good], y[good], ~before[good])
 
@@ -163,19 +195,28 @@ def _grid(across: Axis, up: Axis, ticks: list[float] | None = None) -> str:
     for value in up.ticks():
         y = float(up.at(value))
         parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
-        parts.append(f'<text class="tick" x="{LEFT - 7}" y="{y + 4:.1f}" text-anchor="end">{up.label(value)}</text>')
+        parts.append(
+            f'<text class="tick" x="{LEFT - 7}" y="{y + 4:.1f}" text-anchor="end">{up.label(value)}</text>'
+        )
     for value in across.ticks() if ticks is None else ticks:
         x = float(across.at(value))
-        parts.append(f'<text class="tick" x="{x:.1f}" y="{HEIGHT - BOTTOM + 17}" text-anchor="middle">')
+        parts.append(
+            f'<text class="tick" x="{x:.1f}" y="{HEIGHT - BOTTOM + 17}" text-anchor="middle">'
+        )
         parts.append(f"{number(value)}</text>")
     parts.append(f'<path class="axis" d="M{LEFT} {HEIGHT - BOTTOM}H{WIDTH - RIGHT}"/>')
     return "".join(parts)
 
 
 def _mark(name: str, value: float, up: Axis, side: str) -> str:
-    """A dashed line; its name at the side where curves (which fall) and stems (the last are short) are seldom."""
+    """A dashed line; its name at the side where curves (which fall) and stems (the last are short)
+    are seldom.
+    """
     y = float(up.at(value))
-    x, over = LEFT + 4 if side == "start" else WIDTH - RIGHT - 3, y - 5 if y > TOP + 14 else y + 13
+    x, over = (
+        LEFT + 4 if side == "start" else WIDTH - RIGHT - 3,
+        y - 5 if y > TOP + 14 else y + 13,
+    )
     return (
         f'<path class="mark" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>'
         f'<text class="marked" x="{x}" y="{over:.1f}" text-anchor="{side}">'
@@ -185,14 +226,21 @@ def _mark(name: str, value: float, up: Axis, side: str) -> str:
 
 def _path(x: Array, y: Array, breaks: Array) -> str:
     return "".join(
-        f"{'M' if k == 0 or apart else 'L'}{a:.1f} {b:.1f}" for k, (a, b, apart) in enumerate(zip(x, y, breaks))
+        f"{'M' if k == 0 or apart else 'L'}{a:.1f} {b:.1f}"
+        for k, (a, b, apart) in enumerate(zip(x, y, breaks))
     )
 
 
 def _points(px: Array, py: Array, s: _Visible, i: int, x_name: str) -> str:
     radius = 2.6 if len(px) <= 60 else 0.8
     return "".join(
-        _point(a, b, f"{x_name} {number(x)}, {s.name}: {number(y)}", f"s{i % COLOURS}", radius)
+        _point(
+            a,
+            b,
+            f"{x_name} {number(x)}, {s.name}: {number(y)}",
+            f"s{i % COLOURS}",
+            radius,
+        )
         for a, b, x, y in zip(px, py, s.x, s.y)
     )
 

@@ -1,4 +1,6 @@
-"""Pictures as data URIs. Small exact ones (maps) need no package; photographs and frames need Pillow."""
+"""Pictures as data URIs. Small exact ones (maps) need no package; photographs and frames need
+Pillow.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ class Pictures(Protocol):
 
 
 class Lazy:
-    """Pictures that are made when they are looked at: `make` is called with the number of one, from 0."""
+    """Pictures that are made when they are looked at: `make` is called with the number of one, from
+    0.
+    """
 
     def __init__(self, make: Callable[[int], Array], n: int) -> None:
         self.make = make
@@ -53,9 +57,12 @@ def uri(kind: str, content: bytes) -> str:
 
 
 def indexed_png(cells: Array, colours: Array) -> bytes:
-    """A PNG of at most 256 colours: `cells` (height, width) are indices into `colours` (n, 4), red to alpha."""
+    """A PNG of at most 256 colours: `cells` (height, width) are indices into `colours` (n, 4), red
+    to alpha.
+    """
     height, width = cells.shape
-    lines = np.zeros((height, width + 1), np.uint8)  # each line begins with its filter: none
+    # Each line begins with its filter: none.
+    lines = np.zeros((height, width + 1), np.uint8)
     lines[:, 1:] = cells
     colours = np.asarray(colours, np.uint8)
     bits, palette = 8, 3  # of a pixel, which is an index
@@ -67,27 +74,40 @@ def indexed_png(cells: Array, colours: Array) -> bytes:
         (b"IDAT", zlib.compress(lines.tobytes(), 9)),
         (b"IEND", b""),
     )
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(name, content) for name, content in parts)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        _chunk(name, content) for name, content in parts
+    )
 
 
 def _chunk(name: bytes, content: bytes) -> bytes:
-    return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+    return (
+        struct.pack(">I", len(content))
+        + name
+        + content
+        + struct.pack(">I", zlib.crc32(name + content))
+    )
 
 
 def picture(image: Picture, *, largest: int = 1200) -> tuple[str, int, int]:
     """Data URI, width and height of a picture, scaled down if it is larger than `largest` pixels.
 
-    `image` is (h, w) or (h, w, 3): bytes as they are, booleans as black and white, floats from 0 (black) to 1
-    (white), NaN in the colour of what is hidden; or a picture of Pillow.
+    `image` is (h, w) or (h, w, 3): bytes as they are, booleans as black and white, floats from 0
+    (black) to 1 (white), NaN in the colour of what is hidden; or a picture of Pillow.
     """
     pillow = optional("PIL.Image", "report")
-    opened = image if isinstance(image, pillow.Image) else pillow.fromarray(as_bytes(image))
+    opened = (
+        image if isinstance(image, pillow.Image) else pillow.fromarray(as_bytes(image))
+    )
     if opened.mode not in ("1", "L", "RGB"):
         opened = opened.convert("RGB")
     plain = opened.mode == "1" or np.asarray(image).dtype == bool
     if max(opened.size) > largest:
-        shrunk = tuple(max(1, round(side * largest / max(opened.size))) for side in opened.size)
-        opened = (opened.convert("L") if opened.mode == "1" else opened).resize(shrunk, pillow.Resampling.LANCZOS)
+        shrunk = tuple(
+            max(1, round(side * largest / max(opened.size))) for side in opened.size
+        )
+        opened = (opened.convert("L") if opened.mode == "1" else opened).resize(
+            shrunk, pillow.Resampling.LANCZOS
+        )
     store = io.BytesIO()
     if plain or opened.size[0] * opened.size[1] <= LOSSLESS_BELOW:
         opened.save(store, "PNG", optimize=True)
@@ -103,12 +123,21 @@ def as_bytes(image: Picture) -> Array:
     pixels = np.asarray(image)
     if pixels.ndim == 3 and pixels.shape[2] == 1:
         pixels = pixels[..., 0]
-    if not (pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] == 3)) or 0 in pixels.shape:
-        raise ValueError(f"a picture has shape {pixels.shape}; (height, width) or (height, width, 3) is wanted")
+    if (
+        not (pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] == 3))
+        or 0 in pixels.shape
+    ):
+        raise ValueError(
+            f"a picture has shape {pixels.shape}; (height, width) or (height, width, 3)"
+            " is wanted"
+        )
     if pixels.dtype in (np.uint8, bool):
         return np.ascontiguousarray(pixels)
     if pixels.dtype.kind != "f":
-        raise ValueError(f"a picture has type {pixels.dtype}; bytes, booleans or floats from 0 to 1 are wanted")
+        raise ValueError(
+            f"a picture has type {pixels.dtype}; bytes, booleans or floats from 0 to 1"
+            " are wanted"
+        )
     hidden = np.isnan(pixels)
     shown = np.round(255 * np.clip(np.where(hidden, 0, pixels), 0, 1)).astype(np.uint8)
     if not hidden.any():

@@ -1,4 +1,6 @@
-"""The page: sections under a title, with style and script inside. It asks for nothing from anywhere."""
+"""The page: sections under a title, with style and script inside. It asks for nothing from
+anywhere.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +17,33 @@ from .text import escaped
 
 BUDGET = 20_000_000  # characters of frames and galleries on a page
 # A browser that keeps to this loads nothing but what is in the page, whatever the page says.
-POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+POLICY = (
+    "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src"
+    " 'unsafe-inline'"
+)
 ENOUGH_FOR_CONTENTS = 4  # titled sections
 
 
 def write_report(
-    path: str | os.PathLike[str], title: str, sections: Sequence[Section], *, subtitle: str = "", budget: int = BUDGET
+    path: str | os.PathLike[str],
+    title: str,
+    sections: Sequence[Section],
+    *,
+    subtitle: str = "",
+    budget: int = BUDGET,
 ) -> Path:
-    """Write a page, whole or not at all. Frames and galleries are thinned out to `budget` characters together."""
-    write_whole(path, page(title, sections, subtitle=subtitle, budget=budget).encode("utf-8"))
+    """Write a page, whole or not at all. Frames and galleries are thinned out to `budget`
+    characters together.
+    """
+    write_whole(
+        path, page(title, sections, subtitle=subtitle, budget=budget).encode("utf-8")
+    )
     return Path(path)
 
 
-def page(title: str, sections: Sequence[Section], *, subtitle: str = "", budget: int = BUDGET) -> str:
+def page(
+    title: str, sections: Sequence[Section], *, subtitle: str = "", budget: int = BUDGET
+) -> str:
     """A page as text."""
     room = budget // max(1, sum(n_films(section) for section in sections))
     body = "".join(_section(section, k, room) for k, section in enumerate(sections))
@@ -63,8 +79,16 @@ def _section(section: Section, k: int, room: int) -> str:
 
 
 def _contents(sections: Sequence[Section]) -> str:
-    links = [f'<a href="#s{k}">{escaped(s.title)}</a>' for k, s in enumerate(sections) if s.title]
-    return f'<nav aria-label="Contents">{"".join(links)}</nav>\n' if len(links) >= ENOUGH_FOR_CONTENTS else ""
+    links = [
+        f'<a href="#s{k}">{escaped(s.title)}</a>'
+        for k, s in enumerate(sections)
+        if s.title
+    ]
+    return (
+        f'<nav aria-label="Contents">{"".join(links)}</nav>\n'
+        if len(links) >= ENOUGH_FOR_CONTENTS
+        else ""
+    )
 
 
 def _resource(name: str) -> str:

@@ -1,4 +1,6 @@
-"""The kinds of sections. Each is plain data, and `html` writes it down; a new kind is a new class with `html`."""
+"""The kinds of sections. Each is plain data, and `html` writes it down; a new kind is a new class
+with `html`.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ PIXELS_BELOW = 200  # a picture that is narrower is shown with sharp pixels
 
 
 class Section(Protocol):
-    """A part of a page: `html` gives everything but the title, with frames of at most `room` characters."""
+    """A part of a page: `html` gives everything but the title, with frames of at most `room`
+    characters.
+    """
 
     @property
     def title(self) -> str:
@@ -63,7 +67,9 @@ class Facts:
 
 @dataclass(frozen=True)
 class Lines:
-    """A line chart. `marks` are named values, drawn as horizontal lines; `bounds` are values that stay in sight."""
+    """A line chart. `marks` are named values, drawn as horizontal lines; `bounds` are values that
+    stay in sight.
+    """
 
     title: str
     series: Sequence[Series]
@@ -84,14 +90,21 @@ class Lines:
             marks=dict(self.marks),
             bounds=self.bounds,
         )
-        keys = (f'<li class="s{i % 6}">{escaped(s.name)}</li>' for i, s in enumerate(self.series))
-        legend = f'<ul class="legend">{"".join(keys)}</ul>' if len(self.series) > 1 else ""
+        keys = (
+            f'<li class="s{i % 6}">{escaped(s.name)}</li>'
+            for i, s in enumerate(self.series)
+        )
+        legend = (
+            f'<ul class="legend">{"".join(keys)}</ul>' if len(self.series) > 1 else ""
+        )
         return _figure(legend + svg, self.caption)
 
 
 @dataclass(frozen=True)
 class Values:
-    """Values in order, such as singular values, against a level (of noise): what is below it is shown faintly."""
+    """Values in order, such as singular values, against a level (of noise): what is below it is
+    shown faintly.
+    """
 
     title: str
     values: Sequence[float]
@@ -102,7 +115,11 @@ class Values:
 
     def html(self, room: int = 0) -> str:
         """See `Section.html`."""
-        names = {"name": self.title, "x_name": self.x_name, "level_name": self.level_name}
+        names = {
+            "name": self.title,
+            "x_name": self.x_name,
+            "level_name": self.level_name,
+        }
         return _figure(values_svg(self.values, self.level, **names), self.caption)
 
 
@@ -126,12 +143,20 @@ class Map:
     def html(self, room: int = 0) -> str:
         """See `Section.html`."""
         height, width = self.observed.shape
-        most, worst = (float(np.nanmax(x, initial=0.0)) or 1.0 for x in (self.observed, self.outliers))
-        cells = self.LEVELS * self._level(self.observed / most) + self._level(self.outliers / worst)
+        most, worst = (
+            float(np.nanmax(x, initial=0.0)) or 1.0
+            for x in (self.observed, self.outliers)
+        )
+        cells = self.LEVELS * self._level(self.observed / most) + self._level(
+            self.outliers / worst
+        )
         source = uri("png", indexed_png(cells.astype(np.uint8), self._colours()))
         n1, n2 = self.shape
         sharp = " sharp" if max(height, width) <= PIXELS_BELOW else ""
-        alt = f"Map of the {n1} x {n2} matrix: what is observed, and what of it is an outlier"
+        alt = (
+            f"Map of the {n1} x {n2} matrix: what is observed, and what of it is an"
+            " outlier"
+        )
         note = f'<p class="note">{escaped(self.caption)}</p>' if self.caption else ""
         return (
             '<div class="beside">'
@@ -144,32 +169,59 @@ class Map:
 
     def _level(self, share: Array) -> Array:
         """0 for nothing at all, and for nothing else."""
-        return np.ceil(np.nan_to_num(np.clip(share, 0, 1)) * (self.LEVELS - 1) - 1e-9).astype(int)
+        return np.ceil(
+            np.nan_to_num(np.clip(share, 0, 1)) * (self.LEVELS - 1) - 1e-9
+        ).astype(int)
 
     def _colours(self) -> Array:
-        """By level of observed (as opacity: the paper shows through the gaps), then of outliers (as hue)."""
+        """By level of observed (as opacity: the paper shows through the gaps), then of outliers (as
+        hue).
+        """
         share = np.arange(self.LEVELS) / (self.LEVELS - 1)
-        hue = (1 - share[:, None]) * np.array(self.SEEN) + share[:, None] * np.array(self.OUTLYING)
-        opacity = np.repeat(np.where(share > 0, 0.12 + 0.88 * share, 0), self.LEVELS)[:, None] * 255
-        return np.hstack([np.tile(hue, (self.LEVELS, 1)), opacity]).round().astype(np.uint8)
+        hue = (1 - share[:, None]) * np.array(self.SEEN) + share[:, None] * np.array(
+            self.OUTLYING
+        )
+        opacity = (
+            np.repeat(np.where(share > 0, 0.12 + 0.88 * share, 0), self.LEVELS)[:, None]
+            * 255
+        )
+        return (
+            np.hstack([np.tile(hue, (self.LEVELS, 1)), opacity])
+            .round()
+            .astype(np.uint8)
+        )
 
     def _legend(self, most: float, worst: float) -> str:
         exact = tuple(self.step) == (1, 1)
-        seen = "observed" if exact else f"observed: from nothing to {percent(most)} of a cell"
+        seen = (
+            "observed"
+            if exact
+            else f"observed: from nothing to {percent(most)} of a cell"
+        )
         items = [("hole", "missing"), ("seen" if exact else "seen ramp", seen)]
         if np.min(self.observed, initial=1.0) == 1:
             items = [("seen", "observed")]
         if np.nanmax(self.outliers, initial=0.0) > 0:
-            off = "outlier" if exact else f"outliers: from none to {percent(worst)} of a cell's observed entries"
+            off = (
+                "outlier"
+                if exact
+                else f"outliers: from none to {percent(worst)} of a cell's observed entries"
+            )
             items.append(("off" if exact else "off ramp", off))
         return "".join(
-            ['<ul class="legend map-legend">', *(f'<li class="{k}">{escaped(t)}</li>' for k, t in items), "</ul>"]
+            [
+                '<ul class="legend map-legend">',
+                *(f'<li class="{k}">{escaped(t)}</li>' for k, t in items),
+                "</ul>",
+            ]
         )
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table that is sorted by a click on (or Enter at) a heading. Numbers are numbers, all else is text."""
+    """A table that is sorted by a click on (or Enter at) a heading. Numbers are numbers, all else
+    is text.
+    """
 
     title: str
     columns: Sequence[str]
@@ -180,15 +232,22 @@ class Table:
         """See `Section.html`."""
         if not self.rows:
             return f'<p class="none">{escaped(self.caption or "Nothing to show.")}</p>'
-        numeric = [all(_is_number(row[j]) for row in self.rows) for j in range(len(self.columns))]
+        numeric = [
+            all(_is_number(row[j]) for row in self.rows)
+            for j in range(len(self.columns))
+        ]
         head = "".join(
             f'<th scope="col" aria-sort="none"{" class=n" if n else ""}>'
             f'<button type="button">{escaped(c)}</button></th>'
             for c, n in zip(self.columns, numeric, strict=True)
         )
-        shown = [self._texts(j) if n else [None] * len(self.rows) for j, n in enumerate(numeric)]
+        shown = [
+            self._texts(j) if n else [None] * len(self.rows)
+            for j, n in enumerate(numeric)
+        ]
         body = "".join(
-            f"<tr>{''.join(map(_cell, row, texts))}</tr>\n" for row, texts in zip(self.rows, zip(*shown), strict=True)
+            f"<tr>{''.join(map(_cell, row, texts))}</tr>\n"
+            for row, texts in zip(self.rows, zip(*shown), strict=True)
         )
         table = f'<table class="sortable"><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>'
         scroll = f'<div class="scroll" tabindex="0" role="region" aria-label="{escaped(self.title)}">{table}</div>'
@@ -201,7 +260,9 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class BeforeAfter:
-    """Two pictures of the same size over each other, with a slider between them. Pictures as for `images.picture`."""
+    """Two pictures of the same size over each other, with a slider between them. Pictures as for
+    `images.picture`.
+    """
 
     title: str
     before: Picture
@@ -226,10 +287,11 @@ class BeforeAfter:
 
 @dataclass(frozen=True, eq=False)
 class Frames:
-    """Films side by side with one slider for the time. `layers` has the frames of each, under its name.
+    """Films side by side with one slider for the time. `layers` has the frames of each, under its
+    name.
 
-    Only the frames that are shown are looked at, so a layer may be anything with a length and items. Too many frames
-    for the page are thinned out evenly.
+    Only the frames that are shown are looked at, so a layer may be anything with a length and
+    items. Too many frames for the page are thinned out evenly.
     """
 
     title: str
@@ -245,9 +307,17 @@ class Frames:
         if not n:
             return '<p class="none">No frames to show.</p>'
         if any(len(film) != n for film in films):
-            raise ValueError(f"layers have {', '.join(str(len(film)) for film in films)} frames; as many are wanted")
-        chosen, content, (width, height) = _within(room, n, lambda k: [film[k] for film in films], FRAME, MOST_FRAMES)
-        captions = [f"frame {k + 1} of {n}" if self.captions is None else str(self.captions[k]) for k in chosen]
+            raise ValueError(
+                f"layers have {', '.join(str(len(film)) for film in films)} frames; as"
+                " many are wanted"
+            )
+        chosen, content, (width, height) = _within(
+            room, n, lambda k: [film[k] for film in films], FRAME, MOST_FRAMES
+        )
+        captions = [
+            f"frame {k + 1} of {n}" if self.captions is None else str(self.captions[k])
+            for k in chosen
+        ]
         data = {"frames": content, "captions": captions, "rate": self.rate}
         panes = "".join(
             f'<figure><img class="{_sharp(width).strip()}" src="{first}" alt="{escaped(name)}" width="{width}"'
@@ -278,14 +348,23 @@ class Gallery:
         n = len(self.pictures)
         if not n:
             return '<p class="none">No pictures to show.</p>'
-        chosen, content, _ = _within(room, n, lambda k: [self.pictures[k]], THUMBNAIL, MOST_THUMBNAILS)
-        names = [str(self.captions[k]) if k < len(self.captions) else f"picture {k + 1}" for k in chosen]
+        chosen, content, _ = _within(
+            room, n, lambda k: [self.pictures[k]], THUMBNAIL, MOST_THUMBNAILS
+        )
+        names = [
+            str(self.captions[k]) if k < len(self.captions) else f"picture {k + 1}"
+            for k in chosen
+        ]
         thumbs = "".join(
             f'<figure><img src="{source}" alt="{escaped(name)}"><figcaption>{escaped(name)}</figcaption></figure>'
             for (source,), name in zip(content, names)
         )
-        few = f" {len(chosen)} of {n} pictures, evenly chosen." if len(chosen) < n else ""
-        return _figure(f'<div class="gallery">{thumbs}</div>', (self.caption + few).strip())
+        few = (
+            f" {len(chosen)} of {n} pictures, evenly chosen." if len(chosen) < n else ""
+        )
+        return _figure(
+            f'<div class="gallery">{thumbs}</div>', (self.caption + few).strip()
+        )
 
 
 @dataclass(frozen=True)
@@ -298,7 +377,10 @@ class Group:
 
     def html(self, room: int) -> str:
         """See `Section.html`."""
-        parts = (f"<div>{f'<h3>{escaped(s.title)}</h3>' if s.title else ''}{s.html(room)}</div>" for s in self.sections)
+        parts = (
+            f"<div>{f'<h3>{escaped(s.title)}</h3>' if s.title else ''}{s.html(room)}</div>"
+            for s in self.sections
+        )
         note = f'<p class="note">{escaped(self.caption)}</p>' if self.caption else ""
         return f'<div class="group">{"".join(parts)}</div>{note}'
 
@@ -316,7 +398,9 @@ def n_films(section: Section) -> int:
 def _within(
     room: int, n: int, at: Callable[[int], list[Picture]], largest: int, most: int
 ) -> tuple[list[int], list[list[str]], tuple[int, int]]:
-    """Frames evenly chosen to fit: which, the data URIs of each one's layers, and the size of the first picture."""
+    """Frames evenly chosen to fit: which, the data URIs of each one's layers, and the size of the
+    first picture.
+    """
     size, made = (1, 1), {}
 
     def encoded(k: int) -> list[str]:
@@ -340,7 +424,9 @@ def _within(
 
 
 def _figure(body: str, caption: str) -> str:
-    note = f'<figcaption class="note">{escaped(caption)}</figcaption>' if caption else ""
+    note = (
+        f'<figcaption class="note">{escaped(caption)}</figcaption>' if caption else ""
+    )
     return f'<figure class="wide">{body}{note}</figure>'
 
 
@@ -357,12 +443,18 @@ def _shown(value: object) -> str:
 def _cell(value: object, text: str | None) -> str:
     if not _is_number(value):
         return f"<td>{escaped(value)}</td>"
-    return f'<td class="n" data-v="{float(value)!r}">{escaped(text or _shown(value))}</td>'
+    return (
+        f'<td class="n" data-v="{float(value)!r}">{escaped(text or _shown(value))}</td>'
+    )
 
 
 def _json(data: object) -> str:
-    """JSON that may stand in a script element: it has no `<`, and so can neither end the element nor hide its end."""
-    return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    """JSON that may stand in a script element: it has no `<`, and so can neither end the element
+    nor hide its end.
+    """
+    return json.dumps(data, separators=(",", ":"), allow_nan=False).replace(
+        "<", "\\u003c"
+    )
 
 
 def _sharp(width: int) -> str:
@@ -370,7 +462,9 @@ def _sharp(width: int) -> str:
 
 
 def _fit(width: int, height: int) -> str:
-    """As wide as there is room, but not higher than most screens, nor blown up more than four times."""
+    """As wide as there is room, but not higher than most screens, nor blown up more than four
+    times.
+    """
     return f"width:min(100%, {min(4 * width, round(600 * width / height), 1000)}px)"
 
 

@@ -18,14 +18,26 @@ from ..weights import Array
 from . import words
 from .charts import Series
 from .images import Lazy, Pictures
-from .sections import BeforeAfter, Facts, Frames, Group, Lines, Map, Section, Table, Values, Words
+from .sections import (
+    BeforeAfter,
+    Facts,
+    Frames,
+    Group,
+    Lines,
+    Map,
+    Section,
+    Table,
+    Values,
+    Words,
+)
 from .survey import Survey, survey
 from .text import count, number, percent, plural
 
 WORST = 100  # outliers in the table
 MOST_LINES = 4  # fits in the chart of trials
 Names = tuple[Sequence[str] | None, Sequence[str] | None]  # of rows and columns
-DATA, SPREAD = "the units of the data", "column spreads"  # what distances are measured in
+# What distances are measured in.
+DATA, SPREAD = "the units of the data", "column spreads"
 STEPS = 40  # frames that are looked at for the one that shows most
 
 
@@ -40,27 +52,41 @@ def result_sections(
     worst: int = WORST,
     entries: bool = True,
 ) -> list[Section]:
-    """What was done in words, key numbers, convergence, singular values, the map, and the worst outliers.
+    """What was done in words, key numbers, convergence, singular values, the map, and the worst
+    outliers.
 
-    A loaded result needs the data again, as `Result.outliers` does; without them, the last two are left out, as they
-    are with entries=False (a film, where single entries say little). With `units`, which were removed before the fit,
-    single entries are shown in those of the data. One pass over the observed entries, in blocks.
+    A loaded result needs the data again, as `Result.outliers` does; without them, the last two are
+    left out, as they are with entries=False (a film, where single entries say little). With
+    `units`, which were removed before the fit, single entries are shown in those of the data. One
+    pass over the observed entries, in blocks.
     """
     obs = result.observations if Y is None else as_observations(Y, mask)
     _check(result, obs, (row_names, col_names))
     spread = SPREAD if units is not None else ""
-    seen = None if obs is None else survey(obs, result.factors(), result.noise_threshold(obs), worst)
+    seen = (
+        None
+        if obs is None
+        else survey(obs, result.factors(), result.noise_threshold(obs), worst)
+    )
     sections: list[Section] = [Facts("", _key_numbers(result, obs, seen, spread))]
-    sections.append(Words("", words.ended(result), "good" if result.converged else "warning"))
+    sections.append(
+        Words("", words.ended(result), "good" if result.converged else "warning")
+    )
     if result.warnings:
         sections.append(Words("", words.cautions(result), "warning"))
     unknown = words.unknown(result, row_names, col_names)
     if unknown:
         sections.append(Words("", unknown, "warning"))
     sections.append(Words("What was done", words.done(result, obs, seen, spread)))
-    sections += [_convergence(result, spread or DATA), _components(result, obs, spread or DATA)]
+    sections += [
+        _convergence(result, spread or DATA),
+        _components(result, obs, spread or DATA),
+    ]
     if entries and obs is not None and seen is not None:
-        sections += [_map(obs, seen, spread), _table(result, obs, seen, (row_names, col_names), units)]
+        sections += [
+            _map(obs, seen, spread),
+            _table(result, obs, seen, (row_names, col_names), units),
+        ]
     return sections
 
 
@@ -72,13 +98,17 @@ def _check(result: Result, obs: Observations | None, given: Names) -> None:
             raise ValueError(f"{what} has {len(names)} names; {n} are wanted")
 
 
-def _key_numbers(result: Result, obs: Observations | None, seen: Survey | None, spread: str) -> dict[str, object]:
+def _key_numbers(
+    result: Result, obs: Observations | None, seen: Survey | None, spread: str
+) -> dict[str, object]:
     n1, n2 = result.shape
     facts: dict[str, object] = {"rows × columns": f"{count(n1)} × {count(n2)}"}
     if obs is not None:
         facts["observed"] = percent(obs.fraction)
     facts["rank"] = result.rank
-    facts["outliers"] = percent(seen.n_outliers / obs.n_observed if seen and obs else result.outlier_fraction)
+    facts["outliers"] = percent(
+        seen.n_outliers / obs.n_observed if seen and obs else result.outlier_fraction
+    )
     facts["noise, in spreads" if spread else "noise"] = (
         "none" if result.regime == "exact" else number(result.noise_level, 3)
     )
@@ -99,7 +129,8 @@ def _convergence(result: Result, unit: str) -> Group:
         log=True,
         x_name="pass",
         marks={"tol": result.tol},
-        caption="How much the whole pattern changed, relative to itself. A gap is where its rank changed.",
+        caption="How much the whole pattern changed, relative to itself. A gap is where"
+        " its rank changed.",
     )
     noisy = result.regime == "noisy" and math.isfinite(result.noise_level)
     threshold = Lines(
@@ -108,7 +139,8 @@ def _convergence(result: Result, unit: str) -> Group:
         log=True,
         x_name="pass",
         marks={"noise": result.noise_level} if noisy else {},
-        caption=f"Entries farther than this from the pattern had little or no say, in {unit}.",
+        caption="Entries farther than this from the pattern had little or no say, in"
+        f" {unit}.",
     )
     inliers = Lines(
         "Entries within the threshold",
@@ -122,7 +154,9 @@ def _convergence(result: Result, unit: str) -> Group:
 
 def _components(result: Result, obs: Observations | None, unit: str) -> Group:
     sections: list[Section] = [_singular_values(result, obs)]
-    tests, trials = (list(result.evidence.get(name, ())) for name in ("rank_tests", "trials"))
+    tests, trials = (
+        list(result.evidence.get(name, ())) for name in ("rank_tests", "trials")
+    )
     if tests:
         sections.append(_first_look(tests[0]))
     if trials:
@@ -131,24 +165,34 @@ def _components(result: Result, obs: Observations | None, unit: str) -> Group:
 
 
 def _singular_values(result: Result, obs: Observations | None) -> Values:
-    values = np.linalg.norm(balanced(*result.factors()).L.astype(np.float64), axis=0) ** 2
-    level = None if obs is None or result.regime == "exact" else noise_norm(result.noise_level, obs)
+    values = (
+        np.linalg.norm(balanced(*result.factors()).L.astype(np.float64), axis=0) ** 2
+    )
+    level = (
+        None
+        if obs is None or result.regime == "exact"
+        else noise_norm(result.noise_level, obs)
+    )
     if level is None:
         caption = "How strong each component of the pattern is."
     else:
         caption = (
-            "How strong each component of the pattern is. The level is the largest singular value that noise of"
-            " standard deviation σ alone would have: σ (√rows + √columns) / √p, where p is the observed share. What is"
+            "How strong each component of the pattern is. The level is the largest"
+            " singular value that noise of"
+            " standard deviation σ alone would have: σ (√rows + √columns) / √p, where p"
+            " is the observed share. What is"
             " below it could not be told from noise by its strength alone."
         )
     return Values("Singular values", values.tolist(), level, caption=caption)
 
 
 def noise_norm(sigma: float, obs: Observations) -> float:
-    """The largest singular value that noise of this standard deviation would show, where a share p is observed.
+    """The largest singular value that noise of this standard deviation would show, where a share p
+    is observed.
 
-    An n1 x n2 matrix of independent entries of variance v has norm sqrt(v) (sqrt(n1) + sqrt(n2)), nearly. Noise that is
-    seen on a share p only, and scaled by 1/p as a matrix with gaps has to be, has v = p sigma^2 / p^2.
+    An n1 x n2 matrix of independent entries of variance v has norm sqrt(v) (sqrt(n1) + sqrt(n2)),
+    nearly. Noise that is seen on a share p only, and scaled by 1/p as a matrix with gaps has to be,
+    has v = p sigma^2 / p^2.
     """
     n1, n2 = obs.shape
     return float(sigma * (math.sqrt(n1) + math.sqrt(n2)) / math.sqrt(obs.fraction))
@@ -160,7 +204,8 @@ def _first_look(test: words.Record) -> Values:
         [float(value) for value in words.field(test, "singular_values")],
         float(words.field(test, "noise")),
         level_name="chance",
-        caption="Singular values of the data with large entries clipped, before any fit, and the most that chance"
+        caption="Singular values of the data with large entries clipped, before any"
+        " fit, and the most that chance"
         " could give. The search for the rank began with those above.",
     )
 
@@ -170,17 +215,23 @@ def _trials(trials: list[words.Record], unit: str) -> Lines:
     ways: dict[str, list[tuple[int, float]]] = {}
     for trial in trials:
         loss, shrink, rank, error, way = (
-            words.field(trial, name) for name in ("loss", "shrink", "rank", "error", "way")
+            words.field(trial, name)
+            for name in ("loss", "shrink", "rank", "error", "way")
         )
-        name = f"{loss}, prior × {number(shrink)}" + (", polished" if way == "polished" else "")
+        name = f"{loss}, prior × {number(shrink)}" + (
+            ", polished" if way == "polished" else ""
+        )
         ways.setdefault(name, []).append((rank, error))
-    best = sorted(ways.items(), key=lambda item: min(error for _, error in item[1]))[:MOST_LINES]
+    best = sorted(ways.items(), key=lambda item: min(error for _, error in item[1]))[
+        :MOST_LINES
+    ]
     series = [Series(name, *zip(*sorted(points))) for name, points in best]
     return Lines(
         "Trials on hidden entries",
         series,
         x_name="rank",
-        caption=f"Mean absolute error on known entries that were hidden from the fit, in {unit}.",
+        caption="Mean absolute error on known entries that were hidden from the fit,"
+        f" in {unit}.",
     )
 
 
@@ -195,23 +246,46 @@ def _map(obs: Observations, seen: Survey, spread: str) -> Map:
         else f" A cell of the map stands for {plural(rows, 'row')} × {plural(cols, 'column')}."
     )
     caption = (
-        f"Outliers are farther than {number(seen.threshold, 3)}{spread and f' {spread}'} from the pattern.{blocks}"
+        "Outliers are farther than"
+        f" {number(seen.threshold, 3)}{spread and f' {spread}'} from the"
+        f" pattern.{blocks}"
     )
-    return Map("Missing and outlying entries", obs.shape, seen.step, seen.observed, seen.outliers, caption)
+    return Map(
+        "Missing and outlying entries",
+        obs.shape,
+        seen.step,
+        seen.observed,
+        seen.outliers,
+        caption,
+    )
 
 
-def _table(result: Result, obs: Observations, seen: Survey, names: Names, units: Units | None) -> Table:
+def _table(
+    result: Result, obs: Observations, seen: Survey, names: Names, units: Units | None
+) -> Table:
     noisy = result.regime == "noisy" and result.noise_level > 0
-    columns = ["row", "column", "observed", "expected", "difference"] + (["× noise"] if noisy else [])
+    columns = ["row", "column", "observed", "expected", "difference"] + (
+        ["× noise"] if noisy else []
+    )
     rows = [list(cells) for cells in _worst(result, obs, seen, names, units)]
     if not noisy:
         rows = [cells[:-1] for cells in rows]
-    shown = f"The {count(len(rows))} largest of {count(seen.n_outliers)}" if len(rows) < seen.n_outliers else "All"
+    shown = (
+        f"The {count(len(rows))} largest of {count(seen.n_outliers)}"
+        if len(rows) < seen.n_outliers
+        else "All"
+    )
     unnamed = [what for what, of in zip(("rows", "columns"), names) if of is None]
-    counted = f" {' and '.join(unnamed).capitalize()} are counted from 0." if unnamed else ""
+    counted = (
+        f" {' and '.join(unnamed).capitalize()} are counted from 0." if unnamed else ""
+    )
     measured = "" if units is None else ", measured by the spread of its column"
     how = " Click on a heading to sort."
-    caption = f"{shown}, by the size of the difference{measured}.{how}{counted}" if rows else "No entry stands out."
+    caption = (
+        f"{shown}, by the size of the difference{measured}.{how}{counted}"
+        if rows
+        else "No entry stands out."
+    )
     return Table("The worst outliers", columns, rows, caption)
 
 
@@ -221,9 +295,13 @@ def _worst(
     observed = obs.lookup(seen.rows, seen.cols).astype(np.float64)
     expected = observed - seen.differences
     if units is not None:
-        observed, expected = (units.put_back(x, seen.cols) for x in (observed, expected))
+        observed, expected = (
+            units.put_back(x, seen.cols) for x in (observed, expected)
+        )
     places = zip(seen.rows.tolist(), seen.cols.tolist())
-    for (i, j), y, x, off in zip(places, observed.tolist(), expected.tolist(), np.abs(seen.differences).tolist()):
+    for (i, j), y, x, off in zip(
+        places, observed.tolist(), expected.tolist(), np.abs(seen.differences).tolist()
+    ):
         row, col = (k if of is None else str(of[k]) for k, of in zip((i, j), names))
         yield row, col, y, x, y - x, off / (result.noise_level or 1.0)
 
@@ -242,17 +320,27 @@ def film_sections(
     captions: Sequence[str] | None = None,
     caption: str = "",
 ) -> list[Section]:
-    """A scrubber with all layers side by side, and a slider between the frame with most in front and its background.
+    """A scrubber with all layers side by side, and a slider between the frame with most in front
+    and its background.
 
-    Each is a sequence of (h, w) or (h, w, 3) frames; only those shown are looked at. `white` is the value that is shown
-    as white in frames, background and foreground: 255 for bytes, else the largest of the frames. NaN was not observed.
-    `captions` are those of the frames, `caption` is that of the slider; both are numbers of frames if not given.
+    Each is a sequence of (h, w) or (h, w, 3) frames; only those shown are looked at. `white` is the
+    value that is shown as white in frames, background and foreground: 255 for bytes, else the
+    largest of the frames. NaN was not observed. `captions` are those of the frames, `caption` is
+    that of the slider; both are numbers of frames if not given.
     """
     if not len(frames) or len(background) != len(frames):
-        raise ValueError(f"{len(frames)} frames and {len(background)} of the background; as many are wanted, not none")
-    some = np.unique(np.linspace(0, len(frames) - 1, STEPS).round().astype(int)).tolist()
+        raise ValueError(
+            f"{len(frames)} frames and {len(background)} of the background; as many are"
+            " wanted, not none"
+        )
+    some = np.unique(
+        np.linspace(0, len(frames) - 1, STEPS).round().astype(int)
+    ).tolist()
     top = _white(frames, some) if white is None else float(white)
-    layers: dict[str, Lazy] = {"original": _scaled(frames, top), "background": _scaled(background, top)}
+    layers: dict[str, Lazy] = {
+        "original": _scaled(frames, top),
+        "background": _scaled(background, top),
+    }
     if foreground is not None:
         layers["foreground"] = _scaled(foreground, top)
     if masks is not None:
@@ -274,15 +362,21 @@ def _white(frames: Pictures, some: list[int]) -> float:
     first = np.asarray(frames[0])
     if first.dtype == np.uint8:
         return 255.0
-    largest = [float(np.nanmax(np.asarray(frames[k], np.float64), initial=0.0)) for k in some]
+    largest = [
+        float(np.nanmax(np.asarray(frames[k], np.float64), initial=0.0)) for k in some
+    ]
     return max(largest) or 1.0
 
 
-def _in_front(frames: Pictures, background: Pictures, masks: Pictures | None, k: int) -> float:
+def _in_front(
+    frames: Pictures, background: Pictures, masks: Pictures | None, k: int
+) -> float:
     """How much of a frame does not show the background."""
     if masks is not None:
         return float(np.mean(np.asarray(masks[k]) != 0))
-    off = np.abs(np.asarray(frames[k], np.float64) - np.asarray(background[k], np.float64))
+    off = np.abs(
+        np.asarray(frames[k], np.float64) - np.asarray(background[k], np.float64)
+    )
     return float(np.nanmean(off)) if np.isfinite(off).any() else 0.0
 
 

@@ -1,4 +1,6 @@
-"""One pass over the observed entries of a result: where they are, which stand out, and which stand out most."""
+"""One pass over the observed entries of a result: where they are, which stand out, and which stand
+out most.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ Entries = tuple[Array, Array, Array]  # rows, columns, and how far off they are
 
 
 class Survey(NamedTuple):
-    """Shares per cell of the map, and the entries that are farthest from the model, the worst first."""
+    """Shares per cell of the map, and the entries that are farthest from the model, the worst
+    first.
+    """
 
     step: tuple[int, int]  # rows and columns of a cell; the last ones may have fewer
     observed: Array  # (height, width): of all places of a cell
@@ -45,7 +49,9 @@ def survey(obs: Observations, X: Factors, threshold: float, worst: int = 100) ->
         found = (rows[large], cols[large], residual[large].astype(np.float64))
         top = _worst(top, found, worst)
     n1, n2 = obs.shape
-    places = np.outer(np.bincount(np.arange(n1) // down), np.bincount(np.arange(n2) // across))
+    places = np.outer(
+        np.bincount(np.arange(n1) // down), np.bincount(np.arange(n2) // across)
+    )
     rows, cols, differences = top
     return Survey(
         step,
@@ -64,7 +70,11 @@ def _worst(old: Entries, new: Entries, wanted: int) -> Entries:
     rows, cols, residual = (np.concatenate(pair) for pair in zip(old, new))
     size = np.abs(residual)
     if len(size) > wanted:  # not all need sorting
-        border = np.partition(size, len(size) - wanted)[len(size) - wanted] if wanted else np.inf
+        border = (
+            np.partition(size, len(size) - wanted)[len(size) - wanted]
+            if wanted
+            else np.inf
+        )
         near = np.flatnonzero(size >= border)
         rows, cols, residual, size = rows[near], cols[near], residual[near], size[near]
     order = np.argsort(-size, kind="stable")[:wanted]

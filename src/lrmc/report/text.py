@@ -1,4 +1,6 @@
-"""Text and numbers as HTML shows them. Everything that comes from a file or a user goes through here."""
+"""Text and numbers as HTML shows them. Everything that comes from a file or a user goes through
+here.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,18 @@ import math
 import re
 from collections.abc import Sequence
 
-# What no HTML page may hold (control characters) or no UTF-8 (halves of surrogate pairs, from odd file names).
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+# What no HTML page may hold (control characters) or no UTF-8 (halves of surrogate pairs, from odd
+# file names).
+_UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]"
+)
 
 
 def escaped(text: object) -> str:
     """Text that a browser shows as it is, in an element or in a quoted attribute."""
-    return html.escape(_UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", str(text)), quote=True)
+    return html.escape(
+        _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", str(text)), quote=True
+    )
 
 
 def number(x: float, digits: int = 4) -> str:
@@ -26,7 +33,9 @@ def number(x: float, digits: int = 4) -> str:
     shown = f"{x:.{digits}g}"
     mantissa, _, exponent = shown.partition("e")
     if exponent:
-        shown = f"{mantissa}·10{raised(int(exponent))}".replace("1·", "", mantissa in ("1", "-1"))
+        shown = f"{mantissa}·10{raised(int(exponent))}".replace(
+            "1·", "", mantissa in ("1", "-1")
+        )
     return shown.replace("-", "−")
 
 
@@ -36,9 +45,11 @@ def count(n: int) -> str:
 
 
 def column(values: Sequence[float]) -> list[str]:
-    """Numbers below each other, with as many decimals each, so that they can be compared at a glance.
+    """Numbers below each other, with as many decimals each, so that they can be compared at a
+    glance.
 
-    Where that would leave many of them with hardly a digit (several units in one column), each as it is best read.
+    Where that would leave many of them with hardly a digit (several units in one column), each as
+    it is best read.
     """
     sizes = [abs(float(v)) for v in values if math.isfinite(v)]
     if all(isinstance(v, int) for v in values) or not sizes:
@@ -46,7 +57,10 @@ def column(values: Sequence[float]) -> list[str]:
     digits = _decimals(sizes)
     if digits is None:
         return [number(v) for v in values]
-    return [f"{v:.{digits}f}".replace("-", "−") if math.isfinite(v) else number(v) for v in values]
+    return [
+        f"{v:.{digits}f}".replace("-", "−") if math.isfinite(v) else number(v)
+        for v in values
+    ]
 
 
 def _decimals(sizes: Sequence[float]) -> int | None:
@@ -71,7 +85,9 @@ def percent(share: float) -> str:
     if 0.9999 < share < 1:
         return "more than 99.99 %"
     edge = min(share, 1 - share)
-    digits = 0 if edge == 0 else 2 if edge < 0.001 else 1 if edge < 0.1 or share > 0.9 else 0
+    digits = (
+        0 if edge == 0 else 2 if edge < 0.001 else 1 if edge < 0.1 or share > 0.9 else 0
+    )
     return f"{100 * share:.{digits}f} %"
 
 

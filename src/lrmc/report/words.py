@@ -15,33 +15,54 @@ Record: TypeAlias = object  # of the evidence: a named tuple, or a dictionary if
 
 ADVICE = {
     Status.MAX_ITER: "Give it more passes (max_iter), or be content with less (a larger tol). If the change in the"
-    " chart below does not fall, the rank may be too high, or the data may not follow such a pattern.",
+    " chart below does not fall, the rank may be too high, or the data may not follow"
+    " such a pattern.",
     Status.SCHEDULE_ENDED: "Take a schedule with a tail, or leave the schedule out.",
     Status.STALLED: "Leave the schedule out: the default notices noise, and needs no schedule.",
     Status.DIVERGED: "Leave the schedule out, or take one that was made for data like these.",
     Status.UNDETERMINED: "Give a smaller rank, or more data.",
 }
-RESTS = {"noisy": "it came to rest at the noise", "exact": "the pattern meets all entries but the outliers"}
+RESTS = {
+    "noisy": "it came to rest at the noise",
+    "exact": "the pattern meets all entries but the outliers",
+}
 MOST_NAMED = 12  # rows or columns without data that are named
 
 
-def done(result: Result, obs: Observations | None, seen: Survey | None, unit: str = "") -> list[str]:
-    """What was done and found, a paragraph for each idea. `unit`: of distances, if not that of the data."""
+def done(
+    result: Result, obs: Observations | None, seen: Survey | None, unit: str = ""
+) -> list[str]:
+    """What was done and found, a paragraph for each idea. `unit`: of distances, if not that of the
+    data.
+    """
     unit = unit and f" {unit}"
-    paragraphs = [_given(result, obs), _rank(result), _outliers(result, obs, seen, unit), _noise(result, unit)]
+    paragraphs = [
+        _given(result, obs),
+        _rank(result),
+        _outliers(result, obs, seen, unit),
+        _noise(result, unit),
+    ]
     return [p for p in paragraphs if p]
 
 
 def ended(result: Result) -> list[str]:
     """How the run ended, and what to do if that was not well."""
-    how = f"{plural(result.n_iter, 'pass', 'passes')} over the data, {number(result.history[-1].seconds, 2)} s"
+    how = (
+        f"{plural(result.n_iter, 'pass', 'passes')} over the data,"
+        f" {number(result.history[-1].seconds, 2)} s"
+    )
     if result.converged:
         rest = RESTS.get(result.regime, "the last pass changed next to nothing")
         return [f"It ended well after {how}: {rest}."]
-    return [f"It did not end well ({how}): {result.status.meaning}.", f"What to do: {ADVICE[result.status]}"]
+    return [
+        f"It did not end well ({how}): {result.status.meaning}.",
+        f"What to do: {ADVICE[result.status]}",
+    ]
 
 
-def unknown(result: Result, row_names: Sequence[str] | None, col_names: Sequence[str] | None) -> list[str]:
+def unknown(
+    result: Result, row_names: Sequence[str] | None, col_names: Sequence[str] | None
+) -> list[str]:
     """Rows and columns about which nothing can be said."""
     paragraphs = []
     for which, names, word in (
@@ -49,11 +70,15 @@ def unknown(result: Result, row_names: Sequence[str] | None, col_names: Sequence
         (result.undetermined_cols, col_names, "column"),
     ):
         if len(which):
-            some = [str(names[i]) if names is not None else str(i) for i in which[:MOST_NAMED]]
+            some = [
+                str(names[i]) if names is not None else str(i)
+                for i in which[:MOST_NAMED]
+            ]
             more = ", …" if len(which) > MOST_NAMED else ""
             have = "has" if len(which) == 1 else "have"
             text = (
-                f"{plural(len(which), word)} {have} no observed entry at all, or too few that agree with the pattern,"
+                f"{plural(len(which), word)} {have} no observed entry at all, or too"
+                " few that agree with the pattern,"
                 " so nothing can be said: values stay empty"
             )
             paragraphs.append(f"{text} ({', '.join(some)}{more}).")
@@ -74,41 +99,64 @@ def _given(result: Result, obs: Observations | None) -> str:
     n1, n2 = result.shape
     size = f"The matrix has {plural(n1, 'row')} and {plural(n2, 'column')}"
     if obs is None:
-        return f"{size}. The data are not part of this result, so their entries are not looked at here."
+        return (
+            f"{size}. The data are not part of this result, so their entries are not"
+            " looked at here."
+        )
     missing = n1 * n2 - obs.n_observed
     if not missing:
         return f"{size}, {count(n1 * n2)} entries. All of them are observed."
     return (
-        f"{size}, {count(n1 * n2)} entries. {percent(obs.fraction)} of them ({count(obs.n_observed)}) are observed;"
-        f" the other {count(missing)} are missing, and are estimated from the pattern that the rest follows."
+        f"{size}, {count(n1 * n2)} entries. {percent(obs.fraction)} of them"
+        f" ({count(obs.n_observed)}) are observed;"
+        f" the other {count(missing)} are missing, and are estimated from the pattern"
+        " that the rest follows."
     )
 
 
 def _rank(result: Result) -> str:
     r = result.rank
-    means = "every row is a multiple of one profile" if r == 1 else f"every row is a mixture of the same {r} profiles"
+    means = (
+        "every row is a multiple of one profile"
+        if r == 1
+        else f"every row is a mixture of the same {r} profiles"
+    )
     return f"The pattern has rank {r}: {means}. {_why(result)}".strip()
 
 
 def _why(result: Result) -> str:
     """Why this rank."""
-    tests, trials = (list(result.evidence.get(name, ())) for name in ("rank_tests", "trials"))
+    tests, trials = (
+        list(result.evidence.get(name, ())) for name in ("rank_tests", "trials")
+    )
     if result.method == "closed_loop" and "rank_tests" not in result.evidence:
         return ""  # it ended before it could say
     given = "This rank was given, not found." if not tests else ""
     if trials and "why" not in result.evidence:
-        return " ".join(filter(None, (given, _by_trial(result, trials, searched=not given))))
+        return " ".join(
+            filter(None, (given, _by_trial(result, trials, searched=not given)))
+        )
     if given:
         return given
     last = tests[-1]
-    values, noise, added = (field(last, name) for name in ("singular_values", "noise", "added"))
-    looks = "It was found by looking for parts that stand out from what chance alone could give"
+    values, noise, added = (
+        field(last, name) for name in ("singular_values", "noise", "added")
+    )
+    looks = (
+        "It was found by looking for parts that stand out from what chance alone could"
+        " give"
+    )
     dropped = field(last, "rank") + added > result.rank
-    again = "; parts that turned out not to be needed were dropped again" if dropped else ""
+    again = (
+        "; parts that turned out not to be needed were dropped again" if dropped else ""
+    )
     checked = f" {_confirmed(result, trials)}" if trials else ""
     if len(values) <= added or not noise > 0:
         return f"{looks}{again}.{checked}"
-    left_out = f"the strongest part that was left out reached {percent(values[added] / noise)} of that level"
+    left_out = (
+        f"the strongest part that was left out reached {percent(values[added] / noise)}"
+        " of that level"
+    )
     return f"{looks}{again}: {left_out}.{checked}"
 
 
@@ -116,8 +164,14 @@ def _confirmed(result: Result, trials: list[Record]) -> str:
     """What entries that were hidden say about a rank that was found."""
     first = field(trials[0], "rank")
     if result.rank == first:
-        return f"Entries that were hidden are predicted no better by a higher rank ({len(trials)} were compared)."
-    return f"Entries that were hidden are predicted better by rank {result.rank} than by {first}, which stood out."
+        return (
+            "Entries that were hidden are predicted no better by a higher rank"
+            f" ({len(trials)} were compared)."
+        )
+    return (
+        f"Entries that were hidden are predicted better by rank {result.rank} than by"
+        f" {first}, which stood out."
+    )
 
 
 def _by_trial(result: Result, trials: list[Record], searched: bool) -> str:
@@ -128,37 +182,66 @@ def _by_trial(result: Result, trials: list[Record], searched: bool) -> str:
     )
     if best is None:
         return ""
-    what = "The rank, and how differences are weighed," if searched else "How differences are weighed"
+    what = (
+        "The rank, and how differences are weighed,"
+        if searched
+        else "How differences are weighed"
+    )
     return (
-        f"{what} {'were' if searched else 'was'} chosen by trial: some known entries were hidden,"
+        f"{what} {'were' if searched else 'was'} chosen by trial: some known entries"
+        " were hidden,"
         f" {plural(len(trials), 'fit')} tried to predict them,"
-        f" and the one that did best was taken (loss {field(best, 'loss')}, rank {field(best, 'rank')})."
+        f" and the one that did best was taken (loss {field(best, 'loss')}, rank"
+        f" {field(best, 'rank')})."
     )
 
 
-def _outliers(result: Result, obs: Observations | None, seen: Survey | None, unit: str) -> str:
+def _outliers(
+    result: Result, obs: Observations | None, seen: Survey | None, unit: str
+) -> str:
     estimate = percent(result.outlier_fraction)
     if seen is None or obs is None:
         return (
-            f"About {estimate} of the observed entries are outliers." if math.isfinite(result.outlier_fraction) else ""
+            f"About {estimate} of the observed entries are outliers."
+            if math.isfinite(result.outlier_fraction)
+            else ""
         )
     if not seen.n_outliers:
         threshold = f"{number(seen.threshold, 3)}{unit}"
-        return f"No observed entry is farther than {threshold} from the pattern: there are no outliers."
+        return (
+            f"No observed entry is farther than {threshold} from the pattern: there are"
+            " no outliers."
+        )
     share = percent(seen.n_outliers / obs.n_observed)
     is_ = "entry does" if seen.n_outliers == 1 else "entries do"
     text = (
-        f"{count(seen.n_outliers)} observed {is_} not follow the pattern ({share} of the observed): they are farther"
-        f" than {number(seen.threshold, 3)}{unit} from it, and were kept from bending it."
+        f"{count(seen.n_outliers)} observed {is_} not follow the pattern ({share} of"
+        " the observed): they are farther"
+        f" than {number(seen.threshold, 3)}{unit} from it, and were kept from bending"
+        " it."
     )
-    small = math.isfinite(result.outlier_fraction) and result.outlier_fraction > 1.1 * seen.n_outliers / obs.n_observed
-    return f"{text} Counting also smaller ones that hide in the noise, about {estimate} are wrong." if small else text
+    small = (
+        math.isfinite(result.outlier_fraction)
+        and result.outlier_fraction > 1.1 * seen.n_outliers / obs.n_observed
+    )
+    return (
+        f"{text} Counting also smaller ones that hide in the noise, about {estimate}"
+        " are wrong."
+        if small
+        else text
+    )
 
 
 def _noise(result: Result, unit: str) -> str:
     if result.regime == "exact":
-        return "All other entries follow the pattern as exactly as the numbers are stored: there is no noise."
+        return (
+            "All other entries follow the pattern as exactly as the numbers are stored:"
+            " there is no noise."
+        )
     if not math.isfinite(result.noise_level):
         return ""
     sigma = number(result.noise_level, 3)
-    return f"All other entries scatter around the pattern with a standard deviation of {sigma}{unit} (noise)."
+    return (
+        "All other entries scatter around the pattern with a standard deviation of"
+        f" {sigma}{unit} (noise)."
+    )

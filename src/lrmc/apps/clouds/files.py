@@ -40,21 +40,25 @@ def process(
     rgb: Sequence[int] | None = None,
     **options: Any,
 ) -> Processed:
-    """Scenes without clouds, masks, quick-looks and report.html in the folder `target`: all of it, or nothing.
+    """Scenes without clouds, masks, quick-looks and report.html in the folder `target`: all of it,
+    or nothing.
 
-    For each GeoTIFF X.tif come an X.tif and an X_mask.tif. All must be on the same grid. `masks` is a folder with a
-    file X.tif or X_mask.tif for each scene, not 0 where it is not to be believed.
+    For each GeoTIFF X.tif come an X.tif and an X_mask.tif. All must be on the same grid. `masks` is
+    a folder with a file X.tif or X_mask.tif for each scene, not 0 where it is not to be believed.
 
-    For one zarr store X.zarr (time, band, y, x) comes an X.zarr: the same, with the variable `name` (the one with most
-    dimensions, if not given) cleared, and NAME_mask added. Numbers are taken as they are stored; attributes and
-    coordinates stay.
+    For one zarr store X.zarr (time, band, y, x) comes an X.zarr: the same, with the variable `name`
+    (the one with most dimensions, if not given) cleared, and NAME_mask added. Numbers are taken as
+    they are stored; attributes and coordinates stay.
 
     `rgb` are the numbers of the bands to show, from 1. Options are those of `remove_clouds`.
     """
     paths = [Path(source) for source in sources]
     if len(paths) == 1 and paths[0].suffix == ".zarr":
         if masks is not None:
-            raise ValueError("--masks is for GeoTIFFs; in a zarr store, what is not to be believed is nodata")
+            raise ValueError(
+                "--masks is for GeoTIFFs; in a zarr store, what is not to be believed"
+                " is nodata"
+            )
         return _process_zarr(paths[0], Path(target), name, rgb, options)
     return _process_tiffs(paths, Path(target), masks, rgb, options)
 
@@ -70,14 +74,18 @@ def _process_tiffs(
     paths = _checked_paths(sources, target)
     scenes = read_scenes(paths, masks=masks, rgb=rgb)
     with whole_folder(target) as folder:
-        cleared = remove_clouds(scenes.data, scenes.seen, nodata=scenes.nodata, dates=scenes.days, **options)
+        cleared = remove_clouds(
+            scenes.data, scenes.seen, nodata=scenes.nodata, dates=scenes.days, **options
+        )
         for k, path in enumerate(paths):
             write_scene(folder, path, cleared.scenes[k], cleared.mask[k])
         page = write_pictures(folder, scenes, cleared)
         return _processed(scenes, cleared, began, page, target)
 
 
-def _processed(scenes: Scenes, cleared: Cleared, began: float, page: Path, target: Path) -> Processed:
+def _processed(
+    scenes: Scenes, cleared: Cleared, began: float, page: Path, target: Path
+) -> Processed:
     return Processed(
         cleared=cleared,
         scenes=scenes,
@@ -92,7 +100,10 @@ def _processed(scenes: Scenes, cleared: Cleared, began: float, page: Path, targe
 def _checked_paths(sources: Sequence[Path], target: Path) -> tuple[Path, ...]:
     paths = tuple(sources)
     if len(paths) < FEWEST:
-        raise ValueError(f"{len(paths)} scene(s); at least {FEWEST} dates of the same place are wanted")
+        raise ValueError(
+            f"{len(paths)} scene(s); at least {FEWEST} dates of the same place are"
+            " wanted"
+        )
     written: dict[str, Path] = {}
     for path in paths:
         if not path.is_file():
@@ -100,27 +111,40 @@ def _checked_paths(sources: Sequence[Path], target: Path) -> tuple[Path, ...]:
         _check_apart(path, target)
         for name in (f"{path.stem}.tif", f"{path.stem}_mask.tif"):
             if name in written:
-                raise ValueError(f"{written[name]} and {path} would both be written as {name}; rename one of them")
+                raise ValueError(
+                    f"{written[name]} and {path} would both be written as {name};"
+                    " rename one of them"
+                )
             written[name] = path
     return paths
 
 
 def _check_apart(path: Path, target: Path) -> None:
     if os.path.dirname(os.path.realpath(path)) == os.path.realpath(target):
-        raise ValueError(f"{path} lies in the output folder, where it would be overwritten; choose another folder")
+        raise ValueError(
+            f"{path} lies in the output folder, where it would be overwritten; choose"
+            " another folder"
+        )
 
 
 # ---- zarr
 
 
 def _process_zarr(
-    path: Path, target: Path, name: str | None, rgb: Sequence[int] | None, options: dict[str, Any]
+    path: Path,
+    target: Path,
+    name: str | None,
+    rgb: Sequence[int] | None,
+    options: dict[str, Any],
 ) -> Processed:
     began = time.perf_counter()
     xarray = optional("xarray", "clouds")
     _check_apart(path, target)
     with readable(path):
-        version = max((array.metadata.zarr_format for array in zarr_arrays(path).values()), default=3)
+        version = max(
+            (array.metadata.zarr_format for array in zarr_arrays(path).values()),
+            default=3,
+        )
         store = xarray.open_zarr(path, mask_and_scale=False, consolidated=False)
     name = _variable(store, name, path)
     with readable(path):
@@ -128,7 +152,9 @@ def _process_zarr(
     laid = laid_out(array)
     scenes = _as_scenes(laid, rgb)
     with whole_folder(target) as folder:
-        cleared = remove_clouds(laid.data, nodata=laid.nodata, dates=laid.dates, **options)
+        cleared = remove_clouds(
+            laid.data, nodata=laid.nodata, dates=laid.dates, **options
+        )
         parts = answers(array, laid, cleared)
         answer = store.assign({name: parts["clear"], f"{name}_mask": parts["clouds"]})
         _write_store(folder / path.name, answer, version, path)
@@ -143,7 +169,9 @@ def _variable(store: Dataset, name: str | None, path: Path) -> str:
         raise ValueError(f"{path} holds no variables")
     chosen = name or max(known, key=lambda one: store[one].ndim)
     if chosen not in store:
-        raise ValueError(f"{path} has no variable {chosen!r}; it has {', '.join(known)}")
+        raise ValueError(
+            f"{path} has no variable {chosen!r}; it has {', '.join(known)}"
+        )
     return chosen
 
 
@@ -157,13 +185,17 @@ def _as_scenes(laid: LaidOut, rgb: Sequence[int] | None) -> Scenes:
         seen=np.ones((T, *size), bool),
         nodata=laid.nodata,
         paths=tuple(Path(str(when)[:10]) for when in labels),
-        days=laid.dates.astype("datetime64[D]") if dated and laid.dates is not None else None,
+        days=laid.dates.astype("datetime64[D]")
+        if dated and laid.dates is not None
+        else None,
         rgb=usual_bands(count) if rgb is None else checked_rgb(rgb, count),
     )
 
 
 def _write_store(target: Path, answer: Dataset, version: int, source: Path) -> None:
-    """In the version of the format that the source has: its compressors are not known to another."""
+    """In the version of the format that the source has: its compressors are not known to
+    another.
+    """
     for one in answer.variables.values():
         one.encoding.pop("chunks", None)
     try:
@@ -172,4 +204,7 @@ def _write_store(target: Path, answer: Dataset, version: int, source: Path) -> N
         raise
     except Exception as error:  # other variables of the source are read only now
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(f"{source} could not be copied with its other variables; is it damaged? ({reason})") from error
+        raise ValueError(
+            f"{source} could not be copied with its other variables; is it damaged?"
+            f" ({reason})"
+        ) from error

@@ -1,7 +1,9 @@
-"""What the ground looks like on every date: learned from a few thousand pixels, then fitted to each.
+"""What the ground looks like on every date: learned from a few thousand pixels, then fitted to
+each.
 
-The time factors R (T x r) belong to all pixels. A pixel of a band is R l + noise, with l drawn around the mean of its
-band; all bands of a pixel and date share one weight, as a cloud covers all of them.
+The time factors R (T x r) belong to all pixels. A pixel of a band is R l + noise, with l drawn
+around the mean of its band; all bands of a pixel and date share one weight, as a cloud covers all
+of them.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ from .look import Look, as_matrix
 from .seasons import Seasons, seasons
 
 LEARN_FROM = 2500  # pixels, evenly spread
-WIDER = (16.0, 4.0, 2.0, 1.0, 1.0, 1.0)  # the threshold of each pass over a block, in that threshold
+# The threshold of each pass over a block, in that threshold.
+WIDER = (16.0, 4.0, 2.0, 1.0, 1.0, 1.0)
 FAR_BRIGHTER = 8.0  # times as far from the usual brightness as dates below it are: an overcast date
 BRIGHT = 3.0  # standard deviations that an overcast date is brighter in every band
 FEW = 0.02  # a date of which less is seen is taken from its neighbours
@@ -36,7 +39,8 @@ MAD = 1.4826  # median absolute deviations in a standard deviation, of Gaussian 
 ROUNDING = 0.5  # the noise of whole numbers that cannot be told from rounding
 RELATIVE_ROUNDING = 1e-4  # the same of floats, in parts of a typical one
 RIDGE = 1e-6  # of the mean variance: factors that hardly vary keep a little freedom
-STORED = (np.uint8, np.int16, np.uint16, np.float32)  # the kernels read these as they are
+# The kernels read these as they are.
+STORED = (np.uint8, np.int16, np.uint16, np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +53,7 @@ class Ground:
     deviation: Array  # bands: the standard deviation of the noise
     seasons: Seasons
     seen: Array  # T: the share of the pixels that was observed
-    estimated: Array  # T: whether a date was taken from its neighbours, because too little or no ground is seen
+    estimated: Array  # T: whether too little ground was seen: taken from its neighbours
     limits: Limits | None = None  # bands x 1 x 1: the range of what was observed
     outcome: Outcome = SOUND  # of the fit
 
@@ -88,14 +92,17 @@ class Sample:
         return as_matrix(self.there)
 
 
-def learn_ground(look: Look, days: Array, rank: int | None, seed: int, threads: int | None) -> Ground:
+def learn_ground(
+    look: Look, days: Array, rank: int | None, seed: int, threads: int | None
+) -> Ground:
     """Time factors, noise and priors from a few thousand pixels."""
     sample = _sample(look)
     share = sample.share
     if not share.any():
         raise ValueError("no pixel of the scenes is observed: all are nodata or masked")
     obs = _observed(sample.Y, sample.there, threads)
-    # Clouds come in patches: Cauchy was always chosen when all losses were tried, which takes three times longer.
+    # Clouds come in patches: Cauchy was always chosen when all losses were tried, which takes
+    # three times longer.
     noise = Noise(unlike_members(obs), equal(1.0, len(share)), "cauchy")
     X, outcome = noisy_fit(obs, rank, noise, seed, "the ground")
     L, R = _balanced(X)
@@ -152,7 +159,8 @@ def _observed_range(Y: Array, there: Array) -> Limits | None:
 
 
 def _overcast(Y: Array, there: Array) -> Array:
-    """Pixels of mostly cloudy dates that are brighter than usual in every band, and in one far more than dates differ.
+    """Pixels of mostly cloudy dates that are brighter than usual in every band, and in one far more
+    than dates differ.
 
     They are left out of what is learned: with many such dates, clouds would be components.
     """
@@ -163,7 +171,8 @@ def _overcast(Y: Array, there: Array) -> Array:
         away = values - np.nanmedian(values, axis=0)
         excess = np.nanmedian(away, axis=2)  # T x bands
         middle = np.nanmedian(excess, axis=0)
-        below = np.where(excess <= middle, middle - excess, np.nan)  # clouds are above: what is below tells the spread
+        # Clouds are above: what is below tells the spread.
+        below = np.where(excess <= middle, middle - excess, np.nan)
         usual = np.maximum(MAD * np.nanmedian(below, axis=0), _smallest(Y))
     dates = _bright(np.nan_to_num(excess - middle) / usual)
     if dates.sum() > T // 2:  # then they are the usual
@@ -178,14 +187,21 @@ def _bright(times: Array) -> Array:
 
 
 def _brighter(L: Array, change: Array, deviation: Array) -> Array:
-    """Whether most pixels of a date are brighter than expected in all bands: leaves change them unevenly."""
+    """Whether most pixels of a date are brighter than expected in all bands: leaves change them
+    unevenly.
+    """
     by_band = L.reshape(len(deviation), -1, L.shape[1])
-    middle = np.array([np.median(own @ change.T, axis=0) for own in by_band])  # bands x T
+    # Bands x T.
+    middle = np.array([np.median(own @ change.T, axis=0) for own in by_band])
     return np.all(middle > BRIGHT * deviation[:, None], axis=0)
 
 
-def _prior(sample: Sample, L: Array, R: Array, found: Seasons, estimated: Array) -> Ground:
-    """The noise of each band, and around what and how widely its factors lie; estimated dates do not tell."""
+def _prior(
+    sample: Sample, L: Array, R: Array, found: Seasons, estimated: Array
+) -> Ground:
+    """The noise of each band, and around what and how widely its factors lie; estimated dates do
+    not tell.
+    """
     bands, rank = sample.bands, L.shape[1]
     mean = np.empty((bands, rank))
     ridge = np.empty((bands, rank, rank))
@@ -224,8 +240,11 @@ def _smallest(values: Array) -> float:
 # ---- every pixel
 
 
-def fit_pixels(Y: Array, there: Array, ground: Ground, threads: int | None = None) -> Array:
-    """The factors of all pixels of a block, (bands * pixels) x r: robust least squares with R fixed.
+def fit_pixels(
+    Y: Array, there: Array, ground: Ground, threads: int | None = None
+) -> Array:
+    """The factors of all pixels of a block, (bands * pixels) x r: robust least squares with R
+    fixed.
 
     Six passes over the block, with a threshold that falls to the noise.
     """
@@ -238,7 +257,8 @@ def fit_pixels(Y: Array, there: Array, ground: Ground, threads: int | None = Non
     obs = _observed(values, there, threads)
     R = ground.R.astype(np.float32)
     squares = pairs(R)
-    reach = DEVIATION * REACH["cauchy"]  # a threshold in standard deviations of the noise
+    # A threshold in standard deviations of the noise.
+    reach = DEVIATION * REACH["cauchy"]
     thresholds = reach * np.repeat(ground.deviation, pixels)
     for wider in WIDER:
         rule = Cauchy(wider * thresholds, np.ones(T))
@@ -249,5 +269,7 @@ def fit_pixels(Y: Array, there: Array, ground: Ground, threads: int | None = Non
             away = L[here] - ground.mean[b].astype(np.float32)
             pulled = pull[0][here] - away @ ridge
             used = obs.row_observed[here] > 0
-            L[here] += solve_rows(pull.grams[0][here], pulled, ground.ridge[b], used, obs.threads)
+            L[here] += solve_rows(
+                pull.grams[0][here], pulled, ground.ridge[b], used, obs.threads
+            )
     return L

@@ -40,7 +40,9 @@ class Look:
     seed: int
 
     def block(self, lines: slice, step: int = 1) -> tuple[Array, Array]:
-        """Values, T x bands x lines x width, and T x lines x width: True where all bands were observed."""
+        """Values, T x bands x lines x width, and T x lines x width: True where all bands were
+        observed.
+        """
         every = (slice(lines.start, lines.stop, step), slice(None, None, step))
         Y = np.asarray(self.data[(slice(None), slice(None), *every)])
         there = np.ones((len(Y), *Y.shape[2:]), bool)
@@ -57,7 +59,9 @@ class Look:
         """A random share of pixels and dates."""
         rng = np.random.default_rng([self.seed, lines.start])
         T, _, _, width = self.data.shape
-        return rng.random((T, lines.stop - lines.start, width), np.float32) < self.sample
+        return (
+            rng.random((T, lines.stop - lines.start, width), np.float32) < self.sample
+        )
 
 
 def blocks(shape: Sequence[int]) -> Iterator[slice]:
@@ -68,5 +72,7 @@ def blocks(shape: Sequence[int]) -> Iterator[slice]:
 
 
 def as_matrix(Y: Array) -> Array:
-    """Rows: pixels of the first band, of the second, and so on; columns: dates. A copy, row by row in memory."""
+    """Rows: pixels of the first band, of the second, and so on; columns: dates. A copy, row by row
+    in memory.
+    """
     return np.ascontiguousarray(Y.reshape(len(Y), -1).T)

@@ -1,8 +1,10 @@
-"""Clouds out of a series of satellite scenes: what the ground looks like on every date, and where it was covered.
+"""Clouds out of a series of satellite scenes: what the ground looks like on every date, and where
+it was covered.
 
-Pixels of all bands x dates are a matrix of low rank, with gaps (nodata, masks) and outliers (clouds, shadows, haze).
-Its time factors R (T x r) are learned from a few thousand pixels; then every pixel is fitted to them by itself, block
-by block, so that what a stack takes is little more than the stack and its answer.
+Pixels of all bands x dates are a matrix of low rank, with gaps (nodata, masks) and outliers
+(clouds, shadows, haze). Its time factors R (T x r) are learned from a few thousand pixels; then
+every pixel is fitted to them by itself, block by block, so that what a stack takes is little more
+than the stack and its answer.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ class Cleared(Told):
     """A series of scenes without clouds."""
 
     scenes: Array  # T x bands x height x width, in the type of the data
-    mask: Array  # T x height x width: 0 clear, 1 cloud (or shadow, haze, snow), 2 nothing was observed
+    # T x height x width: 0 clear, 1 cloud (or shadow, haze, snow), 2 nothing was observed.
+    mask: Array
     ground: Ground
     outcome: Outcome = SOUND  # of the fit, and of what was made of it
     clipped: int = 0  # values of the ground that were far outside what was observed
@@ -52,18 +55,21 @@ def remove_clouds(
 ) -> Cleared:
     """The scenes with the ground where clouds were, and a mask of these.
 
-    `stack` is T x bands x height x width (T x height x width is one band): anything that numpy reads by slices, such as
-    an array, a memmap or a zarr array. NaN and `nodata` are missing; `seen` (T x height x width) is True where a pixel
-    may be believed. A pixel is missing if one of its bands is.
+    `stack` is T x bands x height x width (T x height x width is one band): anything that numpy
+    reads by slices, such as an array, a memmap or a zarr array. NaN and `nodata` are missing;
+    `seen` (T x height x width) is True where a pixel may be believed. A pixel is missing if one of
+    its bands is.
 
-    `dates` (days, or anything numpy reads as dates) tell how far apart scenes are; without them they are taken as
-    evenly spaced. A date with nothing to see, or nothing but clouds, is estimated from those around it and from the
-    same season of other years.
+    `dates` (days, or anything numpy reads as dates) tell how far apart scenes are; without them
+    they are taken as evenly spaced. A date with nothing to see, or nothing but clouds, is estimated
+    from those around it and from the same season of other years.
 
-    fill="clouds" keeps the pixels that look clear as they are; "all" gives the model everywhere, which also takes away
-    thin haze and noise. With `sample`, only that random share of pixels and dates is looked at.
+    fill="clouds" keeps the pixels that look clear as they are; "all" gives the model everywhere,
+    which also takes away thin haze and noise. With `sample`, only that random share of pixels and
+    dates is looked at.
 
-    A fit that diverges is an error, `lrmc.apps.outcome.FitFailed`; `status` and `warnings` of the answer tell the rest.
+    A fit that diverges is an error, `lrmc.apps.outcome.FitFailed`; `status` and `warnings` of the
+    answer tell the rest.
     """
     data = _checked(stack, seen, fill, sample)
     check_rank(rank, len(data), "dates")
@@ -82,7 +88,9 @@ def remove_clouds(
         model, outside = _model(L, ground, Y.shape)
         mask[:, lines] = _mask(Y, there, model, ground)
         replaced = (fill == "all") | (mask[:, lines] != CLEAR)
-        scenes[:, :, lines] = np.where(replaced[:, None], _stored(model, Y.dtype, nodata), Y)
+        scenes[:, :, lines] = np.where(
+            replaced[:, None], _stored(model, Y.dtype, nodata), Y
+        )
         clipped += outside
         tell(Progress("clearing", lines.stop * width, height * width, "pixels"))
     outcome = ground.outcome
@@ -101,19 +109,32 @@ def _readable(given: ArrayLike | Readable) -> Readable:
     return np.asarray(given)
 
 
-def _checked(stack: ArrayLike | Readable, seen: ArrayLike | Readable | None, fill: str, sample: float) -> Readable:
+def _checked(
+    stack: ArrayLike | Readable,
+    seen: ArrayLike | Readable | None,
+    fill: str,
+    sample: float,
+) -> Readable:
     data = _readable(stack)
     if len(data.shape) == 3:
         data = np.asarray(data)[:, None]
     if len(data.shape) != 4 or 0 in data.shape:
-        raise ValueError(f"the stack has shape {tuple(data.shape)}; time x bands x height x width is wanted")
+        raise ValueError(
+            f"the stack has shape {tuple(data.shape)}; time x bands x height x width is"
+            " wanted"
+        )
     if np.dtype(data.dtype).kind not in "iuf":
         raise ValueError(f"the stack holds {data.dtype}; integers or floats are wanted")
     if len(data) < 3:
-        raise ValueError(f"{len(data)} scene(s); at least 3 dates of the same place are wanted")
+        raise ValueError(
+            f"{len(data)} scene(s); at least 3 dates of the same place are wanted"
+        )
     wanted = (data.shape[0], *data.shape[2:])
     if seen is not None and tuple(np.shape(seen)) != wanted:
-        raise ValueError(f"seen has shape {np.shape(seen)}; {wanted} is wanted, True where a pixel may be believed")
+        raise ValueError(
+            f"seen has shape {np.shape(seen)}; {wanted} is wanted, True where a pixel"
+            " may be believed"
+        )
     if fill not in FILLS:
         raise ValueError(f"fill={fill!r}; one of {', '.join(FILLS)} is wanted")
     check_share(sample)
@@ -133,16 +154,22 @@ def as_days(dates: ArrayLike | None, n: int) -> Array:
         moments = given.astype("datetime64[s]")
         return (moments - moments.min()) / np.timedelta64(1, "D")
     except (TypeError, ValueError):
-        raise ValueError(f"dates such as {given.flat[0]!r} cannot be read; 2021-06-30 is wanted") from None
+        raise ValueError(
+            f"dates such as {given.flat[0]!r} cannot be read; 2021-06-30 is wanted"
+        ) from None
 
 
 # ---- a block of the answer
 
 
 def _model(L: Array, ground: Ground, shape: tuple[int, ...]) -> tuple[Array, int]:
-    """The ground of a block, T x bands x lines x width, and how many of its values had to be clipped."""
+    """The ground of a block, T x bands x lines x width, and how many of its values had to be
+    clipped.
+    """
     model = (ground.R.astype(np.float32) @ L.T).reshape(shape)
-    return (model, 0) if ground.limits is None else ground.limits.held(model, "the ground")
+    return (
+        (model, 0) if ground.limits is None else ground.limits.held(model, "the ground")
+    )
 
 
 def _mask(Y: Array, there: Array, model: Array, ground: Ground) -> Array:

@@ -1,4 +1,6 @@
-"""Satellite scenes in files: GeoTIFFs of one place on one grid, read into memory and written back as they came."""
+"""Satellite scenes in files: GeoTIFFs of one place on one grid, read into memory and written back
+as they came.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,30 @@ from ...weights import Array
 from .series import MEANING
 
 Raster: TypeAlias = Any  # a file that rasterio opened
-LOSSY = ("jpeg", "webp", "lerc", "jxl")  # what a GeoTIFF may be compressed by that changes its numbers
-TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")  # how they begin; with a plus, the large ones
+# What a GeoTIFF may be compressed by that changes its numbers.
+LOSSY = ("jpeg", "webp", "lerc", "jxl")
+# How they begin; with a plus, the large ones.
+TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 LARGE = 3 << 30  # bytes, which a TIFF of the usual kind might not hold
-OFFLINE = {"CPL_VSIL_CURL_ALLOWED_EXTENSIONS": "{none}"}  # no address that a file names is asked
-BESIDE = (".msk", ".MSK", ".ovr", ".OVR")  # endings of masks and overviews that GDAL looks for
+OFFLINE = {
+    "CPL_VSIL_CURL_ALLOWED_EXTENSIONS": "{none}"
+}  # no address that a file names is asked
+# Endings of masks and overviews that GDAL looks for.
+BESIDE = (".msk", ".MSK", ".ovr", ".OVR")
 SAME_PLACE = 1e-6  # of a pixel, that two grids may differ by
-DATE = re.compile(r"(?<!\d)((?:19|20)\d\d)[-_]?(0[1-9]|1[0-2])[-_]?(0[1-9]|[12]\d|3[01])(?!\d)")
+DATE = re.compile(
+    r"(?<!\d)((?:19|20)\d\d)[-_]?(0[1-9]|1[0-2])[-_]?(0[1-9]|[12]\d|3[01])(?!\d)"
+)
 COLOURS = ("red", "green", "blue")
-NAMES = {"red": "red", "green": "green", "blue": "blue", "b04": "red", "b4": "red", "b03": "green", "b3": "green"}
+NAMES = {
+    "red": "red",
+    "green": "green",
+    "blue": "blue",
+    "b04": "red",
+    "b4": "red",
+    "b03": "green",
+    "b3": "green",
+}
 NAMES |= {"b02": "blue", "b2": "blue"}
 
 
@@ -50,15 +67,22 @@ def _opened(path: Path) -> Iterator[Raster]:
     rasterio = optional("rasterio", "clouds")
     _check_beside(path)
     try:
-        with rasterio.Env(**OFFLINE), rasterio.open(path.absolute(), driver="GTiff") as source:
+        with (
+            rasterio.Env(**OFFLINE),
+            rasterio.open(path.absolute(), driver="GTiff") as source,
+        ):
             yield source
     except rasterio.errors.RasterioError as error:
         said = " ".join(str(error).split())
-        raise ValueError(f"{path} cannot be read as a scene, a GeoTIFF is wanted: {said}") from None
+        raise ValueError(
+            f"{path} cannot be read as a scene, a GeoTIFF is wanted: {said}"
+        ) from None
 
 
 def _check_beside(path: Path) -> None:
-    """A mask or overviews beside a scene, which GDAL would open with any driver, are GeoTIFFs too."""
+    """A mask or overviews beside a scene, which GDAL would open with any driver, are GeoTIFFs
+    too.
+    """
     for ending in BESIDE:
         other = Path(f"{path}{ending}")
         if not other.is_file():
@@ -66,11 +90,17 @@ def _check_beside(path: Path) -> None:
         with open(other, "rb") as file:
             begins = file.read(4)
         if begins not in TIFF:
-            raise ValueError(f"{other} cannot be read as a part of its scene, a GeoTIFF is wanted; remove it?")
+            raise ValueError(
+                f"{other} cannot be read as a part of its scene, a GeoTIFF is wanted;"
+                " remove it?"
+            )
 
 
 def read_scenes(
-    paths: Sequence[Path], *, masks: str | os.PathLike[str] | None = None, rgb: Sequence[int] | None = None
+    paths: Sequence[Path],
+    *,
+    masks: str | os.PathLike[str] | None = None,
+    rgb: Sequence[int] | None = None,
 ) -> Scenes:
     """All scenes in memory, once they are known to lie on the same grid."""
     paths = tuple(paths)
@@ -105,12 +135,25 @@ def _check_grid(path: Path, first: Path) -> None:
         }
         for name, (here, there) in facts.items():
             if here != there:
-                here, there = (", ".join(sorted(x)) if isinstance(x, set) else x for x in (here, there))
-                raise ValueError(f"{path} has another {name} than {first.name}: {here}, not {there}")
+                here, there = (
+                    ", ".join(sorted(x)) if isinstance(x, set) else x
+                    for x in (here, there)
+                )
+                raise ValueError(
+                    f"{path} has another {name} than {first.name}: {here}, not {there}"
+                )
         if len(set(one.dtypes)) > 1:
-            raise ValueError(f"{path} has bands of different types: {', '.join(one.dtypes)}; one type is wanted")
-        if not one.transform.almost_equals(other.transform, SAME_PLACE * abs(other.transform.a)):
-            raise ValueError(f"{path} lies elsewhere than {first.name}: another transform; warp them to one grid first")
+            raise ValueError(
+                f"{path} has bands of different types: {', '.join(one.dtypes)}; one"
+                " type is wanted"
+            )
+        if not one.transform.almost_equals(
+            other.transform, SAME_PLACE * abs(other.transform.a)
+        ):
+            raise ValueError(
+                f"{path} lies elsewhere than {first.name}: another transform; warp them"
+                " to one grid first"
+            )
 
 
 def _masked(folder: Path, path: Path, shape: tuple[int, ...]) -> Array:
@@ -118,7 +161,9 @@ def _masked(folder: Path, path: Path, shape: tuple[int, ...]) -> Array:
         if (folder / name).is_file():
             with _opened(folder / name) as source:
                 if source.shape != shape:
-                    raise ValueError(f"{folder / name} has {source.shape} pixels, its scene {shape}")
+                    raise ValueError(
+                        f"{folder / name} has {source.shape} pixels, its scene {shape}"
+                    )
                 return np.asarray(source.read(1) != 0)
     raise ValueError(f"{folder}: there is no mask {path.name} or {path.stem}_mask.tif")
 
@@ -141,7 +186,9 @@ def _shown_bands(source: Raster, asked: Sequence[int] | None) -> tuple[int, ...]
     if asked is not None:
         return checked_rgb(asked, source.count)
     described = [str(name).lower() for name in source.descriptions]
-    meanings = [NAMES.get(name, one.name) for name, one in zip(described, source.colorinterp)]
+    meanings = [
+        NAMES.get(name, one.name) for name, one in zip(described, source.colorinterp)
+    ]
     if all(colour in meanings for colour in COLOURS):
         return tuple(meanings.index(colour) for colour in COLOURS)
     return usual_bands(source.count)
@@ -155,7 +202,10 @@ def usual_bands(count: int) -> tuple[int, ...]:
 def checked_rgb(asked: Sequence[int], count: int) -> tuple[int, ...]:
     """Bands to show, counted from 1, as they are counted from 0."""
     if len(asked) not in (1, 3) or not all(1 <= b <= count for b in asked):
-        raise ValueError(f"bands {', '.join(map(str, asked))} to show; one or three of 1 to {count} are wanted")
+        raise ValueError(
+            f"bands {', '.join(map(str, asked))} to show; one or three of 1 to {count}"
+            " are wanted"
+        )
     return tuple(b - 1 for b in asked)
 
 
@@ -176,8 +226,14 @@ def write_scene(folder: Path, path: Path, scene: Array, mask: Array) -> None:
             out.write(scene)
             _copy_tags(source, out)
         keep = ("crs", "transform", "width", "height")
-        about = {name: profile[name] for name in keep} | {"driver": "GTiff", "count": 1, "dtype": "uint8"}
-        with rasterio.open(folder / f"{path.stem}_mask.tif", "w", **about, compress="deflate") as out:
+        about = {name: profile[name] for name in keep} | {
+            "driver": "GTiff",
+            "count": 1,
+            "dtype": "uint8",
+        }
+        with rasterio.open(
+            folder / f"{path.stem}_mask.tif", "w", **about, compress="deflate"
+        ) as out:
             out.write(mask, 1)
             out.set_band_description(1, "cloud mask")
             out.update_tags(MEANING=MEANING)
@@ -191,7 +247,11 @@ def _copy_tags(source: Raster, out: Raster) -> None:
             out.set_band_description(b, name)
         if unit:
             out.set_band_unit(b, unit)
-        tags = {key: value for key, value in source.tags(b).items() if not key.startswith("STATISTICS_")}
+        tags = {
+            key: value
+            for key, value in source.tags(b).items()
+            if not key.startswith("STATISTICS_")
+        }
         out.update_tags(b, **tags)
     out.update_tags(**source.tags())
     if source.tags(ns="RPC"):

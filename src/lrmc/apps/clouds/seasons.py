@@ -1,7 +1,8 @@
 """Factors that belong to dates: what the dates around one say about it.
 
-A date that nobody saw is known from the dates before and after it, and from the same season of other years. How far
-each reaches is chosen by leaving out one date at a time, which costs nothing: all is done on T x r numbers.
+A date that nobody saw is known from the dates before and after it, and from the same season of
+other years. How far each reaches is chosen by leaving out one date at a time, which costs nothing:
+all is done on T x r numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from ...weights import Array
 
 YEAR = 365.25  # days
 SEASON = 0.6  # how alike days of the year are: about five weeks
-FAR_OFF = 6.0  # a date this many times farther from what the others say than is usual shows no ground
+FAR_OFF = (
+    6.0  # times the usual distance from what the others say: beyond, no ground is shown
+)
 FEWEST = 4  # dates to learn from
 LEAST_SEEN = 0.03  # a share of a date that is smaller counts as this
 USUAL = 3.0  # times the usual distance: a date this far off counts half
@@ -27,8 +30,12 @@ class Seasons:
     """What the other dates say about each one."""
 
     expected: Array  # T x r
-    spread: Array  # T: how uncertain that is, relative to other dates; more so at the ends
-    distance: Array  # T: how far a date is from it, in units of what is usual; NaN where it was not seen
+    spread: (
+        Array  # T: how uncertain that is, relative to other dates; more so at the ends
+    )
+    distance: (
+        Array  # T: from it, in units of what is usual; NaN where a date was not seen
+    )
     reach: float  # days; infinite: the mean of all dates is all that is known
     seasonal: float  # the share of what comes back every year
 
@@ -38,11 +45,15 @@ class Seasons:
         return np.nan_to_num(self.distance) > FAR_OFF
 
 
-def seasons(R: Array, days: Array, share: Array, metric: Array, least: float = 0.0) -> Seasons:
-    """What to expect of each date from the others: interpolation with a covariance in time, for each column of R.
+def seasons(
+    R: Array, days: Array, share: Array, metric: Array, least: float = 0.0
+) -> Seasons:
+    """What to expect of each date from the others: interpolation with a covariance in time, for
+    each column of R.
 
-    `share` says how much of each date was seen: the less, the less it counts, and not at all up to `least`. `metric`
-    is L'L / n: with it, distances are those of pictures. Dates that are far from what the others say count less, too.
+    `share` says how much of each date was seen: the less, the less it counts, and not at all up to
+    `least`. `metric` is L'L / n: with it, distances are those of pictures. Dates that are far from
+    what the others say count less, too.
     """
     known = share > least
     days = np.asarray(days, np.float64)
@@ -53,15 +64,20 @@ def seasons(R: Array, days: Array, share: Array, metric: Array, least: float = 0
     some = known.copy()
     doubt = 1 / seen**2
     best = _mean_of(R, some)
-    for _ in range(ROUNDS):  # dates that are far off are left out of what others are judged by
+    # Dates that are far off are left out of what others are judged by.
+    for _ in range(ROUNDS):
         if some.sum() < FEWEST:
             return best
         tried = [_mean_of(R, some)]
-        tried += [_interpolated(R, days, some, doubt, *kind) for kind in _kinds(days[some])]
+        tried += [
+            _interpolated(R, days, some, doubt, *kind) for kind in _kinds(days[some])
+        ]
         distances = [np.linalg.norm((R - one.expected) @ root, axis=1) for one in tried]
         at = int(np.argmin([np.median(distance[some]) for distance in distances]))
         relative = distances[at] / tried[at].spread
-        usual = max(float(np.median(relative[some])), 1e-12 * float(np.linalg.norm(root)))
+        usual = max(
+            float(np.median(relative[some])), 1e-12 * float(np.linalg.norm(root))
+        )
         best = replace(tried[at], distance=np.where(known, relative / usual, np.nan))
         some = known & ~best.far_off
         doubt = (1 + (np.nan_to_num(best.distance) / USUAL) ** 2) / seen**2
@@ -72,7 +88,9 @@ def _mean_of(R: Array, some: Array) -> Seasons:
     mean = np.median(R[some], axis=0) if some.any() else np.zeros(R.shape[1])
     T = len(R)
     unknown = np.full(T, np.nan)
-    return Seasons(np.tile(mean, (T, 1)), np.ones(T), unknown, reach=np.inf, seasonal=0.0)
+    return Seasons(
+        np.tile(mean, (T, 1)), np.ones(T), unknown, reach=np.inf, seasonal=0.0
+    )
 
 
 def _kinds(days: Array) -> Iterator[tuple[float, float, float]]:
@@ -86,7 +104,13 @@ def _kinds(days: Array) -> Iterator[tuple[float, float, float]]:
 
 
 def _interpolated(
-    R: Array, days: Array, some: Array, doubt: Array, reach: float, seasonal: float, noise: float
+    R: Array,
+    days: Array,
+    some: Array,
+    doubt: Array,
+    reach: float,
+    seasonal: float,
+    noise: float,
 ) -> Seasons:
     between = days[:, None] - days[some]
     near = np.exp(-np.abs(between) / reach)
@@ -96,7 +120,8 @@ def _interpolated(
     inverse = np.linalg.inv(K[some] + np.diag(noise * doubt[some]))
     weighed = inverse @ (R[some] - mean)
     expected = mean + K @ weighed
-    expected[some] = R[some] - weighed / np.diag(inverse)[:, None]  # each without itself, in closed form
+    # Each without itself, in closed form.
+    expected[some] = R[some] - weighed / np.diag(inverse)[:, None]
     variance = 1 - np.einsum("ti,ij,tj->t", K, inverse, K)
     variance[some] = 1 / np.diag(inverse)
     deviation = np.sqrt(np.maximum(variance, 1e-9))

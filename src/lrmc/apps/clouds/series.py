@@ -1,4 +1,6 @@
-"""A series of scenes in a DataArray of xarray: laid out as `remove_clouds` takes it, and the answers in its form."""
+"""A series of scenes in a DataArray of xarray: laid out as `remove_clouds` takes it, and the
+answers in its form.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,18 @@ class LaidOut(NamedTuple):
     nodata: float | None
 
 
-def laid_out(array: DataArray, time: str | None = None, band: str | None = None) -> LaidOut:
+def laid_out(
+    array: DataArray, time: str | None = None, band: str | None = None
+) -> LaidOut:
     """The array as time x bands x height x width."""
     when = dimension(array, time, TIMES) or str(array.dims[0])
     bands = dimension(array, band, BANDS)
     space = [d for d in array.dims if d not in (when, bands)]
     if len(space) != 2:
-        raise ValueError(f"dimensions {', '.join(map(str, array.dims))}; time, bands, y and x are wanted")
+        raise ValueError(
+            f"dimensions {', '.join(map(str, array.dims))}; time, bands, y and x are"
+            " wanted"
+        )
     like = array.transpose(when, *([] if bands is None else [bands]), *space)
     data = like.values if bands is not None else like.values[:, None]
     dates = like[when].values if when in like.coords else None
@@ -40,7 +47,9 @@ def laid_out(array: DataArray, time: str | None = None, band: str | None = None)
 
 
 def answers(array: DataArray, laid: LaidOut, done: Cleared) -> dict[str, DataArray]:
-    """What was found, with the dimensions in the order of the array, and its coordinates and attributes."""
+    """What was found, with the dimensions in the order of the array, and its coordinates and
+    attributes.
+    """
     clear = laid.like.copy(data=done.scenes.reshape(laid.like.shape))
     like = laid.like if laid.band is None else laid.like.isel({laid.band: 0}, drop=True)
     make = optional("xarray", "clouds").DataArray
@@ -53,12 +62,17 @@ def in_order_of(array: DataArray, other: DataArray) -> DataArray:
     return other.transpose(*(d for d in array.dims if d in other.dims))
 
 
-def dimension(array: DataArray, asked: str | None, usual: tuple[str, ...]) -> str | None:
+def dimension(
+    array: DataArray, asked: str | None, usual: tuple[str, ...]
+) -> str | None:
     """The dimension that was asked for, or else one with a usual name; None without."""
     if asked is None:
         return next((str(d) for d in array.dims if str(d).lower() in usual), None)
     if asked not in array.dims:
-        raise ValueError(f"there is no dimension {asked!r}; there are {', '.join(map(str, array.dims))}")
+        raise ValueError(
+            f"there is no dimension {asked!r}; there are"
+            f" {', '.join(map(str, array.dims))}"
+        )
     return asked
 
 
@@ -73,5 +87,9 @@ def nodata_of(array: DataArray) -> float | None:
 
 def observed(values: Array, nodata: float | None) -> Array:
     """True where a value is neither NaN nor what stands for nothing."""
-    there = np.ones(values.shape, bool) if nodata is None or np.isnan(nodata) else values != nodata
+    there = (
+        np.ones(values.shape, bool)
+        if nodata is None or np.isnan(nodata)
+        else values != nodata
+    )
     return there & np.isfinite(values) if values.dtype.kind == "f" else there

@@ -15,13 +15,17 @@ from .scenes import Scenes
 
 QUICK_LOOK = 700  # pixels, at most
 LOOKED_AT = 20  # scenes that tell what is black and what is white
-DARKEST, BRIGHTEST = 1, 99  # percentiles of the ground that are shown as black and white
+# Percentiles of the ground that are shown as black and white.
+DARKEST, BRIGHTEST = 1, 99
 GAP = 6  # white pixels between two pictures
 COVERED = 0.9  # of a scene: with more, it shows little before
 ABOUT = (
-    "Pixels that look clear were kept as they were; clouds, shadows, haze and snow that do not last, and what was"
-    " missing, were replaced by what the other dates say about that place and this date.",
-    "A date that shows no ground is estimated from the dates around it: its pixels are a guess at the season.",
+    "Pixels that look clear were kept as they were; clouds, shadows, haze and snow that"
+    " do not last, and what was"
+    " missing, were replaced by what the other dates say about that place and this"
+    " date.",
+    "A date that shows no ground is estimated from the dates around it: its pixels are"
+    " a guess at the season.",
 )
 
 
@@ -30,19 +34,27 @@ def write_pictures(folder: Path, scenes: Scenes, cleared: Cleared) -> Path:
     pictures = Pictures(scenes, cleared)
     pictures.write(folder / "quicklooks")
     sections = report_sections(scenes, cleared, pictures)
-    return write_report(folder / "report.html", "Clouds", sections, subtitle=_subtitle(scenes))
+    return write_report(
+        folder / "report.html", "Clouds", sections, subtitle=_subtitle(scenes)
+    )
 
 
 class Pictures:
-    """Scenes as pictures of at most 700 pixels, from the 1st to the 99th percentile of the ground."""
+    """Scenes as pictures of at most 700 pixels, from the 1st to the 99th percentile of the
+    ground.
+    """
 
     def __init__(self, scenes: Scenes, cleared: Cleared) -> None:
         self.scenes, self.cleared = scenes, cleared
         height, width = scenes.data.shape[2:]
         self.step = -(-max(height, width) // QUICK_LOOK)
         some = evenly(len(scenes.data), LOOKED_AT)
-        ground = np.stack([self._bands(cleared.scenes, k) for k in some]).astype(np.float64)
-        self.low, self.high = (np.nanpercentile(ground, q, axis=(0, 1, 2)) for q in (DARKEST, BRIGHTEST))
+        ground = np.stack([self._bands(cleared.scenes, k) for k in some]).astype(
+            np.float64
+        )
+        self.low, self.high = (
+            np.nanpercentile(ground, q, axis=(0, 1, 2)) for q in (DARKEST, BRIGHTEST)
+        )
 
     def _bands(self, stack: Array, k: int) -> Array:
         bands = stack[k][list(self.scenes.rgb)]
@@ -50,12 +62,16 @@ class Pictures:
 
     def _picture(self, stack: Array, k: int) -> Array:
         spread = np.where(self.high > self.low, self.high - self.low, 1.0)
-        return np.clip((self._bands(stack, k) - self.low) / spread, 0, 1).astype(np.float32)
+        return np.clip((self._bands(stack, k) - self.low) / spread, 0, 1).astype(
+            np.float32
+        )
 
     def before(self, k: int) -> Array:
         """As it was; NaN where nothing was observed."""
         hidden = self.mask(k) == MISSING
-        return np.where(hidden[..., None], np.float32(np.nan), self._picture(self.scenes.data, k))
+        return np.where(
+            hidden[..., None], np.float32(np.nan), self._picture(self.scenes.data, k)
+        )
 
     def after(self, k: int) -> Array:
         """Without clouds."""
@@ -67,16 +83,22 @@ class Pictures:
 
     def shown_mask(self, k: int) -> Array:
         """White: cloud; dark: nothing was observed; black: clear."""
-        return np.where(self.mask(k) == MISSING, np.nan, self.mask(k) == CLOUD).astype(np.float32)
+        return np.where(self.mask(k) == MISSING, np.nan, self.mask(k) == CLOUD).astype(
+            np.float32
+        )
 
     def write(self, folder: Path) -> None:
         """A PNG for each scene: as it was, and without clouds."""
         pillow = optional("PIL.Image", "clouds")
         folder.mkdir()
         for k, path in enumerate(self.scenes.paths):
-            before, after = (_in_colour(picture) for picture in (self.before(k), self.after(k)))
+            before, after = (
+                _in_colour(picture) for picture in (self.before(k), self.after(k))
+            )
             gap = np.full((len(before), GAP, 3), 255, np.uint8)
-            pillow.fromarray(np.hstack([before, gap, after])).save(folder / f"{path.stem}.png")
+            pillow.fromarray(np.hstack([before, gap, after])).save(
+                folder / f"{path.stem}.png"
+            )
 
 
 def _in_colour(picture: Array) -> Array:
@@ -84,7 +106,9 @@ def _in_colour(picture: Array) -> Array:
     return as_bytes(colours)
 
 
-def report_sections(scenes: Scenes, cleared: Cleared, pictures: Pictures) -> list[Section]:
+def report_sections(
+    scenes: Scenes, cleared: Cleared, pictures: Pictures
+) -> list[Section]:
     """What was found, a scene before and after, all scenes, and a table of the dates."""
     dates = _Dates(scenes, cleared)
     order = dates.order
@@ -111,7 +135,11 @@ def report_sections(scenes: Scenes, cleared: Cleared, pictures: Pictures) -> lis
             "Dark: nothing was observed. White in the mask: cloud or shadow.",
             rate=3,
         ),
-        Table("Dates", ("date", "file", "cloud, %", "missing, %", "ground"), [dates.line(k) for k in order]),
+        Table(
+            "Dates",
+            ("date", "file", "cloud, %", "missing, %", "ground"),
+            [dates.line(k) for k in order],
+        ),
         Words("What was done", ABOUT),
     ]
 
@@ -137,7 +165,9 @@ class _Dates:
     def best(self) -> int:
         """The scene that shows best what was done: clouds, and ground between them."""
         covered = self.cloud + self.missing
-        return int(np.argmax(np.where(covered < COVERED, self.cloud * (1 - covered), -1)))
+        return int(
+            np.argmax(np.where(covered < COVERED, self.cloud * (1 - covered), -1))
+        )
 
     @property
     def facts(self) -> dict[str, object]:
@@ -157,17 +187,30 @@ class _Dates:
 
     def name(self, k: int) -> str:
         """The date, or else the name of the file."""
-        return self.scenes.paths[k].stem if self.scenes.days is None else str(self.scenes.days[k])
+        return (
+            self.scenes.paths[k].stem
+            if self.scenes.days is None
+            else str(self.scenes.days[k])
+        )
 
     def caption(self, k: int) -> str:
         """Of the picture of a scene."""
         estimated = ", estimated" if self.cleared.ground.estimated[k] else ""
-        return f"{self.name(k)}: {self.cloud[k]:.0%} cloud, {self.missing[k]:.0%} missing{estimated}"
+        return (
+            f"{self.name(k)}: {self.cloud[k]:.0%} cloud, {self.missing[k]:.0%}"
+            f" missing{estimated}"
+        )
 
     def line(self, k: int) -> tuple[object, ...]:
         """Of the table of scenes."""
         ground = "estimated" if self.cleared.ground.estimated[k] else "seen"
-        return self.name(k), self.scenes.paths[k].name, 100 * self.cloud[k], 100 * self.missing[k], ground
+        return (
+            self.name(k),
+            self.scenes.paths[k].name,
+            100 * self.cloud[k],
+            100 * self.missing[k],
+            ground,
+        )
 
 
 def _subtitle(scenes: Scenes) -> str:

@@ -30,7 +30,8 @@ class Cine:
     """Frames (time, height, width) from a file, and how others like them are written."""
 
     frames: Array
-    suffix: str  # of what is written: that of the file; .npz for DICOM, which has no form for negative numbers
+    # Of what is written: that of the file; .npz for DICOM, which has no form for negative numbers.
+    suffix: str
     name: str = "frames"  # of the variable, in npz and mat files
     time_last: bool = False
 
@@ -44,16 +45,21 @@ class Cine:
         elif self.suffix == ".mat":
             scipy.io.savemat(path, {self.name: values}, do_compression=True)
         else:
-            content: dict[str, Any] = {"frames" if self.name == "file" else self.name: values}
+            content: dict[str, Any] = {
+                "frames" if self.name == "file" else self.name: values
+            }
             np.savez_compressed(path, **content)
         return path
 
 
-def read_cine(path: str | os.PathLike[str], *, name: str | None = None, time: Time = "auto") -> Cine:
+def read_cine(
+    path: str | os.PathLike[str], *, name: str | None = None, time: Time = "auto"
+) -> Cine:
     """The cine in a file, or in a folder of DICOM files with one frame each.
 
-    `name` is the variable in npz and mat files that hold several. `time` is the axis of the frames: "auto" is the last
-    in mat files, as MATLAB has it, and the first in npy and npz files. Colours become their luma.
+    `name` is the variable in npz and mat files that hold several. `time` is the axis of the frames:
+    "auto" is the last in mat files, as MATLAB has it, and the first in npy and npz files. Colours
+    become their luma.
     """
     path = Path(path)
     if time not in ("auto", "first", "last"):
@@ -83,19 +89,30 @@ def _from_arrays(path: Path, name: str | None, time: Time) -> Cine:
     last = suffix == ".mat" if time == "auto" else time == "last"
     values = content[chosen]
     if values.ndim != 3:
-        raise Unusable(f"{path}: {chosen} has shape {values.shape}; frames x height x width are wanted")
+        raise Unusable(
+            f"{path}: {chosen} has shape {values.shape}; frames x height x width are"
+            " wanted"
+        )
     return Cine(np.moveaxis(values, -1, 0) if last else values, suffix, chosen, last)
 
 
 def _arrays(path: Path) -> dict[str, Array]:
-    return {key: value for key, value in read_variables(path).items() if isinstance(value, np.ndarray)}
+    return {
+        key: value
+        for key, value in read_variables(path).items()
+        if isinstance(value, np.ndarray)
+    }
 
 
 def _cines(content: Mapping[str, Array]) -> list[str]:
     """Arrays with three axes; or the only one there is, whatever it has."""
     if len(content) == 1:
         return list(content)
-    return [key for key, value in content.items() if value.ndim == 3 and value.dtype.kind in "fiubc"]
+    return [
+        key
+        for key, value in content.items()
+        if value.ndim == 3 and value.dtype.kind in "fiubc"
+    ]
 
 
 # ---- DICOM
@@ -107,16 +124,24 @@ def _is_dicom(path: Path) -> bool:
 
 
 def _read_folder(path: Path) -> Array:
-    files = sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
+    files = sorted(
+        file
+        for file in path.iterdir()
+        if file.is_file() and not file.name.startswith(".")
+    )
     files = [file for file in files if file.suffix.lower() in DICOM or _is_dicom(file)]
     if not files:
-        raise Unusable(f"{path} holds no DICOM files; a file, or a folder of DICOM frames is wanted")
+        raise Unusable(
+            f"{path} holds no DICOM files; a file, or a folder of DICOM frames is"
+            " wanted"
+        )
     cines = [_read_dicom(file) for file in files]
     for file, cine in zip(files, cines):
         if cine.shape[1:] != cines[0].shape[1:]:
             sizes = [f"{c.shape[1]} x {c.shape[2]}" for c in (cines[0], cine)]
             raise Unusable(
-                f"{files[0]} has frames of {sizes[0]} pixels and {file.name} of {sizes[1]}: one size is wanted"
+                f"{files[0]} has frames of {sizes[0]} pixels and {file.name} of"
+                f" {sizes[1]}: one size is wanted"
             )
     return np.concatenate(cines)
 
@@ -124,18 +149,25 @@ def _read_folder(path: Path) -> Array:
 def _read_dicom(path: Path) -> Array:
     pydicom = optional("pydicom", "ultrasound")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # files that break a rule of the standard here and there are common
+        # Files that break a rule of the standard here and there are common.
+        warnings.simplefilter("ignore")
         content = pydicom.dcmread(path)
         if "PixelData" not in content:
             raise Unusable(f"{path} has no pixels")
         try:
-            pixels = optional("pydicom.pixels", "ultrasound").pixel_array(content)  # YBR becomes RGB
+            # YBR becomes RGB.
+            pixels = optional("pydicom.pixels", "ultrasound").pixel_array(content)
         except (RuntimeError, NotImplementedError, ImportError) as error:
             syntax = content.file_meta.TransferSyntaxUID
             if not syntax.is_compressed:
                 raise
-            text = f"{path} is compressed ({syntax.name}), and no decoder for that is installed"
-            raise Unusable(f"{text}: pip install pylibjpeg pylibjpeg-libjpeg pylibjpeg-openjpeg") from error
+            text = (
+                f"{path} is compressed ({syntax.name}), and no decoder for that is"
+                " installed"
+            )
+            raise Unusable(
+                f"{text}: pip install pylibjpeg pylibjpeg-libjpeg pylibjpeg-openjpeg"
+            ) from error
     return _grey(pixels, content, path)
 
 
@@ -149,5 +181,7 @@ def _grey(pixels: Array, content: Dataset, path: Path) -> Array:
     if kind == "MONOCHROME1":  # the smallest value is white
         return frames.max() - frames
     if not kind.startswith("MONOCHROME"):
-        raise Unusable(f"{path} has {kind} pixels; grey (MONOCHROME), RGB or YBR ones are wanted")
+        raise Unusable(
+            f"{path} has {kind} pixels; grey (MONOCHROME), RGB or YBR ones are wanted"
+        )
     return frames

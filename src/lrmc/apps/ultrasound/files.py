@@ -20,7 +20,8 @@ from .cines import Time, read_cine
 from .model import BEYOND_NOISE, Separated, as_cine, separate
 
 LOWEST = -40.0  # decibels below the largest power, which are shown as black
-DARKEST, BRIGHTEST = 0.001, 0.999  # quantiles of the cine that are shown as black and white
+# Quantiles of the cine that are shown as black and white.
+DARKEST, BRIGHTEST = 0.001, 0.999
 BRIGHT_BLOOD = 0.99  # quantile of the blood that is shown as white
 LOOKED_AT = 32  # frames that tell the quantiles, about
 
@@ -41,13 +42,16 @@ def process(
     progress: Tell | None = None,
     **options: Any,
 ) -> Processed:
-    """Tissue and blood of a cine in a file, as files in a folder that appear together or not at all.
+    """Tissue and blood of a cine in a file, as files in a folder that appear together or not at
+    all.
 
-    `source`, `name` and `time` as for `read_cine`, `options` as for `separate`. Written are `tissue` and `blood` (npy,
-    npz or mat, as the source; npz for DICOM), `power.png` in decibels, and `report.html`.
+    `source`, `name` and `time` as for `read_cine`, `options` as for `separate`. Written are
+    `tissue` and `blood` (npy, npz or mat, as the source; npz for DICOM), `power.png` in decibels,
+    and `report.html`.
     """
     optional("PIL.Image", "report")
-    with whole_folder(folder) as temporary:  # first: a folder that cannot be written is told before the work
+    # First: a folder that cannot be written is told before the work.
+    with whole_folder(folder) as temporary:
         cine = read_cine(source, name=name, time=time)
         frames = as_cine(cine.frames)
         began = clock.perf_counter()
@@ -58,7 +62,12 @@ def process(
             cine.write(temporary, "tissue", parts.tissue),
             cine.write(temporary, "blood", parts.blood),
             _write_picture(temporary / "power.png", decibels(parts.power)),
-            write_report(temporary / "report.html", "Tissue and blood", sections, subtitle=Path(source).name),
+            write_report(
+                temporary / "report.html",
+                "Tissue and blood",
+                sections,
+                subtitle=Path(source).name,
+            ),
         )
     written = moved(files, folder)
     return Processed(
@@ -99,33 +108,41 @@ def _sections(frames: Array, parts: Separated, seconds: float) -> list[Section]:
     blood = Lazy(lambda k: np.abs(parts.blood[k]) / np.float32(bright), len(frames))
     mean = np.nanmean(frames, axis=0, keepdims=True)
     most = int(np.argmax(np.nansum(np.abs(parts.blood), axis=(1, 2))))
-    side = "brighter than the tissue" if parts.outliers == "positive" else "different from the tissue"
+    side = (
+        "brighter than the tissue"
+        if parts.outliers == "positive"
+        else "different from the tissue"
+    )
     return [
         Facts("In short", _facts(frames, parts, seconds)),
         *parts.outcome.sections(),
         Frames(
             "The cine",
             {"original": original, "tissue": tissue, "blood or bubbles": blood},
-            caption=f"Blood and bubbles are what is {side} by more than {BEYOND_NOISE} times the noise.",
+            caption=f"Blood and bubbles are what is {side} by more than {BEYOND_NOISE}"
+            " times the noise.",
         ),
         BeforeAfter(
             "With and without blood",
             original[most],
             tissue[most],
-            f"Frame {most + 1} of {len(frames)}, which shows most blood: drag, or use the arrow keys.",
+            f"Frame {most + 1} of {len(frames)}, which shows most blood: drag, or use"
+            " the arrow keys.",
             ("original", "tissue"),
         ),
         BeforeAfter(
             "Where it flows",
             _shown(mean, low, span)[0],
             decibels(parts.power),
-            "The mean of all frames, and the power of blood or bubbles over time from -40 to 0 decibels.",
+            "The mean of all frames, and the power of blood or bubbles over time from"
+            " -40 to 0 decibels.",
             ("mean", "power"),
         ),
         Words(
             "How",
             [
-                "Tissue is what stays the same but for a gain, in small patches, after its motion is undone. "
+                "Tissue is what stays the same but for a gain, in small patches, after"
+                " its motion is undone. "
                 "This is not for diagnosis."
             ],
         ),
@@ -135,7 +152,11 @@ def _sections(frames: Array, parts: Separated, seconds: float) -> list[Section]:
 def _facts(frames: Array, parts: Separated, seconds: float) -> dict[str, object]:
     count, height, width = frames.shape
     motion = parts.motion
-    moved = "at rest" if motion is None else f"{motion.typical:.1f} pixels (at most {motion.farthest:.1f})"
+    moved = (
+        "at rest"
+        if motion is None
+        else f"{motion.typical:.1f} pixels (at most {motion.farthest:.1f})"
+    )
     return {
         "frames": count,
         "pixels": f"{width} x {height}",

@@ -22,7 +22,9 @@ FEWEST_FRAMES = 4
 
 @dataclass(frozen=True, eq=False)
 class Separated(Told):
-    """What a cine is made of, each (frames, height, width) and of floats in the units of the cine."""
+    """What a cine is made of, each (frames, height, width) and of floats in the units of the
+    cine.
+    """
 
     tissue: Array
     blood: Array  # what differs from the tissue by more than the noise; 0 elsewhere
@@ -51,13 +53,15 @@ def separate(
 ) -> Separated:
     """Tissue and blood of a cine: real numbers (frames, height, width); NaN is not observed.
 
-    The tissue is a matrix of low rank, pixels x frames, in overlapping patches of `patch` x `patch` pixels that are
-    blended, or as a whole (patch=None). With `motion`, frames are first brought into register, if that makes them more
-    alike; what moved out of the picture is missing then. (A cine with gaps is taken to be at rest.) `sample` is the
-    share of the pixels that the low-rank fit looks at; motion, and what is at rest, are seen from all.
-    Blood and bubbles are brighter than tissue where the cine has no negative values (B-mode, envelopes), so that
-    outliers="auto" is "positive" there and "both" for signed data. `progress` is told how far it is.
-    A fit that diverges is an error, `lrmc.apps.outcome.FitFailed`; `status` and `warnings` of the answer tell the rest.
+    The tissue is a matrix of low rank, pixels x frames, in overlapping patches of `patch` x `patch`
+    pixels that are blended, or as a whole (patch=None). With `motion`, frames are first brought
+    into register, if that makes them more alike; what moved out of the picture is missing then. (A
+    cine with gaps is taken to be at rest.) `sample` is the share of the pixels that the low-rank
+    fit looks at; motion, and what is at rest, are seen from all. Blood and bubbles are brighter
+    than tissue where the cine has no negative values (B-mode, envelopes), so that outliers="auto"
+    is "positive" there and "both" for signed data. `progress` is told how far it is. A fit that
+    diverges is an error, `lrmc.apps.outcome.FitFailed`; `status` and `warnings` of the answer tell
+    the rest.
     """
     frames = as_cine(cine)
     _check(frames, rank, patch, sample, outliers, seed)
@@ -67,18 +71,28 @@ def separate(
     least = grey_level(frames)
     usual, fixed = _at_rest(frames, least)
     moving = follow(frames, fixed, tell) if motion and known.all() else None
-    still, seen = (frames, known) if moving is None else moving.registered(frames, fixed)
+    still, seen = (
+        (frames, known) if moving is None else moving.registered(frames, fixed)
+    )
     if sample < 1:
-        seen = seen & (np.random.default_rng(seed).random(seen.shape, np.float32) < sample)
+        seen = seen & (
+            np.random.default_rng(seed).random(seen.shape, np.float32) < sample
+        )
     fit = Fit(rank, sides, seed, least)
     model = patchwise(still, seen, fit, patch, tell)
-    tissue = model if moving is None else np.stack([moving.restored(t, model[t]) for t in range(len(model))])
+    tissue = (
+        model
+        if moving is None
+        else np.stack([moving.restored(t, model[t]) for t in range(len(model))])
+    )
     tissue[:, fixed] = usual[fixed]
     limits = Limits.of(frames)
     tissue, clipped = limits.held(tissue, "the tissue")
     outcome = after_clipping(fit.outcome(), clipped, tissue.size, limits)
     blood, noise = beyond_noise(frames - tissue, sides, least)
-    return Separated(tissue, blood, noise, moving, sides, outcome=outcome, clipped=clipped)
+    return Separated(
+        tissue, blood, noise, moving, sides, outcome=outcome, clipped=clipped
+    )
 
 
 def _sides(frames: Array) -> Sides:
@@ -89,19 +103,31 @@ def as_cine(cine: ArrayLike) -> Array:
     """Single-precision frames, or a sentence that says what is wrong."""
     frames = np.asarray(cine)
     if frames.dtype.kind == "c":
-        raise ValueError("the cine has complex numbers; take the envelope first: numpy.abs(cine)")
+        raise ValueError(
+            "the cine has complex numbers; take the envelope first: numpy.abs(cine)"
+        )
     if frames.dtype.kind not in "fiub":
         raise ValueError(f"the cine is of type {frames.dtype}; real numbers are wanted")
     if frames.ndim != 3:
-        raise ValueError(f"the cine has shape {frames.shape}; (frames, height, width) is wanted")
+        raise ValueError(
+            f"the cine has shape {frames.shape}; (frames, height, width) is wanted"
+        )
     if len(frames) < FEWEST_FRAMES:
         count = f"{len(frames)} frame{'' if len(frames) == 1 else 's'}"
-        raise ValueError(f"the cine has {count}; what moves cannot be told with fewer than {FEWEST_FRAMES}")
+        raise ValueError(
+            f"the cine has {count}; what moves cannot be told with fewer than"
+            f" {FEWEST_FRAMES}"
+        )
     if min(frames.shape[1:]) < 8:
-        raise ValueError(f"the frames have {frames.shape[1]} x {frames.shape[2]} pixels; at least 8 x 8 are wanted")
+        raise ValueError(
+            f"the frames have {frames.shape[1]} x {frames.shape[2]} pixels; at least 8"
+            " x 8 are wanted"
+        )
     frames = frames.astype(np.float32)
     if np.isinf(frames).any():
-        raise ValueError("the cine has infinite values; NaN is for what was not observed")
+        raise ValueError(
+            "the cine has infinite values; NaN is for what was not observed"
+        )
     if not np.isfinite(frames).any():
         raise ValueError("the cine has no observed values")
     return frames
@@ -114,25 +140,33 @@ def grey_level(frames: Array) -> float:
 
 
 def _at_rest(frames: Array, least: float) -> tuple[Array, Array]:
-    """The median of every pixel over time, and which pixels mostly keep to it: black surroundings, text."""
+    """The median of every pixel over time, and which pixels mostly keep to it: black surroundings,
+    text.
+    """
     rows = frames.reshape(len(frames), -1).T
     usual = row_median(rows)
     fixed = row_median(np.abs(rows - usual[:, None])) <= least
     return usual.reshape(frames.shape[1:]), fixed.reshape(frames.shape[1:])
 
 
-def beyond_noise(residual: Array, outliers: Sides, least: float = 0.0) -> tuple[Array, float]:
+def beyond_noise(
+    residual: Array, outliers: Sides, least: float = 0.0
+) -> tuple[Array, float]:
     """What of the residual is more than noise, and the standard deviation of that.
 
-    If blood is bright, what lies below the tissue tells the noise; else the median size does. Residuals of `least` or
-    less tell nothing: around the picture all is black.
+    If blood is bright, what lies below the tissue tells the noise; else the median size does.
+    Residuals of `least` or less tell nothing: around the picture all is black.
     """
     known = residual[np.abs(residual) > least]  # nor does NaN
     if not len(known):
         return np.zeros_like(residual), 0.0
     if outliers == "positive":
         below = known[known < 0]
-        noise = float(np.sqrt(np.mean(below.astype(np.float64) ** 2))) if len(below) else 0.0
+        noise = (
+            float(np.sqrt(np.mean(below.astype(np.float64) ** 2)))
+            if len(below)
+            else 0.0
+        )
         found = residual > BEYOND_NOISE * noise
     else:
         noise = 1.4826 * float(np.median(np.abs(known)))
@@ -140,13 +174,23 @@ def beyond_noise(residual: Array, outliers: Sides, least: float = 0.0) -> tuple[
     return np.where(found, residual, np.float32(0)), noise
 
 
-def _check(frames: Array, rank: int, patch: int | None, sample: float, outliers: str, seed: int) -> None:
+def _check(
+    frames: Array, rank: int, patch: int | None, sample: float, outliers: str, seed: int
+) -> None:
     if outliers not in ("auto", "both", "positive"):
-        raise ValueError(f"outliers={outliers!r}; one of auto, both, positive is wanted")
+        raise ValueError(
+            f"outliers={outliers!r}; one of auto, both, positive is wanted"
+        )
     if rank is None:
-        raise ValueError("rank=None; the tissue needs one: 1, or more where it changes in several ways")
+        raise ValueError(
+            "rank=None; the tissue needs one: 1, or more where it changes in several"
+            " ways"
+        )
     check_rank(rank, len(frames), "frames")
     if patch is not None and not (is_whole(patch) and patch >= 2 * OVERLAP):
-        raise ValueError(f"patches of {patch} pixels; at least {2 * OVERLAP} are wanted, or none for the whole frames")
+        raise ValueError(
+            f"patches of {patch} pixels; at least {2 * OVERLAP} are wanted, or none for"
+            " the whole frames"
+        )
     check_share(sample)
     check_seed(seed)

@@ -1,7 +1,8 @@
 """How the picture moves: every frame brought into register with one reference, and back.
 
-A displacement is estimated on a coarse grid, by Lucas and Kanade's least squares in smooth windows, from coarse
-pictures to fine ones. Tissue that breathes moves smoothly; what is small and moves on its own hardly counts there.
+A displacement is estimated on a coarse grid, by Lucas and Kanade's least squares in smooth windows,
+from coarse pictures to fine ones. Tissue that breathes moves smoothly; what is small and moves on
+its own hardly counts there.
 """
 
 from __future__ import annotations
@@ -21,23 +22,28 @@ from ...weights import Array
 BLOCK = 8  # pixels between grid points
 WINDOW = 32.0  # pixels, the standard deviation of the windows: smaller ones follow the bubbles
 ROUNDS = 3  # least-squares steps at each size of the picture
-SMALLEST, LARGEST = 24, 400  # pixels of the shorter and the longer side of the pictures that are compared
+# Pixels of the shorter and the longer side of the pictures that are compared.
+SMALLEST, LARGEST = 24, 400
 TEMPLATE = 64  # frames whose median is the reference, at most
 RIDGE = 0.02  # of the mean squared gradient: where nothing is seen, nothing moves
 LONGEST = 1.5  # pixels that a step may go
 REJECTION = 3 * 1.4826  # residuals beyond so many median absolute ones are clipped
-MORE_ALIKE = 0.95  # of how far frames are from their median: what is left of that if following them is worth it
-GREY = 1 / 512  # half a grey level of 256: what differs by less does not differ (black around a sector, text)
+MORE_ALIKE = (
+    0.95  # of the distance of frames from their median: less is left by following
+)
+# Half a grey level of 256: what differs by less does not differ (black around a sector, text).
+GREY = 1 / 512
 
 Field = tuple[Array, Array]  # displacements down and to the right
 
 
 @dataclass(frozen=True, eq=False)
 class Motion:
-    """Where the reference is in every frame: cine[t] at (y + down, x + right) shows what the reference does at (y, x).
+    """Where the reference is in every frame: cine[t] at (y + down, x + right) shows what the
+    reference does at (y, x).
 
-    Displacements are on the grid (frames, rows, columns), in pixels. The reference reaches `margin` pixels beyond the
-    frames on every side, so that what moves out of some frames has a place.
+    Displacements are on the grid (frames, rows, columns), in pixels. The reference reaches `margin`
+    pixels beyond the frames on every side, so that what moves out of some frames has a place.
     """
 
     shape: tuple[int, int]  # of a frame
@@ -65,8 +71,12 @@ class Motion:
         """The shape of the reference, margins included."""
         return self.shape[0] + 2 * self.margin, self.shape[1] + 2 * self.margin
 
-    def registered(self, cine: Array, fixed: Array | None = None) -> tuple[Array, Array]:
-        """The cine on the canvas, (frames, rows, columns), and True where it was seen and not near a fixed pixel."""
+    def registered(
+        self, cine: Array, fixed: Array | None = None
+    ) -> tuple[Array, Array]:
+        """The cine on the canvas, (frames, rows, columns), and True where it was seen and not near
+        a fixed pixel.
+        """
         hidden = None if fixed is None or not fixed.any() else fixed.astype(np.float32)
         shape = (len(cine), *self.canvas)
         out = np.empty(shape, np.float32)
@@ -76,19 +86,29 @@ class Motion:
             ndimage.map_coordinates(frame, (y, x), out[t], order=3, mode="nearest")
             seen[t] = _inside(y, x, self.shape)
             if hidden is not None:
-                seen[t] &= ndimage.map_coordinates(hidden, (y, x), order=1, mode="nearest") < 0.01
+                seen[t] &= (
+                    ndimage.map_coordinates(hidden, (y, x), order=1, mode="nearest")
+                    < 0.01
+                )
         return out, seen
 
     def restored(self, t: int, picture: Array) -> Array:
         """A picture on the canvas as it looks in frame t."""
         y, x = self._back(t)
-        return ndimage.map_coordinates(picture, (y + self.margin, x + self.margin), order=3, mode="nearest")
+        return ndimage.map_coordinates(
+            picture, (y + self.margin, x + self.margin), order=3, mode="nearest"
+        )
 
     def _at(self, t: int) -> Field:
         """The places of the canvas in frame t."""
         height, width = self.shape
-        y, x = (np.arange(-self.margin, n + self.margin, dtype=np.float32) for n in (height, width))
-        down, right = (spread(grid[t], self.block, y, x) for grid in (self.down, self.right))
+        y, x = (
+            np.arange(-self.margin, n + self.margin, dtype=np.float32)
+            for n in (height, width)
+        )
+        down, right = (
+            spread(grid[t], self.block, y, x) for grid in (self.down, self.right)
+        )
         return y[:, None] + down, x + right
 
     def _back(self, t: int, rounds: int = 4) -> Field:
@@ -97,17 +117,23 @@ class Motion:
         down, right = self.down[t], self.right[t]
         at_y, at_x = y, x
         for _ in range(rounds):
-            places = [np.clip((at + 0.5) / self.block - 0.5, 0, n - 1) for at, n in zip((at_y, at_x), down.shape)]
+            places = [
+                np.clip((at + 0.5) / self.block - 0.5, 0, n - 1)
+                for at, n in zip((at_y, at_x), down.shape)
+            ]
             at_y = y - ndimage.map_coordinates(down, places, order=1)
             at_x = x - ndimage.map_coordinates(right, places, order=1)
         return at_y, at_x
 
 
-def follow(cine: Array, fixed: Array | None = None, progress: Tell | None = None) -> Motion | None:
-    """The motion of a cine (frames, height, width), or None if frames do not become more alike by following it.
+def follow(
+    cine: Array, fixed: Array | None = None, progress: Tell | None = None
+) -> Motion | None:
+    """The motion of a cine (frames, height, width), or None if frames do not become more alike by
+    following it.
 
-    Pixels that are `fixed` (height, width), such as text, say nothing about it. Twice: against the middle frame, then
-    against the median of the frames brought into register with it.
+    Pixels that are `fixed` (height, width), such as text, say nothing about it. Twice: against the
+    middle frame, then against the median of the frames brought into register with it.
     """
     some = np.unique(np.linspace(0, len(cine) - 1, TEMPLATE).round().astype(int))
     largest = float(np.abs(cine).max())
@@ -115,7 +141,11 @@ def follow(cine: Array, fixed: Array | None = None, progress: Tell | None = None
         return None
     cine = np.asarray(cine, np.float32) / np.float32(power_of_4(largest))
     template = cine[len(cine) // 2]
-    free = np.ones(template.shape, np.float32) if fixed is None else (~fixed).astype(np.float32)
+    free = (
+        np.ones(template.shape, np.float32)
+        if fixed is None
+        else (~fixed).astype(np.float32)
+    )
     tell = progress or silent
     first = _against(template, free, cine[some], _half(tell, 0.0))
     if first is None:
@@ -129,7 +159,9 @@ def follow(cine: Array, fixed: Array | None = None, progress: Tell | None = None
     still = np.median(chosen, axis=0)
     before = np.mean([np.mean(np.abs(frame - still)) for frame in chosen])
     registered = _seen_by(shown, chosen)
-    after = np.mean([np.mean(np.abs(frame - template)[seen]) for frame, seen in registered])
+    after = np.mean(
+        [np.mean(np.abs(frame - template)[seen]) for frame, seen in registered]
+    )
     return motion if after < MORE_ALIKE * before else None
 
 
@@ -145,7 +177,9 @@ def _half(tell: Tell, before: float) -> Callable[[float], None]:
     return lambda share: tell(Progress("motion", before + share / 2, 1.0))
 
 
-def _against(template: Array, free: Array, frames: Array, tell: Callable[[float], None]) -> Motion | None:
+def _against(
+    template: Array, free: Array, frames: Array, tell: Callable[[float], None]
+) -> Motion | None:
     """The motion of frames against a template."""
     references, scale = _pyramid(template)
     weights, _ = _pyramid(free)
@@ -154,14 +188,18 @@ def _against(template: Array, free: Array, frames: Array, tell: Callable[[float]
         pictures, _ = _pyramid(frame)
         grids.append(_displacement(references, weights, pictures))
         tell((n + 1) / len(frames))
-    down, right = (np.stack([grid[k] for grid in grids]) * np.float32(scale) for k in (0, 1))
+    down, right = (
+        np.stack([grid[k] for grid in grids]) * np.float32(scale) for k in (0, 1)
+    )
     if not (np.isfinite(down).all() and np.isfinite(right).all()):
         return None
     return Motion(template.shape, down, right, BLOCK * scale)
 
 
 def _pyramid(picture: Array) -> tuple[list[Array], int]:
-    """The picture, halved again and again; the first is not too large, and what its pixels measure."""
+    """The picture, halved again and again; the first is not too large, and what its pixels
+    measure.
+    """
     scale, levels = 1, [picture]
     while min(levels[-1].shape) // 2 >= SMALLEST:
         levels.append(_halved(levels[-1]))
@@ -177,10 +215,14 @@ def _halved(picture: Array) -> Array:
     return (left + even[::2, 1::2] + even[1::2, 1::2]) / 4
 
 
-def _displacement(references: Sequence[Array], weights: Sequence[Array], pictures: Sequence[Array]) -> Field:
+def _displacement(
+    references: Sequence[Array], weights: Sequence[Array], pictures: Sequence[Array]
+) -> Field:
     """Of a frame against the reference, from the coarsest pictures to the finest."""
     field: Field | None = None
-    for reference, free, picture in zip(reversed(references), reversed(weights), reversed(pictures)):
+    for reference, free, picture in zip(
+        reversed(references), reversed(weights), reversed(pictures)
+    ):
         grid = tuple(-(-n // BLOCK) for n in picture.shape)
         if field is None:
             field = np.zeros(grid, np.float32), np.zeros(grid, np.float32)
@@ -211,7 +253,9 @@ def _better(reference: Array, free: Array, picture: Array, field: Field) -> Fiel
     weight = free * inside * far / np.maximum(np.abs(off), far)
 
     def windowed(values: Array) -> Array:
-        return ndimage.gaussian_filter(_block_means(weight * values), WINDOW / BLOCK, mode="nearest")
+        return ndimage.gaussian_filter(
+            _block_means(weight * values), WINDOW / BLOCK, mode="nearest"
+        )
 
     yy, xx, yx = (windowed(slopes[i] * slopes[j]) for i, j in ((0, 0), (1, 1), (0, 1)))
     ye, xe = (windowed(slope * off) for slope in slopes)
@@ -242,7 +286,9 @@ def _block_means(picture: Array) -> Array:
 
 
 def spread(grid: Array, block: int, y: Array, x: Array) -> Array:
-    """Values on a grid of blocks at the pixels (y, x): linear between the middles of blocks, constant beyond."""
+    """Values on a grid of blocks at the pixels (y, x): linear between the middles of blocks,
+    constant beyond.
+    """
     (i, to_i), (j, to_j) = (_between(at, block, n) for at, n in zip((y, x), grid.shape))
     height, width = grid.shape
     below = np.minimum(i + 1, height - 1)

@@ -4,4 +4,12 @@ from .files import Processed, process
 from .foreground import masks
 from .model import Background, Separation, learn, separate
 
-__all__ = ["Background", "Processed", "Separation", "learn", "masks", "process", "separate"]
+__all__ = [
+    "Background",
+    "Processed",
+    "Separation",
+    "learn",
+    "masks",
+    "process",
+    "separate",
+]

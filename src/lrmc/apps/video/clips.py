@@ -1,4 +1,6 @@
-"""Clips in files: frames one after another from a video or a folder of pictures, and into a video."""
+"""Clips in files: frames one after another from a video or a folder of pictures, and into a
+video.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ from ..._extras import optional
 from ...weights import Array
 from ..pictures import LUMA, SUFFIXES, as_bytes, one_depth, pictures_in, read_picture
 
-# Containers that hold their frames themselves. FFmpeg reads more: playlists, scripts and manifests that name other
-# files or addresses, which a clip from elsewhere must not make this machine open.
+# Containers that hold their frames themselves. FFmpeg reads more: playlists, scripts and manifests
+# that name other files or addresses, which a clip from elsewhere must not make this machine open.
 CONTAINERS = (
     "mov,mp4,m4a,3gp,3g2,mj2,avi,matroska,webm,mpeg,mpegts,mpegvideo,m4v,h264,hevc,obu,ivf,"
     "flv,asf,ogg,mxf,nut,dv,gif,apng,mjpeg,yuv4mpegpipe,wtv,swf,rm,vc1,amv"
@@ -43,39 +45,62 @@ class Clip:
         if self.white == 255:
             return ""
         bits = self.white.bit_length()
-        return f"the pictures have {bits} bits, and their frames 8: {self.white} became 255, and all else in proportion"
+        return (
+            f"the pictures have {bits} bits, and their frames 8: {self.white} became"
+            " 255, and all else in proportion"
+        )
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], grey: bool = False) -> Clip:
-        """Look at the file without reading its frames. Grey files stay grey; others become so if asked to."""
+        """Look at the file without reading its frames. Grey files stay grey; others become so if
+        asked to.
+        """
         path = Path(path)
         if path.is_dir():
             names = _pictures(path)
             first = read_picture(names[0], "video")
             white = 255
-            if first.dtype != np.uint8:  # all frames are to be scaled alike: look at all of them
+            # All frames are to be scaled alike: look at all of them.
+            if first.dtype != np.uint8:
                 white = one_depth((read_picture(name, "video") for name in names), path)
             return cls(path, grey or first.ndim == 2, USUAL_RATE, len(names), white)
         if not path.exists():
             raise FileNotFoundError(2, "there is no such file", str(path))
         with _opened(path) as (_, stream):
-            grey = grey or str(stream.codec_context.pix_fmt).startswith(("gray", "mono"))
-            return cls(path, grey, Fraction(stream.average_rate or USUAL_RATE), int(stream.frames or 0))
+            grey = grey or str(stream.codec_context.pix_fmt).startswith(
+                ("gray", "mono")
+            )
+            return cls(
+                path,
+                grey,
+                Fraction(stream.average_rate or USUAL_RATE),
+                int(stream.frames or 0),
+            )
 
     def frames(self) -> Iterator[Array]:
-        """Bytes: (height, width), or (height, width, 3) of a clip in colour. All frames have the size of the first."""
+        """Bytes: (height, width), or (height, width, 3) of a clip in colour. All frames have the
+        size of the first.
+        """
         shape, n = None, 0
         for frame in self._folder() if self.path.is_dir() else self._video():
             shape = shape or frame.shape
             if frame.shape != shape:
                 sizes = [f"{x[1]} x {x[0]}" for x in (frame.shape, shape)]
-                raise ValueError(f"{self.path}: frame {n + 1} has {sizes[0]} pixels, those before {sizes[1]}")
+                raise ValueError(
+                    f"{self.path}: frame {n + 1} has {sizes[0]} pixels, those before"
+                    f" {sizes[1]}"
+                )
             n += 1
             yield frame
         if n + LOST < self.n_said:
-            raise ValueError(f"{self.path}: it says it has {self.n_said} frames, and {n} could be read: truncated?")
+            raise ValueError(
+                f"{self.path}: it says it has {self.n_said} frames, and {n} could be"
+                " read: truncated?"
+            )
         if n < 2:
-            raise ValueError(f"{self.path}: {n} frame(s); a background needs at least 2")
+            raise ValueError(
+                f"{self.path}: {n} frame(s); a background needs at least 2"
+            )
 
     def _video(self) -> Iterator[Array]:
         with _opened(self.path) as (container, stream):
@@ -87,7 +112,10 @@ class Clip:
         for path in _pictures(self.path):
             picture = read_picture(path, "video")
             if picture.dtype != np.uint8 and self.white == 255 and picture.max() > 255:
-                raise ValueError(f"{self.path} has pictures of 8 and of 16 bits; convert them to one kind first")
+                raise ValueError(
+                    f"{self.path} has pictures of 8 and of 16 bits; convert them to one"
+                    " kind first"
+                )
             yield _in_colour(as_bytes(picture, self.white), not self.grey)
 
 
@@ -101,7 +129,9 @@ def _in_colour(picture: Array, wanted: bool) -> Array:
 def _pictures(folder: Path) -> list[Path]:
     found = pictures_in(folder)
     if not found:
-        raise ValueError(f"{folder}: a folder without pictures ({', '.join(sorted(SUFFIXES))})")
+        raise ValueError(
+            f"{folder}: a folder without pictures ({', '.join(sorted(SUFFIXES))})"
+        )
     return found
 
 
@@ -110,21 +140,30 @@ def _opened(path: Path) -> Iterator[tuple[Any, Any]]:
     """The first video stream; what FFmpeg complains about becomes one sentence."""
     av = optional("av", "video")
     try:
-        with av.open(str(path.absolute()), options=dict(OPTIONS), metadata_errors="replace") as container:
+        with av.open(
+            str(path.absolute()), options=dict(OPTIONS), metadata_errors="replace"
+        ) as container:
             if not container.streams.video:
                 raise ValueError(f"{path}: there is no video in it")
             stream = container.streams.video[0]
             if stream.codec_context is None:
-                raise ValueError(f"{path}: it could not be read as a video: its codec is not known; broken?")
+                raise ValueError(
+                    f"{path}: it could not be read as a video: its codec is not known;"
+                    " broken?"
+                )
             yield container, stream
     except av.error.ArgumentError:
         raise ValueError(
-            f"{path}: it could not be read as a video: it is damaged, or of a kind that is not read"
-            " (such as a playlist or a script that names other files); mp4, avi or mkv is wanted"
+            f"{path}: it could not be read as a video: it is damaged, or of a kind that"
+            " is not read"
+            " (such as a playlist or a script that names other files); mp4, avi or mkv"
+            " is wanted"
         ) from None
     except (av.error.FFmpegError, OverflowError) as error:
         what = getattr(error, "strerror", None) or str(error)
-        raise ValueError(f"{path}: it could not be read as a video ({what}); broken or truncated?") from None
+        raise ValueError(
+            f"{path}: it could not be read as a video ({what}); broken or truncated?"
+        ) from None
 
 
 class Film:
@@ -134,8 +173,11 @@ class Film:
         av = optional("av", "video")
         self._av, self._shape = av, shape
         self._container = av.open(str(path), "w")
-        self._stream = self._container.add_stream("libx264", rate=rate, options={"crf": "18", "preset": "veryfast"})
-        self._stream.height, self._stream.width = (n + n % 2 for n in shape[:2])  # H.264 wants even sides
+        self._stream = self._container.add_stream(
+            "libx264", rate=rate, options={"crf": "18", "preset": "veryfast"}
+        )
+        # H.264 wants even sides.
+        self._stream.height, self._stream.width = (n + n % 2 for n in shape[:2])
         self._stream.pix_fmt = "yuv420p"
 
     def write(self, frames: Iterable[Array]) -> None:
@@ -144,7 +186,9 @@ class Film:
         for frame in frames:
             form = "gray" if frame.ndim == 2 else "rgb24"
             padded = np.ascontiguousarray(np.pad(frame, edge, mode="edge"))
-            for packet in self._stream.encode(self._av.VideoFrame.from_ndarray(padded, format=form)):
+            for packet in self._stream.encode(
+                self._av.VideoFrame.from_ndarray(padded, format=form)
+            ):
                 self._container.mux(packet)
 
     def close(self, whole: bool) -> None:

@@ -1,4 +1,6 @@
-"""Clips in files, taken apart: background and foreground as films, masks, the background itself, and a report."""
+"""Clips in files, taken apart: background and foreground as films, masks, the background itself,
+and a report.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,8 @@ from .model import (
 
 TO_LEARN = 256 << 20  # bytes of frames that are held to learn a background from
 AT_ONCE = 48 << 20  # bytes of frames that are held while a film is gone through
-AS_FLOATS = 4 << 20  # bytes of frames that are floats at a time, which take four times the room
+# Bytes of frames that are floats at a time, which take four times the room.
+AS_FLOATS = 4 << 20
 SHOWN = 24 << 20  # bytes of frames that are kept for the report, of each kind
 MOST_SHOWN = 200  # frames in the report
 TELL_EVERY = 50  # frames that are read
@@ -69,11 +72,13 @@ def process(
     seed: int = 0,
     progress: Tell | None = None,
 ) -> Processed:
-    """Write a clip's background.mp4, foreground.mp4, masks/000000.png ..., background.npz and report.html to a folder.
+    """Write a clip's background.mp4, foreground.mp4, masks/000000.png ..., background.npz and
+    report.html to a folder.
 
-    The clip is a video file or a folder of pictures, and is read twice, some frames at a time: memory does not grow
-    with its length. A background is learned from frames all over the clip, or is given: `model`. If it is given, or if
-    there are more than `REMEMBERED` frames, it follows the clip from there. The folder appears whole or not at all.
+    The clip is a video file or a folder of pictures, and is read twice, some frames at a time:
+    memory does not grow with its length. A background is learned from frames all over the clip, or
+    is given: `model`. If it is given, or if there are more than `REMEMBERED` frames, it follows the
+    clip from there. The folder appears whole or not at all.
     """
     began = time.perf_counter()
     tell = progress or silent
@@ -107,7 +112,9 @@ def process(
             seconds=time.perf_counter() - began,
             report=Path(target) / page.name,
         )
-        report.write_report(page, clip.path.name, _sections(clip, done, sample, out.shown))
+        report.write_report(
+            page, clip.path.name, _sections(clip, done, sample, out.shown)
+        )
     return done
 
 
@@ -120,7 +127,9 @@ class _How(NamedTuple):
 
 
 def _learned(clip: Clip, how: _How, tell: Tell) -> tuple[Background, bool]:
-    """A background from frames all over the clip, and whether it is short enough to have only one."""
+    """A background from frames all over the clip, and whether it is short enough to have only
+    one.
+    """
     kept: Spread[Array] | None = None
     for k, frame in enumerate(clip.frames()):
         enough = math.ceil(2 * ENOUGH / how.sample)
@@ -187,7 +196,9 @@ class _Shown(NamedTuple):
 class _Output:
     """The films and masks of a run, and what the report shows of them."""
 
-    def __init__(self, folder: Path, clip: Clip, shape: tuple[int, ...], open_files: ExitStack) -> None:
+    def __init__(
+        self, folder: Path, clip: Clip, shape: tuple[int, ...], open_files: ExitStack
+    ) -> None:
         self.films = [
             open_files.enter_context(film(folder / f"{name}.mp4", shape, clip.rate))
             for name in ("background", "foreground")
@@ -218,9 +229,15 @@ class _Output:
         for layers in zip(frames, background, foreground, found):
             self._keep(*layers)
 
-    def _keep(self, frame: Array, background: Array, foreground: Array, mask: Array) -> None:
-        """The mask in a file, and copies of all: views would keep the frames alive that they were made with."""
-        picture = optional("PIL.Image", "video").fromarray(mask.astype(np.uint8) * np.uint8(255))
+    def _keep(
+        self, frame: Array, background: Array, foreground: Array, mask: Array
+    ) -> None:
+        """The mask in a file, and copies of all: views would keep the frames alive that they were
+        made with.
+        """
+        picture = optional("PIL.Image", "video").fromarray(
+            mask.astype(np.uint8) * np.uint8(255)
+        )
         picture.save(self.folder / f"{self.n_frames:06d}.png", compress_level=1)
         self.shares.append(float(mask.mean()))
         layers = (frame, background, foreground, mask)
@@ -228,7 +245,9 @@ class _Output:
         self.n_frames += 1
 
 
-def _sections(clip: Clip, done: Processed, sample: float, shown: Spread[_Shown]) -> list[report.Section]:
+def _sections(
+    clip: Clip, done: Processed, sample: float, shown: Spread[_Shown]
+) -> list[report.Section]:
     numbers, *layers = (list(column) for column in zip(*shown.items))
     height, width = done.model.shape[:2]
     colour = "colour" if len(done.model.shape) == 3 else "grey"
@@ -254,7 +273,8 @@ def _sections(clip: Clip, done: Processed, sample: float, shown: Spread[_Shown])
         [report.Series("in front, %", list(range(1, done.n_frames + 1)), percents)],
         x_name="frame",
         bounds=(0.0,),
-        caption="How much of each frame is not the background, in percent of its pixels.",
+        caption="How much of each frame is not the background, in percent of its"
+        " pixels.",
     )
     return [
         report.Facts("", facts),

@@ -7,7 +7,8 @@ import scipy.ndimage as ndi
 
 from ...weights import Array
 
-SMALL, CLOSED = 48, 22  # parts of the shorter side: where a majority decides, and gaps that are closed
+# Parts of the shorter side: where a majority decides, and gaps that are closed.
+SMALL, CLOSED = 48, 22
 
 
 def masks(frames: Array, background: Array, threshold: float) -> Array:
@@ -19,16 +20,23 @@ def masks(frames: Array, background: Array, threshold: float) -> Array:
 
 
 def cleaned(found: Array) -> Array:
-    """What is small goes (a majority of the neighbours decides), gaps are closed: (frames, height, width).
+    """What is small goes (a majority of the neighbours decides), gaps are closed: (frames, height,
+    width).
 
-    Neighbourhoods grow with the picture: 5 and 11 pixels where its shorter side has 240. Squares, since these are
-    separable: the work does not depend on their size.
+    Neighbourhoods grow with the picture: 5 and 11 pixels where its shorter side has 240. Squares,
+    since these are separable: the work does not depend on their size.
     """
     side = min(found.shape[1:])
     near = _odd(side / SMALL)
     gap = _odd(side / CLOSED)
-    share = ndi.uniform_filter(found.astype(np.float32), (1, near, near), mode="nearest")
-    room = [(0, 0), (gap, gap), (gap, gap)]  # so that what touches the border is closed as anywhere
+    share = ndi.uniform_filter(
+        found.astype(np.float32), (1, near, near), mode="nearest"
+    )
+    room = [
+        (0, 0),
+        (gap, gap),
+        (gap, gap),
+    ]  # so that what touches the border is closed as anywhere
     most = (share > 0.5).view(np.uint8)
     closed = np.pad(most, room)
     for smooth in (ndi.maximum_filter1d, ndi.minimum_filter1d):

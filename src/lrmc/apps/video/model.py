@@ -1,7 +1,8 @@
 """Video of a camera that stands still: its background, and what moves in front of it.
 
-A frame is a row of a matrix, a pixel (and colour) a column. The background is low rank: one picture that gets brighter
-and darker, or a few. Huber's loss fits it, from a part of the pixels if asked to; frames are then compared with it.
+A frame is a row of a matrix, a pixel (and colour) a column. The background is low rank: one picture
+that gets brighter and darker, or a few. Huber's loss fits it, from a part of the pixels if asked
+to; frames are then compared with it.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ from .foreground import in_front, masks
 FORMAT = Format("lrmc-background", "a background")
 SWEEPS = 4  # over the data, at most
 MEDIAN_OF = 101  # frames, for the start
-ENOUGH = 200  # times that a pixel is looked at for the background; more frames are thinned out evenly
+ENOUGH = 200  # times that a pixel is looked at; more frames are thinned out evenly
 REMEMBERED = 1000  # frames that the background of a long film stands for
-DEVIATIONS, LEAST, MOST = 8.0, 25.0, 40.0  # the threshold in deviations of the noise, and its limits in grey levels
+# The threshold in deviations of the noise, and its limits in grey levels.
+DEVIATIONS, LEAST, MOST = 8.0, 25.0, 40.0
 BYTES = Limits(np.array(0.0), np.array(255.0))  # what a frame may hold
 
 
@@ -43,7 +45,9 @@ BYTES = Limits(np.array(0.0), np.array(255.0))  # what a frame may hold
 
 @dataclass(frozen=True, eq=False)
 class Background:
-    """What the camera sees if nothing moves, and what is remembered of the frames that it was learned from."""
+    """What the camera sees if nothing moves, and what is remembered of the frames that it was
+    learned from.
+    """
 
     model: Subspace
     memory: Memory
@@ -65,7 +69,9 @@ class Background:
 
     def counted(self, scores: Array) -> tuple[Array, int]:
         """The same, and how many values were clipped because no frame could hold them."""
-        pictures = (scores @ self.model.V.T.astype(np.float32)).reshape(len(scores), *self.shape)
+        pictures = (scores @ self.model.V.T.astype(np.float32)).reshape(
+            len(scores), *self.shape
+        )
         return BYTES.held(pictures, "the background")
 
     def followed(self, obs: Observations) -> Background:
@@ -94,7 +100,8 @@ class Background:
         """Read what `save` wrote. Nothing in the file is executed."""
         with opened_arrays(path, FORMAT) as (_, content):
             V, mean, covariance, rows, cols = (
-                content[k].astype(np.float64) for k in ("V", "mean", "covariance", "rows", "cols")
+                content[k].astype(np.float64)
+                for k in ("V", "mean", "covariance", "rows", "cols")
             )
             shape = tuple(int(n) for n in content["shape"])
             noise, odds = float(content["noise"]), float(content["odds"])
@@ -108,7 +115,9 @@ class Background:
         return cls(model, Memory(rows, cols), shape)
 
 
-def learn(seen: Matrix, shape: tuple[int, ...], rank: int = 1, seed: int = 0) -> Background:
+def learn(
+    seen: Matrix, shape: tuple[int, ...], rank: int = 1, seed: int = 0
+) -> Background:
     """The background of frames x pixels (bytes; if sparse, what is stored was observed).
 
     A start around the medians of the pixels, and sweeps with Huber's loss until they come to rest.
@@ -118,11 +127,18 @@ def learn(seen: Matrix, shape: tuple[int, ...], rank: int = 1, seed: int = 0) ->
     picture = medians(seen).astype(np.float32)
     middle = Factors(np.ones((obs.shape[0], 1), np.float32), picture[:, None])
     zeta = 6 * float(np.median(np.abs(obs.sample.residual(middle)))) or 1.0
-    X = leading(obs, rank, zeta, 1 / obs.fraction, model=middle, keep_model=True, seed=seed)
-    X, outcome = run_to_end(obs, sweeps(obs, X, Noise.even(obs, "huber"), SWEEPS), "the background")
+    X = leading(
+        obs, rank, zeta, 1 / obs.fraction, model=middle, keep_model=True, seed=seed
+    )
+    X, outcome = run_to_end(
+        obs, sweeps(obs, X, Noise.even(obs, "huber"), SWEEPS), "the background"
+    )
     unseen = float(np.mean(obs.col_observed == 0))
     if unseen > 0.01:
-        text = f"{percent(unseen)} of the pixels were never observed, and their background is a guess"
+        text = (
+            f"{percent(unseen)} of the pixels were never observed, and their background"
+            " is a guess"
+        )
         outcome = outcome.warned(f"{text}: give more frames, or a larger sample")
     learned = learn_factors(obs, X, "huber", most=rank)
     frames = REMEMBERED / obs.shape[0]  # those that were looked at stand for all
@@ -131,7 +147,9 @@ def learn(seen: Matrix, shape: tuple[int, ...], rank: int = 1, seed: int = 0) ->
 
 
 def medians(seen: Matrix) -> Array:
-    """The lower median of each pixel in about `MEDIAN_OF` frames that show it; the median of all where none does."""
+    """The lower median of each pixel in about `MEDIAN_OF` frames that show it; the median of all
+    where none does.
+    """
     if sp.issparse(seen):
         return _sparse_medians(seen)
     some = seen[:: max(1, len(seen) // MEDIAN_OF)]
@@ -143,7 +161,8 @@ def _sparse_medians(seen: Sparse) -> Array:
     pixels = seen.shape[1]
     shown = seen.nnz / pixels  # frames that show a pixel, on average
     some = seen[:: max(1, int(shown / MEDIAN_OF))].tocsr()
-    keys = np.sort(some.indices.astype(np.int64) * 256 + some.data)  # by pixel, then by value
+    # By pixel, then by value.
+    keys = np.sort(some.indices.astype(np.int64) * 256 + some.data)
     ends = np.searchsorted(keys, 256 * np.arange(pixels + 1))
     count = np.diff(ends)
     at = ends[:-1] + np.maximum(count - 1, 0) // 2
@@ -156,7 +175,9 @@ def _sparse_medians(seen: Sparse) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Separation(Told):
-    """A clip in two layers, of which some frames are made when they are asked for; nothing but scores is stored."""
+    """A clip in two layers, of which some frames are made when they are asked for; nothing but
+    scores is stored.
+    """
 
     frames: Array
     model: Background
@@ -176,7 +197,11 @@ class Separation(Told):
 
     def masks(self, some: slice = slice(None)) -> Array:
         """True where something is in front, (frames, height, width)."""
-        return masks(self.frames[some], self.model.pictures(self.scores[some]), self.model.threshold)
+        return masks(
+            self.frames[some],
+            self.model.pictures(self.scores[some]),
+            self.model.threshold,
+        )
 
     def foreground(self, some: slice = slice(None)) -> Array:
         """What is in front, black elsewhere."""
@@ -184,12 +209,19 @@ class Separation(Told):
 
 
 def separate(
-    frames: ArrayLike, *, rank: int = 1, sample: float = 1.0, model: Background | None = None, seed: int = 0
+    frames: ArrayLike,
+    *,
+    rank: int = 1,
+    sample: float = 1.0,
+    model: Background | None = None,
+    seed: int = 0,
 ) -> Separation:
-    """The background of a clip, (frames, height, width) or (frames, height, width, 3) in bytes, and what moves.
+    """The background of a clip, (frames, height, width) or (frames, height, width, 3) in bytes, and
+    what moves.
 
-    The background is learned from a share `sample` of the pixels, drawn at random; with `model`, it is known already.
-    A fit that diverges is an error, `lrmc.apps.outcome.FitFailed`; `status` and `warnings` of the answer tell the rest.
+    The background is learned from a share `sample` of the pixels, drawn at random; with `model`, it
+    is known already. A fit that diverges is an error, `lrmc.apps.outcome.FitFailed`; `status` and
+    `warnings` of the answer tell the rest.
     """
     clip = _checked(frames)
     check_options(rank, sample, seed)
@@ -214,10 +246,20 @@ def sampled(frames: Array, sample: float, seed: int) -> Matrix:
 
 def _checked(frames: ArrayLike) -> Array:
     clip = np.asarray(frames)
-    if clip.ndim not in (3, 4) or (clip.ndim == 4 and clip.shape[3] != 3) or 0 in clip.shape:
-        raise ValueError(f"frames have shape {clip.shape}; (frames, height, width) or (..., 3) is wanted")
+    if (
+        clip.ndim not in (3, 4)
+        or (clip.ndim == 4 and clip.shape[3] != 3)
+        or 0 in clip.shape
+    ):
+        raise ValueError(
+            f"frames have shape {clip.shape}; (frames, height, width) or (..., 3) is"
+            " wanted"
+        )
     if clip.dtype != np.uint8:
-        raise ValueError(f"frames have type {clip.dtype}; bytes (uint8, 0 is black and 255 white) are wanted")
+        raise ValueError(
+            f"frames have type {clip.dtype}; bytes (uint8, 0 is black and 255 white)"
+            " are wanted"
+        )
     if len(clip) < 2:
         raise ValueError("1 frame; a background needs at least 2")
     return clip
@@ -226,7 +268,9 @@ def _checked(frames: ArrayLike) -> Array:
 def check_options(rank: int, sample: float, seed: int) -> None:
     """What can be told before the frames are known."""
     if not is_whole(rank) or rank < 1:
-        raise ValueError(f"rank={rank!r} for a background; 1 is wanted, or more if light moves")
+        raise ValueError(
+            f"rank={rank!r} for a background; 1 is wanted, or more if light moves"
+        )
     check_share(sample)
     check_seed(seed)
 
@@ -234,5 +278,8 @@ def check_options(rank: int, sample: float, seed: int) -> None:
 def check_shape(model: Background, shape: tuple[int, ...]) -> None:
     """Refuse a background of other frames."""
     if model.shape != shape:
-        here, there = (f"{s[1]} x {s[0]} pixels in {'colour' if len(s) == 3 else 'grey'}" for s in (shape, model.shape))
+        here, there = (
+            f"{s[1]} x {s[0]} pixels in {'colour' if len(s) == 3 else 'grey'}"
+            for s in (shape, model.shape)
+        )
         raise ValueError(f"the clip has {here}, and the model is for {there}")
