@@ -2,7 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
-BUILT_FROM := pyproject.toml CMakeLists.txt $(wildcard src/lrmc/_kernels/*.cpp src/lrmc/_kernels/*.hpp)
+KERNELS := $(wildcard src/lrmc/_kernels/*.cpp src/lrmc/_kernels/*.hpp)
+BUILT_FROM := pyproject.toml CMakeLists.txt $(KERNELS)
 
 .PHONY: help demo test slow fuzz silence lint format sanitize bench race experiments clean
 
@@ -38,12 +39,16 @@ fuzz: $(READY)
 silence: $(READY)
 	@$(BIN)/python tests/silence/count.py --jobs 2
 
+# The kernels' form is .clang-format's, where that program is.
+CLANG_FORMAT := $(firstword $(wildcard $(BIN)/clang-format) $(shell command -v clang-format 2> /dev/null))
 lint: $(READY)
+	@$(if $(CLANG_FORMAT),$(CLANG_FORMAT) --dry-run --Werror $(KERNELS),echo "clang-format is not there: the kernels are not looked at")
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 
 format: $(READY)
+	@$(if $(CLANG_FORMAT),$(CLANG_FORMAT) -i $(KERNELS),echo "clang-format is not there: the kernels stay as they are")
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 

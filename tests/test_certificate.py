@@ -190,7 +190,8 @@ def agreeing_by_chance(n, length, rank, border, draws, seed=0):
     indptr = length * np.arange(n + 1)
     F, agreeing = np.zeros((n, rank)), np.empty(n, np.int64)
     places = np.tile(np.arange(length, dtype=np.int32), n)
-    _kernels.consensus(indptr, places, values, G, border, draws, seed, F, agreeing, 1)
+    entries = {"indptr": indptr, "indices": places, "values": values}
+    _kernels.consensus(**entries, G=G, F=F, agreeing=agreeing, border=border, draws=draws, seed=seed, threads=1)
     return agreeing
 
 

@@ -26,7 +26,8 @@ def refit(G, places, Y, *, draws=3000, threads=1, start=None):
     F = np.zeros((n, G.shape[1])) if start is None else start.copy()
     agreeing = np.empty(n, np.int64)
     indptr = np.arange(n + 1, dtype=np.int64) * length
-    _kernels.consensus(indptr, places.ravel(), Y.ravel(), G, 1e-8, draws, 0, F, agreeing, threads)
+    entries = {"indptr": indptr, "indices": places.ravel(), "values": Y.ravel()}
+    _kernels.consensus(**entries, G=G, F=F, agreeing=agreeing, border=1e-8, draws=draws, seed=0, threads=threads)
     return F, agreeing
 
 
@@ -69,9 +70,10 @@ def test_the_kernel_refuses_what_would_crash(what):
         indptr[2] = 5
     else:
         indptr[1] = 7
-    room = np.zeros((2, 1)), np.zeros(2, np.int64)
+    entries = {"indptr": indptr, "indices": indices, "values": np.ones(4)}
+    room = {"F": np.zeros((2, 1)), "agreeing": np.zeros(2, np.int64)}
     with pytest.raises(ValueError, match="kernel: "):
-        _kernels.consensus(indptr, indices, np.ones(4), np.ones((3, 1)), 1e-6, 10, 0, *room, 1)
+        _kernels.consensus(**entries, **room, G=np.ones((3, 1)), border=1e-6, draws=10, seed=0, threads=1)
 
 
 @every_storage

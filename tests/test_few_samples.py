@@ -91,17 +91,20 @@ def test_a_step_is_that_of_dense_algebra(rank):
     weights = rng.random(Y.nnz)
     e, want = step_by_dense_algebra(Y, U, V, weights, 0.1)
     got = np.empty_like(want)
-    data = Y.indptr.astype(np.int64), Y.indices.astype(np.int32), e, weights
-    passes = _kernels.newton(*data, U, V, 0.1, 1e-12, 1000, got)
+    data = {"indptr": Y.indptr.astype(np.int64), "indices": Y.indices.astype(np.int32), "errors": e, "weights": weights}
+    settings = {"U": U, "V": V, "step": got, "ridge": 0.1, "tol": 1e-12}
+    passes = _kernels.newton(**data, **settings, most=1000)
     np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-9)
     assert 1 < passes < 1000
-    assert _kernels.newton(*data, U, V, 0.1, 1e-12, 2, got) == 2
+    assert _kernels.newton(**data, **settings, most=2) == 2
 
 
 def test_the_kernel_refuses_what_would_crash():
-    data = np.array([0, 1, 2]), np.array([0, 5], np.int32), np.ones(2), np.ones(2)
+    data = {"indptr": np.array([0, 1, 2]), "indices": np.array([0, 5], np.int32)}
+    entries = {"errors": np.ones(2), "weights": np.ones(2)}
+    factors = {"U": np.ones((2, 1)), "V": np.ones((3, 1)), "step": np.empty((5, 1))}
     with pytest.raises(ValueError, match="names no row"):
-        _kernels.newton(*data, np.ones((2, 1)), np.ones((3, 1)), 0.0, 0.1, 5, np.empty((5, 1)))
+        _kernels.newton(**data, **entries, **factors, ridge=0.0, tol=0.1, most=5)
 
 
 def test_steps_end_where_nothing_is_left_to_fit():

@@ -1,10 +1,14 @@
 """The compiled passes: every rank, shape, thread count and instruction set."""
 
+import ast
 import os
+import pickle
+import re
 import subprocess
 import sys
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +19,7 @@ from each import each
 from rules import every_rule, rules
 
 from lrmc import _kernels, as_observations
+from lrmc._kernels import _native
 from lrmc.observations.grouped import grouped
 from lrmc.weights import Cauchy, Huber, Mixture, Threshold
 
@@ -276,61 +281,123 @@ def arguments():
     Y, L, R = np.ones((6, 5), np.float32), np.ones((6, 2), np.float32), np.ones((5, 2), np.float32)
     line = {n: np.ones(n, np.float32) for n in (5, 6)}
     return {
-        "Y": Y,
-        "mask": np.ones((6, 5), np.uint8),
-        "members": np.arange(6).reshape(3, 2),
-        "gain": 1.0,
-        **{"L": L, "R": R, "P": 2 * L, "Q": 2 * R, "Pw": L.copy(), "Qw": R.copy()},
-        **{"rule": 1, "z": 0.0, "row_z": line[6], "col_z": line[5], "row_protect": line[6], "col_protect": line[5]},
-        **{"up": 1.0, "down": 1.0, "squares": False},
-        **{name: np.zeros((n, 2), np.float32) for name, n in (("CQ", 6), ("CtP", 5), ("WQ", 6), ("WtP", 5))},
-        "energy": np.zeros(1),
-        **{"row_inliers": np.zeros(6, np.int64), "col_inliers": np.zeros(5, np.int64)},
-        **{"row_weight": np.zeros(6, np.float32), "col_weight": np.zeros(5, np.float32)},
-        "threads": 2,
+        "data": {"Y": Y, "mask": np.ones((6, 5), np.uint8), "members": np.arange(6).reshape(3, 2)},
+        "factors": {"L": L, "R": R, "P": 2 * L, "Q": 2 * R, "Pw": L.copy(), "Qw": R.copy()},
+        "weight": {"rows": line[6], "cols": line[5], "protect_rows": line[6], "protect_cols": line[5]},
+        "room": {
+            **{name: np.zeros((n, 2), np.float32) for name, n in (("CQ", 6), ("CtP", 5), ("WQ", 6), ("WtP", 5))},
+            "energy": np.zeros(1),
+            **{"row_inliers": np.zeros(6, np.int64), "col_inliers": np.zeros(5, np.int64)},
+            **{"row_weight": np.zeros(6, np.float32), "col_weight": np.zeros(5, np.float32)},
+        },
     }
 
 
-ARRAYS = [name for name, value in arguments().items() if np.size(value) > 1]  # one number is always contiguous
+def call(given):
+    """A pass with these arguments."""
+    data, factors = _kernels.DenseData(**given["data"]), _kernels.Factors(**given["factors"])
+    weight, room = _kernels.Weight(_kernels.Rule.threshold, **given["weight"]), _kernels.Room(**given["room"])
+    _kernels.products(data, factors, weight, room, threads=2)
+
+
+ARRAYS = [
+    (part, name)
+    for part, arrays in arguments().items()
+    for name, value in arrays.items()
+    if np.size(value) > 1  # one number is always contiguous
+]
 WRONG = {
     "longer": lambda X: np.concatenate([X, X]),
     "shorter": lambda X: X[:-1],
     "of another type": lambda X: X.astype(np.float16),
+    "of another precision": lambda X: X.astype(np.int32 if X.dtype.kind == "i" else np.float64),
     "not contiguous": lambda X: np.repeat(X, 2, axis=-1)[..., ::2],
     "of more dimensions": lambda X: X[None],
 }
 
 
-@pytest.mark.parametrize("name", ARRAYS)
+@pytest.mark.parametrize(("part", "name"), ARRAYS)
 @each("wrong", WRONG.values(), ids=WRONG)
-def test_an_array_that_does_not_fit_is_refused(name, wrong):
+def test_an_array_that_does_not_fit_is_refused(part, name, wrong):
     given = arguments()
-    _kernels.run("dense", np.dtype(np.float32), *given.values())
-    assert given["CQ"].any()
-    assert given["col_inliers"].any()
-    given[name] = wrong(given[name])
+    call(given)
+    assert given["room"]["CQ"].any()
+    assert given["room"]["col_inliers"].any()
+    given[part][name] = wrong(given[part][name])
     with pytest.raises((ValueError, TypeError)):
-        _kernels.run("dense", np.dtype(np.float32), *given.values())
+        call(given)
+
+
+@pytest.mark.parametrize("name", arguments()["room"])
+def test_room_that_is_missing_or_not_to_be_written_is_refused(name):
+    given = arguments()
+    room = given["room"].pop(name)
+    with pytest.raises(ValueError, match=f"kernel: {name} is missing"):
+        call(given)
+    room.flags.writeable = False
+    given["room"][name] = room
+    with pytest.raises((ValueError, TypeError)):
+        call(given)
 
 
 @each("members", [[[0, 1], [2, 3], [4, 6]], [[0, 1], [2, 3], [4, -1]], [[0, 1], [2, 3], [4, 4]]])
 def test_groups_of_rows_that_are_not_there(members):
-    given = arguments() | {"members": np.array(members)}
+    given = arguments()
+    given["data"]["members"] = np.array(members)
     with pytest.raises(ValueError, match="groups name a row"):
-        _kernels.run("dense", np.dtype(np.float32), *given.values())
+        call(given)
 
 
-def test_no_such_rule():
-    with pytest.raises(ValueError, match="no such rule"):
-        _kernels.run("dense", np.dtype(np.float32), *(arguments() | {"rule": 5}).values())
+def test_rules_have_names_only():
+    with pytest.raises(TypeError):
+        _kernels.Weight(1)
+    assert [rule.name for rule in _kernels.Rule] == ["clip", "threshold", "cauchy", "huber", "mixture"]
+    for _, make in rules[2:]:
+        weight, _ = make(6, 5, 1.0)
+        again = pickle.loads(pickle.dumps(weight.rule))  # as it goes to workers
+        assert again is weight.rule
 
 
 @each("indptr", [[1, 2, 3], [0, 1, 2], [0, 2, 4]])
 def test_indptr_that_does_not_fit(indptr):
     R = np.ones((2, 1))
-    data = (np.array(indptr), np.zeros(3, np.int32), np.ones(3))
+    data = _kernels.SparseData(indptr=np.array(indptr), indices=np.zeros(3, np.int32), values=np.ones(3), n2=2)
     with pytest.raises(ValueError, match="indptr does not"):
-        _kernels.run("residual", np.dtype(np.float64), *data, 1.0, R, R, np.empty(3), 1)
+        _kernels.residual(data, _kernels.Factors(L=R, R=R), out=np.empty(3), threads=1)
+
+
+def names_of(text):
+    """The classes and functions of a stub, each with the names of its arguments in order."""
+    found = {}
+    for node in ast.parse(text).body:
+        body = [x for x in node.body if isinstance(x, ast.FunctionDef)] if isinstance(node, ast.ClassDef) else [node]
+        for function in body:
+            if isinstance(function, ast.FunctionDef):
+                arguments = [*function.args.args, *function.args.kwonlyargs]
+                found[node.name] = [argument.arg for argument in arguments if argument.arg != "self"]
+    return found
+
+
+def signature_of(name):
+    """What the module tells of itself, without the shapes of arrays."""
+    there = getattr(_native, name)
+    signatures = (there.__init__ if isinstance(there, type) else there).__nb_signature__
+    return re.sub(r"\[.*?\]", "", signatures[0][0])
+
+
+STUB = names_of(Path(_native.__file__).with_name("_native.pyi").read_text())
+
+
+def test_the_stub_is_complete():
+    assert {name for name in vars(_native) if not name.startswith("_")} == {*STUB, "Rule"}
+
+
+@pytest.mark.parametrize("name", STUB)
+def test_the_stub_is_true(name):
+    signature = signature_of(name)
+    assert re.findall(r"[(,] ?(\w+):", signature) == STUB[name]
+    by_place, _, _ = signature.partition("*")
+    assert by_place.count(":") <= 6
 
 
 def test_products_with_a_part_of_the_model():

@@ -271,19 +271,13 @@ def test_tunings_that_are_refused(arguments, said):
 
 
 def test_kernels_refuse_counts_of_another_shape():
-    one, n = np.ones(1, np.int64), np.ones(4, np.int64)
-    with pytest.raises((ValueError, RuntimeError), match="kernel"):
-        _kernels.run(
-            "magnitudes_dense",
-            np.dtype(float),
-            np.ones((4, 5)),
-            None,
-            1.0,
-            None,
-            None,
-            n,
-            one,
-            np.ones(4),
-            np.ones(5),
-            1,
+    counts = {"row_k": np.ones(4, np.int64), "col_k": np.ones(1, np.int64)}
+    with pytest.raises(ValueError, match="kernel: col_k"):
+        _kernels.magnitudes(
+            _kernels.DenseData(np.ones((4, 5))),
+            _kernels.Factors(),
+            **counts,
+            rows=np.ones(4),
+            cols=np.ones(5),
+            threads=1,
         )

@@ -59,7 +59,7 @@ def test_the_kernels_themselves_bear_it():
     Y = np.ones((50, 40))
     rows, cols = np.zeros(50, np.int64), np.zeros(40, np.int64)
     for threads in (-3, 0, 10**6, 2**31 - 1):
-        _kernels.survey(Y, None, rows, cols, threads)
+        _kernels.survey(_kernels.DenseData(Y), rows=rows, cols=cols, threads=threads)
         assert _kernels.read_once(Y, threads) == _kernels.read_once(Y, 1)
     assert (rows == 4 * 40).all()
 

@@ -34,8 +34,13 @@ def solve_rows_and_spread(H: Array, B: Array, ridge: Array, used: Array, threads
 
 def _solve(H: Array, B: Array, ridge: Array, used: Array, mean: Array | None, threads: int) -> Array:
     X = np.empty_like(B, order="C")
-    ridge = np.ascontiguousarray(ridge, np.float64)
-    flags = np.ascontiguousarray(used).view(np.uint8)
-    factors = (np.ascontiguousarray(H), np.ascontiguousarray(B))
-    _kernels.run("solve_rows", B.dtype, *factors, ridge, flags, X, mean, threads)
+    _kernels.solve_rows(
+        _kernels.ready(H, B.dtype),
+        _kernels.ready(B, B.dtype),
+        ridge=_kernels.ready(ridge, np.float64),
+        used=np.ascontiguousarray(used).view(np.uint8),
+        X=X,
+        mean_inverse=mean,
+        threads=threads,
+    )
     return X

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
+from ._kernels import Rule
+
 if TYPE_CHECKING:
     from typing_extensions import Self
 
@@ -22,7 +24,7 @@ class Clip:
     """c = clip(e, -zeta, zeta): the residual minus its soft threshold, as in the paper."""
 
     zeta: float
-    rule: ClassVar[int] = 0
+    rule: ClassVar[Rule] = Rule.clip
 
     def flipped(self) -> Clip:
         """The same weight for the transposed matrix."""
@@ -58,7 +60,7 @@ class Threshold:
     protect_cols: Array
     outliers: Sides = "both"
     squares: bool = False  # sum c^2 instead of the weights over rows and columns
-    rule: ClassVar[int] = 1
+    rule: ClassVar[Rule] = Rule.threshold
 
     def flipped(self) -> Threshold:
         """The same weight for the transposed matrix."""
@@ -100,7 +102,7 @@ class Cauchy:
     cols: Array
     outliers: Sides = "both"
     squares: bool = False  # as for Threshold
-    rule: ClassVar[int] = 2
+    rule: ClassVar[Rule] = Rule.cauchy
 
     @property
     def protect_rows(self) -> Array:
@@ -138,7 +140,7 @@ class Cauchy:
 class Huber(Cauchy):
     """c = e min(1, z_ij / |e|), z_ij = rows_i cols_j: clipping, with a threshold for each entry."""
 
-    rule: ClassVar[int] = 3
+    rule: ClassVar[Rule] = Rule.huber
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ class Mixture(Cauchy):
     """
 
     odds: float = 0.0  # of an outlier against noise at e = 0
-    rule: ClassVar[int] = 4
+    rule: ClassVar[Rule] = Rule.mixture
 
 
 Weight = Clip | Threshold | Cauchy

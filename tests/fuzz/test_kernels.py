@@ -199,17 +199,23 @@ def test_regressions():
         mask[: n1 // 4] = False  # nothing of these rows is seen: they get the mean
         Y = np.where(mask, offset + T @ V.T, np.nan).astype(dtype)
         rows, cols = np.nonzero(mask)
-        entries = (np.searchsorted(rows, np.arange(n1 + 1)), cols.astype(np.int32), Y[rows, cols])
-        model = (V.astype(dtype), offset.astype(dtype), np.zeros(rank), 1e-3 * np.eye(rank))
-        for kind, data in (
-            ("dense", (Y, None)),
-            ("dense", (np.nan_to_num(Y), mask.view(np.uint8))),
-            ("sparse", entries),
+        indptr = np.searchsorted(rows, np.arange(n1 + 1))
+        model = {
+            "V": V.astype(dtype),
+            "offset": offset.astype(dtype),
+            "mean": np.zeros(rank),
+            "prior": 1e-3 * np.eye(rank),
+        }
+        for data in (
+            _kernels.DenseData(Y),
+            _kernels.DenseData(np.nan_to_num(Y), mask=mask.view(np.uint8)),
+            _kernels.SparseData(indptr=indptr, indices=cols.astype(np.int32), values=Y[rows, cols], n2=n2),
         ):
             scores, (deviation, distance) = np.empty((n1, rank), dtype), np.empty((2, n1), dtype)
-            settings = (10.0, 0.01, int(rng.choice([2, 3, 4])), 0.01, 3.0, 1.0, 1.0)
-            threads = int(rng.integers(1, 5))
-            _kernels.run(f"regress_{kind}", dtype, *data, 1.0, *model, *settings, scores, deviation, distance, threads)
+            rule = (_kernels.Rule.cauchy, _kernels.Rule.huber, _kernels.Rule.mixture)[rng.integers(3)]
+            regression = _kernels.Regression(rule, **model, widest=10.0, lowest=0.01, odds=0.01, reach=3.0)
+            room = {"scores": scores, "deviation": deviation, "distance": distance}
+            _kernels.regress(data, regression, **room, threads=int(rng.integers(1, 5)))
             assert not scores[: n1 // 4].any()
             np.testing.assert_allclose(scores[n1 // 4 :], T[n1 // 4 :], atol=0.05)
             assert np.isfinite(deviation).all()

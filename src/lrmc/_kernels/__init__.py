@@ -1,4 +1,4 @@
-"""The compiled passes. `_native` is C++; `run` calls the one that fits the precision."""
+"""The compiled passes: `_native` is C++, and `_native.pyi` says what it takes."""
 
 from __future__ import annotations
 
@@ -6,39 +6,68 @@ from typing import Any
 
 import numpy as np
 
-from . import _native
 from ._native import (
+    DenseData,
+    Factors,
+    Regression,
+    Room,
+    Rule,
+    SparseData,
+    Weight,
+    adjoint,
     consensus,
     instruction_set,
     instruction_sets,
     locate,
+    magnitudes,
     max_threads,
     most_threads,
     newton,
+    products,
     read_once,
+    regress,
+    residual,
+    solve_rows,
     survey,
     use_instruction_set,
 )
 
 __all__ = [
+    "DenseData",
+    "Factors",
+    "Regression",
+    "Room",
+    "Rule",
+    "SparseData",
+    "Weight",
+    "adjoint",
+    "aligned",
     "consensus",
     "instruction_set",
     "instruction_sets",
     "locate",
+    "magnitudes",
     "max_threads",
     "most_threads",
     "newton",
+    "products",
     "read_once",
-    "run",
+    "ready",
+    "regress",
+    "residual",
+    "solve_rows",
     "survey",
     "use_instruction_set",
 ]
 
+Array = np.ndarray[Any, np.dtype[Any]]
 
-def run(kernel: str, dtype: np.dtype[Any], *arguments: Any) -> None:
-    """Call `kernel` ("dense", "sparse", "residual", "adjoint_dense", ...) in the precision `dtype`.
 
-    What came through a network may begin anywhere in memory: such arrays are copied.
-    """
-    there = (x.copy() if isinstance(x, np.ndarray) and not x.flags.aligned else x for x in arguments)
-    getattr(_native, f"{kernel}_{dtype.name}")(*there)
+def aligned(X: Array) -> Array:
+    """The same array, or a copy: what came through a network may begin anywhere in memory."""
+    return X if X.flags.aligned else X.copy()
+
+
+def ready(X: Any, dtype: Any) -> Array:
+    """An array as the kernels take it: of this type, contiguous, aligned."""
+    return aligned(np.ascontiguousarray(X, dtype))

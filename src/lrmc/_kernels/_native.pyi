@@ -1,34 +1,181 @@
+"""What module.cpp offers. Arrays are contiguous and in the precision of the data, unless said otherwise; those under
+"room" are written into. None is converted: another type is a TypeError, another shape a ValueError.
+"""
+
+from enum import Enum
 from typing import Any
 
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+class Rule(Enum):
+    """How a residual becomes a pull: see kernels.hpp."""
+
+    clip = 0
+    threshold = 1
+    cauchy = 2
+    huber = 3
+    mixture = 4
+
+class DenseData:
+    """Rows of float32, float64, uint8, int16 or uint16, each contiguous; a mask (uint8, not 0 where observed), and
+    groups of rows (int64, a group in each line) that are weighed together."""
+
+    def __init__(
+        self, Y: Array, *, mask: Array | None = None, members: Array | None = None, gain: float = 1.0
+    ) -> None: ...
+
+class SparseData:
+    """The observed entries by row (CSR): indptr of int64, indices of int32, values of the types of `DenseData`."""
+
+    def __init__(self, *, indptr: Array, indices: Array, values: Array, n2: int, gain: float = 1.0) -> None: ...
+
+class Factors:
+    """The model L R', all zero if both are missing, and what C and W are multiplied with."""
+
+    def __init__(
+        self,
+        *,
+        L: Array | None = None,
+        R: Array | None = None,
+        P: Array | None = None,
+        Q: Array | None = None,
+        Pw: Array | None = None,
+        Qw: Array | None = None,
+    ) -> None: ...
+
+class Weight:
+    """A rule with its numbers: the others than clip have a threshold for each row and column, and what is protected."""
+
+    def __init__(
+        self,
+        rule: Rule,
+        *,
+        z: float = 0.0,
+        rows: Array | None = None,
+        cols: Array | None = None,
+        protect_rows: Array | None = None,
+        protect_cols: Array | None = None,
+        up: float = 1.0,
+        down: float = 1.0,
+        squares: bool = False,
+    ) -> None: ...
+
+class Room:
+    """Zeros, one array for each factor that is asked about; row_inliers always, and the other sums for the rules that
+    have them. Counts are int64, the energy one float64."""
+
+    def __init__(
+        self,
+        *,
+        CQ: Array | None = None,
+        CtP: Array | None = None,
+        WQ: Array | None = None,
+        WtP: Array | None = None,
+        energy: Array | None = None,
+        row_inliers: Array | None = None,
+        col_inliers: Array | None = None,
+        row_weight: Array | None = None,
+        col_weight: Array | None = None,
+    ) -> None: ...
+
+class Regression:
+    """A model of rows, for a smooth rule; mean and prior are float64."""
+
+    def __init__(
+        self,
+        rule: Rule,
+        *,
+        V: Array,
+        offset: Array,
+        mean: Array,
+        prior: Array,
+        widest: float,
+        lowest: float,
+        odds: float,
+        reach: float,
+        up: float = 1.0,
+        down: float = 1.0,
+    ) -> None: ...
+
+def products(data: DenseData | SparseData, factors: Factors, weight: Weight, room: Room, *, threads: int) -> None: ...
+def adjoint(data: DenseData | SparseData, factors: Factors, room: Room, *, zeta: float, threads: int) -> None:
+    """P and Q are the gradients of C R and C' L; CQ, CtP and energy become those of L, R and zeta."""
+
+def magnitudes(
+    data: DenseData | SparseData,
+    factors: Factors,
+    *,
+    row_k: Array,
+    col_k: Array,
+    rows: Array,
+    cols: Array,
+    threads: int,
+) -> None:
+    """The k-th largest |residual| of each row and column, with int64 counts; rows and cols are room."""
+
+def regress(
+    data: DenseData | SparseData,
+    model: Regression,
+    *,
+    scores: Array,
+    deviation: Array,
+    distance: Array,
+    threads: int,
+) -> None:
+    """Scores, deviation and distance are room."""
+
+def residual(data: SparseData, factors: Factors, *, out: Array, threads: int) -> None: ...
+def survey(data: DenseData, *, rows: Array, cols: Array, threads: int) -> int:
+    """Adds what is observed to the int64 counts, and returns how many of these entries are infinite."""
+
+def locate(*, indptr: Array, indices: Array, rows: Array, cols: Array, out: Array) -> None: ...
+def solve_rows(
+    H: Array,
+    B: Array,
+    *,
+    ridge: Array,
+    used: Array,
+    X: Array,
+    mean_inverse: Array | None = None,
+    threads: int,
+) -> None:
+    """X is room, and so is mean_inverse, which like the ridge is float64."""
+
+def consensus(
+    *,
+    indptr: Array,
+    indices: Array,
+    values: Array,
+    G: Array,
+    F: Array,
+    agreeing: Array,
+    border: float,
+    draws: int,
+    seed: int,
+    threads: int,
+) -> None:
+    """F is where the lines begin, and room; agreeing is room."""
+
+def newton(
+    *,
+    indptr: Array,
+    indices: Array,
+    errors: Array,
+    weights: Array,
+    U: Array,
+    V: Array,
+    step: Array,
+    ridge: float,
+    tol: float,
+    most: int,
+) -> int:
+    """Step is room; returns how many iterations there were."""
+
+def read_once(X: Array, threads: int) -> int: ...
 def instruction_set() -> str: ...
 def instruction_sets() -> list[str]: ...
 def use_instruction_set(name: str) -> None: ...
 def max_threads() -> int: ...
 def most_threads() -> int: ...
-def survey(Y: Any, mask: Any, rows: Any, cols: Any, threads: int) -> int: ...
-def locate(indptr: Any, indices: Any, rows: Any, cols: Any, out: Any) -> None: ...
-def read_once(X: Any, threads: int) -> int: ...
-def consensus(
-    indptr: Any,
-    indices: Any,
-    values: Any,
-    G: Any,
-    border: float,
-    draws: int,
-    seed: int,
-    F: Any,
-    agreeing: Any,
-    threads: int,
-) -> None: ...
-def newton(
-    indptr: Any,
-    indices: Any,
-    errors: Any,
-    weights: Any,
-    U: Any,
-    V: Any,
-    ridge: float,
-    tol: float,
-    most: int,
-    step: Any,
-) -> int: ...

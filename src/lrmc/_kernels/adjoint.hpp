@@ -1,8 +1,8 @@
-// The adjoint of the pass with the rule clip, for gradients through it. With E = Y - L R', C = clip(E), A = C R and B = C' L, and
-// the gradients Ab and Bb of a loss with respect to A and B:
+// The adjoint of the pass with the rule clip, for gradients through it. With E = Y - L R', C = clip(E), A = C R and B =
+// C' L, and the gradients Ab and Bb of a loss with respect to A and B:
 //
-//   Cb = Ab R' + L Bb',  Eb = Cb where |E| <= z, else 0;  the loss changes by  <C Bb - Eb R, dL> + <C' Ab - Eb' L, dR> + zb dz
-//   with  zb = the sum of Cb sign(E) over |E| > z.
+//   Cb = Ab R' + L Bb',  Eb = Cb where |E| <= z, else 0;  the loss changes by  <C Bb - Eb R, dL> + <C' Ab - Eb' L, dR>
+//   + zb dz with  zb = the sum of Cb sign(E) over |E| > z.
 //
 // So it is a pass with P = Ab and Q = Bb whose products have a second term. D = -Eb takes the place of the weights.
 #pragma once
@@ -27,8 +27,8 @@ template <class T> struct Reverse {
   }
 };
 
-// C and D of 4 rows, and B += P' C + L' D while they are in registers: one vector of columns at a time, or two where 32 registers
-// hold them.
+// C and D of 4 rows, and B += P' C + L' D while they are in registers: one vector of columns at a time, or two where 32
+// registers hold them.
 template <class T> void adjoint_tile(const Weight<T> &weight, const Tile<T> &tile) {
   constexpr int W = width<T>, H = LRMC_VECTOR_BYTES >= 64 ? 2 : 1;
   const int r = tile.rank;

@@ -3,8 +3,8 @@
 
 namespace lrmc {
 
-// A (upper triangle, row by row, r x r) = U' D U with 1 on the diagonal of U; 1 / D is put there instead. A pivot that is not positive
-// makes its direction drop out.
+// A (upper triangle, row by row, r x r) = U' D U with 1 on the diagonal of U; 1 / D is put there instead. A pivot that
+// is not positive makes its direction drop out.
 static inline __attribute__((always_inline)) void cholesky(double *A, int r) {
   for (int k = 0; k < r; k++) {
     const double inverse = A[k * r + k] > 0 ? 1 / A[k * r + k] : 0;

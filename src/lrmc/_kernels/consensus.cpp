@@ -65,7 +65,9 @@ class Subsets {
 struct Score {
   int64_t count;
   double squares;
-  bool worse_than(const Score &other) const { return other.count != count ? other.count > count : other.squares < squares; }
+  bool worse_than(const Score &other) const {
+    return other.count != count ? other.count > count : other.squares < squares;
+  }
 };
 
 class Line {

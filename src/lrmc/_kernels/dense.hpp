@@ -1,6 +1,7 @@
-// The pass over a dense matrix: tiles of 4 rows x 1 kB. The residual is made, weighed and multiplied with L in registers, and
-// with R while it is in the first-level cache. One code serves every rank: copies compiled for the ranks 1 to 16 were measured
-// and were no faster (8.5 and 8.5 cycles per vector at rank 5), since rows and columns are what is unrolled.
+// The pass over a dense matrix: tiles of 4 rows x 1 kB. The residual is made, weighed and multiplied with L in
+// registers, and with R while it is in the first-level cache. One code serves every rank: copies compiled for the ranks
+// 1 to 16 were measured and were no faster (8.5 and 8.5 cycles per vector at rank 5), since rows and columns are what
+// is unrolled.
 #pragma once
 #include <algorithm>
 #include "adjoint.hpp"
@@ -8,7 +9,8 @@
 namespace lrmc::LRMC_ISA {
 
 // The residuals gain * source - L R' in two vectors of columns, from column j on.
-template <class T> inline __attribute__((always_inline)) void residual_at(const Tile<T> &tile, int j, Vec<T> *e0, Vec<T> *e1) {
+template <class T>
+inline __attribute__((always_inline)) void residual_at(const Tile<T> &tile, int j, Vec<T> *e0, Vec<T> *e1) {
   constexpr int W = width<T>;
   const int r = tile.rank;
 #pragma GCC unroll 4
@@ -79,7 +81,8 @@ template <class T, template <class> class Rule_> void weigh_tile(const Weight<T>
 template <class T> struct Term { const T *C, *Q; };
 
 // A += the sum of C Q over some terms, for 4 rows and the G columns of Q from k on.
-template <class T, int G, size_t N> void gather_some(const std::array<Term<T>, N> &terms, int k, int n, T *A, int stride) {
+template <class T, int G, size_t N>
+void gather_some(const std::array<Term<T>, N> &terms, int k, int n, T *A, int stride) {
   constexpr int W = width<T>;
   Vec<T> a[ROWS][G] = {};
   for (const auto &[C, from] : terms) {
@@ -161,9 +164,13 @@ template <class T, class S, class Out> void add_untiled(const Sums<S> &tiles, in
     for (int c = 0; c < k; c++) X[j * k + c] = Out(X[j * k + c] + tiles[(j / TILE<T> * k + c) * TILE<T> + j % TILE<T>]);
 }
 
-// What one thread adds up over its rectangle. Sums by column are tiled. Sums by row are written where they belong if no other thread
-// has those rows (`own` is empty then); rows so long that they are divided are added up in double.
-template <class T, class S> struct RowSums { S *CQ, *WQ; int64_t *inliers; S *weight; };
+// What one thread adds up over its rectangle. Sums by column are tiled. Sums by row are written where they belong if no
+// other thread has those rows (`own` is empty then); rows so long that they are divided are added up in double.
+template <class T, class S> struct RowSums {
+  S *CQ, *WQ;
+  int64_t *inliers;
+  S *weight;
+};
 template <class T> struct Share {
   Buffer<double> own_CQ, own_WQ, own_weight;
   Buffer<int64_t> own_inliers;
@@ -257,7 +264,8 @@ template <class T> struct DensePass {
 
   // Columns in panels whose R and B stay in the second-level cache, however long the rows are.
   void work(const Rectangle<T> &part, Share<T> &share) const {
-    const int64_t panel = std::max<int64_t>(1, 192 * 1024 / (int64_t(sizeof(T)) * TILE<T> * (job.rank + 2 * job.width + 2 * job.width_w + 1)));
+    const int64_t panel = std::max<int64_t>(
+        1, 192 * 1024 / (int64_t(sizeof(T)) * TILE<T> * (job.rank + 2 * job.width + 2 * job.width_w + 1)));
     auto owned = std::make_unique<Block<T>>(job);
     Block<T> &block = *owned;
     for (int64_t t0 = part.t0; t0 < part.t1; t0 += panel) {
@@ -289,12 +297,22 @@ template <class T> struct DensePass {
     const int64_t at = t * TILE<T>, own = (t - part.t0) * TILE<T>;
     const int n = int(std::min<int64_t>(job.n2 - at, TILE<T>)), padded = (n + step - 1) / step * step;
     T *B = job.P ? share.CtP.get() + own * job.width : nullptr;
-    Tile<T> tile{{}, job.gain, padded, job.rank, block.L + m * job.rank, after(R.get(), at * job.rank), block.P + m * job.width,
-                 after(Q, at * job.width), own_factor ? B : nullptr, block.C, job.width_w || job.adjoint ? block.W : nullptr, {}};
+    Tile<T> tile{{},
+                 job.gain,
+                 padded,
+                 job.rank,
+                 block.L + m * job.rank,
+                 after(R.get(), at * job.rank),
+                 block.P + m * job.width,
+                 after(Q, at * job.width),
+                 own_factor ? B : nullptr,
+                 block.C,
+                 job.width_w || job.adjoint ? block.W : nullptr,
+                 {}};
     for (int a = 0; a < ROWS; a++)  // rows beyond the last read as missing
       tile.source[a] = source<T>(data, i + a, at, m + a < block.here ? n : 0, padded, block.room + a * TILE<T>);
-    tile.side = {block.row_z + m, block.row_protect + m, nullptr, nullptr, false, block.row_inliers + m, nullptr, block.row_weight + m,
-                 nullptr, &share.energy};
+    tile.side = {block.row_z + m, block.row_protect + m, nullptr, nullptr,      false, block.row_inliers + m,
+                 nullptr,         block.row_weight + m,  nullptr, &share.energy};
     if (weighted) {
       tile.side.col_z = col_z.get() + at;
       tile.side.col_protect = col_protect.get() + at;
@@ -303,7 +321,9 @@ template <class T> struct DensePass {
       tile.side.col_weight = share.col_weight.get() + own;
     }
     (rejects(tile.side) ? &weigh_tile<T, Reject> : weigh)(job.weight, tile);
-    if (job.adjoint) gather(std::array<Term<T>, 2>{{{block.C, tile.Q}, {block.W, tile.R}}}, job.width, padded, block.A + m * job.width);
+    if (job.adjoint)
+      gather(std::array<Term<T>, 2>{{{block.C, tile.Q}, {block.W, tile.R}}}, job.width, padded,
+             block.A + m * job.width);
     else if (job.Q) gather(block.C, Q + at * job.width, job.width, padded, block.A + m * job.width);
     if (B && !own_factor) scatter(block.C, block.P + m * job.width, job.width, padded, B);
     if (job.Qw) gather(block.W, Qw.get() + at * job.width_w, job.width_w, padded, block.Aw + m * job.width_w);
@@ -317,7 +337,9 @@ template <class T> struct DensePass {
     const int threads = shares_of(job.threads, by_rows ? groups : n_tiles);
     std::unique_ptr<Share<T>[]> shares(new Share<T>[threads]);
     auto part = [&](int64_t t) {
-      if (by_rows) return Rectangle<T>{groups * t / threads * ROWS, std::min(job.n1, groups * (t + 1) / threads * ROWS), 0, n_tiles};
+      if (by_rows)
+        return Rectangle<T>{groups * t / threads * ROWS, std::min(job.n1, groups * (t + 1) / threads * ROWS), 0,
+                            n_tiles};
       return Rectangle<T>{0, job.n1, n_tiles * t / threads, n_tiles * (t + 1) / threads};
     };
     in_shares(threads, [&](int t) {

@@ -1,5 +1,6 @@
-// The pass over a dense matrix whose rows are weighed in groups: in each column, all rows of a group have the weight of the
-// worst of them. Like the dense pass, but a tile holds one group, and is gone over twice: for the worst residual, and to weigh.
+// The pass over a dense matrix whose rows are weighed in groups: in each column, all rows of a group have the weight of
+// the worst of them. Like the dense pass, but a tile holds one group, and is gone over twice: for the worst residual,
+// and to weigh.
 #pragma once
 #include "dense.hpp"
 
@@ -11,7 +12,9 @@ template <class T, Rule which> struct Shared {
   T odds, z;
   explicit Shared(const Weight<T> &weight) : size(weight), odds(weight.z), z(weight.z) {}
   Vec<T> ratio(Vec<T> e, T row_z, Vec<T> col_z) const {  // NaN where nothing is observed
-    Vec<T> zij = which == Rule::clip ? fill<T>(z) : which == Rule::threshold ? larger(fill<T>(row_z), col_z) : row_z * col_z;
+    Vec<T> zij = which == Rule::clip        ? fill<T>(z)
+                 : which == Rule::threshold ? larger(fill<T>(row_z), col_z)
+                                            : row_z * col_z;
     return size(e) / larger(zij, fill<T>(std::numeric_limits<T>::min()));
   }
   Vec<T> weight(Vec<T> q, Mask<T> &inlier) const {
@@ -111,12 +114,22 @@ template <class T> struct GroupedPass {
 
   Room room() const {
     const int64_t s = padded_size;
-    return {zeros<T>(s * job.rank), zeros<T>(s * job.width), zeros<T>(s * job.width_w), zeros<T>(s * TILE<T>), zeros<T>(s * TILE<T>),
-            zeros<T>(ROWS * TILE<T>), zeros<T>(s), Sums<T>(s * job.width), Sums<T>(s * job.width_w), zeros<double>(s), zeros<Count<T>>(s)};
+    return {zeros<T>(s * job.rank),
+            zeros<T>(s * job.width),
+            zeros<T>(s * job.width_w),
+            zeros<T>(s * TILE<T>),
+            zeros<T>(s * TILE<T>),
+            zeros<T>(ROWS * TILE<T>),
+            zeros<T>(s),
+            Sums<T>(s * job.width),
+            Sums<T>(s * job.width_w),
+            zeros<double>(s),
+            zeros<Count<T>>(s)};
   }
   Share share() const {
     const int64_t cols = n_tiles * TILE<T>;
-    return {Sums<T>(job.P ? cols * job.width : 0), Sums<T>(job.Pw ? cols * job.width_w : 0), Sums<T>(cols), Sums<Count<T>>(cols)};
+    return {Sums<T>(job.P ? cols * job.width : 0), Sums<T>(job.Pw ? cols * job.width_w : 0), Sums<T>(cols),
+            Sums<Count<T>>(cols)};
   }
 
   static void take(const T *X, const int64_t *rows, int64_t n, int k, T *out) {
@@ -166,18 +179,35 @@ template <class T> struct GroupedPass {
     const int64_t at = t * TILE<T>;
     const int n = int(std::min<int64_t>(job.n2 - at, TILE<T>)), padded = (n + step - 1) / step * step;
     for (int64_t q = 0; q < padded_size; q += ROWS) {
-      Tile<T> tile{{}, job.gain, padded, job.rank, room.L.get() + q * job.rank, after(R.get(), at * job.rank), nullptr, nullptr, nullptr, room.E.get() + q * TILE<T>, nullptr, {}};
+      Tile<T> tile{{},
+                   job.gain,
+                   padded,
+                   job.rank,
+                   room.L.get() + q * job.rank,
+                   after(R.get(), at * job.rank),
+                   nullptr,
+                   nullptr,
+                   nullptr,
+                   room.E.get() + q * TILE<T>,
+                   nullptr,
+                   {}};
       for (int m = 0; m < ROWS; m++) {  // rows beyond the last read as missing
         const bool there = q + m < groups.size;
-        tile.source[m] = source<T>(data, there ? rows[q + m] : 0, at, there ? n : 0, padded, room.room.get() + m * TILE<T>);
+        tile.source[m] =
+            source<T>(data, there ? rows[q + m] : 0, at, there ? n : 0, padded, room.room.get() + m * TILE<T>);
       }
       residual_tile(tile);
     }
-    std::fill(room.E.get() + groups.size * TILE<T>, room.E.get() + padded_size * TILE<T>, T(0));  // missing rows pull nothing
-    weigh(job.weight, {groups.size, padded, room.E.get(), room.W.get(),
-                       {room.row_z.get(), nullptr, after(col_z.get(), at), nullptr, false, room.row_inliers.get(), share.col_inliers.get() + at,
-                        nullptr, share.col_weight.get() + at, &share.energy},
-                       room.row_weight.get(), weighted});
+    std::fill(room.E.get() + groups.size * TILE<T>, room.E.get() + padded_size * TILE<T>,
+              T(0));  // missing rows pull nothing
+    weigh(job.weight, {groups.size,
+                       padded,
+                       room.E.get(),
+                       room.W.get(),
+                       {room.row_z.get(), nullptr, after(col_z.get(), at), nullptr, false, room.row_inliers.get(),
+                        share.col_inliers.get() + at, nullptr, share.col_weight.get() + at, &share.energy},
+                       room.row_weight.get(),
+                       weighted});
     for (int64_t q = 0; q < padded_size; q += ROWS) {
       if (q && q % SETTLE == 0) settle(t, t + 1, share);
       const T *C = room.E.get() + q * TILE<T>, *W = room.W.get() + q * TILE<T>;

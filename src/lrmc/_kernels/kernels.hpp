@@ -12,34 +12,36 @@ enum class Rule : int {
   threshold,  // z_ij = max(zr_i, zc_j); outside: w = z / |e| where the row or column is protected, else 0
   cauchy,     // w = 1 / (1 + (e / z_ij)^2), z_ij = zr_i zc_j
   huber,      // w = min(1, z_ij / |e|), z_ij = zr_i zc_j
-  mixture,    // w = 1 / (1 + z (1 + (e / z_ij)^2 / 32)^16): how likely e is noise of deviation z_ij rather than an outlier
+  mixture,    // w = 1 / (1 + z (1 + (e / z_ij)^2 / 32)^16): how likely e is noise of deviation z_ij rather than an
+              // outlier
 };
 
 template <class T> struct Weight {
   Rule rule = Rule::clip;
-  T z = 0;                                      // clip; for mixture the odds of an outlier at e = 0
-  const T *row_z = nullptr, *col_z = nullptr;   // the others: a threshold per row and per column
+  T z = 0;                                                 // clip; for mixture the odds of an outlier at e = 0
+  const T *row_z = nullptr, *col_z = nullptr;              // the others: a threshold per row and per column
   const T *row_protect = nullptr, *col_protect = nullptr;  // 1 where outliers are clipped rather than rejected, else 0
-  bool squares = false;                         // sum c^2 instead of w over rows and columns
-  T up = 1, down = 1;                           // what a residual above (below) counts: 0 makes that side always an inlier
+  bool squares = false;                                    // sum c^2 instead of w over rows and columns
+  T up = 1, down = 1;  // what a residual above (below) counts: 0 makes that side always an inlier
 };
 
-// C is the weighted residual of Y - L R' on the observed entries and W its weights; the pass gives C Q and C' P, and, if asked,
-// W Qw and W' Pw. With Qw the products of all pairs of columns of R, a row of W Qw is that row's weighted Gram matrix.
+// C is the weighted residual of Y - L R' on the observed entries and W its weights; the pass gives C Q and C' P, and,
+// if asked, W Qw and W' Pw. With Qw the products of all pairs of columns of R, a row of W Qw is that row's weighted
+// Gram matrix.
 template <class T> struct Products {
   int64_t n1 = 0, n2 = 0;
-  int rank = 0;                                  // columns of L and R
-  const T *L = nullptr, *R = nullptr;            // n1 x rank, n2 x rank
-  int width = 0;                                 // columns of P and Q
-  const T *P = nullptr, *Q = nullptr;            // n1 x width, n2 x width; either may be missing
-  int width_w = 0;                               // columns of Pw and Qw
-  const T *Pw = nullptr, *Qw = nullptr;          // n1 x width_w, n2 x width_w; either may be missing; not for the rule clip
-  T gain = 1;                                    // the data are read as gain * Y
+  int rank = 0;                          // columns of L and R
+  const T *L = nullptr, *R = nullptr;    // n1 x rank, n2 x rank
+  int width = 0;                         // columns of P and Q
+  const T *P = nullptr, *Q = nullptr;    // n1 x width, n2 x width; either may be missing
+  int width_w = 0;                       // columns of Pw and Qw
+  const T *Pw = nullptr, *Qw = nullptr;  // n1 x width_w, n2 x width_w; either may be missing; not for the rule clip
+  T gain = 1;                            // the data are read as gain * Y
   Weight<T> weight;
-  bool adjoint = false;                          // the pass of adjoint.hpp: the rule is clip, P is Ab, Q is Bb
-  T *CQ = nullptr, *CtP = nullptr;               // n1 x width, n2 x width; of the adjoint, the gradients of L and R
-  T *WQ = nullptr, *WtP = nullptr;               // n1 x width_w, n2 x width_w
-  double *energy = nullptr;                      // the sum of w e^2, for the smooth rules; of the adjoint, the gradient of z
+  bool adjoint = false;             // the pass of adjoint.hpp: the rule is clip, P is Ab, Q is Bb
+  T *CQ = nullptr, *CtP = nullptr;  // n1 x width, n2 x width; of the adjoint, the gradients of L and R
+  T *WQ = nullptr, *WtP = nullptr;  // n1 x width_w, n2 x width_w
+  double *energy = nullptr;         // the sum of w e^2, for the smooth rules; of the adjoint, the gradient of z
   int64_t *row_inliers = nullptr, *col_inliers = nullptr;  // counts; the adjoint has none
   T *row_weight = nullptr, *col_weight = nullptr;          // sums of w, or of c^2
   int threads = 1;
@@ -54,15 +56,15 @@ template <class T> struct Magnitudes {
 struct Dense {
   const void *data = nullptr;
   Storage storage = Storage::f32;
-  int64_t stride = 0;                            // entries from one row to the next
-  const uint8_t *mask = nullptr;                 // not 0 where observed; missing: all that is not NaN is observed
+  int64_t stride = 0;             // entries from one row to the next
+  const uint8_t *mask = nullptr;  // not 0 where observed; missing: all that is not NaN is observed
   int64_t mask_stride = 0;
 };
 
 struct Groups {
-  const int64_t *rows = nullptr;                 // the rows of one group after another
+  const int64_t *rows = nullptr;  // the rows of one group after another
   int64_t count = 0;
-  int64_t size = 0;                              // of each group
+  int64_t size = 0;  // of each group
 };
 
 struct Sparse {
@@ -72,21 +74,22 @@ struct Sparse {
   Storage storage = Storage::f32;
 };
 
-// Each row of the data by its own robust regression on the columns of V: y = offset + V t + noise + outliers, t Gaussian.
+// Each row of the data by its own robust regression on the columns of V: y = offset + V t + noise + outliers, t
+// Gaussian.
 template <class T> struct Regression {
   int64_t n1 = 0, n2 = 0;
   int rank = 0;
-  const T *V = nullptr, *offset = nullptr;       // n2 x rank, n2
-  const double *mean = nullptr;                  // rank: where t starts
-  const double *prior = nullptr;                 // rank x rank: the inverse covariance of t
-  T gain = 1;                                    // the data are read as gain * Y
-  T widest = 1, lowest = 0;                      // the first threshold; the standard deviation of the noise
-  Rule loss = Rule::mixture;                     // mixture, cauchy or huber
-  T odds = 0, reach = 1;                         // of mixture; the threshold of the others in standard deviations
-  T up = 1, down = 1;                            // as in Weight
-  T *scores = nullptr;                           // n1 x rank
-  T *deviation = nullptr;                        // n1: the standard deviation that the last steps were made with
-  T *distance = nullptr;                         // n1: the root mean square residual in units of `lowest`, each at most `most`
+  const T *V = nullptr, *offset = nullptr;  // n2 x rank, n2
+  const double *mean = nullptr;             // rank: where t starts
+  const double *prior = nullptr;            // rank x rank: the inverse covariance of t
+  T gain = 1;                               // the data are read as gain * Y
+  T widest = 1, lowest = 0;                 // the first threshold; the standard deviation of the noise
+  Rule loss = Rule::mixture;                // mixture, cauchy or huber
+  T odds = 0, reach = 1;                    // of mixture; the threshold of the others in standard deviations
+  T up = 1, down = 1;                       // as in Weight
+  T *scores = nullptr;                      // n1 x rank
+  T *deviation = nullptr;                   // n1: the standard deviation that the last steps were made with
+  T *distance = nullptr;  // n1: the root mean square residual in units of `lowest`, each at most `most`
   T most = 6;
   int threads = 1;
 };
@@ -96,29 +99,32 @@ struct Survey {
   int64_t infinite = 0;
 };
 
+// The code for one precision of the arithmetic.
+template <class T> struct Passes {
+  void (*dense)(const Dense &, const Products<T> &);
+  void (*grouped)(const Dense &, const Groups &, const Products<T> &);
+  void (*sparse)(const Sparse &, const Products<T> &);
+  void (*residual)(const Sparse &, const Products<T> &, T *out);
+  void (*regress_dense)(const Dense &, const Regression<T> &);
+  void (*regress_sparse)(const Sparse &, const Regression<T> &);
+  void (*magnitudes_dense)(const Dense &, const Products<T> &, const Magnitudes<T> &);
+  void (*magnitudes_sparse)(const Sparse &, const Products<T> &, const Magnitudes<T> &);
+};
+
 // One instruction set's copy of the code.
 struct Kernels {
   const char *name;
-  void (*dense_f32)(const Dense &, const Products<float> &);
-  void (*dense_f64)(const Dense &, const Products<double> &);
-  void (*grouped_f32)(const Dense &, const Groups &, const Products<float> &);
-  void (*grouped_f64)(const Dense &, const Groups &, const Products<double> &);
-  void (*sparse_f32)(const Sparse &, const Products<float> &);
-  void (*sparse_f64)(const Sparse &, const Products<double> &);
-  void (*residual_f32)(const Sparse &, const Products<float> &, float *);
-  void (*residual_f64)(const Sparse &, const Products<double> &, double *);
-  void (*regress_dense_f32)(const Dense &, const Regression<float> &);
-  void (*regress_dense_f64)(const Dense &, const Regression<double> &);
-  void (*regress_sparse_f32)(const Sparse &, const Regression<float> &);
-  void (*regress_sparse_f64)(const Sparse &, const Regression<double> &);
-  void (*dense_magnitudes_f32)(const Dense &, const Products<float> &, const Magnitudes<float> &);
-  void (*dense_magnitudes_f64)(const Dense &, const Products<double> &, const Magnitudes<double> &);
-  void (*sparse_magnitudes_f32)(const Sparse &, const Products<float> &, const Magnitudes<float> &);
-  void (*sparse_magnitudes_f64)(const Sparse &, const Products<double> &, const Magnitudes<double> &);
+  Passes<float> f32;
+  Passes<double> f64;
   void (*survey)(const Dense &, int64_t n1, int64_t n2, Survey &, int threads);
+  template <class T> const Passes<T> &in() const {
+    if constexpr (sizeof(T) == 4) return f32;
+    else return f64;
+  }
 };
 
-// X_i = (H_i + ridge)^-1 B_i for n rows, where H_i is packed: its upper triangle, row by row. Rows that are not used give 0.
+// X_i = (H_i + ridge)^-1 B_i for n rows, where H_i is packed: its upper triangle, row by row. Rows that are not used
+// give 0.
 struct RowSystems {
   int64_t n = 0;
   int rank = 0;
@@ -129,19 +135,20 @@ struct RowSystems {
 };
 template <class T> void solve_rows(const RowSystems &systems, const T *H, const T *B, T *X);
 
-// Lines refitted to subsets of their entries (CSR): y_k = g_k . f but for outliers. F is replaced where more entries agree.
+// Lines refitted to subsets of their entries (CSR): y_k = g_k . f but for outliers. F is replaced where more entries
+// agree.
 struct Consensus {
   int64_t n = 0;
   int rank = 0;
   const int64_t *indptr = nullptr;
   const int32_t *indices = nullptr;  // rows of G
   const double *values = nullptr;
-  const double *G = nullptr;         // x rank
-  double border = 0;                 // residuals up to this agree
-  int64_t draws = 0;                 // of subsets, at most
+  const double *G = nullptr;  // x rank
+  double border = 0;          // residuals up to this agree
+  int64_t draws = 0;          // of subsets, at most
   uint64_t seed = 0;
-  double *F = nullptr;               // n x rank
-  int64_t *agreeing = nullptr;       // n: entries that agree with F
+  double *F = nullptr;          // n x rank
+  int64_t *agreeing = nullptr;  // n: entries that agree with F
   int threads = 1;
 };
 void consensus(const Consensus &job);
@@ -155,18 +162,24 @@ struct Newton {
   const double *errors = nullptr, *weights = nullptr;
   const double *U = nullptr, *V = nullptr;  // n1 x rank, n2 x rank
   double ridge = 0;
-  double tol = 0;                           // of the preconditioned residual, relative to the first one
-  int64_t most = 0;                         // iterations
-  double *step = nullptr;                   // (n1 + n2) x rank
+  double tol = 0;          // of the preconditioned residual, relative to the first one
+  int64_t most = 0;        // iterations
+  double *step = nullptr;  // (n1 + n2) x rank
 };
 int64_t newton(const Newton &job);
 
-namespace baseline { extern const Kernels kernels; }
+namespace baseline {
+extern const Kernels kernels;
+}
 #ifdef LRMC_AVX2
-namespace avx2 { extern const Kernels kernels; }
+namespace avx2 {
+extern const Kernels kernels;
+}
 #endif
 #ifdef LRMC_AVX512
-namespace avx512 { extern const Kernels kernels; }
+namespace avx512 {
+extern const Kernels kernels;
+}
 #endif
 
 }  // namespace lrmc

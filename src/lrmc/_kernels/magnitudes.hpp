@@ -1,7 +1,8 @@
-// The k-th largest |e| of each row and of each column of the residual Y - L R', exactly: what the sparsification operator of ScaledGD
-// and GD asks for. Numbers that are not negative are ordered as their bits are, so the answer is found bit by bit, each by counting
-// how many entries are at least so large: no sorting, no branches on the data, and ties need no care. Missing entries (NaN) are at
-// least as large as nothing. A column takes as many lanes as a row, since W columns are searched side by side.
+// The k-th largest |e| of each row and of each column of the residual Y - L R', exactly: what the sparsification
+// operator of ScaledGD and GD asks for. Numbers that are not negative are ordered as their bits are, so the answer is
+// found bit by bit, each by counting how many entries are at least so large: no sorting, no branches on the data, and
+// ties need no care. Missing entries (NaN) are at least as large as nothing. A column takes as many lanes as a row,
+// since W columns are searched side by side.
 #pragma once
 #include "dense.hpp"
 #include "sparse.hpp"
@@ -54,8 +55,9 @@ template <class T, Lanes lanes> Vec<T> least_from(const T *v, int64_t n, Vec<T> 
   return least;
 }
 
-// The k-th largest of n vectors' numbers, none of them negative; where k is 0, infinity. The search ends as soon as exactly k numbers
-// are at least what is known of the answer: after some 20 of 31 bits in single precision, and little later in double.
+// The k-th largest of n vectors' numbers, none of them negative; where k is 0, infinity. The search ends as soon as
+// exactly k numbers are at least what is known of the answer: after some 20 of 31 bits in single precision, and little
+// later in double.
 template <class T, Lanes lanes> Vec<T> kth_largest(const T *v, int64_t n, Mask<T> k) {
   const Mask<T> nothing = k == 0;
   Mask<T> known = {}, above = {};  // the bits so far, and how many numbers are at least so large
@@ -78,7 +80,8 @@ template <class T> struct DenseMagnitudes {
   const Products<T> &job;
   const Magnitudes<T> &out;
   static constexpr int W = width<T>, PAIR = 2 * W;
-  static constexpr int64_t SCRATCH = 4 << 20;  // bytes of a panel, unless a pair of vectors per row is more. Narrow ones read slowly
+  static constexpr int64_t SCRATCH =
+      4 << 20;  // bytes of a panel, unless a pair of vectors per row is more. Narrow ones read slowly
   const int panel = panel_width();
   Buffer<T> R = job.rank ? tiled(job.R, job.n2, job.rank) : nullptr;
 
@@ -93,7 +96,8 @@ template <class T> struct DenseMagnitudes {
     alignas(64) T C[ROWS * TILE<T>], read[ROWS * TILE<T>];
   };
 
-  // |e| of rows i, ... and columns j, ... (of one tile) in room.C; how many columns there are, up to whole pairs of vectors.
+  // |e| of rows i, ... and columns j, ... (of one tile) in room.C; how many columns there are, up to whole pairs of
+  // vectors.
   int sizes(int64_t i, int64_t j, int most, Room &room) const {
     const int n = int(std::min<int64_t>(job.n2 - j, most)), padded = (n + PAIR - 1) / PAIR * PAIR;
     const int here = int(std::min<int64_t>(ROWS, job.n1 - i));
@@ -123,7 +127,8 @@ template <class T> struct DenseMagnitudes {
       const int n = sizes(i, j, TILE<T>, room);
       for (int m = 0; m < ROWS; m++) std::copy_n(room.C + m * TILE<T>, n, room.line.get() + m * length + j);
     }
-    for (int m = 0; m < ROWS && i + m < job.n1; m++) out.rows[i + m] = kth_of_row(room.line.get() + m * length, length / W, out.row_k[i + m]);
+    for (int m = 0; m < ROWS && i + m < job.n1; m++)
+      out.rows[i + m] = kth_of_row(room.line.get() + m * length, length / W, out.row_k[i + m]);
   }
 
   void columns(int64_t j, Room &room) const {
@@ -132,7 +137,8 @@ template <class T> struct DenseMagnitudes {
     for (int64_t i = 0; i < n; i += ROWS) {
       vectors = sizes(i, j, panel, room) / W;
       for (int h = 0; h < vectors; h++)
-        for (int m = 0; m < ROWS; m++) store(room.line.get() + (h * n + i + m) * W, load<Vec<T>>(room.C + m * TILE<T> + h * W));
+        for (int m = 0; m < ROWS; m++)
+          store(room.line.get() + (h * n + i + m) * W, load<Vec<T>>(room.C + m * TILE<T> + h * W));
     }
     for (int h = 0; h < vectors; h++, j += W) {
       const int here = int(std::clamp<int64_t>(job.n2 - j, 0, W));
@@ -179,7 +185,8 @@ template <class T> struct SparseMagnitudes {
     std::copy(first.get() + j0, first.get() + j1, at.get());
     for (int64_t i = 0; i < job.n1; i++) {
       const int32_t *last = data.indices + data.indptr[i + 1];
-      for (const int32_t *j = std::lower_bound(data.indices + data.indptr[i], last, int32_t(j0)); j < last && *j < j1; j++)
+      for (const int32_t *j = std::lower_bound(data.indices + data.indptr[i], last, int32_t(j0)); j < last && *j < j1;
+           j++)
         by_column[at[*j - j0]++] = by_row[j - data.indices];
     }
   }
@@ -196,7 +203,8 @@ template <class T> struct SparseMagnitudes {
         out.rows[i] = kth(by_row.get() + data.indptr[i], data.indptr[i + 1] - data.indptr[i], out.row_k[i], line);
       const int64_t j0 = job.n2 * t / threads, j1 = job.n2 * (t + 1) / threads;
       sort_columns(j0, j1);
-      for (int64_t j = j0; j < j1; j++) out.cols[j] = kth(by_column.get() + first[j], first[j + 1] - first[j], out.col_k[j], line);
+      for (int64_t j = j0; j < j1; j++)
+        out.cols[j] = kth(by_column.get() + first[j], first[j + 1] - first[j], out.col_k[j], line);
     });
   }
 };

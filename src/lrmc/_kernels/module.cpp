@@ -1,44 +1,22 @@
-// The Python face of the kernels. Arguments were checked at the door (lrmc/observations.py); here only what would crash is.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-#include <nanobind/stl/optional.h>
+// The Python face of the kernels. Everything but data, factors, a rule and room is given by name; `_native.pyi` says
+// the same to type checkers.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <numeric>
-#include <optional>
-#include <stdexcept>
-#include <string>
-#include <type_traits>
-#include <vector>
 
-#include "kernels.hpp"
+#include "arguments.hpp"
 #include "team.hpp"
 
 namespace nb = nanobind;
 using namespace lrmc;
+using given::need;
 
-using AnyMatrix = nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>;
-using AnyVector = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using MaskArray = nb::ndarray<const uint8_t, nb::ndim<2>, nb::device::cpu>;
-using Members = nb::ndarray<const int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-template <class T> using Factor = std::optional<nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>>;
-template <class T> using Side = std::optional<nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>>;
-template <class T> using Out2 = std::optional<nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>>;
-template <class T> using Out1 = std::optional<nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>>;
-template <class T> using Line = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Counts = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-// m.def for functions whose arrays must come as they are. nanobind would otherwise convert an array of another type or order into a
+// Arrays and rules must come as they are. nanobind would otherwise convert an array of another type or order into a
 // copy: an answer written there is lost.
-template <class A> struct Given { static auto as() { return nb::arg(); } };
-template <class... Traits> struct Given<nb::ndarray<Traits...>> { static auto as() { return nb::arg().noconvert(); } };
-template <class... Traits> struct Given<std::optional<nb::ndarray<Traits...>>> { static auto as() { return nb::arg().noconvert().none(); } };
-template <class F, class Return, class... A> static void define(nb::module_ &m, const std::string &name, F function, Return (F::*)(A...) const) {
-  m.def(name.c_str(), function, Given<A>::as()...);
-}
-template <class F> static void define(nb::module_ &m, const std::string &name, F function) { define(m, name, function, &F::operator()); }
+static auto as_it_is(const char *name) { return nb::arg(name).noconvert(); }
+static auto as_it_is_or_none(const char *name) { return nb::arg(name).noconvert().none() = nb::none(); }
 
 static std::vector<const Kernels *> available() {
   std::vector<const Kernels *> found = {&baseline::kernels};
@@ -55,314 +33,333 @@ static std::vector<const Kernels *> available() {
 }
 static const Kernels *chosen = available().back();
 
-static Storage storage_of(nb::dlpack::dtype dtype) {
-  if (dtype == nb::dtype<float>()) return Storage::f32;
-  if (dtype == nb::dtype<double>()) return Storage::f64;
-  if (dtype == nb::dtype<uint8_t>()) return Storage::u8;
-  if (dtype == nb::dtype<int16_t>()) return Storage::i16;
-  if (dtype == nb::dtype<uint16_t>()) return Storage::u16;
-  throw std::invalid_argument("the kernels read float32, float64, uint8, int16 and uint16");
-}
-static void need(bool fits, const char *what) {
-  if (!fits) throw std::invalid_argument(std::string("kernel: ") + what);
+// ---- what passes take
+
+static void bind_data(nb::module_ &m) {
+  nb::class_<given::Dense>(m, "DenseData")
+      .def(
+          "__init__",
+          [](given::Dense *self, given::Entries Y, std::optional<given::Mask> mask,
+             std::optional<given::Matrix<const int64_t>> members, double gain) {
+            const given::Data shape{int64_t(Y.shape(0)), int64_t(Y.shape(1)), gain};
+            new (self) given::Dense{shape, std::move(Y), std::move(mask), std::move(members)};
+          },
+          as_it_is("Y"), nb::kw_only(), as_it_is_or_none("mask"), as_it_is_or_none("members"), nb::arg("gain") = 1.0);
+  nb::class_<given::Sparse>(m, "SparseData")
+      .def(
+          "__init__",
+          [](given::Sparse *self, given::Vector<const int64_t> indptr, given::Vector<const int32_t> indices,
+             given::Vector<nb::ro> values, int64_t n2, double gain) {
+            const given::Data shape{int64_t(indptr.shape(0)) - 1, n2, gain};
+            new (self) given::Sparse{shape, std::move(indptr), std::move(indices), std::move(values)};
+          },
+          nb::kw_only(), as_it_is("indptr"), as_it_is("indices"), as_it_is("values"), nb::arg("n2"),
+          nb::arg("gain") = 1.0);
 }
 
-static Dense dense_of(const AnyMatrix &Y, const std::optional<MaskArray> &mask) {
-  need(Y.stride(1) == 1 || Y.shape(1) <= 1 || Y.shape(0) == 0, "rows must be contiguous");
-  need(reinterpret_cast<uintptr_t>(Y.data()) % Y.itemsize() == 0, "numbers must be aligned");
-  need(Y.shape(1) <= INT32_MAX, "rows have at most 2^31 - 1 entries");
-  Dense data{Y.data(), storage_of(Y.dtype()), Y.stride(0), nullptr, 0};
-  if (mask) {
-    need(mask->shape(0) == Y.shape(0) && mask->shape(1) == Y.shape(1), "mask and data differ in shape");
-    need(mask->stride(1) == 1 || mask->shape(1) <= 1 || mask->shape(0) == 0, "rows of the mask must be contiguous");
-    data.mask = mask->data();
-    data.mask_stride = mask->stride(0);
-  }
-  return data;
-}
-// Groups of rows: every row is in one of them.
-static std::optional<Groups> groups_of(const std::optional<Members> &members, size_t n1) {
-  if (!members) return {};
-  need(members->size() == n1 && members->shape(1) > 0, "groups do not fit the data");
-  std::vector<bool> named(n1);
-  for (size_t t = 0; t < n1; t++) {
-    const int64_t row = members->data()[t];
-    need(row >= 0 && row < int64_t(n1), "groups name a row that is not there");
-    need(!named[row], "groups name a row twice");
-    named[row] = true;
-  }
-  return Groups{members->data(), int64_t(members->shape(0)), int64_t(members->shape(1))};
-}
-static Sparse sparse_of(const nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig> &indptr,
-                        const nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig> &indices, const AnyVector &values) {
-  need(indices.shape(0) == values.shape(0), "indices and values differ in length");
-  need(indptr.shape(0) > 0 && indptr.data()[0] == 0, "indptr does not begin at the first entry");
-  need(indptr.data()[indptr.shape(0) - 1] == int64_t(values.shape(0)), "indptr does not end at the last entry");
-  return {indptr.data(), indices.data(), values.data(), storage_of(values.dtype())};
+static void bind_weights(nb::module_ &m) {
+  nb::enum_<Rule>(m, "Rule")
+      .value("clip", Rule::clip)
+      .value("threshold", Rule::threshold)
+      .value("cauchy", Rule::cauchy)
+      .value("huber", Rule::huber)
+      .value("mixture", Rule::mixture);
+  nb::class_<given::Weight>(m, "Weight")
+      .def(
+          "__init__",
+          [](given::Weight *self, Rule rule, double z, given::Line rows, given::Line cols, given::Line protect_rows,
+             given::Line protect_cols, double up, double down, bool squares) {
+            new (self) given::Weight{
+                rule, z,    std::move(rows), std::move(cols), std::move(protect_rows), std::move(protect_cols),
+                up,   down, squares};
+          },
+          as_it_is("rule"), nb::kw_only(), nb::arg("z") = 0.0, as_it_is_or_none("rows"), as_it_is_or_none("cols"),
+          as_it_is_or_none("protect_rows"), as_it_is_or_none("protect_cols"), nb::arg("up") = 1.0,
+          nb::arg("down") = 1.0, nb::arg("squares") = false);
 }
 
-// Everything about a pass but the data. The outputs are arrays of zeros made by the caller.
-template <class T> struct Job {
-  Products<T> products;
-  Job(int64_t n1, int64_t n2, const Factor<T> &L, const Factor<T> &R, const Factor<T> &P, const Factor<T> &Q,
-      const Factor<T> &Pw, const Factor<T> &Qw, double gain, int threads) {
-    auto &job = products;
-    job.n1 = n1;
-    job.n2 = n2;
-    job.gain = T(gain);
-    job.threads = threads;
-    need(bool(L) == bool(R), "one factor of the model is missing");
-    if (L) {
-      need(int64_t(L->shape(0)) == n1 && int64_t(R->shape(0)) == n2 && L->shape(1) == R->shape(1), "factors do not fit the data");
-      job.rank = int(L->shape(1));
-      job.L = L->data();
-      job.R = R->data();
-    }
-    if (P) {
-      need(int64_t(P->shape(0)) == n1, "P does not fit the data");
-      job.width = int(P->shape(1));
-      job.P = P->data();
-    }
-    if (Q) {
-      need(int64_t(Q->shape(0)) == n2 && (!P || P->shape(1) == Q->shape(1)), "Q does not fit the data");
-      job.width = int(Q->shape(1));
-      job.Q = Q->data();
-    }
-    if (Pw) {
-      need(int64_t(Pw->shape(0)) == n1, "Pw does not fit the data");
-      job.width_w = int(Pw->shape(1));
-      job.Pw = Pw->data();
-    }
-    if (Qw) {
-      need(int64_t(Qw->shape(0)) == n2 && (!Pw || Pw->shape(1) == Qw->shape(1)), "Qw does not fit the data");
-      job.width_w = int(Qw->shape(1));
-      job.Qw = Qw->data();
-    }
-  }
-  void weigh(int rule, double z, const Side<T> &row_z, const Side<T> &col_z, const Side<T> &row_protect, const Side<T> &col_protect,
-             double up, double down, bool squares) {
-    auto &w = products.weight;
-    need(rule >= int(Rule::clip) && rule <= int(Rule::mixture), "there is no such rule");
-    w = {Rule(rule), T(z), nullptr, nullptr, nullptr, nullptr, squares, T(up), T(down)};
-    if (w.rule == Rule::clip) return;
-    auto take = [](const Side<T> &side, int64_t n) {
-      need(side && int64_t(side->shape(0)) == n, "a threshold per row and column is wanted");
-      return side->data();
-    };
-    w.row_z = take(row_z, products.n1);
-    w.col_z = take(col_z, products.n2);
-    w.row_protect = take(row_protect, products.n1);
-    w.col_protect = take(col_protect, products.n2);
-  }
-  // P and Q are the gradients with respect to C R and C' L; see adjoint.hpp.
-  void reverse(double zeta, const Out2<T> &GL, const Out2<T> &GR, const Out1<double> &zeta_bar) {
-    auto &job = products;
-    need(job.L && job.P && job.Q && job.width == job.rank, "the adjoint wants four factors with as many columns");
-    need(GL && int64_t(GL->shape(0)) == job.n1 && int(GL->shape(1)) == job.rank, "GL has another shape");
-    need(GR && int64_t(GR->shape(0)) == job.n2 && int(GR->shape(1)) == job.rank, "GR has another shape");
-    need(zeta_bar && zeta_bar->shape(0) == 1, "zeta_bar has another shape");
-    job.weight.z = T(zeta);
-    job.adjoint = true;
-    job.CQ = GL->data();
-    job.CtP = GR->data();
-    job.energy = zeta_bar->data();
-  }
-  void into(const Out2<T> &CQ, const Out2<T> &CtP, const Out2<T> &WQ, const Out2<T> &WtP, const Out1<double> &energy, const Out1<int64_t> &row_inliers, const Out1<int64_t> &col_inliers,
-            const Out1<T> &row_weight, const Out1<T> &col_weight) {
-    auto &job = products;
-    auto fits = [&](const auto &out, int64_t n) { return out && int64_t(out->shape(0)) == n; };
-    need(!job.Q || (fits(CQ, job.n1) && int(CQ->shape(1)) == job.width), "CQ has another shape");
-    need(!job.P || (fits(CtP, job.n2) && int(CtP->shape(1)) == job.width), "CtP has another shape");
-    need(!job.Qw || (fits(WQ, job.n1) && int(WQ->shape(1)) == job.width_w), "WQ has another shape");
-    need(!job.Pw || (fits(WtP, job.n2) && int(WtP->shape(1)) == job.width_w), "WtP has another shape");
-    need(!job.width_w || job.weight.rule != Rule::clip, "the rule clip keeps no weights");
-    need(fits(row_inliers, job.n1), "row_inliers has another shape");
-    if (job.Qw) job.WQ = WQ->data();
-    if (job.Pw) job.WtP = WtP->data();
-    if (job.Q) job.CQ = CQ->data();
-    if (job.P) job.CtP = CtP->data();
-    job.row_inliers = row_inliers->data();
-    if (job.weight.rule == Rule::clip) return;
-    need(fits(energy, 1) && fits(col_inliers, job.n2) && fits(row_weight, job.n1) && fits(col_weight, job.n2), "sums have another shape");
-    job.energy = energy->data();
-    job.col_inliers = col_inliers->data();
-    job.row_weight = row_weight->data();
-    job.col_weight = col_weight->data();
-  }
-};
+static void bind_factors(nb::module_ &m) {
+  nb::class_<given::Factors>(m, "Factors")
+      .def(
+          "__init__",
+          [](given::Factors *self, given::Lines L, given::Lines R, given::Lines P, given::Lines Q, given::Lines Pw,
+             given::Lines Qw) {
+            new (self)
+                given::Factors{std::move(L), std::move(R), std::move(P), std::move(Q), std::move(Pw), std::move(Qw)};
+          },
+          nb::kw_only(), as_it_is_or_none("L"), as_it_is_or_none("R"), as_it_is_or_none("P"), as_it_is_or_none("Q"),
+          as_it_is_or_none("Pw"), as_it_is_or_none("Qw"));
+  nb::class_<given::Room>(m, "Room").def(
+      "__init__",
+      [](given::Room *self, given::LinesRoom CQ, given::LinesRoom CtP, given::LinesRoom WQ, given::LinesRoom WtP,
+         given::LineRoom energy, given::LineRoom row_inliers, given::LineRoom col_inliers, given::LineRoom row_weight,
+         given::LineRoom col_weight) {
+        new (self) given::Room{std::move(CQ),          std::move(CtP),        std::move(WQ),
+                               std::move(WtP),         std::move(energy),     std::move(row_inliers),
+                               std::move(col_inliers), std::move(row_weight), std::move(col_weight)};
+      },
+      nb::kw_only(), as_it_is_or_none("CQ"), as_it_is_or_none("CtP"), as_it_is_or_none("WQ"), as_it_is_or_none("WtP"),
+      as_it_is_or_none("energy"), as_it_is_or_none("row_inliers"), as_it_is_or_none("col_inliers"),
+      as_it_is_or_none("row_weight"), as_it_is_or_none("col_weight"));
+  nb::class_<given::Regression>(m, "Regression")
+      .def(
+          "__init__",
+          [](given::Regression *self, Rule rule, given::Lines V, given::Line offset, given::Line mean,
+             given::Lines prior, double widest, double lowest, double odds, double reach, double up, double down) {
+            new (self) given::Regression{std::move(V),
+                                         std::move(offset),
+                                         std::move(mean),
+                                         std::move(prior),
+                                         widest,
+                                         lowest,
+                                         rule,
+                                         odds,
+                                         reach,
+                                         up,
+                                         down};
+          },
+          as_it_is("rule"), nb::kw_only(), as_it_is("V"), as_it_is("offset"), as_it_is("mean"), as_it_is("prior"),
+          nb::arg("widest"), nb::arg("lowest"), nb::arg("odds"), nb::arg("reach"), nb::arg("up") = 1.0,
+          nb::arg("down") = 1.0);
+}
 
-template <class T> static void run(const Dense &data, const Products<T> &job, const std::optional<Groups> &groups) {
-  need(data.storage == Storage::f64 ? sizeof(T) == 8 : sizeof(T) == 4, "factors and data differ in precision");
+// ---- passes over dense or sparse data, in the precision of the data
+
+template <class T> static void run(const given::Dense &data, const Products<T> &job) {
+  const lrmc::Dense view = data.view();
+  const std::optional<Groups> groups = data.groups();
   nb::gil_scoped_release unlocked;
-  if constexpr (sizeof(T) == 4) groups ? chosen->grouped_f32(data, *groups, job) : chosen->dense_f32(data, job);
-  else groups ? chosen->grouped_f64(data, *groups, job) : chosen->dense_f64(data, job);
+  groups ? chosen->in<T>().grouped(view, *groups, job) : chosen->in<T>().dense(view, job);
 }
-template <class T> static void run(const Sparse &data, const Products<T> &job) {
-  need(data.storage == Storage::f64 ? sizeof(T) == 8 : sizeof(T) == 4, "factors and data differ in precision");
+template <class T> static void run(const given::Sparse &data, const Products<T> &job) {
+  const lrmc::Sparse view = data.view();
   nb::gil_scoped_release unlocked;
-  if constexpr (sizeof(T) == 4) chosen->sparse_f32(data, job);
-  else chosen->sparse_f64(data, job);
+  chosen->in<T>().sparse(view, job);
+}
+template <class T> static void run(const given::Dense &data, const Products<T> &job, const Magnitudes<T> &out) {
+  const lrmc::Dense view = data.view();
+  nb::gil_scoped_release unlocked;
+  chosen->in<T>().magnitudes_dense(view, job, out);
+}
+template <class T> static void run(const given::Sparse &data, const Products<T> &job, const Magnitudes<T> &out) {
+  const lrmc::Sparse view = data.view();
+  nb::gil_scoped_release unlocked;
+  chosen->in<T>().magnitudes_sparse(view, job, out);
+}
+template <class T> static void run(const given::Dense &data, const lrmc::Regression<T> &job) {
+  const lrmc::Dense view = data.view();
+  nb::gil_scoped_release unlocked;
+  chosen->in<T>().regress_dense(view, job);
+}
+template <class T> static void run(const given::Sparse &data, const lrmc::Regression<T> &job) {
+  const lrmc::Sparse view = data.view();
+  nb::gil_scoped_release unlocked;
+  chosen->in<T>().regress_sparse(view, job);
 }
 
-template <class T> using In2 = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-template <class T> using In1 = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-template <class T> using Room2 = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-template <class T> using Room1 = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-template <class T>
-static Regression<T> regression(int64_t n1, double gain, const In2<T> &V, const In1<T> &offset, const In1<double> &mean, const In2<double> &prior, double widest,
-                                double lowest, int loss, double odds, double reach, double up, double down, const Room2<T> &scores, const Room1<T> &deviation,
-                                const Room1<T> &distance, int threads) {
-  const int64_t n2 = V.shape(0), r = V.shape(1);
-  need(int64_t(offset.shape(0)) == n2 && int64_t(mean.shape(0)) == r && int64_t(prior.shape(0)) == r && int64_t(prior.shape(1)) == r, "regress: the model has another shape");
-  need(int64_t(scores.shape(0)) == n1 && int64_t(scores.shape(1)) == r && int64_t(deviation.shape(0)) == n1 && int64_t(distance.shape(0)) == n1, "regress: the answers have another shape");
-  need(Rule(loss) == Rule::mixture || Rule(loss) == Rule::cauchy || Rule(loss) == Rule::huber, "regress: a smooth rule is wanted");
-  Regression<T> job;
-  job.n1 = n1;
-  job.n2 = n2;
-  job.rank = int(r);
-  job.V = V.data();
-  job.offset = offset.data();
-  job.mean = mean.data();
-  job.prior = prior.data();
-  job.gain = T(gain);
-  job.widest = T(widest);
-  job.lowest = T(lowest);
-  job.loss = Rule(loss);
-  job.odds = T(odds);
-  job.reach = T(reach);
-  job.up = T(up);
-  job.down = T(down);
-  job.scores = scores.data();
-  job.deviation = deviation.data();
-  job.distance = distance.data();
-  job.threads = threads;
-  return job;
+template <class Data> static void bind_passes(nb::module_ &m) {
+  m.def(
+      "products",
+      [](const Data &data, const given::Factors &factors, const given::Weight &weight, const given::Room &room,
+         int threads) {
+        given::in_precision(data.view().storage, [&](auto number) {
+          auto job = given::pass_of<decltype(number)>(data, factors, threads);
+          given::weigh(job, weight);
+          given::write_into(job, room);
+          run(data, job);
+        });
+      },
+      nb::arg("data"), nb::arg("factors"), nb::arg("weight"), nb::arg("room"), nb::kw_only(), nb::arg("threads"));
+  m.def(
+      "adjoint",
+      [](const Data &data, const given::Factors &factors, const given::Room &room, double zeta, int threads) {
+        given::in_precision(data.view().storage, [&](auto number) {
+          auto job = given::pass_of<decltype(number)>(data, factors, threads);
+          given::reverse(job, zeta, room);
+          run(data, job);
+        });
+      },
+      nb::arg("data"), nb::arg("factors"), nb::arg("room"), nb::kw_only(), nb::arg("zeta"), nb::arg("threads"));
+  m.def(
+      "magnitudes",
+      [](const Data &data, const given::Factors &factors, given::Line row_k, given::Line col_k, given::LineRoom rows,
+         given::LineRoom cols, int threads) {
+        given::in_precision(data.view().storage, [&](auto number) {
+          using T = decltype(number);
+          const auto job = given::pass_of<T>(data, factors, threads);
+          Magnitudes<T> out;
+          out.row_k = given::line<const int64_t>(row_k, job.n1, "row_k");
+          out.col_k = given::line<const int64_t>(col_k, job.n2, "col_k");
+          out.rows = given::line<T>(rows, job.n1, "rows");
+          out.cols = given::line<T>(cols, job.n2, "cols");
+          run(data, job, out);
+        });
+      },
+      nb::arg("data"), nb::arg("factors"), nb::kw_only(), as_it_is("row_k"), as_it_is("col_k"), as_it_is("rows"),
+      as_it_is("cols"), nb::arg("threads"));
+  m.def(
+      "regress",
+      [](const Data &data, const given::Regression &model, given::LinesRoom scores, given::LineRoom deviation,
+         given::LineRoom distance, int threads) {
+        given::in_precision(data.view().storage, [&](auto number) {
+          using T = decltype(number);
+          auto job = given::regression_of<T>(data, model, threads);
+          job.scores = given::lines<T>(scores, job.n1, job.rank, "scores");
+          job.deviation = given::line<T>(deviation, job.n1, "deviation");
+          job.distance = given::line<T>(distance, job.n1, "distance");
+          run(data, job);
+        });
+      },
+      nb::arg("data"), nb::arg("model"), nb::kw_only(), as_it_is("scores"), as_it_is("deviation"), as_it_is("distance"),
+      nb::arg("threads"));
 }
-template <class T, class Data> static void run(const Data &data, const Regression<T> &job) {
-  need(data.storage == Storage::f64 ? sizeof(T) == 8 : sizeof(T) == 4, "model and data differ in precision");
+
+static void residual(const given::Sparse &data, const given::Factors &factors, given::LineRoom out, int threads) {
+  const lrmc::Sparse view = data.view();
+  given::in_precision(view.storage, [&](auto number) {
+    using T = decltype(number);
+    const auto job = given::pass_of<T>(data, factors, threads);
+    need(job.L, "residual", "wants L and R");
+    T *room = given::line<T>(out, int64_t(data.values.shape(0)), "out");
+    nb::gil_scoped_release unlocked;
+    chosen->in<T>().residual(view, job, room);
+  });
+}
+
+static int64_t survey(const given::Dense &data, given::Vector<int64_t> rows, given::Vector<int64_t> cols, int threads) {
+  const lrmc::Dense view = data.view();
+  need(int64_t(rows.shape(0)) == data.n1, "rows", "has another length than the data");
+  need(int64_t(cols.shape(0)) == data.n2, "cols", "has another length than the data");
+  Survey out{rows.data(), cols.data(), 0};
   nb::gil_scoped_release unlocked;
-  if constexpr (std::is_same_v<Data, Dense>) {
-    if constexpr (sizeof(T) == 4) chosen->regress_dense_f32(data, job);
-    else chosen->regress_dense_f64(data, job);
-  } else {
-    if constexpr (sizeof(T) == 4) chosen->regress_sparse_f32(data, job);
-    else chosen->regress_sparse_f64(data, job);
+  chosen->survey(view, data.n1, data.n2, out, threads);
+  return out.infinite;
+}
+
+// Where entry (i, j) is stored, or -1. Columns of a row must be sorted.
+static void locate(given::Vector<const int64_t> indptr, given::Vector<const int32_t> indices,
+                   given::Vector<const int64_t> rows, given::Vector<const int64_t> cols, given::Vector<int64_t> out) {
+  need(rows.shape(0) == cols.shape(0) && rows.shape(0) == out.shape(0), "locate:", "lengths differ");
+  for (size_t t = 0; t < rows.shape(0); t++) {
+    const int64_t i = rows.data()[t];
+    need(i >= 0 && i + 1 < int64_t(indptr.shape(0)), "locate:", "no such row");
+    const int32_t *first = indices.data() + indptr.data()[i], *last = indices.data() + indptr.data()[i + 1];
+    const int32_t *found = std::lower_bound(first, last, cols.data()[t]);
+    out.data()[t] = found != last && *found == cols.data()[t] ? found - indices.data() : -1;
   }
 }
+
+// ---- beside the data
+
+static void bind_solve_rows(nb::module_ &m) {
+  m.def(
+      "solve_rows",
+      [](given::Lines H, given::Lines B, given::Matrix<const double> ridge, given::Vector<const uint8_t> used,
+         given::LinesRoom X, std::optional<given::Matrix<double>> mean_inverse, int threads) {
+        RowSystems systems;
+        systems.n = int64_t(B->shape(0));
+        const int r = systems.rank = int(B->shape(1));
+        auto square = [&](const auto &G) { return int64_t(G.shape(0)) == r && int64_t(G.shape(1)) == r; };
+        need(square(ridge), "ridge", "has another shape");
+        need(int64_t(used.shape(0)) == systems.n, "used", "has another length");
+        need(!mean_inverse || square(*mean_inverse), "mean_inverse", "has another shape");
+        systems.ridge = ridge.data();
+        systems.used = used.data();
+        systems.mean_inverse = mean_inverse ? mean_inverse->data() : nullptr;
+        systems.threads = threads;
+        given::in_precision(given::storage_of(B->dtype()), [&](auto number) {
+          using T = decltype(number);
+          const T *grams = given::lines<const T>(H, systems.n, r * (r + 1) / 2, "H");
+          const T *sides = given::lines<const T>(B, systems.n, r, "B");
+          T *out = given::lines<T>(X, systems.n, r, "X");
+          nb::gil_scoped_release unlocked;
+          solve_rows<T>(systems, grams, sides, out);
+        });
+      },
+      as_it_is("H"), as_it_is("B"), nb::kw_only(), as_it_is("ridge"), as_it_is("used"), as_it_is("X"),
+      as_it_is_or_none("mean_inverse"), nb::arg("threads"));
+}
+
 // A CSR matrix whose every index names a row of a factor.
-static void need_indices(const In1<int64_t> &indptr, const In1<int32_t> &indices, size_t stored, size_t rows) {
+static void need_indices(const given::Vector<const int64_t> &indptr, const given::Vector<const int32_t> &indices,
+                         size_t stored, size_t rows) {
   const size_t last = indptr.shape(0) - 1;
-  need(indptr.data()[0] == 0 && indptr.data()[last] == int64_t(stored) && indices.shape(0) == stored, "indptr, indices and values differ in length");
-  need(std::is_sorted(indptr.data(), indptr.data() + last + 1), "indptr falls");
-  need(std::all_of(indices.data(), indices.data() + stored, [&](int32_t j) { return j >= 0 && size_t(j) < rows; }), "an index names no row of the factor");
-}
-// Room for the k-th largest residuals, and how many each row and column has.
-template <class T> static Magnitudes<T> magnitudes_of(const Products<T> &job, const Counts &row_k, const Counts &col_k, const Line<T> &rows, const Line<T> &cols) {
-  auto fits = [](const auto &x, int64_t n) { return int64_t(x.shape(0)) == n; };
-  need(fits(row_k, job.n1) && fits(rows, job.n1) && fits(col_k, job.n2) && fits(cols, job.n2), "magnitudes: counts have another shape");
-  return {row_k.data(), col_k.data(), rows.data(), cols.data()};
+  const auto names_a_row = [&](int32_t j) { return j >= 0 && size_t(j) < rows; };
+  need(indptr.data()[0] == 0 && indptr.data()[last] == int64_t(stored) && indices.shape(0) == stored, "indptr,",
+       "indices and values differ in length");
+  need(std::is_sorted(indptr.data(), indptr.data() + last + 1), "indptr", "falls");
+  need(std::all_of(indices.data(), indices.data() + stored, names_a_row), "an index", "names no row of the factor");
 }
 
-template <class T> static void bind(nb::module_ &m, const char *suffix) {
-  using Indptr = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig>;
-  using Indices = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig>;
-  define(m, std::string("dense_") + suffix,
-        [](AnyMatrix Y, std::optional<MaskArray> mask, std::optional<Members> members, double gain, Factor<T> L, Factor<T> R, Factor<T> P, Factor<T> Q, Factor<T> Pw,
-           Factor<T> Qw, int rule, double z, Side<T> row_z, Side<T> col_z, Side<T> row_protect, Side<T> col_protect, double up, double down, bool squares, Out2<T> CQ, Out2<T> CtP, Out2<T> WQ, Out2<T> WtP,
-           Out1<double> energy, Out1<int64_t> row_inliers, Out1<int64_t> col_inliers, Out1<T> row_weight, Out1<T> col_weight, int threads) {
-          Job<T> job(Y.shape(0), Y.shape(1), L, R, P, Q, Pw, Qw, gain, threads);
-          job.weigh(rule, z, row_z, col_z, row_protect, col_protect, up, down, squares);
-          job.into(CQ, CtP, WQ, WtP, energy, row_inliers, col_inliers, row_weight, col_weight);
-          run(dense_of(Y, mask), job.products, groups_of(members, Y.shape(0)));
-        });
-  define(m, std::string("sparse_") + suffix,
-        [](Indptr indptr, Indices indices, AnyVector values, int64_t n2, double gain, Factor<T> L, Factor<T> R, Factor<T> P, Factor<T> Q,
-           Factor<T> Pw, Factor<T> Qw, int rule, double z, Side<T> row_z, Side<T> col_z, Side<T> row_protect, Side<T> col_protect, double up, double down, bool squares, Out2<T> CQ,
-           Out2<T> CtP, Out2<T> WQ, Out2<T> WtP, Out1<double> energy, Out1<int64_t> row_inliers, Out1<int64_t> col_inliers, Out1<T> row_weight, Out1<T> col_weight, int threads) {
-          Job<T> job(int64_t(indptr.shape(0)) - 1, n2, L, R, P, Q, Pw, Qw, gain, threads);
-          job.weigh(rule, z, row_z, col_z, row_protect, col_protect, up, down, squares);
-          job.into(CQ, CtP, WQ, WtP, energy, row_inliers, col_inliers, row_weight, col_weight);
-          run(sparse_of(indptr, indices, values), job.products);
-        });
-  define(m, std::string("adjoint_dense_") + suffix,
-        [](AnyMatrix Y, std::optional<MaskArray> mask, double gain, Factor<T> L, Factor<T> R, double zeta, Factor<T> Ab, Factor<T> Bb,
-           Out2<T> GL, Out2<T> GR, Out1<double> zeta_bar, int threads) {
-          Job<T> job(Y.shape(0), Y.shape(1), L, R, Ab, Bb, {}, {}, gain, threads);
-          job.reverse(zeta, GL, GR, zeta_bar);
-          run(dense_of(Y, mask), job.products, {});
-        });
-  define(m, std::string("adjoint_sparse_") + suffix,
-        [](Indptr indptr, Indices indices, AnyVector values, int64_t n2, double gain, Factor<T> L, Factor<T> R, double zeta, Factor<T> Ab,
-           Factor<T> Bb, Out2<T> GL, Out2<T> GR, Out1<double> zeta_bar, int threads) {
-          Job<T> job(int64_t(indptr.shape(0)) - 1, n2, L, R, Ab, Bb, {}, {}, gain, threads);
-          job.reverse(zeta, GL, GR, zeta_bar);
-          run(sparse_of(indptr, indices, values), job.products);
-        });
-  define(m, std::string("magnitudes_dense_") + suffix,
-        [](AnyMatrix Y, std::optional<MaskArray> mask, double gain, Factor<T> L, Factor<T> R, Counts row_k, Counts col_k, Line<T> rows,
-           Line<T> cols, int threads) {
-          Job<T> job(Y.shape(0), Y.shape(1), L, R, {}, {}, {}, {}, gain, threads);
-          const Dense data = dense_of(Y, mask);
-          const Magnitudes<T> out = magnitudes_of(job.products, row_k, col_k, rows, cols);
-          need(data.storage == Storage::f64 ? sizeof(T) == 8 : sizeof(T) == 4, "factors and data differ in precision");
-          nb::gil_scoped_release unlocked;
-          if constexpr (sizeof(T) == 4) chosen->dense_magnitudes_f32(data, job.products, out);
-          else chosen->dense_magnitudes_f64(data, job.products, out);
-        });
-  define(m, std::string("magnitudes_sparse_") + suffix,
-        [](Indptr indptr, Indices indices, AnyVector values, int64_t n2, double gain, Factor<T> L, Factor<T> R, Counts row_k, Counts col_k,
-           Line<T> rows, Line<T> cols, int threads) {
-          Job<T> job(int64_t(indptr.shape(0)) - 1, n2, L, R, {}, {}, {}, {}, gain, threads);
-          const Sparse data = sparse_of(indptr, indices, values);
-          const Magnitudes<T> out = magnitudes_of(job.products, row_k, col_k, rows, cols);
-          need(data.storage == Storage::f64 ? sizeof(T) == 8 : sizeof(T) == 4, "factors and data differ in precision");
-          nb::gil_scoped_release unlocked;
-          if constexpr (sizeof(T) == 4) chosen->sparse_magnitudes_f32(data, job.products, out);
-          else chosen->sparse_magnitudes_f64(data, job.products, out);
-        });
-  define(m, std::string("solve_rows_") + suffix,
-        [](nb::ndarray<const T, nb::ndim<2>, nb::c_contig> H, nb::ndarray<const T, nb::ndim<2>, nb::c_contig> B,
-           nb::ndarray<const double, nb::ndim<2>, nb::c_contig> ridge, nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig> used,
-           nb::ndarray<T, nb::ndim<2>, nb::c_contig> X, std::optional<nb::ndarray<double, nb::ndim<2>, nb::c_contig>> mean_inverse, int threads) {
-          const size_t n = B.shape(0), r = B.shape(1);
-          need(H.shape(0) == n && H.shape(1) == r * (r + 1) / 2 && X.shape(0) == n && X.shape(1) == r && used.shape(0) == n, "rows: shapes differ");
-          need(ridge.shape(0) == r && ridge.shape(1) == r && (!mean_inverse || (mean_inverse->shape(0) == r && mean_inverse->shape(1) == r)), "rows: ridge has another shape");
-          RowSystems systems{int64_t(n), int(r), ridge.data(), used.data(), mean_inverse ? mean_inverse->data() : nullptr, threads};
-          nb::gil_scoped_release unlocked;
-          solve_rows<T>(systems, H.data(), B.data(), X.data());
-        });
-  define(m, std::string("regress_dense_") + suffix,
-        [](AnyMatrix Y, std::optional<MaskArray> mask, double gain, In2<T> V, In1<T> offset, In1<double> mean, In2<double> prior, double widest,
-           double lowest, int loss, double odds, double reach, double up, double down, Room2<T> scores, Room1<T> deviation, Room1<T> distance, int threads) {
-          need(Y.shape(1) == V.shape(0), "regress: V does not fit the data");
-          auto job = regression<T>(Y.shape(0), gain, V, offset, mean, prior, widest, lowest, loss, odds, reach, up, down, scores, deviation, distance, threads);
-          run(dense_of(Y, mask), job);
-        });
-  define(m, std::string("regress_sparse_") + suffix,
-        [](Indptr indptr, Indices indices, AnyVector values, double gain, In2<T> V, In1<T> offset, In1<double> mean, In2<double> prior, double widest,
-           double lowest, int loss, double odds, double reach, double up, double down, Room2<T> scores, Room1<T> deviation, Room1<T> distance, int threads) {
-          auto job = regression<T>(int64_t(indptr.shape(0)) - 1, gain, V, offset, mean, prior, widest, lowest, loss, odds, reach, up, down, scores, deviation, distance, threads);
-          run(sparse_of(indptr, indices, values), job);
-        });
-  define(m, std::string("residual_") + suffix,
-        [](Indptr indptr, Indices indices, AnyVector values, double gain, Factor<T> L, Factor<T> R,
-           nb::ndarray<T, nb::ndim<1>, nb::c_contig> out, int threads) {
-          need(R.has_value() && out.shape(0) == values.shape(0), "residual: factors and room are wanted");
-          Job<T> job(int64_t(indptr.shape(0)) - 1, int64_t(R->shape(0)), L, R, {}, {}, {}, {}, gain, threads);
-          Sparse data = sparse_of(indptr, indices, values);
-          need(data.storage == Storage::f64 ? sizeof(T) == 8 : sizeof(T) == 4, "factors and data differ in precision");
-          nb::gil_scoped_release unlocked;
-          if constexpr (sizeof(T) == 4) chosen->residual_f32(data, job.products, out.data());
-          else chosen->residual_f64(data, job.products, out.data());
-        });
+static void bind_consensus(nb::module_ &m) {
+  m.def(
+      "consensus",
+      [](given::Vector<const int64_t> indptr, given::Vector<const int32_t> indices, given::Vector<const double> values,
+         given::Matrix<const double> G, given::Matrix<double> F, given::Vector<int64_t> agreeing, double border,
+         int64_t draws, uint64_t seed, int threads) {
+        const size_t n = F.shape(0), r = F.shape(1);
+        need(indptr.shape(0) == n + 1 && agreeing.shape(0) == n && G.shape(1) == r && r > 0,
+             "consensus:", "shapes differ");
+        need_indices(indptr, indices, values.shape(0), G.shape(0));
+        Consensus job;
+        job.n = int64_t(n);
+        job.rank = int(r);
+        job.indptr = indptr.data();
+        job.indices = indices.data();
+        job.values = values.data();
+        job.G = G.data();
+        job.border = border;
+        job.draws = draws;
+        job.seed = seed;
+        job.F = F.data();
+        job.agreeing = agreeing.data();
+        job.threads = threads;
+        nb::gil_scoped_release unlocked;
+        consensus(job);
+      },
+      nb::kw_only(), as_it_is("indptr"), as_it_is("indices"), as_it_is("values"), as_it_is("G"), as_it_is("F"),
+      as_it_is("agreeing"), nb::arg("border"), nb::arg("draws"), nb::arg("seed"), nb::arg("threads"));
+}
+
+static void bind_newton(nb::module_ &m) {
+  m.def(
+      "newton",
+      [](given::Vector<const int64_t> indptr, given::Vector<const int32_t> indices, given::Vector<const double> errors,
+         given::Vector<const double> weights, given::Matrix<const double> U, given::Matrix<const double> V,
+         given::Matrix<double> step, double ridge, double tol, int64_t most) {
+        const size_t n1 = U.shape(0), n2 = V.shape(0), r = U.shape(1);
+        need(indptr.shape(0) == n1 + 1 && V.shape(1) == r && r > 0, "newton:", "shapes differ");
+        need(step.shape(0) == n1 + n2 && step.shape(1) == r, "step", "has another shape");
+        need(errors.shape(0) == weights.shape(0), "newton:", "residuals and weights differ in length");
+        need_indices(indptr, indices, errors.shape(0), n2);
+        Newton job;
+        job.n1 = int64_t(n1);
+        job.n2 = int64_t(n2);
+        job.rank = int(r);
+        job.indptr = indptr.data();
+        job.indices = indices.data();
+        job.errors = errors.data();
+        job.weights = weights.data();
+        job.U = U.data();
+        job.V = V.data();
+        job.ridge = ridge;
+        job.tol = tol;
+        job.most = most;
+        job.step = step.data();
+        nb::gil_scoped_release unlocked;
+        return newton(job);
+      },
+      nb::kw_only(), as_it_is("indptr"), as_it_is("indices"), as_it_is("errors"), as_it_is("weights"), as_it_is("U"),
+      as_it_is("V"), as_it_is("step"), nb::arg("ridge"), nb::arg("tol"), nb::arg("most"));
 }
 
 // Reads n bytes once, all threads together: the time that no pass over the same data can beat.
-static uint64_t read_once(const char *bytes, int64_t n, int threads) {
-  const int64_t words = n / 8;
+static uint64_t read_once(nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu> X, int threads) {
+  const char *bytes = static_cast<const char *>(X.data());
+  const int64_t words = int64_t(X.nbytes()) / 8;
   const int shares = shares_of(threads, words);
   std::vector<uint64_t> sums(shares);
+  nb::gil_scoped_release unlocked;
   in_shares(shares, [&](int t) {
     uint64_t sum = 0;
     for (int64_t i = words * t / shares; i < words * (t + 1) / shares; i++) {
@@ -375,65 +372,34 @@ static uint64_t read_once(const char *bytes, int64_t n, int threads) {
   return std::accumulate(sums.begin(), sums.end(), uint64_t(0));
 }
 
+static std::vector<std::string> instruction_sets() {
+  std::vector<std::string> names;
+  for (auto *kernels : available()) names.push_back(kernels->name);
+  return names;
+}
+static void use_instruction_set(const std::string &name) {
+  for (auto *kernels : available())
+    if (name == kernels->name) return void(chosen = kernels);
+  throw std::invalid_argument("this machine has no instruction set " + name);
+}
+
 NB_MODULE(_native, m) {
-  bind<float>(m, "float32");
-  bind<double>(m, "float64");
-  define(m, "survey", [](AnyMatrix Y, std::optional<MaskArray> mask, nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig> rows,
-                     nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig> cols, int threads) {
-    need(rows.shape(0) == Y.shape(0) && cols.shape(0) == Y.shape(1), "survey: sums have another shape");
-    Survey out{rows.data(), cols.data(), 0};
-    Dense data = dense_of(Y, mask);
-    nb::gil_scoped_release unlocked;
-    chosen->survey(data, Y.shape(0), Y.shape(1), out, threads);
-    return out.infinite;
-  });
-  define(m, "read_once", [](nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu> X, int threads) {
-    nb::gil_scoped_release unlocked;
-    return read_once(static_cast<const char *>(X.data()), int64_t(X.nbytes()), threads);
-  });
-  // Where entry (i, j) is stored, or -1. Columns of a row must be sorted.
-  define(m, "locate", [](nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig> indptr, nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig> indices,
-                     nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig> rows, nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig> cols,
-                     nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig> out) {
-    need(rows.shape(0) == cols.shape(0) && rows.shape(0) == out.shape(0), "locate: lengths differ");
-    for (size_t t = 0; t < rows.shape(0); t++) {
-      const int64_t i = rows.data()[t];
-      need(i >= 0 && i + 1 < int64_t(indptr.shape(0)), "locate: no such row");
-      const int32_t *first = indices.data() + indptr.data()[i], *last = indices.data() + indptr.data()[i + 1];
-      const int32_t *found = std::lower_bound(first, last, cols.data()[t]);
-      out.data()[t] = found != last && *found == cols.data()[t] ? found - indices.data() : -1;
-    }
-  });
-  define(m, "consensus", [](In1<int64_t> indptr, In1<int32_t> indices, In1<double> values, In2<double> G, double border, int64_t draws, uint64_t seed,
-                        Room2<double> F, Room1<int64_t> agreeing, int threads) {
-    const size_t n = F.shape(0), r = F.shape(1);
-    need(indptr.shape(0) == n + 1 && agreeing.shape(0) == n && G.shape(1) == r && r > 0, "consensus: shapes differ");
-    need_indices(indptr, indices, values.shape(0), G.shape(0));
-    const Consensus job{int64_t(n), int(r), indptr.data(), indices.data(), values.data(), G.data(), border, draws, seed, F.data(), agreeing.data(), threads};
-    nb::gil_scoped_release unlocked;
-    consensus(job);
-  });
-  define(m, "newton", [](In1<int64_t> indptr, In1<int32_t> indices, In1<double> errors, In1<double> weights, In2<double> U, In2<double> V, double ridge,
-                     double tol, int64_t most, Room2<double> step) {
-    const size_t n1 = U.shape(0), n2 = V.shape(0), r = U.shape(1);
-    need(indptr.shape(0) == n1 + 1 && V.shape(1) == r && step.shape(0) == n1 + n2 && step.shape(1) == r && r > 0, "newton: shapes differ");
-    need(errors.shape(0) == weights.shape(0), "newton: residuals and weights differ in length");
-    need_indices(indptr, indices, errors.shape(0), n2);
-    const Newton job{int64_t(n1), int64_t(n2), int(r), indptr.data(), indices.data(), errors.data(), weights.data(), U.data(), V.data(), ridge, tol, most, step.data()};
-    nb::gil_scoped_release unlocked;
-    return newton(job);
-  });
-  m.def("instruction_sets", [] {
-    std::vector<std::string> names;
-    for (auto *kernels : available()) names.push_back(kernels->name);
-    return names;
-  });
+  bind_data(m);
+  bind_weights(m);
+  bind_factors(m);
+  bind_passes<given::Dense>(m);
+  bind_passes<given::Sparse>(m);
+  m.def("residual", &residual, nb::arg("data"), nb::arg("factors"), nb::kw_only(), as_it_is("out"), nb::arg("threads"));
+  m.def("survey", &survey, nb::arg("data"), nb::kw_only(), as_it_is("rows"), as_it_is("cols"), nb::arg("threads"));
+  m.def("locate", &locate, nb::kw_only(), as_it_is("indptr"), as_it_is("indices"), as_it_is("rows"), as_it_is("cols"),
+        as_it_is("out"));
+  bind_solve_rows(m);
+  bind_consensus(m);
+  bind_newton(m);
+  m.def("read_once", &read_once, as_it_is("X"), nb::arg("threads"));
+  m.def("instruction_sets", &instruction_sets);
   m.def("instruction_set", [] { return std::string(chosen->name); });
-  m.def("use_instruction_set", [](const std::string &name) {
-    for (auto *kernels : available())
-      if (name == kernels->name) return void(chosen = kernels);
-    throw std::invalid_argument("this machine has no instruction set " + name);
-  });
+  m.def("use_instruction_set", &use_instruction_set, nb::arg("name"));
   m.def("max_threads", &max_threads);
   m.def("most_threads", [] { return shares_of(INT64_MAX, INT64_MAX); });
 }

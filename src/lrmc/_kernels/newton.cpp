@@ -1,5 +1,5 @@
-// One Gauss-Newton step on both factors: (J'WJ + ridge) d = J'W e - ridge (U, V), by conjugate gradients that are preconditioned by
-// the Gram matrix of each row and column. An iteration is one pass over the entries.
+// One Gauss-Newton step on both factors: (J'WJ + ridge) d = J'W e - ridge (U, V), by conjugate gradients that are
+// preconditioned by the Gram matrix of each row and column. An iteration is one pass over the entries.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -22,7 +22,14 @@ template <int R> class NewtonStep {  // R is the rank, or 0: that of the job
 
  public:
   explicit NewtonStep(const Newton &job)
-      : job(job), rank(job.rank), size((job.n1 + job.n2) * r()), grams(size * r()), residual(size), solved(size), along(size), image(size) {}
+      : job(job),
+        rank(job.rank),
+        size((job.n1 + job.n2) * r()),
+        grams(size * r()),
+        residual(size),
+        solved(size),
+        along(size),
+        image(size) {}
 
   // How many iterations were made; the step is left in job.step.
   int64_t run() {
@@ -99,7 +106,8 @@ template <int R> class NewtonStep {  // R is the rank, or 0: that of the job
   }
   void precondition() {
     solved = residual;
-    for (int64_t i = 0; i < job.n1 + job.n2; i++) substitute(grams.data() + i * r() * r(), r(), solved.data() + i * r());
+    for (int64_t i = 0; i < job.n1 + job.n2; i++)
+      substitute(grams.data() + i * r() * r(), r(), solved.data() + i * r());
   }
   void multiply() {
     for (int64_t k = 0; k < size; k++) image[k] = job.ridge * along[k];

@@ -1,7 +1,8 @@
 // A robust regression for each row: all its iterations are made while the row is in the first-level cache.
 //
-// A row starts at the mean with a wide threshold, which falls as the fit improves: first entries beyond it are weighed down, then
-// rejected, and at the noise the loss of the model takes over. Where many entries are missing, the others are put side by side first.
+// A row starts at the mean with a wide threshold, which falls as the fit improves: first entries beyond it are weighed
+// down, then rejected, and at the noise the loss of the model takes over. Where many entries are missing, the others
+// are put side by side first.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -12,17 +13,22 @@
 
 namespace lrmc::LRMC_ISA {
 
-inline constexpr int SMOOTH = 3, MOST = 40, FINAL = 8;  // passes: with a smooth weight; until the threshold is at the noise; after that
+inline constexpr int SMOOTH = 3, MOST = 40,
+                     FINAL = 8;  // passes: with a smooth weight; until the threshold is at the noise; after that
 
-template <class T> struct RowRoom {   // one thread's scratch
-  Buffer<T> own, y, seen, w, e, now;  // own: rank x stride, V at the observed entries; now: the scores; the others: one per entry
-  const T *U = nullptr;               // rank x stride: `own`, or V where the row has nearly all entries
-  std::vector<int32_t> at;            // the columns of the observed entries
-  std::vector<double> G, A, t, x;     // rank x (rank + 1): sums of w v v' and w v e; a system; scores; a step
-  int64_t n = 0, full = 0;            // observed entries; all that are looked at, whole vectors: `seen` is 0 where there is none
+template <class T> struct RowRoom {  // one thread's scratch
+  Buffer<T> own, y, seen, w, e,
+      now;                  // own: rank x stride, V at the observed entries; now: the scores; the others: one per entry
+  const T *U = nullptr;     // rank x stride: `own`, or V where the row has nearly all entries
+  std::vector<int32_t> at;  // the columns of the observed entries
+  std::vector<double> G, A, t, x;  // rank x (rank + 1): sums of w v v' and w v e; a system; scores; a step
+  int64_t n = 0, full = 0;  // observed entries; all that are looked at, whole vectors: `seen` is 0 where there is none
 };
-struct PassSums { double square = 0, inliers = 0; };
-template <class T> inline constexpr int64_t LONG = SETTLE * width<T>;  // entries that are summed in T before the sum goes on in double
+struct PassSums {
+  double square = 0, inliers = 0;
+};
+template <class T>
+inline constexpr int64_t LONG = SETTLE *width<T>;  // entries that are summed in T before the sum goes on in double
 
 // e = y - V t. R is the rank, or 0 for any.
 template <class T, int R> void residual_row(int64_t stride, int rank, RowRoom<T> &room) {
@@ -48,7 +54,8 @@ template <class T> auto residual_row_for(int rank) {
   return table[rank <= 8 ? rank : 0];
 }
 
-template <class T, template <class> class Rule_> PassSums weigh_row(const Weight<T> &weight, T z, T col_z, RowRoom<T> &room) {
+template <class T, template <class> class Rule_>
+PassSums weigh_row(const Weight<T> &weight, T z, T col_z, RowRoom<T> &room) {
   const Rule_<T> rule(weight, z, 0, false);
   const T *__restrict E = room.e.get(), *__restrict observed = room.seen.get();
   T *__restrict weights = room.w.get();
@@ -67,7 +74,8 @@ template <class T, template <class> class Rule_> PassSums weigh_row(const Weight
 
 // Adds the sums of w u v for A columns u of V and B columns v to the A x B ones in G, whose rows are `across` apart.
 template <class T, int A, int B>
-void gram_block(const T *w, const T *const (&left)[2], const T *const (&right)[4], int64_t full, double *G, int across) {
+void gram_block(const T *w, const T *const (&left)[2], const T *const (&right)[4], int64_t full, double *G,
+                int across) {
   constexpr int W = width<T>, slots = (A * B + W - 1) / W * W;
   Vec<T> total[slots] = {};
   for (int64_t k = 0; k < full; k += W) {
@@ -221,8 +229,8 @@ template <class T, class Data> struct Regress {
       const bool smooth = k < SMOOTH;
       const PassSums sums = pass(smooth ? Rule::cauchy : Rule::threshold, z, room);
       const double far = move(room, z / 2), before = z;
-      // About twice the root mean square of what is pulled: residuals spread evenly up to z would keep it where it is, all others
-      // make it fall. At least half of the entries must be within.
+      // About twice the root mean square of what is pulled: residuals spread evenly up to z would keep it where it is,
+      // all others make it fall. At least half of the entries must be within.
       const double square = sums.square / (smooth ? double(room.n) : std::max(sums.inliers, 1.0));
       z = 2 * sums.inliers < double(room.n) ? 2 * z : std::min(z, (smooth ? 2 : 1.8) * std::sqrt(square));
       z = std::max(z, lowest);

@@ -1,7 +1,7 @@
 // A vector of numbers, as wide as the instruction set that this file is compiled for.
 //
-// GCC's and Clang's vector extensions: arithmetic, comparison and ?: work on whole vectors on every architecture, and no
-// flag that assumes finite numbers is used, so `x == x` is false for NaN (a missing entry) and stays so.
+// GCC's and Clang's vector extensions: arithmetic, comparison and ?: work on whole vectors on every architecture, and
+// no flag that assumes finite numbers is used, so `x == x` is false for NaN (a missing entry) and stays so.
 #pragma once
 #include <cstdint>
 #include <utility>
@@ -28,7 +28,11 @@ template <class T> using Mask = typename lanes<T>::mask;
 template <class T> using Count = typename lanes<T>::count;  // an integer as wide as T: what a comparison gives
 template <class T> inline constexpr int width = LRMC_VECTOR_BYTES / sizeof(T);
 
-template <class V, class T> inline V load(const T *p) { V v; __builtin_memcpy(&v, p, sizeof v); return v; }
+template <class V, class T> inline V load(const T *p) {
+  V v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
 template <class V, class T> inline void store(T *p, V v) { __builtin_memcpy(p, &v, sizeof v); }
 template <class T> inline Vec<T> fill(T x) { return x - Vec<T>{}; }  // x - 0 is x for the compiler; x + 0 is not
 template <class V> inline V larger(V a, V b) { return a > b ? a : b; }
@@ -42,8 +46,8 @@ template <class T> inline T sum(Vec<T> v) {
   return s[0];
 }
 
-// Sums W vectors of W numbers each: entry t of the answer is the sum of v[t]. A tree of W - 1 shuffled additions; the first
-// levels stay within 128-bit lanes, where shuffles are cheap.
+// Sums W vectors of W numbers each: entry t of the answer is the sum of v[t]. A tree of W - 1 shuffled additions; the
+// first levels stay within 128-bit lanes, where shuffles are cheap.
 template <class T, int Unit, bool Odd, int... I>
 inline Vec<T> pick_in_lane(Vec<T> a, Vec<T> b, std::integer_sequence<int, I...>) {
   constexpr int W = width<T>, N = 16 / sizeof(T);
@@ -51,8 +55,7 @@ inline Vec<T> pick_in_lane(Vec<T> a, Vec<T> b, std::integer_sequence<int, I...>)
   return __builtin_shufflevector(
       a, b, ((I % N) / (N / 2)) * W + (I / N) * N + (((I % N) % (N / 2)) / Unit * 2 + Odd) * Unit + (I % Unit)...);
 }
-template <class T, bool Odd, int... I>
-inline Vec<T> pick_lanes(Vec<T> a, Vec<T> b, std::integer_sequence<int, I...>) {
+template <class T, bool Odd, int... I> inline Vec<T> pick_lanes(Vec<T> a, Vec<T> b, std::integer_sequence<int, I...>) {
   constexpr int W = width<T>, N = 16 / sizeof(T), half = W / 2;
   return __builtin_shufflevector(a, b, (I / half) * W + ((I % half) / N * 2 + Odd) * N + (I % N)...);
 }
@@ -62,11 +65,13 @@ template <class T> inline Vec<T> sum_each(Vec<T> *v) {
   int count = W;
   if constexpr (N == 4) {
     for (int t = 0; t < count / 2; t++)
-      v[t] = pick_in_lane<T, 2, false>(v[2 * t], v[2 * t + 1], all) + pick_in_lane<T, 2, true>(v[2 * t], v[2 * t + 1], all);
+      v[t] = pick_in_lane<T, 2, false>(v[2 * t], v[2 * t + 1], all) +
+             pick_in_lane<T, 2, true>(v[2 * t], v[2 * t + 1], all);
     count /= 2;
   }
   for (int t = 0; t < count / 2; t++)
-    v[t] = pick_in_lane<T, 1, false>(v[2 * t], v[2 * t + 1], all) + pick_in_lane<T, 1, true>(v[2 * t], v[2 * t + 1], all);
+    v[t] =
+        pick_in_lane<T, 1, false>(v[2 * t], v[2 * t + 1], all) + pick_in_lane<T, 1, true>(v[2 * t], v[2 * t + 1], all);
   count /= 2;
   if constexpr (W > N)
     for (; count > 1; count /= 2)

@@ -1,5 +1,6 @@
-// The pass over a sparse matrix in CSR form: 256 entries of a row at a time. Rows of the factors are padded to whole vectors, so
-// that an entry is a few vector operations; W residuals are summed together. V vectors per row: 1..4 compiled, 0 serves the rest.
+// The pass over a sparse matrix in CSR form: 256 entries of a row at a time. Rows of the factors are padded to whole
+// vectors, so that an entry is a few vector operations; W residuals are summed together. V vectors per row: 1..4
+// compiled, 0 serves the rest.
 #pragma once
 #include <algorithm>
 #include "adjoint.hpp"
@@ -42,7 +43,8 @@ void subtract_entries(T gain, const T *l, const T *R, const int32_t *j, int vect
 
 // a += c Q_j and B_j += c p for n entries of one row; either of Q and B may be missing.
 template <class T, int V>
-void spread_entries(const T *C, const int32_t *j, int n, const T *p, const T *Q, int vectors, T *__restrict a, T *__restrict B) {
+void spread_entries(const T *C, const int32_t *j, int n, const T *p, const T *Q, int vectors, T *__restrict a,
+                    T *__restrict B) {
   constexpr int W = width<T>;
   const int v = V ? V : vectors;
   for (int c = 0; c < v; c++) {
@@ -77,10 +79,11 @@ void weigh_entries(const Weight<T> &weight, const Sides<T> &side, int n, T *__re
   weigh.finish();
 }
 
-// The same by the rule Reject, with the inliers of each entry: there weights are counts. col_z is null where no column has a
-// wider threshold than the row.
+// The same by the rule Reject, with the inliers of each entry: there weights are counts. col_z is null where no column
+// has a wider threshold than the row.
 template <class T>
-Count<T> reject_entries(const Weight<T> &weight, T row_z, const T *col_z, int n, T *__restrict E, T *__restrict kept, Count<T> *__restrict inliers) {
+Count<T> reject_entries(const Weight<T> &weight, T row_z, const T *col_z, int n, T *__restrict E, T *__restrict kept,
+                        Count<T> *__restrict inliers) {
   const Reject<T> rule(weight, row_z, 0, false);
   Mask<T> count = {};
   for (int t = 0; t < n; t += width<T>) {
@@ -125,7 +128,8 @@ template <class T> struct SparsePass {
   const Sparse &data;
   const Products<T> &job;
   const bool weighted = job.weight.rule != Rule::clip;
-  const int rank = padded_width<T>(job.rank), width_ = padded_width<T>(job.width), width_w = padded_width<T>(job.width_w);  // padded
+  const int rank = padded_width<T>(job.rank), width_ = padded_width<T>(job.width),
+            width_w = padded_width<T>(job.width_w);  // padded
   Buffer<T> R = job.rank ? padded(job.R, job.n2, job.rank) : nullptr;
   const bool other = job.Q != job.R || job.width != job.rank;
   Buffer<T> other_Q = job.Q && other ? padded(job.Q, job.n2, job.width) : nullptr;
@@ -136,8 +140,9 @@ template <class T> struct SparsePass {
 
   decltype(weigh_entries_for<T>(Rule::clip)) weigh = weigh_entries_for<T>(job.weight.rule);
 
-  const bool rejects = !job.adjoint && may_reject(job.weight) &&
-                       std::all_of(job.weight.col_protect, job.weight.col_protect + job.n2, [](T x) { return !(x > 0); });
+  const bool rejects =
+      !job.adjoint && may_reject(job.weight) &&
+      std::all_of(job.weight.col_protect, job.weight.col_protect + job.n2, [](T x) { return !(x > 0); });
   const T widest_col = rejects && job.n2 ? *std::max_element(job.weight.col_z, job.weight.col_z + job.n2) : T(0);
 
   struct Share {
@@ -168,11 +173,13 @@ template <class T> struct SparsePass {
     return full;
   }
 
-  void weigh_row(int64_t i, int n, int full, Room &room, Share &share, double &weight_of_row, int64_t &inliers_of_row) const {
+  void weigh_row(int64_t i, int n, int full, Room &room, Share &share, double &weight_of_row,
+                 int64_t &inliers_of_row) const {
     const auto &w = job.weight;
     T row_weight = 0;
     Count<T> row_inliers = 0;
-    Sides<T> side{after(w.row_z, i), after(w.row_protect, i), room.col_z, room.col_protect, false, &row_inliers, room.col_inliers, &row_weight, room.col_weight, &share.energy};
+    Sides<T> side{after(w.row_z, i), after(w.row_protect, i), room.col_z,  room.col_protect, false,
+                  &row_inliers,      room.col_inliers,        &row_weight, room.col_weight,  &share.energy};
     if (weighted)
       for (int t = 0; t < full; t++) {
         room.col_z[t] = w.col_z[room.j[t]];
@@ -192,12 +199,14 @@ template <class T> struct SparsePass {
   }
 
   // The same for a row of which nothing is clipped.
-  void reject_row(int64_t i, int n, int full, Room &room, Share &share, double &row_weight, int64_t &row_inliers) const {
+  void reject_row(int64_t i, int n, int full, Room &room, Share &share, double &row_weight,
+                  int64_t &row_inliers) const {
     const auto &w = job.weight;
     const bool alike = w.row_z[i] >= widest_col;
     if (!alike)
       for (int t = 0; t < full; t++) room.col_z[t] = w.col_z[room.j[t]];
-    const Count<T> count = reject_entries(w, w.row_z[i], alike ? nullptr : room.col_z, full, room.E, job.width_w ? room.W : nullptr, room.col_inliers);
+    const Count<T> count = reject_entries(w, w.row_z[i], alike ? nullptr : room.col_z, full, room.E,
+                                          job.width_w ? room.W : nullptr, room.col_inliers);
     for (int t = 0; t < n; t++) share.col_ones[room.j[t]] += room.col_inliers[t];
     row_inliers += count;
     row_weight += count;
@@ -223,10 +232,12 @@ template <class T> struct SparsePass {
     for (int64_t q = data.indptr[i], chunks = 1; q < data.indptr[i + 1]; q += CHUNK, chunks++) {
       const int n = int(std::min<int64_t>(CHUNK, data.indptr[i + 1] - q)), full = residual(q, n, room);
       if (job.adjoint) reverse_row(n, full, room, share);
-      else if (rejects && !(job.weight.row_protect[i] > 0)) reject_row(i, n, full, room, share, row_weight, row_inliers);
+      else if (rejects && !(job.weight.row_protect[i] > 0))
+        reject_row(i, n, full, room, share, row_weight, row_inliers);
       else weigh_row(i, n, full, room, share, row_weight, row_inliers);
       products.spread(room.E, room.j, n, room.p.get(), Q, width_ / width<T>, room.a.get(), share.CtP.get());
-      if (job.width_w) grams.spread(room.W, room.j, n, room.pw.get(), Qw.get(), width_w / width<T>, room.aw.get(), share.WtP.get());
+      if (job.width_w)
+        grams.spread(room.W, room.j, n, room.pw.get(), Qw.get(), width_w / width<T>, room.aw.get(), share.WtP.get());
       if (chunks % 64 == 0) settle(room.a, room.aw);
       if ((share.unsettled += n) > TYPICAL * job.n2 + SETTLE) settle(share);
     }
@@ -237,7 +248,8 @@ template <class T> struct SparsePass {
     if (job.row_inliers) job.row_inliers[i] = row_inliers;
     if (weighted) job.row_weight[i] = T(row_weight);
   }
-  static constexpr int64_t TYPICAL = 128;  // entries that a column has had when the sums by column are settled: their cost is small then
+  static constexpr int64_t TYPICAL =
+      128;  // entries that a column has had when the sums by column are settled: their cost is small then
   static void settle(Sums<T> &one, Sums<T> &other) {
     one.settle();
     other.settle();

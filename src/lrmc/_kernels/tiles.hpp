@@ -17,7 +17,9 @@ namespace lrmc::LRMC_ISA {
 template <class T> inline constexpr int TILE = 1024 / sizeof(T);  // columns at a time: 1 kB of a row
 inline constexpr int ROWS = 4;                                    // rows at a time: each load of R serves four
 
-struct Free { void operator()(void *p) const { std::free(p); } };
+struct Free {
+  void operator()(void *p) const { std::free(p); }
+};
 template <class T> using Buffer = std::unique_ptr<T[], Free>;
 template <class T> Buffer<T> zeros(int64_t n) {
   size_t bytes = (size_t(n > 0 ? n : 1) * sizeof(T) + 63) / 64 * 64;
@@ -32,8 +34,8 @@ template <class T, class Out> void add(const T *x, int64_t n, Out *out) {
 }
 template <class P> P *after(P *p, int64_t n) { return p ? p + n : nullptr; }  // what is missing stays so
 
-// Sums of many terms, made in S (single precision, 32 bits) for some time and then settled in a type twice as wide: the error does
-// not grow with the number of terms, and the inner loops stay as fast as they are.
+// Sums of many terms, made in S (single precision, 32 bits) for some time and then settled in a type twice as wide: the
+// error does not grow with the number of terms, and the inner loops stay as fast as they are.
 inline constexpr int SETTLE = 1024;  // rows, at the latest
 template <class S> struct Sums {
   using Wide = std::conditional_t<std::is_integral_v<S>, int64_t, double>;
@@ -45,7 +47,8 @@ template <class S> struct Sums {
   explicit Sums(int64_t n_) : n(n_), now(zeros<S>(n_)) {}
   S *get() const { return now.get(); }
   Wide operator[](int64_t i) const { return settled ? settled[i] + Wide(now[i]) : Wide(now[i]); }
-  __attribute__((noinline, cold)) void settle(int64_t from, int64_t to) {  // seldom: not in the way of the loops around it
+  __attribute__((noinline, cold)) void settle(int64_t from,
+                                              int64_t to) {  // seldom: not in the way of the loops around it
     if constexpr (!std::is_same_v<S, Wide>) {
       if (!now || from >= to) return;
       if (!settled) settled = zeros<Wide>(n);
@@ -108,8 +111,7 @@ template <class T> struct Threshold {
   Vec<T> z, protect;
   bool clips;  // some outliers are clipped: spares the division elsewhere
   Threshold(const Weight<T> &weight, T row_z, T row_protect, bool col_clips)
-      : size(weight), z(fill<T>(row_z)), protect(fill<T>(row_protect)),
-        clips(col_clips || row_protect > 0) {}
+      : size(weight), z(fill<T>(row_z)), protect(fill<T>(row_protect)), clips(col_clips || row_protect > 0) {}
   Vec<T> operator()(Vec<T> e, Vec<T> col_z, Vec<T> col_protect, Vec<T> &c, Mask<T> &inlier) const {
     Vec<T> size_e = size(e), zij = larger(z, col_z), one = fill<T>(1), w = Vec<T>{};
     inlier = size_e <= zij;
@@ -142,7 +144,8 @@ template <class T, Rule which> inline Vec<T> weight_of(Vec<T> q, T odds, Mask<T>
   inlier = q <= one;
   if constexpr (which == Rule::huber) return smaller(one, one / larger(q, fill<T>(std::numeric_limits<T>::min())));
   Vec<T> x = q * q;
-  if constexpr (which == Rule::mixture) {  // (1 + q^2 / 32)^16 is near exp(q^2 / 2), and where it is not, its tail is heavier
+  if constexpr (which ==
+                Rule::mixture) {  // (1 + q^2 / 32)^16 is near exp(q^2 / 2), and where it is not, its tail is heavier
     x = one + x / 32;
     x *= x;
     x *= x;
@@ -184,13 +187,13 @@ template <class T> struct Sides {
 template <class T> struct Tile {
   const T *source[ROWS];
   T gain;
-  int n;               // columns, a multiple of two vectors
+  int n;  // columns, a multiple of two vectors
   int rank;
-  const T *L, *R;      // 4 x rank, rank x TILE
-  const T *P, *Q;      // 4 x rank, rank x TILE; only for the adjoint
-  T *B;                // rank x TILE, where P' C is added; only if P is L, or for the adjoint
-  T *C;                // 4 x TILE: the answer
-  T *W;                // 4 x TILE: its weights, if wanted; for the adjoint D
+  const T *L, *R;  // 4 x rank, rank x TILE
+  const T *P, *Q;  // 4 x rank, rank x TILE; only for the adjoint
+  T *B;            // rank x TILE, where P' C is added; only if P is L, or for the adjoint
+  T *C;            // 4 x TILE: the answer
+  T *W;            // 4 x TILE: its weights, if wanted; for the adjoint D
   Sides<T> side;
 };
 
@@ -203,14 +206,16 @@ template <class T, int M, template <class> class Rule_> struct Weigher {
   Mask<T> inliers[M] = {};
   Vec<T> weights[M] = {}, energy = {};
 
-  Weigher(const Weight<T> &weight, const Sides<T> &side) : Weigher(weight, side, std::make_integer_sequence<int, M>{}) {}
+  Weigher(const Weight<T> &weight, const Sides<T> &side)
+      : Weigher(weight, side, std::make_integer_sequence<int, M>{}) {}
   template <int... m>
   Weigher(const Weight<T> &weight, const Sides<T> &side_, std::integer_sequence<int, m...>)
-      : side(side_), rules{Rule_<T>(weight, sums ? side_.row_z[m] : T(0), sums ? side_.row_protect[m] : T(0), side_.col_clips)...},
+      : side(side_),
+        rules{Rule_<T>(weight, sums ? side_.row_z[m] : T(0), sums ? side_.row_protect[m] : T(0), side_.col_clips)...},
         squares(weight.squares) {}
 
-  // e: the residuals in columns j, j + 1, ... of each row. Missing entries (NaN) become 0. The weights go to `kept`, rows being
-  // `stride` apart, if it is there.
+  // e: the residuals in columns j, j + 1, ... of each row. Missing entries (NaN) become 0. The weights go to `kept`,
+  // rows being `stride` apart, if it is there.
   inline __attribute__((always_inline)) void operator()(int j, Vec<T> *e, T *kept, int stride) {
     Vec<T> zc = {}, pc = {}, col_w = {};
     Mask<T> col_k = {};

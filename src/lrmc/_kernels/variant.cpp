@@ -7,14 +7,26 @@
 namespace lrmc::LRMC_ISA {
 
 template <class T> void dense(const Dense &data, const Products<T> &job) { DensePass<T>{data, job}.run(); }
-template <class T> void grouped(const Dense &data, const Groups &groups, const Products<T> &job) { GroupedPass<T>{data, job, groups}.run(); }
+template <class T> void grouped(const Dense &data, const Groups &groups, const Products<T> &job) {
+  GroupedPass<T>{data, job, groups}.run();
+}
 template <class T> void sparse(const Sparse &data, const Products<T> &job) { SparsePass<T>{data, job}.run(); }
-template <class T> void residual(const Sparse &data, const Products<T> &job, T *out) { SparsePass<T>{data, job}.residuals(out); }
-template <class T> void magnitudes(const Dense &data, const Products<T> &job, const Magnitudes<T> &out) { DenseMagnitudes<T>{data, job, out}.run(); }
-template <class T> void magnitudes(const Sparse &data, const Products<T> &job, const Magnitudes<T> &out) { SparseMagnitudes<T>{data, job, out}.run(); }
+template <class T> void residual(const Sparse &data, const Products<T> &job, T *out) {
+  SparsePass<T>{data, job}.residuals(out);
+}
+template <class T> void magnitudes(const Dense &data, const Products<T> &job, const Magnitudes<T> &out) {
+  DenseMagnitudes<T>{data, job, out}.run();
+}
+template <class T> void magnitudes(const Sparse &data, const Products<T> &job, const Magnitudes<T> &out) {
+  SparseMagnitudes<T>{data, job, out}.run();
+}
 
-template <class T> void regress_dense(const Dense &data, const Regression<T> &job) { Regress<T, Dense>{data, job}.run(); }
-template <class T> void regress_sparse(const Sparse &data, const Regression<T> &job) { Regress<T, Sparse>{data, job}.run(); }
+template <class T> void regress_dense(const Dense &data, const Regression<T> &job) {
+  Regress<T, Dense>{data, job}.run();
+}
+template <class T> void regress_sparse(const Sparse &data, const Regression<T> &job) {
+  Regress<T, Sparse>{data, job}.run();
+}
 
 // Counts the observed entries of each row and column, and the infinite ones among them.
 template <class T> void survey_as(const Dense &data, int64_t n1, int64_t n2, Survey &out, int threads) {
@@ -27,7 +39,8 @@ template <class T> void survey_as(const Dense &data, int64_t n1, int64_t n2, Sur
     for (int64_t i = n1 * t / threads; i < n1 * (t + 1) / threads; i++)
       for (int64_t j = 0; j < n2; j += TILE<T>) {
         const int n = int(std::min<int64_t>(n2 - j, TILE<T>));
-        read<T>(data.data, data.storage, i * data.stride + j, data.mask ? data.mask + i * data.mask_stride + j : nullptr, n, n, room);
+        read<T>(data.data, data.storage, i * data.stride + j,
+                data.mask ? data.mask + i * data.mask_stride + j : nullptr, n, n, room);
         int64_t seen = 0, inf = 0, *column = columns[t].get() + j;
         for (int c = 0; c < n; c++) {
           const int64_t here = room[c] == room[c];
@@ -49,25 +62,14 @@ void survey(const Dense &data, int64_t n1, int64_t n2, Survey &out, int threads)
   else survey_as<float>(data, n1, n2, out, threads);
 }
 
+template <class T>
+constexpr Passes<T> passes = {
+    &dense<T>,         &grouped<T>,        &sparse<T>,     &residual<T>,  // in the order of `Passes`
+    &regress_dense<T>, &regress_sparse<T>, &magnitudes<T>, &magnitudes<T>,
+};
+
 #define LRMC_TEXT_(x) #x
 #define LRMC_TEXT(x) LRMC_TEXT_(x)
-extern const Kernels kernels = {LRMC_TEXT(LRMC_ISA),
-                                &dense<float>,
-                                &dense<double>,
-                                &grouped<float>,
-                                &grouped<double>,
-                                &sparse<float>,
-                                &sparse<double>,
-                                &residual<float>,
-                                &residual<double>,
-                                &regress_dense<float>,
-                                &regress_dense<double>,
-                                &regress_sparse<float>,
-                                &regress_sparse<double>,
-                                &magnitudes<float>,
-                                &magnitudes<double>,
-                                &magnitudes<float>,
-                                &magnitudes<double>,
-                                &survey};
+extern const Kernels kernels = {LRMC_TEXT(LRMC_ISA), passes<float>, passes<double>, &survey};
 
 }  // namespace lrmc::LRMC_ISA

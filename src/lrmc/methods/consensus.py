@@ -113,7 +113,18 @@ def _refitted(obs: Observations, X: Factors, certificate: Certificate, border: f
         for some in _portions(lines, observed):
             entries = gathered(obs, X, axis, some, known[1 - axis])
             new, agreeing = np.ascontiguousarray(F[some], np.float64), np.empty(len(some), np.int64)
-            _kernels.consensus(*entries, G, border, draws, axis, new, agreeing, obs.threads)
+            _kernels.consensus(
+                indptr=entries.indptr,
+                indices=entries.places,
+                values=entries.values,
+                G=G,
+                F=new,
+                agreeing=agreeing,
+                border=border,
+                draws=draws,
+                seed=axis,
+                threads=obs.threads,
+            )
             told = agreeing >= proving(np.diff(entries.indptr), rank, chance)
             F[some] = new.astype(F.dtype)
             known[axis][some[told]] = True

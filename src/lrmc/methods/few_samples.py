@@ -139,7 +139,18 @@ class Problem:
         """The Gauss-Newton step of both factors."""
         step = np.empty((len(U) + len(V), U.shape[1]))
         weights = 1 / (1 + (e / z) ** 2) ** 2
-        _kernels.newton(self.indptr, self.cols, e, weights, U, V, ridge, INNER_TOL, INNER, step)
+        _kernels.newton(
+            indptr=self.indptr,
+            indices=self.cols,
+            errors=e,
+            weights=weights,
+            U=U,
+            V=V,
+            step=step,
+            ridge=ridge,
+            tol=INNER_TOL,
+            most=INNER,
+        )
         return step[: len(U)], step[len(U) :]
 
     def searched(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from .._kernels import Rule
 from .._rows import Work, is_here, take
 from ..linalg import Factors
 from ..weights import Array, Sides, Weight
@@ -151,7 +152,7 @@ class Regression:
     prior: Array  # r x r: the inverse covariance of the scores
     widest: float  # the standard deviation of the noise that a fit begins with
     lowest: float  # and the least that it ends with
-    rule: int  # of a smooth weight
+    rule: Rule  # of a smooth weight
     odds: float  # of that weight, where it has them
     reach: float  # its threshold in standard deviations, where it has one
     outliers: Sides = "both"

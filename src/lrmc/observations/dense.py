@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .._kernels import DenseData
 from .._typing import override
 from ..weights import Array, Weight, as_weight
 from . import native
@@ -34,7 +35,6 @@ class Dense(Observations):
 
     Y: Array
     mask: Array | None = None
-    kind: ClassVar[str] = "dense"
     rows_in_memory: ClassVar[bool] = True
 
     @override
@@ -68,14 +68,14 @@ class Dense(Observations):
         return native.survey(self.Y, self.mask, self.threads)
 
     @property
-    def data(self) -> tuple[Any, ...]:
+    def data(self) -> DenseData:
         """As the kernels take them."""
-        return self.Y, self.mask
+        return native.dense_data(self.Y, self.mask, gain=self.gain)
 
     @property
-    def weighed(self) -> tuple[Any, ...]:
+    def weighed(self) -> DenseData:
         """The same with groups of rows, of which there are none."""
-        return *self.data, None
+        return self.data
 
     @property
     @override

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from .._arguments import shown
+from .._kernels import DenseData
 from .._memory import is_large
 from .._typing import override
 from ..weights import Array
+from . import native
 from .base import Adjoint, Observations
 from .dense import Dense, copied
 
@@ -31,8 +33,8 @@ class Grouped(Dense):
 
     @property
     @override
-    def weighed(self) -> tuple[Any, ...]:
-        return *self.data, self.members
+    def weighed(self) -> DenseData:
+        return native.dense_data(self.Y, self.mask, members=self.members, gain=self.gain)
 
     @override
     def adjoint(self, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:

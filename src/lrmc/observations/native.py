@@ -7,8 +7,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from .. import _kernels
+from .._kernels import DenseData, Factors, Room, SparseData
 from ..weights import Array, Clip, Mixture, Threshold, Weight
 from .base import OWN, Adjoint, Counts, Pull, Regression, how_many
+
+Data = DenseData | SparseData
 
 
 class Source(Protocol):
@@ -39,16 +42,28 @@ class Source(Protocol):
         """That share the work."""
 
     @property
-    def kind(self) -> str:
-        """Which kernels read the data: "dense" or "sparse"."""
+    def data(self) -> Data:
+        """As the kernels take them."""
 
     @property
-    def data(self) -> tuple[Any, ...]:
-        """As these kernels take them."""
-
-    @property
-    def weighed(self) -> tuple[Any, ...]:
+    def weighed(self) -> Data:
         """The same for `products`, with what says how rows are weighed."""
+
+
+def dense_data(Y: Array, mask: Array | None = None, *, members: Array | None = None, gain: float = 1.0) -> DenseData:
+    """Rows one after another; `members` are groups of rows that are weighed together."""
+    return DenseData(_kernels.aligned(Y), mask=mask, members=members, gain=gain)
+
+
+def sparse_data(indptr: Array, indices: Array, values: Array, *, n2: int, gain: float) -> SparseData:
+    """The observed entries by row."""
+    return SparseData(
+        indptr=_kernels.aligned(indptr),
+        indices=_kernels.aligned(indices),
+        values=_kernels.aligned(values),
+        n2=n2,
+        gain=gain,
+    )
 
 
 def products(
@@ -70,9 +85,9 @@ def products(
         counts["col_inliers"] = np.zeros(n2, np.int64)
         counts["row_weight"] = np.zeros(n1, dtype)
         counts["col_weight"] = np.zeros(n2, dtype)
-    room = [counts.get(name) for name in ("row_inliers", "col_inliers", "row_weight", "col_weight")]
-    inputs = (*of.weighed, of.gain, L, R, P, Q, Pw, Qw, *_rule(weight, dtype))
-    _kernels.run(of.kind, dtype, *inputs, CQ, CtP, WQ, WtP, energy, *room, of.threads)
+    factors = Factors(L=L, R=R, P=P, Q=Q, Pw=Pw, Qw=Qw)
+    room = Room(CQ=CQ, CtP=CtP, WQ=WQ, WtP=WtP, energy=energy, **counts)
+    _kernels.products(of.weighed, factors, _weight(weight, dtype), room, threads=of.threads)
     n_inliers = int(counts["row_inliers"].sum())
     if energy is None:
         return Pull(CQ, CtP, n_inliers=n_inliers)
@@ -81,17 +96,25 @@ def products(
 
 
 def _ready(X: Any, dtype: np.dtype[Any]) -> Array | None:
-    return None if X is None else np.ascontiguousarray(X, dtype)
+    return None if X is None else _kernels.ready(X, dtype)
 
 
-def _rule(weight: Weight, dtype: np.dtype[Any]) -> tuple[Any, ...]:
+def _weight(weight: Weight, dtype: np.dtype[Any]) -> _kernels.Weight:
     """A weight as the kernels take it."""
     if isinstance(weight, Clip):
-        return weight.rule, weight.zeta, None, None, None, None, 1.0, 1.0, False
-    sides = (weight.rows, weight.cols, weight.protect_rows, weight.protect_cols)
-    odds = weight.odds if isinstance(weight, Mixture) else 0.0
+        return _kernels.Weight(weight.rule, z=weight.zeta)
     up, down = _directions(weight.outliers)
-    return weight.rule, odds, *(_ready(x, dtype) for x in sides), up, down, weight.squares
+    return _kernels.Weight(
+        weight.rule,
+        z=weight.odds if isinstance(weight, Mixture) else 0.0,
+        rows=_ready(weight.rows, dtype),
+        cols=_ready(weight.cols, dtype),
+        protect_rows=_ready(weight.protect_rows, dtype),
+        protect_cols=_ready(weight.protect_cols, dtype),
+        up=up,
+        down=down,
+        squares=weight.squares,
+    )
 
 
 def _directions(outliers: str) -> tuple[float, float]:
@@ -101,19 +124,26 @@ def _directions(outliers: str) -> tuple[float, float]:
 
 def adjoint(of: Source, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:
     """See `Observations.adjoint`."""
-    L, R, Ab, Bb = (np.ascontiguousarray(X, of.dtype) for X in (L, R, Ab, Bb))
+    L, R, Ab, Bb = (_kernels.ready(X, of.dtype) for X in (L, R, Ab, Bb))
     GL, GR, zeta_bar = np.zeros_like(L), np.zeros_like(R), np.zeros(1)
-    inputs = (*of.data, of.gain, L, R, float(zeta), Ab, Bb)
-    _kernels.run(f"adjoint_{of.kind}", of.dtype, *inputs, GL, GR, zeta_bar, of.threads)
+    factors = Factors(L=L, R=R, P=Ab, Q=Bb)
+    room = Room(CQ=GL, CtP=GR, energy=zeta_bar)
+    _kernels.adjoint(of.data, factors, room, zeta=float(zeta), threads=of.threads)
     return Adjoint(GL, GR, float(zeta_bar[0]))
 
 
 def magnitudes(of: Source, L: Any, R: Any, share: float) -> tuple[Array, Array]:
     """See `Observations.magnitudes`."""
-    L, R = _ready(L, of.dtype), _ready(R, of.dtype)
-    counts = (how_many(share, of.row_observed), how_many(share, of.col_observed))
     rows, cols = (np.full(n, np.inf, of.dtype) for n in of.shape)  # of a matrix without rows, no column is visited
-    _kernels.run(f"magnitudes_{of.kind}", of.dtype, *of.data, of.gain, L, R, *counts, rows, cols, of.threads)
+    _kernels.magnitudes(
+        of.data,
+        Factors(L=_ready(L, of.dtype), R=_ready(R, of.dtype)),
+        row_k=how_many(share, of.row_observed),
+        col_k=how_many(share, of.col_observed),
+        rows=rows,
+        cols=cols,
+        threads=of.threads,
+    )
     return rows, cols
 
 
@@ -122,36 +152,41 @@ def regress(of: Source, model: Regression) -> tuple[Array, Array, Array]:
     n, dtype = of.shape[0], of.dtype
     scores = np.empty((n, model.V.shape[1]), dtype)
     deviation, distance = np.empty(n, dtype), np.empty(n, dtype)
-    settings = (
-        *(np.ascontiguousarray(x, dtype) for x in (model.V, model.offset)),
-        *(np.ascontiguousarray(x, np.float64) for x in (model.mean, model.prior)),
-        *(model.widest, model.lowest, model.rule, model.odds, model.reach),
-        *_directions(model.outliers),
+    up, down = _directions(model.outliers)
+    settings = _kernels.Regression(
+        model.rule,
+        V=_kernels.ready(model.V, dtype),
+        offset=_kernels.ready(model.offset, dtype),
+        mean=_kernels.ready(model.mean, np.float64),
+        prior=_kernels.ready(model.prior, np.float64),
+        widest=model.widest,
+        lowest=model.lowest,
+        odds=model.odds,
+        reach=model.reach,
+        up=up,
+        down=down,
     )
-    data = of.data[:3]  # of sparse data not the number of columns, which V has
-    _kernels.run(f"regress_{of.kind}", dtype, *data, of.gain, *settings, scores, deviation, distance, of.threads)
+    _kernels.regress(of.data, settings, scores=scores, deviation=deviation, distance=distance, threads=of.threads)
     return scores, deviation, distance
 
 
-def residual(of: Source, L: Array, R: Array) -> Array:
-    """Y - L R' at the stored entries of sparse data."""
-    indptr, indices, values, _ = of.data
-    out = np.empty(len(values), of.dtype)
-    factors = (np.ascontiguousarray(X, of.dtype) for X in (L, R))
-    _kernels.run("residual", of.dtype, indptr, indices, values, of.gain, *factors, out, of.threads)
+def residual(data: SparseData, L: Array, R: Array, *, out: Array, threads: int) -> Array:
+    """Y - L R' at the stored entries of sparse data, written into `out`."""
+    factors = Factors(L=_kernels.ready(L, out.dtype), R=_kernels.ready(R, out.dtype))
+    _kernels.residual(data, factors, out=out, threads=threads)
     return out
 
 
 def locate(indptr: Array, indices: Array, rows: Array, cols: Array) -> Array:
     """Where entries of sparse data are stored; -1 for those that are not."""
     where = np.empty(len(rows), np.int64)
-    rows, cols = (np.ascontiguousarray(lines, np.int64) for lines in (rows, cols))
-    _kernels.locate(indptr, indices, rows, cols, where)
+    rows, cols = (_kernels.ready(lines, np.int64) for lines in (rows, cols))
+    _kernels.locate(indptr=indptr, indices=indices, rows=rows, cols=cols, out=where)
     return where
 
 
 def survey(Y: Array, mask: Array | None, threads: int) -> Counts:
     """What is observed of a dense matrix: no NaN, and not 0 in the mask."""
     rows, cols = (np.zeros(n, np.int64) for n in Y.shape)
-    infinite = _kernels.survey(Y, mask, rows, cols, threads)
+    infinite = _kernels.survey(dense_data(Y, mask), rows=rows, cols=cols, threads=threads)
     return Counts(rows, cols, infinite)

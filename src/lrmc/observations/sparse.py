@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from .._kernels import SparseData
 from .._typing import override
 from ..weights import Array, Weight, as_weight
 from . import native
@@ -22,7 +23,6 @@ class Sparse(Observations):
     indptr: Array
     indices: Array
     values: Array
-    kind: ClassVar[str] = "sparse"
 
     @override
     def products(
@@ -57,12 +57,12 @@ class Sparse(Observations):
         return Counts(np.diff(self.indptr), cols, int(np.isinf(self.values).sum()))
 
     @property
-    def data(self) -> tuple[Any, ...]:
+    def data(self) -> SparseData:
         """As the kernels take them."""
-        return self.indptr, self.indices, self.values, self.shape[1]
+        return native.sparse_data(self.indptr, self.indices, self.values, n2=self.shape[1], gain=self.gain)
 
     @property
-    def weighed(self) -> tuple[Any, ...]:
+    def weighed(self) -> SparseData:
         """The same: each entry is weighed by itself."""
         return self.data
 
@@ -98,7 +98,7 @@ class Sparse(Observations):
     @override
     def outliers(self, L: Array, R: Array, threshold: float) -> Any:
         """A CSR matrix with the entries of the data (a stored 0 where nothing stands out)."""
-        S = native.residual(self, L, R)
+        S = self._residual(L, R)
         S[np.abs(S) <= threshold] = 0
         if self.form == "sparse":
             return self._csr(S)
@@ -108,11 +108,16 @@ class Sparse(Observations):
 
     @override
     def residuals(self, L: Array, R: Array) -> Iterator[Sample]:
-        residual = native.residual(self, L, R)
+        residual = self._residual(L, R)
         for first in range(0, len(residual), 1 << 20):
             some = slice(first, min(first + (1 << 20), len(residual)))
             rows = np.searchsorted(self.indptr, np.arange(some.start, some.stop), side="right") - 1
             yield Sample(rows, self.indices[some].astype(np.int64), residual[some])
+
+    def _residual(self, L: Array, R: Array) -> Array:
+        """Y - L R' at the stored entries."""
+        room = np.empty(len(self.values), self.dtype)
+        return native.residual(self.data, L, R, out=room, threads=self.threads)
 
     def _turned(self) -> Sparse:
         """A copy of the entries by column: the transposed matrix."""
