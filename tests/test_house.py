@@ -21,12 +21,7 @@ COMPLEX = {
     "observations/dask.py:done",
     "torch.py:__init__",
 }
-POSITIONAL = {
-    "methods/consensus.py:_kernels.consensus",
-    "methods/few_samples.py:_kernels.newton",
-    "observations/native.py:_kernels.run",
-    "row_systems.py:_kernels.run",
-}
+POSITIONAL: set[str] = set()  # as it should stay
 
 
 def test_the_lists_are_about_this_code():
