@@ -77,8 +77,10 @@ template <class T, template <class> class Rule_> void weigh_tile(const Weight<T>
   weigh.finish();
 }
 
-// C Q of a tile: C is 4 x TILE, Q is columns x TILE.
-template <class T> struct Term { const T *C, *Q; };
+// C Q of a tile.
+template <class T> struct Term {
+  const T *C, *Q;  // 4 x TILE, columns x TILE
+};
 
 // A += the sum of C Q over some terms, for 4 rows and the G columns of Q from k on.
 template <class T, int G, size_t N>
@@ -232,7 +234,9 @@ template <class T> const T *source(const Dense &data, int64_t i, int64_t j, int 
   return room;
 }
 
-template <class T> struct Rectangle { int64_t i0, i1, t0, t1; };  // rows, and tiles of columns
+template <class T> struct Rectangle {
+  int64_t i0, i1, t0, t1;  // rows, and tiles of columns
+};
 
 template <class T> struct DensePass {
   const Dense &data;

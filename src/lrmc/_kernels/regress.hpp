@@ -28,7 +28,7 @@ struct PassSums {
   double square = 0, inliers = 0;
 };
 template <class T>
-inline constexpr int64_t LONG = SETTLE *width<T>;  // entries that are summed in T before the sum goes on in double
+inline constexpr int64_t LONG = int64_t(width<T>) * SETTLE;  // entries summed in T before the sum goes on in double
 
 // e = y - V t. R is the rank, or 0 for any.
 template <class T, int R> void residual_row(int64_t stride, int rank, RowRoom<T> &room) {
