@@ -1,6 +1,6 @@
 """Data in blocks of rows, each of which is in memory only while its turn is: a pass is a sum over the blocks.
 
-`RowBlocks` reads them one after another from disk; `dasked.DaskBlocks` leaves them where Dask has them. What is done
+`RowBlocks` reads them one after another from disk; `dask.DaskBlocks` leaves them where Dask has them. What is done
 with one block is the same, and is written here once.
 """
 
