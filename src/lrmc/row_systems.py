@@ -7,6 +7,8 @@ import numpy as np
 from . import _kernels
 from .weights import Array
 
+WORTH_A_THREAD = 1_000_000  # products that a thread must have to do, for starting it to pay
+
 
 def pairs(X: Array) -> Array:
     """The products of all pairs of columns: n x r(r+1)/2, the upper triangle of x x' for each row x."""
@@ -34,6 +36,7 @@ def solve_rows_and_spread(H: Array, B: Array, ridge: Array, used: Array, threads
 
 def _solve(H: Array, B: Array, ridge: Array, used: Array, mean: Array | None, threads: int) -> Array:
     X = np.empty_like(B, order="C")
+    work = len(B) * B.shape[1] ** 3
     _kernels.solve_rows(
         _kernels.ready(H, B.dtype),
         _kernels.ready(B, B.dtype),
@@ -41,6 +44,6 @@ def _solve(H: Array, B: Array, ridge: Array, used: Array, mean: Array | None, th
         used=np.ascontiguousarray(used).view(np.uint8),
         X=X,
         mean_inverse=mean,
-        threads=threads,
+        threads=max(1, min(threads, work // WORTH_A_THREAD)),
     )
     return X
