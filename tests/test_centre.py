@@ -40,7 +40,7 @@ def test_data_around_zero_have_none():
 
 
 def test_long_columns_are_looked_at_less(monkeypatch):
-    monkeypatch.setattr("lrmc.methods.centre.LOOKS", 30 * 70)
+    monkeypatch.setattr("lrmc.observations.medians.LOOKS", 30 * 70)
     rng = np.random.default_rng(0)
     Y = 100 + 5 * rng.standard_normal((1, 30)) + rng.standard_normal((2000, 30))
     X = centre(as_observations(Y))

@@ -51,6 +51,25 @@ def test_noise_is_noticed(tmp_path):
         assert "noisy" in done.stdout.split()
 
 
+def test_intervals_are_listed_beside_the_output(tmp_path):
+    Y = synthetic.problem(80, 2, alpha=0.05, p=0.7, n2=40, noise=0.1, form="dense").Y
+    np.save(tmp_path / "in.npy", Y)
+    done = run("complete", tmp_path / "in.npy", "-o", tmp_path / "out.npy", "--rank", 2, "--intervals", 0.9)
+    assert done.exit_code == 0, done.stderr
+    assert "out.intervals.csv" in done.stdout
+    listed = pd.read_csv(tmp_path / "out.intervals.csv")
+    assert len(listed) == int(np.isnan(Y).sum())
+    assert (listed.lower < listed.value).all()
+
+
+def test_intervals_want_a_level_and_data_in_memory(source, tmp_path):
+    for options, said in ((["90"], "a number between 0 and 1"), (["0.9", "--memory", "1GB"], "for data in memory")):
+        done = run("complete", source, "-o", tmp_path / "out.npy", "--intervals", *options)
+        assert done.exit_code == 2
+        assert said in done.stderr
+        assert not (tmp_path / "out.npy").exists()
+
+
 def test_what_did_not_converge_is_written_and_said(source, tmp_path):
     done = run("complete", source, "-o", tmp_path / "out.csv", "--rank", 2, "--max-iter", 3)
     assert done.exit_code == 1

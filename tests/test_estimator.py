@@ -408,3 +408,40 @@ def test_dates_and_text_are_refused(make):
         make(2).fit(dates.to_numpy())
     with pytest.raises(ValueError, match="X holds text"):
         make(2).fit(table.astype(str).to_numpy(object))
+
+
+# ---- intervals
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_intervals_of_what_is_filled_in(keep):
+    X, Y = rows(150, 40, 3, noise=0.0, wrong=0.0, seen=1.0)
+    rng = np.random.default_rng(5)
+    units = np.geomspace(0.1, 100, 40)  # of columns
+    values = (X + 0.3 * rng.standard_normal(X.shape)) * units
+    wrong = rng.random(X.shape) < 0.05
+    Y = np.where(rng.random(X.shape) < 0.6, np.where(wrong, 20 * units, values), np.nan)
+    Y = np.hstack([Y[:, :10], np.full((150, 1), np.nan), Y[:, 10:]])  # a column of which nothing is known
+    imputer = RobustImputer(3, keep_empty_features=keep).fit(Y)
+    low, high = imputer.predict_interval(Y)
+    filled = imputer.transform(Y)
+    assert low.shape == high.shape == filled.shape
+    np.testing.assert_allclose((low + high) / 2, filled, rtol=1e-6, atol=1e-6 * units.max())
+    if keep:
+        low, high, Y = (np.delete(x, 10, axis=1) for x in (low, high, Y))
+    else:
+        Y = np.delete(Y, 10, axis=1)
+    missing = np.isnan(Y)
+    assert abs(np.mean((low <= values)[missing] & (values <= high)[missing]) - 0.9) < 0.025
+    np.testing.assert_array_equal(low[~missing], Y[~missing])
+    np.testing.assert_array_equal(high[~missing], Y[~missing])
+    assert np.all((high - low)[missing] > 0)
+
+
+def test_intervals_want_a_level_and_data():
+    _, Y = rows(60, 20, 2, noise=0.1)
+    imputer = RobustImputer(2).fit(Y)
+    with pytest.raises(ValueError, match="level=2"):
+        imputer.predict_interval(Y, 2)
+    with pytest.raises(ValueError, match="nothing is observed"):
+        imputer.predict_interval(Y * np.nan)

@@ -217,6 +217,18 @@ def test_at_most_a_tenth_is_set_aside(kind):
     assert shares(kind).max() <= 0.1
 
 
+def test_columns_that_are_missing_together():
+    """Laid over a column that is missing in the same places, a gap shows nothing: random entries then."""
+    Y = np.random.default_rng(2).standard_normal((60, 5))
+    Y[:40] = np.nan
+    Y[:40, 4] = 1.0  # its own entries are seen there, and it has no gap: no other column can take one over
+    Y[40:, 4] = np.nan
+    for seed in range(8):
+        rest, judged = hold_out(as_observations(Y), seed)
+        assert len(judged.rows) > 0
+        assert rest.n_observed == 120 - len(judged.rows)
+
+
 def test_large_data_are_judged_by_some():
     rng = np.random.default_rng(0)
     Y = rng.standard_normal((1000, 600)).astype(np.float32)

@@ -278,3 +278,49 @@ def test_speeds_in_single_precision(tmp_path):
     filled = after[np.isnan(before)]
     assert filled.min() > -2
     assert filled.max() < 80
+
+
+# ---- intervals
+
+
+@pytest.fixture
+def measured():
+    """Hidden and shown values of a table whose columns have names and units."""
+    rng = np.random.default_rng(3)
+    units = np.geomspace(0.1, 100, 20)
+    values = (rng.standard_normal((80, 2)) @ rng.standard_normal((2, 20)) + 0.2 * rng.standard_normal((80, 20))) * units
+    shown = np.where(rng.random(values.shape) < 0.7, values, np.nan)
+    names = [f"s{k}" for k in range(20)]
+    return pd.DataFrame(values, columns=names), pd.DataFrame(shown, columns=names)
+
+
+def test_intervals_of_all_that_was_missing(measured, tmp_path):
+    values, shown = measured
+    shown.to_csv(tmp_path / "in.csv", index=False)
+    out, listed = tmp_path / "out.csv", tmp_path / "out.intervals.csv"
+    completion.complete(tmp_path / "in.csv", out, 2, intervals_to=listed, level=0.8)
+    found = pd.read_csv(listed)
+    assert tuple(found.columns) == completion.INTERVALS
+    assert len(found) == int(shown.isna().to_numpy().sum())
+    filled = pd.read_csv(out)
+    truth, middle = ([frame[c][r] for r, c in zip(found.row, found.column)] for frame in (values, filled))
+    np.testing.assert_allclose(found.value, middle, rtol=1e-6)
+    assert abs(np.mean((found.lower <= truth) & (truth <= found.upper)) - 0.8) < 0.06
+
+
+@pytest.mark.filterwarnings("ignore:.*fewer observations than the rank")
+def test_no_intervals_where_gaps_are_like_nothing_seen(tmp_path):
+    rng = np.random.default_rng(5)
+    Y = rng.standard_normal((120, 3)) @ rng.standard_normal((3, 100)) + 0.1 * rng.standard_normal((120, 100))
+    Y[:30][rng.random((30, 100)) < 0.95] = np.nan
+    np.save(tmp_path / "in.npy", Y)
+    with pytest.warns(UserWarning, match="no intervals are written: the gaps are unlike"):
+        completion.complete(tmp_path / "in.npy", tmp_path / "out.npy", 3, intervals_to=tmp_path / "ends.csv")
+    assert files(tmp_path) == ["in.npy", "out.npy"]
+
+
+def test_intervals_have_a_place_of_their_own(tmp_path):
+    np.save(tmp_path / "in.npy", np.eye(5))
+    for name, match in (("a.txt", "list of intervals is written as .csv"), ("o.csv", "place of another file")):
+        with pytest.raises(ValueError, match=match):
+            completion.complete(tmp_path / "in.npy", tmp_path / "o.csv", intervals_to=tmp_path / name)

@@ -13,6 +13,7 @@ LAYERS = (  # each may import from itself and from those before it
     ("weights", "_rows", "formats", "_files"),
     ("schedule", "units", "linalg", "row_systems"),
     ("observations",),
+    ("evidence",),
     ("result", "plot", "metrics", "synthetic", "outofcore"),
     ("methods", "report"),
     ("solve", "_job", "subspace", "_work"),

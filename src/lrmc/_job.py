@@ -63,6 +63,7 @@ class Job:
     loss: Loss | None  # None: found
     tol: float
     seed: int
+    known_noisy: bool = False  # they were not exact, which need not be tried again
 
 
 def checked_job(Y: Any, asked: Asked) -> Job:

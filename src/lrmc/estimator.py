@@ -11,12 +11,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    OneToOneFeatureMixin,
+    TransformerMixin,
+    clone,
+)
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_n_features, check_array, check_is_fitted, validate_data
 
 from ._arguments import one_of, real_number, whole_number, yes_or_no
 from ._job import checked_max_iter, checked_tol
+from .evidence.calibration import calibrate, fitted_again
+from .linalg import Factors
 from .methods.noisy import AskedLoss
 from .observations._checks import check_finite, check_numbers, checked_threads
 from .observations._door import as_observations, check_columns, elsewhere
@@ -325,6 +333,10 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         T = np.tile(self._model.mean.astype(dtype), (n, 1))
         return Rows(T, np.full(n, self.noise_level_, dtype), np.zeros(n, dtype)), None, given
 
+    def _factors(self, obs: Observations) -> Factors:
+        """The low-rank rows of these data, as factors."""
+        return self._model.factors(fit_rows(obs, self._model).T)
+
     def _entry_scores(self, obs: Observations, rows: Rows) -> Any:
         return abs(obs.outliers(*self._model.factors(rows.T), 0.0)) / max(self.noise_level_, 1e-300)
 
@@ -430,6 +442,39 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
             Y[rows][here] = (model * self.scale_[self._seen].astype(model.dtype))[replaced]
         Y[:, ~self._seen] = 0
         return Y if self.keep_empty_features else Y[:, self._seen]
+
+    def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
+        """Lower and upper ends around what `transform` fills in; what was observed is both its ends.
+
+        X is the table that was fitted, or one like it and about as large: the components are found again in X without
+        some of its entries, five times, and the intervals hold as many of those as `level` says. The same
+        shape as `transform` gives. `lrmc.evidence.NotCalibrated` says why, where there are none to vouch for.
+        """
+        check_is_fitted(self)
+        level = real_number("level", level, lambda x: 0 < x < 1, "a number between 0 and 1, such as 0.9")
+        Y = _read(self, X, reset=False).dense()
+        part = self._scaled(Y)
+        obs = Given(part).observations(self.threads)
+        if obs is None:
+            raise ValueError(f"nothing is observed: all entries of the {Y.shape[0]} x {Y.shape[1]} X are NaN")
+        fit = self.pca_._factors(obs)
+        found = calibrate(obs, fit, fitted_again(obs, self._again))
+        ends = Y.copy(), Y.copy()
+        rows, cols = np.nonzero(np.isnan(Y) & self._seen)
+        inner = np.cumsum(self._seen) - 1  # which of the columns that were seen
+        half = found.half_width(rows, inner[cols], level)
+        middle = np.einsum("ij,ij->i", fit.L[rows], fit.R[inner[cols]])
+        for end, sign in zip(ends, (-1, 1), strict=True):
+            end[rows, cols] = (middle + sign * half) * self.scale_[cols]
+            end[:, ~self._seen] = 0
+        return ends if self.keep_empty_features else (ends[0][:, self._seen], ends[1][:, self._seen])
+
+    def _again(self, rest: Observations, seed: int) -> Factors:
+        """The same components of the data without some entries."""
+        again = clone(self.pca_).set_params(n_components=self.rank_, random_state=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what is wrong with the data was said when they were fitted
+            return again.fit(rest)._factors(rest)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """The names of the columns that `transform` gives."""

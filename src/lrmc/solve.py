@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -20,7 +21,7 @@ from .methods import step as at
 from .methods.certificate import Certificate
 from .methods.choose import TYPICAL
 from .methods.connected import unconnected
-from .methods.default import Findings, HeldOut, default
+from .methods.default import Findings, HeldOut, default, noisy
 from .methods.lrmc import lrmc
 from .methods.nearest_schedule import misfit
 from .methods.noisy import AskedLoss, noise_and_share
@@ -109,7 +110,7 @@ def solve(
     if method == "auto" and job.method == "lrmc":
         result = _with_safety_net(job, max_iter, progress)
     else:
-        result = _result(job, _run(job, max_iter, progress))
+        result = _ran(job, max_iter, progress)
     _warn(result)
     return result
 
@@ -153,14 +154,35 @@ def _with_safety_net(job: Job, max_iter: int, progress: Progress | None) -> Resu
     assert isinstance(job.schedule, Schedule)
     why = misfit(job.schedule, job.obs, job.rank or 1)
     if why is None:
-        result = _result(job, _run(job, max_iter, progress))
+        result = _ran(job, max_iter, progress)
         if result.status not in (Status.DIVERGED, Status.STALLED):
             return result
         why = result.status.meaning
     text = f"the schedule does not fit these data ({why}); the closed loop was used instead"
     warnings.warn(text, ConvergenceWarning, stacklevel=3)
     job = replace(job, method="closed_loop", schedule=None)
-    return _result(job, _run(job, max_iter, progress))
+    return _ran(job, max_iter, progress)
+
+
+def _ran(job: Job, max_iter: int, progress: Progress | None) -> Result:
+    """A job's result, which can be had again without some of the entries."""
+    ended = _run(job, max_iter, progress)
+    return replace(_result(job, ended), refit=partial(_again, _told(job, ended), max_iter))
+
+
+def _told(job: Job, ended: Ended) -> Job:
+    """The same job with what a run found: it need not be looked for again."""
+    evidence = ended.found.evidence
+    chosen = ended.found.regime == "noisy" and "shrink" in evidence  # by entries set aside, not by Gaussian residuals
+    start = "spectral" if isinstance(job.start, Iterate) else job.start  # an earlier run has seen all entries
+    rank, loss = ended.last.L.shape[1], evidence.get("loss", job.loss)
+    return replace(job, rank=rank, loss=loss, start=start, known_noisy=chosen)
+
+
+def _again(job: Job, max_iter: int, rest: Observations, seed: int) -> Factors:
+    """The same run with what it found, on the data without some entries."""
+    last = _run(replace(job, obs=rest, seed=job.seed + seed + 1), max_iter, None).last
+    return Factors(last.L, last.R)
 
 
 # ---- the loop
@@ -254,6 +276,8 @@ def _steps(job: Job, unit: float) -> Iterator[Step]:
         layers = (layer._replace(zeta=layer.zeta / unit) for layer in job.schedule.layers(scale, p))
         X = STARTS[str(job.start)](obs, rank, zeta / unit, gain, job.seed)
         return lrmc(obs, at.Start(X, zeta / unit), layers, job.schedule.tangent)
+    if job.known_noisy:
+        return noisy(obs, job.rank, noise=job.noise, loss=job.loss, seed=job.seed)
     begin = None
     if isinstance(job.start, Iterate):
         X = Factors(*(scaled(F, 1 / root) for F in (job.start.L, job.start.R)))

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ..complete import blockwise, in_memory
-from ..complete.files import check_kept, process
+from ..complete.files import check_intervals, check_kept, process
 from ..complete.places import beside
 from ..methods.noisy import AskedLoss
 from ..outofcore import Fill
@@ -64,6 +64,14 @@ def complete_command(
     no_report: Annotated[
         bool, typer.Option("--no-report", help="Write no report.")
     ] = False,
+    intervals: Annotated[
+        float | None,
+        typer.Option(
+            metavar="LEVEL",
+            help="List what is filled in with intervals that hold the truth with this"
+            " probability, such as 0.9: OUT with .intervals.csv. Takes five more runs.",
+        ),
+    ] = None,
     rank: Annotated[
         int | None,
         typer.Option("--rank", "-r", help="Rank of the model; found if not given."),
@@ -140,6 +148,8 @@ def complete_command(
     with console.errors_in_a_sentence():
         check_kept(source, keep or ())
         large = blockwise.is_for(source, memory, scheduler)
+        level = 0.9 if intervals is None else intervals
+        check_intervals(intervals is not None, level, large)
         kind = "zarr" if large else "csv"
         listed = _place(
             target,
@@ -149,6 +159,7 @@ def complete_command(
             "outliers-to",
             "no-outliers-file",
         )
+        ends = None if intervals is None else beside(target, "intervals.csv")
         report = _place(
             target, "report.html", report_to, no_report, "report", "no-report"
         )
@@ -163,6 +174,8 @@ def complete_command(
             rank,
             outliers_to=listed,
             report_to=report,
+            intervals_to=ends,
+            level=level,
             fill=fill,
             scale=scale,
             name=name,

@@ -9,7 +9,7 @@ import os
 import re
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +23,10 @@ from .._extras import optional
 from .._files import whole
 from .._rows import where
 from .._work import Outcome, Tell, following
+from ..evidence import NotCalibrated
 from ..formats.sparse import Matrix, sound
 from ..observations._door import as_observations
+from ..observations.base import row_blocks
 from ..outofcore import FILLS, Fill
 from ..report import Section, Words, result_sections, write_report
 from ..report.text import number
@@ -43,6 +45,8 @@ PIVOT = (
 )
 TOL = 1e-6  # what `solve` stops at if not told otherwise
 COLUMNS = ("row", "column", "value", "expected", "score")  # of the list of outliers
+INTERVALS = ("row", "column", "value", "lower", "upper")  # of what was filled in
+AT_ONCE = 100_000  # places that are looked at for that list
 
 
 class Outliers(NamedTuple):
@@ -60,17 +64,22 @@ class Outliers(NamedTuple):
         """Row, column, value, expected and score of each; rows and columns without names by number,
         from 0.
         """
-        rows, cols = (
-            at.tolist() if names is None else [names[i] for i in at.tolist()]
-            for at, names in ((self.rows, row_names), (self.cols, col_names))
-        )
-        return zip(
-            rows,
-            cols,
-            self.values.tolist(),
-            self.expected.tolist(),
-            self.scores.tolist(),
-        )
+        return named(self, row_names, col_names)
+
+
+def named(
+    some: tuple[Array, ...],
+    row_names: Sequence[str] | None,
+    col_names: Sequence[str] | None,
+) -> Iterator[tuple[object, ...]]:
+    """Lines from columns: the first two are rows and columns, which get their names, or stay
+    numbers from 0.
+    """
+    rows, cols = (
+        at.tolist() if names is None else [names[i] for i in at.tolist()]
+        for at, names in zip(some[:2], (row_names, col_names), strict=True)
+    )
+    return zip(rows, cols, *(x.tolist() for x in some[2:]))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -88,6 +97,8 @@ def complete(
     *,
     outliers_to: str | os.PathLike[str] | None = None,
     report_to: str | os.PathLike[str] | None = None,
+    intervals_to: str | os.PathLike[str] | None = None,
+    level: float = 0.9,
     fill: Fill = "missing+outliers",
     scale: Scale = "auto",
     name: str | None = None,
@@ -98,12 +109,15 @@ def complete(
     """Read a matrix, complete it and write it. All files appear, whole, or none does.
 
     `outliers_to` (csv or parquet) lists what did not fit, `report_to` (html) tells and shows
-    everything. `fill` is explained at `filled`; `scale` at `lrmc.units`; `name` chooses a variable
-    of an npz or mat file; `keep` lists columns of a table that pass through although they hold
-    numbers. The other options are those of `lrmc.solve`.
+    everything, `intervals_to` (csv) lists what was missing, with intervals that hold the truth with
+    probability `level` (`Result.interval`); where they could not be vouched for, a warning says
+    why, and that file is not written. `fill` is explained at `filled`; `scale` at `lrmc.units`;
+    `name` chooses a variable of an npz or mat file; `keep` lists columns of a table that pass
+    through although they hold numbers. The other options are those of `lrmc.solve`.
     """
     one_of("fill", fill, FILLS)
-    to = _checked_places(Path(source), places(target, outliers_to, report_to))
+    to = places(target, outliers_to, report_to, intervals_to)
+    to = _checked_places(Path(source), to)
     table = read(source, name=name, keep=keep)
     _check_width(table, Path(source))
     units = chosen_units(table.values, scale, table=table.frame is not None)
@@ -117,6 +131,10 @@ def complete(
     outcome = Outcome(status=result.status, warnings=result.warnings)
     for text in _cautions(table, result):
         outcome = outcome.warned(text)
+    why_not = "" if to.intervals is None else _no_intervals(result, level)
+    if why_not:
+        outcome = outcome.warned(f"no intervals are written: {why_not}")
+        to = to._replace(intervals=None)
     outliers = outlying(result, units, table.values)
     X = filled(result, table.values, fill, outliers, units)
     obs = result.observations
@@ -133,8 +151,36 @@ def complete(
         seconds=seconds,
         report=to.report,
     )
-    _write(to, table, X, done, Path(source).name)
+    _write(to, table, X, done, Path(source).name, level)
     return done
+
+
+def _no_intervals(result: Result, level: float) -> str:
+    """Why there are none; empty if there are some."""
+    try:
+        result.interval(0, 0, level)
+    except NotCalibrated as error:
+        return str(error)
+    return ""
+
+
+def with_intervals(
+    result: Result, level: float, units: Units | None = None
+) -> Iterator[tuple[Array, ...]]:
+    """Rows, columns, values, lower and upper ends of all missing entries that are determined, some
+    at a time.
+    """
+    obs, (n1, n2) = result.observations, result.shape
+    assert obs is not None
+    for block in row_blocks(n1, n2, AT_ONCE):
+        grid = obs.grid(np.arange(block.start, block.stop), np.arange(n2))
+        at, cols = np.nonzero(np.isnan(grid))
+        rows = at + block.start
+        lower, upper = result.interval(rows, cols, level)
+        ends = (lower + upper) / 2, lower, upper
+        known = ~np.isnan(lower)
+        given = ends if units is None else (units.put_back(x, cols) for x in ends)
+        yield tuple(x[known] for x in (rows, cols, *given))
 
 
 def outlying(
@@ -322,6 +368,7 @@ def _checked_places(source: Path, to: Places) -> Places:
     kinds = (
         (to.outliers, (".csv", ".parquet"), "list of outliers"),
         (to.report, (".html",), "report"),
+        (to.intervals, (".csv",), "list of intervals"),
     )
     for path, suffixes, what in kinds:
         if path is None:
@@ -334,7 +381,7 @@ def _checked_places(source: Path, to: Places) -> Places:
             checked_target(path)
         checked_place(path)
     taken = [os.path.realpath(path) for path in (source, *to.given)]
-    for path in (to.outliers, to.report):
+    for path in (to.outliers, to.report, to.intervals):
         if path is not None and taken.count(os.path.realpath(path)) > 1:
             raise ValueError(
                 f"{path} is also the place of another file; each needs its own"
@@ -342,7 +389,9 @@ def _checked_places(source: Path, to: Places) -> Places:
     return to
 
 
-def _write(to: Places, table: Table, X: Array, done: Completed, title: str) -> None:
+def _write(
+    to: Places, table: Table, X: Array, done: Completed, title: str, level: float
+) -> None:
     """Everything is written beside its place, and moved there when all of it is there."""
     with ExitStack() as stack:
         WRITERS[to.target.suffix.lower()](
@@ -350,6 +399,9 @@ def _write(to: Places, table: Table, X: Array, done: Completed, title: str) -> N
         )
         if to.outliers is not None:
             _write_list(stack.enter_context(whole(to.outliers)), table, done.outliers)
+        if to.intervals is not None:
+            path = stack.enter_context(whole(to.intervals))
+            _write_intervals(path, table, done, level)
         if to.report is not None:
             path = stack.enter_context(whole(to.report))
             write_report(
@@ -366,9 +418,23 @@ def _write_list(path: Path, table: Table, outliers: Outliers) -> None:
         frame = optional("pandas", "tables").DataFrame(lines, columns=list(COLUMNS))
         frame.to_parquet(path, engine="pyarrow", index=False)
         return
+    _write_csv(path, COLUMNS, lines)
+
+
+def _write_intervals(path: Path, table: Table, done: Completed, level: float) -> None:
+    parts = with_intervals(done.result, level, done.units)
+    names = table.row_names(), table.col_names()
+    lines = (line for part in parts for line in named(part, *names))
+    _write_csv(path, INTERVALS, lines)
+
+
+def _write_csv(
+    path: Path, columns: Sequence[str], lines: Iterable[tuple[object, ...]]
+) -> None:
+    """Lines of a row's name, a column's name, and numbers."""
     with open(path, "w", newline="", encoding="utf-8", errors="replace") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
+        writer.writerow(columns)
         writer.writerows(
             (_harmless(row), _harmless(column), *numbers)
             for row, column, *numbers in lines

@@ -15,11 +15,12 @@ from ..units import Units
 
 
 class Places(NamedTuple):
-    """Of the completed matrix, and of the list of outliers and the report if these are wanted."""
+    """Of the completed matrix, and of the list of outliers, the report and the list of intervals if they are wanted."""
 
     target: Path
     outliers: Path | None
     report: Path | None
+    intervals: Path | None = None
 
     @property
     def given(self) -> tuple[Path, ...]:
@@ -31,9 +32,10 @@ def places(
     target: str | os.PathLike[str],
     outliers_to: str | os.PathLike[str] | None,
     report_to: str | os.PathLike[str] | None,
+    intervals_to: str | os.PathLike[str] | None = None,
 ) -> Places:
     """As paths."""
-    return Places(Path(target), _path(outliers_to), _path(report_to))
+    return Places(Path(target), _path(outliers_to), _path(report_to), _path(intervals_to))
 
 
 def _path(given: str | os.PathLike[str] | None) -> Path | None:

@@ -7,11 +7,8 @@ import numpy as np
 from .._rows import equal, kept, take
 from ..linalg import Factors
 from ..observations.base import Observations
+from ..observations.medians import medians
 from ..weights import Array, DType
-
-ENTRIES = 65  # looked at per row, and MANY per column (or the other way round, for the longer side)
-MANY = 2001
-LOOKS = 20_000_000  # places that are looked at, if that leaves ENTRIES
 
 
 def centre(obs: Observations) -> Factors | None:
@@ -23,8 +20,8 @@ def centre(obs: Observations) -> Factors | None:
     typical = float(np.median(np.abs(some.values)))
     if typical == 0 or abs(float(np.median(some.values))) < 0.2 * typical:
         return None
-    rows = _medians(obs, 0, equal(0.0, obs.shape[1]), float(np.median(some.values)))
-    cols = _medians(obs, 1, rows, 0.0)
+    rows = medians(obs, 0, equal(0.0, obs.shape[1]), float(np.median(some.values)))
+    cols = medians(obs, 1, rows, 0.0)
     left = np.median(np.abs(some.values - take(rows, some.rows) - take(cols, some.cols)))
     if left > 0.7 * typical:
         return None
@@ -37,18 +34,3 @@ def _as_factor(rows: tuple[Array], same: tuple[DType, bool]) -> tuple[tuple[Arra
     (middles,), (dtype, ones_first) = rows, same
     columns = [middles, np.ones_like(middles)]
     return (np.stack(columns[::-1] if ones_first else columns, axis=1).astype(dtype),), ()
-
-
-def medians_of_lines(obs: Observations, axis: int) -> Array:
-    """The median of (some entries of) each row (axis 0) or column (axis 1); of all, where a line is empty."""
-    middle = float(np.median(obs.sample.values)) if len(obs.sample.values) else 0.0
-    return np.asarray(_medians(obs, axis, equal(0.0, obs.shape[1 - axis]), middle))
-
-
-def _medians(obs: Observations, axis: int, subtract: Array, empty: float) -> Array:
-    """The median of some entries of each row (axis 0) or column (axis 1), less what the others typically are."""
-    n, across = obs.shape[axis], obs.shape[1 - axis]
-    entries = max(ENTRIES, min(MANY, int(LOOKS * obs.fraction / n))) if n < across else ENTRIES
-    count = min(across, int(entries / obs.fraction))
-    places = np.unique(np.linspace(0, across - 1, count).astype(np.int64))
-    return obs.medians(axis, places, subtract, empty)

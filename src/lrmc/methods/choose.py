@@ -11,8 +11,8 @@ import numpy as np
 from ..linalg import Factors
 from ..observations.base import Observations, Sample
 from ..observations.heldout import hold_out, part_of
+from ..observations.medians import medians_of_lines
 from ..weights import Array
-from .centre import medians_of_lines
 from .noise import noise_of_rows
 from .noisy import Loss, Noise, Start, sweeps, two_groups, with_component
 from .step import Step

@@ -139,6 +139,9 @@ def hold_out(obs: Observations, seed: int = 0) -> tuple[Observations, Sample]:
     if obs.groups is not None:
         return _without_groups(obs, obs.groups, (rows, cols), rng)
     values = obs.lookup(rows, cols)
+    if np.isnan(values).all():  # columns that are missing together: nothing is seen in the gaps of the other
+        rows, cols = _random_places(obs, rng)
+        values = obs.lookup(rows, cols)
     seen = ~np.isnan(values)
     held = as_sparse(obs, Sample(rows[seen], cols[seen], values[seen]))
     left = {name: getattr(obs, name) - getattr(held, name) for name in ("row_observed", "col_observed")}

@@ -1,0 +1,254 @@
+"""Intervals, gross errors and false alarms, where the truth is known."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+import lrmc
+from lrmc.evidence import NotCalibrated
+from lrmc.evidence.calibration import UNLIKE, fitted_again
+from lrmc.evidence.scales import line_noise, unknown
+from lrmc.evidence.tails import fit_tails
+from lrmc.linalg import Factors
+from lrmc.observations import as_observations
+
+SHAPE = (200, 120)
+
+
+def gaussian(rng):
+    return 0.3 * rng.standard_normal(SHAPE)
+
+
+def heavy(rng):
+    return 0.3 * rng.standard_t(3, SHAPE)
+
+
+def uneven(rng):
+    rows, cols = (np.exp(0.6 * rng.standard_normal(n)) for n in SHAPE)
+    return 0.2 * np.outer(rows, cols) * rng.standard_normal(SHAPE)
+
+
+def made(noise=gaussian, gross=0.1, seed=0):
+    """Data with half of the entries hidden, all values without gross errors, and where there are some."""
+    rng = np.random.default_rng(seed)
+    values = rng.standard_normal((SHAPE[0], 3)) @ rng.standard_normal((SHAPE[1], 3)).T + noise(rng)
+    wrong = rng.random(SHAPE) < gross
+    Y = np.where(wrong, values + rng.uniform(-10, 10, SHAPE), values)
+    return np.where(rng.random(SHAPE) < 0.5, Y, np.nan), values, wrong
+
+
+@cache
+def solved(noise=gaussian, gross=0.1):
+    """A result, the data, all values without gross errors, and where there are some."""
+    Y, values, wrong = made(noise, gross)
+    return lrmc.solve(Y, 3), Y, values, wrong
+
+
+@pytest.fixture
+def known():
+    return solved()
+
+
+def cover(result, values, level, **how):
+    rows, cols = np.nonzero(np.isnan(result.observations.grid(*map(np.arange, SHAPE))))
+    low, high = result.interval(rows, cols, level, **how)
+    return float(np.mean((low <= values[rows, cols]) & (values[rows, cols] <= high))), float(np.mean(high - low))
+
+
+@pytest.mark.parametrize("gross", [pytest.param(0.0, marks=pytest.mark.slow), 0.1])
+@pytest.mark.parametrize("noise", [gaussian, heavy, uneven])
+def test_hidden_values_are_covered(noise, gross):
+    result, Y, values, _ = solved(noise, gross)
+    missing = np.isnan(Y)
+    error = np.abs(values - result.low_rank())[missing]
+    for level, slack in ((0.9, 0.02), (0.95, 0.015)):
+        covered, width = cover(result, values, level)
+        assert abs(covered - level) < slack
+        assert width < 1.15 * 2 * np.quantile(error, level)
+
+
+def test_widths_follow_the_noise_of_rows_and_columns():
+    result, Y, values, _ = solved(uneven, 0.1)
+    rows, cols = np.nonzero(np.isnan(Y))
+    error, scale = np.abs(values - result.low_rank())[rows, cols], result.standard_error(rows, cols)
+    half = np.diff(result.interval(rows, cols, 0.9), axis=0)[0] / 2
+    quarters = np.array_split(np.argsort(scale), 4)
+    own = [np.mean(error[part] <= half[part]) for part in quarters]
+    same = [np.mean(error[part] <= np.quantile(error, 0.9)) for part in quarters]
+    assert np.ptp(own) < 0.5 * np.ptp(same)  # about the same everywhere, not only in the mean
+    assert half.mean() < 0.95 * np.quantile(error, 0.9)
+
+
+def test_observations_may_be_gross_errors(known):
+    result, _, values, wrong = known
+    new = np.where(wrong, values + np.random.default_rng(9).uniform(-10, 10, SHAPE), values)
+    assert abs(cover(result, new, 0.95, of="observation")[0] - 0.95) < 0.015
+    assert cover(result, values, 0.95, of="observation")[0] > 0.99
+    with pytest.raises(ValueError, match="of='both'"):
+        result.interval(0, 0, of="both")
+
+
+def test_draws_are_spread_like_the_intervals(known):
+    result = known[0]
+    rows, cols = np.arange(20), np.arange(20)
+    drawn = result.sample(rows, cols, 2000, seed=1)
+    low, high = result.interval(rows, cols, 0.8)
+    assert drawn.shape == (2000, 20)
+    assert abs(np.mean((low <= drawn) & (drawn <= high)) - 0.8) < 0.01
+    assert np.allclose(drawn.std(0) / result.standard_error(rows, cols), 1, atol=0.15)
+    np.testing.assert_array_equal(drawn, result.sample(rows, cols, 2000, seed=1))
+
+
+def test_gross_errors_are_found_and_good_entries_are_not(known):
+    result, Y, _, wrong = known
+    rows, cols = np.nonzero(~np.isnan(Y))
+    chance = result.outlier_probability(rows, cols)
+    for low, high in ((0.0, 0.1), (0.9, 1.01)):
+        some = (low <= chance) & (chance < high)
+        assert abs(wrong[rows, cols][some].mean() - chance[some].mean()) < 0.02
+    assert abs(chance.mean() - 0.1) < 0.02
+    assert np.isnan(result.outlier_probability(*(x[:1] for x in np.nonzero(np.isnan(Y)))))
+
+
+@pytest.mark.parametrize("threshold", [0.7, 0.9, 1.2])
+def test_false_alarms_are_as_many_as_expected(known, threshold):
+    result, Y, _, wrong = known
+    listed = np.nan_to_num(result.outliers(threshold=threshold)) != 0
+    alarms = result.false_alarms(threshold=threshold)
+    false, missed = (listed & ~wrong).sum(), (wrong & ~np.isnan(Y) & ~listed).sum()
+    assert alarms.found == listed.sum()
+    assert abs(alarms.false - false) < 0.3 * false + 8
+    assert abs(alarms.missed - missed) < 0.3 * missed + 10
+    assert alarms.rate == alarms.false / alarms.found
+
+
+def test_heavy_tails_are_not_gross_errors():
+    rng = np.random.default_rng(0)
+    scale = np.exp(rng.standard_normal(8000))
+    for noise in (rng.standard_t(2, 8000), rng.standard_t(1.5, 8000), rng.standard_normal(8000)):
+        assert fit_tails(scale * noise, scale).share < 0.02
+    bad = rng.random(8000) < 0.1
+    for relative, size in ((False, 1.0), (True, scale)):
+        residual = np.where(bad, rng.uniform(-200, 200, 8000) * size, scale * rng.standard_t(3, 8000))
+        found = fit_tails(residual, scale)
+        assert abs(found.share - 0.1) < 0.02
+        assert found.relative == relative
+    residual[0] = 1e9  # one that is far beyond all others changes little
+    assert abs(fit_tails(residual, scale).share - 0.1) < 0.02
+
+
+def test_noise_of_lines_is_found_and_even_noise_is_left_alone():
+    rng = np.random.default_rng(3)
+    rows, cols = (np.exp(0.5 * rng.standard_normal(n)) for n in SHAPE)
+    zero = Factors(np.zeros((SHAPE[0], 1)), np.zeros((SHAPE[1], 1)))
+    E = rng.standard_normal(SHAPE)
+    found = line_noise(as_observations(E * np.outer(rows, cols)), zero)
+    for got, want in zip(found, (rows, cols), strict=True):
+        assert np.std(np.log(got) - np.log(want)) < 0.15
+    for got in line_noise(as_observations(E), zero):
+        assert np.std(np.log(got)) < 0.05
+
+
+def test_less_is_known_where_less_was_seen():
+    rng = np.random.default_rng(4)
+    L, R = (rng.standard_normal((n, 3)) for n in SHAPE)
+    seen = rng.random(SHAPE) < np.where(np.arange(SHAPE[0]) < 20, 0.1, 0.6)[:, None]
+    Y = np.where(seen, L @ R.T + 0.3 * rng.standard_normal(SHAPE), np.nan)
+    obs = as_observations(Y)
+    found = unknown(obs, Factors(L, R))
+    assert found.rows[:20].min() > 2 * np.median(found.rows[20:])
+    # least squares with known R: the variance of row i is 0.09 r' (R_seen' R_seen)^-1 r
+    wanted = [0.09 * np.trace(np.linalg.inv(R[s].T @ R[s]) @ R.T @ R) / len(R) for s in seen]
+    rows = found.noise * found.rows * np.mean(found.col_lean)
+    assert np.median(np.abs(np.log(rows / wanted))) < 0.4  # the noise is that of good entries, and a little smaller
+
+
+def test_gaps_unlike_anything_observed_are_refused():
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((120, 3)) @ rng.standard_normal((100, 3)).T
+    Y = X + 0.1 * rng.standard_normal(X.shape)
+    # All that is missing is in rows of which next to nothing is seen.
+    Y[:30][rng.random((30, 100)) < 0.95] = np.nan
+    result = lrmc.solve(Y, 3)
+    with pytest.raises(NotCalibrated, match="unlike anything"):
+        result.interval(0, 0)
+    assert result.calibration.distance > UNLIKE
+
+
+def test_even_gaps_are_like_what_was_observed():
+    """Although less is known of every place, where fewer entries are left."""
+    rng = np.random.default_rng(6)
+    Y = rng.standard_normal((90, 1)) * rng.standard_normal(60) + 0.3 * rng.standard_normal((90, 60))
+    Y[np.arange(90)[:, None], (np.arange(20) + np.arange(90)[:, None]) % 60] = np.nan  # as many in every line
+    result = lrmc.solve(Y, 1)
+    low, high = result.interval(0, 0)
+    assert low < high
+    assert result.calibration.distance < 0.15
+
+
+def test_what_was_saved_gives_the_same_intervals(known, tmp_path):
+    result, Y, _, _ = known
+    low, high = result.interval([0, 1], [[2], [3]])
+    result.save(tmp_path / "a.npz")
+    again = lrmc.Result.load(tmp_path / "a.npz")
+    for got, want in zip(again.interval([0, 1], [[2], [3]]), (low, high), strict=True):
+        np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(again.sample(0, 0, 3), result.sample(0, 0, 3))
+    assert again.false_alarms(Y) == result.false_alarms()
+    again.save(tmp_path / "b.npz")
+    assert lrmc.Result.load(tmp_path / "b.npz").calibrated is not None
+
+
+def test_what_was_saved_without_intervals_says_so(tmp_path):
+    Y, _, _ = made(seed=6)
+    lrmc.solve(Y, 3).save(tmp_path / "a.npz")
+    with pytest.raises(NotCalibrated, match="before the result is saved"):
+        lrmc.Result.load(tmp_path / "a.npz").interval(0, 0)
+
+
+def test_a_damaged_file_is_refused(known, tmp_path):
+    result = known[0]
+    result.interval(0, 0)
+    result.save(tmp_path / "a.npz")
+    content = dict(np.load(tmp_path / "a.npz"))
+    np.savez(tmp_path / "b.npz", **(content | {"interval_row_noise": content["interval_row_noise"][1:]}))
+    with pytest.raises(ValueError, match="row_noise of intervals"):
+        lrmc.Result.load(tmp_path / "b.npz")
+
+
+def test_questions_that_have_no_answer(known):
+    result = known[0]
+    with pytest.raises(ValueError, match="level=90"):
+        result.interval(0, 0, 90)
+    with pytest.raises(ValueError, match=f"integers from 0 to {SHAPE[1] - 1}"):
+        result.interval(0, SHAPE[1])
+    with pytest.raises(ValueError, match="rows holds what is no index"):
+        result.interval(0.5, 0)
+    with pytest.raises(NotCalibrated, match=r"level=0\.99999"):
+        result.interval(0, 0, 0.99999)
+    np.testing.assert_array_equal(result.interval(-1, -1), result.interval(SHAPE[0] - 1, SHAPE[1] - 1))
+
+
+def test_what_is_not_determined_has_no_interval():
+    Y, _, _ = made(seed=7)
+    Y[5] = np.nan
+    with pytest.warns(lrmc.DoubtWarning, match="no observation"):
+        result = lrmc.solve(Y, 3)
+    low, high = result.interval([5, 6], [0, 0])
+    assert np.isnan([low[0], high[0]]).all()
+    assert low[1] < high[1]
+    assert np.isnan(result.standard_error(5, 0))
+
+
+def test_exact_data_have_next_to_no_width():
+    s = lrmc.synthetic.problem(200, 2, alpha=0.1, p=0.5, seed=0, form="dense")
+    result = lrmc.solve(s.Y)
+    low, high = result.interval(np.arange(50), np.arange(50))
+    assert np.all(high - low < 1e-4 * np.abs(s.X).mean())
+
+
+def test_too_few_entries():
+    obs = as_observations(np.arange(6.0).reshape(2, 3))
+    with pytest.raises(NotCalibrated, match="6 entries are observed"):
+        fitted_again(obs, lambda rest, seed: None)
