@@ -27,6 +27,7 @@ from .choose import choose, grown_ranks, is_gaussian, lowest_good
 from .closed_loop import FEW_GOOD, LOW, closed_loop
 from .consensus import finished, promising, repaired
 from .few_samples import few_sampled, likely_rank, rank_to_look_for, wants_newton
+from .lopsided import is_one_sided, moved_start, repeated, without_values
 from .noisy import Loss, Noise, carried_over, sweeps
 from .rank import Found, Test, columns, find_rank, first_guess, settled
 from .start import leading
@@ -78,7 +79,9 @@ class Findings:
 
     def times(self, unit: float) -> Findings:
         """The same for data that are so many times larger."""
-        records = {name: self.evidence[name] for name in ("rank_tests", "trials") if name in self.evidence}
+        records = {
+            name: self.evidence[name] for name in ("rank_tests", "trials", "taken_as_missing") if name in self.evidence
+        }
         larger = {name: tuple(record.times(unit) for record in some) for name, some in records.items()}
         held_out = None if self.held_out is None else self.held_out.times(unit)
         return replace(self, evidence=self.evidence | larger, held_out=held_out)
@@ -113,6 +116,8 @@ def default(
     """
     found, certificate = yield from exactly(obs, rank, noise.outliers, tol, seed, begin)
     evidence: dict[str, Any] = {"rank_tests": found.tests}
+    if found.missing:
+        evidence["taken_as_missing"] = found.missing
     if certificate is not None:
         evidence["certificate"] = certificate.plain()
         if certificate.holds:
@@ -163,9 +168,10 @@ def exactly(
         found, ended = yield from first_steps(run, NEARLY_THERE)
     found, certificate = yield from proven(obs, found, outliers, tol)
     if certificate is None or not certificate.holds:
-        fit = yield from otherwise(obs, rank, found, outliers, tol, seed)
-        if fit is not None:
-            return fit
+        for way in (lopsided, otherwise):
+            fit = yield from way(obs, rank, found, outliers, tol, seed)
+            if fit is not None:
+                return fit
         if not ended:
             found, certificate = yield from proven(obs, (yield from run), outliers, tol)
     return found, certificate
@@ -191,6 +197,32 @@ def otherwise(
         fit = yield from few_sampled(obs, start(obs, rank, seed)[0], tol)
         if fit is not None:
             return Found(fit[0], True, 0.0, found.tests), fit[1]
+    return None
+
+
+def lopsided(
+    obs: Observations, rank: int | None, found: Found, outliers: Sides, tol: float, seed: int
+) -> Generator[Step, None, tuple[Found, Certificate] | None]:
+    """What is found if frequent values, or all that lies on one side, are outliers; None if nothing is.
+
+    As in `otherwise` steps are bounded, and not counted. What is left out must disagree in the end.
+    """
+    values = repeated(obs)
+    rest = without_values(obs, values) if values else None
+    if rest is not None:
+        second, _ = yield from first_steps(exact(rest, rank, outliers, tol, seed), AT_FIRST, "again")
+        second, certificate = yield from proven(rest, second, outliers, tol)
+        if certificate is not None and certificate.holds:
+            certificate = certify(obs, second.X, tol)
+            if certificate.holds:
+                return second._replace(missing=repeated(obs, second.X, certificate.border)), certificate
+    begin = moved_start(obs, rank, MOST_RANK, seed) if is_one_sided(obs, found.X) else None
+    if begin is not None:
+        run = exact(obs, rank, outliers, tol, seed, begin)
+        second, _ = yield from first_steps(run, AT_FIRST, "again")
+        second, certificate = yield from proven(obs, second, outliers, tol)
+        if certificate is not None and certificate.holds:
+            return second, certificate
     return None
 
 

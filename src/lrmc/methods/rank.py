@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,6 +44,7 @@ class Found(NamedTuple):
     residual: float
     tests: tuple[Test, ...]
     inliers: float = 1.0  # the share of entries within the last threshold
+    missing: tuple[Any, ...] = ()  # values that were taken for missing
 
 
 class Pace:

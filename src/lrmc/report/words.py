@@ -40,6 +40,7 @@ def done(
         _given(result, obs),
         _rank(result),
         _outliers(result, obs, seen, unit),
+        _repeated(result, unit),
         _noise(result, unit),
     ]
     return [p for p in paragraphs if p]
@@ -229,6 +230,20 @@ def _outliers(
         " are wrong."
         if small
         else text
+    )
+
+
+def _repeated(result: Result, unit: str) -> str:
+    """Values that were left out because they stand in too many places."""
+    records = result.evidence.get("taken_as_missing", ())
+    places = [
+        (number(field(record, "value"), 4), percent(field(record, "share")))
+        for record in records
+    ]
+    return " ".join(
+        f"The value {value}{unit} stands in {share} of the entries and disagrees with"
+        " the pattern: taken as missing."
+        for value, share in places
     )
 
 
