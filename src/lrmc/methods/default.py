@@ -18,7 +18,7 @@ import numpy as np
 from .._rows import told
 from ..linalg import Factors, balanced, gram
 from ..observations.base import OWN, Observations
-from ..observations.heldout import can_hold_out
+from ..observations.heldout import can_hold_out, part_of
 from ..result import Status
 from ..weights import Array, Sides
 from .centre import centre
@@ -29,7 +29,7 @@ from .consensus import finished, promising, repaired
 from .few_samples import few_sampled, likely_rank, rank_to_look_for, wants_newton
 from .lopsided import is_one_sided, moved_start, repeated, without_values
 from .noisy import Loss, Noise, carried_over, sweeps
-from .rank import Found, Test, columns, find_rank, first_guess, settled
+from .rank import Found, Test, beyond, columns, find_rank, first_guess, settled
 from .start import leading
 from .step import Step
 
@@ -37,6 +37,11 @@ MOST_RANK = 15  # that is looked for at first ...
 CROWDED = 0.6  # ... and if more than this part of it stands out at once, more
 HIGHEST_RANK = 150
 AT_LIMIT = "rank {} is the highest that was tried, and did best: the data may have a higher one; give it with rank="
+TOO_LOW = (
+    "components beyond rank {} stand out: rank {} leaves residuals that are {:.2g} times smaller; is the rank too low?"
+)
+STANDS_OUT = 1.1  # times what unrelated entries could have: a component is there
+FAR_BETTER = 0.1  # times the residuals: a rank that leaves no more is meant by the data
 GAUSSIAN_SWEEPS = 20  # at most; far fewer settle it, unless the rank is high for the entries
 LOWEST = 0.15  # a quantile of the residuals that most outliers do not reach
 ON_THEIR_WAY = 1e-3  # of the entries still come nearer, beyond those that are small outliers: some more steps
@@ -124,6 +129,7 @@ def default(
             return Findings(Status.CONVERGED, "exact", evidence, certificate)
     if not can_hold_out(obs):
         return Findings(Status.UNDETERMINED, "unknown", evidence)
+    doubts = () if rank is None else too_low(obs, rank, found.X, noise.outliers, tol, seed)
     last: list[Step] = []
     gaussian = loss in (None, "mixture") and is_gaussian(_sizes(obs, found.X)) and _even(obs, found.X, noise)
     if gaussian:
@@ -138,7 +144,23 @@ def default(
         evidence["certificate"] = certificate.plain()
         if certificate.holds:
             return Findings(Status.CONVERGED, "exact", evidence, certificate)
-    return replace(ended, evidence=evidence)
+    return replace(ended, evidence=evidence, doubts=(*ended.doubts, *doubts))
+
+
+def too_low(obs: Observations, rank: int, X: Factors, outliers: Sides, tol: float, seed: int) -> tuple[str, ...]:
+    """A sentence if a higher rank leaves far smaller residuals than X has; of large data, a part is looked at."""
+    part = part_of(obs, seed)
+    if part is not obs:
+        *_, last = settled(part, *start(part, rank, seed), tol=tol, outliers=outliers)
+        X = last.X
+    before = float(np.quantile(_sizes(part, X), LOW))
+    if before < SMALL * part.scale or beyond(part, X) < STANDS_OUT:
+        return ()
+    *_, last = islice(exact(part, None, outliers, tol, seed), AT_FIRST)
+    more, after = last.L.shape[1], float(np.quantile(_sizes(part, last.X), LOW))
+    if not rank < more <= determined_rank(part) or after > FAR_BETTER * before:
+        return ()
+    return (TOO_LOW.format(rank, more, before / max(after, 1e-300)),)
 
 
 def remembered(steps: Generator[Step, None, Findings], last: list[Step]) -> Generator[Step, None, Findings]:

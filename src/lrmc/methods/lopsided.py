@@ -24,7 +24,8 @@ from .start import leading
 
 MOST_ENTRIES = 4_000_000  # that are taken for missing: they are copied
 DISAGREE = 0.5  # of the entries of a value, at least: a value that is met is data
-ONE_SIDED = 0.2  # more of the larger residuals on one side than on the other: by chance 0.03
+ONE_SIDED = 0.3  # more, or larger, residuals on one side than on the other: seldom by chance
+TAIL = 0.05  # of the residuals: the largest of one side
 LARGER = 2.0  # times what good residuals are
 WIDE = 30.0  # times the scale of the data: what is farther off takes no part
 MOVED = 0.5  # of the width of what is good: a level that is less far off is none
@@ -76,11 +77,15 @@ def _with_values(obs: Observations, wanted: Array) -> Sample:
 
 
 def is_one_sided(obs: Observations, X: Factors) -> bool:
-    """Whether the larger residuals are mostly on one side."""
+    """Whether the larger residuals are mostly on one side, or the largest are larger on one side."""
     residual = obs.sample.residual(X)
     size = np.abs(residual)
     larger = residual[size > LARGER * float(np.quantile(size, LOW))]
-    return bool(len(larger)) and abs(float(np.sign(larger).mean())) > ONE_SIDED
+    if not len(larger):
+        return False
+    low, middle, high = np.quantile(residual, [TAIL, 0.5, 1 - TAIL])
+    leaning = (low + high - 2 * middle) / max(high - low, 1e-300)  # Kelly's skewness
+    return max(abs(float(np.sign(larger).mean())), abs(float(leaning))) > ONE_SIDED
 
 
 def moved_start(obs: Observations, rank: int | None, most: int, seed: int) -> tuple[Factors, float] | None:
