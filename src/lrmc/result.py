@@ -7,10 +7,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from ._arguments import one_of
 from ._files import Format, opened_arrays, save_arrays
 from .linalg import Factors
 from .observations._door import as_observations
@@ -18,6 +19,8 @@ from .observations.base import Observations
 from .weights import Array
 
 FORMAT = Format("lrmc-result", "a result")
+Undetermined = Literal["nan", "keep"]  # what becomes of rows and columns that are not determined
+UNDETERMINED = ("nan", "keep")
 
 
 class Status(str, Enum):
@@ -119,12 +122,18 @@ class Result:
         """Whether the iterates came to rest."""
         return self.status is Status.CONVERGED
 
-    def low_rank(self, rows: Any = slice(None), cols: Any = slice(None)) -> Array:
+    def low_rank(
+        self, rows: Any = slice(None), cols: Any = slice(None), *, undetermined: Undetermined = "nan"
+    ) -> Array:
         """A block of L R'. All rows and columns at once take n1 * n2 numbers of memory; of Dask data, when computed.
 
-        Rows and columns that are not determined (without an observation, or not vouched for) are NaN.
+        Rows and columns that are not determined (without an observation, or not vouched for) are NaN; with
+        undetermined="keep" they are what L R' has there, which may be anything.
         """
+        one_of("undetermined", undetermined, UNDETERMINED)
         X = np.atleast_2d(self.L[rows]) @ np.atleast_2d(self.R[cols]).T
+        if undetermined == "keep":
+            return X
         if len(self.undetermined_cols):
             X = np.where(_among(self.undetermined_cols, len(self.R), cols), X.dtype.type(np.nan), X)
         if len(self.undetermined_rows):

@@ -351,7 +351,9 @@ def _not_vouched_for(proof: Certificate) -> list[str]:
     counts = " and ".join(f"{n} {name}" for n, name in lines if n)
     if not counts:
         return []
-    return [f"of {counts} too few entries agree with the fit to vouch for it: NaN in the completion"]
+    return [
+        f"of {counts} too few entries agree with the fit to vouch for it: NaN in the completion, unless they are kept"
+    ]
 
 
 def _too_few(obs: Observations, it: Iterate) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -12,11 +12,14 @@ from ..complete.files import check_kept, process
 from ..complete.places import beside
 from ..methods.noisy import AskedLoss
 from ..outofcore import Fill
+from ..result import Undetermined
 from ..schedule import Schedule
 from ..units import Scale
 from ..weights import Sides
 from . import console
 
+Blanks = Literal["blank", "keep"]
+LEFT: dict[Blanks, Undetermined] = {"blank": "nan", "keep": "keep"}  # as `Result.low_rank` says
 GOES_ON = "; the same command goes on from the last iterate"
 
 
@@ -71,6 +74,13 @@ def complete_command(
     fill: Annotated[
         Fill, typer.Option(help="What the model replaces.")
     ] = "missing+outliers",
+    undetermined: Annotated[
+        Blanks,
+        typer.Option(
+            help="Rows and columns of which too little is known: leave their gaps, or"
+            " keep what is a guess."
+        ),
+    ] = "blank",
     name: Annotated[
         str | None, typer.Option(help="Which variable of an npz or mat file.")
     ] = None,
@@ -164,6 +174,7 @@ def complete_command(
             outliers_to=listed,
             report_to=report,
             fill=fill,
+            undetermined=LEFT[undetermined],
             scale=scale,
             name=name,
             keep=keep or (),
@@ -231,6 +242,8 @@ def _of_blocks(done: blockwise.Completed) -> dict[str, str]:
 def _undetermined(done: in_memory.Completed | blockwise.Completed) -> str:
     rows, cols = done.result.undetermined_rows, done.result.undetermined_cols
     text = f"{len(rows)} rows, {len(cols)} columns"
+    if done.undetermined == "keep" and len(rows) + len(cols):
+        text = f"{text}, filled in as a guess"
     if isinstance(done, blockwise.Completed):
         return text
     return f"{text}; {done.left} entries are left missing"

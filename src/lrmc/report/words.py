@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from ..observations.base import Observations
-from ..result import Result, Status
+from ..result import Result, Status, Undetermined
 from .survey import Survey
 from .text import count, number, percent, plural
 
@@ -62,10 +62,18 @@ def ended(result: Result) -> list[str]:
 
 
 def unknown(
-    result: Result, row_names: Sequence[str] | None, col_names: Sequence[str] | None
+    result: Result,
+    row_names: Sequence[str] | None,
+    col_names: Sequence[str] | None,
+    undetermined: Undetermined = "nan",
 ) -> list[str]:
-    """Rows and columns about which nothing can be said."""
+    """Rows and columns about which nothing can be said, and what became of them."""
     paragraphs = []
+    became = (
+        "values stay empty"
+        if undetermined == "nan"
+        else "what was filled in is a guess"
+    )
     for which, names, word in (
         (result.undetermined_rows, row_names, "row"),
         (result.undetermined_cols, col_names, "column"),
@@ -80,7 +88,7 @@ def unknown(
             text = (
                 f"{plural(len(which), word)} {have} no observed entry at all, or too"
                 " few that agree with the pattern,"
-                " so nothing can be said: values stay empty"
+                f" so nothing can be said: {became}"
             )
             paragraphs.append(f"{text} ({', '.join(some)}{more}).")
     return paragraphs
