@@ -89,7 +89,12 @@ def is_one_sided(obs: Observations, X: Factors) -> bool:
 
 
 def moved_start(obs: Observations, rank: int | None, most: int, seed: int) -> tuple[Factors, float] | None:
-    """A start at the level of most entries, and a threshold above its errors; None if all are at one level."""
+    """A start at the level of most entries, and a threshold above its errors; None if all are at one level.
+
+    Rows that lie on the workers of a cluster are left as they are.
+    """
+    if not obs.is_here:
+        return None
     wide = WIDE * obs.scale
     if rank is None:
         X, _ = first_guess(obs, wide, None, most, seed)
