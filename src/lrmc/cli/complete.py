@@ -19,7 +19,8 @@ from ..weights import Sides
 from . import console
 
 Blanks = Literal["blank", "keep"]
-LEFT: dict[Blanks, Undetermined] = {"blank": "nan", "keep": "keep"}  # as `Result.low_rank` says
+# As `Result.low_rank` has it.
+LEFT: dict[Blanks, Undetermined] = {"blank": "nan", "keep": "keep"}
 GOES_ON = "; the same command goes on from the last iterate"
 
 
