@@ -318,21 +318,23 @@ class Asked:
             yield item
 
 
-def asked(about: str, instances: int = 20, quick: tuple[int, int, int] = (120, 2, 2)) -> Asked:
+def asked(
+    about: str, instances: int = 20, quick: tuple[int, int, int] = (120, 2, 2), folder: str = "docs/paper"
+) -> Asked:
     """Parse the command line. `quick` is n, rank and instances of --quick, whose numbers mean nothing."""
     ask = argparse.ArgumentParser(description=about.split("\n")[0])
     ask.add_argument("--quick", action="store_true", help="tiny, in seconds, to see that it works")
-    ask.add_argument("--output", type=Path, help="a folder; docs/paper, or quick-results with --quick")
+    ask.add_argument("--output", type=Path, help=f"a folder; {folder}, or quick-results with --quick")
     ask.add_argument("--instances", type=int, help=f"problems for each setting (default {instances})")
     ask.add_argument("--minutes", type=float, default=math.inf, help="stop after so long; the next run goes on there")
     told = ask.parse_args()
-    folder = told.output or ROOT / ("quick-results" if told.quick else "docs/paper")
-    folder.mkdir(parents=True, exist_ok=True)
+    place = told.output or ROOT / ("quick-results" if told.quick else folder)
+    place.mkdir(parents=True, exist_ok=True)
     until = time.perf_counter() + 60 * told.minutes
     if told.quick:
         n, rank, few = quick
-        return Asked(True, folder, told.instances or few, until, n, rank)
-    return Asked(False, folder, told.instances or instances, until)
+        return Asked(True, place, told.instances or few, until, n, rank)
+    return Asked(False, place, told.instances or instances, until)
 
 
 # ---- pictures

@@ -6,8 +6,9 @@ import pytest
 import lrmc
 from lrmc import _kernels, synthetic
 from lrmc.linalg import Factors
-from lrmc.methods.certificate import by_chance, certify, proving
+from lrmc.methods.certificate import Certificate, by_chance, certify, proving
 from lrmc.observations import as_observations
+from lrmc.solve import _not_vouched_for
 
 
 def factors(shape, rank, seed=0):
@@ -234,3 +235,28 @@ def test_a_component_that_one_column_has_to_itself_proves_nothing_there():
     right = certify(obs, Factors(L, R), 1e-6)
     assert right.holds
     assert len(right.cols) == 0
+
+
+@pytest.mark.parametrize(("rank", "share"), [(1, 0.1), (2, 0.05)])
+def test_rows_of_a_tall_matrix_are_right_or_listed(rank, share):
+    """Of five entries sometimes four are wrong: such rows cannot be told, and no other is missed."""
+    shape = (20_000, 5)
+    X = matrix(factors(shape, rank))
+    rng = np.random.default_rng(1)
+    bad = rng.random(X.shape) < share
+    Y = np.where(bad, X + np.abs(X).mean() * rng.uniform(-1, 1, X.shape), X)
+    with pytest.warns(lrmc.DoubtWarning, match="to vouch for it"):
+        result = lrmc.solve(Y, rank)
+    untold = (~bad).sum(1) < rank + 1
+    off = np.abs(result.low_rank(undetermined="keep") - X).max(1) > 1e-3 * np.abs(X).mean()
+    assert result.regime == "exact"
+    assert not (off & ~untold).any()
+    assert np.isin(np.flatnonzero(off), result.undetermined_rows).all()
+    assert off.any()
+
+
+def test_on_a_cluster_lines_are_left_as_they_are_and_that_is_said():
+    open_rows = Certificate(0.9, 2.0, 0.0, np.array([3, 4]), np.array([], int), 1e-6)
+    (here,), (away,) = (_not_vouched_for(open_rows, is_here) for is_here in (True, False))
+    assert here in away
+    assert "on a cluster such lines are not fitted anew" in away

@@ -43,6 +43,20 @@ def test_nothing_has_to_be_said(source, tmp_path):
     assert "outliers, noise of standard deviation" in facts["estimated"]
 
 
+@pytest.mark.parametrize(("asked", "left", "said"), [("blank", 7, "left missing"), ("keep", 0, "filled in as a guess")])
+@pytest.mark.parametrize("how", [[], ["--memory", "100MB"]], ids=["at once", "block by block"])
+def test_a_row_of_which_too_little_is_known(tmp_path, asked, left, said, how):
+    Y = synthetic.problem(80, 2, alpha=0.05, p=1.0).Y
+    Y[3], Y[3, :7] = np.random.default_rng(0).standard_normal(80), np.nan
+    np.save(tmp_path / "in.npy", Y)
+    place = tmp_path / "out.npy"
+    done = run("complete", tmp_path / "in.npy", "-o", place, "--rank", 2, "--undetermined", asked, *how)
+    assert done.exit_code == 0, done.stderr
+    assert np.isnan(np.load(place)).sum() == left
+    assert "1 rows, 0 columns" in done.stdout
+    assert said in done.stdout or (how and asked == "blank")  # entries are not counted block by block
+
+
 def test_noise_is_noticed(tmp_path):
     np.save(tmp_path / "in.npy", synthetic.problem(200, 2, alpha=0.05, p=0.7, noise=0.1, form="dense").Y)
     for options in ([], ["--loss", "cauchy"], ["--outliers", "both", "--loss", "huber", "-r", 2]):

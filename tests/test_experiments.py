@@ -103,6 +103,32 @@ def test_the_benchmarks_and_their_page(tmp_path: Path) -> None:
     assert all((tmp_path / f"{name}.png").exists() for name in ("size", "peers"))
 
 
+def test_the_frontier_counts_what_is_wrong_and_what_was_said(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    run("frontier", "--quick", "--output", str(tmp_path))
+    text, runs = (tmp_path / "frontier.md").read_text(), rows(tmp_path / "frontier.csv")
+    right = [row for row in runs if float(row["error"]) < 1e-5]
+    assert f"{len(runs)} runs, 1 seed(s) at most for each setting: {len(right)} right" in text
+    assert "0 were called `converged, exact`" in text
+    assert {row["part"] for row in runs} == {"sampling", "share", "kind", "rank", "shape", "condition"}
+    assert (tmp_path / "frontier.png").stat().st_size > 10_000
+    assert run("frontier", "--quick", "--output", str(tmp_path)) == ""  # nothing is measured again
+
+
+def test_the_frontier_has_others_beside_ours(scripts: Any) -> None:
+    frontier = scripts("frontier")
+    about = {"part": "sampling", "given": "5", "seed": "0", "steps": "9", "left_open": "0"}
+    lines = [
+        about | {"setting": f"n 300 r 5 alpha {alpha} rho {rho}", "error": error}
+        for alpha, rho, error in (("0", "2", "1e-7"), ("0.1", "2", "1e-2"))
+    ]
+    _, text = frontier.few_entries(lines)
+    assert "| 0 | lrmc, rank given | 1/1 (9) |" in text
+    assert "| 0 | *GNMR* | 4/4 |" in text
+    assert "| 0.1 | lrmc, rank given | 0/1 |" in text
+    assert "| 0.1 | *RGNMR, told how many outliers* | 0/4 |" in text
+
+
 # ---- what they share
 
 

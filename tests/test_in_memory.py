@@ -7,9 +7,10 @@ import scipy.sparse as sp
 from each import each
 from real_data import DATA
 
-from lrmc import solve, synthetic
+from lrmc import DoubtWarning, solve, synthetic
 from lrmc.complete import in_memory as completion
 from lrmc.complete.tables import Table, read
+from lrmc.outofcore import write_completed
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
@@ -64,6 +65,40 @@ def test_the_list_is_that_of_the_result(result):
     unit = result.noise_level if result.regime == "noisy" else result.noise_threshold(result.observations)
     np.testing.assert_allclose(found.scores, np.abs(found.values - found.expected) / unit, rtol=1e-6)
     assert found.scores.min() > (5.99 if result.regime == "noisy" else 1)
+
+
+@pytest.fixture(scope="module")
+def open_row():
+    """Row 3 is noise, and no pattern tells what belongs into its gaps."""
+    Y = synthetic.problem(60, 2, alpha=0.05, p=0.8, seed=1, n2=40, form="dense").Y
+    rng = np.random.default_rng(0)
+    Y[3] = np.where(rng.random(40) < 0.8, np.nanmax(Y) * rng.standard_normal(40), np.nan)
+    return Y
+
+
+def test_what_was_observed_in_a_row_that_is_not_vouched_for_stays(open_row, tmp_path):
+    """In memory and block by block: its gaps are left, or filled in with a guess."""
+    with pytest.warns(DoubtWarning, match=r"of 1 row\(s\) too few entries agree"):
+        result = solve(open_row, 2)
+    found, seen = completion.outlying(result), np.isfinite(open_row[3])
+    for undetermined, gaps in (("nan", np.nan), ("keep", (result.L[3] @ result.R.T)[~seen])):
+        X = completion.filled(result, open_row, "missing+outliers", found, undetermined=undetermined)
+        write_completed(result, tmp_path / "out.npy", fill="missing+outliers", undetermined=undetermined)
+        np.testing.assert_array_equal(X, np.load(tmp_path / "out.npy"))
+        np.testing.assert_allclose(X[3, ~seen], gaps)
+        if undetermined == "nan":
+            np.testing.assert_array_equal(X[3, seen], open_row[3, seen])
+
+
+@pytest.mark.parametrize(("undetermined", "said"), [("nan", "values stay empty"), ("keep", "is a guess")])
+def test_the_report_says_what_became_of_a_row_that_is_not_vouched_for(open_row, tmp_path, undetermined, said):
+    np.save(tmp_path / "in.npy", open_row)
+    places = {"report_to": tmp_path / "report.html", "undetermined": undetermined}
+    with pytest.warns(DoubtWarning, match="too few entries agree"):
+        done = completion.complete(tmp_path / "in.npy", tmp_path / "out.npy", 2, **places)
+    gaps = int(np.isnan(open_row[3]).sum())
+    assert done.left == np.isnan(np.load(tmp_path / "out.npy")).sum() == (gaps if undetermined == "nan" else 0)
+    assert said in (tmp_path / "report.html").read_text()
 
 
 def test_a_result_without_outliers():

@@ -7,6 +7,9 @@ import pytest
 from problems import concentrated
 
 import lrmc
+from lrmc.linalg import Factors
+from lrmc.methods.rank import beyond
+from lrmc.observations import as_observations
 
 EXACT = [{"rank": r} for r in (1, 2, 5, 10)] + [
     {"condition": 10},
@@ -169,3 +172,42 @@ def test_a_small_component_is_not_taken_for_one_too_many():
 def test_noisy_data_have_the_rank_that_was_given():
     problem = lrmc.synthetic.problem(300, rank=3, alpha=0.1, p=1.0, noise=0.05, seed=0)
     assert lrmc.solve(problem.Y, 6).rank == 6
+
+
+def low(rank, given, noise=0.0, p=1.0, shape=(200, 150)):
+    """Data of a rank, solved with a lower one."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((shape[0], rank)) @ rng.standard_normal((rank, shape[1]))
+    Y = X + noise * np.abs(X).mean() * rng.standard_normal(shape)
+    Y = np.where(rng.random(shape) < 0.1, Y + 3 * rng.uniform(-1, 1, shape), Y)
+    return np.where(rng.random(shape) < p, Y, np.nan), given
+
+
+@pytest.mark.parametrize("about", [low(5, 3), low(5, 4, p=0.5), low(6, 3, noise=0.01)])
+def test_a_rank_that_is_too_low_is_said(about):
+    Y, given = about
+    with pytest.warns(lrmc.DoubtWarning, match=f"components beyond rank {given} stand out"):
+        result = lrmc.solve(Y, given)
+    assert result.rank == given
+    assert "is the rank too low?" in " ".join(result.warnings)
+
+
+@pytest.mark.parametrize("about", [low(4, 4, noise=0.1), low(4, 4, noise=0.5, p=0.5), low(2, 3, noise=0.1)])
+def test_a_rank_that_is_not_too_low_is_not_doubted(about):
+    assert lrmc.solve(*about).warnings == ()
+
+
+def test_components_that_decay_are_left_out_without_a_word():
+    """Real data have no rank: each more leaves a little less."""
+    rng = np.random.default_rng(0)
+    U, V = (np.linalg.qr(rng.standard_normal((n, 60)))[0] for n in (200, 150))
+    Y = (U * 100 / np.arange(1, 61)) @ V.T + 0.01 * rng.standard_normal((200, 150))
+    assert lrmc.solve(Y, 3).warnings == ()
+
+
+def test_what_is_left_of_noise_does_not_stand_out():
+    (Y, _), (E, _) = low(5, 3), low(1, 1, noise=100.0)
+    for data, fit, least, most in ((Y, 3, 2.0, 10.0), (E, 1, 0.5, 1.0)):
+        U, s, Vt = np.linalg.svd(data, full_matrices=False)
+        X = Factors(U[:, :fit] * s[:fit], Vt[:fit].T)
+        assert least < beyond(as_observations(data), X) < most

@@ -54,6 +54,13 @@ def test_undetermined_rows_and_columns_are_nan(gappy):
     np.testing.assert_array_equal(result.undetermined_cols, [5])
 
 
+def test_undetermined_rows_and_columns_are_kept_if_asked_for(gappy):
+    result, _ = gappy
+    np.testing.assert_array_equal(result.low_rank(undetermined="keep"), result.L @ result.R.T)
+    with pytest.raises(ValueError, match=r"undetermined='drop'.*nan"):
+        result.low_rank(undetermined="drop")
+
+
 @every_storage
 def test_outliers_are_found_in_every_form(present, p, folder):
     """With the true factors as result: exactly the outliers stand out."""

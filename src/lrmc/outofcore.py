@@ -19,7 +19,7 @@ from ._files import together, whole
 from ._memory import allowed_memory, as_bytes, memory_there_is
 from .observations.base import Observations, Stripes, row_stripes
 from .observations.ondisk import blocks, in_npy
-from .result import Result
+from .result import Result, Undetermined
 from .units import Units
 from .weights import Array
 
@@ -38,13 +38,20 @@ FILLS = ("missing", "missing+outliers", "all")
 
 
 def write_completed(
-    result: Result, target: Any, *, fill: Fill = "all", units: Units | None = None, data: Observations | None = None
+    result: Result,
+    target: Any,
+    *,
+    fill: Fill = "all",
+    units: Units | None = None,
+    data: Observations | None = None,
+    undetermined: Undetermined = "nan",
 ) -> None:
     """Write the completed matrix to a .zarr or .npy, some rows at a time. It appears whole or not at all.
 
     `fill` as for `lrmc complete`: "all" is L R' everywhere; "missing" only where nothing was observed, the data
     elsewhere; "missing+outliers" also in place of the outliers. The last two need the data, so no loaded result.
-    Where `units` were removed before the fit, `data` are the observations without that.
+    Where `units` were removed before the fit, `data` are the observations without that. `undetermined` as for
+    `Result.low_rank`; what was observed in such lines stays.
     """
     target, obs = Path(target), result.observations
     if fill not in FILLS:
@@ -58,7 +65,8 @@ def write_completed(
     with _opened(target, result, stripes) as put:
         for first, last in pairwise(stripes.borders):
             some = _Lines(slice(int(first), int(last)), stripes.by_columns)
-            put(int(first), int(last), _part(result, data, some, units, border))
+            X = np.asarray(result.low_rank(some.rows, some.cols, undetermined=undetermined))
+            put(int(first), int(last), _part(X, data, some, units, border))
         if data is not None:
             data.check_unchanged()
 
@@ -78,9 +86,8 @@ class _Lines(NamedTuple):
         return slice(None) if self.by_columns else self.at
 
 
-def _part(result: Result, data: Observations | None, some: _Lines, units: Units | None, border: float) -> Array:
-    """Some lines of the completed matrix: the data, but the model where these are missing or beyond the border."""
-    X = np.asarray(result.low_rank(some.rows, some.cols))
+def _part(X: Array, data: Observations | None, some: _Lines, units: Units | None, border: float) -> Array:
+    """Some lines of the completed matrix: the data, but the model X where these are missing or beyond the border."""
     X = X if units is None else units.put_back(X, some.cols)
     if border < 0:
         return X

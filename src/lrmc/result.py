@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from .weights import Array
 
 FORMAT = Format("lrmc-result", "a result")
 INTERVALS = "interval_"  # how arrays of a file begin that intervals are made of
+Undetermined = Literal["nan", "keep"]  # what becomes of rows and columns that are not determined
+UNDETERMINED = ("nan", "keep")
 
 
 class Status(str, Enum):
@@ -127,12 +129,18 @@ class Result:
         """Whether the iterates came to rest."""
         return self.status is Status.CONVERGED
 
-    def low_rank(self, rows: Any = slice(None), cols: Any = slice(None)) -> Array:
+    def low_rank(
+        self, rows: Any = slice(None), cols: Any = slice(None), *, undetermined: Undetermined = "nan"
+    ) -> Array:
         """A block of L R'. All rows and columns at once take n1 * n2 numbers of memory; of Dask data, when computed.
 
-        Rows and columns that are not determined (without an observation, or not vouched for) are NaN.
+        Rows and columns that are not determined (without an observation, or not vouched for) are NaN; with
+        undetermined="keep" they are what L R' has there, which may be anything.
         """
+        one_of("undetermined", undetermined, UNDETERMINED)
         X = np.atleast_2d(self.L[rows]) @ np.atleast_2d(self.R[cols]).T
+        if undetermined == "keep":
+            return X
         if len(self.undetermined_cols):
             X = np.where(_among(self.undetermined_cols, len(self.R), cols), X.dtype.type(np.nan), X)
         if len(self.undetermined_rows):

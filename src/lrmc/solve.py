@@ -309,7 +309,7 @@ def _result(job: Job, ended: Ended) -> Result:
     if proof is not None:
         share = 1 - proof.agreeing
         open_rows, open_cols = np.union1d(open_rows, proof.rows), np.union1d(open_cols, proof.cols)
-        doubts += _not_vouched_for(proof)
+        doubts += _not_vouched_for(proof, job.obs.is_here)
     elif job.method == "closed_loop":
         doubts += _not_believed(job.obs, X, share, found.held_out)
     L, R = job.obs.in_form(last.L, last.R)
@@ -368,14 +368,17 @@ def _not_believed(obs: Observations, X: Factors, share: float, held_out: HeldOut
         )
 
 
-def _not_vouched_for(proof: Certificate) -> list[str]:
+def _not_vouched_for(proof: Certificate, here: bool) -> list[str]:
     if proof.doubt:
         return [proof.doubt]
     lines = ((len(proof.rows), "row(s)"), (len(proof.cols), "column(s)"))
     counts = " and ".join(f"{n} {name}" for n, name in lines if n)
     if not counts:
         return []
-    return [f"of {counts} too few entries agree with the fit to vouch for it: NaN in the completion"]
+    text = (
+        f"of {counts} too few entries agree with the fit to vouch for it: NaN in the completion, unless they are kept"
+    )
+    return [text if here else f"{text}; on a cluster such lines are not fitted anew, as they are in one process"]
 
 
 def _too_few(obs: Observations, it: Iterate) -> bool:

@@ -21,6 +21,7 @@ class Case:
     limit: float
     judged: np.ndarray | None = None  # True where the truth is known and asked for; None is everywhere
     may_be_exact: bool = True  # if not, an answer that calls the data exact is wrong, however near it is
+    deserves_a_word: bool = False  # even a right answer: what was asked for is not what the data have
 
     def error(self, answer):
         """|answer - X|_F / |X|_F where it is judged. Entries that the answer leaves open (NaN) are left out.
@@ -204,7 +205,7 @@ def best_of_rank(case, rank):
     """The rank that is given is too low: as good as the best matrix of that rank is right."""
     s = np.linalg.svd(case.X, compute_uv=False)
     best = float(np.linalg.norm(s[rank:]) / np.linalg.norm(s))
-    return replace(case, limit=TIMES_BEST * best)
+    return replace(case, limit=TIMES_BEST * best, deserves_a_word=True)
 
 
 def hidden(table, rng, *, share=0.2, bad=None, dtype=np.float64):

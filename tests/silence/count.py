@@ -115,7 +115,7 @@ def with_answer(problem, case, run):
         problem.name,
         problem.family,
         verdict,
-        false_alarm=verdict == "right" and complained and sure,
+        false_alarm=verdict == "right" and complained and sure and not case.deserves_a_word,
         error=error,
         limit=case.limit,
         status=str(result.status),

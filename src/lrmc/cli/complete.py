@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -12,11 +12,15 @@ from ..complete.files import check_intervals, check_kept, process
 from ..complete.places import beside
 from ..methods.noisy import AskedLoss
 from ..outofcore import Fill
+from ..result import Undetermined
 from ..schedule import Schedule
 from ..units import Scale
 from ..weights import Sides
 from . import console
 
+Blanks = Literal["blank", "keep"]
+# As `Result.low_rank` has it.
+LEFT: dict[Blanks, Undetermined] = {"blank": "nan", "keep": "keep"}
 GOES_ON = "; the same command goes on from the last iterate"
 
 
@@ -79,6 +83,13 @@ def complete_command(
     fill: Annotated[
         Fill, typer.Option(help="What the model replaces.")
     ] = "missing+outliers",
+    undetermined: Annotated[
+        Blanks,
+        typer.Option(
+            help="Rows and columns of which too little is known: leave their gaps, or"
+            " keep what is a guess."
+        ),
+    ] = "blank",
     name: Annotated[
         str | None, typer.Option(help="Which variable of an npz or mat file.")
     ] = None,
@@ -177,6 +188,7 @@ def complete_command(
             intervals_to=ends,
             level=level,
             fill=fill,
+            undetermined=LEFT[undetermined],
             scale=scale,
             name=name,
             keep=keep or (),
@@ -244,6 +256,8 @@ def _of_blocks(done: blockwise.Completed) -> dict[str, str]:
 def _undetermined(done: in_memory.Completed | blockwise.Completed) -> str:
     rows, cols = done.result.undetermined_rows, done.result.undetermined_cols
     text = f"{len(rows)} rows, {len(cols)} columns"
+    if done.undetermined == "keep" and len(rows) + len(cols):
+        text = f"{text}, filled in as a guess"
     if isinstance(done, blockwise.Completed):
         return text
     return f"{text}; {done.left} entries are left missing"

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from .._arguments import one_of
 from .._extras import optional
 from .._files import Format, opened_arrays, save_arrays, together
 from .._memory import allowed_memory, is_large
@@ -26,7 +27,7 @@ from ..observations.stores import opened
 from ..observations.watched import ChangedError, watched
 from ..outofcore import FILLS, Fill, write_completed, write_outliers
 from ..report import Words, result_sections, write_report
-from ..result import Iterate, Result, check_factors
+from ..result import UNDETERMINED, Iterate, Result, Undetermined, check_factors
 from ..solve import solve
 from ..units import Scale, Units, chosen_units
 from ..weights import Array
@@ -85,6 +86,7 @@ def complete_large(
     name: str | None = None,
     memory: int | str | None = None,
     scheduler: str | None = None,
+    undetermined: Undetermined = "nan",
     progress: Tell | None = None,
     **options: Any,
 ) -> Completed:
@@ -96,8 +98,10 @@ def complete_large(
     thousand rows. `scheduler` is "threads", or the address of a Dask cluster that sees the same
     files; without, this process reads block by block, with about `memory`. `name` chooses an array
     of a group or file. An interrupted run leaves `target` with ".resume.npz", from which the same
-    call goes on. Other options are those of `lrmc.solve`.
+    call goes on. `undetermined` is explained at `Result.low_rank`. Other options are those of
+    `lrmc.solve`.
     """
+    one_of("undetermined", undetermined, UNDETERMINED)
     to = _checked(Path(source), places(target, outliers_to, report_to), fill)
     resume = to.target.with_name(to.target.name + ".resume.npz")
     with _computing(scheduler):
@@ -120,7 +124,8 @@ def complete_large(
         try:
             result = solve(obs, rank, progress=watch, **options)
             seconds = time.perf_counter() - began
-            count = _write(to, result, data, units, fill, Path(source).name)
+            how = fill, undetermined
+            count = _write(to, result, data, units, how, Path(source).name)
         except ChangedError:  # what was learned of other data is no place to go on from
             raise
         except BaseException:
@@ -133,6 +138,7 @@ def complete_large(
         result=result,
         units=units,
         observed=obs.fraction,
+        undetermined=undetermined,
         outliers=count,
         passes=watch.passes,
         resumed=None if start is None else start.k,
@@ -160,26 +166,39 @@ def _write(
     result: Result,
     data: Observations,
     units: Units | None,
-    fill: Fill,
+    how: tuple[Fill, Undetermined],
     title: str,
 ) -> int | None:
     """Everything is written beside its place, and moved there when all of it is there; how many
     outliers there are.
     """
-    count = None
+    count, (fill, undetermined) = None, how
     with together() as meanwhile:
-        write_completed(result, meanwhile(to.target), fill=fill, units=units, data=data)
+        write_completed(
+            result,
+            meanwhile(to.target),
+            fill=fill,
+            units=units,
+            data=data,
+            undetermined=undetermined,
+        )
         if to.outliers is not None:
             count = write_outliers(result, meanwhile(to.outliers), units=units)
         if to.report is not None:
-            _report(result, meanwhile(to.report), units, title)
+            _report(result, meanwhile(to.report), units, undetermined, title)
     return count
 
 
-def _report(result: Result, path: Path, units: Units | None, title: str) -> None:
+def _report(
+    result: Result,
+    path: Path,
+    units: Units | None,
+    undetermined: Undetermined,
+    title: str,
+) -> None:
     # Pages are made in this process.
     here = replace(result, L=np.asarray(result.L), R=np.asarray(result.R))
-    sections = result_sections(here, units=units)
+    sections = result_sections(here, units=units, undetermined=undetermined)
     told = [text for text in (few_observed(here), about_units(units)) if text]
     if told:
         sentences = [text[0].upper() + text[1:].rstrip(".") + "." for text in told]

@@ -30,7 +30,7 @@ from ..observations.base import row_blocks
 from ..outofcore import FILLS, Fill
 from ..report import Section, Words, result_sections, write_report
 from ..report.text import number
-from ..result import Result
+from ..result import UNDETERMINED, Result, Undetermined
 from ..solve import solve
 from ..units import Scale, Units, chosen_units
 from ..weights import Array
@@ -103,6 +103,7 @@ def complete(
     scale: Scale = "auto",
     name: str | None = None,
     keep: Sequence[str] = (),
+    undetermined: Undetermined = "nan",
     progress: Tell | None = None,
     **options: Any,
 ) -> Completed:
@@ -113,9 +114,11 @@ def complete(
     probability `level` (`Result.interval`); where they could not be vouched for, a warning says
     why, and that file is not written. `fill` is explained at `filled`; `scale` at `lrmc.units`;
     `name` chooses a variable of an npz or mat file; `keep` lists columns of a table that pass
-    through although they hold numbers. The other options are those of `lrmc.solve`.
+    through although they hold numbers; `undetermined` is explained at `Result.low_rank`. The other
+    options are those of `lrmc.solve`.
     """
     one_of("fill", fill, FILLS)
+    one_of("undetermined", undetermined, UNDETERMINED)
     to = places(target, outliers_to, report_to, intervals_to)
     to = _checked_places(Path(source), to)
     table = read(source, name=name, keep=keep)
@@ -136,13 +139,14 @@ def complete(
         outcome = outcome.warned(f"no intervals are written: {why_not}")
         to = to._replace(intervals=None)
     outliers = outlying(result, units, table.values)
-    X = filled(result, table.values, fill, outliers, units)
+    X = filled(result, table.values, fill, outliers, units, undetermined)
     obs = result.observations
     assert obs is not None  # a result that was just made has them
     done = Completed(
         result=result,
         units=units,
         observed=obs.fraction,
+        undetermined=undetermined,
         outliers=outliers,
         left=int(np.isnan(X).sum()),
         status=outcome.status,
@@ -224,21 +228,23 @@ def filled(
     fill: Fill,
     outliers: Outliers,
     units: Units | None = None,
+    undetermined: Undetermined = "nan",
 ) -> Array:
     """The completed matrix, n1 x n2.
 
     "missing": the model L R' where nothing was observed. "missing+outliers": also in place of the
-    outliers. "all": everywhere. What rows and columns without observation hold is not determined:
-    NaN.
+    outliers. "all": everywhere. Gaps in rows and columns that are not determined stay NaN, unless
+    these are kept; what was observed there stays as well, since nothing tells what is an outlier.
     """
-    X = result.low_rank()
+    X = result.low_rank(undetermined=undetermined)
     if units is not None:
         X = units.put_back(X)
     if fill == "all":
         return X
     Y = as_dense(values)
     if fill == "missing+outliers":
-        Y[outliers.rows, outliers.cols] = np.nan
+        at = outliers.rows, outliers.cols
+        Y[at] = np.where(np.isnan(X[at]), Y[at], X[at])
     return np.where(np.isnan(Y), X, Y)
 
 
@@ -458,7 +464,11 @@ def report_sections(table: Table, done: Completed) -> list[Section]:
     """The usual sections of a result, with the table's own names and units."""
     rows, cols = table.row_names(), table.col_names()
     facts, *rest = result_sections(
-        done.result, row_names=rows, col_names=cols, units=done.units
+        done.result,
+        row_names=rows,
+        col_names=cols,
+        units=done.units,
+        undetermined=done.undetermined,
     )
     few = few_observed(done.result)
     about = [text for text in (_about_columns(table), about_units(done.units)) if text]

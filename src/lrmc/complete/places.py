@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .._work import Outcome
-from ..result import Result
+from ..result import Result, Undetermined
 from ..units import Units
 
 
@@ -56,3 +56,4 @@ class Completion(Outcome):
     result: Result  # in units of the columns' spreads, if columns were scaled
     units: Units | None  # that columns were scaled by
     observed: float  # fraction
+    undetermined: Undetermined = "nan"  # what became of lines that are not determined

@@ -18,7 +18,7 @@ import numpy as np
 from .._rows import told
 from ..linalg import Factors, balanced, gram
 from ..observations.base import OWN, Observations
-from ..observations.heldout import can_hold_out
+from ..observations.heldout import can_hold_out, part_of
 from ..result import Status
 from ..weights import Array, Sides
 from .centre import centre
@@ -27,8 +27,9 @@ from .choose import choose, grown_ranks, is_gaussian, lowest_good
 from .closed_loop import FEW_GOOD, LOW, closed_loop
 from .consensus import finished, promising, repaired
 from .few_samples import few_sampled, likely_rank, rank_to_look_for, wants_newton
+from .lopsided import is_one_sided, moved_start, repeated, without_values
 from .noisy import Loss, Noise, carried_over, sweeps
-from .rank import Found, Test, columns, find_rank, first_guess, settled
+from .rank import Found, Test, beyond, columns, find_rank, first_guess, settled
 from .start import leading
 from .step import Step
 
@@ -36,6 +37,11 @@ MOST_RANK = 15  # that is looked for at first ...
 CROWDED = 0.6  # ... and if more than this part of it stands out at once, more
 HIGHEST_RANK = 150
 AT_LIMIT = "rank {} is the highest that was tried, and did best: the data may have a higher one; give it with rank="
+TOO_LOW = (
+    "components beyond rank {} stand out: rank {} leaves residuals that are {:.2g} times smaller; is the rank too low?"
+)
+STANDS_OUT = 1.1  # times what unrelated entries could have: a component is there
+FAR_BETTER = 0.1  # times the residuals: a rank that leaves no more is meant by the data
 GAUSSIAN_SWEEPS = 20  # at most; far fewer settle it, unless the rank is high for the entries
 LOWEST = 0.15  # a quantile of the residuals that most outliers do not reach
 ON_THEIR_WAY = 1e-3  # of the entries still come nearer, beyond those that are small outliers: some more steps
@@ -78,7 +84,9 @@ class Findings:
 
     def times(self, unit: float) -> Findings:
         """The same for data that are so many times larger."""
-        records = {name: self.evidence[name] for name in ("rank_tests", "trials") if name in self.evidence}
+        records = {
+            name: self.evidence[name] for name in ("rank_tests", "trials", "taken_as_missing") if name in self.evidence
+        }
         larger = {name: tuple(record.times(unit) for record in some) for name, some in records.items()}
         held_out = None if self.held_out is None else self.held_out.times(unit)
         return replace(self, evidence=self.evidence | larger, held_out=held_out)
@@ -113,12 +121,15 @@ def default(
     """
     found, certificate = yield from exactly(obs, rank, noise.outliers, tol, seed, begin)
     evidence: dict[str, Any] = {"rank_tests": found.tests}
+    if found.missing:
+        evidence["taken_as_missing"] = found.missing
     if certificate is not None:
         evidence["certificate"] = certificate.plain()
         if certificate.holds:
             return Findings(Status.CONVERGED, "exact", evidence, certificate)
     if not can_hold_out(obs):
         return Findings(Status.UNDETERMINED, "unknown", evidence)
+    doubts = () if rank is None else too_low(obs, rank, found.X, noise.outliers, tol, seed)
     last: list[Step] = []
     gaussian = loss in (None, "mixture") and is_gaussian(_sizes(obs, found.X)) and _even(obs, found.X, noise)
     if gaussian:
@@ -133,7 +144,23 @@ def default(
         evidence["certificate"] = certificate.plain()
         if certificate.holds:
             return Findings(Status.CONVERGED, "exact", evidence, certificate)
-    return replace(ended, evidence=evidence)
+    return replace(ended, evidence=evidence, doubts=(*ended.doubts, *doubts))
+
+
+def too_low(obs: Observations, rank: int, X: Factors, outliers: Sides, tol: float, seed: int) -> tuple[str, ...]:
+    """A sentence if a higher rank leaves far smaller residuals than X has; of large data, a part is looked at."""
+    part = part_of(obs, seed)
+    if part is not obs:
+        *_, last = settled(part, *start(part, rank, seed), tol=tol, outliers=outliers)
+        X = last.X
+    before = float(np.quantile(_sizes(part, X), LOW))
+    if before < SMALL * part.scale or beyond(part, X) < STANDS_OUT:
+        return ()
+    *_, last = islice(exact(part, None, outliers, tol, seed), AT_FIRST)
+    more, after = last.L.shape[1], float(np.quantile(_sizes(part, last.X), LOW))
+    if not rank < more <= determined_rank(part) or after > FAR_BETTER * before:
+        return ()
+    return (TOO_LOW.format(rank, more, before / max(after, 1e-300)),)
 
 
 def remembered(steps: Generator[Step, None, Findings], last: list[Step]) -> Generator[Step, None, Findings]:
@@ -163,9 +190,10 @@ def exactly(
         found, ended = yield from first_steps(run, NEARLY_THERE)
     found, certificate = yield from proven(obs, found, outliers, tol)
     if certificate is None or not certificate.holds:
-        fit = yield from otherwise(obs, rank, found, outliers, tol, seed)
-        if fit is not None:
-            return fit
+        for way in (lopsided, otherwise):
+            fit = yield from way(obs, rank, found, outliers, tol, seed)
+            if fit is not None:
+                return fit
         if not ended:
             found, certificate = yield from proven(obs, (yield from run), outliers, tol)
     return found, certificate
@@ -191,6 +219,32 @@ def otherwise(
         fit = yield from few_sampled(obs, start(obs, rank, seed)[0], tol)
         if fit is not None:
             return Found(fit[0], True, 0.0, found.tests), fit[1]
+    return None
+
+
+def lopsided(
+    obs: Observations, rank: int | None, found: Found, outliers: Sides, tol: float, seed: int
+) -> Generator[Step, None, tuple[Found, Certificate] | None]:
+    """What is found if frequent values, or all that lies on one side, are outliers; None if nothing is.
+
+    As in `otherwise` steps are bounded, and not counted. What is left out must disagree in the end.
+    """
+    values = repeated(obs)
+    rest = without_values(obs, values) if values else None
+    if rest is not None:
+        second, _ = yield from first_steps(exact(rest, rank, outliers, tol, seed), AT_FIRST, "again")
+        second, certificate = yield from proven(rest, second, outliers, tol)
+        if certificate is not None and certificate.holds:
+            certificate = certify(obs, second.X, tol)
+            if certificate.holds:
+                return second._replace(missing=repeated(obs, second.X, certificate.border)), certificate
+    begin = moved_start(obs, rank, MOST_RANK, seed) if is_one_sided(obs, found.X) else None
+    if begin is not None:
+        run = exact(obs, rank, outliers, tol, seed, begin)
+        second, _ = yield from first_steps(run, AT_FIRST, "again")
+        second, certificate = yield from proven(obs, second, outliers, tol)
+        if certificate is not None and certificate.holds:
+            return second, certificate
     return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ MOST_AT_ONCE = 5
 MANY = 15  # components
 FEW_ROWS = 0.15  # a component this narrow may be made of outliers
 IDLE = 3  # steps after which a component that made no difference was too many; a small one may need them to show
+CLIPPED = 3.0  # times the median residual: larger ones count as so much, where a component is looked for
 HOPELESS = 25  # steps after which residuals must have fallen twentyfold: exact data are far below that by then
 
 
@@ -44,6 +45,7 @@ class Found(NamedTuple):
     residual: float
     tests: tuple[Test, ...]
     inliers: float = 1.0  # the share of entries within the last threshold
+    missing: tuple[Any, ...] = ()  # values that were taken for missing
 
 
 class Pace:
@@ -241,6 +243,22 @@ def _grown(obs: Observations, step: Step, room: int, least: float) -> tuple[Fact
     wanted &= ~_of_outliers(new, good, obs, inliers)
     grown = Factors(*(beside(F, G) for F, G in zip(X, columns(new, wanted))))
     return grown, Test(rank, tuple(values.tolist()), noise, int(wanted.sum()))
+
+
+def beyond(obs: Observations, X: Factors) -> float:
+    """How far a component of what X leaves over stands out, in multiples of what unrelated entries could have.
+
+    Six passes. Of noise it is about 0.8. One that is made of outliers is none.
+    """
+    size = np.abs(obs.sample.residual(X))
+    zeta = CLIPPED * float(np.median(size))
+    if zeta == 0:
+        return 0.0
+    noise, good = noise_level(obs, X, zeta, obs.fraction, reject=False)
+    new = leading(obs, 1, zeta, 1 / obs.fraction, model=X)
+    if _of_outliers(new, good, obs, float((size <= zeta).mean()))[0]:
+        return 0.0
+    return float(gram(new.L)[0, 0]) / max(noise, 1e-300)
 
 
 def _of_outliers(X: Factors, good: tuple[Array, Array], obs: Observations, typical: float) -> Array:

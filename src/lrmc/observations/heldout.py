@@ -143,10 +143,16 @@ def hold_out(obs: Observations, seed: int = 0) -> tuple[Observations, Sample]:
         rows, cols = _random_places(obs, rng)
         values = obs.lookup(rows, cols)
     seen = ~np.isnan(values)
-    held = as_sparse(obs, Sample(rows[seen], cols[seen], values[seen]))
+    some = Sample(rows[seen], cols[seen], values[seen])
+    rest = without(obs, some)
+    return rest, rest.held.draw(MOST, seed) if rest.held.n_observed > MOST else some
+
+
+def without(obs: Observations, some: Sample) -> Without:
+    """The data without these entries, which are copied."""
+    held = as_sparse(obs, some)
     left = {name: getattr(obs, name) - getattr(held, name) for name in ("row_observed", "col_observed")}
-    judged = held.draw(MOST, seed) if held.n_observed > MOST else Sample(rows[seen], cols[seen], values[seen])
-    return Without(of=obs, held=held, **(common(obs) | left)), judged
+    return Without(of=obs, held=held, **(common(obs) | left))
 
 
 def _without_groups(

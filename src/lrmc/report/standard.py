@@ -12,7 +12,7 @@ from ..formats.sparse import Matrix
 from ..linalg import balanced
 from ..observations._door import as_observations
 from ..observations.base import Observations
-from ..result import Result
+from ..result import Result, Undetermined
 from ..units import Units
 from ..weights import Array
 from . import words
@@ -51,14 +51,16 @@ def result_sections(
     units: Units | None = None,
     worst: int = WORST,
     entries: bool = True,
+    undetermined: Undetermined = "nan",
 ) -> list[Section]:
     """What was done in words, key numbers, convergence, singular values, the map, and the worst
     outliers.
 
     A loaded result needs the data again, as `Result.outliers` does; without them, the last two are
     left out, as they are with entries=False (a film, where single entries say little). With
-    `units`, which were removed before the fit, single entries are shown in those of the data. One
-    pass over the observed entries, in blocks.
+    `units`, which were removed before the fit, single entries are shown in those of the data.
+    `undetermined` says what became of rows and columns that are not determined, as in
+    `Result.low_rank`. One pass over the observed entries, in blocks.
     """
     obs = result.observations if Y is None else as_observations(Y, mask)
     _check(result, obs, (row_names, col_names))
@@ -74,7 +76,7 @@ def result_sections(
     )
     if result.warnings:
         sections.append(Words("", words.cautions(result), "warning"))
-    unknown = words.unknown(result, row_names, col_names)
+    unknown = words.unknown(result, row_names, col_names, undetermined)
     if unknown:
         sections.append(Words("", unknown, "warning"))
     sections.append(Words("What was done", words.done(result, obs, seen, spread)))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from ..observations.base import Observations
-from ..result import Result, Status
+from ..result import Result, Status, Undetermined
 from .survey import Survey
 from .text import count, number, percent, plural
 
@@ -40,6 +40,7 @@ def done(
         _given(result, obs),
         _rank(result),
         _outliers(result, obs, seen, unit),
+        _repeated(result, unit),
         _noise(result, unit),
     ]
     return [p for p in paragraphs if p]
@@ -61,10 +62,18 @@ def ended(result: Result) -> list[str]:
 
 
 def unknown(
-    result: Result, row_names: Sequence[str] | None, col_names: Sequence[str] | None
+    result: Result,
+    row_names: Sequence[str] | None,
+    col_names: Sequence[str] | None,
+    undetermined: Undetermined = "nan",
 ) -> list[str]:
-    """Rows and columns about which nothing can be said."""
+    """Rows and columns about which nothing can be said, and what became of them."""
     paragraphs = []
+    became = (
+        "values stay empty"
+        if undetermined == "nan"
+        else "what was filled in is a guess"
+    )
     for which, names, word in (
         (result.undetermined_rows, row_names, "row"),
         (result.undetermined_cols, col_names, "column"),
@@ -79,7 +88,7 @@ def unknown(
             text = (
                 f"{plural(len(which), word)} {have} no observed entry at all, or too"
                 " few that agree with the pattern,"
-                " so nothing can be said: values stay empty"
+                f" so nothing can be said: {became}"
             )
             paragraphs.append(f"{text} ({', '.join(some)}{more}).")
     return paragraphs
@@ -229,6 +238,20 @@ def _outliers(
         " are wrong."
         if small
         else text
+    )
+
+
+def _repeated(result: Result, unit: str) -> str:
+    """Values that were left out because they stand in too many places."""
+    records = result.evidence.get("taken_as_missing", ())
+    places = [
+        (number(field(record, "value"), 4), percent(field(record, "share")))
+        for record in records
+    ]
+    return " ".join(
+        f"The value {value}{unit} stands in {share} of the entries and disagrees with"
+        " the pattern: taken as missing."
+        for value, share in places
     )
 
 
