@@ -49,6 +49,14 @@ def mixture(rows, cols, odds, outliers="both"):
     return rule
 
 
+def power(rows, cols, shape, outliers="both"):
+    def rule(e, i, j):
+        q = size(e, outliers) / (rows[i] * cols[j])
+        return (1 + q**2) ** -shape, q <= 1
+
+    return rule
+
+
 def size(e, outliers):
     """How far out a residual is, when only one side may be an outlier."""
     if (outliers == "positive" and e < 0) or (outliers == "negative" and e > 0):

@@ -4,7 +4,7 @@ import numpy as np
 import reference
 from each import each
 
-from lrmc.weights import Cauchy, Clip, Huber, Mixture, Threshold
+from lrmc.weights import Cauchy, Clip, Huber, Mixture, Power, Threshold
 
 
 def sides(n1, n2, typical):
@@ -49,6 +49,15 @@ def mixture(outliers):
     return make
 
 
+def power(shape, outliers):
+    def make(n1, n2, typical):
+        zr, zc, *_ = sides(n1, n2, typical)
+        slow = reference.power(zr, zc / typical, shape, outliers)
+        return Power(zr, zc / typical, outliers, shape=shape), slow
+
+    return make
+
+
 rules = [
     ("clip", clip),
     ("a number", number),
@@ -62,5 +71,7 @@ rules = [
     ("huber, negative", smooth(Huber, reference.huber, "negative")),
     ("mixture", mixture("both")),
     ("mixture, positive", mixture("positive")),
+    ("power", power(0.6, "both")),
+    ("power, negative", power(1.4, "negative")),
 ]
 every_rule = each("rule", [make for _, make in rules], ids=[name for name, _ in rules])

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 import lrmc
 from lrmc.observations import OWN
 from lrmc.observations.grouped import grouped
-from lrmc.weights import Cauchy, Clip, Huber, Mixture, Threshold
+from lrmc.weights import Cauchy, Clip, Huber, Mixture, Power, Threshold
 
 BANDS, PIXELS, DATES = 3, 20, 11
 
@@ -33,6 +33,7 @@ def rules(n1, n2):
     yield Cauchy(one, other), lambda q: 1 / (1 + q**2)
     yield Huber(one, other), lambda q: np.minimum(1, 1 / q)
     yield Mixture(one, other, odds=0.1), lambda q: 1 / (1 + 0.1 * (1 + q**2 / 32) ** 16)
+    yield Power(one, other, shape=0.7), lambda q: (1 + q**2) ** -0.7
 
 
 def thresholds(rule, shape):

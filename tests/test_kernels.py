@@ -21,7 +21,7 @@ from rules import every_rule, rules
 from lrmc import _kernels, as_observations
 from lrmc._kernels import _native
 from lrmc.observations.grouped import grouped
-from lrmc.weights import Cauchy, Huber, Mixture, Threshold
+from lrmc.weights import Cauchy, Huber, Mixture, Power, Threshold
 
 
 def data(n1, n2, p=0.7, dtype=np.float64, seed=0):
@@ -193,7 +193,7 @@ def test_counts_at_the_border(dtype):
         assert pull[0] == 0
 
 
-@each("rule", [Cauchy, Huber, Mixture])
+@each("rule", [Cauchy, Huber, Mixture, Power])
 def test_smooth_rules_with_zero_thresholds(rule):
     pull = as_observations(np.array([[0.0, 2.0]])).pull(
         np.zeros((1, 1)), np.ones((2, 1)), rule(np.zeros(1), np.zeros(2))
@@ -351,7 +351,7 @@ def test_groups_of_rows_that_are_not_there(members):
 def test_rules_have_names_only():
     with pytest.raises(TypeError):
         _kernels.Weight(1)
-    assert [rule.name for rule in _kernels.Rule] == ["clip", "threshold", "cauchy", "huber", "mixture"]
+    assert [rule.name for rule in _kernels.Rule] == ["clip", "threshold", "cauchy", "huber", "mixture", "power"]
     for _, make in rules[2:]:
         weight, _ = make(6, 5, 1.0)
         again = pickle.loads(pickle.dumps(weight.rule))  # as it goes to workers

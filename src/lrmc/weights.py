@@ -155,6 +155,17 @@ class Mixture(Cauchy):
     rule: ClassVar[Rule] = Rule.mixture
 
 
+@dataclass(frozen=True)
+class Power(Cauchy):
+    """c = e (1 + (e / z_ij)^2)^(-shape), z_ij = rows_i cols_j.
+
+    Squares for shape 0, near the absolute value for 1/2, Cauchy for 1; the larger, the less large residuals count.
+    """
+
+    shape: float = 1.0
+    rule: ClassVar[Rule] = Rule.power
+
+
 Weight = Clip | Threshold | Cauchy
 
 
@@ -173,8 +184,12 @@ def ratio(E: Any, rule: Weight, xp: Any = np) -> Any:
         return abs(E) / max(rule.zeta, tiny)
     rows, cols = rule.rows[:, None], rule.cols[None, :]
     z = xp.maximum(rows, cols) if isinstance(rule, Threshold) else rows * cols
-    size = abs(E) if rule.outliers == "both" else xp.clip(E if rule.outliers == "positive" else -E, 0, None)
-    return size / xp.clip(z, tiny, None)
+    return sided(E, rule.outliers, xp) / xp.clip(z, tiny, None)
+
+
+def sided(E: Any, outliers: Sides, xp: Any = np) -> Any:
+    """The sizes of residuals: 0 on a side that has no outliers."""
+    return abs(E) if outliers == "both" else xp.clip(E if outliers == "positive" else -E, 0, None)
 
 
 def weights(q: Any, rule: Weight, xp: Any = np) -> tuple[Any, Any]:
@@ -185,6 +200,9 @@ def weights(q: Any, rule: Weight, xp: Any = np) -> tuple[Any, Any]:
     if isinstance(rule, Mixture):
         odds = rule.odds * xp.clip((1 + q * q / 32) ** 16, None, float(xp.finfo(q.dtype).max))  # not 0 times infinity
         return 1 / (1 + odds), odds <= 1
+    if isinstance(rule, Power):
+        capped = xp.clip(q * q, None, float(xp.finfo(q.dtype).max))  # not 0 times infinity
+        return xp.exp(-rule.shape * xp.log1p(capped)), inlier
     if isinstance(rule, Clip | Huber):
         return 1 / xp.clip(q, 1.0, None), inlier
     return 1 / (1 + q * q), inlier

@@ -17,6 +17,7 @@ class Rule(Enum):
     cauchy = 2
     huber = 3
     mixture = 4
+    power = 5
 
 class DenseData:
     """Rows of float32, float64, uint8, int16 or uint16, each contiguous; a mask (uint8, not 0 where observed), and

@@ -148,6 +148,7 @@ template <class T> auto weigh_tile_for(Rule rule) {
     case Rule::cauchy: return &weigh_tile<T, Cauchy>;
     case Rule::huber: return &weigh_tile<T, Huber>;
     case Rule::mixture: return &weigh_tile<T, Mixture>;
+    case Rule::power: return &weigh_tile<T, Power>;
     case Rule::clip: break;
   }
   return &weigh_tile<T, Clip>;

@@ -81,6 +81,7 @@ template <class T> auto weigh_group_for(Rule rule) {
     case Rule::cauchy: return &weigh_group<T, Rule::cauchy>;
     case Rule::huber: return &weigh_group<T, Rule::huber>;
     case Rule::mixture: return &weigh_group<T, Rule::mixture>;
+    case Rule::power: return &weigh_group<T, Rule::power>;
     case Rule::clip: break;
   }
   return &weigh_group<T, Rule::clip>;

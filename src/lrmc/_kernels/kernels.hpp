@@ -14,11 +14,12 @@ enum class Rule : int {
   huber,      // w = min(1, z_ij / |e|), z_ij = zr_i zc_j
   mixture,    // w = 1 / (1 + z (1 + (e / z_ij)^2 / 32)^16): how likely e is noise of deviation z_ij rather than an
               // outlier
+  power,      // w = (1 + (e / z_ij)^2)^(-z): squares for z = 0, near the absolute value for 1/2, cauchy for 1
 };
 
 template <class T> struct Weight {
   Rule rule = Rule::clip;
-  T z = 0;                                                 // clip; for mixture the odds of an outlier at e = 0
+  T z = 0;                                                 // clip; for mixture the odds of an outlier at e = 0, for power its exponent
   const T *row_z = nullptr, *col_z = nullptr;              // the others: a threshold per row and per column
   const T *row_protect = nullptr, *col_protect = nullptr;  // 1 where outliers are clipped rather than rejected, else 0
   bool squares = false;                                    // sum c^2 instead of w over rows and columns

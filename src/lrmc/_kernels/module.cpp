@@ -63,7 +63,8 @@ static void bind_weights(nb::module_ &m) {
       .value("threshold", Rule::threshold)
       .value("cauchy", Rule::cauchy)
       .value("huber", Rule::huber)
-      .value("mixture", Rule::mixture);
+      .value("mixture", Rule::mixture)
+      .value("power", Rule::power);
   nb::class_<given::Weight>(m, "Weight")
       .def(
           "__init__",

@@ -106,6 +106,7 @@ template <class T> auto weigh_entries_for(Rule rule) {
     case Rule::cauchy: return &weigh_entries<T, Cauchy>;
     case Rule::huber: return &weigh_entries<T, Huber>;
     case Rule::mixture: return &weigh_entries<T, Mixture>;
+    case Rule::power: return &weigh_entries<T, Power>;
     case Rule::clip: break;
   }
   return &weigh_entries<T, Clip>;

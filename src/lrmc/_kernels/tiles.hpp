@@ -144,6 +144,11 @@ template <class T, Rule which> inline Vec<T> weight_of(Vec<T> q, T odds, Mask<T>
   inlier = q <= one;
   if constexpr (which == Rule::huber) return smaller(one, one / larger(q, fill<T>(std::numeric_limits<T>::min())));
   Vec<T> x = q * q;
+  if constexpr (which == Rule::power) {  // one lane at a time: the passes that use it have Gram matrices to make
+    const Vec<T> capped = smaller(x, fill<T>(std::numeric_limits<T>::max()));  // not 0 times infinity
+    for (int t = 0; t < width<T>; t++) x[t] = std::exp(-odds * std::log1p(capped[t]));
+    return x;
+  }
   if constexpr (which ==
                 Rule::mixture) {  // (1 + q^2 / 32)^16 is near exp(q^2 / 2), and where it is not, its tail is heavier
     x = one + x / 32;
@@ -173,6 +178,7 @@ template <class T, Rule which> struct Smooth {
 template <class T> using Cauchy = Smooth<T, Rule::cauchy>;
 template <class T> using Huber = Smooth<T, Rule::huber>;
 template <class T> using Mixture = Smooth<T, Rule::mixture>;
+template <class T> using Power = Smooth<T, Rule::power>;
 
 // What the weights of one tile need and give: M rows, and columns as long as the tile. Columns are missing for `clip`.
 template <class T> struct Sides {

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import _kernels
 from .._kernels import DenseData, Factors, Room, SparseData
-from ..weights import Array, Clip, Mixture, Threshold, Weight
+from ..weights import Array, Clip, Mixture, Power, Threshold, Weight
 from .base import OWN, Adjoint, Counts, Pull, Regression, how_many
 
 Data = DenseData | SparseData
@@ -106,7 +106,7 @@ def _weight(weight: Weight, dtype: np.dtype[Any]) -> _kernels.Weight:
     up, down = _directions(weight.outliers)
     return _kernels.Weight(
         weight.rule,
-        z=weight.odds if isinstance(weight, Mixture) else 0.0,
+        z=_number(weight),
         rows=_ready(weight.rows, dtype),
         cols=_ready(weight.cols, dtype),
         protect_rows=_ready(weight.protect_rows, dtype),
@@ -115,6 +115,13 @@ def _weight(weight: Weight, dtype: np.dtype[Any]) -> _kernels.Weight:
         down=down,
         squares=weight.squares,
     )
+
+
+def _number(weight: Weight) -> float:
+    """The one number that some rules have beside their thresholds."""
+    if isinstance(weight, Power):
+        return weight.shape
+    return weight.odds if isinstance(weight, Mixture) else 0.0
 
 
 def _directions(outliers: str) -> tuple[float, float]:
