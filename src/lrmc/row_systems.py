@@ -47,3 +47,23 @@ def _solve(H: Array, B: Array, ridge: Array, used: Array, mean: Array | None, th
         threads=max(1, min(threads, work // WORTH_A_THREAD)),
     )
     return X
+
+
+def packed(M: Array) -> Array:
+    """The upper triangles of symmetric matrices, in the order of `pairs`: (..., r, r) to (..., r(r+1)/2)."""
+    a, b = np.triu_indices(M.shape[-1])
+    return np.asarray(M[..., a, b])
+
+
+def unpacked(H: Array, rank: int) -> Array:
+    """Symmetric matrices from their upper triangles: (..., r(r+1)/2) to (..., r, r)."""
+    a, b = np.triu_indices(rank)
+    full = np.empty((*H.shape[:-1], rank, rank), H.dtype)
+    full[..., a, b] = full[..., b, a] = H
+    return full
+
+
+def doubled(H: Array, rank: int) -> Array:
+    """What is off the diagonal counts twice: from the entries of symmetric matrices to those of their triangles."""
+    a, b = np.triu_indices(rank)
+    return H * np.where(a == b, 1, 2).astype(H.dtype)

@@ -41,11 +41,13 @@ def leading(
     keep_model: bool = False,
     reject: bool = False,
     seed: int = 0,
+    rounds: int = 1,
 ) -> Factors:
     """The leading part of gain * clip(Y - model, -zeta, zeta), to which the model is added first if `keep_model`.
 
     With `reject`, residuals beyond zeta are left out instead of clipped. Instead of zeta a rule of `lrmc.weights` may
-    say what becomes of them.
+    say what becomes of them. Each of the `rounds` of power iteration is two passes: more of them, and weak components
+    hang less on the random numbers.
     """
     rule = as_weight(zeta)
     if reject:
@@ -57,8 +59,9 @@ def leading(
     Q = rng.standard_normal((obs.shape[1], min(rank + MORE, *obs.shape))).astype(obs.dtype)
     B, T = _times(obs, looked, L, Q)
     P, BtP = _transposed_times(obs, looked, L, B, T)
-    B, T = _times(obs, looked, L, orthonormal(BtP))  # one power iteration
-    P, BtP = _transposed_times(obs, looked, L, B, T)
+    for _ in range(rounds):
+        B, T = _times(obs, looked, L, orthonormal(BtP))
+        P, BtP = _transposed_times(obs, looked, L, B, T)
     return _truncated(P, BtP, rank)
 
 

@@ -207,10 +207,10 @@ def _from_dense(Y: Array, mask: Array | None, form: Form, threads: int) -> Obser
         Y=Y,
         mask=seen if observed < Y.size else None,
     )
-    return dense if dense.fraction >= SPARSE_BELOW else _compressed(dense)
+    return dense if dense.fraction >= SPARSE_BELOW else compressed(dense)
 
 
-def _compressed(dense: Dense) -> Sparse:
+def compressed(dense: Dense) -> Sparse:
     """The sparse form of a dense matrix with many gaps, made block by block."""
     indptr = np.concatenate([[0], np.cumsum(dense.row_observed)])
     indices, values = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], dense.Y.dtype)

@@ -98,7 +98,7 @@ class Sparse(Observations):
     @override
     def outliers(self, L: Array, R: Array, threshold: float) -> Any:
         """A CSR matrix with the entries of the data (a stored 0 where nothing stands out)."""
-        S = self._residual(L, R)
+        S = self.residual(L, R)
         S[np.abs(S) <= threshold] = 0
         if self.form == "sparse":
             return self._csr(S)
@@ -108,13 +108,13 @@ class Sparse(Observations):
 
     @override
     def residuals(self, L: Array, R: Array) -> Iterator[Sample]:
-        residual = self._residual(L, R)
+        residual = self.residual(L, R)
         for first in range(0, len(residual), 1 << 20):
             some = slice(first, min(first + (1 << 20), len(residual)))
             rows = np.searchsorted(self.indptr, np.arange(some.start, some.stop), side="right") - 1
             yield Sample(rows, self.indices[some].astype(np.int64), residual[some])
 
-    def _residual(self, L: Array, R: Array) -> Array:
+    def residual(self, L: Array, R: Array) -> Array:
         """Y - L R' at the stored entries."""
         room = np.empty(len(self.values), self.dtype)
         return native.residual(self.data, L, R, out=room, threads=self.threads)

@@ -1,0 +1,184 @@
+"""Gradients through the layers, for learning their numbers: the adjoint of each half, from the last to the first.
+
+For data in memory by row, as a part of a matrix is: what is needed at every entry are products of a row on one side and
+one on the other, which the kernels make. The unit of the threshold (a median) is held; all else is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from .._rows import column
+from ..linalg import Factors
+from ..observations.sparse import Sparse
+from ..row_systems import doubled, packed, unpacked
+from ..weights import Array, Power, sided
+from .noisy import Noise
+from .noisy_layers import TINY, Half, asked_for, regressors, total
+
+
+class Slopes(NamedTuple):
+    """The gradient of a loss with respect to a `State`."""
+
+    X: tuple[Array, Array]
+    unknown: tuple[Array, Array]
+
+
+def gradient(obs: Sparse, halves: Sequence[Half], noise: Noise, X: Factors) -> Array:
+    """With respect to the logarithms of the numbers, 6 x K as `Layers.array`; X is that of the last factors."""
+    nothing = np.zeros((X.L.shape[1],) * 2)
+    slopes = Slopes((X.L.astype(np.float64), X.R.astype(np.float64)), (nothing, nothing))
+    out = np.zeros((6, len(halves) // 2))
+    for at in reversed(range(len(halves))):
+        k, turn = divmod(at, 2)
+        slopes, logs = reverse(obs, halves[at], noise, slopes)
+        out[[0, 1, 2 + turn, 4, 5], k] += logs
+    return out
+
+
+def reverse(obs: Sparse, half: Half, noise: Noise, late: Slopes) -> tuple[Slopes, Array]:
+    """From the gradient after half a layer, that before it, and that of the logarithms of its five numbers."""
+    side, numbers = half.side, half.numbers
+    observed = (obs.row_observed, obs.col_observed)[side]
+    scale = (noise.rows, noise.cols)[side]
+    solved = _solved(half, observed > 0, scale, late)
+    passed = _passed(obs, half, noise, solved)
+    own = (solved.F + passed.own, solved.unknown)
+    V = half.before.unknown[1 - side]
+    other = (late.X[1 - side] + passed.other, late.unknown[1 - side] + solved.V + numbers.kappa * passed.V)
+    of_kappa = numbers.kappa * (solved.kappa + float(np.vdot(passed.V, V)))
+    logs = np.array([passed.reach, passed.shape, solved.prior, of_kappa, solved.eta])
+    first, second = (other, own) if side else (own, other)
+    return Slopes((first[0], second[0]), (first[1], second[1])), logs
+
+
+class Solved(NamedTuple):
+    """Gradients through the row systems: with respect to what goes into them."""
+
+    F: Array  # the rows themselves
+    unknown: Array  # what was unknown of them
+    V: Array  # what was unknown of the other factor
+    pull: Array  # n x r
+    grams: Array  # n x (r(r+1)/2 + 1): Gram matrices, as triangles, and sums of weights
+    variance: float
+    kappa: float
+    prior: float  # of its logarithm
+    eta: float  # of its logarithm
+
+
+def _solved(half: Half, used: Array, scale: Array, late: Slopes) -> Solved:
+    """f <- f + eta H^-1 (pull - kappa sums V f - ridge (f - m)) and V_f <- N mean H^-1, the other way."""
+    side, (_, _, lam, kappa, eta) = half.side, half.numbers
+    V, ridge, N = half.before.unknown[1 - side], half.ridge, half.variance
+    F, step = half.before.X[side].astype(np.float64), half.step.astype(np.float64)
+    used, count = used[:, None], max(int(used.sum()), 1)
+    precision = 1 / column(scale) ** 2
+    H = half.pull.grams[side] * precision
+    H, sums = H[:, :-1].astype(np.float64), H[:, -1:].astype(np.float64)
+
+    slope = np.where(used, late.X[side], 0.0)
+    inverse = np.linalg.inv(unpacked(H, len(V)) + ridge) * used[:, :, None]
+    pull = np.einsum("iab,ib->ia", inverse, eta * slope)
+    of_H = -_symmetric(pull[:, :, None] * step[:, None, :])
+    of_H -= inverse @ (N / count * late.unknown[side]) @ inverse
+
+    away = np.where(used, F - half.mean, 0.0)
+    of_ridge = of_H.sum(0) - _symmetric(pull.T @ away)
+    of_mean = late.X[side].sum(0) - slope.sum(0) + ridge @ pull.sum(0)
+    root = np.linalg.inv(half.covariance)
+    of_S = -lam * N * root @ of_ridge @ root  # ridge = lam N S^-1
+    of_S += TINY * np.trace(of_S) / len(of_S) * np.eye(len(of_S))
+
+    coupled = kappa * sums * pull
+    of_F = slope - pull @ ridge - coupled @ V
+    of_F += np.where(used, (2 * away @ of_S + of_mean) / count, 0.0)
+    turned = F @ V
+    of_sums = -kappa * np.einsum("ia,ia->i", pull, turned)
+    triangles = doubled(packed(of_H), len(V))
+    of_prior = float(np.vdot(of_ridge, ridge))
+    of_N = (of_prior + float(np.vdot(late.unknown[side], half.after.unknown[side]))) / N
+    return Solved(
+        F=of_F,
+        unknown=of_S,
+        V=-_symmetric(F.T @ coupled),
+        pull=pull * precision,
+        grams=np.hstack([triangles, of_sums[:, None]]) * precision,
+        variance=of_N,
+        kappa=-float(np.vdot(sums * pull, turned)),
+        prior=of_prior,
+        eta=eta * float(np.vdot(slope, step)),
+    )
+
+
+class Passed(NamedTuple):
+    """Gradients through a pass: with respect to both factors, kappa V, and the numbers of the weights."""
+
+    own: Array
+    other: Array
+    V: Array
+    reach: float  # of its logarithm
+    shape: float  # of its logarithm
+
+
+def _passed(obs: Sparse, half: Half, noise: Noise, given: Solved) -> Passed:
+    """The pull is C O and the Gram matrices are W Q; C = W E and W are functions of the residuals E."""
+    side, X = half.side, half.before.X
+    other, V = half.before.of(1 - side)
+    scale = (noise.rows, noise.cols)[1 - side]
+    plain, squares = regressors(other, V, half.numbers, scale)
+    pull, grams = (x.astype(obs.dtype) for x in (given.pull, given.grams))
+
+    # The other factor, as what the weights are multiplied with
+    back = obs.products(*X, half.weight, **asked_for(1 - side, pull, grams))
+    precision = 1 / column(scale) ** 2
+    of_squares = (back.grams[1 - side][:, :-1] * precision).astype(np.float64)
+    of_other = back[1 - side] * precision
+    M = unpacked(of_squares, len(V))
+    M[:, range(len(V)), range(len(V))] *= 2
+    of_other = of_other + np.einsum("jab,jb->ja", M, other.astype(np.float64))
+    halved = of_squares.sum(0) / doubled(np.ones(len(of_squares.T)), len(V))
+
+    # The residuals
+    e = obs.residual(*X).astype(np.float64)
+    sums = total(half.pull)
+    of_energy, of_total = given.variance * half.relative / sums, -given.variance * half.variance / sums
+    of_c = _dots(obs, side, pull, plain)
+    of_w = _dots(obs, side, grams, squares) + of_total
+    w, by_log_z, by_s = _weights_at(obs, e, half.weight)
+    of_w += of_energy * e**2 + of_c * e
+    inverse = np.divide(1.0, e, out=np.zeros_like(e), where=e != 0)
+    of_e = (of_c + 2 * of_energy * e) * w - of_w * by_log_z * inverse
+    E = sp.csr_array((of_e, obs.indices, obs.indptr), shape=obs.shape)
+    by_factor = [-(E @ X.R.astype(np.float64)), -(E.T @ X.L.astype(np.float64))]
+    return Passed(
+        own=by_factor[side],
+        other=of_other + by_factor[1 - side],
+        V=unpacked(halved, len(V)),
+        reach=float(of_w @ by_log_z),
+        shape=half.numbers.shape * float(of_w @ by_s),
+    )
+
+
+def _weights_at(obs: Sparse, e: Array, rule: Power) -> tuple[Array, Array, Array]:
+    """The weights of all entries, and their derivatives by the logarithm of the threshold and by the exponent."""
+    rows = np.repeat(np.arange(obs.shape[0]), obs.row_observed)
+    size = sided(e, rule.outliers)
+    square = (size / (rule.rows[rows] * rule.cols[obs.indices])) ** 2
+    logs = np.log1p(square)
+    w = np.exp(-rule.shape * logs)
+    return w, 2 * rule.shape * square / (1 + square) * w, -logs * w
+
+
+def _dots(obs: Sparse, side: int, own: Array, other: Array) -> Array:
+    """The products of a row on one side and one on the other, at all entries."""
+    factors = (other, own) if side else (own, other)
+    return -replace(obs, gain=0.0).residual(*factors).astype(np.float64)
+
+
+def _symmetric(M: Array) -> Array:
+    return (M + np.swapaxes(M, -1, -2)) / 2

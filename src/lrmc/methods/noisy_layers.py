@@ -1,0 +1,296 @@
+"""Noisy data: a few layers, each a robust least-squares step on the longer factor, then one on the shorter.
+
+A row f of a factor, with the rows o_j of the other one, its residuals e_j, weights w_j = (1 + (e_j / z)^2)^(-s), a
+Gaussian prior with mean m and covariance S, and noise of variance N:
+
+    H = sum_j w_j (o_j o_j' + kappa V) + lam N S^-1
+    f <- f + eta H^-1 (sum_j w_j (e_j o_j - kappa V f) - lam N S^-1 (f - m))
+
+m and S are those of all rows, S with what is unknown of them. V is the mean posterior covariance of the other factor:
+by kappa V, components that are mostly noise die, so that the rank is simply high enough. Units are natural ones (z in
+medians of |e|, N the weighted mean of e^2): the numbers of a layer serve data of any scale and size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, astuple, dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._rows import column, each, median, times, told, turned
+from ..linalg import Factors, balanced, gram
+from ..observations.base import Observations, Pull
+from ..observations.transposed import transposed
+from ..row_systems import packed, pairs, solve_rows_and_spread
+from ..weights import Array, Power
+from .centre import centre
+from .noisy import Noise
+from .start import leading
+from .step import Step
+
+HIGH_ENOUGH = 20  # a rank that most tables do not reach: what is not needed dies
+PER_NUMBER = 1.0  # observed entries for each free number, at the highest rank
+CLIPPED = 6.0  # medians of |e|: beyond, entries are clipped for the start
+ROUNDS = 3  # of power iteration for the start: it is to hang on the data, not on random numbers
+DEAD = 0.1  # of the largest singular value of noise alone: what is below did not survive
+TINY = 1e-6  # of the mean variance: keeps a prior that is no wider invertible
+LEAST = 1e-9  # of the data: a unit is never below this
+
+
+@dataclass(frozen=True)
+class Layers:
+    """The numbers of K layers, which can be learned: plain data."""
+
+    reach: tuple[float, ...]  # z, in medians of |e|
+    shape: tuple[float, ...]  # s: 0 is squares, 1/2 near the absolute value, 1 Cauchy
+    longer: tuple[float, ...]  # lam for the rows of the longer side
+    shorter: tuple[float, ...]  # and of the shorter one
+    kappa: tuple[float, ...]
+    eta: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        for name in (field.name for field in fields(self)):
+            object.__setattr__(self, name, tuple(float(x) for x in getattr(self, name)))
+        numbers = self.array()
+        if not (np.isfinite(numbers).all() and (numbers > 0).all()):
+            raise ValueError(f"the numbers of layers are positive and finite; here are {self.plain()}")
+
+    def __len__(self) -> int:
+        """How many layers there are."""
+        return len(self.eta)
+
+    def array(self) -> Array:
+        """6 x K."""
+        lengths = {len(x) for x in astuple(self)}
+        if len(lengths) != 1:
+            raise ValueError(f"each layer has one number of each kind; here are {sorted(lengths)} of them")
+        return np.array(astuple(self))
+
+    def of(self, k: int, side: int) -> Numbers:
+        """What half a layer needs."""
+        prior = self.shorter if side else self.longer
+        return Numbers(self.reach[k], self.shape[k], prior[k], self.kappa[k], self.eta[k])
+
+    def plain(self) -> dict[str, list[float]]:
+        """As it goes to JSON."""
+        return {name: list(numbers) for name, numbers in asdict(self).items()}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Layers:
+        """From what `plain` gave."""
+        names = [field.name for field in fields(cls)]
+        if sorted(plain) != sorted(names):
+            raise ValueError(f"layers have {', '.join(names)}; here are {', '.join(map(str, plain))}")
+        return cls(**{name: tuple(plain[name]) for name in names})
+
+
+class Numbers(NamedTuple):
+    """The numbers of half a layer."""
+
+    reach: float
+    shape: float
+    prior: float
+    kappa: float
+    eta: float
+
+
+class State(NamedTuple):
+    """Both factors, and the mean posterior covariances of their rows."""
+
+    X: Factors
+    unknown: tuple[Array, Array]
+
+    def of(self, side: int) -> tuple[Any, Array]:
+        """One factor, and what is unknown of it."""
+        return self.X[side], self.unknown[side]
+
+    def flipped(self) -> State:
+        """The same of the transposed matrix."""
+        return State(Factors(self.X.R, self.X.L), self.unknown[::-1])
+
+    def replaced(self, side: int, F: Any, unknown: Array) -> State:
+        """With another factor on one side."""
+        if side == 0:
+            return State(Factors(F, self.X.R), (unknown, self.unknown[1]))
+        return State(Factors(self.X.L, F), (self.unknown[0], unknown))
+
+
+class Half(NamedTuple):
+    """Half a layer: what it began with and what it made, for its adjoint."""
+
+    before: State
+    side: int
+    numbers: Numbers
+    weight: Power
+    pull: Pull
+    variance: float  # N
+    relative: float  # what makes N of the mean weighted square, where noise is uneven
+    mean: Array  # m
+    covariance: Array  # S
+    ridge: Array  # lam N S^-1
+    step: Any
+    after: State
+
+
+def rank_for(obs: Observations) -> int:
+    """High enough, and not above what the entries can carry."""
+    carried = int(obs.n_observed / (PER_NUMBER * sum(obs.shape)))
+    return max(1, min(HIGH_ENOUGH, carried, min(obs.shape) - 1))
+
+
+def begin(obs: Observations, rank: int, seed: int = 0) -> State:
+    """The leading part of what rows and columns typically are and of the clipped rest; all of it counts as known."""
+    if obs.shape[0] < obs.shape[1] and obs.is_here:  # so that a matrix and its transpose begin alike
+        return begin(transposed(obs), rank, seed).flipped()
+    middle = centre(obs)
+    if middle is not None:  # its leading component: a column that is mostly outliers must have no offset of its own
+        middle = Factors(*(turned(F, np.eye(2)[:, :1]) for F in balanced(*middle)))
+    residual = obs.sample.values if middle is None else obs.sample.residual(middle)
+    zeta = CLIPPED * _typical(residual, obs.scale)
+    kept = middle is not None
+    X = leading(obs, rank, zeta, 1 / obs.fraction, model=middle, keep_model=kept, seed=seed, rounds=ROUNDS)
+    nothing = np.zeros((rank, rank))
+    return State(X, (nothing, nothing))
+
+
+def passes(obs: Observations, state: State, layers: Layers, noise: Noise) -> Iterator[Half]:
+    """Half a layer after the other, each one pass over the data."""
+    longer = int(obs.shape[1] > obs.shape[0])
+    for k in range(len(layers)):
+        for turn in (0, 1):
+            half = half_layer(obs, state, longer ^ turn, layers.of(k, turn), noise)
+            state = half.after
+            yield half
+
+
+def steps(obs: Observations, state: State, layers: Layers, noise: Noise, *, trim: bool = True) -> Iterator[Step]:
+    """The same as steps of a method; with `trim`, the last is without the components that died."""
+    for half in passes(obs, state, layers, noise):
+        yield _step(obs, half, half.after.X)
+    if trim:
+        yield _step(obs, half, trimmed(obs, half))
+
+
+def _step(obs: Observations, half: Half, X: Factors) -> Step:
+    typical = median(half.weight.rows) * median(half.weight.cols)
+    inliers = half.pull.n_inliers / obs.n_observed
+    return Step(*X, typical, inliers, float(np.sqrt(half.variance)), "noisy")
+
+
+def trimmed(obs: Observations, half: Half) -> Factors:
+    """What is left of the components: those far below what noise alone would have are not."""
+    X = balanced(*half.after.X)
+    sizes = np.diag(gram(X.R))
+    weight = total(half.pull) / obs.n_observed
+    noise = np.sqrt(half.variance / max(weight * obs.fraction, 1e-300)) * sum(np.sqrt(obs.shape))
+    kept = max(1, int(np.sum(sizes > DEAD * noise)))
+    some = np.eye(len(sizes))[:, :kept]  # they come in the order of their sizes
+    return Factors(*(turned(F, some) for F in X))
+
+
+def half_layer(
+    obs: Observations, state: State, side: int, numbers: Numbers, noise: Noise, size: float | None = None
+) -> Half:
+    """One factor given the other. `size` is the unit of the threshold; it is measured unless it is given."""
+    weight = _weight(obs, state.X, numbers, noise, size)
+    F, unknown = state.of(side)
+    scales = (noise.rows, noise.cols)
+    asked = regressors(*state.of(1 - side), numbers, scales[1 - side])
+    pull = obs.products(*state.X, weight, **asked_for(side, *asked))
+    relative = noise.relative_square(obs.sample, state.X, weight)
+    variance = max(relative * pull.energy / total(pull), (LEAST * obs.scale) ** 2)
+    observed = (obs.row_observed, obs.col_observed)[side]
+    count, mean, covariance = prior_of(F, unknown, observed)
+    ridge = numbers.prior * variance * np.linalg.inv(covariance)
+    rows = (F, pull[side], pull.grams[side], observed, scales[side])
+    coupling = numbers.kappa * state.unknown[1 - side]
+    (after, step), (inverse,) = each(_fitted, rows, (mean, ridge, coupling, numbers.eta, obs.threads))
+    new = state.replaced(side, after, variance * inverse / count)
+    return Half(
+        before=state,
+        side=side,
+        numbers=numbers,
+        weight=weight,
+        pull=pull,
+        variance=variance,
+        relative=relative,
+        mean=mean,
+        covariance=covariance,
+        ridge=ridge,
+        step=step,
+        after=new,
+    )
+
+
+def _weight(obs: Observations, X: Factors, numbers: Numbers, noise: Noise, size: float | None) -> Power:
+    """The rule of half a layer, for residuals in units of their median."""
+    if size is None:
+        some = obs.sample
+        size = _typical(some.residual(X) / (noise.rows[some.rows] * noise.cols[some.cols]), obs.scale)
+    return Power(times(numbers.reach * size, noise.rows), noise.cols, noise.outliers, shape=numbers.shape)
+
+
+def _typical(residual: Array, scale: float) -> float:
+    """The median size; where half of all residuals are 0, the mean."""
+    if not len(residual):
+        return scale
+    size = np.abs(residual, dtype=np.float64)
+    return max(float(np.median(size)) or float(np.mean(size)), LEAST * scale)
+
+
+def regressors(other: Any, unknown: Array, numbers: Numbers, scale: Array) -> tuple[Any, Any]:
+    """The other factor, and what Gram matrices are made of: its pairs with what is unknown, and a 1 for the weights."""
+    (plain, squares), _ = each(_in_units, (other, scale), numbers.kappa * packed(unknown))
+    return plain, squares
+
+
+def _in_units(rows: tuple[Array, Array], coupling: Array) -> tuple[tuple[Array, Array], tuple[()]]:
+    other, scale = rows
+    precision = (1 / column(scale) ** 2).astype(other.dtype)
+    squares = np.hstack([pairs(other) + coupling.astype(other.dtype), np.ones_like(other[:, :1])])
+    return (other * precision, squares * precision), ()
+
+
+def asked_for(side: int, plain: Any, squares: Any) -> dict[str, Any]:
+    """What a pass multiplies the weighed residual and the weights with, for the rows of one side."""
+    return {"P": plain, "Pw": squares} if side else {"Q": plain, "Qw": squares}
+
+
+def total(pull: Pull) -> float:
+    """The sum of all weights."""
+    return max(float(np.sum(pull.col_weight, dtype=np.float64)), 1e-300)
+
+
+def _fitted(rows: tuple[Array, ...], same: tuple[Any, ...]) -> tuple[tuple[Array, Array], tuple[Array]]:
+    """Some rows after their least-squares problems, and their steps; where nothing was observed, the mean row."""
+    (F, pull, H, observed, scale), (mean, ridge, coupling, eta, threads) = rows, same
+    precision = (1 / column(scale) ** 2).astype(F.dtype)
+    H, used = H * precision, observed > 0
+    pulled = pull * precision - H[:, -1:] * (F @ coupling.astype(F.dtype))
+    pulled -= ((F - mean) @ ridge).astype(F.dtype)
+    step, inverse = solve_rows_and_spread(H[:, :-1], pulled, ridge, used, threads)
+    after = np.where(used[:, None], F + F.dtype.type(eta) * step, mean.astype(F.dtype))
+    return (after, step), (inverse,)
+
+
+def prior_of(F: Any, unknown: Array, observed: Any) -> tuple[int, Array, Array]:
+    """How many rows have entries, and their mean and covariance with what is unknown of them."""
+    _, (count, sums) = each(_sums_of_used, (F, observed))
+    count = max(int(count), 1)
+    mean = sums / count
+    covariance = told(_square_of_used, (F, observed), mean) / count + unknown
+    rank = len(mean)
+    return count, mean, covariance + (TINY * np.trace(covariance) / rank + 1e-30) * np.eye(rank)
+
+
+def _sums_of_used(rows: tuple[Array, Array], _: None) -> tuple[tuple[()], tuple[int, Array]]:
+    F, observed = rows
+    used = observed > 0
+    return (), (int(used.sum()), np.where(used[:, None], F, 0).sum(0, dtype=np.float64))
+
+
+def _square_of_used(rows: tuple[Array, Array], mean: Array) -> tuple[tuple[()], tuple[Array]]:
+    F, observed = rows
+    return (), (gram(np.where(observed[:, None] > 0, F.astype(np.float64) - mean, 0)),)
