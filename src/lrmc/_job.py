@@ -13,6 +13,7 @@ from .methods.gd import gd
 from .methods.nearest_schedule import nearest
 from .methods.noise import unlike_members
 from .methods.noisy import AskedLoss, Loss, Noise
+from .methods.noisy_layers import Layers
 from .methods.scaled_gd import scaled_gd
 from .methods.start import STARTS
 from .observations import as_observations
@@ -64,6 +65,7 @@ class Job:
     tol: float
     seed: int
     known_noisy: bool = False  # they were not exact, which need not be tried again
+    layers: Layers | None = None  # what was learned for these data, if they are noisy
 
 
 def checked_job(Y: Any, asked: Asked) -> Job:

@@ -21,10 +21,11 @@ from .methods import step as at
 from .methods.certificate import Certificate
 from .methods.choose import TYPICAL
 from .methods.connected import unconnected
-from .methods.default import Findings, HeldOut, default, noisy
+from .methods.default import Findings, default, noisy
 from .methods.lrmc import lrmc
 from .methods.nearest_schedule import misfit
 from .methods.noisy import AskedLoss, noise_and_share
+from .methods.noisy_layers import Layers
 from .methods.start import STARTS
 from .methods.step import Step
 from .observations.base import Observations
@@ -173,10 +174,13 @@ def _ran(job: Job, max_iter: int, progress: Progress | None) -> Result:
 def _told(job: Job, ended: Ended) -> Job:
     """The same job with what a run found: it need not be looked for again."""
     evidence = ended.found.evidence
-    chosen = ended.found.regime == "noisy" and "shrink" in evidence  # by entries set aside, not by Gaussian residuals
+    noisy = ended.found.regime == "noisy"
     start = "spectral" if isinstance(job.start, Iterate) else job.start  # an earlier run has seen all entries
-    rank, loss = ended.last.L.shape[1], evidence.get("loss", job.loss)
-    return replace(job, rank=rank, loss=loss, start=start, known_noisy=chosen)
+    job = replace(job, rank=ended.last.L.shape[1], start=start)
+    if noisy and "layers" in evidence:
+        return replace(job, known_noisy=True, layers=Layers.from_plain(evidence["layers"]))
+    chosen = noisy and "shrink" in evidence  # by entries set aside, not by Gaussian residuals
+    return replace(job, loss=evidence.get("loss", job.loss), known_noisy=chosen)
 
 
 def _again(job: Job, max_iter: int, rest: Observations, seed: int) -> Factors:
@@ -277,7 +281,7 @@ def _steps(job: Job, unit: float) -> Iterator[Step]:
         X = STARTS[str(job.start)](obs, rank, zeta / unit, gain, job.seed)
         return lrmc(obs, at.Start(X, zeta / unit), layers, job.schedule.tangent)
     if job.known_noisy:
-        return noisy(obs, job.rank, noise=job.noise, loss=job.loss, seed=job.seed)
+        return noisy(obs, job.rank, noise=job.noise, loss=job.loss, seed=job.seed, layers=job.layers)
     begin = None
     if isinstance(job.start, Iterate):
         X = Factors(*(scaled(F, 1 / root) for F in (job.start.L, job.start.R)))
@@ -301,7 +305,8 @@ def _result(job: Job, ended: Ended) -> Result:
     """What a run gives, with what speaks against it."""
     last, found, status = ended.last, ended.found, ended.status
     X = Factors(last.L, last.R)
-    if job.method == "closed_loop" and status is Status.CONVERGED and _too_few(job.obs, last):
+    few = job.method == "closed_loop" and not found.shrunk and _too_few(job.obs, last)
+    if status is Status.CONVERGED and few:
         status = Status.UNDETERMINED
     open_rows, open_cols = without_entries(job.obs)
     proof, doubts = found.certificate, list(found.doubts)
@@ -311,7 +316,7 @@ def _result(job: Job, ended: Ended) -> Result:
         open_rows, open_cols = np.union1d(open_rows, proof.rows), np.union1d(open_cols, proof.cols)
         doubts += _not_vouched_for(proof, job.obs.is_here)
     elif job.method == "closed_loop":
-        doubts += _not_believed(job.obs, X, share, found.held_out)
+        doubts += _not_believed(job.obs, X, share, found)
     L, R = job.obs.in_form(last.L, last.R)
     return Result(
         L,
@@ -325,11 +330,17 @@ def _result(job: Job, ended: Ended) -> Result:
         noise_level=noise,
         outlier_fraction=share,
         regime=found.regime,
-        evidence=found.evidence,
+        evidence=found.evidence | _held_out(found),
         observations=job.obs,
         certificate=None if proof is None else proof.plain(),
         warnings=(*doubts, *_shortcomings(job.obs, last.L.shape[1])),
     )
+
+
+def _held_out(found: Findings) -> dict[str, dict[str, float]]:
+    """By how much entries that were set aside are missed, by the fit and by what is simple."""
+    missed = found.held_out
+    return {} if missed is None else {"held_out": {"error": missed.error, "medians": missed.simple}}
 
 
 def without_entries(obs: Observations) -> tuple[Array, Array]:
@@ -341,17 +352,18 @@ def _empty(rows: tuple[Array], _: None) -> Array:
     return rows[0] == 0
 
 
-def _not_believed(obs: Observations, X: Factors, share: float, held_out: HeldOut | None) -> Iterator[str]:
+def _not_believed(obs: Observations, X: Factors, share: float, found: Findings) -> Iterator[str]:
     """Why a fit to noisy data may be wrong, in sentences."""
     if share > MOST_OUTLIERS:
         yield f"{100 * share:.0f} % of the entries are far from this fit: it may be the fit that is wrong"
     rank = X.L.shape[1]
     good, free = round((1 - share) * obs.n_observed), rank * (sum(obs.shape) - rank)
-    if good < FEW_PER_UNKNOWN * free and obs.n_observed >= rank * sum(obs.shape):  # else that is said of all entries
+    few = good < FEW_PER_UNKNOWN * free and obs.n_observed >= rank * sum(obs.shape)  # else that is said of all entries
+    if few and not found.shrunk:
         yield f"{good} good entries are few for the {free} free numbers of rank {rank}: the fit may follow the noise"
-    if held_out is None:
+    if found.held_out is None:
         return
-    typical, error, simple = held_out
+    typical, error, simple = found.held_out
     shown = float(np.quantile(np.abs(obs.sample.residual(X)), TYPICAL))
     if max(typical, shown) < NOTHING * obs.scale:
         yield "the fit meets most entries exactly, but that does not prove it: see evidence['certificate']"

@@ -27,8 +27,10 @@ from .choose import choose, grown_ranks, is_gaussian, lowest_good
 from .closed_loop import FEW_GOOD, LOW, closed_loop
 from .consensus import finished, promising, repaired
 from .few_samples import few_sampled, likely_rank, rank_to_look_for, wants_newton
+from .learn import fit
 from .lopsided import is_one_sided, moved_start, repeated, without_values
 from .noisy import Loss, Noise, carried_over, sweeps
+from .noisy_layers import Layers
 from .rank import Found, Test, beyond, columns, find_rank, first_guess, settled
 from .start import leading
 from .step import Step
@@ -76,6 +78,7 @@ class Findings:
     certificate: Certificate | None = None  # of exact data
     doubts: tuple[str, ...] = ()  # sentences: why the answer may be wrong
     held_out: HeldOut | None = None  # of noisy data
+    shrunk: bool = False  # a prior holds the fit: held-out error, not its rank, says whether it follows the noise
 
     def flipped(self) -> Findings:
         """The same for the transposed matrix."""
@@ -286,11 +289,14 @@ def noisy(
     loss: Loss | None,
     seed: int = 0,
     rested: Factors | None = None,
+    layers: Layers | None = None,
 ) -> Generator[Step, None, Findings]:
-    """Steps for data with noise: loss, prior and rank by held-out error.
+    """Steps for data with noise: by layers that are learned; if a loss, a side or groups are given, by choosing.
 
-    `rested` is where the closed loop came to rest, if it was tried.
+    `rested` is where the closed loop came to rest, if it was tried; `layers` what was learned before.
     """
+    if loss is None and noise.outliers == "both" and obs.groups is None:
+        return (yield from by_layers(obs, rank, noise, seed, layers))
     most = max(1, min(MOST_RANK, min(obs.shape) - 1, determined_rank(obs)))
     choice = choose(obs, noise, start, polished, loss=loss, rank=rank, most=most, seed=seed)
     if choice.way == "grown" and any(len(F) == n for F, n in zip(choice.X, obs.shape, strict=True)):
@@ -308,6 +314,21 @@ def noisy(
     doubts = (AT_LIMIT.format(most),) if rank is None and choice.rank == most == MOST_RANK else ()
     missed = HeldOut(choice.best.typical, choice.best.error, choice.simple)
     return Findings(Status.CONVERGED, "noisy", evidence, doubts=doubts, held_out=missed)
+
+
+def by_layers(
+    obs: Observations, rank: int | None, noise: Noise, seed: int, layers: Layers | None = None
+) -> Generator[Step, None, Findings]:
+    """Steps for data with noise of any kind: layers whose numbers are learned on hidden entries, unless given."""
+    found = yield from fit(obs, rank, noise=noise, seed=seed, schedule=layers)
+    evidence = {
+        "loss": "cauchy",  # what new rows are weighed by
+        "why": "learned on hidden entries",
+        "layers": found.layers.plain(),
+        "lessons": found.trials,
+    }
+    missed = None if layers is not None else HeldOut(found.typical, found.error, found.simple)
+    return Findings(Status.CONVERGED, "noisy", evidence, held_out=missed, shrunk=True)
 
 
 def determined_rank(obs: Observations) -> int:

@@ -145,6 +145,8 @@ def _why(result: Result) -> str:
         return " ".join(
             filter(None, (given, _by_trial(result, trials, searched=not given)))
         )
+    if "layers" in result.evidence:
+        return _by_layers(result, given)
     if given:
         return given
     last = tests[-1]
@@ -167,6 +169,21 @@ def _why(result: Result) -> str:
         " of that level"
     )
     return f"{looks}{again}: {left_out}.{checked}"
+
+
+def _by_layers(result: Result, given: str) -> str:
+    """What was learned on hidden entries, and how well these are found again."""
+    found = given or (
+        "More parts than needed were allowed; those that are mostly noise died as the"
+        " fit went on."
+    )
+    missed = result.evidence.get("held_out")
+    if not missed:
+        return found
+    return (
+        f"{found} Entries that were hidden are missed by {missed['error']:.3g} in the"
+        f" mean; medians of rows or columns miss them by {missed['medians']:.3g}."
+    )
 
 
 def _confirmed(result: Result, trials: list[Record]) -> str:
