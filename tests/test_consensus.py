@@ -7,7 +7,7 @@ from presentations import every_storage, small
 from lrmc import _kernels, solve, synthetic
 from lrmc.linalg import Factors
 from lrmc.methods.certificate import certify
-from lrmc.methods.consensus import finished, gathered, promising
+from lrmc.methods.consensus import finished, gathered, promising, sharpened
 from lrmc.observations import as_observations
 
 
@@ -155,3 +155,35 @@ def test_a_certificate_that_comes_early_is_followed_by_sweeps_over_what_agrees()
     assert after.agreeing >= certificate.agreeing
     np.testing.assert_array_equal(last.L, X.L)
     assert np.linalg.norm(X.L @ X.R.T - p.X) < 1e-8 * np.linalg.norm(p.X)
+
+
+def test_an_outlier_that_is_hardly_one_does_not_spoil_a_short_line():
+    """It took part in the least squares of its column: others are missed by a little, and it by hardly more."""
+    rng = np.random.default_rng(4)
+    L, R = rng.standard_normal((80, 2)), rng.standard_normal((60, 2))
+    Y = L @ R.T
+    Y[rng.random(Y.shape) < 0.1] += 3.0
+    Y[:, 5] = np.nan
+    Y[:7, 5] = L[:7] @ R[5]
+    Y[3, 5] += 3e-4
+    fitted = R.copy()
+    fitted[5] = np.linalg.lstsq(L[:7], Y[:7, 5], rcond=None)[0]
+    obs, X = as_observations(Y), Factors(L, fitted)
+    certificate = certify(obs, X, 1e-6)
+    assert certificate.holds
+    assert 5 not in certificate.cols
+    better, again = _end(sharpened(obs, X, certificate, 1e-6))
+    assert again.holds
+    np.testing.assert_allclose(better.R[5], R[5], atol=1e-9)
+    untouched = Factors(L, R)
+    proof = certify(obs, untouched, 1e-6)
+    assert _end(sharpened(obs, untouched, proof, 1e-6)) == (untouched, proof)
+
+
+def _end(steps):
+    """What a run of steps gives."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value

@@ -22,7 +22,7 @@ from ..observations.base import Observations
 from ..weights import Array
 from .certificate import OVERSAMPLED as PROVEN
 from .certificate import Certificate, certify
-from .consensus import Entries, gathered, repaired
+from .consensus import Entries, gathered, repaired, sharpened
 from .step import Step
 
 ENOUGH = 6.0  # entries for each free number: with more, the closed loop gets there
@@ -75,7 +75,7 @@ def few_sampled(
         if certificate.oversampling >= PROVEN:
             X, certificate = yield from repaired(obs, X, certificate, tol)
         if certificate.holds:
-            return X, certificate
+            return (yield from sharpened(obs, X, certificate, tol))
     return None
 
 
