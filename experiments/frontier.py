@@ -30,6 +30,16 @@ from silence import cases, problems
 
 RIGHT = 1e-5  # the relative error
 JOBS = 2
+FRESH = 100  # seeds from here on were not looked at while the methods were made
+MADE_HERE = (
+    "one sided",
+    "stuck",
+    "shifted",
+    "20 %",
+    "rank-1 patch",
+    "n 1000 r 5 alpha 0.1 rho 2",
+    "n 300 r 5 alpha 0.1",
+)
 RHOS = (1.4, 1.6, 2, 2.5, 3, 4, 6)
 ALPHAS = (0, 0.05, 0.1, 0.3)
 # Recovered of 4 (or so many) by others, at these rho: n = 300, rank 5, given. Measured elsewhere, by the same protocol.
@@ -170,6 +180,11 @@ def measure(sheet: Sheet, wanted: Sequence[tuple[Setting, int]], within_time: Ca
 # ---- what is shown
 
 
+def first_seeds(rows: Sequence[Row]) -> list[Row]:
+    """Without those that are fresh."""
+    return [row for row in rows if int(row["seed"]) < FRESH]
+
+
 def is_right(row: Row) -> bool:
     """By what it tells: lines that it leaves open are not judged."""
     return float(row["error"]) < RIGHT
@@ -256,23 +271,33 @@ def in_all(rows: Sequence[Row]) -> str:
 ABOUT = """Made by `python experiments/frontier.py`; every run is a line of [frontier.csv](frontier.csv).
 
 Gaussian factors, no noise, double precision; outliers are uniform within the mean |x| unless said. Right is a relative
-error below 1e-5 of what the answer tells: rows and columns that it leaves open (NaN) are not judged, and are named.
+error below 1e-5 of what the answer tells: rows and columns that it leaves open (NaN) are not judged, and are said.
 In brackets the median number of steps of the right runs; most take one pass over the data, one of Gauss-Newton takes up
 to 60. The problems seek the edges: the rates are no estimate for ordinary data, and few seeds say little about any one
 cell."""
 RHO = """`rho` is the number of entries over that of free numbers, r (n1 + n2 - r); every row and column has at least r
 good entries (the protocol of R2RILS, GNMR and RGNMR). The lines in *italics* were measured elsewhere, on instances of
 the same protocol, with the rank given: recovered of how many. RGNMR is told the exact number of outliers and solves its
-inner problems tightly; GNMR that is told which entries are outliers knows what no method can know."""
+inner problems tightly; GNMR that is told which entries are outliers knows what no method can know. Theirs are judged on
+all rows and columns, ours on those that are not left open."""
+
+
+SEEN = """The first seeds are not independent of the methods: the steps for one-sided and repeated outliers were made
+while looking at seeds 0 to 2 of these very problems. And in a first run one answer was called exact and had an error of
+1.2e-5 (n 1000, alpha 0.1, rho 2, seed 0); the cause was mended, and all was measured again. So here are seeds that
+nobody had looked at, for what was mended or made."""
 
 
 def page(folder: Path) -> str:
     """All of it in Markdown."""
-    rows = read_rows(folder / "frontier.csv")
+    everything = read_rows(folder / "frontier.csv")
+    rows = first_seeds(everything)
+    fresh = [row for row in everything if int(row["seed"]) >= FRESH]
     parts = ["# The frontier", ABOUT, in_all(rows), "![Recovered against rho](frontier.png)"]
     for part, title in TITLES.items():
         parts.append(f"## {title}")
         parts += [RHO, *few_entries(rows)] if part == "sampling" else [listed(rows, part)]
+    parts += ["## Fresh seeds", SEEN, in_all(fresh), listed(fresh, "kind"), listed(fresh, "sampling")]
     return "\n\n".join([*parts, *measured_by(folder / "frontier.csv")]) + "\n"
 
 
@@ -296,9 +321,11 @@ def main() -> None:
     ask = asked(__doc__ or "", instances=3, quick=(40, 2, 1), folder="docs")
     settings = [*sampling(ask.quick), *others(ask.quick)]
     wanted = [(setting, seed) for seed in range(ask.instances) for setting in settings]
+    made = [setting for setting in settings if setting.name.startswith(MADE_HERE)]
+    wanted += [(setting, FRESH + seed) for seed in range(ask.instances) for setting in made]
     sheet = Sheet(ask.folder / "frontier.csv", ("part", "setting", "given", "seed"))
     measure(sheet, wanted, ask.within_time)
-    picture(ask.folder / "frontier.png", lambda axes: draw(axes, sheet.rows()), 2, 4.8)
+    picture(ask.folder / "frontier.png", lambda axes: draw(axes, first_seeds(sheet.rows())), 2, 4.8)
     write_whole(ask.folder / "frontier.md", page(ask.folder).encode())
 
 
