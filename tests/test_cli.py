@@ -47,7 +47,7 @@ def test_nothing_has_to_be_said(source, tmp_path):
 @pytest.mark.parametrize("how", [[], ["--memory", "100MB"]], ids=["at once", "block by block"])
 def test_a_row_of_which_too_little_is_known(tmp_path, asked, left, said, how):
     Y = synthetic.problem(80, 2, alpha=0.05, p=1.0).Y
-    Y[3], Y[3, :7] = np.random.default_rng(0).standard_normal(80), np.nan
+    Y[3], Y[3, :7] = np.abs(Y).max() * np.random.default_rng(0).standard_normal(80), np.nan
     np.save(tmp_path / "in.npy", Y)
     place = tmp_path / "out.npy"
     done = run("complete", tmp_path / "in.npy", "-o", place, "--rank", 2, "--undetermined", asked, *how)
