@@ -15,17 +15,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._rows import told
+from .._rows import is_here, told
 from ..linalg import Factors, balanced, gram
 from ..observations.base import OWN, Observations
 from ..observations.heldout import can_hold_out, part_of
 from ..result import Status
 from ..weights import Array, Sides
 from .centre import centre
-from .certificate import OVERSAMPLED, Certificate, certify
+from .certificate import NEARLY, OVERSAMPLED, Certificate, agreement_border, certify
 from .choose import choose, grown_ranks, is_gaussian, lowest_good
-from .closed_loop import FEW_GOOD, LOW, closed_loop
-from .consensus import finished, promising, repaired
+from .closed_loop import FEW_GOOD, HIGH, LOW, closed_loop
+from .consensus import finished, on_what_agrees, promising, repaired
 from .few_samples import few_sampled, likely_rank, rank_to_look_for, wants_newton
 from .learn import fit
 from .lopsided import is_one_sided, moved_start, repeated, without_values
@@ -142,12 +142,42 @@ def default(
     ended = yield from remembered(steps, last)
     evidence |= ended.evidence
     X = Factors(last[-1].L, last[-1].R)
-    if float(np.quantile(_sizes(obs, X), LOWEST)) < SMALL * obs.scale:  # smooth losses can get there too
+    if ended.shrunk:
+        fit = yield from exact_after_all(obs, last[-1], tol)
+        if fit is not None:
+            evidence["certificate"] = fit[1].plain()
+            return Findings(Status.CONVERGED, "exact", evidence, fit[1])
+    elif float(np.quantile(_sizes(obs, X), LOWEST)) < SMALL * obs.scale:  # smooth losses can get there too
         _, certificate = yield from repaired(obs, X, certify(obs, X, tol), tol)
         evidence["certificate"] = certificate.plain()
         if certificate.holds:
             return Findings(Status.CONVERGED, "exact", evidence, certificate)
     return replace(ended, evidence=evidence, doubts=(*ended.doubts, *doubts))
+
+
+def exact_after_all(
+    obs: Observations, step: Step, tol: float
+) -> Generator[Step, None, tuple[Factors, Certificate] | None]:
+    """Least squares on what a fit meets that a prior holds: where residuals then fall far below, data may be exact.
+
+    Two sweeps tell; what is not proven is left, and the last step is where the fit was.
+    """
+    size, border = _sizes(obs, step.X), agreement_border(obs, tol)
+    before, wide = float(np.quantile(size, LOW)), 6 * float(np.quantile(size, HIGH * step.inliers))
+    if not (step.X.L.shape[1] <= determined_rank(obs) and is_here(step.L)):
+        return None
+    X = step.X
+    for k, nearer in enumerate(on_what_agrees(obs, X, max(wide, NEARLY * border), border)):
+        yield nearer._replace(stage="again")
+        X = nearer.X
+        if k == 1 and float(np.quantile(_sizes(obs, X), LOW)) > FAR_BETTER * before:
+            break
+    else:
+        X, certificate = yield from repaired(obs, X, certify(obs, X, tol), tol)
+        if certificate.holds:
+            return X, certificate
+    yield step
+    return None
 
 
 def too_low(obs: Observations, rank: int, X: Factors, outliers: Sides, tol: float, seed: int) -> tuple[str, ...]:
