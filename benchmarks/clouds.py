@@ -1,9 +1,10 @@
-"""The stack where the paper runs out of memory: 2000 x 2000 pixels x 3 bands x 60 dates, u16, 12 million rows.
+"""The stack where the paper runs out of memory: 2000 x 2000 pixels x 3 bands x 60 dates, u16, 12
+million rows.
 
     python benchmarks/clouds.py [--size 2000] [--dates 60] [--samples 1.0 0.3]
 
-Seconds and the largest memory of the whole process, the stack (1.44 GB), its answer (as much) and the mask included.
-"""
+Seconds and the largest memory of the whole process, the stack (1.44 GB), its answer (as much) and
+the mask included."""
 
 from __future__ import annotations
 
@@ -18,13 +19,17 @@ from lrmc.apps.clouds.model import remove_clouds
 
 
 def main() -> None:
-    ask = argparse.ArgumentParser(description="Clouds out of 12 million rows: seconds, memory, error.")
+    ask = argparse.ArgumentParser(
+        description="Clouds out of 12 million rows: seconds, memory, error."
+    )
     ask.add_argument("--size", type=int, default=2000)
     ask.add_argument("--dates", type=int, default=60)
     ask.add_argument("--samples", type=float, nargs="+", default=[1.0, 0.3])
     asked = ask.parse_args()
     began = time.perf_counter()
-    data, ground, clouds, dates = landscape(asked.dates, asked.size, asked.size, cover=0.25)
+    data, ground, clouds, dates = landscape(
+        asked.dates, asked.size, asked.size, cover=0.25
+    )
     assert ground is not None
     some = slice(None), slice(None), slice(None, None, 10), slice(None, None, 10)
     truth, covered = ground[some].astype(np.float32), clouds[:, ::10, ::10] > 0.1
@@ -42,7 +47,8 @@ def main() -> None:
         psnr = 20 * np.log10(3000 / np.sqrt(np.mean(error**2)))
         cloud = np.mean(done.mask == 1)
         print(
-            f"p = {sample:.0%}: {seconds:.1f} s ({busy:.0f} s of processors), at most {memory:.2f} GB so far", end=", "
+            f"p = {sample:.0%}: {seconds:.1f} s ({busy:.0f} s of processors), at most {memory:.2f} GB so far",
+            end=", ",
         )
         print(f"rank {done.ground.rank}, ", end="")
         print(f"{cloud:.1%} cloud, {psnr:.1f} dB under clouds", flush=True)

@@ -49,9 +49,15 @@ def peers(rows: list[Row]) -> str:
     """A table for each problem."""
     parts = []
     for case in dict.fromkeys(row["case"] for row in rows):
-        mine = sorted((row for row in rows if row["case"] == case), key=lambda row: float(row["seconds"] or "inf"))
+        mine = sorted(
+            (row for row in rows if row["case"] == case),
+            key=lambda row: float(row["seconds"] or "inf"),
+        )
         lines = [(r["method"], *_numbers(r)) for r in mine]
-        parts += [f"**{case}**", table(("", "seconds", "error", "passes", "memory (MB)"), lines)]
+        parts += [
+            f"**{case}**",
+            table(("", "seconds", "error", "passes", "memory (MB)"), lines),
+        ]
     return "\n\n".join([*parts, *(_bar(rows, case) for case in ASKED)])
 
 
@@ -68,40 +74,80 @@ def _numbers(row: Row) -> tuple[str, ...]:
 
 def _bar(rows: list[Row], case: str) -> str:
     """How many times faster than the fastest that gets there."""
-    there = [r for r in rows if r["case"] == case and r["seconds"] and float(r["error"]) < REACHED]
+    there = [
+        r
+        for r in rows
+        if r["case"] == case and r["seconds"] and float(r["error"]) < REACHED
+    ]
     ours = [float(r["seconds"]) for r in there if r["method"] == "lrmc"]
-    others = {r["method"]: float(r["seconds"]) for r in there if not r["method"].startswith("lrmc")}
+    others = {
+        r["method"]: float(r["seconds"])
+        for r in there
+        if not r["method"].startswith("lrmc")
+    }
     if not ours:
         return f"{case}: not measured yet."
     if not others:
-        waited = [limit for r in rows if r["case"] == case and (limit := seconds_given(r["note"])) is not None]
+        waited = [
+            limit
+            for r in rows
+            if r["case"] == case and (limit := seconds_given(r["note"])) is not None
+        ]
         if not waited:
             return f"{case}: no other takes part."
         ratio = f"more than {min(waited) / ours[0]:.0f} times as fast as any other that could reach 1e-6"
         return f"{case}: lrmc is {ratio} ({LEAST} asked): none of them had after {min(waited):.0f} s."
     best = min(others, key=lambda name: others[name])
     ratio = f"{others[best] / ours[0]:.0f} times as fast as {best}"
-    return f"{case}: lrmc is {ratio}, the fastest other that reaches 1e-6 ({LEAST} asked)."
+    return (
+        f"{case}: lrmc is {ratio}, the fastest other that reaches 1e-6 ({LEAST} asked)."
+    )
 
 
 def versions(rows: list[Row]) -> str:
     """Which were raced."""
-    known = {RIVALS[row["method"]].package: row["version"] for row in rows if row["version"]}
-    absent = {RIVALS[row["method"]].package for row in rows if not row["version"]} - set(known)
-    text = "Versions: " + ", ".join(f"{package} {version}" for package, version in sorted(known.items())) + "."
+    known = {
+        RIVALS[row["method"]].package: row["version"] for row in rows if row["version"]
+    }
+    absent = {
+        RIVALS[row["method"]].package for row in rows if not row["version"]
+    } - set(known)
+    text = (
+        "Versions: "
+        + ", ".join(
+            f"{package} {version}" for package, version in sorted(known.items())
+        )
+        + "."
+    )
     return text + (f" Not installed: {', '.join(sorted(absent))}." if absent else "")
 
 
 def sizes(rows: list[Row]) -> str:
     """Passes and time by size and by rank."""
     head = ("n", "rank", "p", "stored as", "entries", "passes", "seconds")
-    head += ("ns per pass and stored entry", "and observed entry", "one pass / reading", "all / reading", "error")
+    head += (
+        "ns per pass and stored entry",
+        "and observed entry",
+        "one pass / reading",
+        "all / reading",
+        "error",
+    )
     lines = []
-    for r in sorted(rows, key=lambda r: (r["by"] != "size", int(r["n"]), int(r["rank"]))):
+    for r in sorted(
+        rows, key=lambda r: (r["by"] != "size", int(r["n"]), int(r["rank"]))
+    ):
         each = 1e9 * float(r["seconds"]) / (int(r["passes"]) + 4)
-        ratio, whole = (float(r[key]) / float(r["reading_ms"]) for key in ("pass_ms", "seconds"))
-        told = (r[key] for key in ("n", "rank", "p", "form", "entries", "passes", "seconds"))
-        numbers = (f"{each / int(r['stored']):.2f}", f"{each / int(r['entries']):.2f}", f"{ratio:.1f}")
+        ratio, whole = (
+            float(r[key]) / float(r["reading_ms"]) for key in ("pass_ms", "seconds")
+        )
+        told = (
+            r[key] for key in ("n", "rank", "p", "form", "entries", "passes", "seconds")
+        )
+        numbers = (
+            f"{each / int(r['stored']):.2f}",
+            f"{each / int(r['entries']):.2f}",
+            f"{ratio:.1f}",
+        )
         lines.append((*told, *numbers, f"{1e3 * whole:.0f}", r["error"]))
     return table(head, lines)
 
@@ -109,11 +155,16 @@ def sizes(rows: list[Row]) -> str:
 def page(folder: Path, prefix: str) -> str:
     """The whole page."""
     raced, sized = read_rows(folder / "peers.csv"), read_rows(folder / "size.csv")
-    parts = ["# Benchmarks", "Written by `benchmarks/page.py` from the CSV files in `docs/benchmarks`."]
+    parts = [
+        "# Benchmarks",
+        "Written by `benchmarks/page.py` from the CSV files in `docs/benchmarks`.",
+    ]
     parts += ["## The race against other packages (`benchmarks/peers.py`)", ABOUT]
     if raced:
         parts += [versions(raced), peers(raced)]
-        parts += [f"![error against time]({prefix}peers.png)"] * (folder / "peers.png").exists()
+        parts += [f"![error against time]({prefix}peers.png)"] * (
+            folder / "peers.png"
+        ).exists()
         parts += measured_by(folder / "peers.csv")
     else:
         parts.append("Not measured yet.")

@@ -1,4 +1,5 @@
-"""How long a report takes to make, and how large it is: a matrix with 10 % outliers, and a film of 200 frames.
+"""How long a report takes to make, and how large it is: a matrix with 10 % outliers, and a film of
+200 frames.
 
 python benchmarks/report.py [n]
 """
@@ -33,14 +34,19 @@ def main() -> None:
     back = (scene.background.R @ scene.background.L.T).reshape(frames.shape)
     masks = np.nan_to_num(np.abs(frames - back)).max(-1) > VISIBLE
     fore = np.where(masks[..., None], frames, 0)
-    say("200 frames of 320 x 240 in colour, 4 layers", lambda: report.film_sections(frames, back, fore, masks, white=1))
+    say(
+        "200 frames of 320 x 240 in colour, 4 layers",
+        lambda: report.film_sections(frames, back, fore, masks, white=1),
+    )
 
 
 def say(what: str, sections) -> None:  # type: ignore[no-untyped-def]
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
         path = report.write_report(Path(folder) / "report.html", what, sections())
-        print(f"{what}: {time.perf_counter() - began:.2f} s, {path.stat().st_size / 1e6:.2f} MB")
+        print(
+            f"{what}: {time.perf_counter() - began:.2f} s, {path.stat().st_size / 1e6:.2f} MB"
+        )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""Larger than memory, larger than one machine: what a pass costs from disk and through Dask, and what moves.
+"""Larger than memory, larger than one machine: what a pass costs from disk and through Dask, and
+what moves.
 
-    python benchmarks/scale.py same        the same factors from memory, memmap, zarr, threads and two processes
-    python benchmarks/scale.py disk        a file of 6 GB in a process that may have 2 GB; passes against reading it
-    python benchmarks/scale.py dask        a pass and a solve over 2 GB in 64 blocks, by Dask's threads and in memory
-    python benchmarks/scale.py bytes       what goes over the sockets in a pass, for more and more rows
-    python benchmarks/scale.py workers     passes with one and two worker processes, and the cost model that fits them
+    python benchmarks/scale.py same        the same factors from memory, memmap, zarr, threads and
+    two processes python benchmarks/scale.py disk        a file of 6 GB in a process that may have 2
+    GB; passes against reading it python benchmarks/scale.py dask        a pass and a solve over 2
+    GB in 64 blocks, by Dask's threads and in memory python benchmarks/scale.py bytes       what
+    goes over the sockets in a pass, for more and more rows python benchmarks/scale.py workers
+    passes with one and two worker processes, and the cost model that fits them
 
 Files go to a temporary directory (TMPDIR); times are the best of several, with two threads.
 """
@@ -74,20 +76,35 @@ def same():
         written(path, *shape, dtype=np.float64)
         mapped = np.memmap(path, np.float64, "r", shape=shape)
         Y = np.array(mapped)
-        Z = zarr.create_array(Path(folder) / "Y.zarr", shape=shape, dtype=Y.dtype, chunks=(2500, 500))
+        Z = zarr.create_array(
+            Path(folder) / "Y.zarr", shape=shape, dtype=Y.dtype, chunks=(2500, 500)
+        )
         Z[:] = Y
         want = lrmc.solve(Y, 5)
         size = np.abs(want.L).max(), np.abs(want.R).max()
 
         def show(name, result):
-            far = [np.abs(np.asarray(F) - G).max() / s for F, G, s in zip(result.factors(), want.factors(), size)]
-            print(f"{name:32} {result.status}, {result.n_iter} passes, factors differ by {max(far):.1e}", flush=True)
+            far = [
+                np.abs(np.asarray(F) - G).max() / s
+                for F, G, s in zip(result.factors(), want.factors(), size)
+            ]
+            print(
+                f"{name:32} {result.status}, {result.n_iter} passes, factors differ by {max(far):.1e}",
+                flush=True,
+            )
 
         print(want)
-        show("memmap, block by block", lrmc.solve(outofcore.blocks(mapped, memory="40MB"), 5))
+        show(
+            "memmap, block by block",
+            lrmc.solve(outofcore.blocks(mapped, memory="40MB"), 5),
+        )
         show("zarr, block by block", lrmc.solve(outofcore.blocks(Z, memory="100MB"), 5))
         show("Dask, threads", lrmc.solve(da.from_zarr(Z), 5))
-        options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
+        options = {
+            "n_workers": 2,
+            "threads_per_worker": 1,
+            "dashboard_address": "127.0.0.1:0",
+        }
         with LocalCluster(**options) as cluster, Client(cluster):
             show("Dask, 2 processes", lrmc.solve(da.from_zarr(Z), 5))
 
@@ -140,7 +157,10 @@ def disk(gigabytes=6.0):
         path = Path(folder) / "Y.bin"
         written(path, n1, n2)
         os.sync()
-        print(f"{n1} x {n2} float32, {path.stat().st_size / GB:.1f} GB; at most 2 GB of address space", flush=True)
+        print(
+            f"{n1} x {n2} float32, {path.stat().st_size / GB:.1f} GB; at most 2 GB of address space",
+            flush=True,
+        )
         subprocess.run([sys.executable, "-c", DISK, path, str(n1), str(n2)], check=True)
 
 
@@ -160,7 +180,9 @@ def dask_overhead(gigabytes=2.0, blocks=64):
         a.append(best(lambda: one_pass(here, L, R), 1))
         b.append(best(lambda: one_pass(there, L, R), 1))
     more = 100 * (min(b) / min(a) - 1)
-    print(f"{n1} x {n2}, {blocks} blocks, a pass: in memory {min(a):.3f} s, Dask {min(b):.3f} s: {more:+.1f} %")
+    print(
+        f"{n1} x {n2}, {blocks} blocks, a pass: in memory {min(a):.3f} s, Dask {min(b):.3f} s: {more:+.1f} %"
+    )
     spoiled = np.random.default_rng(2).integers(0, n2, n1)
     Y[np.arange(n1), spoiled] += 10
     a, b = [], []
@@ -168,7 +190,9 @@ def dask_overhead(gigabytes=2.0, blocks=64):
         a.append(best(lambda: lrmc.solve(here, 5), 1))
         b.append(best(lambda: lrmc.solve(there, 5), 1))
     more = 100 * (min(b) / min(a) - 1)
-    print(f"a whole solve: in memory {min(a):.2f} s, Dask {min(b):.2f} s: {more:+.1f} %")
+    print(
+        f"a whole solve: in memory {min(a):.2f} s, Dask {min(b):.2f} s: {more:+.1f} %"
+    )
 
 
 def moved_bytes():
@@ -186,10 +210,17 @@ def moved_bytes():
         return size
 
     TCP.write = counted
-    options = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": "127.0.0.1:0"}
+    options = {
+        "n_workers": 2,
+        "threads_per_worker": 1,
+        "processes": False,
+        "dashboard_address": "127.0.0.1:0",
+    }
     with LocalCluster(protocol="tcp", **options) as cluster, Client(cluster):
         for n in (20_000, 80_000, 320_000):
-            Y = da.random.default_rng(0).standard_normal((n, 200), chunks=(n // 4, 200), dtype=np.float32)
+            Y = da.random.default_rng(0).standard_normal(
+                (n, 200), chunks=(n // 4, 200), dtype=np.float32
+            )
             obs = lrmc.as_observations(Y)
             R = np.random.default_rng(1).random((200, 5)).astype(np.float32)
             L = scaled(obs.products(None, None, 1.0, Q=R)[0], 0.1)
@@ -198,7 +229,10 @@ def moved_bytes():
                 count[0] = 0
                 obs.pull(L, R, 1.0)
                 found.append(count[0])
-            print(f"n1 = {n:7}: {min(found) / 1e3:6.0f} kB in a pass; L has {n * 20 / 1e3:.0f} kB", flush=True)
+            print(
+                f"n1 = {n:7}: {min(found) / 1e3:6.0f} kB in a pass; L has {n * 20 / 1e3:.0f} kB",
+                flush=True,
+            )
 
 
 def workers():
@@ -207,26 +241,47 @@ def workers():
 
     n2, found = 1000, []
     for count in (1, 2):
-        options = {"n_workers": count, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
+        options = {
+            "n_workers": count,
+            "threads_per_worker": 1,
+            "dashboard_address": "127.0.0.1:0",
+        }
         with LocalCluster(**options) as cluster, Client(cluster):
             for blocks, gigabytes in ((8, 0.25), (8, 1.0), (32, 1.0)):
                 n1 = int(gigabytes * GB / 4 / n2) // blocks * blocks
-                Y = da.random.default_rng(0).standard_normal((n1, n2), chunks=(n1 // blocks, n2), dtype=np.float32)
+                Y = da.random.default_rng(0).standard_normal(
+                    (n1, n2), chunks=(n1 // blocks, n2), dtype=np.float32
+                )
                 obs = lrmc.as_observations(wait(Y.persist()) and Y.persist())
                 R = np.random.default_rng(1).random((n2, 5)).astype(np.float32)
                 L = obs.products(None, None, 1.0, Q=R)[0]
                 seconds = best(partial(obs.pull, L, R, 1.0), 6)
                 found.append((count, blocks, gigabytes, seconds))
-                print(f"{count} worker(s), {blocks} blocks, {gigabytes} GB: {seconds:.3f} s a pass", flush=True)
+                print(
+                    f"{count} worker(s), {blocks} blocks, {gigabytes} GB: {seconds:.3f} s a pass",
+                    flush=True,
+                )
     # seconds = latency + per block + bytes / (speed of a worker * workers)
-    A = np.array([[1, blocks, gigabytes / count] for count, blocks, gigabytes, _ in found])
-    latency, block, gigabyte = np.linalg.lstsq(A, np.array([x[-1] for x in found]), rcond=None)[0]
-    print(f"fit: {1e3 * latency:.0f} ms + {1e3 * block:.2f} ms per block + {gigabyte:.3f} s per GB and worker")
+    A = np.array(
+        [[1, blocks, gigabytes / count] for count, blocks, gigabytes, _ in found]
+    )
+    latency, block, gigabyte = np.linalg.lstsq(
+        A, np.array([x[-1] for x in found]), rcond=None
+    )[0]
+    print(
+        f"fit: {1e3 * latency:.0f} ms + {1e3 * block:.2f} ms per block + {gigabyte:.3f} s per GB and worker"
+    )
 
 
 if __name__ == "__main__":
     os.environ.setdefault("OMP_NUM_THREADS", "2")
-    jobs = {"same": same, "disk": disk, "dask": dask_overhead, "bytes": moved_bytes, "workers": workers}
+    jobs = {
+        "same": same,
+        "disk": disk,
+        "dask": dask_overhead,
+        "bytes": moved_bytes,
+        "workers": workers,
+    }
     for name in sys.argv[1:] or list(jobs):
         print(f"---- {name}", flush=True)
         jobs[name]()

@@ -1,11 +1,12 @@
-"""What ScaledGD's thresholds cost: `Observations.magnitudes` against std::nth_element and NumPy's partition.
+"""What ScaledGD's thresholds cost: `Observations.magnitudes` against std::nth_element and NumPy's
+partition.
 
     python benchmarks/selection.py [--n 3000] [--threads 2] [--share 0.15]
 
-Wanted are the k-th largest |e| of all rows and of all columns of a residual, k = share of what is observed there. The
-C++ below is compiled here with g++ -O3 -march=native. It and NumPy are given |e| ready made, ours makes it itself. A
-step of ScaledGD is the thresholds and a pass; "pull" is the pass of a step of LRMC. To docs/benchmarks/selection.csv.
-"""
+Wanted are the k-th largest |e| of all rows and of all columns of a residual, k = share of what is
+observed there. The C++ below is compiled here with g++ -O3 -march=native. It and NumPy are given
+|e| ready made, ours makes it itself. A step of ScaledGD is the thresholds and a pass; "pull" is the
+pass of a step of LRMC. To docs/benchmarks/selection.csv."""
 
 from __future__ import annotations
 
@@ -67,7 +68,17 @@ def compiled(folder: str) -> ctypes.CDLL:
     """The C++ above."""
     source, library = Path(folder, "select.cpp"), Path(folder, "select.so")
     source.write_text(SOURCE)
-    command = ["g++", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC", str(source), "-o", str(library)]
+    command = [
+        "g++",
+        "-O3",
+        "-march=native",
+        "-fopenmp",
+        "-shared",
+        "-fPIC",
+        str(source),
+        "-o",
+        str(library),
+    ]
     subprocess.run(command, check=True)
     return ctypes.CDLL(str(library))
 
@@ -75,10 +86,19 @@ def compiled(folder: str) -> ctypes.CDLL:
 class Selection:
     """The residuals of a problem by row and by column, and nth_element over both."""
 
-    def __init__(self, library: ctypes.CDLL, E: np.ndarray, share: float, threads: int) -> None:
+    def __init__(
+        self, library: ctypes.CDLL, E: np.ndarray, share: float, threads: int
+    ) -> None:
         seen = ~np.isnan(E)
-        self.library, self.shape, self.threads, self.e = library, E.shape, threads, np.abs(E[seen])
-        self.rows, self.cols = (np.concatenate([[0], np.cumsum(seen.sum(axis))]) for axis in (1, 0))
+        self.library, self.shape, self.threads, self.e = (
+            library,
+            E.shape,
+            threads,
+            np.abs(E[seen]),
+        )
+        self.rows, self.cols = (
+            np.concatenate([[0], np.cumsum(seen.sum(axis))]) for axis in (1, 0)
+        )
         places = np.where(seen, np.cumsum(seen.ravel()).reshape(E.shape) - 1, -1).T
         self.by_column = places[places >= 0].astype(np.int32)
         self.turned = np.empty_like(self.e)
@@ -87,19 +107,36 @@ class Selection:
 
     def run(self) -> list[np.ndarray]:
         """The k-th largest of rows and of columns."""
-        arrays = (self.rows, self.cols, self.by_column, self.e, self.turned, *self.k, *self.found)
+        arrays = (
+            self.rows,
+            self.cols,
+            self.by_column,
+            self.e,
+            self.turned,
+            *self.k,
+            *self.found,
+        )
         sizes = (ctypes.c_int64(n) for n in self.shape)
-        self.library.kth_largest(*sizes, *(ctypes.c_void_p(x.ctypes.data) for x in arrays), ctypes.c_int(self.threads))
+        self.library.kth_largest(
+            *sizes,
+            *(ctypes.c_void_p(x.ctypes.data) for x in arrays),
+            ctypes.c_int(self.threads),
+        )
         return self.found
 
 
 def numpy_selection(E: np.ndarray, share: float) -> list[np.ndarray]:
     """The same by NumPy where all is observed."""
-    k = [E.shape[axis] - int(how_many(share, np.array([E.shape[axis]]))[0]) for axis in (1, 0)]
+    k = [
+        E.shape[axis] - int(how_many(share, np.array([E.shape[axis]]))[0])
+        for axis in (1, 0)
+    ]
     return [np.partition(E, k[0], 1)[:, k[0]], np.partition(E, k[1], 0)[k[1]]]
 
 
-def measured(n: int, p: float, share: float, threads: int, library: ctypes.CDLL) -> dict[str, str]:
+def measured(
+    n: int, p: float, share: float, threads: int, library: ctypes.CDLL
+) -> dict[str, str]:
     """One problem, in single precision: milliseconds, the best of some."""
     made = lrmc.synthetic.problem(n, 5, 0.1, p, 0, form="dense", dtype=np.float32)
     obs = lrmc.as_observations(made.Y, threads=threads)

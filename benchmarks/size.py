@@ -1,10 +1,11 @@
-"""Cost against size: passes and time by n, with as many entries per row, and by rank: docs/benchmarks/size.csv, .png.
+"""Cost against size: passes and time by n, with as many entries per row, and by rank:
+docs/benchmarks/size.csv, .png.
 
     python benchmarks/size.py [--quick] [--minutes 4]
 
-Times are the best of three, from the array to the factors, in single precision; the rank is given. They are compared
-with reading the data once, with the same threads: what no method that looks at the data can beat.
-"""
+Times are the best of three, from the array to the factors, in single precision; the rank is given.
+They are compared with reading the data once, with the same threads: what no method that looks at
+the data can beat."""
 
 from __future__ import annotations
 
@@ -28,7 +29,10 @@ from lrmc.demo.problems import fastest, reading_time
 from lrmc.observations._door import SPARSE_BELOW
 
 PER_ROW = 300  # observed entries, as at n = 3000 and p = 0.1
-SIZES, RANKS = (500, 1000, 1500, 2000, 3000, 5000, 7000, 10_000), (1, 2, 5, 10, 20, 30, 50)
+SIZES, RANKS = (
+    (500, 1000, 1500, 2000, 3000, 5000, 7000, 10_000),
+    (1, 2, 5, 10, 20, 30, 50),
+)
 REPEATS = 3
 
 
@@ -44,21 +48,29 @@ class Case(NamedTuple):
 def cases(quick: bool) -> list[Case]:
     """All sizes, then all ranks."""
     if quick:
-        return [Case("size", n, 2, 60 / n) for n in (100, 200)] + [Case("rank", 150, rank, 1.0) for rank in (1, 3)]
-    return [Case("size", n, 5, PER_ROW / n) for n in SIZES] + [Case("rank", 3000, rank, 1.0) for rank in RANKS]
+        return [Case("size", n, 2, 60 / n) for n in (100, 200)] + [
+            Case("rank", 150, rank, 1.0) for rank in (1, 3)
+        ]
+    return [Case("size", n, 5, PER_ROW / n) for n in SIZES] + [
+        Case("rank", 3000, rank, 1.0) for rank in RANKS
+    ]
 
 
 def measured(case: Case) -> dict[str, Any]:
     """Solve, and look at the clock."""
     form = "sparse" if case.p < SPARSE_BELOW else "dense"
-    made = lrmc.synthetic.problem(case.n, case.rank, 0.1, case.p, 0, form=form, dtype=np.float32)
+    made = lrmc.synthetic.problem(
+        case.n, case.rank, 0.1, case.p, 0, form=form, dtype=np.float32
+    )
     seconds = math.inf
     for _ in range(REPEATS):
         began = time.perf_counter()
         result = lrmc.solve(made.Y, case.rank)
         seconds = min(seconds, time.perf_counter() - began)
     obs = lrmc.as_observations(made.Y)
-    one_pass = fastest(lambda: obs.pull(result.L, result.R, result.history[-1].zeta), 10)
+    one_pass = fastest(
+        lambda: obs.pull(result.L, result.R, result.history[-1].zeta), 10
+    )
     stored = (made.Y.data, made.Y.indices) if sp.issparse(made.Y) else (made.Y,)
     return {
         "form": form,
@@ -75,16 +87,26 @@ def measured(case: Case) -> dict[str, Any]:
 def draw(axes: Any, rows: list[dict[str, str]]) -> None:
     """Nanoseconds per entry, by size and by rank."""
     for one, by, x in zip(axes, ("size", "rank"), ("n", "rank")):
-        mine = sorted((row for row in rows if row["by"] == by), key=lambda row: int(row[x]))
+        mine = sorted(
+            (row for row in rows if row["by"] == by), key=lambda row: int(row[x])
+        )
         at = [int(row[x]) for row in mine]
         entries = [int(row["entries"]) for row in mine]
         lines = {
-            "the whole solve, per pass": [1e9 * float(r["seconds"]) / (int(r["passes"]) + 4) for r in mine],
+            "the whole solve, per pass": [
+                1e9 * float(r["seconds"]) / (int(r["passes"]) + 4) for r in mine
+            ],
             "one pass of LRMC": [1e6 * float(r["pass_ms"]) for r in mine],
             "reading the data": [1e6 * float(r["reading_ms"]) for r in mine],
         }
         for label, times in lines.items():
-            one.loglog(at, [t / m for t, m in zip(times, entries)], "-o", markersize=4, label=label)
+            one.loglog(
+                at,
+                [t / m for t, m in zip(times, entries)],
+                "-o",
+                markersize=4,
+                label=label,
+            )
         one.set(xlabel=x, ylabel="ns per observed entry", title=f"by {by}")
         one.set_xticks(at, [str(k) if k != 1500 else "" for k in at])
         one.minorticks_off()
@@ -95,10 +117,14 @@ def main() -> None:
     """Measure what is missing, and draw."""
     ask = argparse.ArgumentParser(description="Cost against size.")
     ask.add_argument("--quick", action="store_true", help="tiny, to see that it works")
-    ask.add_argument("--minutes", type=float, default=math.inf, help="stop after so long")
+    ask.add_argument(
+        "--minutes", type=float, default=math.inf, help="stop after so long"
+    )
     ask.add_argument("--output", type=Path)
     told = ask.parse_args()
-    folder = told.output or ROOT / ("quick-results" if told.quick else "docs/benchmarks")
+    folder = told.output or ROOT / (
+        "quick-results" if told.quick else "docs/benchmarks"
+    )
     folder.mkdir(parents=True, exist_ok=True)
     until = time.perf_counter() + 60 * told.minutes
     sheet = Sheet(folder / "size.csv", ("by", "n", "rank"))

@@ -1,11 +1,12 @@
-"""How long a clip of the size of the paper's Video 1 takes: 320 x 180, 5,000 frames, 10 % of the pixels observed.
+"""How long a clip of the size of the paper's Video 1 takes: 320 x 180, 5,000 frames, 10 % of the
+pixels observed.
 
     python benchmarks/video.py [--frames 5000] [--sample 0.1] [--repeats 3]
 
-Asked: less than 5 s on 2 cores from frames in memory to the background of every frame, and less than 1.5 GB in all.
-Best of several runs: sampling, learning, and the regression of each frame. The scene is generated (noise of 4 grey
-levels, light that changes by 10 %, a bright box that crosses), so the error of the background is known.
-"""
+Asked: less than 5 s on 2 cores from frames in memory to the background of every frame, and less
+than 1.5 GB in all. Best of several runs: sampling, learning, and the regression of each frame. The
+scene is generated (noise of 4 grey levels, light that changes by 10 %, a bright box that crosses),
+so the error of the background is known."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ import numpy as np
 from lrmc.apps import video
 
 
-def scene(n: int, height: int = 180, width: int = 320, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def scene(
+    n: int, height: int = 180, width: int = 320, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Frames, the picture behind, and how bright it is in each frame."""
     rng = np.random.default_rng(seed)
     picture = rng.uniform(40, 200, (height, width)).astype(np.float32)
@@ -34,7 +37,9 @@ def scene(n: int, height: int = 180, width: int = 320, seed: int = 0) -> tuple[n
 
 
 def main() -> None:
-    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     ask.add_argument("--frames", type=int, default=5000)
     ask.add_argument("--sample", type=float, default=0.1)
     ask.add_argument("--repeats", type=int, default=3)
@@ -50,8 +55,12 @@ def main() -> None:
     error = found.model.pictures(found.scores[some]) - light[some, None, None] * picture
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     print(f"{asked.frames} frames of 320 x 180, {asked.sample:.0%} of the pixels")
-    print(f"solved in {min(times):.2f} s ({min(processor):.2f} s of processor time, all threads together)")
-    print(f"error of the background {np.sqrt(np.mean(error**2)):.2f} grey levels; {memory:.2f} GB in all")
+    print(
+        f"solved in {min(times):.2f} s ({min(processor):.2f} s of processor time, all threads together)"
+    )
+    print(
+        f"error of the background {np.sqrt(np.mean(error**2)):.2f} grey levels; {memory:.2f} GB in all"
+    )
 
 
 if __name__ == "__main__":

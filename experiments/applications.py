@@ -1,12 +1,13 @@
-"""Tables III, V and VI of the paper: how long the solvers take on stacks as large as its videos, faces and scenes.
+"""Tables III, V and VI of the paper: how long the solvers take on stacks as large as its videos,
+faces and scenes.
 
     python experiments/applications.py [--quick] [--only video faces clouds]
 
-The paper's data are not available, so stacks of the same size are made here: a ground of low rank in bytes, a tenth of
-which is covered. LRMC runs with a schedule of ours. Both make 32 iterations, the most that the paper allows (it stops
-earlier where the change falls below 1e-2 or 1e-4): so the times here are upper bounds.
-What the applications reach on real data is in the pages of each: docs/video.md, clouds.md, faces.md, ultrasound.md.
-"""
+The paper's data are not available, so stacks of the same size are made here: a ground of low rank
+in bytes, a tenth of which is covered. LRMC runs with a schedule of ours. Both make 32 iterations,
+the most that the paper allows (it stops earlier where the change falls below 1e-2 or 1e-4): so the
+times here are upper bounds. What the applications reach on real data is in the pages of each:
+docs/video.md, clouds.md, faces.md, ultrasound.md."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ The paper's seconds are from another machine and its own data, which are not ava
 
 
 class Size(NamedTuple):
-    """A stack, and the paper's seconds for LRMC and ScaledGD (p = 100 %, then less); None: out of memory."""
+    """A stack, and the paper's seconds for LRMC and ScaledGD (p = 100 %, then less);
+    None: out of memory.
+    """
 
     name: str
     frames: int
@@ -65,10 +68,17 @@ SIZES = {
 def made(frames: int, pixels: int, seed: int = 0) -> Array:
     """Bytes of rank 2 and a little noise; a tenth is covered, with any value."""
     rng = np.random.default_rng(seed)
-    ground, light = rng.uniform(40, 160, pixels).astype(np.float32), rng.uniform(0, 60, pixels).astype(np.float32)
+    ground, light = (
+        rng.uniform(40, 160, pixels).astype(np.float32),
+        rng.uniform(0, 60, pixels).astype(np.float32),
+    )
     out = np.empty((frames, pixels), np.uint8)
     for k in range(frames):
-        some = ground + light * np.float32(np.sin(k / 9) ** 2) + 2 * rng.standard_normal(pixels, np.float32)
+        some = (
+            ground
+            + light * np.float32(np.sin(k / 9) ** 2)
+            + 2 * rng.standard_normal(pixels, np.float32)
+        )
         covered = rng.integers(0, pixels, pixels // 10)
         some[covered] = rng.integers(0, 256, len(covered))
         out[k] = some
@@ -89,9 +99,16 @@ def lines(size: Size) -> list[str]:
     out = []
     for k, p in enumerate((1.0, size.share)):
         Y = stack.matrix if p == 1 else stack.sampled(p)
-        cells = [size.name, f"{size.pixels:,} x {size.frames}".replace(",", " "), f"{p:.0%}"]
+        cells = [
+            size.name,
+            f"{size.pixels:,} x {size.frames}".replace(",", " "),
+            f"{p:.0%}",
+        ]
         for method, paper in (("lrmc", size.lrmc[k]), ("scaled_gd", size.scaled_gd[k])):
-            cells += ["out of memory" if paper is None else f"{paper}", f"{seconds(Y, method):.2f}"]
+            cells += [
+                "out of memory" if paper is None else f"{paper}",
+                f"{seconds(Y, method):.2f}",
+            ]
         out.append(f"| {' | '.join(cells)} |")
         print(out[-1], flush=True)
     return out
@@ -100,12 +117,18 @@ def lines(size: Size) -> list[str]:
 def main() -> None:
     """Measure, print, write docs/applications.md."""
     ask = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    ask.add_argument("--quick", action="store_true", help="small stacks, and nothing is written")
+    ask.add_argument(
+        "--quick", action="store_true", help="small stacks, and nothing is written"
+    )
     ask.add_argument("--only", nargs="+", choices=list(SIZES), default=list(SIZES))
     asked = ask.parse_args()
     warnings.simplefilter("ignore")  # that 32 iterations were not enough for 1e-12
     for name in asked.only:
-        sizes = [size._replace(frames=12, pixels=2000) for size in SIZES[name]] if asked.quick else SIZES[name]
+        sizes = (
+            [size._replace(frames=12, pixels=2000) for size in SIZES[name]]
+            if asked.quick
+            else SIZES[name]
+        )
         found = [line for size in sizes for line in lines(size)]
         if not asked.quick:
             write(name, found)
@@ -114,13 +137,17 @@ def main() -> None:
 def write(name: str, found: list[str]) -> None:
     """Put one section of the page in its place, beside those that are there."""
     _, *parts = PAGE.read_text().split("\n## ") if PAGE.exists() else [""]
-    sections = {part.partition("\n")[0]: part.partition("\n")[2].strip() for part in parts}
+    sections = {
+        part.partition("\n")[0]: part.partition("\n")[2].strip() for part in parts
+    }
     heads = [
         "| stack | matrix | p | LRMC, paper | here | ScaledGD, paper | here |",
         "|---|---|---:|---:|---:|---:|---:|",
     ]
     sections[name] = "\n".join([*heads, *found])
-    text = HEAD + "".join(f"\n## {name}\n\n{sections[name]}\n" for name in SIZES if name in sections)
+    text = HEAD + "".join(
+        f"\n## {name}\n\n{sections[name]}\n" for name in SIZES if name in sections
+    )
     write_whole(PAGE, text.encode())
 
 

@@ -1,9 +1,9 @@
-"""What the experiments of the paper share: methods by name, a race with a clock, tables that grow, pictures.
+"""What the experiments of the paper share: methods by name, a race with a clock, tables that grow,
+pictures.
 
-Results are kept in `docs/paper`, a row for each run. A script that is started again goes on where it was: rows that are
-there are not computed again, unless a method now has other numbers (a schedule, gamma and eta). `--minutes` ends it
-early, between two rows.
-"""
+Results are kept in `docs/paper`, a row for each run. A script that is started again goes on where
+it was: rows that are there are not computed again, unless a method now has other numbers (a
+schedule, gamma and eta). `--minutes` ends it early, between two rows."""
 
 from __future__ import annotations
 
@@ -36,10 +36,12 @@ from lrmc.result import Iterate
 from lrmc.schedule import Tuning
 from lrmc.synthetic import Problem
 
-threadpool_limits(1, user_api="blas")  # its threads still turn when it is done, and would disturb the clock
+# its threads still turn when it is done, and would disturb the clock
+threadpool_limits(1, user_api="blas")
 ROOT = Path(__file__).resolve().parent.parent
 REACHED = 1e-6
-PATIENCE, GAIN = 40, 0.9  # a run whose error does not fall to this part of itself in so many iterations is at rest
+# a run whose error does not fall to this part of itself in so many iterations is at rest
+PATIENCE, GAIN = 40, 0.9
 LOST = 1e3  # a relative error that no run comes back from
 COLOURS = {
     "closed loop": "C0",
@@ -49,17 +51,23 @@ COLOURS = {
     "ScaledGD": "C3",
     "GD": "C7",
 }
-BASELINES = {"ScaledGD": "scaled_gd", "GD": "gd"}  # as they are shown, and as `lrmc.solve` calls them
-PUBLISHED = Path("official_schedules")  # a folder of the authors' files, in LRMC_DATA or ../shared/data
+# as they are shown, and as `lrmc.solve` calls them
+BASELINES = {"ScaledGD": "scaled_gd", "GD": "gd"}
+# a folder of the authors' files, in LRMC_DATA or ../shared/data
+PUBLISHED = Path("official_schedules")
 
 
 # ---- problems
 
 
 def drawn(n: int, rank: int, alpha: float, p: float, seed: int, **more: Any) -> Problem:
-    """An instance in single precision, as the paper has them, stored as the package would store it."""
+    """An instance in single precision, as the paper has them, stored as the package
+    would store it.
+    """
     form = "sparse" if p < SPARSE_BELOW else "dense"
-    return lrmc.synthetic.problem(n, rank, alpha, p, seed, form=form, dtype=np.float32, **more)
+    return lrmc.synthetic.problem(
+        n, rank, alpha, p, seed, form=form, dtype=np.float32, **more
+    )
 
 
 # ---- methods
@@ -77,7 +85,11 @@ class Method(NamedTuple):
         numbers = self.options.get("schedule")
         if isinstance(numbers, Tuning):
             return f"gamma {numbers.gamma:g} eta {numbers.eta:g}"
-        return "" if numbers is None else f"{zlib.crc32(replace(numbers, card={}).to_json().encode()):08x}"
+        return (
+            ""
+            if numbers is None
+            else f"{zlib.crc32(replace(numbers, card={}).to_json().encode()):08x}"
+        )
 
 
 def closed_loop() -> Method:
@@ -92,9 +104,17 @@ def with_schedule(schedule: Schedule, form: str = "") -> Method:
 
 def published(alpha: float, p: float) -> Method | None:
     """LRMC with the authors' numbers; None where there are none."""
-    folder = Path(os.environ.get("LRMC_DATA") or ROOT.parent / "shared" / "data") / PUBLISHED
+    folder = (
+        Path(os.environ.get("LRMC_DATA") or ROOT.parent / "shared" / "data") / PUBLISHED
+    )
     file = folder / f"lrmc_n3000_r5_alpha{alpha:g}_p{p:g}.mat"
-    return Method("LRMC, published", {"method": "lrmc", "schedule": Schedule.from_mat(file)}) if file.exists() else None
+    return (
+        Method(
+            "LRMC, published", {"method": "lrmc", "schedule": Schedule.from_mat(file)}
+        )
+        if file.exists()
+        else None
+    )
 
 
 def baseline(name: str, tuning: Tuning) -> Method:
@@ -113,7 +133,9 @@ class Point(NamedTuple):
     error: float  # |L R' - X| / |X|
 
 
-def race(method: Method, problem: Problem, most: int, stop_at: float = REACHED) -> list[Point]:
+def race(
+    method: Method, problem: Problem, most: int, stop_at: float = REACHED
+) -> list[Point]:
     """Run a method until the true error is below `stop_at`, or at rest above it, or lost.
 
     The error is computed while the clock stands still.
@@ -137,8 +159,8 @@ def race(method: Method, problem: Problem, most: int, stop_at: float = REACHED) 
 def iterates(method: Method, problem: Problem) -> Iterator[Iterate]:
     """Those of a method; of the closed loop only as far as it takes the data for exact.
 
-    Where it comes to rest at a wrong answer, `lrmc.solve` takes the data for noisy and goes on, for minutes.
-    """
+    Where it comes to rest at a wrong answer, `lrmc.solve` takes the data for noisy and goes on, for
+    minutes."""
     if method.options["method"] != "closed_loop":
         yield from lrmc.iterates(problem.Y, problem.rank, **method.options)
         return
@@ -149,7 +171,9 @@ def iterates(method: Method, problem: Problem) -> Iterator[Iterate]:
     for k, step in enumerate(exact(obs.scaled(1 / unit), problem.rank, "both", 0.0, 0)):
         X = Factors(step.L, step.R)
         moved = math.nan if before is None else _moved(before, X)
-        yield Iterate(k, X.L * root, X.R * root, moved, step.zeta * unit, step.inliers, step.stage)
+        yield Iterate(
+            k, X.L * root, X.R * root, moved, step.zeta * unit, step.inliers, step.stage
+        )
         before = X
 
 
@@ -161,7 +185,9 @@ def _moved(before: Factors, X: Factors) -> float:
 def at_rest(points: Sequence[Point]) -> bool:
     """Whether the error has not fallen for a long time."""
     errors = [point.error for point in points]
-    return len(errors) > PATIENCE and min(errors[-PATIENCE:]) > GAIN * min(errors[:-PATIENCE])
+    return len(errors) > PATIENCE and min(errors[-PATIENCE:]) > GAIN * min(
+        errors[:-PATIENCE]
+    )
 
 
 def warm_up(methods: Iterable[Method], rank: int, p: float = 1.0) -> None:
@@ -188,11 +214,14 @@ def outcome(points: Sequence[Point]) -> dict[str, Any]:
 
 @dataclass
 class Sheet:
-    """A CSV file to which rows are added as they come. Lines that begin with # say who measured those below."""
+    """A CSV file to which rows are added as they come. Lines that begin with # say who
+    measured those below.
+    """
 
     path: Path
     keys: Sequence[str]  # the columns that name a row: there is one such row
-    also: Sequence[str] = ("numbers",)  # what must be the same, too, for a row not to be measured again
+    # what must be the same, too, for a row not to be measured again
+    also: Sequence[str] = ("numbers",)
 
     def rows(self) -> list[dict[str, str]]:
         """All that is there."""
@@ -204,14 +233,18 @@ class Sheet:
         return [row for row in wanted if self._name(row, self.also) not in there]
 
     def add(self, row: dict[str, Any]) -> None:
-        """Append one row in place of an older one, and who measured it if that was somebody else before."""
+        """Append one row in place of an older one, and who measured it if that was
+        somebody else before.
+        """
         name = self._name(row)
         self.drop(lambda old: self._name(old) == name)
         before, line = comments(self.path), provenance()
         new = not self.path.exists()
         columns = list(row) if new else _header(self.path)
         if columns != list(row):
-            raise ValueError(f"{self.path} has the columns {columns}, the new row {list(row)}; move the file away")
+            raise ValueError(
+                f"{self.path} has the columns {columns}, the new row {list(row)}; move the file away"
+            )
         with open(self.path, "a", newline="") as file:
             if before[-1:] != [line]:
                 file.write(f"# {line}\n")
@@ -231,12 +264,20 @@ class Sheet:
         for line in self.path.read_text().splitlines(keepends=True):
             if line.startswith("#") and kept and kept[-1].startswith("#"):
                 kept[-1] = line
-            elif line.startswith("#") or line.rstrip() == ",".join(rows[0]) or not unwanted(next(told)):
+            elif (
+                line.startswith("#")
+                or line.rstrip() == ",".join(rows[0])
+                or not unwanted(next(told))
+            ):
                 kept.append(line)
-        write_whole(self.path, "".join(kept[:-1] if kept[-1].startswith("#") else kept).encode())
+        write_whole(
+            self.path, "".join(kept[:-1] if kept[-1].startswith("#") else kept).encode()
+        )
 
     def _name(self, row: dict[str, Any], also: Sequence[str] = ()) -> tuple[str, ...]:
-        return tuple(str(row[key]) for key in self.keys) + tuple(str(row.get(key, "")) for key in also)
+        return tuple(str(row[key]) for key in self.keys) + tuple(
+            str(row.get(key, "")) for key in also
+        )
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
@@ -256,7 +297,11 @@ def comments(path: Path) -> list[str]:
     """Who measured what is in a file."""
     if not path.exists():
         return []
-    return [line[2:].strip() for line in path.read_text().splitlines() if line.startswith("# ")]
+    return [
+        line[2:].strip()
+        for line in path.read_text().splitlines()
+        if line.startswith("# ")
+    ]
 
 
 @cache
@@ -274,8 +319,12 @@ def _commit() -> str:
     """Which state of the package this is, if it is in a repository."""
     try:
         asked = ["git", "-C", str(ROOT), "describe", "--always", "--exclude=*"]
-        name = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
-        changed = subprocess.run(["git", "-C", str(ROOT), "diff", "--quiet", "HEAD", "--", "src"]).returncode
+        name = subprocess.run(
+            asked, capture_output=True, text=True, check=True
+        ).stdout.strip()
+        changed = subprocess.run(
+            ["git", "-C", str(ROOT), "diff", "--quiet", "HEAD", "--", "src"]
+        ).returncode
     except (OSError, subprocess.CalledProcessError):
         return ""
     return f" ({name}{', changed' if changed else ''})"
@@ -285,7 +334,11 @@ def processor() -> str:
     """What the machine calls itself."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+        return next(
+            line.split(":", 1)[1].strip()
+            for line in lines
+            if line.startswith("model name")
+        )
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()
 
@@ -313,20 +366,39 @@ class Asked:
         work = list(work)
         for done, item in enumerate(work):
             if self.over():
-                print(f"the time is up: {len(work) - done} of {len(work)} are left for the next time", flush=True)
+                print(
+                    f"the time is up: {len(work) - done} of {len(work)} are left for the next time",
+                    flush=True,
+                )
                 return
             yield item
 
 
 def asked(
-    about: str, instances: int = 20, quick: tuple[int, int, int] = (120, 2, 2), folder: str = "docs/paper"
+    about: str,
+    instances: int = 20,
+    quick: tuple[int, int, int] = (120, 2, 2),
+    folder: str = "docs/paper",
 ) -> Asked:
-    """Parse the command line. `quick` is n, rank and instances of --quick, whose numbers mean nothing."""
+    """Parse the command line. `quick` is n, rank and instances of --quick, whose numbers
+    mean nothing.
+    """
     ask = argparse.ArgumentParser(description=about.split("\n")[0])
-    ask.add_argument("--quick", action="store_true", help="tiny, in seconds, to see that it works")
-    ask.add_argument("--output", type=Path, help=f"a folder; {folder}, or quick-results with --quick")
-    ask.add_argument("--instances", type=int, help=f"problems for each setting (default {instances})")
-    ask.add_argument("--minutes", type=float, default=math.inf, help="stop after so long; the next run goes on there")
+    ask.add_argument(
+        "--quick", action="store_true", help="tiny, in seconds, to see that it works"
+    )
+    ask.add_argument(
+        "--output", type=Path, help=f"a folder; {folder}, or quick-results with --quick"
+    )
+    ask.add_argument(
+        "--instances", type=int, help=f"problems for each setting (default {instances})"
+    )
+    ask.add_argument(
+        "--minutes",
+        type=float,
+        default=math.inf,
+        help="stop after so long; the next run goes on there",
+    )
     told = ask.parse_args()
     place = told.output or ROOT / ("quick-results" if told.quick else folder)
     place.mkdir(parents=True, exist_ok=True)
@@ -340,14 +412,18 @@ def asked(
 # ---- pictures
 
 
-def picture(target: Path, draw: Callable[[Any], None], columns: int = 1, width: float = 5.5) -> None:
+def picture(
+    target: Path, draw: Callable[[Any], None], columns: int = 1, width: float = 5.5
+) -> None:
     """A figure with some axes in a row, written whole."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    figure, axes = plt.subplots(1, columns, figsize=(width * columns, 4.2), layout="constrained", squeeze=False)
+    figure, axes = plt.subplots(
+        1, columns, figsize=(width * columns, 4.2), layout="constrained", squeeze=False
+    )
     for one in axes[0]:
         one.grid(alpha=0.3)
         one.spines[["top", "right"]].set_visible(False)
@@ -359,8 +435,14 @@ def picture(target: Path, draw: Callable[[Any], None], columns: int = 1, width: 
 
 def legend_beside(axes: Any, **how: Any) -> None:
     """What any of the axes shows, once, on their right."""
-    shown = {label: line for one in axes for line, label in zip(*one.get_legend_handles_labels())}
-    axes[-1].legend(shown.values(), shown, loc="center left", bbox_to_anchor=(1, 0.5), **how)
+    shown = {
+        label: line
+        for one in axes
+        for line, label in zip(*one.get_legend_handles_labels())
+    }
+    axes[-1].legend(
+        shown.values(), shown, loc="center left", bbox_to_anchor=(1, 0.5), **how
+    )
 
 
 def geometric_mean(numbers: Iterable[float]) -> float:
@@ -368,8 +450,12 @@ def geometric_mean(numbers: Iterable[float]) -> float:
     return float(np.exp(np.mean(np.log(np.maximum(list(numbers), 1e-300)))))
 
 
-def write_page(title: str, folder: Path, name: str, page: Callable[[Path, str], str]) -> None:
-    """Ask where, and write `page(folder of the CSV files, how they are reached from the page)` there."""
+def write_page(
+    title: str, folder: Path, name: str, page: Callable[[Path, str], str]
+) -> None:
+    """Ask where, and write `page(folder of the CSV files, how they are reached from the
+    page)` there.
+    """
     ask = argparse.ArgumentParser(description=f"Write the page about {title}.")
     ask.add_argument("--folder", type=Path, default=folder)
     ask.add_argument("--target", type=Path)

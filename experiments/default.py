@@ -1,9 +1,10 @@
-"""What `lrmc.solve(Y)` does with nothing set: passes, recovery, rank, noise. Writes docs/default.md.
+"""What `lrmc.solve(Y)` does with nothing set: passes, recovery, rank, noise. Writes
+docs/default.md.
 
     python experiments/default.py [--quick]
 
-A pass is one over the data, counted after the start, until the true relative error is below 1e-6. Alpha is the share
-of outliers, p that of observed entries; outliers and noise are in units of E|X|.
+A pass is one over the data, counted after the start, until the true relative error is below 1e-6.
+Alpha is the share of outliers, p that of observed entries; outliers and noise are in units of E|X|.
 """
 
 from __future__ import annotations
@@ -57,7 +58,12 @@ PAPER: list[dict[str, Any]] = [
 def passes(given: Problem, rank: int | None) -> tuple[int | None, int]:
     """How many until the error is below 1e-6 for good, and the rank at the end."""
     errors: list[float] = []
-    result = lrmc.solve(given.Y, rank, tol=1e-7, progress=lambda it: errors.append(lrmc.relative_error(it, given)))
+    result = lrmc.solve(
+        given.Y,
+        rank,
+        tol=1e-7,
+        progress=lambda it: errors.append(lrmc.relative_error(it, given)),
+    )
     good = np.array(errors) < 1e-6
     return (len(good) - int(np.argmin(good[::-1])) if good[-1] else None), result.rank
 
@@ -70,14 +76,25 @@ def lines(settings: list[dict[str, Any]], seeds: int, rank: str) -> Iterator[str
         about = BASE | setting
         found = [_one(about, seed, rank) for seed in range(seeds)]
         reached = [k for k, _ in found if k is not None]
-        ranks = ", ".join(f"{r} ({n} times)" if n < seeds else f"{r}" for r, n in Counter(r for _, r in found).items())
-        name = ", ".join(f"{key.replace('_', ' ')} {value:g}" for key, value in setting.items()) or "base"
+        ranks = ", ".join(
+            f"{r} ({n} times)" if n < seeds else f"{r}"
+            for r, n in Counter(r for _, r in found).items()
+        )
+        name = (
+            ", ".join(
+                f"{key.replace('_', ' ')} {value:g}" for key, value in setting.items()
+            )
+            or "base"
+        )
         yield f"| {name} | {len(reached)} of {seeds} | {_counted(reached)} | {ranks} |"
 
 
 def _one(about: dict[str, Any], seed: int, rank: str) -> tuple[int | None, int]:
     given = {"given": about["rank"], "unknown": None}
-    return passes(problem(**about, seed=seed), given[rank] if rank in given else about["rank"] + int(rank))
+    return passes(
+        problem(**about, seed=seed),
+        given[rank] if rank in given else about["rank"] + int(rank),
+    )
 
 
 def _counted(reached: list[int]) -> str:
@@ -85,19 +102,30 @@ def _counted(reached: list[int]) -> str:
 
 
 def noise(seeds: int) -> Iterator[str]:
-    """Error against that of least squares on the true inliers, which no method without that knowledge can beat."""
+    """Error against that of least squares on the true inliers, which no method without
+    that knowledge can beat.
+    """
     yield "| alpha | noise | error / least squares on the true inliers, mean | worst |"
     yield "|---:|---:|---:|---:|"
     for alpha in (0.1, 0.3, 0.5):
         for level in (0.05, 0.1):
-            given = [problem(n=600, rank=5, alpha=alpha, p=0.5, noise=level, seed=seed) for seed in range(seeds)]
-            ratios = [lrmc.relative_error(lrmc.solve(x.Y, 5), x) / oracle(x) for x in given]
+            given = [
+                problem(n=600, rank=5, alpha=alpha, p=0.5, noise=level, seed=seed)
+                for seed in range(seeds)
+            ]
+            ratios = [
+                lrmc.relative_error(lrmc.solve(x.Y, 5), x) / oracle(x) for x in given
+            ]
             yield f"| {alpha:g} | {level:g} | {np.mean(ratios):.2f} | {max(ratios):.2f} |"
 
 
 def oracle(given: Problem) -> float:
-    """The error of alternating least squares on the entries that are no outliers, from the truth."""
-    Y = np.array(given.Y.todense() if hasattr(given.Y, "todense") else given.Y, np.float64)
+    """The error of alternating least squares on the entries that are no outliers, from
+    the truth.
+    """
+    Y = np.array(
+        given.Y.todense() if hasattr(given.Y, "todense") else given.Y, np.float64
+    )
     good = ~np.isnan(Y) if not hasattr(given.Y, "todense") else Y != 0
     wrong = given.outliers.tocoo()
     good[wrong.row[wrong.data != 0], wrong.col[wrong.data != 0]] = False
@@ -112,14 +140,16 @@ def oracle(given: Problem) -> float:
 def main() -> None:
     """Run everything, print it, write it."""
     ask = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    ask.add_argument("--quick", action="store_true", help="one seed, and nothing is written")
+    ask.add_argument(
+        "--quick", action="store_true", help="one seed, and nothing is written"
+    )
     asked = ask.parse_args()
     warnings.simplefilter("ignore")  # a run that ended badly shows in its count
     seeds = 1 if asked.quick else 10
     parts = {
         "The paper's problems (rank given)": lambda: lines(PAPER, seeds, "given"),
-        "A wide grid: n = 800, rank 5, alpha 0.1, p = 0.3 unless said (rank given)": lambda: lines(
-            WIDE, seeds, "given"
+        "A wide grid: n = 800, rank 5, alpha 0.1, p = 0.3 unless said (rank given)": lambda: (
+            lines(WIDE, seeds, "given")
         ),
         "Rank unknown": lambda: lines(UNKNOWN, min(seeds, 4), "unknown"),
         "Rank given one too high": lambda: lines(WIDE, min(seeds, 4), "+1"),

@@ -1,9 +1,10 @@
 """Faces: PSNR on pasted and hidden pixels (see tasks.py) beside the baselines, and a contact sheet.
 
-    python experiments/faces.py [--people yaleB01 yaleB02] [--only NAME ...] [--write] [--sheet FILE.png]
+    python experiments/faces.py [--people yaleB01 yaleB02] [--only NAME ...] [--write] [--sheet
+    FILE.png]
 
-ScaledGD gets about the true share of outliers and a rank, truncated SVD a rank, `clean_faces` only the pictures.
-"""
+ScaledGD gets about the true share of outliers and a rank, truncated SVD a rank, `clean_faces` only
+the pictures."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ SHAPE = 192, 168
 
 def truncated_svd(problem: Problem, rank: int) -> Array:
     """The leading part of the data, gaps filled with the mean of their pixel."""
-    filled = np.where(problem.mask, problem.Y, row_mean(problem.values)).astype(np.float32)
+    filled = np.where(problem.mask, problem.Y, row_mean(problem.values)).astype(
+        np.float32
+    )
     U, s, V = np.linalg.svd(filled, full_matrices=False)
     return (U[:, :rank] * s[:rank]) @ V[:rank]
 
@@ -47,27 +50,45 @@ def ours(problem: Problem) -> Cleaned:
 
 
 METHODS = {
-    "median of each pixel, well-lit pictures": lambda p: row_median(p.values, p.columns),
+    "median of each pixel, well-lit pictures": lambda p: row_median(
+        p.values, p.columns
+    ),
     "truncated SVD, rank 5": lambda p: truncated_svd(p, 5),
     "hard-impute SVD, rank 5": lambda p: hard_impute(p.values, 5),
-    "ScaledGD, rank 5": lambda p: by_solve(p, 5, method="scaled_gd", schedule=Tuning(alpha=0.05)),
-    "ScaledGD, rank 9": lambda p: by_solve(p, 9, method="scaled_gd", schedule=Tuning(alpha=0.05)),
-    "LRMC, rank 5, schedule faces": lambda p: by_solve(p, 5, method="lrmc", schedule="faces"),
+    "ScaledGD, rank 5": lambda p: by_solve(
+        p, 5, method="scaled_gd", schedule=Tuning(alpha=0.05)
+    ),
+    "ScaledGD, rank 9": lambda p: by_solve(
+        p, 9, method="scaled_gd", schedule=Tuning(alpha=0.05)
+    ),
+    "LRMC, rank 5, schedule faces": lambda p: by_solve(
+        p, 5, method="lrmc", schedule="faces"
+    ),
     "clean_faces": None,
 }
 
 
 def main() -> None:
     """Run, print, and write if asked to."""
-    ask = argparse.ArgumentParser(description="Faces: PSNR on pasted and hidden pixels.")
-    ask.add_argument("--data", help="the folder of the data; otherwise LRMC_DATA, or ../shared/data")
+    ask = argparse.ArgumentParser(
+        description="Faces: PSNR on pasted and hidden pixels."
+    )
+    ask.add_argument(
+        "--data", help="the folder of the data; otherwise LRMC_DATA, or ../shared/data"
+    )
     ask.add_argument("--people", nargs="+", default=["yaleB01", "yaleB02"])
-    ask.add_argument("--only", nargs="+", default=[""], help="only methods whose names begin so")
+    ask.add_argument(
+        "--only", nargs="+", default=[""], help="only methods whose names begin so"
+    )
     ask.add_argument("--write", action="store_true", help="add to docs/faces.csv")
-    ask.add_argument("--sheet", type=Path, help="where a contact sheet of what clean_faces did goes")
+    ask.add_argument(
+        "--sheet", type=Path, help="where a contact sheet of what clean_faces did goes"
+    )
     asked = ask.parse_args()
     warnings.simplefilter("ignore")
-    folder = Path(asked.data or os.environ.get("LRMC_DATA") or ROOT.parent / "shared" / "data")
+    folder = Path(
+        asked.data or os.environ.get("LRMC_DATA") or ROOT.parent / "shared" / "data"
+    )
     lines, people = [], {}
     for name in asked.people:
         problem = next(faces(Source(folder), name))
@@ -92,7 +113,10 @@ def main() -> None:
         shown = {}
         for name, (person, done) in people.items():
             some = next(faces(Source(folder), name)).columns
-            shown[name] = person, Cleaned(done.clean[some], done.removed[some], done.result)
+            shown[name] = (
+                person,
+                Cleaned(done.clean[some], done.removed[some], done.result),
+            )
         contact_sheet(shown).save(asked.sheet)
 
 

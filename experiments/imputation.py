@@ -1,11 +1,12 @@
-"""Imputation: `lrmc.RobustImputer` beside scikit-learn's imputers, on clean data and with 10 % gross outliers.
+"""Imputation: `lrmc.RobustImputer` beside scikit-learn's imputers, on clean data and with 10 %
+gross outliers.
 
     python experiments/imputation.py [--quick] [--data DIR] [--write]
 
-Traffic (METR-LA, rows are five-minute slots): half of the entries are hidden, RMSE on them; outliers are stuck at 0 or
-at 70. Jester (rows are users): a fifth of the ratings is hidden, NMAE = MAE / 20; outliers are at either end of the
-scale. KNN and Iterative imputation are slow: all methods see the same sample of rows, named in the table.
-"""
+Traffic (METR-LA, rows are five-minute slots): half of the entries are hidden, RMSE on them;
+outliers are stuck at 0 or at 70. Jester (rows are users): a fifth of the ratings is hidden, NMAE =
+MAE / 20; outliers are at either end of the scale. KNN and Iterative imputation are slow: all
+methods see the same sample of rows, named in the table."""
 
 from __future__ import annotations
 
@@ -57,7 +58,9 @@ def traffic(source: Source, rows: int, share: float) -> Table:
     hidden, wrong = rng.random(X.shape) < 0.5, rng.random(X.shape) < share
     Y = np.where(hidden, np.nan, np.where(wrong, rng.choice([0.0, 70.0], X.shape), X))
     name = f"traffic, {rows} x {X.shape[1]}, RMSE"
-    return Table(name, f"{share:.0%}", Y, lambda Z: float(np.sqrt(np.mean((Z - X)[hidden] ** 2))))
+    return Table(
+        name, f"{share:.0%}", Y, lambda Z: float(np.sqrt(np.mean((Z - X)[hidden] ** 2)))
+    )
 
 
 def jester(source: Source, rows: int, share: float) -> Table:
@@ -70,15 +73,21 @@ def jester(source: Source, rows: int, share: float) -> Table:
     Y[np.isnan(X)] = np.nan
     test = hidden & ~np.isnan(X)
     name = f"jester, {rows} x {X.shape[1]}, NMAE"
-    return Table(name, f"{share:.0%}", Y, lambda Z: float(np.mean(np.abs(Z - X)[test])) / 20)
+    return Table(
+        name, f"{share:.0%}", Y, lambda Z: float(np.mean(np.abs(Z - X)[test])) / 20
+    )
 
 
 def methods(quick: bool) -> dict[str, Any]:
-    """What is compared; scikit-learn's with its defaults but for the neighbours that Iterative looks at."""
+    """What is compared; scikit-learn's with its defaults but for the neighbours that
+    Iterative looks at.
+    """
     return {
         "mean": SimpleImputer(),
         "KNNImputer": KNNImputer(),
-        "IterativeImputer": IterativeImputer(n_nearest_features=10 if quick else 30, max_iter=5, random_state=0),
+        "IterativeImputer": IterativeImputer(
+            n_nearest_features=10 if quick else 30, max_iter=5, random_state=0
+        ),
         "RobustImputer": lrmc.RobustImputer(),
         "RobustImputer, scale=False": lrmc.RobustImputer(scale=False),
     }
@@ -93,30 +102,55 @@ def run(source: Source, quick: bool) -> Iterator[Line]:
             for name, method in methods(quick).items():
                 began = time.process_time()
                 Z = method.fit_transform(table.Y)
-                yield Line(table.name, table.outliers, name, table.score(Z), time.process_time() - began)
+                yield Line(
+                    table.name,
+                    table.outliers,
+                    name,
+                    table.score(Z),
+                    time.process_time() - began,
+                )
 
 
 def markdown(lines: list[Line]) -> str:
     """One row per method, one column per table."""
     heads = list(dict.fromkeys((x.data, x.outliers) for x in lines))
-    text = "| method | " + " | ".join(f"{data}, {share} outliers" for data, share in heads) + " |\n"
+    text = (
+        "| method | "
+        + " | ".join(f"{data}, {share} outliers" for data, share in heads)
+        + " |\n"
+    )
     text += "|---" * (len(heads) + 1) + "|\n"
     for name in dict.fromkeys(x.method for x in lines):
         own = {(x.data, x.outliers): x for x in lines if x.method == name}
-        text += f"| {name} | " + " | ".join(f"{own[h].score:.3f}" for h in heads) + " |\n"
+        text += (
+            f"| {name} | " + " | ".join(f"{own[h].score:.3f}" for h in heads) + " |\n"
+        )
     return text
 
 
 def main() -> None:
     """Run, print, and write if asked to."""
-    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ask.add_argument("--data", help="the folder of the data; otherwise LRMC_DATA, or ../shared/data")
+    ask = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    ask.add_argument(
+        "--data", help="the folder of the data; otherwise LRMC_DATA, or ../shared/data"
+    )
     ask.add_argument("--quick", action="store_true", help="fewer rows")
-    ask.add_argument("--write", action="store_true", help="write docs/imputation.md and docs/imputation.csv")
+    ask.add_argument(
+        "--write",
+        action="store_true",
+        help="write docs/imputation.md and docs/imputation.csv",
+    )
     asked = ask.parse_args()
-    folder = Path(asked.data or os.environ.get("LRMC_DATA") or ROOT.parent / "shared" / "data")
+    folder = Path(
+        asked.data or os.environ.get("LRMC_DATA") or ROOT.parent / "shared" / "data"
+    )
     if not (folder / "traffic").is_dir():
-        print("The data folder was not found: give it with --data DIR or in LRMC_DATA.", file=sys.stderr)
+        print(
+            "The data folder was not found: give it with --data DIR or in LRMC_DATA.",
+            file=sys.stderr,
+        )
         raise SystemExit(2)
     warnings.simplefilter("ignore")  # a run that ended badly shows in its score
     lines = []
@@ -128,7 +162,10 @@ def main() -> None:
     print("\n" + text)
     if asked.write:
         write_whole(ROOT / "docs" / "imputation.md", text.encode())
-        with whole(ROOT / "docs" / "imputation.csv") as path, path.open("w", newline="") as file:
+        with (
+            whole(ROOT / "docs" / "imputation.csv") as path,
+            path.open("w", newline="") as file,
+        ):
             out = csv.writer(file, lineterminator="\n")
             out.writerow(Line._fields[:4])
             out.writerows((*x[:3], f"{x.score:.5g}") for x in lines)

@@ -1,4 +1,5 @@
-"""Write docs/paper.md: the paper's numbers beside ours, from the CSV files of the experiments. No number by hand.
+"""Write docs/paper.md: the paper's numbers beside ours, from the CSV files of the experiments. No
+number by hand.
 
 python experiments/page.py [--folder docs/paper] [--target docs/paper.md]
 """
@@ -33,13 +34,23 @@ TABLE_2 = {
     ("ScaledGD", 1.0): (20, 20, 20, 0, 0, 0),
     ("ScaledGD", 0.1): (20, 0, 0, 0, 0, 0),
 }
-METHODS = ("closed loop", "LRMC, trained", "LRMC, trained, paper's form", "LRMC, published", "ScaledGD", "GD")
+METHODS = (
+    "closed loop",
+    "LRMC, trained",
+    "LRMC, trained, paper's form",
+    "LRMC, published",
+    "ScaledGD",
+    "GD",
+)
 Row = dict[str, str]
 
 
 def table(head: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
     """In Markdown."""
-    return "\n".join(f"| {' | '.join(str(cell) for cell in line)} |" for line in (head, ["---"] * len(head), *lines))
+    return "\n".join(
+        f"| {' | '.join(str(cell) for cell in line)} |"
+        for line in (head, ["---"] * len(head), *lines)
+    )
 
 
 def measured_by(file: Path) -> list[str]:
@@ -55,7 +66,8 @@ def mean(rows: Iterable[Row], column: str, form: str) -> str:
 
 # ---- Table I
 
-LEAST = {"closed loop": 10, "LRMC, trained": 6, "LRMC, trained, paper's form": 6}  # asked: times faster than ScaledGD
+# asked: times faster than ScaledGD
+LEAST = {"closed loop": 10, "LRMC, trained": 6, "LRMC, trained, paper's form": 6}
 
 
 class Runs:
@@ -63,11 +75,19 @@ class Runs:
 
     def __init__(self, rows: list[Row]) -> None:
         self.rows = rows
-        self.fractions = [percent for percent in TABLE_1 if any(float(row["p"]) == percent / 100 for row in rows)]
+        self.fractions = [
+            percent
+            for percent in TABLE_1
+            if any(float(row["p"]) == percent / 100 for row in rows)
+        ]
 
     def of(self, percent: int, method: str) -> list[Row]:
         """All of them."""
-        return [row for row in self.rows if (float(row["p"]), row["method"]) == (percent / 100, method)]
+        return [
+            row
+            for row in self.rows
+            if (float(row["p"]), row["method"]) == (percent / 100, method)
+        ]
 
     def missed(self, percent: int, method: str) -> int:
         """How many did not get there."""
@@ -82,7 +102,11 @@ class Runs:
     def ratios(self, percent: int, method: str) -> list[float]:
         """The time of ScaledGD over that of the method, for each instance that both recover."""
         slow, fast = (
-            {row["seed"]: float(row["seconds"]) for row in self.of(percent, name) if row["reached"] == "1"}
+            {
+                row["seed"]: float(row["seconds"])
+                for row in self.of(percent, name)
+                if row["reached"] == "1"
+            }
             for name in ("ScaledGD", method)
         )
         return [slow[seed] / fast[seed] for seed in slow if seed in fast]
@@ -100,21 +124,35 @@ def table_1(rows: list[Row]) -> str:
     iterations = table(
         head,
         (
-            (q, TABLE_1[q][1], TABLE_1[q][3], *(runs.cell(q, m, "iterations", ".1f") for m in METHODS))
+            (
+                q,
+                TABLE_1[q][1],
+                TABLE_1[q][3],
+                *(runs.cell(q, m, "iterations", ".1f") for m in METHODS),
+            )
             for q in runs.fractions
         ),
     )
     seconds = table(
         head,
         (
-            (q, TABLE_1[q][0], TABLE_1[q][2], *(runs.cell(q, m, "seconds", ".3f") for m in METHODS))
+            (
+                q,
+                TABLE_1[q][0],
+                TABLE_1[q][2],
+                *(runs.cell(q, m, "seconds", ".3f") for m in METHODS),
+            )
             for q in runs.fractions
         ),
     )
     times_faster = table(
         ("p (%)", "paper: LRMC", *LEAST),
         (
-            (q, f"{TABLE_1[q][2] / TABLE_1[q][0]:.1f}", *(_times(runs.ratios(q, method)) for method in LEAST))
+            (
+                q,
+                f"{TABLE_1[q][2] / TABLE_1[q][0]:.1f}",
+                *(_times(runs.ratios(q, method)) for method in LEAST),
+            )
             for q in runs.fractions
         ),
     )
@@ -135,14 +173,24 @@ def table_1(rows: list[Row]) -> str:
 
 
 def _times(ratios: list[float]) -> str:
-    return f"{np.median(ratios):.1f} ({min(ratios):.1f} - {max(ratios):.1f})" if ratios else "-"
+    return (
+        f"{np.median(ratios):.1f} ({min(ratios):.1f} - {max(ratios):.1f})"
+        if ratios
+        else "-"
+    )
 
 
 def _bars_1(runs: Runs) -> str:
-    """What was asked of the table, and what came out. A row in which an instance is missed does not count."""
+    """What was asked of the table, and what came out. A row in which an instance is
+    missed does not count.
+    """
     lines = []
     for method, least in LEAST.items():
-        whole = [q for q in runs.fractions if runs.of(q, method) and not runs.missed(q, method)]
+        whole = [
+            q
+            for q in runs.fractions
+            if runs.of(q, method) and not runs.missed(q, method)
+        ]
         known = {q: runs.ratio(q, method) for q in whole if runs.ratios(q, method)}
         if known:
             worst = min(known, key=lambda q: known[q])
@@ -151,9 +199,14 @@ def _bars_1(runs: Runs) -> str:
                 f" {sum(r >= least for r in known.values())} of {len(runs.fractions)} rows; the least is"
                 f" {known[worst]:.1f} at p = {worst} %."
             )
-        counts = {q: np.mean([int(row["iterations"]) for row in runs.of(q, method)]) for q in whole}
+        counts = {
+            q: np.mean([int(row["iterations"]) for row in runs.of(q, method)])
+            for q in whole
+        }
         fewer = sum(count <= TABLE_1[q][1] for q, count in counts.items())
-        lines.append(f"- {method}, no more iterations than the paper's LRMC: {fewer} of {len(runs.fractions)} rows.")
+        lines.append(
+            f"- {method}, no more iterations than the paper's LRMC: {fewer} of {len(runs.fractions)} rows."
+        )
     return "\n".join(lines)
 
 
@@ -169,12 +222,29 @@ def why(runs: Runs, rows: list[Row]) -> list[str]:
     """The thresholds of ScaledGD, and what the ratios would be with others."""
     lines = []
     for row in rows:
-        pull, ours, nth, step = (float(row[name]) for name in ("pull", "ours", "nth_element", "step"))
+        pull, ours, nth, step = (
+            float(row[name]) for name in ("pull", "ours", "nth_element", "step")
+        )
         slower = (step - ours + nth) / step
         ratio = runs.ratio(round(100 * float(row["p"])), "closed loop")
         passes = (f"{step / pull:.1f}", f"{slower * step / pull:.1f}")
-        lines.append((f"{float(row['p']):.0%}", row["threads"], f"{nth / ours:.1f}", *passes, f"{slower * ratio:.0f}"))
-    head = ("p", "threads", "thresholds, nth_element / ours", "a step, ours", "with nth_element", "closed loop faster")
+        lines.append(
+            (
+                f"{float(row['p']):.0%}",
+                row["threads"],
+                f"{nth / ours:.1f}",
+                *passes,
+                f"{slower * ratio:.0f}",
+            )
+        )
+    head = (
+        "p",
+        "threads",
+        "thresholds, nth_element / ours",
+        "a step, ours",
+        "with nth_element",
+        "closed loop faster",
+    )
     return [WHY, table(head, lines)] if rows else []
 
 
@@ -191,12 +261,23 @@ def table_2(rows: list[Row]) -> str:
             told = [known.get(alpha, "-") for alpha in alphas]
             lines.append([f"paper: {name}", f"{p:.0%}", *told])
         for name in dict.fromkeys(row["method"] for row in rows):
-            mine = [row for row in rows if row["method"] == name and float(row["p"]) == p]
-            lines.append([name, f"{p:.0%}", *(_recovered(mine, alpha) for alpha in alphas)])
+            mine = [
+                row for row in rows if row["method"] == name and float(row["p"]) == p
+            ]
+            lines.append(
+                [name, f"{p:.0%}", *(_recovered(mine, alpha) for alpha in alphas)]
+            )
     passes = []
     for name, p in product(("closed loop", "LRMC, trained"), (1.0, 0.1)):
-        mine = [row for row in rows if (row["method"], float(row["p"]), row["reached"]) == (name, p, "1")]
-        per_alpha = (mean((row for row in mine if float(row["alpha"]) == a), "iterations", ".0f") for a in alphas)
+        mine = [
+            row
+            for row in rows
+            if (row["method"], float(row["p"]), row["reached"]) == (name, p, "1")
+        ]
+        per_alpha = (
+            mean((row for row in mine if float(row["alpha"]) == a), "iterations", ".0f")
+            for a in alphas
+        )
         passes.append([name, f"{p:.0%}", *per_alpha])
     head = ("method", "p", *(f"{alpha:g}" for alpha in alphas))
     return "\n\n".join(
@@ -213,7 +294,13 @@ def table_2(rows: list[Row]) -> str:
 def _recovered(rows: list[Row], alpha: float) -> str:
     here = [row for row in rows if float(row["alpha"]) == alpha]
     reached = sum(row["reached"] == "1" for row in here)
-    return "-" if not here else f"{reached}" if len(here) == 20 else f"{reached} of {len(here)}"
+    return (
+        "-"
+        if not here
+        else f"{reached}"
+        if len(here) == 20
+        else f"{reached} of {len(here)}"
+    )
 
 
 def _bars_2(rows: list[Row]) -> str:
@@ -221,11 +308,17 @@ def _bars_2(rows: list[Row]) -> str:
     for name in ("closed loop", "LRMC, trained"):
         cells = good = 0
         for p, (alpha, k) in product((1.0, 0.1), zip(ALPHAS, range(6))):
-            here = [r for r in rows if (r["method"], float(r["p"]), float(r["alpha"])) == (name, p, alpha)]
+            here = [
+                r
+                for r in rows
+                if (r["method"], float(r["p"]), float(r["alpha"])) == (name, p, alpha)
+            ]
             if len(here) == 20:
                 cells += 1
                 good += sum(r["reached"] == "1" for r in here) >= TABLE_2["LRMC", p][k]
-        lines.append(f"- {name}, at least as many as the paper's LRMC: {good} of {cells} cells with 20 instances.")
+        lines.append(
+            f"- {name}, at least as many as the paper's LRMC: {good} of {cells} cells with 20 instances."
+        )
     return "\n".join(lines)
 
 
@@ -237,46 +330,87 @@ def figure_2(rows: list[Row]) -> str:
     models = dict.fromkeys((row["model"], row["search"]) for row in rows)
     lines = []
     for model, search in models:
-        path = [float(row["error"]) for row in rows if (row["model"], row["search"]) == (model, search)]
+        path = [
+            float(row["error"])
+            for row in rows
+            if (row["model"], row["search"]) == (model, search)
+        ]
         reached = next((k for k, error in enumerate(path) if error < REACHED), "never")
-        lines.append((model, search or "none", reached, f"{min(path):.1e}", len(path) - 1))
-    return table(("model", "search for the tail", "iterations to 1e-6", "lowest error", "ran"), lines)
+        lines.append(
+            (model, search or "none", reached, f"{min(path):.1e}", len(path) - 1)
+        )
+    return table(
+        ("model", "search for the tail", "iterations to 1e-6", "lowest error", "ran"),
+        lines,
+    )
 
 
 def figure_3(rows: list[Row]) -> str:
     """Iterations to 1e-6."""
     settings = sorted({(float(row["p"]), float(row["alpha"])) for row in rows})
     lines = []
-    for name in [name for name in METHODS if any(row["method"] == name for row in rows)]:
+    for name in [
+        name for name in METHODS if any(row["method"] == name for row in rows)
+    ]:
         cells = []
         for p, alpha in settings:
-            here = [r for r in rows if (r["method"], float(r["p"]), float(r["alpha"])) == (name, p, alpha)]
+            here = [
+                r
+                for r in rows
+                if (r["method"], float(r["p"]), float(r["alpha"])) == (name, p, alpha)
+            ]
             counts = [_first_below(row["errors"]) for row in here]
             there = [count for count in counts if count is not None]
-            missed = f" ({len(counts) - len(there)} of {len(counts)} missed)" if len(there) < len(counts) else ""
+            missed = (
+                f" ({len(counts) - len(there)} of {len(counts)} missed)"
+                if len(there) < len(counts)
+                else ""
+            )
             cells.append((f"{np.mean(there):.1f}" if there else "-") + missed)
         lines.append((name, *cells))
-    head = ("iterations to 1e-6", *(f"p = {p:.0%}, alpha = {alpha:g}" for p, alpha in settings))
+    head = (
+        "iterations to 1e-6",
+        *(f"p = {p:.0%}, alpha = {alpha:g}" for p, alpha in settings),
+    )
     return table(head, lines)
 
 
 def _first_below(errors: str) -> int | None:
-    return next((k for k, error in enumerate(errors.split()) if float(error) < REACHED), None)
+    return next(
+        (k for k, error in enumerate(errors.split()) if float(error) < REACHED), None
+    )
 
 
 def figure_4(rows: list[Row]) -> str:
     """Milliseconds per iteration and seconds in total."""
     alphas = sorted({float(row["alpha"]) for row in rows})
     lines = []
-    for name, p in product([name for name in METHODS if any(row["method"] == name for row in rows)], (0.1, 1.0)):
+    for name, p in product(
+        [name for name in METHODS if any(row["method"] == name for row in rows)],
+        (0.1, 1.0),
+    ):
         cells = []
         for alpha in alphas:
             key = (name, p, alpha, "1")
-            here = [r for r in rows if (r["method"], float(r["p"]), float(r["alpha"]), r["reached"]) == key]
-            steps = [1e3 * (float(r["seconds"]) - float(r["start"])) / int(r["iterations"]) for r in here]
-            cells.append(f"{np.mean(steps):.1f} ms, {mean(here, 'seconds', '.2f')} s" if here else "-")
+            here = [
+                r
+                for r in rows
+                if (r["method"], float(r["p"]), float(r["alpha"]), r["reached"]) == key
+            ]
+            steps = [
+                1e3 * (float(r["seconds"]) - float(r["start"])) / int(r["iterations"])
+                for r in here
+            ]
+            cells.append(
+                f"{np.mean(steps):.1f} ms, {mean(here, 'seconds', '.2f')} s"
+                if here
+                else "-"
+            )
         lines.append((name, f"{p:.0%}", *cells))
-    return table(("one iteration, total", "p", *(f"alpha = {alpha:g}" for alpha in alphas)), lines)
+    return table(
+        ("one iteration, total", "p", *(f"alpha = {alpha:g}" for alpha in alphas)),
+        lines,
+    )
 
 
 def figure_5(rows: list[Row]) -> str:
@@ -286,9 +420,18 @@ def figure_5(rows: list[Row]) -> str:
     for p, name in product((1.0, 0.1), dict.fromkeys(row["method"] for row in rows)):
         mine = [row for row in rows if row["method"] == name and float(row["p"]) == p]
         lines.append(
-            (name, f"{p:.0%}", *(mean((r for r in mine if float(r["snr_in"]) == x), "snr_out", ".1f") for x in levels))
+            (
+                name,
+                f"{p:.0%}",
+                *(
+                    mean((r for r in mine if float(r["snr_in"]) == x), "snr_out", ".1f")
+                    for x in levels
+                ),
+            )
         )
-    return table(("recovered SNR (dB)", "p", *(f"{level:g} dB in" for level in levels)), lines)
+    return table(
+        ("recovered SNR (dB)", "p", *(f"{level:g} dB in" for level in levels)), lines
+    )
 
 
 # ---- the page

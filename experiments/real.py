@@ -1,11 +1,12 @@
 """Real data: `lrmc.solve` against baselines, in one table per task.
 
-    python experiments/real.py [--quick] [--tasks traffic jester] [--losses mixture cauchy huber] [--ranks 5] [--write]
+    python experiments/real.py [--quick] [--tasks traffic jester] [--losses mixture cauchy huber]
+    [--ranks 5] [--write]
 
-The data are no part of this repository: they are looked for in --data, in LRMC_DATA and in ../shared/data. Our method
-gets the matrix and nothing else ("rank found"), or the matrix and a rank; no number of it is set for a data set.
-Seconds are those of one problem (satellite: one of eight pairs), beside whatever else the machine does.
-"""
+The data are no part of this repository: they are looked for in --data, in LRMC_DATA and in
+../shared/data. Our method gets the matrix and nothing else ("rank found"), or the matrix and a
+rank; no number of it is set for a data set. Seconds are those of one problem (satellite: one of
+eight pairs), beside whatever else the machine does."""
 
 from __future__ import annotations
 
@@ -41,22 +42,38 @@ class Line(NamedTuple):
     seconds: float
 
 
-def solved(problem: Problem, rank: int | None, loss: str = "auto", method: str = "auto") -> tuple[Array, int]:
+def solved(
+    problem: Problem, rank: int | None, loss: str = "auto", method: str = "auto"
+) -> tuple[Array, int]:
     """The answer of `lrmc.solve`; rank None is found."""
     mask = None if problem.mask.all() else problem.mask
     groups = None if method == "lrmc" else problem.groups
-    result = lrmc.solve(problem.Y, rank, mask=mask, loss=loss, method=method, groups=groups)
+    result = lrmc.solve(
+        problem.Y, rank, mask=mask, loss=loss, method=method, groups=groups
+    )
     return result.low_rank(), result.rank
 
 
-def methods(task: Task, losses: list[str], ranks: list[int | None], compare: bool) -> dict[str, Method]:
+def methods(
+    task: Task, losses: list[str], ranks: list[int | None], compare: bool
+) -> dict[str, Method]:
     """What is run on a task, by name."""
     todo: dict[str, Method] = {}
     if compare:
-        todo |= {name: lambda problem, run=run: (run(problem), None) for name, run in task.baselines.items()}
-        todo[f"the paper's LRMC, rank {task.ranks[0]}"] = partial(solved, rank=task.ranks[0], method="lrmc")
+        todo |= {
+            name: lambda problem, run=run: (run(problem), None)
+            for name, run in task.baselines.items()
+        }
+        todo[f"the paper's LRMC, rank {task.ranks[0]}"] = partial(
+            solved, rank=task.ranks[0], method="lrmc"
+        )
     for loss in losses:
-        todo |= {f"lrmc.solve, rank {r or 'found'}, loss {loss}": partial(solved, rank=r, loss=loss) for r in ranks}
+        todo |= {
+            f"lrmc.solve, rank {r or 'found'}, loss {loss}": partial(
+                solved, rank=r, loss=loss
+            )
+            for r in ranks
+        }
     return todo
 
 
@@ -73,9 +90,16 @@ def run(task: Task, sources: list[Source], todo: dict[str, Method]) -> list[Line
             ranks[name] += [] if rank is None else [rank]
     lines = []
     for name in todo:
-        mean = {key: float(np.mean([s[key] for s in scores[name]])) for key in scores[name][0]}
+        mean = {
+            key: float(np.mean([s[key] for s in scores[name]]))
+            for key in scores[name][0]
+        }
         found = " ".join(map(str, sorted(set(ranks[name]))))
-        lines.append(Line(task.name, name, found, task.finish(mean), float(np.mean(seconds[name]))))
+        lines.append(
+            Line(
+                task.name, name, found, task.finish(mean), float(np.mean(seconds[name]))
+            )
+        )
     return lines
 
 
@@ -84,44 +108,97 @@ def table(task: Task, lines: list[Line]) -> str:
     first, *_ = names = list(lines[0].scores)
     sign = 1 if task.larger_is_better else -1
     bar = next((x.scores[first] for x in lines if x.method == task.bar), task.bar)
-    bar = sign * np.inf if isinstance(bar, str) else bar  # --ours leaves the baseline out
-    rows = [["method", "rank", *names, "seconds"], ["---", *["---:"] * (len(names) + 2)]]
+    # --ours leaves the baseline out
+    bar = sign * np.inf if isinstance(bar, str) else bar
+    rows = [
+        ["method", "rank", *names, "seconds"],
+        ["---", *["---:"] * (len(names) + 2)],
+    ]
     for x in lines:
         numbers = [f"{value:.4g}" for value in x.scores.values()]
-        numbers[0] = f"**{numbers[0]}**" if sign * (x.scores[first] - bar) >= 0 else numbers[0]
+        numbers[0] = (
+            f"**{numbers[0]}**" if sign * (x.scores[first] - bar) >= 0 else numbers[0]
+        )
         rows.append([x.method, x.rank, *numbers, f"{x.seconds:.2f}"])
     wanted = f"{first} {'at least' if task.larger_is_better else 'at most'} {bar:.4g}"
-    return "\n".join([f"## {task.name}\n\nTo reach: {wanted}.\n", *(f"| {' | '.join(row)} |" for row in rows), ""])
+    return "\n".join(
+        [
+            f"## {task.name}\n\nTo reach: {wanted}.\n",
+            *(f"| {' | '.join(row)} |" for row in rows),
+            "",
+        ]
+    )
 
 
 def options() -> argparse.Namespace:
     """What was asked for."""
-    ask = argparse.ArgumentParser(description="Real data: lrmc.solve against baselines, in one table per task.")
-    ask.add_argument("--data", help="the folder of the data; otherwise LRMC_DATA, or ../shared/data")
-    ask.add_argument("--tasks", nargs="+", metavar="NAME", default=[""], help="only tasks whose name begins so")
+    ask = argparse.ArgumentParser(
+        description="Real data: lrmc.solve against baselines, in one table per task."
+    )
+    ask.add_argument(
+        "--data", help="the folder of the data; otherwise LRMC_DATA, or ../shared/data"
+    )
+    ask.add_argument(
+        "--tasks",
+        nargs="+",
+        metavar="NAME",
+        default=[""],
+        help="only tasks whose name begins so",
+    )
     ask.add_argument("--quick", action="store_true", help=f"only {', '.join(QUICK)}")
-    ask.add_argument("--losses", nargs="+", default=["auto"], choices=["auto", "mixture", "cauchy", "huber"])
-    ask.add_argument("--ranks", nargs="+", type=int, help="instead of rank found and the ranks of each task")
+    ask.add_argument(
+        "--losses",
+        nargs="+",
+        default=["auto"],
+        choices=["auto", "mixture", "cauchy", "huber"],
+    )
+    ask.add_argument(
+        "--ranks",
+        nargs="+",
+        type=int,
+        help="instead of rank found and the ranks of each task",
+    )
     ask.add_argument("--seeds", type=int, default=1, help="how many, from 0")
-    ask.add_argument("--thin", type=int, default=4, help="satellite: the step between pixels in x and y; 4")
+    ask.add_argument(
+        "--thin",
+        type=int,
+        default=4,
+        help="satellite: the step between pixels in x and y; 4",
+    )
     ask.add_argument("--ours", action="store_true", help="without the baselines")
-    ask.add_argument("--write", action="store_true", help="write docs/real.md and docs/real.csv")
+    ask.add_argument(
+        "--write", action="store_true", help="write docs/real.md and docs/real.csv"
+    )
     return ask.parse_args()
 
 
 def main() -> None:
     """Run, print, and write if asked to."""
     asked = options()
-    folder = Path(asked.data or os.environ.get("LRMC_DATA") or ROOT.parent / "shared" / "data")
+    folder = Path(
+        asked.data or os.environ.get("LRMC_DATA") or ROOT.parent / "shared" / "data"
+    )
     if not (folder / "traffic").is_dir():
-        print("The data folder was not found: give it with --data DIR or in LRMC_DATA.", file=sys.stderr)
+        print(
+            "The data folder was not found: give it with --data DIR or in LRMC_DATA.",
+            file=sys.stderr,
+        )
         raise SystemExit(2)
     warnings.simplefilter("ignore")  # a run that ended badly shows in its score
     sources = [Source(folder, seed, asked.thin) for seed in range(asked.seeds)]
     kept = known() if asked.write else []
     for task in TASKS:
         if task.name.startswith(QUICK if asked.quick else tuple(asked.tasks)):
-            here = run(task, sources, methods(task, asked.losses, asked.ranks or [None, *task.ranks], not asked.ours))
+            here = run(
+                task,
+                sources,
+                methods(
+                    task,
+                    asked.losses,
+                    asked.ranks or [None, *task.ranks],
+                    not asked.ours,
+                ),
+            )
             print(table(task, here), flush=True)
             kept = [x for x in kept if x.task != task.name] + here
             if asked.write:
@@ -135,8 +212,12 @@ def known() -> list[Line]:
     lines: dict[tuple[str, str], Line] = {}
     with RESULTS.open(newline="") as file:
         for row in csv.DictReader(file):
-            empty = Line(row["task"], row["method"], row["rank"], {}, float(row["seconds"]))
-            lines.setdefault((row["task"], row["method"]), empty).scores[row["score"]] = float(row["value"])
+            empty = Line(
+                row["task"], row["method"], row["rank"], {}, float(row["seconds"])
+            )
+            lines.setdefault((row["task"], row["method"]), empty).scores[
+                row["score"]
+            ] = float(row["value"])
     return list(lines.values())
 
 
@@ -151,7 +232,10 @@ def write(lines: list[Line]) -> None:
         out = csv.writer(file, lineterminator="\n")
         out.writerow(["task", "method", "rank", "seconds", "score", "value"])
         for x in (x for some in by_task.values() for x in some):
-            out.writerows([x.task, x.method, x.rank, f"{x.seconds:.3f}", *pair] for pair in x.scores.items())
+            out.writerows(
+                [x.task, x.method, x.rank, f"{x.seconds:.3f}", *pair]
+                for pair in x.scores.items()
+            )
 
 
 if __name__ == "__main__":

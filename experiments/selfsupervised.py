@@ -1,4 +1,5 @@
-"""A schedule trained on nothing but the data themselves, against the closest one that comes with the package.
+"""A schedule trained on nothing but the data themselves, against the closest one that comes with
+the package.
 
     python experiments/selfsupervised.py [--data DIR] [--layers 10]
 
@@ -30,21 +31,38 @@ def score(problem: Problem, rank: int, **options: object) -> float:
 def main() -> None:
     """One line per task."""
     ask = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    ask.add_argument("--data", default=os.environ.get("LRMC_DATA") or ROOT.parent / "shared" / "data")
+    ask.add_argument(
+        "--data", default=os.environ.get("LRMC_DATA") or ROOT.parent / "shared" / "data"
+    )
     ask.add_argument("--layers", type=int, default=10)
     asked = ask.parse_args()
     warnings.simplefilter("ignore")  # a run that ended badly shows in its score
-    print("| task | rank | trained on the data | the closest of the package | closed loop | training |")
+    print(
+        "| task | rank | trained on the data | the closest of the package | closed loop | training |"
+    )
     print("|---|---:|---:|---|---:|---:|")
     for task in (task for task in TASKS if task.name in ("traffic", "jester", "ngsim")):
-        problem, rank = next(task.problems(Source(Path(asked.data), 0, 1))), task.ranks[0]
+        problem, rank = (
+            next(task.problems(Source(Path(asked.data), 0, 1))),
+            task.ranks[0],
+        )
         began = time.perf_counter()
         trained = lrmc.train(problem.values, rank, layers=asked.layers)
         seconds = time.perf_counter() - began
         closest, _ = nearest(lrmc.as_observations(problem.values), rank)
-        runs = [score(problem, rank, method="lrmc", schedule=schedule) for schedule in (trained, closest)]
+        runs = [
+            score(problem, rank, method="lrmc", schedule=schedule)
+            for schedule in (trained, closest)
+        ]
         loop = score(problem, rank)
-        cells = (task.name, rank, f"{runs[0]:.4g}", f"{runs[1]:.4g} ({closest})", f"{loop:.4g}", f"{seconds:.0f} s")
+        cells = (
+            task.name,
+            rank,
+            f"{runs[0]:.4g}",
+            f"{runs[1]:.4g} ({closest})",
+            f"{loop:.4g}",
+            f"{seconds:.0f} s",
+        )
         print(f"| {' | '.join(map(str, cells))} |", flush=True)
 
 

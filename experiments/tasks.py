@@ -22,7 +22,9 @@ Scores = dict[str, float]
 
 
 class Source(NamedTuple):
-    """Where the data are, the seed of what is random, and (satellite only) every which pixel is taken in x and y."""
+    """Where the data are, the seed of what is random, and (satellite only) every which
+    pixel is taken in x and y.
+    """
 
     folder: Path
     seed: int = 0
@@ -35,7 +37,9 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A matrix, True where it is observed, and how an answer, an array of the same shape, is scored."""
+    """A matrix, True where it is observed, and how an answer, an array of the same
+    shape, is scored.
+    """
 
     Y: Array
     mask: Array
@@ -61,19 +65,27 @@ class Task(NamedTuple):
     baselines: dict[str, Baseline]
     bar: float | str  # for the first score: a number, or the baseline that sets it
     larger_is_better: bool = False
-    finish: Callable[[Scores], Scores] = dict  # from mean scores over the problems to those that are shown
+    # from mean scores over the problems to those that are shown
+    finish: Callable[[Scores], Scores] = dict
 
 
 def errors(X: Array, truth: Array) -> Scores:
     """Root mean square, mean absolute, and mean absolute percentage error."""
     e, size = np.abs(X - truth, dtype=np.float64), np.abs(truth)
     mape = 100 * np.mean(e[size > 0] / size[size > 0])
-    return {"RMSE": float(np.sqrt(np.mean(e**2))), "MAE": float(e.mean()), "MAPE": float(mape)}
+    return {
+        "RMSE": float(np.sqrt(np.mean(e**2))),
+        "MAE": float(e.mean()),
+        "MAPE": float(mape),
+    }
 
 
 def traffic(source: Source) -> Iterator[Problem]:
     """METR-LA: half of the entries hidden, a tenth of the others stuck at 0 or at 70."""
-    rng, speed = np.random.default_rng(source.seed), source.read("traffic/metr_la_week_speed.npz")["speed"]
+    rng, speed = (
+        np.random.default_rng(source.seed),
+        source.read("traffic/metr_la_week_speed.npz")["speed"],
+    )
     mask = rng.random(speed.shape) >= 0.5
     wrong = rng.choice(np.float32([0, 70]), speed.shape)
     Y = np.where(rng.random(speed.shape) < 0.1, wrong, speed)
@@ -82,10 +94,17 @@ def traffic(source: Source) -> Iterator[Problem]:
 
 def jester(source: Source) -> Iterator[Problem]:
     """Jokes: a fifth of the ratings hidden; the error as a part of their range, 20."""
-    rng, ratings = np.random.default_rng(source.seed), source.read("ratings/jester5k.npz")["ratings"]
+    rng, ratings = (
+        np.random.default_rng(source.seed),
+        source.read("ratings/jester5k.npz")["ratings"],
+    )
     rated, hidden = ~np.isnan(ratings), rng.random(ratings.shape) < 0.2
     test = rated & hidden
-    yield Problem(ratings, rated & ~hidden, lambda X: {"NMAE": errors(X[test], ratings[test])["MAE"] / 20})
+    yield Problem(
+        ratings,
+        rated & ~hidden,
+        lambda X: {"NMAE": errors(X[test], ratings[test])["MAE"] / 20},
+    )
 
 
 def ngsim(source: Source) -> Iterator[Problem]:
@@ -93,19 +112,30 @@ def ngsim(source: Source) -> Iterator[Problem]:
     content = source.read("traffic/ngsim_speed_field.npz")
     Y, full = content["speed_80missing"], content["speed_full"]
     test = np.isnan(Y) & ~np.isnan(full)
-    yield Problem(Y, ~np.isnan(Y), lambda X: {"RMSE": errors(X[test], full[test])["RMSE"]})
+    yield Problem(
+        Y, ~np.isnan(Y), lambda X: {"RMSE": errors(X[test], full[test])["RMSE"]}
+    )
 
 
 def faces(source: Source, person: str, patch: int = 40) -> Iterator[Problem]:
-    """One person under 64 lights; on the well-lit images a patch of another one and random pixels; gaps everywhere."""
-    rng, content = np.random.default_rng(source.seed), source.read(f"faces/extyaleb_{person}.npz")
+    """One person under 64 lights; on the well-lit images a patch of another one and
+    random pixels; gaps everywhere.
+    """
+    rng, content = (
+        np.random.default_rng(source.seed),
+        source.read(f"faces/extyaleb_{person}.npz"),
+    )
     images = content["images"]
     well_lit = (np.abs(content["azimuth"]) <= 25) & (np.abs(content["elevation"]) <= 20)
     pasted = images.copy()
     for at in np.flatnonzero(well_lit):
         donor = rng.choice(np.delete(np.arange(len(images)), at))
-        (i, j), (k, m) = (rng.integers(0, np.array(images.shape[1:]) - patch + 1) for _ in range(2))
-        pasted[at, i : i + patch, j : j + patch] = images[donor, k : k + patch, m : m + patch]
+        (i, j), (k, m) = (
+            rng.integers(0, np.array(images.shape[1:]) - patch + 1) for _ in range(2)
+        )
+        pasted[at, i : i + patch, j : j + patch] = images[
+            donor, k : k + patch, m : m + patch
+        ]
         spots = rng.random(images.shape[1:]) < 0.1
         pasted[at][spots] = rng.integers(0, 256, int(spots.sum()))
     truth, Y = (X.reshape(len(X), -1).T for X in (images, pasted))  # pixels x lights
@@ -113,16 +143,22 @@ def faces(source: Source, person: str, patch: int = 40) -> Iterator[Problem]:
     test = (~mask | (truth != Y)) & well_lit
 
     def score(X: Array) -> Scores:
-        return {"PSNR": 20 * np.log10(255 / errors(np.clip(X, 0, 255)[test], truth[test])["RMSE"])}
+        return {
+            "PSNR": 20
+            * np.log10(255 / errors(np.clip(X, 0, 255)[test], truth[test])["RMSE"])
+        }
 
     yield Problem(Y, mask, score, well_lit)
 
 
-PAIRS = ((1, 0), (2, 10), (5, 12), (7, 15), (13, 17), (21, 20), (24, 23), (26, 19))  # a clear date, and a cloudy one
+# a clear date, and a cloudy one
+PAIRS = ((1, 0), (2, 10), (5, 12), (7, 15), (13, 17), (21, 20), (24, 23), (26, 19))
 
 
 def satellite(source: Source) -> Iterator[Problem]:
-    """Task A: clouds of one date moved onto a clear one, which is to be got back; bands stacked, a pair at a time."""
+    """Task A: clouds of one date moved onto a clear one, which is to be got back; bands
+    stacked, a pair at a time.
+    """
     content = source.read("satellite/sentinel2_rondonia_20LKP_256.npz")
     data = content["data"][..., :: source.thin, :: source.thin]  # date, band, y, x
     valid = data != content["nodata"]
@@ -134,12 +170,20 @@ def satellite(source: Source) -> Iterator[Problem]:
         stack, seen = data.copy(), valid.copy()
         stack[clear][:, bright] = data[cloudy][:, bright]
         seen[clear][:, missing] = False
-        dates = np.delete(np.arange(len(data)), cloudy)  # the donor would show the same outlier twice
-        Y, mask = (np.ascontiguousarray(X[dates].reshape(len(dates), -1).T) for X in (stack, seen))
+        # the donor would show the same outlier twice
+        dates = np.delete(np.arange(len(data)), cloudy)
+        Y, mask = (
+            np.ascontiguousarray(X[dates].reshape(len(dates), -1).T)
+            for X in (stack, seen)
+        )
         here, test = dates == clear, (missing | bright) & valid[clear].all(axis=0)
 
-        def score(X: Array, here: Array = here, test: Array = test, truth: Array = data[clear]) -> Scores:
-            squares = (X[:, here].reshape(truth.shape) - truth)[:, test].astype(np.float64) ** 2
+        def score(
+            X: Array, here: Array = here, test: Array = test, truth: Array = data[clear]
+        ) -> Scores:
+            squares = (X[:, here].reshape(truth.shape) - truth)[:, test].astype(
+                np.float64
+            ) ** 2
             return dict(zip(("B02", "B8A", "B11"), squares.mean(axis=1).tolist()))
 
         pixels = np.tile(np.arange(len(Y) // data.shape[1]), data.shape[1])
@@ -149,18 +193,27 @@ def satellite(source: Source) -> Iterator[Problem]:
 def satellite_scores(squares: Scores) -> Scores:
     """From the squared errors of the bands, averaged over the pairs."""
     root = np.sqrt(np.mean(list(squares.values())))
-    return {"PSNR": 20 * np.log10(3000 / root)} | {f"RMSE {band}": float(np.sqrt(s)) for band, s in squares.items()}
+    return {"PSNR": 20 * np.log10(3000 / root)} | {
+        f"RMSE {band}": float(np.sqrt(s)) for band, s in squares.items()
+    }
 
 
 def video(source: Source, clip: str, kept: float = 1.0) -> Iterator[Problem]:
-    """The background of a clip, and from it what moves: |frame - background| > 30, scored on all pixels."""
+    """The background of a clip, and from it what moves: |frame - background| > 30,
+    scored on all pixels.
+    """
     rng, content = np.random.default_rng(source.seed), source.read(f"video/{clip}.npz")
-    Y, codes = (content[name].reshape(len(content[name]), -1).T for name in ("frames", "masks"))  # pixels x frames
+    # pixels x frames
+    Y, codes = (
+        content[name].reshape(len(content[name]), -1).T for name in ("frames", "masks")
+    )
     moving, counts = codes == 255, (codes != 85) & (codes != 170)
 
     def score(X: Array) -> Scores:
         found = (np.abs(Y - X) > 30) & counts
-        return {"F": float(2 * np.sum(found & moving) / (np.sum(found) + np.sum(moving)))}
+        return {
+            "F": float(2 * np.sum(found & moving) / (np.sum(found) + np.sum(moving)))
+        }
 
     yield Problem(Y, rng.random(Y.shape, np.float32) < kept, score)
 
@@ -168,21 +221,34 @@ def video(source: Source, clip: str, kept: float = 1.0) -> Iterator[Problem]:
 def row_mean(Y: Array) -> Array:
     """The mean of what is observed (not NaN) of a row; the mean of all where nothing is."""
     count = np.sum(~np.isnan(Y), axis=1)
-    mean = np.where(count > 0, np.nansum(Y, axis=1, dtype=np.float64) / np.maximum(count, 1), np.nanmean(Y))
+    mean = np.where(
+        count > 0,
+        np.nansum(Y, axis=1, dtype=np.float64) / np.maximum(count, 1),
+        np.nanmean(Y),
+    )
     return np.broadcast_to(mean[:, None], Y.shape)
 
 
 def row_median(Y: Array, columns: Array | None = None) -> Array:
-    """The median of what was seen of a row (in some of its columns): for a video, the temporal median."""
+    """The median of what was seen of a row (in some of its columns): for a video, the
+    temporal median.
+    """
     ordered = np.sort(Y if columns is None else Y[:, columns], axis=1)  # NaN come last
     count = np.sum(~np.isnan(ordered), axis=1)
-    low, high = (np.take_along_axis(ordered, at[:, None], axis=1) for at in (np.maximum(count - 1, 0) // 2, count // 2))
-    median = np.where(count[:, None] > 0, (low + high) / 2, np.nanmedian(Y[:: len(Y) // 1000 + 1]))
+    low, high = (
+        np.take_along_axis(ordered, at[:, None], axis=1)
+        for at in (np.maximum(count - 1, 0) // 2, count // 2)
+    )
+    median = np.where(
+        count[:, None] > 0, (low + high) / 2, np.nanmedian(Y[:: len(Y) // 1000 + 1])
+    )
     return np.broadcast_to(median, Y.shape)
 
 
 def hard_impute(Y: Array, rank: int, rounds: int = 100) -> Array:
-    """Fill the gaps with the leading rank-r part, again and again; one power iteration each time."""
+    """Fill the gaps with the leading rank-r part, again and again; one power iteration
+    each time.
+    """
     seen, X = ~np.isnan(Y), row_mean(Y).astype(np.float32)
     V = np.random.default_rng(0).standard_normal((Y.shape[1], rank)).astype(np.float32)
     moved = 1.0
@@ -194,7 +260,9 @@ def hard_impute(Y: Array, rank: int, rounds: int = 100) -> Array:
 
 
 def ridge_als(Y: Array, rank: int, ridge: float, sweeps: int = 30) -> Array:
-    """Least squares with the model mean + row bias + column bias + A B', and a ridge on all but the mean."""
+    """Least squares with the model mean + row bias + column bias + A B', and a ridge on
+    all but the mean.
+    """
     rng, mean = np.random.default_rng(0), float(np.nanmean(Y))
     obs = as_observations((Y - mean).astype(np.float32))
     A, B = (rng.standard_normal((n, rank + 1)).astype(np.float32) for n in Y.shape)
@@ -209,25 +277,38 @@ def ridge_step(obs: Observations, A: Array, B: Array, ridge: float) -> Array:
     """From A to its least-squares value given B: one pass, and all rows at once."""
     one, other = (np.ones((len(X), 1), X.dtype) for X in (A, B))
     design = np.hstack([B[:, :-1], other])
-    plain = Huber(np.full(obs.shape[0], 1e15), np.ones(obs.shape[1]))  # nothing is beyond it: least squares
-    model = np.hstack([A, one]), np.hstack([design, B[:, -1:]])  # [A a 1] [B 1 b]' = A B' + a + b
+    # nothing is beyond it: least squares
+    plain = Huber(np.full(obs.shape[0], 1e15), np.ones(obs.shape[1]))
+    # [A a 1] [B 1 b]' = A B' + a + b
+    model = np.hstack([A, one]), np.hstack([design, B[:, -1:]])
     pull = obs.products(*model, plain, Q=design, Qw=pairs(design))
     pulled, penalty = pull[0] - np.float32(ridge) * A, ridge * np.eye(A.shape[1])
     return solve_rows(pull.grams[0], pulled, penalty, obs.row_observed > 0, obs.threads)
 
 
 def opencv(problem: Problem, kind: str) -> Array:
-    """MOG2 or KNN, which look at each pixel alone: a "background" that differs by 255 where they see foreground."""
+    """MOG2 or KNN, which look at each pixel alone: a "background" that differs by 255
+    where they see foreground.
+    """
     import cv2
 
-    model = getattr(cv2, f"createBackgroundSubtractor{kind}")(history=problem.Y.shape[1])
-    moving = [model.apply(np.ascontiguousarray(frame)[:, None])[:, 0] == 255 for frame in problem.Y.T]
+    model = getattr(cv2, f"createBackgroundSubtractor{kind}")(
+        history=problem.Y.shape[1]
+    )
+    moving = [
+        model.apply(np.ascontiguousarray(frame)[:, None])[:, 0] == 255
+        for frame in problem.Y.T
+    ]
     return problem.Y - 255.0 * np.stack(moving, axis=1)
 
 
 def best_ridge_als(problem: Problem) -> Array:
     """The best of nine settings by the score itself, which flatters it."""
-    tries = (ridge_als(problem.values, rank, ridge) for rank in (3, 5, 10) for ridge in (10, 30, 100))
+    tries = (
+        ridge_als(problem.values, rank, ridge)
+        for rank in (3, 5, 10)
+        for ridge in (10, 30, 100)
+    )
     return min(tries, key=lambda X: next(iter(problem.score(X).values())))
 
 
@@ -247,18 +328,40 @@ PICTURES: dict[str, Baseline] = {
     "hard-impute SVD, rank 1": lambda problem: hard_impute(problem.values, 1),
     "hard-impute SVD, rank 5": TABLES["hard-impute SVD, rank 5"],
 }
-OPENCV = {f"OpenCV {k}": partial(opencv, kind=k) for k in ("MOG2", "KNN") if importlib.util.find_spec("cv2")}
-CLIPS = {"ibm": "sbi2015_ibmtest2", "hall": "sbi2015_hall_and_monitor", "highway": "cdnet2014_highway"}
+OPENCV = {
+    f"OpenCV {k}": partial(opencv, kind=k)
+    for k in ("MOG2", "KNN")
+    if importlib.util.find_spec("cv2")
+}
+CLIPS = {
+    "ibm": "sbi2015_ibmtest2",
+    "hall": "sbi2015_hall_and_monitor",
+    "highway": "cdnet2014_highway",
+}
 TASKS = (
     Task("traffic", traffic, (5, 10), TABLES, 6.7),
     Task("jester", jester, (5,), TABLES, 0.158),
     Task("ngsim", ngsim, (2, 5), TABLES, 2.4),
-    Task("faces yaleB01", partial(faces, person="yaleB01"), (5, 9), PICTURES, 29.0, True),
-    Task("faces yaleB02", partial(faces, person="yaleB02"), (5, 9), PICTURES, 25.5, True),
+    Task(
+        "faces yaleB01", partial(faces, person="yaleB01"), (5, 9), PICTURES, 29.0, True
+    ),
+    Task(
+        "faces yaleB02", partial(faces, person="yaleB02"), (5, 9), PICTURES, 25.5, True
+    ),
     Task("satellite", satellite, (2, 3, 4), PICTURES, 23.0, True, satellite_scores),
     *(
-        Task(f"video {k}{note}", partial(video, clip=clip, kept=kept), (1, 2), rivals, "median of each pixel", True)
-        for kept, note, rivals in ((1.0, "", PICTURES | OPENCV), (0.1, ", 10 % of the pixels", PICTURES))
+        Task(
+            f"video {k}{note}",
+            partial(video, clip=clip, kept=kept),
+            (1, 2),
+            rivals,
+            "median of each pixel",
+            True,
+        )
+        for kept, note, rivals in (
+            (1.0, "", PICTURES | OPENCV),
+            (0.1, ", 10 % of the pixels", PICTURES),
+        )
         for k, clip in CLIPS.items()
     ),
 )

@@ -34,7 +34,9 @@ REACHED = 1e-6
 
 
 class Case(NamedTuple):
-    """A schedule to train, and what others need: with the authors' published numbers, and by the paper's figures."""
+    """A schedule to train, and what others need: with the authors' published numbers,
+    and by the paper's figures.
+    """
 
     p: float
     improved: bool  # tangent and momentum
@@ -80,17 +82,27 @@ def trained(case: Case, size: Size) -> dict[str, Any]:
     layers = size.layers or case.layers
     began = time.perf_counter()
     schedule = lrmc.train(
-        problems, size.rank, layers=layers, tangent=case.improved, momentum=case.improved, steps=size.steps
+        problems,
+        size.rank,
+        layers=layers,
+        tangent=case.improved,
+        momentum=case.improved,
+        steps=size.steps,
     )
     seconds = time.perf_counter() - began
-    runs = [run(schedule, problems, size.rank, seed, layers + 40) for seed in range(size.seeds)]
+    runs = [
+        run(schedule, problems, size.rank, seed, layers + 40)
+        for seed in range(size.seeds)
+    ]
     counts = [first_below(path, REACHED) for path in runs]
     reached = [k for k in counts if k is not None]
     return {
         "p": case.p,
         "form": "tangent, momentum" if case.improved else "the paper's",
         "layers": layers,
-        "tail": f"{schedule.tail[0]:g}, {schedule.tail[1]:g}" if schedule.tail else "none",
+        "tail": f"{schedule.tail[0]:g}, {schedule.tail[1]:g}"
+        if schedule.tail
+        else "none",
         "training_seconds": round(seconds, 1),
         "iterations": round(float(np.mean(reached)), 1) if reached else "",
         "least": min(reached, default=""),
@@ -102,11 +114,15 @@ def trained(case: Case, size: Size) -> dict[str, Any]:
     }
 
 
-def run(schedule: Schedule, problems: Problems, rank: int, seed: int, most: int) -> list[float]:
+def run(
+    schedule: Schedule, problems: Problems, rank: int, seed: int, most: int
+) -> list[float]:
     """The errors of a run in single precision, to 1e-6 and the end of the layers."""
     problem = problems.draw(rank, seed, dtype=np.float32)
     path = []
-    for it in islice(lrmc.iterates(problem.Y, rank, method="lrmc", schedule=schedule), most + 1):
+    for it in islice(
+        lrmc.iterates(problem.Y, rank, method="lrmc", schedule=schedule), most + 1
+    ):
         path.append(lrmc.relative_error(it, problem))
         if path[-1] < REACHED and it.k >= len(schedule):
             break
@@ -141,11 +157,18 @@ def models(size: Size) -> list[Model]:
     """Layers by the paper's recipe, tails by its search and by ours."""
     problems = Problems(size.models_n, size.alpha, 1.0)
     layers = lrmc.train(
-        problems, size.rank, layers=size.models_layers, model="fnn", recipe="paper", steps=size.models_steps
+        problems,
+        size.rank,
+        layers=size.models_layers,
+        model="fnn",
+        recipe="paper",
+        steps=size.models_steps,
     )
     start = replace(layers, zeta=layers.zeta[:1], eta=(), card={})
     series = as_examples(problems, size.rank)
-    some: list[Example] = [series(10_000_000 + number) for number in range(paper.FOR_THE_GRID)]
+    some: list[Example] = [
+        series(10_000_000 + number) for number in range(paper.FOR_THE_GRID)
+    ]
     found = [Model("FNN", "", layers)]
     searches = {
         "the paper's grid, 4 layers": (paper.GRID, 4),
@@ -153,8 +176,16 @@ def models(size: Size) -> list[Model]:
     }
     for name, (grid, horizon) in searches.items():
         tails = grid[:: -size.thin][::-1]  # with the last, the largest beta
-        found.append(Model("FRMNN", name, best_tail(layers, some, tails, horizon=horizon)))
-        found.append(Model("RNN", name, paper.best_recurrent(start, some[:2], tails, horizon=horizon)))
+        found.append(
+            Model("FRMNN", name, best_tail(layers, some, tails, horizon=horizon))
+        )
+        found.append(
+            Model(
+                "RNN",
+                name,
+                paper.best_recurrent(start, some[:2], tails, horizon=horizon),
+            )
+        )
     return found
 
 
@@ -164,7 +195,10 @@ def path_of(schedule: Schedule, size: Size) -> list[float]:
     paths = []
     for seed in range(size.seeds):
         problem = problems.draw(size.rank, seed)
-        its = islice(lrmc.iterates(problem.Y, size.rank, method="lrmc", schedule=schedule), size.models_iterations + 1)
+        its = islice(
+            lrmc.iterates(problem.Y, size.rank, method="lrmc", schedule=schedule),
+            size.models_iterations + 1,
+        )
         paths.append([lrmc.relative_error(it, problem) for it in its])
     return [geometric_mean(errors) for errors in zip(*paths)]
 
@@ -184,12 +218,22 @@ def picture(paths: Paths, target: Path) -> None:
     figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
     colours = {"FNN": "C0", "FRMNN": "C1", "RNN": "C2"}
     for model, path in paths:
-        label = f"{model.name}, {model.search}" if model.search else f"{model.name}, {len(model.schedule)} layers"
+        label = (
+            f"{model.name}, {model.search}"
+            if model.search
+            else f"{model.name}, {len(model.schedule)} layers"
+        )
         marker = "o" if model.name == "FNN" else ""
         axes.semilogy(
-            path, "--" if "paper" in model.search else "-", color=colours[model.name], marker=marker, label=label
+            path,
+            "--" if "paper" in model.search else "-",
+            color=colours[model.name],
+            marker=marker,
+            label=label,
         )
-    axes.set(xlabel="iteration", ylabel="relative error", title="The paper's three models")
+    axes.set(
+        xlabel="iteration", ylabel="relative error", title="The paper's three models"
+    )
     axes.legend(fontsize=8)
     axes.grid(alpha=0.3)
     figure.savefig(target, dpi=150)
@@ -243,7 +287,9 @@ def markdown(rows: list[dict[str, Any]]) -> str:
     """A table."""
     names = [name.replace("_", " ") for name in rows[0]]
     cells = [[str(value) for value in row.values()] for row in rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in (names, ["---"] * len(names), *cells))
+    return "\n".join(
+        "| " + " | ".join(line) + " |" for line in (names, ["---"] * len(names), *cells)
+    )
 
 
 def write_csv(rows: list[dict[str, Any]], target: Path) -> None:
@@ -259,13 +305,23 @@ def main() -> None:
     """Measure and write."""
     ask = argparse.ArgumentParser(description="Measure what training takes and gives.")
     ask.add_argument("--quick", action="store_true", help="tiny, to see that it works")
-    ask.add_argument("--output", type=Path, help="a directory; docs/paper, or a temporary one with --quick")
+    ask.add_argument(
+        "--output",
+        type=Path,
+        help="a directory; docs/paper, or a temporary one with --quick",
+    )
     ask.add_argument("--seeds", type=int, help="problems to measure on")
-    ask.add_argument("--only", choices=("schedules", "models"), help="one of the two parts")
+    ask.add_argument(
+        "--only", choices=("schedules", "models"), help="one of the two parts"
+    )
     asked = ask.parse_args()
     size = QUICK if asked.quick else Size()
     size = replace(size, seeds=asked.seeds or size.seeds)
-    folder = asked.output or (Path(tempfile.mkdtemp(prefix="lrmc-training-")) if asked.quick else ROOT / "docs/paper")
+    folder = asked.output or (
+        Path(tempfile.mkdtemp(prefix="lrmc-training-"))
+        if asked.quick
+        else ROOT / "docs/paper"
+    )
     folder.mkdir(parents=True, exist_ok=True)
     rows = [] if asked.only == "models" else schedules_part(size, folder)
     paths = [] if asked.only == "schedules" else models_part(size, folder)
@@ -290,7 +346,12 @@ def models_part(size: Size, folder: Path) -> Paths:
     for model, path in paths:
         print(told(model, path), flush=True)
     every = [
-        {"model": model.name, "search": model.search, "iteration": k, "error": f"{error:.3e}"}
+        {
+            "model": model.name,
+            "search": model.search,
+            "iteration": k,
+            "error": f"{error:.3e}",
+        }
         for model, path in paths
         for k, error in enumerate(path)
     ]

@@ -1,11 +1,11 @@
-"""Table IV: time and loss of LRMC and CORONA on ultrasound patches, 1024 x 40; and what motion compensation adds.
+"""Table IV: time and loss of LRMC and CORONA on ultrasound patches, 1024 x 40; and what motion
+compensation adds.
 
     python experiments/ultrasound.py ../shared/data --weights corona.pt -o docs/ultrasound.csv
 
-The paper's 800 validation examples are not available. Here: real tissue plus real bubbles (13 patches of the 25 that
-have bubbles), and 25 simulated patches that CORONA was not trained on. Times are per patch,
-of the processor, with one thread: the best of several.
-"""
+The paper's 800 validation examples are not available. Here: real tissue plus real bubbles (13
+patches of the 25 that have bubbles), and 25 simulated patches that CORONA was not trained on. Times
+are per patch, of the processor, with one thread: the best of several."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ FAINT = 1e-3  # simulated bubbles have tails
 
 
 class Task(NamedTuple):
-    """A cine that is the sum of two known ones, (frames, 160, 160), and the patches that are scored."""
+    """A cine that is the sum of two known ones, (frames, 160, 160), and the patches that
+    are scored.
+    """
 
     name: str
     tissue: Array
@@ -44,13 +46,25 @@ class Task(NamedTuple):
     @property
     def scored(self) -> list[int]:
         """Patches with more than 1 % bubbles."""
-        return [k for k, patch in enumerate(patches(self.bubbles)) if np.mean(patch > FAINT) > 0.01]
+        return [
+            k
+            for k, patch in enumerate(patches(self.bubbles))
+            if np.mean(patch > FAINT) > 0.01
+        ]
 
 
 def real(folder: Path) -> Task:
     """Real tissue plus real bubbles: see the data folder's README."""
-    tissue = np.load(folder / "ultrasound/bmode_abdomen_b.npz")["frames"].astype(np.float32) / 255
-    bubbles = np.load(folder / "ultrasound/ceus_rat_kidney_upper.npz")["bubbles"].astype(np.float32) / 2
+    tissue = (
+        np.load(folder / "ultrasound/bmode_abdomen_b.npz")["frames"].astype(np.float32)
+        / 255
+    )
+    bubbles = (
+        np.load(folder / "ultrasound/ceus_rat_kidney_upper.npz")["bubbles"].astype(
+            np.float32
+        )
+        / 2
+    )
     return Task("real tissue plus real bubbles", middle(tissue), middle(bubbles))
 
 
@@ -82,7 +96,9 @@ def joined(parts: list[Array]) -> Array:
 
 
 def scores(task: Task, tissue: Array, bubbles: Array) -> dict[str, float]:
-    """Mean squared error of the tissue; relative error of the bubbles, and F1 of those brighter than 0.1."""
+    """Mean squared error of the tissue; relative error of the bubbles, and F1 of those
+    brighter than 0.1.
+    """
     loss, off, hits, found, true = [], [], 0, 0, 0
     parts = [patches(X) for X in (task.tissue, task.bubbles, tissue, bubbles)]
     for k in task.scored:
@@ -92,11 +108,17 @@ def scores(task: Task, tissue: Array, bubbles: Array) -> dict[str, float]:
         hits += np.sum((got_B > BRIGHT) & (B > BRIGHT))
         found, true = found + np.sum(got_B > BRIGHT), true + np.sum(B > BRIGHT)
     f1 = 2 * hits / max(int(found + true), 1)
-    return {"loss": float(np.mean(loss)), "S error": float(np.mean(off)), "F1": float(f1)}
+    return {
+        "loss": float(np.mean(loss)),
+        "S error": float(np.mean(off)),
+        "F1": float(f1),
+    }
 
 
 def best_time(work: Callable[[], Any], times: int = 5) -> float:
-    """Of several, on the processor's clock and with one thread: other work on the machine hardly counts."""
+    """Of several, on the processor's clock and with one thread: other work on the
+    machine hardly counts.
+    """
     took = []
     for _ in range(times):
         began = time.process_time()
@@ -107,8 +129,12 @@ def best_time(work: Callable[[], Any], times: int = 5) -> float:
 
 # ---- methods: a function of a task's cine to tissue, and what of it is timed
 
-# "ultrasound" was trained on complete data, and its steps are too long for a tenth of them. More layers gain nothing.
-TRAINED = {0.1: lrmc.Schedule.named("synthetic-r5-a0.1-p0.1"), 1.0: lrmc.Schedule.named("ultrasound")}
+# "ultrasound" was trained on complete data, and its steps are too long for a tenth of them. More
+# layers gain nothing.
+TRAINED = {
+    0.1: lrmc.Schedule.named("synthetic-r5-a0.1-p0.1"),
+    1.0: lrmc.Schedule.named("ultrasound"),
+}
 LAYERS = {0.1: 8, 1.0: 5}
 
 
@@ -147,7 +173,9 @@ def svd(cine: Array) -> tuple[Array, float]:
         U, s, V = np.linalg.svd(patch.reshape(len(patch), -1), full_matrices=False)
         return (U[:, :1] * s[:1] @ V[:1]).reshape(patch.shape)
 
-    return joined([leading(p) for p in patches(cine)]), best_time(lambda: [leading(p) for p in patches(cine)], 3) / 25
+    return joined([leading(p) for p in patches(cine)]), best_time(
+        lambda: [leading(p) for p in patches(cine)], 3
+    ) / 25
 
 
 def motion_compensated(cine: Array, share: float) -> tuple[Array, Array, float]:
@@ -157,19 +185,25 @@ def motion_compensated(cine: Array, share: float) -> tuple[Array, Array, float]:
     return parts.tissue, parts.blood, (time.process_time() - began) / 25
 
 
-def run_corona(cine: Array, weights: Path, published: bool) -> tuple[Array, Array, float]:
-    """One patch at a time, as the paper times it. `published`: the authors' operations (an SVD and six convolutions
-    per layer); else ours, which give the same numbers faster."""
+def run_corona(
+    cine: Array, weights: Path, published: bool
+) -> tuple[Array, Array, float]:
+    """One patch at a time, as the paper times it. `published`: the authors' operations (an SVD and
+    six convolutions per layer); else ours, which give the same numbers faster."""
     import corona
     import torch
 
     torch.set_num_threads(1)
     model = corona.trained(weights)
-    inputs = [torch.from_numpy(np.ascontiguousarray(patch))[None] for patch in patches(cine)]
+    inputs = [
+        torch.from_numpy(np.ascontiguousarray(patch))[None] for patch in patches(cine)
+    ]
     with torch.inference_mode():
         call = partial(corona.as_published, model) if published else model
         found = [call(D) for D in inputs]
-        seconds = best_time(lambda: [call(D) for D in inputs[::3]], 3) / len(inputs[::3])
+        seconds = best_time(lambda: [call(D) for D in inputs[::3]], 3) / len(
+            inputs[::3]
+        )
     return *(joined([pair[k][0].numpy() for pair in found]) for k in (0, 1)), seconds
 
 
@@ -177,21 +211,36 @@ def table(task: Task, weights: Path | None) -> list[dict[str, Any]]:
     """A row per method."""
     rows: list[dict[str, Any]] = []
 
-    def add(name: str, tissue: Array, seconds: float, bubbles: Array | None = None) -> None:
+    def add(
+        name: str, tissue: Array, seconds: float, bubbles: Array | None = None
+    ) -> None:
         S = task.cine - tissue if bubbles is None else bubbles
-        rows.append({"data": task.name, "method": name, "ms": 1e3 * seconds, **scores(task, tissue, S)})
+        rows.append(
+            {
+                "data": task.name,
+                "method": name,
+                "ms": 1e3 * seconds,
+                **scores(task, tissue, S),
+            }
+        )
         print(rows[-1], flush=True)
 
     for share, name in ((0.1, "LRMC p = 10 %"), (1.0, "LRMC p = 100 %")):
         add(f"{name}, patches", *lrmc_patches(task.cine, share))
         add(f"{name}, whole frames", *lrmc_whole(task.cine, share))
     if weights is not None:
-        for published, name in ((True, "CORONA, as published"), (False, "CORONA, made faster")):
+        for published, name in (
+            (True, "CORONA, as published"),
+            (False, "CORONA, made faster"),
+        ):
             tissue, bubbles, seconds = run_corona(task.cine, weights, published)
             add(name, tissue, seconds, bubbles)
     add("SVD, rank 1, patches", *svd(task.cine))
     if task.name != "simulated":  # there, neighbouring patches move differently
-        for share, name in ((0.1, "lrmc ultrasound --sample 0.1"), (1.0, "lrmc ultrasound")):
+        for share, name in (
+            (0.1, "lrmc ultrasound --sample 0.1"),
+            (1.0, "lrmc ultrasound"),
+        ):
             tissue, bubbles, seconds = motion_compensated(task.cine, share)
             add(name, tissue, seconds, bubbles)
     return rows
@@ -199,16 +248,29 @@ def table(task: Task, weights: Path | None) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Measure, and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path, help="of the real data")
-    parser.add_argument("--weights", type=Path, help="of CORONA, from experiments/corona.py")
-    parser.add_argument("-o", "--output", type=Path, default=Path("docs/ultrasound.csv"))
+    parser.add_argument(
+        "--weights", type=Path, help="of CORONA, from experiments/corona.py"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path("docs/ultrasound.csv")
+    )
     given = parser.parse_args()
-    rows = [row for task in (real(given.folder), simulated()) for row in table(task, given.weights)]
+    rows = [
+        row
+        for task in (real(given.folder), simulated())
+        for row in table(task, given.weights)
+    ]
     with open(given.output, "w", newline="") as file:
         writer = csv.DictWriter(file, rows[0])
         writer.writeheader()
-        writer.writerows({k: f"{v:.4g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows)
+        writer.writerows(
+            {k: f"{v:.4g}" if isinstance(v, float) else v for k, v in row.items()}
+            for row in rows
+        )
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
-"""Masks of three clips with known masks: `lrmc video` against the temporal median, OpenCV and ScaledGD.
+"""Masks of three clips with known masks: `lrmc video` against the temporal median, OpenCV and
+ScaledGD.
 
     python experiments/video.py [--data DIR] [--clips ibm] [--methods lrmc] [--write]
 
-The clips are no part of this repository: they are looked for in --data, in LRMC_DATA and in ../shared/data. Each clip
-is written as a folder of pictures, `lrmc.apps.video.process` is run on it with nothing but the share of pixels, and the
-masks that it wrote are read back and scored. The others get the same clean-up. The metric is that of the data's
-README: F of pixels whose code is 255, pooled over all frames, over pixels that are neither outside nor unknown.
-"""
+The clips are no part of this repository: they are looked for in --data, in LRMC_DATA and in
+../shared/data. Each clip is written as a folder of pictures, `lrmc.apps.video.process` is run on it
+with nothing but the share of pixels, and the masks that it wrote are read back and scored. The
+others get the same clean-up. The metric is that of the data's README: F of pixels whose code is
+255, pooled over all frames, over pixels that are neither outside nor unknown."""
 
 from __future__ import annotations
 
@@ -36,7 +37,11 @@ from lrmc.schedule import Tuning
 
 ROOT = Path(__file__).resolve().parent.parent
 Array = np.ndarray[Any, np.dtype[Any]]
-CLIPS = {"highway": "cdnet2014_highway", "hall": "sbi2015_hall_and_monitor", "ibm": "sbi2015_ibmtest2"}
+CLIPS = {
+    "highway": "cdnet2014_highway",
+    "hall": "sbi2015_hall_and_monitor",
+    "ibm": "sbi2015_ibmtest2",
+}
 SCALED_GD: dict[str, Any] = {"method": "scaled_gd", "schedule": Tuning(alpha=0.1)}
 TABLE = ROOT / "docs" / "video.csv"
 ASKED = {"highway": 0.93, "hall": 0.83, "ibm": 0.945}
@@ -67,14 +72,23 @@ def written(frames: Array, sample: float) -> Array:
         for k, frame in enumerate(frames):
             Image.fromarray(frame).save(folder / "in" / f"{k:06d}.png")
         video.process(folder / "in", folder / "out", sample=sample)
-        return np.stack([np.asarray(Image.open(path)) == 255 for path in sorted((folder / "out/masks").iterdir())])
+        return np.stack(
+            [
+                np.asarray(Image.open(path)) == 255
+                for path in sorted((folder / "out/masks").iterdir())
+            ]
+        )
 
 
 def by_threshold(frames: Array, background: Array) -> Array:
     """Masks from a background with the threshold and clean-up of `lrmc.apps.video`."""
-    size = np.abs(frames[:, ::5, ::5] - background[:, ::5, ::5]).astype(np.float64).ravel()
+    size = (
+        np.abs(frames[:, ::5, ::5] - background[:, ::5, ::5]).astype(np.float64).ravel()
+    )
     noise, _, _ = two_groups(size, float(np.quantile(size, 0.3)))
-    return video.masks(frames, background, float(np.clip(DEVIATIONS * noise, LEAST, MOST)))
+    return video.masks(
+        frames, background, float(np.clip(DEVIATIONS * noise, LEAST, MOST))
+    )
 
 
 def median(frames: Array, sample: float) -> Array:
@@ -87,7 +101,9 @@ def median(frames: Array, sample: float) -> Array:
 def solved(frames: Array, sample: float, **options: Any) -> Array:
     """The background by a method of `lrmc.solve` at rank 1."""
     stack = Stack(frames)
-    result = lrmc.solve(stack.matrix if sample == 1 else stack.sampled(sample), 1, **options)
+    result = lrmc.solve(
+        stack.matrix if sample == 1 else stack.sampled(sample), 1, **options
+    )
     return (result.R @ result.L.T).reshape(frames.shape)
 
 
@@ -104,13 +120,29 @@ def methods(frames: Array) -> Iterator[tuple[str, float, Callable[[], Array]]]:
     for p in (1.0, 0.1):
         yield "lrmc video, as written", p, lambda p=p: written(frames, p)
         for rank in (1, 2):
-            yield f"lrmc video, rank {rank}", p, lambda p=p, r=rank: video.separate(frames, rank=r, sample=p).masks()
+            yield (
+                f"lrmc video, rank {rank}",
+                p,
+                lambda p=p, r=rank: video.separate(frames, rank=r, sample=p).masks(),
+            )
         yield "temporal median", p, lambda p=p: by_threshold(frames, median(frames, p))
-        yield "LRMC, schedule video", p, lambda p=p: by_threshold(frames, solved(frames, p, schedule="video"))
-        yield "ScaledGD", p, lambda p=p: by_threshold(frames, solved(frames, p, **SCALED_GD))
+        yield (
+            "LRMC, schedule video",
+            p,
+            lambda p=p: by_threshold(frames, solved(frames, p, schedule="video")),
+        )
+        yield (
+            "ScaledGD",
+            p,
+            lambda p=p: by_threshold(frames, solved(frames, p, **SCALED_GD)),
+        )
     for kind in ("MOG2", "KNN") if importlib.util.find_spec("cv2") else ():
         yield f"OpenCV {kind}", 1.0, lambda kind=kind: opencv(frames, kind)
-        yield f"OpenCV {kind}, our clean-up", 1.0, lambda kind=kind: cleaned(opencv(frames, kind))
+        yield (
+            f"OpenCV {kind}, our clean-up",
+            1.0,
+            lambda kind=kind: cleaned(opencv(frames, kind)),
+        )
 
 
 def run(folder: Path, clips: list[str], begins: tuple[str, ...]) -> Iterator[Line]:
@@ -122,32 +154,61 @@ def run(folder: Path, clips: list[str], begins: tuple[str, ...]) -> Iterator[Lin
             if method.startswith(begins):
                 began = time.perf_counter()
                 found = work()
-                yield Line(clip, method, p, score(found, codes), time.perf_counter() - began)
+                yield Line(
+                    clip, method, p, score(found, codes), time.perf_counter() - began
+                )
 
 
 def table(lines: list[Line]) -> str:
     """In markdown, a row per method."""
-    rows = ["| method | observed | " + " | ".join(f"{c} F | s" for c in CLIPS) + " |", "|---|---:|" + "---:|" * 6]
+    rows = [
+        "| method | observed | " + " | ".join(f"{c} F | s" for c in CLIPS) + " |",
+        "|---|---:|" + "---:|" * 6,
+    ]
     asked = " | ".join(f"{ASKED[c]} | " for c in CLIPS)
     rows.append(f"| *asked* | 100 % | {asked}|")
     for method, p, _ in methods(np.empty(0)):
         here = {x.clip: x for x in lines if (x.method, x.observed) == (method, p)}
-        cells = " | ".join(f"{here[c].F:.3f} | {here[c].seconds:.1f}" if c in here else " | " for c in CLIPS)
+        cells = " | ".join(
+            f"{here[c].F:.3f} | {here[c].seconds:.1f}" if c in here else " | "
+            for c in CLIPS
+        )
         rows.append(f"| {method} | {p:.0%} | {cells} |")
     return "\n".join(rows) + "\n"
 
 
 def main() -> None:
     """Run, print, and write if asked to."""
-    ask = argparse.ArgumentParser(description="Masks of three clips against the temporal median, OpenCV and ScaledGD.")
-    ask.add_argument("--data", help="the folder of the data; otherwise LRMC_DATA, or ../shared/data")
-    ask.add_argument("--write", action="store_true", help="write the table into docs/video.md, and docs/video.csv")
-    ask.add_argument("--clips", nargs="+", choices=list(CLIPS), default=list(CLIPS), help="others keep their lines")
-    ask.add_argument("--methods", nargs="+", default=[""], help="only those whose names begin so")
+    ask = argparse.ArgumentParser(
+        description="Masks of three clips against the temporal median, OpenCV and ScaledGD."
+    )
+    ask.add_argument(
+        "--data", help="the folder of the data; otherwise LRMC_DATA, or ../shared/data"
+    )
+    ask.add_argument(
+        "--write",
+        action="store_true",
+        help="write the table into docs/video.md, and docs/video.csv",
+    )
+    ask.add_argument(
+        "--clips",
+        nargs="+",
+        choices=list(CLIPS),
+        default=list(CLIPS),
+        help="others keep their lines",
+    )
+    ask.add_argument(
+        "--methods", nargs="+", default=[""], help="only those whose names begin so"
+    )
     asked = ask.parse_args()
-    folder = Path(asked.data or os.environ.get("LRMC_DATA") or ROOT.parent / "shared" / "data")
+    folder = Path(
+        asked.data or os.environ.get("LRMC_DATA") or ROOT.parent / "shared" / "data"
+    )
     if not (folder / "video").is_dir():
-        print("The data folder was not found: give it with --data DIR or in LRMC_DATA.", file=sys.stderr)
+        print(
+            "The data folder was not found: give it with --data DIR or in LRMC_DATA.",
+            file=sys.stderr,
+        )
         raise SystemExit(2)
     warnings.simplefilter("ignore")
     lines = []
@@ -165,7 +226,10 @@ def kept(done: set[tuple[Any, ...]]) -> list[Line]:
     if not TABLE.exists():
         return []
     with TABLE.open() as file:
-        old = [Line(x["clip"], x["method"], *(float(x[k]) for k in Line._fields[2:])) for x in csv.DictReader(file)]
+        old = [
+            Line(x["clip"], x["method"], *(float(x[k]) for k in Line._fields[2:]))
+            for x in csv.DictReader(file)
+        ]
     return [line for line in old if line[:3] not in done]
 
 
@@ -174,12 +238,17 @@ def write(lines: list[Line]) -> None:
     page = ROOT / "docs" / "video.md"
     before, _, after = page.read_text().partition("<!-- table -->\n")
     _, _, after = after.partition("<!-- end -->\n")
-    write_whole(page, f"{before}<!-- table -->\n{table(lines)}<!-- end -->\n{after}".encode())
+    write_whole(
+        page, f"{before}<!-- table -->\n{table(lines)}<!-- end -->\n{after}".encode()
+    )
     with whole(TABLE) as path, path.open("w", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
         out.writerow(Line._fields)
         lines = sorted(lines, key=lambda x: (list(CLIPS).index(x.clip), -x.observed))
-        out.writerows((x.clip, x.method, x.observed, f"{x.F:.4f}", f"{x.seconds:.2f}") for x in lines)
+        out.writerows(
+            (x.clip, x.method, x.observed, f"{x.F:.4f}", f"{x.seconds:.2f}")
+            for x in lines
+        )
 
 
 if __name__ == "__main__":

@@ -1,12 +1,21 @@
-"""The browser that reports are looked at in: Chromium as the system has it, driven by playwright."""
+"""The browser that reports are looked at in: Chromium as the system has it, driven by
+playwright.
+"""
 
 import importlib.util
 import shutil
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
+    None,
+)
 NO_BROWSER = ""  # or why there is none
 if BROWSER is None or importlib.util.find_spec("playwright") is None:
-    what = "no Chromium is found (apt-get install chromium)" if BROWSER is None else "playwright is not installed"
+    what = (
+        "no Chromium is found (apt-get install chromium)"
+        if BROWSER is None
+        else "playwright is not installed"
+    )
     NO_BROWSER = f"{what}: reports are not looked at in a browser"
 
 LOOKS = {

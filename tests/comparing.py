@@ -10,11 +10,15 @@ def assert_close(got, want, dtype=np.float64, factor=1.0):
     got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
     assert got.shape == want.shape
     size = np.max(np.abs(want), initial=0.0)
-    np.testing.assert_allclose(got, want, rtol=0, atol=factor * ROUNDING[np.dtype(dtype)] * size + 1e-300)
+    np.testing.assert_allclose(
+        got, want, rtol=0, atol=factor * ROUNDING[np.dtype(dtype)] * size + 1e-300
+    )
 
 
 def assert_pull(got, want, dtype):
-    """A Pull of the package and the Products of the reference agree. For a clip only the total count is promised."""
+    """A Pull of the package and the Products of the reference agree. For a clip only the
+    total count is promised.
+    """
     for a, b in zip(got, want[:2], strict=True):
         assert (a is None) == (b is None)
         if b is not None:
@@ -34,6 +38,9 @@ def same_bits(a, b):
     """Whether two pulls are the same to the last bit."""
     pairs = [
         *zip(a, b, strict=True),
-        *((getattr(a, n), getattr(b, n)) for n in ("row_inliers", "col_inliers", "row_weight")),
+        *(
+            (getattr(a, n), getattr(b, n))
+            for n in ("row_inliers", "col_inliers", "row_weight")
+        ),
     ]
     return all((x is None and y is None) or np.array_equal(x, y) for x, y in pairs)

@@ -1,6 +1,7 @@
 import os
 
-if "PYTEST_XDIST_WORKER" in os.environ:  # the cores are busy with other tests: one thread, unless a test asks for more
+# the cores are busy with other tests: one thread, unless a test asks for more
+if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
@@ -35,14 +36,18 @@ def browser():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        chromium = playwright.chromium.launch(
+            executable_path=BROWSER, args=["--no-sandbox"]
+        )
         yield chromium
         chromium.close()
 
 
 @pytest.fixture
 def show(browser):
-    """Opens a page, and sees at the end that it asked for nothing and had nothing to complain about."""
+    """Opens a page, and sees at the end that it asked for nothing and had nothing to
+    complain about.
+    """
     pages = []
 
     def opened(path, look="light"):
@@ -58,5 +63,7 @@ def show(browser):
     yield opened
     for page, path in pages:
         assert page.complaints == []
-        assert [url for url in page.asked if not url.startswith("data:image/")] == [path.as_uri()]
+        assert [url for url in page.asked if not url.startswith("data:image/")] == [
+            path.as_uri()
+        ]
         page.close()

@@ -1,4 +1,6 @@
-"""Many small cases in one test: `pytest.mark.parametrize` for tables and products of which nobody runs one alone."""
+"""Many small cases in one test: `pytest.mark.parametrize` for tables and products of
+which nobody runs one alone.
+"""
 
 import functools
 import inspect
@@ -7,15 +9,25 @@ import pytest
 
 
 def each(names, values, ids=None):
-    """Try all values, each with a folder (`tmp_path`) and patches of its own, and name those that fail."""
-    names = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+    """Try all values, each with a folder (`tmp_path`) and patches of its own, and name
+    those that fail.
+    """
+    names = (
+        [name.strip() for name in names.split(",")]
+        if isinstance(names, str)
+        else list(names)
+    )
     cases = [value if len(names) > 1 else (value,) for value in values]
     labels = _labels(cases, ids)
     assert cases, f"{names} has no values: the test could not fail"
 
     def decorate(test):
         signature = inspect.signature(test)
-        left = [parameter for name, parameter in signature.parameters.items() if name not in names]
+        left = [
+            parameter
+            for name, parameter in signature.parameters.items()
+            if name not in names
+        ]
 
         @functools.wraps(test)
         def tried(**given):
@@ -50,5 +62,8 @@ def _own(given, number):
 def _labels(cases, ids):
     if ids is None or callable(ids):
         name = ids or repr
-        return [f"{number}: " + ", ".join(str(name(x))[:60] for x in case) for number, case in enumerate(cases)]
+        return [
+            f"{number}: " + ", ".join(str(name(x))[:60] for x in case)
+            for number, case in enumerate(cases)
+        ]
     return [str(label) for label in ids]

@@ -6,11 +6,14 @@ import numpy as np
 
 from lrmc import report
 
-VOID = {"meta", "img", "input", "br", "path", "circle", "rect"}  # elements without an end (the last three: in SVG)
+# elements without an end (the last three: in SVG)
+VOID = {"meta", "img", "input", "br", "path", "circle", "rect"}
 
 
 class Reader(HTMLParser):
-    """Elements, attributes and text of a page; an element that is not closed in its turn is an error."""
+    """Elements, attributes and text of a page; an element that is not closed in its turn
+    is an error.
+    """
 
     def __init__(self, text):
         super().__init__(convert_charrefs=True)
@@ -39,7 +42,10 @@ class Reader(HTMLParser):
     def all(self, tag, **wanted):
         """The attributes of the elements of this kind, and with these classes."""
         return [
-            a for t, a in self.elements if t == tag and all(v in (a.get(k) or "").split() for k, v in wanted.items())
+            a
+            for t, a in self.elements
+            if t == tag
+            and all(v in (a.get(k) or "").split() for k, v in wanted.items())
         ]
 
     @property
@@ -64,8 +70,12 @@ def everything(result):
     return [
         *report.result_sections(result),
         report.Table(
-            "Numbers", ["name", "value"], [["b", 10.0], ["a", -2.5], ["c", float("nan")], ["d", 9.0], ["e", 100.0]]
+            "Numbers",
+            ["name", "value"],
+            [["b", 10.0], ["a", -2.5], ["c", float("nan")], ["d", 9.0], ["e", 100.0]],
         ),
         *report.film_sections(frames, back, frames - back, frames != back),
-        report.Gallery("Pictures", [*frames], [f"picture {k}" for k in range(len(frames))]),
+        report.Gallery(
+            "Pictures", [*frames], [f"picture {k}" for k in range(len(frames))]
+        ),
     ]

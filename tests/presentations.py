@@ -1,5 +1,5 @@
-"""Every way in which the same small matrix can be handed over. A new kind of input is one new line in `inputs`; one
-that is stored in a new way is named in `storages` as well.
+"""Every way in which the same small matrix can be handed over. A new kind of input is one new line
+in `inputs`; one that is stored in a new way is named in `storages` as well.
 
 Values are whole numbers from 0 to 255, so that every type holds them exactly.
 """
@@ -28,9 +28,13 @@ class Small:
 
 
 def small(n1=23, n2=37, p=0.6, rank=2, alpha=0.05, seed=0):
-    """A low-rank matrix of whole numbers with gross outliers; every row and column has an observation."""
+    """A low-rank matrix of whole numbers with gross outliers; every row and column has
+    an observation.
+    """
     rng = np.random.default_rng(seed)
-    X = (rng.integers(1, 8, (n1, rank)) @ rng.integers(1, 8, (n2, rank)).T).astype(float)
+    X = (rng.integers(1, 8, (n1, rank)) @ rng.integers(1, 8, (n2, rank)).T).astype(
+        float
+    )
     values = np.where(rng.random((n1, n2)) < alpha, rng.integers(150, 256, (n1, n2)), X)
     mask = rng.random((n1, n2)) < p
     mask[np.arange(max(n1, n2)) % n1, np.arange(max(n1, n2)) % n2] = True
@@ -77,13 +81,17 @@ def unsorted_duplicates(s, folder):
     order = np.random.default_rng(2).permutation(len(rows))
     order = order[np.argsort(rows[order], kind="stable")]
     indptr = np.searchsorted(rows[order], np.arange(len(s.values) + 1))
-    return Given(sp.csr_array((values[order], cols[order], indptr), shape=s.values.shape))
+    return Given(
+        sp.csr_array((values[order], cols[order], indptr), shape=s.values.shape)
+    )
 
 
 def sparse(s, kind=sp.coo_array):
     """Stored zeros stay: they are observations."""
     rows, cols = np.nonzero(s.mask)
-    return kind(sp.coo_array((s.values[rows, cols], (rows, cols)), shape=s.values.shape))
+    return kind(
+        sp.coo_array((s.values[rows, cols], (rows, cols)), shape=s.values.shape)
+    )
 
 
 def dataframe(s, folder):
@@ -91,7 +99,9 @@ def dataframe(s, folder):
 
 
 def xarray(s, folder):
-    return Given(pytest.importorskip("xarray").DataArray(s.nan, dims=("time", "station")))
+    return Given(
+        pytest.importorskip("xarray").DataArray(s.nan, dims=("time", "station"))
+    )
 
 
 def dask(s, folder):
@@ -101,21 +111,37 @@ def dask(s, folder):
 def dask_by_columns(s, folder):
     chunks = (s.values.shape[0], 9)
     da = pytest.importorskip("dask.array")
-    return Given(da.from_array(s.values.astype(np.uint8), chunks=chunks), da.from_array(s.mask, chunks=(7, 7)))
+    return Given(
+        da.from_array(s.values.astype(np.uint8), chunks=chunks),
+        da.from_array(s.mask, chunks=(7, 7)),
+    )
 
 
 def xarray_of_dask(s, folder):
-    data = pytest.importorskip("dask.array").from_array(s.nan.astype(np.float32), chunks=(8, -1))
-    return Given(pytest.importorskip("xarray").DataArray(data, dims=("time", "station")))
+    data = pytest.importorskip("dask.array").from_array(
+        s.nan.astype(np.float32), chunks=(8, -1)
+    )
+    return Given(
+        pytest.importorskip("xarray").DataArray(data, dims=("time", "station"))
+    )
 
 
 def dask_of_sparse(s, folder):
     """Blocks that are sparse matrices, as readers of logs make them."""
     da = pytest.importorskip("dask.array")
     Y = sparse(s, sp.csr_array)
-    parts = [da.from_array(np.arange(i, min(i + 6, len(s.values))), chunks=-1) for i in range(0, len(s.values), 6)]
+    parts = [
+        da.from_array(np.arange(i, min(i + 6, len(s.values))), chunks=-1)
+        for i in range(0, len(s.values), 6)
+    ]
     blocks = [
-        part.map_blocks(lambda rows: Y[rows], dtype=float, chunks=((len(part),), (Y.shape[1],)), new_axis=1, meta=Y[:0])
+        part.map_blocks(
+            lambda rows: Y[rows],
+            dtype=float,
+            chunks=((len(part),), (Y.shape[1],)),
+            new_axis=1,
+            meta=Y[:0],
+        )
         for part in parts
     ]
     return Given(da.concatenate(blocks))
@@ -124,7 +150,12 @@ def dask_of_sparse(s, folder):
 def on_disk(values, folder, chunks, **attributes):
     """A zarr array."""
     zarr = pytest.importorskip("zarr")
-    array = zarr.create_array(folder / f"{uuid4()}.zarr", shape=values.shape, dtype=values.dtype, chunks=chunks)
+    array = zarr.create_array(
+        folder / f"{uuid4()}.zarr",
+        shape=values.shape,
+        dtype=values.dtype,
+        chunks=chunks,
+    )
     array[:] = values
     array.attrs.update(attributes)
     return array
@@ -155,7 +186,9 @@ def hdf5(s, folder):
     pytest.importorskip("h5netcdf")
     path = folder / f"{uuid4()}.nc"
     encoding = {"Y": {"chunksizes": (5, s.values.shape[1])}}
-    xr.Dataset({"Y": (("time", "station"), s.nan)}).to_netcdf(path, engine="h5netcdf", encoding=encoding)
+    xr.Dataset({"Y": (("time", "station"), s.nan)}).to_netcdf(
+        path, engine="h5netcdf", encoding=encoding
+    )
     return Given(xr.open_dataset(path, engine="h5netcdf")["Y"])
 
 
@@ -164,11 +197,14 @@ def torch(s, folder):
 
 
 def tensor(function):
-    """A tensor that torch reads, as it would on a GPU: `function` makes it (and a mask) of torch and a Small."""
+    """A tensor that torch reads, as it would on a GPU: `function` makes it (and a mask)
+    of torch and a Small.
+    """
 
     def present(s, folder):
         torch = pytest.importorskip("torch")
-        torch.set_num_threads(1)  # small matrices: threads would only wait for each other
+        # small matrices: threads would only wait for each other
+        torch.set_num_threads(1)
         from lrmc.torch import as_torch_observations
 
         return Given(as_torch_observations(*function(torch, s)))
@@ -182,8 +218,14 @@ def sparse_tensor(kind):
     def present(s, folder):
         torch, Y = pytest.importorskip("torch"), sparse(s, kind)
         if kind is sp.coo_array:
-            return Given(torch.sparse_coo_tensor(np.stack(Y.coords), Y.data, Y.shape, check_invariants=True))
-        make = torch.sparse_csr_tensor if kind is sp.csr_array else torch.sparse_csc_tensor
+            return Given(
+                torch.sparse_coo_tensor(
+                    np.stack(Y.coords), Y.data, Y.shape, check_invariants=True
+                )
+            )
+        make = (
+            torch.sparse_csr_tensor if kind is sp.csr_array else torch.sparse_csc_tensor
+        )
         with warnings.catch_warnings():  # torch says that its CSR is new
             warnings.simplefilter("ignore", UserWarning)
             parts = (torch.tensor(x) for x in (Y.indptr, Y.indices, Y.data))
@@ -200,18 +242,37 @@ inputs = [
     ("NaN", lambda s, folder: Given(s.nan)),
     ("Fortran order", lambda s, folder: Given(np.asfortranarray(s.nan))),
     ("masked array", lambda s, folder: Given(np.ma.array(s.values, mask=~s.mask))),
-    ("masked array, Fortran order", lambda s, folder: Given(np.ma.array(np.asfortranarray(s.values), mask=~s.mask))),
-    ("masked array of garbage", lambda s, folder: Given(np.ma.array(np.where(s.mask, s.values, np.inf), mask=~s.mask))),
+    (
+        "masked array, Fortran order",
+        lambda s, folder: Given(np.ma.array(np.asfortranarray(s.values), mask=~s.mask)),
+    ),
+    (
+        "masked array of garbage",
+        lambda s, folder: Given(
+            np.ma.array(np.where(s.mask, s.values, np.inf), mask=~s.mask)
+        ),
+    ),
     ("mask", lambda s, folder: Given(s.values, s.mask)),
     ("mask of integers", lambda s, folder: Given(s.values, s.mask.astype(np.int32))),
-    ("mask, Fortran order", lambda s, folder: Given(np.asfortranarray(s.values), s.mask)),
-    ("mask over garbage", lambda s, folder: Given(np.where(s.mask, s.values, np.inf), np.asfortranarray(s.mask))),
+    (
+        "mask, Fortran order",
+        lambda s, folder: Given(np.asfortranarray(s.values), s.mask),
+    ),
+    (
+        "mask over garbage",
+        lambda s, folder: Given(
+            np.where(s.mask, s.values, np.inf), np.asfortranarray(s.mask)
+        ),
+    ),
     ("mask, sparse", lambda s, folder: Given(s.values, sp.csr_array(s.mask))),
     ("CSR", lambda s, folder: Given(sparse(s, sp.csr_array))),
     ("CSC", lambda s, folder: Given(sparse(s, sp.csc_array))),
     ("COO", lambda s, folder: Given(sparse(s))),
     ("CSR matrix", lambda s, folder: Given(sparse(s, sp.csr_matrix))),
-    ("CSR, float32", lambda s, folder: Given(sparse(s, sp.csr_array).astype(np.float32))),
+    (
+        "CSR, float32",
+        lambda s, folder: Given(sparse(s, sp.csr_array).astype(np.float32)),
+    ),
     ("CSR, uint8", lambda s, folder: Given(sparse(s, sp.csr_array).astype(np.uint8))),
     ("CSC, int16", lambda s, folder: Given(sparse(s, sp.csc_array).astype(np.int16))),
     ("CSR, unsorted with duplicates", unsorted_duplicates),
@@ -224,8 +285,14 @@ inputs = [
     ("big-endian", lambda s, folder: Given(s.nan.astype(">f8"))),
     ("float32", lambda s, folder: Given(s.nan.astype(np.float32))),
     ("float16", lambda s, folder: Given(s.nan.astype(np.float16))),
-    *((np.dtype(t).name, typed(t)) for t in (np.uint8, np.int16, np.uint16, np.int32, np.int64, np.uint64)),
-    ("uint8, Fortran order", lambda s, folder: Given(np.asfortranarray(s.values.astype(np.uint8)), s.mask)),
+    *(
+        (np.dtype(t).name, typed(t))
+        for t in (np.uint8, np.int16, np.uint16, np.int32, np.int64, np.uint64)
+    ),
+    (
+        "uint8, Fortran order",
+        lambda s, folder: Given(np.asfortranarray(s.values.astype(np.uint8)), s.mask),
+    ),
     ("uint16, big-endian", typed(">u2")),
     ("list", lambda s, folder: Given(s.nan.tolist())),
     ("DataFrame", dataframe),
@@ -235,15 +302,27 @@ inputs = [
     ("dask of sparse blocks", dask_of_sparse),
     ("DataArray of dask", xarray_of_dask),
     ("zarr", stored),
-    ("blocks of zarr", in_blocks(lambda s, folder: Given(on_disk(s.nan, folder, (6, 40))), 400)),
-    ("blocks of zarr, by columns", in_blocks(lambda s, folder: Given(on_disk(s.nan, folder, (40, 6))), 400)),
-    ("blocks of zarr, in a grid", in_blocks(lambda s, folder: Given(on_disk(s.nan.astype("f4"), folder, (5, 9))), 400)),
+    (
+        "blocks of zarr",
+        in_blocks(lambda s, folder: Given(on_disk(s.nan, folder, (6, 40))), 400),
+    ),
+    (
+        "blocks of zarr, by columns",
+        in_blocks(lambda s, folder: Given(on_disk(s.nan, folder, (40, 6))), 400),
+    ),
+    (
+        "blocks of zarr, in a grid",
+        in_blocks(
+            lambda s, folder: Given(on_disk(s.nan.astype("f4"), folder, (5, 9))), 400
+        ),
+    ),
     ("blocks of integers with a fill value", in_blocks(integers_with_fill, 400)),
     (
         "blocks of uint8 and mask",
         in_blocks(
             lambda s, folder: Given(
-                on_disk(s.values.astype(np.uint8), folder, (4, 40)), on_disk(s.mask, folder, (9, 40))
+                on_disk(s.values.astype(np.uint8), folder, (4, 40)),
+                on_disk(s.mask, folder, (9, 40)),
             ),
             100,
         ),
@@ -255,16 +334,40 @@ inputs = [
     ("torch, CSR", sparse_tensor(sp.csr_array)),
     ("torch, CSC", sparse_tensor(sp.csc_array)),
     ("tensor", tensor(lambda torch, s: (torch.tensor(s.nan),))),
-    ("tensor, by columns", tensor(lambda torch, s: (torch.tensor(s.nan.T.copy()).T, torch.tensor(s.mask)))),
-    ("tensor, float32", tensor(lambda torch, s: (torch.tensor(s.nan, dtype=torch.float32),))),
-    ("tensor, bfloat16", tensor(lambda torch, s: (torch.tensor(s.nan, dtype=torch.bfloat16),))),
-    ("tensor, uint8 and mask", tensor(lambda torch, s: (torch.tensor(s.values).to(torch.uint8), s.mask))),
-    ("tensor, int64 and mask", tensor(lambda torch, s: (torch.tensor(s.values).long(), torch.tensor(s.mask)))),
-    ("tensor, mask over garbage", tensor(lambda torch, s: (torch.tensor(np.where(s.mask, s.nan, np.inf)), s.mask))),
-    ("tensor, slice with steps", tensor(lambda torch, s: (torch.tensor(np.repeat(s.nan, 3, axis=1))[:, ::3],))),
+    (
+        "tensor, by columns",
+        tensor(lambda torch, s: (torch.tensor(s.nan.T.copy()).T, torch.tensor(s.mask))),
+    ),
+    (
+        "tensor, float32",
+        tensor(lambda torch, s: (torch.tensor(s.nan, dtype=torch.float32),)),
+    ),
+    (
+        "tensor, bfloat16",
+        tensor(lambda torch, s: (torch.tensor(s.nan, dtype=torch.bfloat16),)),
+    ),
+    (
+        "tensor, uint8 and mask",
+        tensor(lambda torch, s: (torch.tensor(s.values).to(torch.uint8), s.mask)),
+    ),
+    (
+        "tensor, int64 and mask",
+        tensor(lambda torch, s: (torch.tensor(s.values).long(), torch.tensor(s.mask))),
+    ),
+    (
+        "tensor, mask over garbage",
+        tensor(
+            lambda torch, s: (torch.tensor(np.where(s.mask, s.nan, np.inf)), s.mask)
+        ),
+    ),
+    (
+        "tensor, slice with steps",
+        tensor(lambda torch, s: (torch.tensor(np.repeat(s.nan, 3, axis=1))[:, ::3],)),
+    ),
 ]
 
-# One for each state behind the door: an input, and the fraction observed, which decides between dense and compressed.
+# One for each state behind the door: an input, and the fraction observed, which decides between
+# dense and compressed.
 storages = [
     ("NaN", 0.7),
     ("NaN", 0.12),  # compressed
@@ -286,7 +389,14 @@ storages = [
     ("tensor, uint8 and mask", 0.35),
 ]
 
-every_input = pytest.mark.parametrize("present", list(dict(inputs).values()), ids=list(dict(inputs)))  # for the door
+# for the door
+every_input = pytest.mark.parametrize(
+    "present", list(dict(inputs).values()), ids=list(dict(inputs))
+)
 every_storage = pytest.mark.parametrize(  # for all behind it
-    ("present", "p"), [pytest.param(dict(inputs)[name], p, id=f"{name}, {p:.0%}") for name, p in storages]
+    ("present", "p"),
+    [
+        pytest.param(dict(inputs)[name], p, id=f"{name}, {p:.0%}")
+        for name, p in storages
+    ],
 )

@@ -18,14 +18,22 @@ class Made(NamedTuple):
         return np.abs(self.L @ self.R.T).mean()
 
 
-def made(shape=(800, 800), rank=5, *, p=0.3, rate=0.1, size=1.0, low=-1.0, noise=0.0, seed=0):
-    """Outliers uniform in [low, 1] * size * E|X| at a rate that may differ from row to row; noise in units of E|X|."""
+def made(
+    shape=(800, 800), rank=5, *, p=0.3, rate=0.1, size=1.0, low=-1.0, noise=0.0, seed=0
+):
+    """Outliers uniform in [low, 1] * size * E|X| at a rate that may differ from row to
+    row; noise in units of E|X|.
+    """
     rng = np.random.default_rng(seed)
     L, R = (rng.standard_normal((n, rank)) / np.sqrt(n) for n in shape)
     X = L @ R.T
     unit = np.abs(X).mean()
     bad = rng.random(shape) < np.reshape(rate, (-1, 1))
-    Y = X + bad * rng.uniform(low, 1, shape) * size * unit + noise * unit * rng.standard_normal(shape)
+    Y = (
+        X
+        + bad * rng.uniform(low, 1, shape) * size * unit
+        + noise * unit * rng.standard_normal(shape)
+    )
     return Made(np.where(rng.random(shape) < p, Y, np.nan), L, R)
 
 

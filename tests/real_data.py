@@ -3,4 +3,6 @@
 import os
 from pathlib import Path
 
-DATA = Path(os.environ.get("LRMC_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+DATA = Path(
+    os.environ.get("LRMC_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")
+)

@@ -1,7 +1,7 @@
 """What the package computes, written the slow and obvious way. Nothing here comes from lrmc.
 
-A rule says how a residual is weighed: a function (e, i, j) -> (weight, whether the entry is an inlier).
-"""
+A rule says how a residual is weighed: a function (e, i, j) -> (weight, whether the entry is an
+inlier)."""
 
 from typing import NamedTuple
 
@@ -43,7 +43,9 @@ def huber(rows, cols, outliers="both"):
 
 def mixture(rows, cols, odds, outliers="both"):
     def rule(e, i, j):
-        w = 1 / (1 + odds * (1 + (size(e, outliers) / (rows[i] * cols[j])) ** 2 / 32) ** 16)
+        w = 1 / (
+            1 + odds * (1 + (size(e, outliers) / (rows[i] * cols[j])) ** 2 / 32) ** 16
+        )
         return w, w >= 0.5
 
     return rule
@@ -77,7 +79,9 @@ class Products(NamedTuple):
 
 
 def products(Y, mask, L, R, rule, P, Q):
-    """C @ Q and C.T @ P with C formed entry by entry, the sums over rows and columns, and what they are sums of."""
+    """C @ Q and C.T @ P with C formed entry by entry, the sums over rows and columns,
+    and what they are sums of.
+    """
     n1, n2 = Y.shape
     E = Y - (0 if L is None else L @ R.T)
     C, W, inlier = np.zeros((n1, n2)), np.zeros((n1, n2)), np.zeros((n1, n2), int)
@@ -109,10 +113,11 @@ class Adjoint(NamedTuple):
 
 
 def adjoint(Y, mask, L, R, zeta, Ab, Bb):
-    """The gradient of <Ab, C R> + <Bb, C' L> with respect to L, R and zeta, entry by entry; C is the clipped residual.
+    """The gradient of <Ab, C R> + <Bb, C' L> with respect to L, R and zeta, entry by entry; C is
+    the clipped residual.
 
-    An entry gives c (Ab_i . R_j + Bb_j . L_i), where c is e and e = y - L_i . R_j, or c is zeta or -zeta.
-    """
+    An entry gives c (Ab_i . R_j + Bb_j . L_i), where c is e and e = y - L_i . R_j, or c is zeta or
+    -zeta."""
     GL, GR, zeta_bar, size = np.zeros(L.shape), np.zeros(R.shape), 0.0, 0.0
     for i, j in zip(*np.nonzero(mask), strict=True):
         e = Y[i, j] - L[i] @ R[j]
@@ -167,17 +172,24 @@ def relative_error(L, R, X):
 
 def change(old, new):
     """|X_new - X_old| / |X_old| for two pairs of factors, in extended precision."""
-    (L0, R0), (L1, R1) = (tuple(np.asarray(F, np.longdouble) for F in pair) for pair in (old, new))
+    (L0, R0), (L1, R1) = (
+        tuple(np.asarray(F, np.longdouble) for F in pair) for pair in (old, new)
+    )
     X0 = L0 @ R0.T
     return float(np.sqrt(np.sum((L1 @ R1.T - X0) ** 2)) / np.sqrt(np.sum(X0**2)))
 
 
 def least_squares(Y, inlier, L, R, sweeps=6):
-    """Least squares on the entries that are True in `inlier`, each row of a factor by itself, from L and R."""
+    """Least squares on the entries that are True in `inlier`, each row of a factor by
+    itself, from L and R.
+    """
 
     def rows(Y, inlier, F):
-        squares = np.tensordot(inlier.astype(float), F[:, :, None] * F[:, None, :], 1)  # the normal equations
-        return np.linalg.solve(squares, (np.where(inlier, Y, 0) @ F)[:, :, None])[:, :, 0]
+        # the normal equations
+        squares = np.tensordot(inlier.astype(float), F[:, :, None] * F[:, None, :], 1)
+        return np.linalg.solve(squares, (np.where(inlier, Y, 0) @ F)[:, :, None])[
+            :, :, 0
+        ]
 
     for _ in range(sweeps):
         L = rows(Y, inlier, R)
@@ -186,7 +198,9 @@ def least_squares(Y, inlier, L, R, sweeps=6):
 
 
 def robust_loss(e, rule, points=4000):
-    """The sum of rho(e) over residuals, where rho' = w(e) e for a rule that is the same everywhere."""
+    """The sum of rho(e) over residuals, where rho' = w(e) e for a rule that is the same
+    everywhere.
+    """
     size = np.abs(e)
     grid = np.linspace(0, size.max(), points)
     slope = np.array([rule(t, 0, 0)[0] * t for t in grid])
@@ -195,7 +209,9 @@ def robust_loss(e, rule, points=4000):
 
 
 def magnitudes(E, share):
-    """The k-th largest |e| of each row and column, by sorting; k is `share` of what is not NaN, rounded up."""
+    """The k-th largest |e| of each row and column, by sorting; k is `share` of what is
+    not NaN, rounded up.
+    """
 
     def kth(line):
         size = np.sort(np.abs(line[~np.isnan(line)]))[::-1]
@@ -206,7 +222,9 @@ def magnitudes(E, share):
 
 
 def sparsified(E, share):
-    """T(E): what is among the largest of its row and of its column, entry by entry; NaN stays NaN."""
+    """T(E): what is among the largest of its row and of its column, entry by entry; NaN
+    stays NaN.
+    """
     rows, cols = magnitudes(E, share)
     T = np.where(np.isnan(E), np.nan, 0.0)
     for i, j in zip(*np.nonzero(~np.isnan(E)), strict=True):
@@ -229,11 +247,16 @@ def scaled_gd(Y, L, R, share, eta):
 
 
 def gd(Y, L, R, share, eta):
-    """Yi, Park, Chen and Caramanis (2016), without the projection; the step is eta / sigma_1 of the start."""
+    """Yi, Park, Chen and Caramanis (2016), without the projection; the step is eta /
+    sigma_1 of the start.
+    """
     p, sigma = np.mean(~np.isnan(Y)), np.linalg.svd(L @ R.T)[1][0]
     while True:
         E = Y - L @ R.T
         gradient = -np.nan_to_num(E - sparsified(E, share)) / p
         D = L.T @ L - R.T @ R
-        L, R = L - eta / sigma * (gradient @ R + L @ D / 2), R - eta / sigma * (gradient.T @ L - R @ D / 2)
+        L, R = (
+            L - eta / sigma * (gradient @ R + L @ D / 2),
+            R - eta / sigma * (gradient.T @ L - R @ D / 2),
+        )
         yield L, R

@@ -26,7 +26,9 @@ def threshold(outliers, protect=True):
     def make(n1, n2, typical):
         zr, zc, *protected = sides(n1, n2, typical)
         protected = protected if protect else [np.zeros(n1), np.zeros(n2)]
-        return Threshold(zr, zc, *protected, outliers), reference.threshold(zr, zc, *protected, outliers)
+        return Threshold(zr, zc, *protected, outliers), reference.threshold(
+            zr, zc, *protected, outliers
+        )
 
     return make
 
@@ -44,7 +46,9 @@ def smooth(kind, slow, outliers):
 def mixture(outliers):
     def make(n1, n2, typical):
         zr, zc, *_ = sides(n1, n2, typical)
-        return Mixture(zr, zc / typical, outliers, odds=0.05), reference.mixture(zr, zc / typical, 0.05, outliers)
+        return Mixture(zr, zc / typical, outliers, odds=0.05), reference.mixture(
+            zr, zc / typical, 0.05, outliers
+        )
 
     return make
 

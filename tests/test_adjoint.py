@@ -1,4 +1,6 @@
-"""Gradients through a pass and through the layers: the naive ones, those of torch, and differences."""
+"""Gradients through a pass and through the layers: the naive ones, those of torch, and
+differences.
+"""
 
 from functools import partial
 
@@ -43,7 +45,10 @@ def data(n1, n2, p=0.4, dtype=np.float64):
 def four_factors(shape, rank, dtype=np.float64):
     """L, R, Ab, Bb."""
     rng = np.random.default_rng(rank)
-    return tuple((rng.standard_normal((n, rank)) / np.sqrt(rank)).astype(dtype) for n in (*shape, *shape))
+    return tuple(
+        (rng.standard_normal((n, rank)) / np.sqrt(rank)).astype(dtype)
+        for n in (*shape, *shape)
+    )
 
 
 def stored(Y, kind=sp.csr_array):
@@ -92,7 +97,19 @@ def test_every_rank(rank, dtype):
         check(data(19, 45, p, dtype), rank)
 
 
-SHAPES = [(1, 1), (1, 2), (2, 1), (1, 40), (40, 1), (3, 5), (5, 17), (7, 255), (8, 256), (6, 257), (257, 6)]
+SHAPES = [
+    (1, 1),
+    (1, 2),
+    (2, 1),
+    (1, 40),
+    (40, 1),
+    (3, 5),
+    (5, 17),
+    (7, 255),
+    (8, 256),
+    (6, 257),
+    (257, 6),
+]
 LONG = [(3, 511), (5, 512), (6, 513), (1, 3000), (3000, 1), (1100, 9), (9, 1537)]
 
 
@@ -143,15 +160,26 @@ def test_threads_agree_and_repeat_to_the_last_bit(shape, p):
 
 @pytest.mark.parametrize("form", [np.asarray, stored])
 def test_it_is_the_adjoint_of_the_derivative(form):
-    """<Ab, d(C R)> + <Bb, d(C' L)> = <GL, dL> + <GR, dR> + zeta_bar dzeta, by differences of `pull`."""
+    """<Ab, d(C R)> + <Bb, d(C' L)> = <GL, dL> + <GR, dR> + zeta_bar dzeta, by
+    differences of `pull`.
+    """
     Y, rng = data(30, 40), np.random.default_rng(1)
     L, R, Ab, Bb = four_factors(Y.shape, 3)
-    dL, dR, dz, h = rng.standard_normal(L.shape), rng.standard_normal(R.shape), 0.3, 1e-6
+    dL, dR, dz, h = (
+        rng.standard_normal(L.shape),
+        rng.standard_normal(R.shape),
+        0.3,
+        1e-6,
+    )
     obs = as_observations(form(Y))
-    (A1, B1), (A0, B0) = (obs.pull(L + t * dL, R + t * dR, 0.8 + t * dz) for t in (h, -h))
+    (A1, B1), (A0, B0) = (
+        obs.pull(L + t * dL, R + t * dR, 0.8 + t * dz) for t in (h, -h)
+    )
     forward = (np.vdot(Ab, A1 - A0) + np.vdot(Bb, B1 - B0)) / (2 * h)
     got = obs.adjoint(L, R, 0.8, Ab, Bb)
-    assert np.vdot(got.L, dL) + np.vdot(got.R, dR) + got.zeta * dz == pytest.approx(forward, rel=1e-6)
+    assert np.vdot(got.L, dL) + np.vdot(got.R, dR) + got.zeta * dz == pytest.approx(
+        forward, rel=1e-6
+    )
 
 
 def test_transposing_the_data_transposes_the_gradients():
@@ -189,7 +217,11 @@ def test_the_border_is_that_of_the_pass(dtype):
     Y = np.array([[zeta, -zeta, above, -above, 0]], dtype)
     L, R, Ab, Bb = np.zeros((1, 1)), np.ones((5, 1)), np.ones((1, 1)), np.zeros((5, 1))
     for form in (Y, stored(Y)):
-        for seen, zeta_bar in ((slice(None), 0.0), (slice(0, 3), 1.0), (slice(3, 5), -1.0)):
+        for seen, zeta_bar in (
+            (slice(None), 0.0),
+            (slice(0, 3), 1.0),
+            (slice(3, 5), -1.0),
+        ):
             obs = as_observations(form[:, seen])
             inside = obs.pull(L, R[seen], float(zeta)).n_inliers
             got = obs.adjoint(L, R[seen], float(zeta), Ab, Bb[seen])
@@ -199,7 +231,9 @@ def test_the_border_is_that_of_the_pass(dtype):
 
 @pytest.mark.parametrize("form", [np.asarray, stored])
 def test_the_border_is_that_of_the_pass_in_its_own_rounding(form):
-    """zeta is some |e| of the pass itself. With Cb = 1, the first column of the gradient of L counts what is inside."""
+    """zeta is some |e| of the pass itself. With Cb = 1, the first column of the gradient
+    of L counts what is inside.
+    """
     Y = data(9, 70, dtype=np.float32)
     L, R, Ab, Bb = four_factors(Y.shape, 6, np.float32)
     L[:, 0], R[:, 0] = 0, 1  # the model does not feel it
@@ -218,7 +252,10 @@ def test_nothing_beyond_the_threshold():
     for form in (Y, stored(Y)):
         got = as_observations(form).adjoint(L, R, 1e3, Ab, Bb)
         assert got.zeta == 0
-        E, Cb = np.nan_to_num(Y - L @ R.T), np.where(np.isnan(Y), 0, Ab @ R.T + L @ Bb.T)
+        E, Cb = (
+            np.nan_to_num(Y - L @ R.T),
+            np.where(np.isnan(Y), 0, Ab @ R.T + L @ Bb.T),
+        )
         assert_close(got.L, E @ Bb - Cb @ R)
         assert_close(got.R, E.T @ Ab - Cb.T @ L)
 
@@ -234,7 +271,9 @@ def test_missing_entries_stay_out(dtype):
     assert not got.R[17].any()
     seen = ~np.isnan(Y)
     for garbage in (0.0, 1e30, -np.inf):
-        other = as_observations(np.where(seen, Y, garbage).astype(dtype), seen).adjoint(L, R, 0.8, Ab, Bb)
+        other = as_observations(np.where(seen, Y, garbage).astype(dtype), seen).adjoint(
+            L, R, 0.8, Ab, Bb
+        )
         assert all(np.array_equal(a, b) for a, b in zip(got, other, strict=True))
 
 
@@ -248,7 +287,12 @@ def test_what_would_crash_is_refused():
     L, R, Ab, Bb = four_factors((4, 5), 2)
     for form in (np.ones((4, 5)), sp.csr_array(np.eye(4, 5))):
         obs = as_observations(form)
-        for bad in ((R, L, Ab, Bb), (L, R[:, :1], Ab, Bb), (L, R, Ab[:, :1], Bb[:, :1]), (L, R, Bb, Ab)):
+        for bad in (
+            (R, L, Ab, Bb),
+            (L, R[:, :1], Ab, Bb),
+            (L, R, Ab[:, :1], Bb[:, :1]),
+            (L, R, Bb, Ab),
+        ):
             with pytest.raises((ValueError, RuntimeError), match="kernel"):
                 obs.adjoint(bad[0], bad[1], 1.0, bad[2], bad[3])
 
@@ -258,7 +302,12 @@ def test_what_would_crash_is_refused():
 K = 4
 LAYERS = tuple(Layer(1.6 * 0.75**k, 0.5 + 0.05 * k, 0.1 * k) for k in range(K))
 PLAIN = tuple(layer._replace(momentum=0.0) for layer in LAYERS)
-FORMS = {"dense": np.asarray, "by columns": np.asfortranarray, "CSR": stored, "CSC": partial(stored, kind=sp.csc_array)}
+FORMS = {
+    "dense": np.asarray,
+    "by columns": np.asfortranarray,
+    "CSR": stored,
+    "CSC": partial(stored, kind=sp.csc_array),
+}
 
 
 def start_for(shape, rank=3, seed=0):
@@ -273,9 +322,14 @@ def seeds_for(shape, rank=3, looked_at=range(K)):
 
 
 def torch_gradients(Y, start, layers, tangent, seeds):
-    """The same layers in plain torch with X formed, and autograd. The loss is the sum of <seed, factor>."""
+    """The same layers in plain torch with X formed, and autograd. The loss is the sum of
+    <seed, factor>.
+    """
     torch = pytest.importorskip("torch")
-    numbers = [torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in np.array(layers).T]
+    numbers = [
+        torch.tensor(x, dtype=torch.float64, requires_grad=True)
+        for x in np.array(layers).T
+    ]
     L0, R0 = (torch.tensor(X, requires_grad=True) for X in start)
     values, seen = torch.tensor(np.nan_to_num(Y)), torch.tensor(~np.isnan(Y))
     L, R, mL, mR, loss = L0, R0, 0 * L0, 0 * R0, 0
@@ -289,7 +343,9 @@ def torch_gradients(Y, start, layers, tangent, seeds):
         mL, mR = dL + gamma * mL, dR + gamma * mR
         L, R = L + eta * mL, R + eta * mR
         if seed is not None:
-            loss = loss + sum((torch.tensor(s) * X).sum() for s, X in zip(seed, (L, R), strict=True))
+            loss = loss + sum(
+                (torch.tensor(s) * X).sum() for s, X in zip(seed, (L, R), strict=True)
+            )
     loss.backward()
     return [x.grad.numpy() for x in (*numbers, L0, R0)]
 
@@ -309,20 +365,34 @@ def test_gradients_are_those_of_torch(p, tangent, layers, looked_at):
     start, seeds = start_for(Y.shape), seeds_for(Y.shape, looked_at=looked_at)
     want = torch_gradients(Y, start, layers, tangent, seeds)
     seen = ~np.isnan(Y)
-    for given in (*((form(Y), None) for form in FORMS.values()), (np.where(seen, Y, 7.0), seen)):
+    for given in (
+        *((form(Y), None) for form in FORMS.values()),
+        (np.where(seen, Y, 7.0), seen),
+    ):
         obs = as_observations(*given)
-        assert_gradients(backward(obs, forward(obs, start, layers, tangent), seeds), want)
+        assert_gradients(
+            backward(obs, forward(obs, start, layers, tangent), seeds), want
+        )
 
 
 @each("tangent", [False, True])
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_gradients_are_limits_of_differences(form, tangent):
     Y = data(40, 50)
-    obs, start, seeds = as_observations(form(Y)), start_for(Y.shape), seeds_for(Y.shape, looked_at=(1, 3))
+    obs, start, seeds = (
+        as_observations(form(Y)),
+        start_for(Y.shape),
+        seeds_for(Y.shape, looked_at=(1, 3)),
+    )
 
     def loss(layers):
         ends = forward(obs, start, layers, tangent).iterates
-        return sum(np.vdot(s, X) for end, seed in zip(ends, seeds, strict=True) if seed for s, X in zip(seed, end))
+        return sum(
+            np.vdot(s, X)
+            for end, seed in zip(ends, seeds, strict=True)
+            if seed
+            for s, X in zip(seed, end)
+        )
 
     got = backward(obs, forward(obs, start, LAYERS, tangent), seeds)
     h = 1e-6
@@ -330,9 +400,20 @@ def test_gradients_are_limits_of_differences(form, tangent):
         gradient = getattr(got, name)
         for k in range(K):
             at = getattr(LAYERS[k], name)
-            ends = [loss([*LAYERS[:k], LAYERS[k]._replace(**{name: at + step}), *LAYERS[k + 1 :]]) for step in (h, -h)]
+            ends = [
+                loss(
+                    [
+                        *LAYERS[:k],
+                        LAYERS[k]._replace(**{name: at + step}),
+                        *LAYERS[k + 1 :],
+                    ]
+                )
+                for step in (h, -h)
+            ]
             assert gradient[k] == pytest.approx(
-                (ends[0] - ends[1]) / (2 * h), rel=1e-5, abs=1e-6 * np.abs(gradient).max()
+                (ends[0] - ends[1]) / (2 * h),
+                rel=1e-5,
+                abs=1e-6 * np.abs(gradient).max(),
             )
 
 
@@ -357,8 +438,14 @@ def test_transposing_the_data_transposes_everything(tangent):
     got = backward(obs, forward(obs, start, LAYERS, tangent), seeds)
     for other in (as_observations(Y.T), as_observations(stored(Y.T))):
         flipped = Factors(start.R, start.L)
-        back = backward(other, forward(other, flipped, LAYERS, tangent), [seed[::-1] for seed in seeds])
-        assert_gradients(back, (got.zeta, got.eta, got.momentum, got.start.R, got.start.L))
+        back = backward(
+            other,
+            forward(other, flipped, LAYERS, tangent),
+            [seed[::-1] for seed in seeds],
+        )
+        assert_gradients(
+            back, (got.zeta, got.eta, got.momentum, got.start.R, got.start.L)
+        )
 
 
 @pytest.mark.parametrize("tangent", [False, True])
@@ -412,7 +499,9 @@ def test_a_rank_too_high_does_no_harm():
     obs, low, seeds = as_observations(Y), start_for(Y.shape, 2), seeds_for(Y.shape, 2)
     want = backward(obs, forward(obs, low, LAYERS, True), seeds)
     padded = Factors(*(np.hstack([X, np.zeros((len(X), 1))]) for X in low))
-    tall = [tuple(np.hstack([X, np.zeros((len(X), 1))]) for X in seed) for seed in seeds]
+    tall = [
+        tuple(np.hstack([X, np.zeros((len(X), 1))]) for X in seed) for seed in seeds
+    ]
     got = backward(obs, forward(obs, padded, LAYERS, True), tall)
     for name in Layer._fields:
         np.testing.assert_allclose(getattr(got, name), getattr(want, name), rtol=1e-9)
@@ -427,5 +516,8 @@ def test_seeds_that_do_not_fit():
     seed = seeds_for(Y.shape)[0]
     with pytest.raises(ValueError, match="2 seeds came for 4 layers"):
         backward(obs, tape, [seed, None])
-    with pytest.raises(ValueError, match=r"seed 3 has shapes \(30, 3\) and \(20, 3\), the factors \(20, 3\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"seed 3 has shapes \(30, 3\) and \(20, 3\), the factors \(20, 3\)",
+    ):
         backward(obs, tape, [None, None, None, seed[::-1]])

@@ -11,12 +11,21 @@ from lrmc.formats import arrays
 
 
 def header(shape="(2, 3)", descr="'<f8'", more=""):
-    text = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, {more}}}".ljust(117) + "\n"
+    text = (
+        f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, {more}}}".ljust(
+            117
+        )
+        + "\n"
+    )
     return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
 
 
 def test_what_numpy_writes(tmp_path):
-    made = {"X": np.arange(6.0).reshape(2, 3), "F": np.asfortranarray(np.eye(3)), "s": np.array("text")}
+    made = {
+        "X": np.arange(6.0).reshape(2, 3),
+        "F": np.asfortranarray(np.eye(3)),
+        "s": np.array("text"),
+    }
     np.savez_compressed(tmp_path / "a.npz", **made)
     np.save(tmp_path / "a.npy", made["F"])
     with arrays.opened_npz(tmp_path / "a.npz") as content:
@@ -28,13 +37,22 @@ def test_what_numpy_writes(tmp_path):
 
 
 HOSTILE = {
-    "huge": (header("(999999999, 999999999)"), "ends too early: it has .* bytes, 799.* are wanted"),
-    "more than numbers of 64 bits count": (header("(2**62, 2**62)".replace("2**62", str(2**62))), "ends too early"),
+    "huge": (
+        header("(999999999, 999999999)"),
+        "ends too early: it has .* bytes, 799.* are wanted",
+    ),
+    "more than numbers of 64 bits count": (
+        header("(2**62, 2**62)".replace("2**62", str(2**62))),
+        "ends too early",
+    ),
     "negative": (header("(-2, 3)") + bytes(48), r"its shape is \(-2, 3\)"),
     "booleans": (header("(True, 3)") + bytes(48), "its shape is"),
     "text": (header("('a', 3)") + bytes(48), "no .npy file, or damaged"),
     "objects": (header(descr="'|O'") + pickle.dumps([1]), "holds Python objects"),
-    "objects in records": (header(descr="[('a', '|O')]") + pickle.dumps([1]), "holds Python objects"),
+    "objects in records": (
+        header(descr="[('a', '|O')]") + pickle.dumps([1]),
+        "holds Python objects",
+    ),
     "code": (header("__import__('os')"), "no .npy file, or damaged"),
     "a pickle": (pickle.dumps([1]), "no .npy file, or damaged"),
     "deep": (header("(" * 90 + ")" * 90), "no .npy file, or damaged|ends too early"),
@@ -59,7 +77,8 @@ def test_hostile_headers(content, said, tmp_path):
             found["../../X"]
         with pytest.raises(ValueError, match=said):
             found.check()
-    assert {p.name for p in tmp_path.iterdir()} == {"a.npy", "a.npz"}  # nothing is unpacked
+    # nothing is unpacked
+    assert {p.name for p in tmp_path.iterdir()} == {"a.npy", "a.npz"}
 
 
 def test_more_than_there_is_memory(tmp_path, monkeypatch):
@@ -71,7 +90,10 @@ def test_more_than_there_is_memory(tmp_path, monkeypatch):
     assert (tmp_path / "a.npz").stat().st_size < 20_000
     monkeypatch.setattr("lrmc._memory.memory_there_is", lambda: 4_000_000)
     with arrays.opened_npz(tmp_path / "a.npz") as found:
-        with pytest.raises(ValueError, match="X in it takes 8000128 bytes, and this machine has 4000000 in all"):
+        with pytest.raises(
+            ValueError,
+            match="X in it takes 8000128 bytes, and this machine has 4000000 in all",
+        ):
             found["X"]
         with pytest.raises(KeyError, match="there is no Z in it"):
             found["Z"]

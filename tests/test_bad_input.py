@@ -1,4 +1,6 @@
-"""Every line of DESIGN section 9 that applies: a message says what came, what was wanted and what to do."""
+"""Every line of DESIGN section 9 that applies: a message says what came, what was wanted
+and what to do.
+"""
 
 import datetime
 import decimal
@@ -44,28 +46,55 @@ REFUSED = {
     "no columns": (np.ones((5, 0)), r"empty: shape \(5, 0\)"),
     "empty list": ([], r"2-D|empty"),
     "ragged": ([[1.0, 2.0], [3.0]], "could not be read"),
-    "objects": (np.array([[1.0, "a"]], object), "Python objects; floats, integers or booleans are wanted"),
+    "objects": (
+        np.array([[1.0, "a"]], object),
+        "Python objects; floats, integers or booleans are wanted",
+    ),
     "text": (np.array([["a", "b"]]), "text; floats, integers or booleans"),
     "numbers as text": (np.array([["1.5", "2"]]), "holds text.*convert with astype"),
     "bytes": (np.array([[b"1", b"2"]]), "holds text"),
     "dates": (np.zeros((2, 2), "M8[s]"), "dates.*give numbers, such as days since"),
     "dates, masked": (np.ma.zeros((2, 2), "M8[s]"), "holds dates"),
     "durations": (np.zeros((2, 2), "m8[s]"), "durations.*such as seconds"),
-    "records": (np.zeros(3, [("a", "f8"), ("b", "f8")]), "records of several fields.*give one field"),
-    "records, masked": (np.ma.zeros(3, [("a", "f8"), ("b", "f8")]), "records of several fields.*give one field"),
-    "what numpy cannot read": (Unreadable(), "could not be read as one: nothing is here"),
+    "records": (
+        np.zeros(3, [("a", "f8"), ("b", "f8")]),
+        "records of several fields.*give one field",
+    ),
+    "records, masked": (
+        np.ma.zeros(3, [("a", "f8"), ("b", "f8")]),
+        "records of several fields.*give one field",
+    ),
+    "what numpy cannot read": (
+        Unreadable(),
+        "could not be read as one: nothing is here",
+    ),
     "objects and None": (np.array([[1.0, None]], object), "Python objects"),
     "dates of Python": ([[datetime.date(2020, 1, 1)] * 2] * 2, "Python objects"),
-    "what numpy reads as objects": (Readable(np.array([[1.0, "a"]], object)), "Python objects"),
+    "what numpy reads as objects": (
+        Readable(np.array([[1.0, "a"]], object)),
+        "Python objects",
+    ),
     "what numpy reads as dates": (Readable(np.zeros((2, 2), "M8[D]")), "holds dates"),
     "complex": (Y * 1j, "complex numbers; floats.*give real numbers"),
     "None": (None, "2-D|Python objects"),
     "infinite": (INFINITE, "5 observed entries are infinite; set them to NaN"),
     "minus infinite": (-INFINITE.astype(np.float32), "5 observed entries are infinite"),
-    "infinite, by columns": (np.asfortranarray(INFINITE), "5 observed entries are infinite"),
-    "infinite, masked": (np.ma.array(INFINITE, mask=np.eye(6, 5, 1) > 0), "5 observed entries are infinite"),
-    "infinite, sparse": (sp.csr_array(np.nan_to_num(INFINITE, posinf=np.inf)), "5 observed entries are infinite"),
-    "nothing observed": (np.full((6, 5), np.nan), "nothing is observed: all entries of the 6 x 5 matrix are missing"),
+    "infinite, by columns": (
+        np.asfortranarray(INFINITE),
+        "5 observed entries are infinite",
+    ),
+    "infinite, masked": (
+        np.ma.array(INFINITE, mask=np.eye(6, 5, 1) > 0),
+        "5 observed entries are infinite",
+    ),
+    "infinite, sparse": (
+        sp.csr_array(np.nan_to_num(INFINITE, posinf=np.inf)),
+        "5 observed entries are infinite",
+    ),
+    "nothing observed": (
+        np.full((6, 5), np.nan),
+        "nothing is observed: all entries of the 6 x 5 matrix are missing",
+    ),
     "nothing observed, masked": (np.ma.array(Y, mask=True), "nothing is observed"),
     "nothing stored": (sp.csr_array((6, 5)), "nothing is observed"),
     "only NaN stored": (sp.csr_array(np.full((6, 5), np.nan)), "nothing is observed"),
@@ -77,26 +106,47 @@ REFUSED = {
 
 @each(("given", "said"), REFUSED.values(), ids=REFUSED)
 def test_refused(given, said):
-    for function in (as_observations, lambda Y: solve(Y, rank=1), lambda Y: lrmc.iterates(Y, rank=1)):
+    for function in (
+        as_observations,
+        lambda Y: solve(Y, rank=1),
+        lambda Y: lrmc.iterates(Y, rank=1),
+    ):
         with pytest.raises(ValueError, match=said):
             function(given)
 
 
 def test_a_table_with_text():
     pandas = pytest.importorskip("pandas")
-    with pytest.raises(ValueError, match="columns that are not numbers; choose the numeric ones"):
+    with pytest.raises(
+        ValueError, match="columns that are not numbers; choose the numeric ones"
+    ):
         as_observations(pandas.DataFrame({"name": ["a", "b"], "value": [1.0, 2.0]}))
 
 
 COLUMNS = {
     "dates": (lambda pd: pd.date_range("2024", periods=2), r"'other' \(dates"),
-    "dates of a zone": (lambda pd: pd.date_range("2024", periods=2, tz="UTC"), r"'other' \(dates"),
+    "dates of a zone": (
+        lambda pd: pd.date_range("2024", periods=2, tz="UTC"),
+        r"'other' \(dates",
+    ),
     "durations": (lambda pd: pd.to_timedelta([1, 2], "s"), r"'other' \(durations"),
     "complex": (lambda pd: [1j, 2j], r"'other' \(complex numbers\)"),
-    "numbers as text": (lambda pd: ["3.5", "4"], r"'other' \(text\).*Drop them, or convert.*pandas.to_numeric"),
-    "text in objects": (lambda pd: pd.Series(["3.5", "4"], dtype=object), r"'other' \(text\)"),
-    "one text": (lambda pd: pd.Series(["3.5", 4], dtype=object), r"'other' \(numbers and other things\)"),
-    "dates in objects": (lambda pd: pd.Series([datetime.date(2024, 1, 1), None], dtype=object), r"'other' \(date\)"),
+    "numbers as text": (
+        lambda pd: ["3.5", "4"],
+        r"'other' \(text\).*Drop them, or convert.*pandas.to_numeric",
+    ),
+    "text in objects": (
+        lambda pd: pd.Series(["3.5", "4"], dtype=object),
+        r"'other' \(text\)",
+    ),
+    "one text": (
+        lambda pd: pd.Series(["3.5", 4], dtype=object),
+        r"'other' \(numbers and other things\)",
+    ),
+    "dates in objects": (
+        lambda pd: pd.Series([datetime.date(2024, 1, 1), None], dtype=object),
+        r"'other' \(date\)",
+    ),
     "categories": (lambda pd: pd.Categorical([1, 2]), r"'other' \(categories\)"),
     "periods": (lambda pd: pd.period_range("2024", periods=2), r"'other' \(period\)"),
 }
@@ -115,8 +165,12 @@ def test_columns_that_are_no_numbers_are_named(make, said):
 @each("number", [decimal.Decimal("sNaN"), 10**400], ids=["signals", "400 digits"])
 def test_columns_of_numbers_that_are_no_floats(number):
     pandas = pytest.importorskip("pandas")
-    table = pandas.DataFrame({"value": [1.5, 2.5], "other": pandas.Series([number, number], dtype=object)})
-    with pytest.raises(ValueError, match="the column 'other' holds a number that is no float"):
+    table = pandas.DataFrame(
+        {"value": [1.5, 2.5], "other": pandas.Series([number, number], dtype=object)}
+    )
+    with pytest.raises(
+        ValueError, match="the column 'other' holds a number that is no float"
+    ):
         as_observations(table)
 
 
@@ -139,14 +193,26 @@ def test_an_array_of_dates_with_coordinates():
 
 
 MASKS = {
-    "transposed": (np.ones((5, 6), bool), r"mask has shape \(5, 6\), the matrix \(6, 5\); transpose"),
-    "another shape": (np.ones((6, 4), bool), r"mask has shape \(6, 4\), the matrix \(6, 5\)$"),
+    "transposed": (
+        np.ones((5, 6), bool),
+        r"mask has shape \(5, 6\), the matrix \(6, 5\); transpose",
+    ),
+    "another shape": (
+        np.ones((6, 4), bool),
+        r"mask has shape \(6, 4\), the matrix \(6, 5\)$",
+    ),
     "one dimension": (np.ones(5, bool), r"mask has shape \(5,\)"),
-    "text": (np.full((6, 5), "no"), "mask has type <U2; booleans are wanted, True where"),
+    "text": (
+        np.full((6, 5), "no"),
+        "mask has type <U2; booleans are wanted, True where",
+    ),
     "complex": (np.ones((6, 5)) * 1j, "mask has type complex128; booleans are wanted"),
     "NaN": (np.full((6, 5), np.nan), "mask holds nan; booleans are wanted"),
     "weights": (np.full((6, 5), 0.5), "mask holds 0.5; .* or the numbers 0 and 1"),
-    "levels": (np.full((6, 5), 255, np.uint8), "mask holds 255; .*give mask != 0, if that is meant"),
+    "levels": (
+        np.full((6, 5), 255, np.uint8),
+        "mask holds 255; .*give mask != 0, if that is meant",
+    ),
     "None": (np.full((6, 5), None), "mask has type object"),
     "ragged": ([[True], [True, False]], "mask could not be read as an array"),
     "nothing": (np.zeros((6, 5), bool), "nothing is observed"),
@@ -166,7 +232,9 @@ def test_masks_of_zeros_and_ones(dtype):
 
 
 def test_a_mask_with_what_has_one():
-    with pytest.raises(ValueError, match="sparse matrix, which says itself what is observed"):
+    with pytest.raises(
+        ValueError, match="sparse matrix, which says itself what is observed"
+    ):
         as_observations(sp.csr_array(Y), np.ones((6, 5), bool))
     with pytest.raises(ValueError, match="give it to as_observations"):
         as_observations(as_observations(Y), np.ones((6, 5), bool))
@@ -191,30 +259,66 @@ ARGUMENTS = {
     "method": ({"method": "magic"}, "method='magic'; one of auto, closed_loop, lrmc"),
     "start": ({"start": "magic"}, "start='magic'; one of spectral, cur"),
     "schedule": ({"schedule": "magic"}, "no schedule named 'magic'; there are"),
-    "schedule of numbers": ({"schedule": [1, 2]}, "schedule is a list; a Schedule or the name"),
+    "schedule of numbers": (
+        {"schedule": [1, 2]},
+        "schedule is a list; a Schedule or the name",
+    ),
     "threads 0": ({"threads": 0}, "threads=0; a whole number of at least 1"),
     "threads 1.5": ({"threads": 1.5}, "threads=1.5"),
-    "threads 0.5": ({"threads": 0.5}, "threads=0.5; a whole number of at least 1 is wanted, or None"),
+    "threads 0.5": (
+        {"threads": 0.5},
+        "threads=0.5; a whole number of at least 1 is wanted, or None",
+    ),
     "threads inf": ({"threads": float("inf")}, "threads=inf; a whole number"),
     "threads NaN": ({"threads": float("nan")}, "threads=nan; a whole number"),
     "threads of text": ({"threads": "two"}, "threads='two'; a whole number"),
     "seed -1": ({"seed": -1}, "seed=-1; a whole number of at least 0 is wanted"),
     "seed 1.5": ({"seed": 1.5}, "seed=1.5; a whole number"),
     "seed None": ({"seed": None}, "seed=None; a whole number"),
-    "max_iter 10^30": ({"max_iter": 10**30}, "max_iter=10{30}; a whole number of at most 1000000000"),
-    "rank of 5000 digits": ({"rank": 10**5000}, "rank=a whole number of 16610 bits for a 6 x 5 matrix; 1 to 5"),
+    "max_iter 10^30": (
+        {"max_iter": 10**30},
+        "max_iter=10{30}; a whole number of at most 1000000000",
+    ),
+    "rank of 5000 digits": (
+        {"rank": 10**5000},
+        "rank=a whole number of 16610 bits for a 6 x 5 matrix; 1 to 5",
+    ),
     "rank of numpy": ({"rank": np.True_}, "rank=np.True_ for"),
     "loss of numbers": ({"loss": np.ones(3)}, r"loss=array.*; one of auto"),
     "progress": ({"progress": 3}, "progress=3; a function is wanted, or None"),
-    "groups None": ({"groups": [None] * 6}, "groups holds None; a label for each of the 6 rows is wanted"),
-    "groups NaN": ({"groups": [1, 1, 1, np.nan, np.nan, np.nan]}, "groups holds 3 missing labels"),
-    "groups 3": ({"groups": 3}, r"groups has shape \(\); a label for each of the 6 rows"),
-    "groups ragged": ({"groups": [[1], [1, 2]]}, "groups holds lists of unlike lengths"),
-    "row_noise of text": ({"row_noise": "low"}, "row_noise='low'; 6 positive numbers are wanted"),
-    "row_noise complex": ({"row_noise": [1j] * 6}, "row_noise=.*; 6 positive numbers are wanted"),
+    "groups None": (
+        {"groups": [None] * 6},
+        "groups holds None; a label for each of the 6 rows is wanted",
+    ),
+    "groups NaN": (
+        {"groups": [1, 1, 1, np.nan, np.nan, np.nan]},
+        "groups holds 3 missing labels",
+    ),
+    "groups 3": (
+        {"groups": 3},
+        r"groups has shape \(\); a label for each of the 6 rows",
+    ),
+    "groups ragged": (
+        {"groups": [[1], [1, 2]]},
+        "groups holds lists of unlike lengths",
+    ),
+    "row_noise of text": (
+        {"row_noise": "low"},
+        "row_noise='low'; 6 positive numbers are wanted",
+    ),
+    "row_noise complex": (
+        {"row_noise": [1j] * 6},
+        "row_noise=.*; 6 positive numbers are wanted",
+    ),
     "row_noise dates": ({"row_noise": np.zeros(6, "M8[s]")}, "row_noise=array"),
-    "row_noise 0": ({"row_noise": [1, 1, 0, 1, 1, 1]}, "row_noise holds 0.0 at 2; 6 positive numbers"),
-    "col_noise NaN": ({"col_noise": [np.nan] * 5}, "col_noise holds nan at 0; 5 positive numbers"),
+    "row_noise 0": (
+        {"row_noise": [1, 1, 0, 1, 1, 1]},
+        "row_noise holds 0.0 at 2; 6 positive numbers",
+    ),
+    "col_noise NaN": (
+        {"col_noise": [np.nan] * 5},
+        "col_noise holds nan at 0; 5 positive numbers",
+    ),
 }
 
 
@@ -226,7 +330,11 @@ def test_arguments(arguments, said):
 
 @each(
     ("arguments", "said"),
-    [({"rank": "two"}, "rank='two'"), ({"rank": float("nan")}, "rank=nan"), ({"max_iter": None}, "max_iter=None")],
+    [
+        ({"rank": "two"}, "rank='two'"),
+        ({"rank": float("nan")}, "rank=nan"),
+        ({"max_iter": None}, "max_iter=None"),
+    ],
 )
 def test_arguments_that_are_no_numbers(arguments, said):
     with pytest.raises(ValueError, match=said):
@@ -234,12 +342,19 @@ def test_arguments_that_are_no_numbers(arguments, said):
 
 
 def test_numbers_of_numpy():
-    asked = {"rank": np.int64(1), "max_iter": np.uint8(90), "seed": np.int32(1), "threads": np.int16(1)}
+    asked = {
+        "rank": np.int64(1),
+        "max_iter": np.uint8(90),
+        "seed": np.int32(1),
+        "threads": np.int16(1),
+    }
     assert solve(np.outer(np.arange(1.0, 30), np.arange(1.0, 30)), **asked).converged
 
 
 def test_tol_of_numpy():
-    assert solve(np.outer(np.arange(1.0, 30), np.arange(1.0, 30)), 1, tol=np.float32(1e-3)).converged
+    assert solve(
+        np.outer(np.arange(1.0, 30), np.arange(1.0, 30)), 1, tol=np.float32(1e-3)
+    ).converged
 
 
 # ---- warnings
@@ -247,7 +362,10 @@ def test_tol_of_numpy():
 
 def test_rows_and_columns_without_an_observation():
     X = lrmc.synthetic.problem(n=40, n2=30, rank=2, alpha=0, p=1.0).Y
-    for rows, cols, said in (([3, 4], [], r"2 row\(s\) have no"), ([], [1], r"1 column\(s\) have no")):
+    for rows, cols, said in (
+        ([3, 4], [], r"2 row\(s\) have no"),
+        ([], [1], r"1 column\(s\) have no"),
+    ):
         gaps = X.copy()
         gaps[rows], gaps[:, cols] = np.nan, np.nan
         for given in (gaps, np.asfortranarray(gaps), np.ma.masked_invalid(gaps)):
@@ -261,7 +379,9 @@ def test_rows_and_columns_without_an_observation():
 
 
 def test_fewer_observations_than_unknowns():
-    with pytest.warns(UserWarning, match="30 entries are observed, and rank 3 has 33 unknowns"):
+    with pytest.warns(
+        UserWarning, match="30 entries are observed, and rank 3 has 33 unknowns"
+    ):
         solve(Y, 3, method="lrmc", max_iter=300)
 
 
@@ -329,7 +449,9 @@ for name, place, value in (("indices", 2, 2**30), ("indices", 2, -5), ("indptr",
 
 
 def test_damaged_sparse_matrices_do_not_crash():
-    run = subprocess.run([sys.executable, "-c", CRASH], capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [sys.executable, "-c", CRASH], capture_output=True, text=True, check=False
+    )
     assert run.returncode == 0
     assert len(re.findall("^refused: .*ind", run.stdout, re.M)) == 3
 
@@ -357,7 +479,9 @@ def test_one_entry_beyond_all_measure(rank):
 @pytest.mark.parametrize("seed", range(2))
 def test_groups_of_which_little_is_known(observed, seed):
     rng = np.random.default_rng(seed)
-    Y = rng.standard_normal((120, 2)) @ rng.standard_normal((2, 60)) + 0.1 * rng.standard_normal((120, 60))
+    Y = rng.standard_normal((120, 2)) @ rng.standard_normal(
+        (2, 60)
+    ) + 0.1 * rng.standard_normal((120, 60))
     Y[rng.random(Y.shape) > observed] = np.nan
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")

@@ -38,7 +38,9 @@ def test_entries_say_what_happened() -> None:
     assert absent.note == bench.NOT_INSTALLED
 
 
-def test_what_a_package_raises_is_its_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_package_raises_is_its_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     places = Places(dict.fromkeys(("pyrpca", "lrmc"), sys.executable), {})
     (tmp_path / "pyrpca.py").write_text("raise ArithmeticError('spoilt')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -57,21 +59,36 @@ def test_the_error_is_that_of_the_whole_matrix() -> None:
     assert rivals.error_of(A @ B.T, L, R) == pytest.approx(wanted)
 
 
-def test_large_problems_are_made_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_problems_are_made_in_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(bench, "LARGE", 1)
     bench._draw(Case("tall", 300, 0.7, n2=40), tmp_path)
     Y, L, R = (np.load(tmp_path / f"{part}.npy") for part in "YLR")
     assert Y.dtype == np.float32
     wrong = np.abs(Y - L @ R.T) > 1e-6
     assert np.isnan(Y).mean() == pytest.approx(0.3, abs=0.02)
-    assert (wrong & ~np.isnan(Y)).sum() / (~np.isnan(Y)).sum() == pytest.approx(0.1, abs=0.02)
+    assert (wrong & ~np.isnan(Y)).sum() / (~np.isnan(Y)).sum() == pytest.approx(
+        0.1, abs=0.02
+    )
 
 
 @pytest.mark.slow
 def test_the_command() -> None:
     pytest.importorskip("typer")
     done = subprocess.run(
-        [sys.executable, "-m", "lrmc.cli", "bench", "--size", "60", "--limit", "20", "--threads", "1"],
+        [
+            sys.executable,
+            "-m",
+            "lrmc.cli",
+            "bench",
+            "--size",
+            "60",
+            "--limit",
+            "20",
+            "--threads",
+            "1",
+        ],
         capture_output=True,
         text=True,
     )

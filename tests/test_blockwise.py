@@ -37,24 +37,42 @@ def saved(Y, folder, suffix):
     if suffix == ".npy":
         np.save(path, Y)
     elif suffix == ".nc":
-        pytest.importorskip("xarray").Dataset({"Y": (("a", "b"), Y)}).to_netcdf(path, engine="h5netcdf")
+        pytest.importorskip("xarray").Dataset({"Y": (("a", "b"), Y)}).to_netcdf(
+            path, engine="h5netcdf"
+        )
     else:
         array = zarr.create_array(path, shape=Y.shape, dtype=Y.dtype, chunks=(40, 80))
         array[:] = Y
     return path
 
 
-@pytest.mark.parametrize(("suffix", "memory"), [(".zarr", None), (".npy", "400kB"), (".nc", None)])
+@pytest.mark.parametrize(
+    ("suffix", "memory"), [(".zarr", None), (".npy", "400kB"), (".nc", None)]
+)
 @pytest.mark.parametrize("target", ["out.zarr", "out.npy"])
 def test_the_command(Y, suffix, memory, target, tmp_path):
     source = saved(Y, tmp_path, suffix)
-    done = run("complete", source, "-o", tmp_path / target, "-r", 3, *(("--memory", memory) if memory else ()))
+    done = run(
+        "complete",
+        source,
+        "-o",
+        tmp_path / target,
+        "-r",
+        3,
+        *(("--memory", memory) if memory else ()),
+    )
     assert done.exit_code == 0, done.output
     assert "300 x 80" in done.output
-    got = np.load(tmp_path / target) if target == "out.npy" else zarr.open_array(tmp_path / target, mode="r")[:]
+    got = (
+        np.load(tmp_path / target)
+        if target == "out.npy"
+        else zarr.open_array(tmp_path / target, mode="r")[:]
+    )
     want = lrmc.solve(Y, 3)
     S = np.nan_to_num(want.outliers())
-    np.testing.assert_allclose(got, np.where(np.isnan(Y) | (S != 0), want.low_rank(), Y), atol=1e-7)
+    np.testing.assert_allclose(
+        got, np.where(np.isnan(Y) | (S != 0), want.low_rank(), Y), atol=1e-7
+    )
     listed = zarr.open_group(tmp_path / "out.outliers.zarr", mode="r")
     assert listed["row"].shape == (np.count_nonzero(S),)
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(
@@ -65,9 +83,20 @@ def test_the_command(Y, suffix, memory, target, tmp_path):
 def test_with_dask(Y, tmp_path):
     pytest.importorskip("dask.array")
     source = saved(Y, tmp_path, ".zarr")
-    done = run("complete", source, "-o", tmp_path / "out.npy", "--scheduler", "threads", "--fill", "all")
+    done = run(
+        "complete",
+        source,
+        "-o",
+        tmp_path / "out.npy",
+        "--scheduler",
+        "threads",
+        "--fill",
+        "all",
+    )
     assert done.exit_code == 0, done.output
-    np.testing.assert_allclose(np.load(tmp_path / "out.npy"), lrmc.solve(Y).low_rank(), atol=1e-7)
+    np.testing.assert_allclose(
+        np.load(tmp_path / "out.npy"), lrmc.solve(Y).low_rank(), atol=1e-7
+    )
 
 
 def test_an_interrupted_run_goes_on(Y, tmp_path):
@@ -89,7 +118,9 @@ def test_an_interrupted_run_goes_on(Y, tmp_path):
     whole = lrmc.solve(Y, 3)
     assert done.resumed == 6
     assert done.result.n_iter < whole.n_iter
-    np.testing.assert_allclose(zarr.open_array(target, mode="r")[:], whole.low_rank(), atol=1e-4)
+    np.testing.assert_allclose(
+        zarr.open_array(target, mode="r")[:], whole.low_rank(), atol=1e-4
+    )
     assert [p.name for p in tmp_path.glob("out*")] == ["out.zarr"]
 
 
@@ -141,7 +172,10 @@ def test_an_iterate_is_gone_on_from(Y):
         (("in.zarr", "-o", "out.zarr", "--outliers-to", "x.csv"), "written as .zarr"),
         (("in.zarr", "-o", "nowhere/out.zarr"), "no such directory"),
         (("in.zarr", "-o", "out.zarr", "--name", "B"), "choose one with --name"),
-        (("in.csv", "-o", "out.csv", "--memory", "2GB"), "--memory and --scheduler are for"),
+        (
+            ("in.csv", "-o", "out.csv", "--memory", "2GB"),
+            "--memory and --scheduler are for",
+        ),
     ],
 )
 def test_errors_in_a_sentence(Y, arguments, words, tmp_path, monkeypatch):
@@ -178,7 +212,9 @@ def test_columns_are_scaled_as_in_memory(how, Y, tmp_path):
     block = ("--scheduler", "threads") if how == "threads" else ("--memory", "1MB")
     options = ("-r", 4, "--scale", "columns")
     there = run("complete", tmp_path / "in.npy", "-o", tmp_path / "there.npy", *options)
-    here = run("complete", tmp_path / "in.npy", "-o", tmp_path / "here.npy", *options, *block)
+    here = run(
+        "complete", tmp_path / "in.npy", "-o", tmp_path / "here.npy", *options, *block
+    )
     assert (there.exit_code, here.exit_code) == (0, 0), here.output
     assert "at once" in there.output
     assert "block by block" in here.output
@@ -187,18 +223,31 @@ def test_columns_are_scaled_as_in_memory(how, Y, tmp_path):
     got, want = (np.load(tmp_path / name) for name in ("here.npy", "there.npy"))
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5 * np.nanstd(Z))
     same = ~np.isnan(Z) & (got == Z)
-    assert same.sum() > 0.9 * np.isfinite(Z).sum()  # what was observed and is no outlier stays to the last digit
+    # what was observed and is no outlier stays to the last digit
+    assert same.sum() > 0.9 * np.isfinite(Z).sum()
     listed = zarr.open_group(tmp_path / "here.outliers.zarr", mode="r")
     lines = (tmp_path / "there.outliers.csv").read_text().splitlines()[1:]
-    told = {(int(i), int(j)): float(y) - float(x) for i, j, y, x, _ in (line.split(",") for line in lines)}
-    found = dict(zip(zip(listed["row"][:].tolist(), listed["col"][:].tolist()), listed["value"][:].tolist()))
+    told = {
+        (int(i), int(j)): float(y) - float(x)
+        for i, j, y, x, _ in (line.split(",") for line in lines)
+    }
+    found = dict(
+        zip(
+            zip(listed["row"][:].tolist(), listed["col"][:].tolist()),
+            listed["value"][:].tolist(),
+        )
+    )
     assert found.keys() == told.keys()
     np.testing.assert_allclose([found[k] for k in told], list(told.values()), rtol=1e-4)
 
 
 def test_integers_with_a_fill_value_are_scaled(Y, tmp_path):
-    Z = np.where(np.isnan(Y), -999, np.round(100 * in_units(np.nan_to_num(Y)))).astype(np.int16)
-    array = zarr.create_array(tmp_path / "in.zarr", shape=Z.shape, dtype=Z.dtype, chunks=(40, 80))
+    Z = np.where(np.isnan(Y), -999, np.round(100 * in_units(np.nan_to_num(Y)))).astype(
+        np.int16
+    )
+    array = zarr.create_array(
+        tmp_path / "in.zarr", shape=Z.shape, dtype=Z.dtype, chunks=(40, 80)
+    )
     array[:] = Z
     array.attrs["_FillValue"] = -999
     seen = np.where(Z == -999, np.nan, Z.astype(float))
@@ -209,32 +258,72 @@ def test_integers_with_a_fill_value_are_scaled(Y, tmp_path):
         units = lrmc.units.column_units(large._some_rows(data))
         np.testing.assert_allclose(units.spread, want.spread)
         scaled = large._observations(tmp_path / "in.zarr", None, None, scheduler, units)
-        np.testing.assert_allclose(scaled.grid(np.arange(300), np.arange(80)), want.removed(seen))
+        np.testing.assert_allclose(
+            scaled.grid(np.arange(300), np.arange(80)), want.removed(seen)
+        )
 
 
 def test_the_report(Y, tmp_path):
     source, page = saved(Y, tmp_path, ".zarr"), tmp_path / "page.html"
-    done = run("complete", source, "-o", tmp_path / "out.npy", "-r", 3, "--report", page, "--scale", "columns")
+    done = run(
+        "complete",
+        source,
+        "-o",
+        tmp_path / "out.npy",
+        "-r",
+        3,
+        "--report",
+        page,
+        "--scale",
+        "columns",
+    )
     assert done.exit_code == 0, done.output
     text = page.read_text()
     assert "in.zarr, completed" in text
     assert "The worst outliers" in text
     assert "scaled" in text
     assert not (tmp_path / "out.report.html").exists()
-    done = run("complete", source, "-o", tmp_path / "two.npy", "-r", 3, "--no-report", "--no-outliers-file")
+    done = run(
+        "complete",
+        source,
+        "-o",
+        tmp_path / "two.npy",
+        "-r",
+        3,
+        "--no-report",
+        "--no-outliers-file",
+    )
     assert sorted(p.name for p in tmp_path.glob("two*")) == ["two.npy"]
 
 
-@pytest.mark.parametrize("options", [(), ("--memory", "1MB")], ids=["at once", "block by block"])
+@pytest.mark.parametrize(
+    "options", [(), ("--memory", "1MB")], ids=["at once", "block by block"]
+)
 def test_columns_of_arrays_cannot_be_kept(options, Y, tmp_path):
-    done = run("complete", saved(Y, tmp_path, ".npy"), "-o", tmp_path / "out.npy", "--keep", "id", *options)
+    done = run(
+        "complete",
+        saved(Y, tmp_path, ".npy"),
+        "-o",
+        tmp_path / "out.npy",
+        "--keep",
+        "id",
+        *options,
+    )
     assert done.exit_code == 2
     assert "--keep id: in.npy is no table" in done.output
 
 
 def test_contradictions_are_told_on_every_path(Y, tmp_path):
     source = saved(Y, tmp_path, ".zarr")
-    done = run("complete", source, "-o", tmp_path / "out.npy", "--report", tmp_path / "x.html", "--no-report")
+    done = run(
+        "complete",
+        source,
+        "-o",
+        tmp_path / "out.npy",
+        "--report",
+        tmp_path / "x.html",
+        "--no-report",
+    )
     assert done.exit_code == 2
     assert "contradict" in done.output
 
@@ -255,7 +344,9 @@ def nothing_but(folder, *names):
         ("out.npy", "_report", KeyboardInterrupt()),
     ],
 )
-def test_an_output_that_fails_takes_the_others_with_it(target, fails, error, Y, tmp_path, monkeypatch):
+def test_an_output_that_fails_takes_the_others_with_it(
+    target, fails, error, Y, tmp_path, monkeypatch
+):
     source, write = saved(Y, tmp_path, ".zarr"), getattr(large, fails)
 
     def failing(*arguments, **options):
@@ -285,8 +376,16 @@ def test_outputs_of_before_are_replaced_whole(Y, tmp_path):
     ("make", "place", "said"),
     [
         (lambda path: path.mkdir(), "out.npy", "is a folder, which is not replaced"),
-        (lambda path: path.write_text("mine"), "out.zarr", "is a file, which is not replaced"),
-        (lambda path: (path.mkdir(), (path / "mine.txt").write_text("mine")), "out.zarr", "something else than zarr"),
+        (
+            lambda path: path.write_text("mine"),
+            "out.zarr",
+            "is a file, which is not replaced",
+        ),
+        (
+            lambda path: (path.mkdir(), (path / "mine.txt").write_text("mine")),
+            "out.zarr",
+            "something else than zarr",
+        ),
     ],
 )
 def test_what_is_something_else_is_not_replaced(make, place, said, Y, tmp_path):
@@ -309,7 +408,14 @@ def test_no_output_within_the_input(Y, tmp_path):
 
 
 def damaged(path, **arrays):
-    about = {"format": "lrmc-iterate", "k": 3, "zeta": 1.0, "change": 0.1, "stage": "loop", "scaled": False}
+    about = {
+        "format": "lrmc-iterate",
+        "k": 3,
+        "zeta": 1.0,
+        "change": 0.1,
+        "stage": "loop",
+        "scaled": False,
+    }
     content = {"about": about, "L": np.ones((300, 3)), "R": np.ones((80, 3))} | arrays
     content["about"] = np.array(json.dumps(about | content["about"]))
     np.savez(path, **content)
@@ -342,7 +448,10 @@ def test_damaged_resume_files(arrays, said, Y, tmp_path):
 
 
 def test_truncated_resume_files(Y, tmp_path):
-    source, resume = saved(Y, tmp_path, ".zarr"), damaged(tmp_path / "out.npy.resume.npz")
+    source, resume = (
+        saved(Y, tmp_path, ".zarr"),
+        damaged(tmp_path / "out.npy.resume.npz"),
+    )
     content = resume.read_bytes()
     for length in (0, 10, len(content) // 2, len(content) - 1):
         resume.write_bytes(content[:length])

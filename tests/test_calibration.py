@@ -30,9 +30,13 @@ def uneven(rng):
 
 
 def made(noise=gaussian, gross=0.1, seed=0):
-    """Data with half of the entries hidden, all values without gross errors, and where there are some."""
+    """Data with half of the entries hidden, all values without gross errors, and where
+    there are some.
+    """
     rng = np.random.default_rng(seed)
-    values = rng.standard_normal((SHAPE[0], 3)) @ rng.standard_normal((SHAPE[1], 3)).T + noise(rng)
+    values = rng.standard_normal((SHAPE[0], 3)) @ rng.standard_normal(
+        (SHAPE[1], 3)
+    ).T + noise(rng)
     wrong = rng.random(SHAPE) < gross
     Y = np.where(wrong, values + rng.uniform(-10, 10, SHAPE), values)
     return np.where(rng.random(SHAPE) < 0.5, Y, np.nan), values, wrong
@@ -53,7 +57,9 @@ def known():
 def cover(result, values, level, **how):
     rows, cols = np.nonzero(np.isnan(result.observations.grid(*map(np.arange, SHAPE))))
     low, high = result.interval(rows, cols, level, **how)
-    return float(np.mean((low <= values[rows, cols]) & (values[rows, cols] <= high))), float(np.mean(high - low))
+    return float(
+        np.mean((low <= values[rows, cols]) & (values[rows, cols] <= high))
+    ), float(np.mean(high - low))
 
 
 @pytest.mark.parametrize("gross", [pytest.param(0.0, marks=pytest.mark.slow), 0.1])
@@ -71,18 +77,24 @@ def test_hidden_values_are_covered(noise, gross):
 def test_widths_follow_the_noise_of_rows_and_columns():
     result, Y, values, _ = solved(uneven, 0.1)
     rows, cols = np.nonzero(np.isnan(Y))
-    error, scale = np.abs(values - result.low_rank())[rows, cols], result.standard_error(rows, cols)
+    error, scale = (
+        np.abs(values - result.low_rank())[rows, cols],
+        result.standard_error(rows, cols),
+    )
     half = np.diff(result.interval(rows, cols, 0.9), axis=0)[0] / 2
     quarters = np.array_split(np.argsort(scale), 4)
     own = [np.mean(error[part] <= half[part]) for part in quarters]
     same = [np.mean(error[part] <= np.quantile(error, 0.9)) for part in quarters]
-    assert np.ptp(own) < 0.5 * np.ptp(same)  # about the same everywhere, not only in the mean
+    # about the same everywhere, not only in the mean
+    assert np.ptp(own) < 0.5 * np.ptp(same)
     assert half.mean() < 0.95 * np.quantile(error, 0.9)
 
 
 def test_observations_may_be_gross_errors(known):
     result, _, values, wrong = known
-    new = np.where(wrong, values + np.random.default_rng(9).uniform(-10, 10, SHAPE), values)
+    new = np.where(
+        wrong, values + np.random.default_rng(9).uniform(-10, 10, SHAPE), values
+    )
     assert abs(cover(result, new, 0.95, of="observation")[0] - 0.95) < 0.015
     assert cover(result, values, 0.95, of="observation")[0] > 0.99
     with pytest.raises(ValueError, match="of='both'"):
@@ -108,7 +120,9 @@ def test_gross_errors_are_found_and_good_entries_are_not(known):
         some = (low <= chance) & (chance < high)
         assert abs(wrong[rows, cols][some].mean() - chance[some].mean()) < 0.02
     assert abs(chance.mean() - 0.1) < 0.02
-    assert np.isnan(result.outlier_probability(*(x[:1] for x in np.nonzero(np.isnan(Y)))))
+    assert np.isnan(
+        result.outlier_probability(*(x[:1] for x in np.nonzero(np.isnan(Y))))
+    )
 
 
 @pytest.mark.parametrize("threshold", [0.7, 0.9, 1.2])
@@ -126,11 +140,17 @@ def test_false_alarms_are_as_many_as_expected(known, threshold):
 def test_heavy_tails_are_not_gross_errors():
     rng = np.random.default_rng(0)
     scale = np.exp(rng.standard_normal(8000))
-    for noise in (rng.standard_t(2, 8000), rng.standard_t(1.5, 8000), rng.standard_normal(8000)):
+    for noise in (
+        rng.standard_t(2, 8000),
+        rng.standard_t(1.5, 8000),
+        rng.standard_normal(8000),
+    ):
         assert fit_tails(scale * noise, scale).share < 0.02
     bad = rng.random(8000) < 0.1
     for relative, size in ((False, 1.0), (True, scale)):
-        residual = np.where(bad, rng.uniform(-200, 200, 8000) * size, scale * rng.standard_t(3, 8000))
+        residual = np.where(
+            bad, rng.uniform(-200, 200, 8000) * size, scale * rng.standard_t(3, 8000)
+        )
         found = fit_tails(residual, scale)
         assert abs(found.share - 0.1) < 0.02
         assert found.relative == relative
@@ -159,9 +179,12 @@ def test_less_is_known_where_less_was_seen():
     found = unknown(obs, Factors(L, R))
     assert found.rows[:20].min() > 2 * np.median(found.rows[20:])
     # least squares with known R: the variance of row i is 0.09 r' (R_seen' R_seen)^-1 r
-    wanted = [0.09 * np.trace(np.linalg.inv(R[s].T @ R[s]) @ R.T @ R) / len(R) for s in seen]
+    wanted = [
+        0.09 * np.trace(np.linalg.inv(R[s].T @ R[s]) @ R.T @ R) / len(R) for s in seen
+    ]
     rows = found.noise * found.rows * np.mean(found.col_lean)
-    assert np.median(np.abs(np.log(rows / wanted))) < 0.4  # the noise is that of good entries, and a little smaller
+    # the noise is that of good entries, and a little smaller
+    assert np.median(np.abs(np.log(rows / wanted))) < 0.4
 
 
 def test_gaps_unlike_anything_observed_are_refused():
@@ -179,8 +202,11 @@ def test_gaps_unlike_anything_observed_are_refused():
 def test_even_gaps_are_like_what_was_observed():
     """Although less is known of every place, where fewer entries are left."""
     rng = np.random.default_rng(6)
-    Y = rng.standard_normal((90, 1)) * rng.standard_normal(60) + 0.3 * rng.standard_normal((90, 60))
-    Y[np.arange(90)[:, None], (np.arange(20) + np.arange(90)[:, None]) % 60] = np.nan  # as many in every line
+    Y = rng.standard_normal((90, 1)) * rng.standard_normal(
+        60
+    ) + 0.3 * rng.standard_normal((90, 60))
+    # as many in every line
+    Y[np.arange(90)[:, None], (np.arange(20) + np.arange(90)[:, None]) % 60] = np.nan
     result = lrmc.solve(Y, 1)
     low, high = result.interval(0, 0)
     assert low < high
@@ -212,7 +238,10 @@ def test_a_damaged_file_is_refused(known, tmp_path):
     result.interval(0, 0)
     result.save(tmp_path / "a.npz")
     content = dict(np.load(tmp_path / "a.npz"))
-    np.savez(tmp_path / "b.npz", **(content | {"interval_row_noise": content["interval_row_noise"][1:]}))
+    np.savez(
+        tmp_path / "b.npz",
+        **(content | {"interval_row_noise": content["interval_row_noise"][1:]}),
+    )
     with pytest.raises(ValueError, match="row_noise of intervals"):
         lrmc.Result.load(tmp_path / "b.npz")
 
@@ -227,7 +256,9 @@ def test_questions_that_have_no_answer(known):
         result.interval(0.5, 0)
     with pytest.raises(NotCalibrated, match=r"level=0\.99999"):
         result.interval(0, 0, 0.99999)
-    np.testing.assert_array_equal(result.interval(-1, -1), result.interval(SHAPE[0] - 1, SHAPE[1] - 1))
+    np.testing.assert_array_equal(
+        result.interval(-1, -1), result.interval(SHAPE[0] - 1, SHAPE[1] - 1)
+    )
 
 
 def test_what_is_not_determined_has_no_interval():

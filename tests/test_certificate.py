@@ -51,7 +51,9 @@ def test_one_value_in_many_places_proves_nothing():
     """Half of the entries read 0, and X = 0 agrees with these."""
     Y = matrix(factors((100, 80), 3))
     Y[np.random.default_rng(0).random(Y.shape) < 0.5] = 0
-    proof = certify(as_observations(Y), Factors(np.zeros((100, 3)), np.zeros((80, 3))), 1e-6)
+    proof = certify(
+        as_observations(Y), Factors(np.zeros((100, 3)), np.zeros((80, 3))), 1e-6
+    )
     assert proof.agreeing > 0.4
     assert not proof.holds
 
@@ -66,20 +68,25 @@ def test_rows_that_are_wrong_are_listed():
 
 
 def test_columns_alike_tell_one_number_of_a_row():
-    """Ten columns are alike: a row that agrees there, and in as few others as can be made to, hangs on those."""
+    """Ten columns are alike: a row that agrees there, and in as few others as can be
+    made to, hangs on those.
+    """
     L = np.hstack([np.random.default_rng(0).standard_normal((100, 3))])
     R = np.random.default_rng(1).standard_normal((20, 3))
     R[:10] = [1, 0, 0]
     Y = L @ R.T
     wrong = L.copy()
-    wrong[5, 1:] += np.linalg.solve(R[[10, 11]][:, 1:], [1.0, 2.0])  # meets columns 10 and 11 of what follows
+    # meets columns 10 and 11 of what follows
+    wrong[5, 1:] += np.linalg.solve(R[[10, 11]][:, 1:], [1.0, 2.0])
     Y[5, [10, 11]] += [1.0, 2.0]
     proof = certify(as_observations(Y), Factors(wrong, R), 1e-6)
     assert 5 in proof.rows
 
 
 def test_half_of_a_matrix_with_the_wrong_sign():
-    """A fit can meet some rows in some columns, and others in others: the same matrix but for signs in between."""
+    """A fit can meet some rows in some columns, and others in others: the same matrix
+    but for signs in between.
+    """
     X = factors((150, 150), 3)
     rng = np.random.default_rng(2)
     signs = [np.sign(rng.standard_normal(150))[:, None] for _ in range(2)]
@@ -94,7 +101,9 @@ def test_half_of_a_matrix_with_the_wrong_sign():
 
 
 def test_zeros_are_no_outliers():
-    """Rows of zeros (a dark border, dead sensors) are met at once: that neither ends a run nor makes outliers."""
+    """Rows of zeros (a dark border, dead sensors) are met at once: that neither ends a
+    run nor makes outliers.
+    """
     X = factors((400, 400), 3)
     X.L[:160] = 0
     for rank in (3, None):
@@ -104,13 +113,17 @@ def test_zeros_are_no_outliers():
 
 
 def test_digits_are_not_exact():
-    """45 % zeros: they were called exact, with 63 % outliers, and filled worse than by column means."""
+    """45 % zeros: they were called exact, with 63 % outliers, and filled worse than by
+    column means.
+    """
     digits = pytest.importorskip("sklearn.datasets").load_digits().data[:250]
     hidden = np.random.default_rng(0).random(digits.shape) < 0.2
     Y = np.where(hidden, np.nan, digits)
     result = lrmc.solve(Y, 10)
     means = np.broadcast_to(np.nanmean(Y, 0), Y.shape)
-    misses = [np.sqrt(np.mean((Z - digits)[hidden] ** 2)) for Z in (result.low_rank(), means)]
+    misses = [
+        np.sqrt(np.mean((Z - digits)[hidden] ** 2)) for Z in (result.low_rank(), means)
+    ]
     assert result.regime == "noisy"
     assert misses[0] < 0.8 * misses[1]
 
@@ -142,7 +155,9 @@ def test_high_ranks_are_found(rank):
 
 
 def test_rows_wrong_as_a_whole():
-    """A tenth of the rows is all wrong: the others are recovered, those are listed and not filled in."""
+    """A tenth of the rows is all wrong: the others are recovered, those are listed and
+    not filled in.
+    """
     X = factors((200, 150), 3)
     Y = matrix(X)
     Y[:20] = 5 * np.random.default_rng(0).standard_normal((20, 150))
@@ -157,13 +172,17 @@ def test_rows_wrong_as_a_whole():
 def test_clean_data_have_no_outliers():
     """3 to 9 % were reported beside a list of none."""
     for seed in range(3):
-        result = lrmc.solve(lrmc.synthetic.problem(200, 3, 0.0, 0.5, seed=seed, form="dense").Y)
+        result = lrmc.solve(
+            lrmc.synthetic.problem(200, 3, 0.0, 0.5, seed=seed, form="dense").Y
+        )
         assert result.outlier_fraction < 1e-3
         assert np.count_nonzero(np.nan_to_num(result.outliers())) == 0
 
 
 def test_a_fit_that_follows_what_it_was_shown_is_told():
-    """Hardly more entries than unknowns: entries set aside are missed by far more than those that were fitted."""
+    """Hardly more entries than unknowns: entries set aside are missed by far more than
+    those that were fitted.
+    """
     given = lrmc.synthetic.problem(200, 5, 0.1, 0.07, seed=0)
     with pytest.warns(UserWarning, match="set aside|free numbers"):
         result = lrmc.solve(given.Y, 5)
@@ -192,7 +211,16 @@ def agreeing_by_chance(n, length, rank, border, draws, seed=0):
     F, agreeing = np.zeros((n, rank)), np.empty(n, np.int64)
     places = np.tile(np.arange(length, dtype=np.int32), n)
     entries = {"indptr": indptr, "indices": places, "values": values}
-    _kernels.consensus(**entries, G=G, F=F, agreeing=agreeing, border=border, draws=draws, seed=seed, threads=1)
+    _kernels.consensus(
+        **entries,
+        G=G,
+        F=F,
+        agreeing=agreeing,
+        border=border,
+        draws=draws,
+        seed=seed,
+        threads=1,
+    )
     return agreeing
 
 
@@ -200,7 +228,8 @@ def agreeing_by_chance(n, length, rank, border, draws, seed=0):
 def test_lines_that_follow_nothing_do_not_prove_themselves(length, rank):
     border, n = 1e-3, 60
     agreeing = agreeing_by_chance(n, length, rank, border, 3000)
-    needed = proving(np.full(n, length), rank, border)  # of numbers up to 1, so many are within the border
+    # of numbers up to 1, so many are within the border
+    needed = proving(np.full(n, length), rank, border)
     assert (agreeing < needed).all()
     assert (agreeing > rank + 1).mean() > 0.1  # two more than the rank would not do
 
@@ -239,7 +268,9 @@ def test_a_component_that_one_column_has_to_itself_proves_nothing_there():
 
 @pytest.mark.parametrize(("rank", "share"), [(1, 0.1), (2, 0.05)])
 def test_rows_of_a_tall_matrix_are_right_or_listed(rank, share):
-    """Of five entries sometimes four are wrong: such rows cannot be told, and no other is missed."""
+    """Of five entries sometimes four are wrong: such rows cannot be told, and no other
+    is missed.
+    """
     shape = (20_000, 5)
     X = matrix(factors(shape, rank))
     rng = np.random.default_rng(1)
@@ -248,7 +279,10 @@ def test_rows_of_a_tall_matrix_are_right_or_listed(rank, share):
     with pytest.warns(lrmc.DoubtWarning, match="to vouch for it"):
         result = lrmc.solve(Y, rank)
     untold = (~bad).sum(1) < rank + 1
-    off = np.abs(result.low_rank(undetermined="keep") - X).max(1) > 1e-3 * np.abs(X).mean()
+    off = (
+        np.abs(result.low_rank(undetermined="keep") - X).max(1)
+        > 1e-3 * np.abs(X).mean()
+    )
     assert result.regime == "exact"
     assert not (off & ~untold).any()
     assert np.isin(np.flatnonzero(off), result.undetermined_rows).all()
@@ -257,6 +291,8 @@ def test_rows_of_a_tall_matrix_are_right_or_listed(rank, share):
 
 def test_on_a_cluster_lines_are_left_as_they_are_and_that_is_said():
     open_rows = Certificate(0.9, 2.0, 0.0, np.array([3, 4]), np.array([], int), 1e-6)
-    (here,), (away,) = (_not_vouched_for(open_rows, is_here) for is_here in (True, False))
+    (here,), (away,) = (
+        _not_vouched_for(open_rows, is_here) for is_here in (True, False)
+    )
     assert here in away
     assert "on a cluster such lines are not fitted anew" in away

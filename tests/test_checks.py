@@ -1,4 +1,6 @@
-"""The doors say the same words: data in memory, on disk, in Dask, in a tensor, and in front of a network."""
+"""The doors say the same words: data in memory, on disk, in Dask, in a tensor, and in
+front of a network.
+"""
 
 import numpy as np
 import pytest
@@ -12,7 +14,9 @@ Y = np.arange(1.0, 31).reshape(6, 5)
 def in_dask(Y, mask=None, chunks=2):
     da = pytest.importorskip("dask.array")
     mask = None if mask is None else da.from_array(mask, chunks=2)
-    return lrmc.as_observations(da.from_array(Y, chunks=chunks if Y.ndim == 2 else -1), mask)
+    return lrmc.as_observations(
+        da.from_array(Y, chunks=chunks if Y.ndim == 2 else -1), mask
+    )
 
 
 def in_tensor(Y, mask=None, turned=False):
@@ -33,7 +37,9 @@ DOORS = {
     "memory": lrmc.as_observations,
     "by columns": lambda Y, mask=None: lrmc.as_observations(np.asfortranarray(Y), mask),
     "disk": outofcore.blocks,
-    "disk, by columns": lambda Y, mask=None: outofcore.blocks(np.asfortranarray(Y), mask),
+    "disk, by columns": lambda Y, mask=None: outofcore.blocks(
+        np.asfortranarray(Y), mask
+    ),
     "dask": in_dask,
     "dask, by columns": lambda Y, mask=None: in_dask(Y, mask, chunks=(-1, 1)),
     "tensor": in_tensor,
@@ -43,14 +49,29 @@ DOORS = {
 every_door = pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
 
 MASKS = {
-    "transposed": (np.ones((5, 6), bool), r"^mask has shape \(5, 6\), the matrix \(6, 5\); transpose one of them\?$"),
-    "another shape": (np.ones((6, 4), bool), r"^mask has shape \(6, 4\), the matrix \(6, 5\)$"),
-    "complex": (np.ones((6, 5), complex), r"^mask has type (torch\.)?complex128; booleans are wanted"),
-    "levels": (np.full((6, 5), 255, np.uint8), "^mask holds 255; booleans .* or the numbers 0 and 1: give mask != 0"),
+    "transposed": (
+        np.ones((5, 6), bool),
+        r"^mask has shape \(5, 6\), the matrix \(6, 5\); transpose one of them\?$",
+    ),
+    "another shape": (
+        np.ones((6, 4), bool),
+        r"^mask has shape \(6, 4\), the matrix \(6, 5\)$",
+    ),
+    "complex": (
+        np.ones((6, 5), complex),
+        r"^mask has type (torch\.)?complex128; booleans are wanted",
+    ),
+    "levels": (
+        np.full((6, 5), 255, np.uint8),
+        "^mask holds 255; booleans .* or the numbers 0 and 1: give mask != 0",
+    ),
     "one level": (np.where(Y == 17, 2, 1), "^mask holds 2; booleans are wanted"),
     "weights": (np.full((6, 5), 0.5), "^mask holds 0.5; booleans are wanted"),
     "NaN": (np.full((6, 5), np.nan), "^mask holds nan; booleans are wanted"),
-    "nothing": (np.zeros((6, 5), bool), "^nothing is observed: all entries of the 6 x 5 matrix are missing$"),
+    "nothing": (
+        np.zeros((6, 5), bool),
+        "^nothing is observed: all entries of the 6 x 5 matrix are missing$",
+    ),
 }
 
 
@@ -73,9 +94,18 @@ def test_masks_of_zeros_and_ones(door, dtype):
 
 
 MATRICES = {
-    "complex": (Y * 1j, "^the matrix holds complex numbers; .* give real numbers, such as their absolute values$"),
-    "infinite": (np.where(Y % 2 == 0, Y, -np.inf), "^15 observed entries are infinite; set them to NaN"),
-    "nothing": (Y * np.nan, "^nothing is observed: all entries of the 6 x 5 matrix are missing$"),
+    "complex": (
+        Y * 1j,
+        "^the matrix holds complex numbers; .* give real numbers, such as their absolute values$",
+    ),
+    "infinite": (
+        np.where(Y % 2 == 0, Y, -np.inf),
+        "^15 observed entries are infinite; set them to NaN",
+    ),
+    "nothing": (
+        Y * np.nan,
+        "^nothing is observed: all entries of the 6 x 5 matrix are missing$",
+    ),
 }
 
 
@@ -86,10 +116,13 @@ def test_matrices_are_refused(door, bad, said):
         door(bad)
 
 
-@pytest.mark.parametrize("door", [door for name, door in DOORS.items() if name != "network"])
+@pytest.mark.parametrize(
+    "door", [door for name, door in DOORS.items() if name != "network"]
+)
 def test_shapes_are_refused(door):
     with pytest.raises(
-        ValueError, match=r"^a 2-D matrix is wanted, but the input has 3 dimension\(s\), shape \(6, 5, 1\)"
+        ValueError,
+        match=r"^a 2-D matrix is wanted, but the input has 3 dimension\(s\), shape \(6, 5, 1\)",
     ):
         door(Y[:, :, None])
     with pytest.raises(ValueError, match=r"^the matrix is empty: shape \(0, 5\)$"):
@@ -101,7 +134,13 @@ def test_a_batch_has_one_mask_or_as_many():
     two, seen = np.stack([Y, -Y]), Y % 7 > 1
     lt = pytest.importorskip("lrmc.torch")
     layers = lt.UnrolledLRMC(lrmc.Schedule(zeta=(1.0, 0.5), eta=(0.5,)), 1)
-    one, many = (layers(torch.tensor(two), torch.tensor(mask)) for mask in (seen, np.stack([seen, seen])))
+    one, many = (
+        layers(torch.tensor(two), torch.tensor(mask))
+        for mask in (seen, np.stack([seen, seen]))
+    )
     assert torch.equal(one.L, many.L)
-    with pytest.raises(ValueError, match=r"mask has shape \(2, 5, 6\), the matrix \(2, 6, 5\); transpose"):
+    with pytest.raises(
+        ValueError,
+        match=r"mask has shape \(2, 5, 6\), the matrix \(2, 6, 5\); transpose",
+    ):
         layers(torch.tensor(two), torch.ones(2, 5, 6, dtype=torch.bool))

@@ -17,12 +17,16 @@ from lrmc.cli import complete, console
 
 @pytest.fixture
 def source(tmp_path):
-    np.save(tmp_path / "in.npy", synthetic.problem(80, 2, alpha=0.05, p=0.7, form="dense").Y)
+    np.save(
+        tmp_path / "in.npy", synthetic.problem(80, 2, alpha=0.05, p=0.7, form="dense").Y
+    )
     return tmp_path / "in.npy"
 
 
 def run(*arguments):
-    return typer_testing.CliRunner().invoke(cli.app, [str(x) for x in arguments], env={"COLUMNS": "200"})
+    return typer_testing.CliRunner().invoke(
+        cli.app, [str(x) for x in arguments], env={"COLUMNS": "200"}
+    )
 
 
 def test_complete(source, tmp_path):
@@ -30,37 +34,76 @@ def test_complete(source, tmp_path):
     assert done.exit_code == 0
     assert np.isfinite(np.load(tmp_path / "out.npy")).all()
     words = done.stdout.split()
-    for word in ("80", "observed", "rank", "converged", "iterations", "outliers", "undetermined", "out.npy"):
+    for word in (
+        "80",
+        "observed",
+        "rank",
+        "converged",
+        "iterations",
+        "outliers",
+        "undetermined",
+        "out.npy",
+    ):
         assert any(word in w for w in words), done.stdout
 
 
 def test_nothing_has_to_be_said(source, tmp_path):
     done = run("complete", source, "-o", tmp_path / "out.npy")
     assert done.exit_code == 0
-    facts = dict(line.split(maxsplit=1) for line in done.stdout.splitlines() if line[1:2].strip())
+    facts = dict(
+        line.split(maxsplit=1) for line in done.stdout.splitlines() if line[1:2].strip()
+    )
     assert facts["rank"].strip() == "2"
     assert facts["regime"].strip() == "exact"
     assert "outliers, noise of standard deviation" in facts["estimated"]
 
 
-@pytest.mark.parametrize(("asked", "left", "said"), [("blank", 7, "left missing"), ("keep", 0, "filled in as a guess")])
-@pytest.mark.parametrize("how", [[], ["--memory", "100MB"]], ids=["at once", "block by block"])
+@pytest.mark.parametrize(
+    ("asked", "left", "said"),
+    [("blank", 7, "left missing"), ("keep", 0, "filled in as a guess")],
+)
+@pytest.mark.parametrize(
+    "how", [[], ["--memory", "100MB"]], ids=["at once", "block by block"]
+)
 def test_a_row_of_which_too_little_is_known(tmp_path, asked, left, said, how):
     Y = synthetic.problem(80, 2, alpha=0.05, p=1.0).Y
-    Y[3], Y[3, :7] = np.abs(Y).max() * np.random.default_rng(0).standard_normal(80), np.nan
+    Y[3], Y[3, :7] = (
+        np.abs(Y).max() * np.random.default_rng(0).standard_normal(80),
+        np.nan,
+    )
     np.save(tmp_path / "in.npy", Y)
     place = tmp_path / "out.npy"
-    done = run("complete", tmp_path / "in.npy", "-o", place, "--rank", 2, "--undetermined", asked, *how)
+    done = run(
+        "complete",
+        tmp_path / "in.npy",
+        "-o",
+        place,
+        "--rank",
+        2,
+        "--undetermined",
+        asked,
+        *how,
+    )
     assert done.exit_code == 0, done.stderr
     assert np.isnan(np.load(place)).sum() == left
     assert "1 rows, 0 columns" in done.stdout
-    assert said in done.stdout or (how and asked == "blank")  # entries are not counted block by block
+    # entries are not counted block by block
+    assert said in done.stdout or (how and asked == "blank")
 
 
 def test_noise_is_noticed(tmp_path):
-    np.save(tmp_path / "in.npy", synthetic.problem(200, 2, alpha=0.05, p=0.7, noise=0.1, form="dense").Y)
-    for options in ([], ["--loss", "cauchy"], ["--outliers", "both", "--loss", "huber", "-r", 2]):
-        done = run("complete", tmp_path / "in.npy", "-o", tmp_path / "out.npy", *options)
+    np.save(
+        tmp_path / "in.npy",
+        synthetic.problem(200, 2, alpha=0.05, p=0.7, noise=0.1, form="dense").Y,
+    )
+    for options in (
+        [],
+        ["--loss", "cauchy"],
+        ["--outliers", "both", "--loss", "huber", "-r", 2],
+    ):
+        done = run(
+            "complete", tmp_path / "in.npy", "-o", tmp_path / "out.npy", *options
+        )
         assert done.exit_code == 0, done.stderr
         assert "noisy" in done.stdout.split()
 
@@ -68,7 +111,16 @@ def test_noise_is_noticed(tmp_path):
 def test_intervals_are_listed_beside_the_output(tmp_path):
     Y = synthetic.problem(80, 2, alpha=0.05, p=0.7, n2=40, noise=0.1, form="dense").Y
     np.save(tmp_path / "in.npy", Y)
-    done = run("complete", tmp_path / "in.npy", "-o", tmp_path / "out.npy", "--rank", 2, "--intervals", 0.9)
+    done = run(
+        "complete",
+        tmp_path / "in.npy",
+        "-o",
+        tmp_path / "out.npy",
+        "--rank",
+        2,
+        "--intervals",
+        0.9,
+    )
     assert done.exit_code == 0, done.stderr
     assert "out.intervals.csv" in done.stdout
     listed = pd.read_csv(tmp_path / "out.intervals.csv")
@@ -77,15 +129,22 @@ def test_intervals_are_listed_beside_the_output(tmp_path):
 
 
 def test_intervals_want_a_level_and_data_in_memory(source, tmp_path):
-    for options, said in ((["90"], "a number between 0 and 1"), (["0.9", "--memory", "1GB"], "for data in memory")):
-        done = run("complete", source, "-o", tmp_path / "out.npy", "--intervals", *options)
+    for options, said in (
+        (["90"], "a number between 0 and 1"),
+        (["0.9", "--memory", "1GB"], "for data in memory"),
+    ):
+        done = run(
+            "complete", source, "-o", tmp_path / "out.npy", "--intervals", *options
+        )
         assert done.exit_code == 2
         assert said in done.stderr
         assert not (tmp_path / "out.npy").exists()
 
 
 def test_what_did_not_converge_is_written_and_said(source, tmp_path):
-    done = run("complete", source, "-o", tmp_path / "out.csv", "--rank", 2, "--max-iter", 3)
+    done = run(
+        "complete", source, "-o", tmp_path / "out.csv", "--rank", 2, "--max-iter", 3
+    )
     assert done.exit_code == 1
     assert "max_iter" in done.stdout
     assert done.stderr.strip().startswith("warning: after 3 iterations")
@@ -108,7 +167,18 @@ def test_options_reach_the_library(source, tmp_path):
 
     Schedule((1.0,), (), tail=(0.8, 1.0)).save(tmp_path / "mine.json")
     for schedule in ("geometric", tmp_path / "mine.json"):
-        done = run("complete", source, "-o", tmp_path / "o.npy", "-r", 2, "--schedule", schedule, "--fill", "missing")
+        done = run(
+            "complete",
+            source,
+            "-o",
+            tmp_path / "o.npy",
+            "-r",
+            2,
+            "--schedule",
+            schedule,
+            "--fill",
+            "missing",
+        )
         assert done.exit_code == 0, done.stderr
     Y, X = np.load(source), np.load(tmp_path / "o.npy")
     np.testing.assert_array_equal(X[~np.isnan(Y)], Y[~np.isnan(Y)])
@@ -117,23 +187,50 @@ def test_options_reach_the_library(source, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["nothing.npy", "-o", "out.npy", "-r", 2], "nothing.npy: there is no such file"),
+        (
+            ["nothing.npy", "-o", "out.npy", "-r", 2],
+            "nothing.npy: there is no such file",
+        ),
         (["in.npy", "-o", "out.xlsx", "-r", 2], "the suffix says the format"),
         (["in.npy", "-o", "no/such/out.npy", "-r", 2], "there is no such directory"),
         (["in.npy", "-o", ".", "-r", 2], "the suffix says the format"),
         (["in.npy", "-o", "out.npy", "-r", 900], "1 to 80 is wanted"),
         (["in.npy", "-o", "out.npy", "-r", 2, "--tol", 0], "tol=0.0"),
         (["in.npy", "-o", "out.npy", "--schedule", "geometric"], "LRMC needs the rank"),
-        (["in.npy", "-o", "out.npy", "-r", 2, "--schedule", "none"], "there is no schedule named"),
-        (["in.npy", "-o", "out.npy", "-r", 2, "--schedule", "none.json"], "none.json: No such file"),
+        (
+            ["in.npy", "-o", "out.npy", "-r", 2, "--schedule", "none"],
+            "there is no schedule named",
+        ),
+        (
+            ["in.npy", "-o", "out.npy", "-r", 2, "--schedule", "none.json"],
+            "none.json: No such file",
+        ),
         (["words.csv", "-o", "out.npy", "-r", 2], "no numbers"),
         (["cube.npy", "-o", "out.npy", "-r", 2], "a 2-D matrix is wanted"),
-        (["loop.npy", "-o", "out.npy"], "loop.npy: is a symbolic link that leads to itself"),
-        (["loop.csv", "-o", "out.npy"], "loop.csv: is a symbolic link that leads to itself"),
-        (["in.npy", "-o", "loop.npy"], "loop.npy: is a symbolic link that leads to itself"),
-        (["in.npy", "-o", "out.npy", "--report", "loop.html"], "loop.html: is a symbolic link that leads to itself"),
-        (["in.npy", "-o", "out.npy", "--schedule", "loop.json", "-r", 2], "loop.json: Too many levels"),
-        (["in.npy", "-o", "out.npy", "--seed", -1], "seed=-1; a whole number of at least 0 is wanted"),
+        (
+            ["loop.npy", "-o", "out.npy"],
+            "loop.npy: is a symbolic link that leads to itself",
+        ),
+        (
+            ["loop.csv", "-o", "out.npy"],
+            "loop.csv: is a symbolic link that leads to itself",
+        ),
+        (
+            ["in.npy", "-o", "loop.npy"],
+            "loop.npy: is a symbolic link that leads to itself",
+        ),
+        (
+            ["in.npy", "-o", "out.npy", "--report", "loop.html"],
+            "loop.html: is a symbolic link that leads to itself",
+        ),
+        (
+            ["in.npy", "-o", "out.npy", "--schedule", "loop.json", "-r", 2],
+            "loop.json: Too many levels",
+        ),
+        (
+            ["in.npy", "-o", "out.npy", "--seed", -1],
+            "seed=-1; a whole number of at least 0 is wanted",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence(source, tmp_path, monkeypatch, arguments, sentence):
@@ -156,7 +253,9 @@ def test_side_files(source, tmp_path):
     (tmp_path / "d").mkdir()
 
     def written(*options):
-        done = run("complete", source, "-o", tmp_path / "d" / "out.v1.npy", "-r", 2, *options)
+        done = run(
+            "complete", source, "-o", tmp_path / "d" / "out.v1.npy", "-r", 2, *options
+        )
         assert done.exit_code == 0, done.stderr
         names = sorted(path.name for path in (tmp_path / "d").iterdir())
         for path in (tmp_path / "d").iterdir():
@@ -167,16 +266,31 @@ def test_side_files(source, tmp_path):
     assert written() == ["out.v1.npy", "out.v1.outliers.csv", "out.v1.report.html"]
     assert written("--no-report") == ["out.v1.npy", "out.v1.outliers.csv"]
     assert written("--no-report", "--no-outliers-file") == ["out.v1.npy"]
-    elsewhere = ["--report", tmp_path / "d" / "r.html", "--outliers-to", tmp_path / "d" / "l.csv"]
+    elsewhere = [
+        "--report",
+        tmp_path / "d" / "r.html",
+        "--outliers-to",
+        tmp_path / "d" / "l.csv",
+    ]
     assert written(*elsewhere) == ["l.csv", "out.v1.npy", "r.html"]
-    done = run("complete", source, "-o", tmp_path / "out.npy", "--report", tmp_path / "r.html", "--no-report")
+    done = run(
+        "complete",
+        source,
+        "-o",
+        tmp_path / "out.npy",
+        "--report",
+        tmp_path / "r.html",
+        "--no-report",
+    )
     assert (done.exit_code, "contradict" in done.stderr) == (2, True)
 
 
 def frame(n=40):
     """Exact rank 1, one gap, in like units."""
     rng = np.random.default_rng(0)
-    table = pd.DataFrame(rng.standard_normal((n, 1)) @ (1 + rng.random((1, 5))), columns=list("abcde"))
+    table = pd.DataFrame(
+        rng.standard_normal((n, 1)) @ (1 + rng.random((1, 5))), columns=list("abcde")
+    )
     table.iloc[3, 2] = np.nan
     return table
 
@@ -197,7 +311,9 @@ def with_dates(table):
 
 def test_markers_of_missing_cells_are_told(tmp_path):
     frame().to_csv(tmp_path / "in.csv", index=False, na_rep="?")
-    done = run("complete", tmp_path / "in.csv", "-o", tmp_path / "out.csv", "--no-report")
+    done = run(
+        "complete", tmp_path / "in.csv", "-o", tmp_path / "out.csv", "--no-report"
+    )
     assert done.exit_code == 0, done.stderr
     assert "warning: '?' is taken as missing, in 1 cells: column 'c' (1)" in done.stderr
     assert "?" not in (tmp_path / "out.csv").read_text()
@@ -206,7 +322,9 @@ def test_markers_of_missing_cells_are_told(tmp_path):
 @pytest.mark.parametrize("suffix", ["npz", "mat"])
 def test_a_variable_without_a_name(tmp_path, suffix):
     np.savez(tmp_path / "in.npz", **{"": frame().to_numpy()})
-    done = run("complete", tmp_path / "in.npz", "-o", tmp_path / f"out.{suffix}", "--no-report")
+    done = run(
+        "complete", tmp_path / "in.npz", "-o", tmp_path / f"out.{suffix}", "--no-report"
+    )
     assert done.exit_code == 0, done.stderr
     assert ("written as 'X'" in done.stderr) == (suffix == "mat")
 
@@ -217,23 +335,81 @@ def half(path):
 
 
 FILES = {  # file, how it is made, exit code, what is said
-    "truncated.parquet": (lambda p: (frame().to_parquet(p), half(p)), 2, "could not be read as parquet"),
-    "truncated.npz": (lambda p: (np.savez(p, a=np.ones((9, 9))), half(p)), 2, "could not be read as npz"),
-    "empty.csv": (lambda p: p.write_text(""), 2, "could not be read as csv: No columns"),
+    "truncated.parquet": (
+        lambda p: (frame().to_parquet(p), half(p)),
+        2,
+        "could not be read as parquet",
+    ),
+    "truncated.npz": (
+        lambda p: (np.savez(p, a=np.ones((9, 9))), half(p)),
+        2,
+        "could not be read as npz",
+    ),
+    "empty.csv": (
+        lambda p: p.write_text(""),
+        2,
+        "could not be read as csv: No columns",
+    ),
     "header.csv": (lambda p: p.write_text("a,b\n"), 2, "has no numbers"),
     "words.csv": (lambda p: p.write_text("a,b\nx,y\nz,w\n"), 2, "has no numbers"),
-    "missing.csv": (lambda p: p.write_text("a,b\n" + ",\n" * 5), 2, "nothing is observed"),
-    "latin.csv": (lambda p: p.write_bytes("na\xefve,b\n1,2\n".encode("latin-1")), 2, "is not UTF-8 text"),
-    "late.csv": (lambda p: p.write_bytes(b"a,b\n" + b"1,2\n" * 9999 + b"\xff,1\n"), 2, "is not UTF-8 text"),
-    "utf16.csv": (lambda p: p.write_bytes("a,b\n1,2\n".encode("utf-16")), 2, "is not UTF-8 text"),
+    "missing.csv": (
+        lambda p: p.write_text("a,b\n" + ",\n" * 5),
+        2,
+        "nothing is observed",
+    ),
+    "latin.csv": (
+        lambda p: p.write_bytes("na\xefve,b\n1,2\n".encode("latin-1")),
+        2,
+        "is not UTF-8 text",
+    ),
+    "late.csv": (
+        lambda p: p.write_bytes(b"a,b\n" + b"1,2\n" * 9999 + b"\xff,1\n"),
+        2,
+        "is not UTF-8 text",
+    ),
+    "utf16.csv": (
+        lambda p: p.write_bytes("a,b\n1,2\n".encode("utf-16")),
+        2,
+        "is not UTF-8 text",
+    ),
     "infinite.csv": (lambda p: p.write_text("a,b\n1,inf\n3,4\n"), 2, "are infinite"),
-    "ragged.csv": (lambda p: p.write_text("a,b\n1,2\n3,4,5\n"), 2, "Expected 2 fields in line 3"),
-    "commas.csv": (lambda p: p.write_text("a;b\n1,5;2,5\n3,5;4,5\n"), 2, "decimal commas"),
-    "one.csv": (lambda p: p.write_text("a\n5\n7\n2\n9\n"), 2, "low rank is a pattern across several columns"),
-    "gap.csv": (lambda p: p.write_text("a,b\n1,x\n,y\n3,z\n"), 2, "'b' is passed through; low rank"),
-    "twice.csv": (lambda p: frame().rename(columns={"b": "a"}).to_csv(p, index=False), 0, ""),
-    "mixed.csv": (lambda p: mixed(frame()).to_csv(p, index=False), 0, "column 'b' passes through: 1 of its 40 cells"),
-    "hostile.csv": (lambda p: frame().set_axis(["<b>", "[red]", "\x1b[31m", "=1", "e"], axis=1).to_csv(p), 0, ""),
+    "ragged.csv": (
+        lambda p: p.write_text("a,b\n1,2\n3,4,5\n"),
+        2,
+        "Expected 2 fields in line 3",
+    ),
+    "commas.csv": (
+        lambda p: p.write_text("a;b\n1,5;2,5\n3,5;4,5\n"),
+        2,
+        "decimal commas",
+    ),
+    "one.csv": (
+        lambda p: p.write_text("a\n5\n7\n2\n9\n"),
+        2,
+        "low rank is a pattern across several columns",
+    ),
+    "gap.csv": (
+        lambda p: p.write_text("a,b\n1,x\n,y\n3,z\n"),
+        2,
+        "'b' is passed through; low rank",
+    ),
+    "twice.csv": (
+        lambda p: frame().rename(columns={"b": "a"}).to_csv(p, index=False),
+        0,
+        "",
+    ),
+    "mixed.csv": (
+        lambda p: mixed(frame()).to_csv(p, index=False),
+        0,
+        "column 'b' passes through: 1 of its 40 cells",
+    ),
+    "hostile.csv": (
+        lambda p: (
+            frame().set_axis(["<b>", "[red]", "\x1b[31m", "=1", "e"], axis=1).to_csv(p)
+        ),
+        0,
+        "",
+    ),
     "dates.parquet": (lambda p: with_dates(frame()).to_parquet(p), 0, ""),
     "dates.csv": (lambda p: with_dates(frame()).to_csv(p, index=False), 0, ""),
 }
@@ -245,7 +421,9 @@ def test_exit_codes_of_the_real_command(tmp_path, name):
     make, code, said = FILES[name]
     make(tmp_path / name)
     command = [sys.executable, "-m", "lrmc.cli", "complete", name, "-o", f"out-{name}"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120)
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, timeout=120
+    )
     assert done.returncode == code, done.stderr
     assert said in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
@@ -261,13 +439,18 @@ def test_exit_codes(tmp_path, monkeypatch, name):
     assert done.exit_code == code, done.stderr
     assert said in " ".join(done.stderr.split())
     stem = name.partition(".")[0]
-    wanted = [] if code == 2 else [f"out-{name}", f"out-{stem}.outliers.csv", f"out-{stem}.report.html"]
+    wanted = (
+        []
+        if code == 2
+        else [f"out-{name}", f"out-{stem}.outliers.csv", f"out-{stem}.report.html"]
+    )
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, *wanted])
     if code == 2:
         assert (done.stdout.strip(), done.stderr.count("\n")) == ("", 1)
     if name.startswith("dates"):
         before, after = (
-            (pd.read_csv if name.endswith("csv") else pd.read_parquet)(tmp_path / x) for x in (name, f"out-{name}")
+            (pd.read_csv if name.endswith("csv") else pd.read_parquet)(tmp_path / x)
+            for x in (name, f"out-{name}")
         )
         pd.testing.assert_frame_equal(after[["day", "flag"]], before[["day", "flag"]])
         assert before[["c", "whole"]].isna().sum().tolist() == [1, 1]
@@ -288,12 +471,19 @@ def test_a_missing_package_is_one_sentence(source, tmp_path, monkeypatch):
 
 def test_without_typer_one_sentence():
     program = "import sys; sys.modules['typer'] = None; import lrmc.cli"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (1, 'the command line needs typer and rich: pip install "lrmc[cli]"\n')
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (
+        1,
+        'the command line needs typer and rich: pip install "lrmc[cli]"\n',
+    )
 
 
 def test_as_a_program():
-    done = subprocess.run([sys.executable, "-m", "lrmc.cli", "--version"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "lrmc.cli", "--version"], capture_output=True, text=True
+    )
     assert (done.returncode, done.stdout) == (0, f"lrmc {__version__}\n")
     for option in ("--fill", "--loss", "--outliers"):
         assert run("complete", "x.npy", "-o", "y.npy", option, "some").exit_code == 2
@@ -317,11 +507,22 @@ cli.main()
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "said"), [("signal.SIGTERM", 143, "terminated\n"), ("signal.SIGINT", 130, "interrupted\n")]
+    ("number", "code", "said"),
+    [("signal.SIGTERM", 143, "terminated\n"), ("signal.SIGINT", 130, "interrupted\n")],
 )
 def test_ended_from_outside_while_writing(source, tmp_path, number, code, said):
     program = WHILE_WRITING.format(signal=number)
-    command = [sys.executable, "-c", program, "complete", str(source), "-o", str(tmp_path / "out.npy"), "-r", "2"]
+    command = [
+        sys.executable,
+        "-c",
+        program,
+        "complete",
+        str(source),
+        "-o",
+        str(tmp_path / "out.npy"),
+        "-r",
+        "2",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (code, said)
     assert [path.name for path in tmp_path.iterdir()] == [source.name]
@@ -344,12 +545,22 @@ def test_ctrl_c_during_imports(tmp_path):
     """It comes while numpy is being imported."""
     (tmp_path / "numpy.py").write_text("raise KeyboardInterrupt")
     command = [sys.executable, "-m", "lrmc.cli", "--version"]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
     assert (done.returncode, done.stderr) == (130, "interrupted\n")
 
 
 def test_other_programs_keep_their_tracebacks(tmp_path):
     (tmp_path / "numpy.py").write_text("raise KeyboardInterrupt")
     program = [sys.executable, "-c", "import lrmc"]
-    done = subprocess.run(program, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    done = subprocess.run(
+        program,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
     assert "Traceback" in done.stderr

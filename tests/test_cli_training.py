@@ -34,7 +34,9 @@ def _small_searches(monkeypatch):
 
 
 def run(*arguments):
-    return typer_testing.CliRunner().invoke(cli.app, [str(x) for x in arguments], env={"COLUMNS": "200"})
+    return typer_testing.CliRunner().invoke(
+        cli.app, [str(x) for x in arguments], env={"COLUMNS": "200"}
+    )
 
 
 def test_train_and_use(tmp_path):
@@ -42,26 +44,77 @@ def test_train_and_use(tmp_path):
     done = run("train", *TINY, "--tangent", "--momentum", "--seed", 3, "-o", mine)
     assert done.exit_code == 0, done.stderr
     schedule = Schedule.load(mine)
-    assert (len(schedule), len(schedule.momentum), schedule.tangent, schedule.tail) == (2, 2, True, (0.7, 1.0))
-    same = lrmc.train(Problems(n=50, p=1.0), 2, layers=2, steps=3, tangent=True, momentum=True, seed=3)
+    assert (len(schedule), len(schedule.momentum), schedule.tangent, schedule.tail) == (
+        2,
+        2,
+        True,
+        (0.7, 1.0),
+    )
+    same = lrmc.train(
+        Problems(n=50, p=1.0), 2, layers=2, steps=3, tangent=True, momentum=True, seed=3
+    )
     assert replace(same, card={}) == replace(schedule, card={})
-    for words in ("0.7, 1", "tangent, momentum", "error", f"--schedule {mine}", "lrmc.solve(Y, rank=2"):
+    for words in (
+        "0.7, 1",
+        "tangent, momentum",
+        "error",
+        f"--schedule {mine}",
+        "lrmc.solve(Y, rank=2",
+    ):
         assert words in done.stdout
     assert list(tmp_path.iterdir()) == [mine]
-    np.save(tmp_path / "in.npy", synthetic.problem(80, 2, alpha=0.05, p=0.9, form="dense").Y)
-    used = run("complete", tmp_path / "in.npy", "-o", tmp_path / "out.npy", "-r", 2, "--schedule", mine)
+    np.save(
+        tmp_path / "in.npy", synthetic.problem(80, 2, alpha=0.05, p=0.9, form="dense").Y
+    )
+    used = run(
+        "complete",
+        tmp_path / "in.npy",
+        "-o",
+        tmp_path / "out.npy",
+        "-r",
+        2,
+        "--schedule",
+        mine,
+    )
     assert used.exit_code in (0, 1), used.stderr
 
 
 def test_what_problems_have_reaches_them(tmp_path):
-    options = {"n": 40, "n2": 30, "alpha": 0.2, "p": 0.8, "noise": 0.01, "outlier_scale": 2.0, "condition": 3.0}
-    flags = [x for key, value in options.items() for x in (f"--{key.replace('_', '-')}", value)]
-    done = run("train", *flags, "-r", 1, "--layers", 1, "--steps", 1, "--model", "fnn", "-o", tmp_path / "a.json")
+    options = {
+        "n": 40,
+        "n2": 30,
+        "alpha": 0.2,
+        "p": 0.8,
+        "noise": 0.01,
+        "outlier_scale": 2.0,
+        "condition": 3.0,
+    }
+    flags = [
+        x
+        for key, value in options.items()
+        for x in (f"--{key.replace('_', '-')}", value)
+    ]
+    done = run(
+        "train",
+        *flags,
+        "-r",
+        1,
+        "--layers",
+        1,
+        "--steps",
+        1,
+        "--model",
+        "fnn",
+        "-o",
+        tmp_path / "a.json",
+    )
     assert done.exit_code == 0, done.stderr
     schedule = Schedule.load(tmp_path / "a.json")
     assert schedule.card["trained_on"]["problems"] == options
     assert schedule.tail is None
-    done = run("train", *TINY, "--recipe", "paper", "--model", "fnn", "-o", tmp_path / "b.json")
+    done = run(
+        "train", *TINY, "--recipe", "paper", "--model", "fnn", "-o", tmp_path / "b.json"
+    )
     assert done.exit_code == 0, done.stderr
     assert Schedule.load(tmp_path / "b.json").card["recipe"] == "paper"
 
@@ -76,8 +129,22 @@ def test_on_data(suffix, tmp_path):
         rows, cols = np.nonzero(~np.isnan(Y))
         sp.save_npz(source, sp.csr_matrix((Y[rows, cols], (rows, cols)), shape=Y.shape))
     else:
-        pytest.importorskip("pandas").DataFrame(Y).add_prefix("day ").to_csv(source, index=False)
-    done = run("train", "--data", source, "-r", 2, "--layers", 2, "--steps", 2, "-o", tmp_path / "mine.json")
+        pytest.importorskip("pandas").DataFrame(Y).add_prefix("day ").to_csv(
+            source, index=False
+        )
+    done = run(
+        "train",
+        "--data",
+        source,
+        "-r",
+        2,
+        "--layers",
+        2,
+        "--steps",
+        2,
+        "-o",
+        tmp_path / "mine.json",
+    )
     assert done.exit_code == 0, done.stderr
     assert "hidden entries" in done.stdout
     assert Schedule.load(tmp_path / "mine.json").card["trained_on"]["shape"] == [50, 50]
@@ -90,11 +157,17 @@ def test_on_data(suffix, tmp_path):
         (["-o", "missing/mine.json"], "missing: there is no such directory"),
         (["-o", "folder.json"], "folder.json: is a directory"),
         (["--data", "none.npy", "-o", "mine.json"], "none.npy: there is no such file"),
-        (["--data", "x.npy", "--n", "5", "--outlier-scale", "2", "-o", "mine.json"], "--n, --outlier-scale: synthetic"),
+        (
+            ["--data", "x.npy", "--n", "5", "--outlier-scale", "2", "-o", "mine.json"],
+            "--n, --outlier-scale: synthetic",
+        ),
         (["--name", "X", "-o", "mine.json"], "--name chooses a variable"),
         (["--p", "2", "-o", "mine.json"], "p=2.0"),
         (["--layers", "0", "-o", "mine.json"], "layers=0; a whole number"),
-        (["--n", "20", "--rank", "21", "-o", "mine.json"], "rank=21 for a 20 x 20 matrix"),
+        (
+            ["--n", "20", "--rank", "21", "-o", "mine.json"],
+            "rank=21 for a 20 x 20 matrix",
+        ),
         (["--recipe", "paper", "--tangent", "-o", "mine.json"], "not in the paper"),
     ],
 )
@@ -109,7 +182,9 @@ def test_bad_input_is_one_sentence(arguments, sentence, tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["folder.json"]
 
 
-@pytest.mark.parametrize("options", [("--model", "cnn"), ("--recipe", "slow"), ("--n", "many")], ids=str)
+@pytest.mark.parametrize(
+    "options", [("--model", "cnn"), ("--recipe", "slow"), ("--n", "many")], ids=str
+)
 def test_unknown_choices(options):
     assert run("train", *options, "-o", "mine.json").exit_code == 2
 
@@ -137,7 +212,10 @@ def test_interrupted_and_taken_up_again(tmp_path, monkeypatch):
         patch.setattr(training, "train", interrupting(3))
         done = run("train", *TINY, "-o", mine)
     assert done.exit_code == 130
-    assert re.fullmatch(r"interrupted; the same command goes on from .*mine\.json\.partial.*\n", done.stderr)
+    assert re.fullmatch(
+        r"interrupted; the same command goes on from .*mine\.json\.partial.*\n",
+        done.stderr,
+    )
     assert not mine.exists()
     assert json.loads(partial.read_text())["step"] == 2
     other = run("train", *TINY, "--seed", 1, "-o", mine)
@@ -180,12 +258,28 @@ cli.main()
 
 def test_a_real_interrupt(tmp_path):
     mine, partial = tmp_path / "mine.json", tmp_path / "mine.json.partial"
-    asked = ["train", "--n", "40", "-r", "1", "--p", "1", "--layers", "1", "--steps", "150"]
+    asked = [
+        "train",
+        "--n",
+        "40",
+        "-r",
+        "1",
+        "--p",
+        "1",
+        "--layers",
+        "1",
+        "--steps",
+        "150",
+    ]
     asked += ["--recipe", "paper", "--model", "fnn", "-o", str(mine)]
-    running = subprocess.Popen([sys.executable, "-c", EAGER, *asked], stderr=subprocess.PIPE, text=True)
+    running = subprocess.Popen(
+        [sys.executable, "-c", EAGER, *asked], stderr=subprocess.PIPE, text=True
+    )
     try:
         until = time.monotonic() + 60
-        while not partial.exists() and running.poll() is None and time.monotonic() < until:
+        while (
+            not partial.exists() and running.poll() is None and time.monotonic() < until
+        ):
             time.sleep(0.01)
         running.send_signal(signal.SIGINT)
         said = running.communicate(timeout=60)[1]
@@ -197,7 +291,9 @@ def test_a_real_interrupt(tmp_path):
     assert json.loads(partial.read_text())["stage"].startswith("layer")
     assert not mine.exists()
     assert run(*asked).exit_code == 0
-    whole = lrmc.train(Problems(n=40, p=1.0), 1, layers=1, steps=150, recipe="paper", model="fnn")
+    whole = lrmc.train(
+        Problems(n=40, p=1.0), 1, layers=1, steps=150, recipe="paper", model="fnn"
+    )
     assert replace(Schedule.load(mine), card={}) == replace(whole, card={})
     assert list(tmp_path.iterdir()) == [mine]
 
@@ -219,7 +315,9 @@ def test_one_schedule(tmp_path):
     assert done.exit_code == 0
     for words in ("0.85, 1", "relative", "not learned"):
         assert words in done.stdout
-    Schedule((3.0, 1.0), (0.5,), card={"about": "[bold]mine[/bold]", "checked_on": 3}).save(tmp_path / "mine.json")
+    Schedule(
+        (3.0, 1.0), (0.5,), card={"about": "[bold]mine[/bold]", "checked_on": 3}
+    ).save(tmp_path / "mine.json")
     done = run("schedules", tmp_path / "mine.json")
     assert "[bold]mine[/bold]" in done.stdout
     assert done.exit_code == 0
@@ -228,7 +326,14 @@ def test_one_schedule(tmp_path):
     assert "there is no schedule named 'nothing'" in done.stderr
 
 
-@pytest.mark.parametrize("card", [{}, {"trained_on": 3, "checked_on": "x"}, {"rank": "five", "trained_on": {"p": "?"}}])
+@pytest.mark.parametrize(
+    "card",
+    [
+        {},
+        {"trained_on": 3, "checked_on": "x"},
+        {"rank": "five", "trained_on": {"p": "?"}},
+    ],
+)
 def test_cards_may_say_anything(card):
     assert training._told(card, "rank") == ""
     assert training._told(card, "p") == ""
@@ -239,6 +344,15 @@ def test_how_much_is_done():
     def state(stage, step, steps):
         return recipes.State(stage, step, steps, 0.1, Schedule((1.0,), ()))
 
-    shares = [("geometric", 1, 1, 0), ("refine", 3, 4, 0.75), ("tail", 1, 1, 1), ("layer 0", 1, 1, 0)]
-    for stage, step, steps, share in [*shares, ("layer 1", 1, 2, 0.125), ("layer 4", 2, 2, 1)]:
+    shares = [
+        ("geometric", 1, 1, 0),
+        ("refine", 3, 4, 0.75),
+        ("tail", 1, 1, 1),
+        ("layer 0", 1, 1, 0),
+    ]
+    for stage, step, steps, share in [
+        *shares,
+        ("layer 1", 1, 2, 0.125),
+        ("layer 4", 2, 2, 1),
+    ]:
         assert training._share(state(stage, step, steps), 4) == share

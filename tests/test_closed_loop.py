@@ -13,7 +13,8 @@ from lrmc import Status, as_observations
 from lrmc.methods.closed_loop import Side, closed_loop
 from lrmc.methods.start import spectral
 
-# What differs from n = 800, rank 5, alpha 0.1, p 0.3, and a bound on the passes to an error of 1e-6: those measured
+# What differs from n = 800, rank 5, alpha 0.1, p 0.3, and a bound on the passes to an error of
+# 1e-6: those measured
 # on ten seeds (research/ALGORITHM.md, Q4) and about a fifth more.
 WIDE = [
     ({}, 12),
@@ -48,14 +49,21 @@ WIDE = [
 
 @cache
 def problem(**setting):
-    return lrmc.synthetic.problem(**{"n": 800, "rank": 5, "alpha": 0.1, "p": 0.3, **setting})
+    return lrmc.synthetic.problem(
+        **{"n": 800, "rank": 5, "alpha": 0.1, "p": 0.3, **setting}
+    )
 
 
-@pytest.mark.parametrize(("setting", "most"), WIDE, ids=lambda x: str(x) if isinstance(x, dict) else "")
+@pytest.mark.parametrize(
+    ("setting", "most"), WIDE, ids=lambda x: str(x) if isinstance(x, dict) else ""
+)
 def test_passes_to_a_millionth(setting, most):
     given, errors = problem(**setting), []
     result = lrmc.solve(
-        given.Y, given.rank, tol=1e-7, progress=lambda it: errors.append(lrmc.relative_error(it, given))
+        given.Y,
+        given.rank,
+        tol=1e-7,
+        progress=lambda it: errors.append(lrmc.relative_error(it, given)),
     )
     assert result.status is Status.CONVERGED
     assert result.regime == "exact"
@@ -102,7 +110,13 @@ def passes(given, most=60, **how):
 
 @pytest.mark.parametrize(
     ("setting", "most"),
-    [({}, 15), ({"alpha": 0.4}, 21), ({"p": 1.0}, 8), ({"rank": 1}, 17), ({"rank": 10}, 20)],
+    [
+        ({}, 15),
+        ({"alpha": 0.4}, 21),
+        ({"p": 1.0}, 8),
+        ({"rank": 1}, 17),
+        ({"rank": 10}, 20),
+    ],
     ids=str,
 )
 def test_scalar_steps(setting, most):
@@ -120,16 +134,21 @@ def test_what_a_step_says(grams):
     seen = list(islice(steps(given.Y, 5, grams=grams), 14))
     zetas = np.array([step.zeta for step in seen])
     assert np.all(np.diff(zetas) < 0)
-    assert np.all(zetas[1:] >= 0.0999 * zetas[:-1])  # never by more than ten in one step
+    # never by more than ten in one step
+    assert np.all(zetas[1:] >= 0.0999 * zetas[:-1])
     assert seen[-1].inliers == pytest.approx(0.9, abs=0.01)
     assert all(step.stage == "exact" for step in seen)
     last, before = seen[-1], seen[-2]  # the residual is that before the pass
     rows, cols = given.Y.tocoo().coords
-    size = np.abs(given.Y.tocoo().data - np.einsum("ij,ij->i", before.L[rows], before.R[cols]))
+    size = np.abs(
+        given.Y.tocoo().data - np.einsum("ij,ij->i", before.L[rows], before.R[cols])
+    )
     assert last.residual == pytest.approx(np.quantile(size, 0.3), rel=0.05)
 
 
-@pytest.mark.parametrize(("dtype", "reached"), [(np.float32, 1e-6), (np.float64, 1e-12)])
+@pytest.mark.parametrize(
+    ("dtype", "reached"), [(np.float32, 1e-6), (np.float64, 1e-12)]
+)
 @pytest.mark.parametrize("p", [0.3, 1.0])
 def test_both_precisions(p, dtype, reached):
     given = problem(p=p)
@@ -169,8 +188,10 @@ def test_a_row_falls_behind_and_comes_back():
     side = Side.of(np.array([100, 100, 100, 0, 4]))
     inliers = np.array([90, 20, 60, 0, 3])
     side.follow(inliers, 0.9, 0.5)
-    np.testing.assert_array_equal(side.multiple > 1, [False, True, False, False, False])  # 60 of 100: many outliers
-    assert side.multiple[1] == pytest.approx(1.5 / 0.5)  # the common threshold halved, this one grew
+    # 60 of 100: many outliers
+    np.testing.assert_array_equal(side.multiple > 1, [False, True, False, False, False])
+    # the common threshold halved, this one grew
+    assert side.multiple[1] == pytest.approx(1.5 / 0.5)
     side.follow(inliers, 0.9, 0.5)
     assert side.multiple[1] == pytest.approx(9)
     F = np.ones((5, 2), np.float32)
@@ -196,14 +217,26 @@ def test_rows_far_behind_do_not_teach():
 def test_one_sided(grams):
     """What lies on the side without outliers is never rejected, so the loop sees more inliers."""
     given = made((400, 400), 3, p=0.5, rate=0.4, size=3, low=0)
-    both, positive = (list(islice(steps(given.Y, 3, grams=grams, outliers=o), 30)) for o in ("both", "positive"))
-    assert all(a.inliers >= b.inliers - 0.02 for a, b in zip(positive[3:], both[3:], strict=True))
+    both, positive = (
+        list(islice(steps(given.Y, 3, grams=grams, outliers=o), 30))
+        for o in ("both", "positive")
+    )
+    assert all(
+        a.inliers >= b.inliers - 0.02
+        for a, b in zip(positive[3:], both[3:], strict=True)
+    )
     for seen in (both, positive):
         assert lrmc.relative_error((seen[-1].L, seen[-1].R), (given.L, given.R)) < 1e-6
 
 
 def test_the_truth_is_a_fixed_point():
     given = problem()
-    step = next(closed_loop(as_observations(given.Y), given.X_factors, 1e-3 * as_observations(given.Y).scale))
+    step = next(
+        closed_loop(
+            as_observations(given.Y),
+            given.X_factors,
+            1e-3 * as_observations(given.Y).scale,
+        )
+    )
     assert reference.change(given.X_factors, (step.L, step.R)) < 1e-12
     assert step.inliers == pytest.approx(0.9, abs=0.01)

@@ -49,7 +49,9 @@ def files(scene, tmp_path_factory):
 @pytest.fixture(scope="module")
 def written(files, tmp_path_factory):
     target = tmp_path_factory.mktemp("out") / "clear"
-    answer = CliRunner().invoke(app, ["clouds", *map(str, files), "-o", str(target), "--rank", "4"])
+    answer = CliRunner().invoke(
+        app, ["clouds", *map(str, files), "-o", str(target), "--rank", "4"]
+    )
     assert answer.exit_code == 0, answer.output
     return target
 
@@ -71,9 +73,14 @@ def test_the_ground_comes_back(scene, cleared):
 
 def test_clouds_are_found_and_clear_pixels_kept(scene, cleared):
     thick, clear = scene.clouds > 0.5, cleared.mask == clouds.CLEAR
-    assert np.mean(cleared.mask[thick & (scene.data[:, 0] != NODATA)] == clouds.CLOUD) > 0.99
+    assert (
+        np.mean(cleared.mask[thick & (scene.data[:, 0] != NODATA)] == clouds.CLOUD)
+        > 0.99
+    )
     assert np.mean(cleared.mask[0] == clouds.CLEAR) > 0.97  # a clear date
-    assert np.array_equal(np.moveaxis(cleared.scenes, 1, -1)[clear], np.moveaxis(scene.data, 1, -1)[clear])
+    assert np.array_equal(
+        np.moveaxis(cleared.scenes, 1, -1)[clear], np.moveaxis(scene.data, 1, -1)[clear]
+    )
     assert cleared.scenes.dtype == scene.data.dtype
     missing = (scene.data == NODATA).any(1)
     assert np.array_equal(cleared.mask == clouds.MISSING, missing)
@@ -90,12 +97,16 @@ def test_dates_without_ground_are_estimated(scene, cleared):
 
 
 def test_bands_share_their_fate(scene):
-    """A pixel is bad in all bands or in none: the mask has no bands, and one band that is off is enough."""
+    """A pixel is bad in all bands or in none: the mask has no bands, and one band that
+    is off is enough.
+    """
     data = scene.data.copy()
     data[0, 1, 20:24, 20:24] += 3000
     found = clouds.remove_clouds(data, nodata=NODATA, dates=scene.dates, rank=4)
     assert (found.mask[0, 20:24, 20:24] == clouds.CLOUD).all()
-    assert rmse(found.scenes[0, :, 20:24, 20:24], scene.ground[0, :, 20:24, 20:24]) < 150
+    assert (
+        rmse(found.scenes[0, :, 20:24, 20:24], scene.ground[0, :, 20:24, 20:24]) < 150
+    )
 
 
 def test_blocks_do_not_matter(scene, cleared, monkeypatch):
@@ -121,17 +132,23 @@ def test_pixels_are_fitted_as_a_naive_loop_would(cleared, scene):
             w = seen / (1 + q**2)
             for b in range(3):
                 H = (R * w[:, None]).T @ R + ground.ridge[b]
-                l[b] += np.linalg.solve(H, R.T @ (w * e[:, b]) - ground.ridge[b] @ (l[b] - ground.mean[b]))
+                l[b] += np.linalg.solve(
+                    H, R.T @ (w * e[:, b]) - ground.ridge[b] @ (l[b] - ground.mean[b])
+                )
         scale = np.abs(R @ l.T).max()
         assert np.abs(R @ (got[:, pixel] - l).T).max() < 1e-3 * scale
 
 
 def test_a_share_of_the_pixels_is_enough(scene, cleared):
-    some = clouds.remove_clouds(scene.data, nodata=NODATA, dates=scene.dates, rank=4, sample=0.85)
+    some = clouds.remove_clouds(
+        scene.data, nodata=NODATA, dates=scene.dates, rank=4, sample=0.85
+    )
     covered = np.broadcast_to((scene.clouds > 0.1)[:, None], scene.data.shape).copy()
     covered[[3, 8]] = False
     assert (
-        rmse(cleared.scenes[covered], scene.ground[covered]) < rmse(some.scenes[covered], scene.ground[covered]) < 200
+        rmse(cleared.scenes[covered], scene.ground[covered])
+        < rmse(some.scenes[covered], scene.ground[covered])
+        < 200
     )
 
 
@@ -218,7 +235,9 @@ def test_leaving_one_out_is_what_it_says():
     mean = np.median(R, axis=0)
     for t in range(9):
         rest = np.arange(9) != t
-        slow = mean + K[t, rest] @ np.linalg.solve(K[np.ix_(rest, rest)] + 0.1 * np.eye(8), R[rest] - mean)
+        slow = mean + K[t, rest] @ np.linalg.solve(
+            K[np.ix_(rest, rest)] + 0.1 * np.eye(8), R[rest] - mean
+        )
         assert np.allclose(fast[t], slow)
 
 
@@ -228,7 +247,17 @@ def test_leaving_one_out_is_what_it_says():
 def test_files_come_back_as_they_were(files, written):
     for path in files:
         with rasterio.open(path) as old, rasterio.open(written / path.name) as new:
-            for name in ("crs", "transform", "dtypes", "nodata", "scales", "offsets", "descriptions", "units", "shape"):
+            for name in (
+                "crs",
+                "transform",
+                "dtypes",
+                "nodata",
+                "scales",
+                "offsets",
+                "descriptions",
+                "units",
+                "shape",
+            ):
                 assert getattr(old, name) == getattr(new, name), name
             assert old.colorinterp == new.colorinterp
             assert old.tags() == new.tags()
@@ -237,7 +266,11 @@ def test_files_come_back_as_they_were(files, written):
             before, after = old.read(), new.read()
             with rasterio.open(written / f"{path.stem}_mask.tif") as file:
                 mask = file.read(1)
-                assert (file.crs, file.transform, file.dtypes) == (old.crs, old.transform, ("uint8",))
+                assert (file.crs, file.transform, file.dtypes) == (
+                    old.crs,
+                    old.transform,
+                    ("uint8",),
+                )
             assert np.array_equal(after[:, mask == 0], before[:, mask == 0])
             assert not (after == NODATA).any()
 
@@ -245,7 +278,9 @@ def test_files_come_back_as_they_were(files, written):
 def test_quick_looks_and_report(files, written):
     from PIL import Image
 
-    assert sorted(p.stem for p in (written / "quicklooks").iterdir()) == sorted(p.stem for p in files)
+    assert sorted(p.stem for p in (written / "quicklooks").iterdir()) == sorted(
+        p.stem for p in files
+    )
     with Image.open(written / "quicklooks" / f"{files[1].stem}.png") as image:
         assert image.size == (2 * 44 + 6, 36)
     assert "2023-01-15" in (written / "report.html").read_text("utf-8")
@@ -259,7 +294,9 @@ def test_the_report_in_a_browser(written, show):
     assert "2023-01-15" in page.locator(".film output").inner_text()
     page.locator(".compare input").focus()
     page.keyboard.press("End")
-    assert page.evaluate("Array.from(document.images).every(image => image.complete && image.naturalWidth > 0)")
+    assert page.evaluate(
+        "Array.from(document.images).every(image => image.complete && image.naturalWidth > 0)"
+    )
 
 
 def test_masks_are_respected(tmp_path):
@@ -286,7 +323,9 @@ def test_masks_are_respected(tmp_path):
 
 
 def test_dates_from_names():
-    assert dates_of([Path("S2_20210630.tif"), Path("a-2021-07-05-b.tif")]).astype(str).tolist() == [
+    assert dates_of([Path("S2_20210630.tif"), Path("a-2021-07-05-b.tif")]).astype(
+        str
+    ).tolist() == [
         "2021-06-30",
         "2021-07-05",
     ]
@@ -304,12 +343,24 @@ def rewritten(path, target, **change):
 
 FAULTS = {
     "another size": (lambda a, b: rewritten(a, b, width=20), "size"),
-    "another number of bands": (lambda a, b: rewritten(a, b, count=2), "number of bands"),
+    "another number of bands": (
+        lambda a, b: rewritten(a, b, count=2),
+        "number of bands",
+    ),
     "another type": (lambda a, b: rewritten(a, b, dtype="float32"), "type"),
-    "another coordinate system": (lambda a, b: rewritten(a, b, crs="EPSG:32636"), "coordinate system"),
-    "another place": (lambda a, b: rewritten(a, b, transform=rasterio.Affine(10, 0, 0, 0, -10, 0)), "lies elsewhere"),
+    "another coordinate system": (
+        lambda a, b: rewritten(a, b, crs="EPSG:32636"),
+        "coordinate system",
+    ),
+    "another place": (
+        lambda a, b: rewritten(a, b, transform=rasterio.Affine(10, 0, 0, 0, -10, 0)),
+        "lies elsewhere",
+    ),
     "empty": (lambda a, b: b.write_bytes(b""), "cannot be read"),
-    "truncated": (lambda a, b: b.write_bytes(a.read_bytes()[: a.stat().st_size // 2]), "cannot be read"),
+    "truncated": (
+        lambda a, b: b.write_bytes(a.read_bytes()[: a.stat().st_size // 2]),
+        "cannot be read",
+    ),
     "text": (lambda a, b: b.write_text("no scene"), "cannot be read"),
     "not there": (lambda a, b: None, "there is no such file"),
 }
@@ -320,7 +371,9 @@ def test_faults_are_told_in_a_sentence(fault, files, tmp_path):
     make, words = FAULTS[fault]
     bad, target = tmp_path / "bad_20230101.tif", tmp_path / "out"
     make(files[1], bad)
-    answer = CliRunner().invoke(app, ["clouds", *map(str, files[:3]), str(bad), "-o", str(target)])
+    answer = CliRunner().invoke(
+        app, ["clouds", *map(str, files[:3]), str(bad), "-o", str(target)]
+    )
     assert answer.exit_code == 2, answer.output
     assert words in answer.output
     assert answer.output.strip().count("\n") <= 1
@@ -337,10 +390,16 @@ def test_too_few_scenes_and_overwriting(files, tmp_path):
     answer = run(app, ["clouds", *map(str, files[:4]), "-o", str(files[0].parent)])
     assert answer.exit_code == 2
     assert "overwritten" in answer.output
-    answer = run(app, ["clouds", *map(str, files[:4]), str(files[0]), "-o", str(tmp_path / "out")])
+    answer = run(
+        app,
+        ["clouds", *map(str, files[:4]), str(files[0]), "-o", str(tmp_path / "out")],
+    )
     assert answer.exit_code == 2
     assert "both be written" in answer.output
-    answer = run(app, ["clouds", *map(str, files[:4]), "-o", str(tmp_path / "out"), "--rgb", "1,2"])
+    answer = run(
+        app,
+        ["clouds", *map(str, files[:4]), "-o", str(tmp_path / "out"), "--rgb", "1,2"],
+    )
     assert answer.exit_code == 2
     assert not (tmp_path / "out").exists()
 
@@ -348,9 +407,20 @@ def test_too_few_scenes_and_overwriting(files, tmp_path):
 @pytest.mark.slow
 def test_ctrl_c_leaves_nothing(files, tmp_path):
     code = "import sys; from lrmc.cli import main; sys.argv[0] = 'lrmc'; main()"
-    command = [sys.executable, "-c", code, "clouds", *map(str, files), "-o", str(tmp_path / "out")]
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        "clouds",
+        *map(str, files),
+        "-o",
+        str(tmp_path / "out"),
+    ]
     run = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=os.environ | {"OMP_NUM_THREADS": "1"}
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
     )
     for _ in range(600):
         if any(tmp_path.iterdir()) or run.poll() is not None:
@@ -409,13 +479,20 @@ def test_a_raster_that_names_an_address_is_not_opened(server, files, tmp_path):
     masks.mkdir()
     for path in files[:4]:
         virtual(masks / path.name, path, remote)
-    for scenes, more in (([*files[:3], hidden], ()), (files[:4], ("--masks", str(masks)))):
-        answer = CliRunner().invoke(app, ["clouds", *map(str, scenes), "-o", str(tmp_path / "out"), *more])
+    for scenes, more in (
+        ([*files[:3], hidden], ()),
+        (files[:4], ("--masks", str(masks))),
+    ):
+        answer = CliRunner().invoke(
+            app, ["clouds", *map(str, scenes), "-o", str(tmp_path / "out"), *more]
+        )
         assert answer.exit_code == 2, answer.output
         assert "a GeoTIFF is wanted" in answer.output
         assert answer.output.strip().count("\n") == 0
     for address in (remote, url):
-        answer = CliRunner().invoke(app, ["clouds", *map(str, files[:3]), address, "-o", str(tmp_path / "out")])
+        answer = CliRunner().invoke(
+            app, ["clouds", *map(str, files[:3]), address, "-o", str(tmp_path / "out")]
+        )
         assert answer.exit_code == 2
         assert "no such file" in answer.output
     assert asked == []
@@ -430,7 +507,9 @@ def test_what_lies_beside_a_scene_is_not_followed(beside, server, files, tmp_pat
     for path, copy in zip(files, scenes):
         rewritten(path, copy, nodata=None)
     virtual(tmp_path / f"{scenes[0].name}{beside}", files[0], f"/vsicurl/{url}")
-    answer = CliRunner().invoke(app, ["clouds", *map(str, scenes), "-o", str(tmp_path / "out"), "--rank", "2"])
+    answer = CliRunner().invoke(
+        app, ["clouds", *map(str, scenes), "-o", str(tmp_path / "out"), "--rank", "2"]
+    )
     assert answer.exit_code == 2, answer.output
     assert f"{beside} cannot be read" in answer.output
     assert asked == []
@@ -446,8 +525,12 @@ def test_the_accessor(scene, cleared):
 
     assert lrmc.xarray.Accessor
     dims = ("time", "band", "y", "x")
-    da = xarray.DataArray(scene.data, dims=dims, coords={"time": scene.dates.astype("datetime64[ns]")})
-    da = da.assign_attrs(_FillValue=NODATA, long_name="reflectance").transpose("y", "x", "band", "time")
+    da = xarray.DataArray(
+        scene.data, dims=dims, coords={"time": scene.dates.astype("datetime64[ns]")}
+    )
+    da = da.assign_attrs(_FillValue=NODATA, long_name="reflectance").transpose(
+        "y", "x", "band", "time"
+    )
     done = da.lrmc.remove_clouds(rank=4)
     assert done.clear.dims == da.dims
     assert done.clear.attrs == da.attrs
@@ -460,13 +543,26 @@ def test_zarr_round(scene, cleared, tmp_path):
     xarray = pytest.importorskip("xarray")
     pytest.importorskip("zarr")
     dims, times = ("time", "band", "y", "x"), scene.dates.astype("datetime64[ns]")
-    da = xarray.DataArray(scene.data, dims=dims, coords={"time": times, "band": [2, 3, 8]}, name="s2")
+    da = xarray.DataArray(
+        scene.data, dims=dims, coords={"time": times, "band": [2, 3, 8]}, name="s2"
+    )
     da = da.assign_attrs(nodata=NODATA, scale_factor=1e-4)
-    da.to_dataset().assign_attrs(title="made up").to_zarr(tmp_path / "scenes.zarr", consolidated=False)
-    command = ["clouds", str(tmp_path / "scenes.zarr"), "-o", str(tmp_path / "out"), "--rank", "4"]
+    da.to_dataset().assign_attrs(title="made up").to_zarr(
+        tmp_path / "scenes.zarr", consolidated=False
+    )
+    command = [
+        "clouds",
+        str(tmp_path / "scenes.zarr"),
+        "-o",
+        str(tmp_path / "out"),
+        "--rank",
+        "4",
+    ]
     answer = CliRunner().invoke(app, command)
     assert answer.exit_code == 0, answer.output
-    back = xarray.open_zarr(tmp_path / "out" / "scenes.zarr", mask_and_scale=False, consolidated=False)
+    back = xarray.open_zarr(
+        tmp_path / "out" / "scenes.zarr", mask_and_scale=False, consolidated=False
+    )
     assert back.attrs == {"title": "made up"}
     assert back.s2.attrs == da.attrs
     assert back.s2.dtype == np.uint16
@@ -475,7 +571,9 @@ def test_zarr_round(scene, cleared, tmp_path):
     assert np.array_equal(back.s2_mask.values, cleared.mask)
     assert (tmp_path / "out" / "report.html").exists()
     (tmp_path / "bad.zarr").mkdir()
-    answer = CliRunner().invoke(app, ["clouds", str(tmp_path / "bad.zarr"), "-o", str(tmp_path / "out2")])
+    answer = CliRunner().invoke(
+        app, ["clouds", str(tmp_path / "bad.zarr"), "-o", str(tmp_path / "out2")]
+    )
     assert answer.exit_code == 2
     assert "bad.zarr" in answer.output
     assert not (tmp_path / "out2").exists()
@@ -484,25 +582,36 @@ def test_zarr_round(scene, cleared, tmp_path):
 def a_store(scene, path, **options):
     xarray = pytest.importorskip("xarray")
     pytest.importorskip("zarr")
-    series = xarray.DataArray(scene.data, dims=("time", "band", "y", "x"), attrs={"nodata": NODATA})
-    store = xarray.Dataset({"s2": series, "height": (("y", "x"), np.ones(scene.data.shape[2:]))})
+    series = xarray.DataArray(
+        scene.data, dims=("time", "band", "y", "x"), attrs={"nodata": NODATA}
+    )
+    store = xarray.Dataset(
+        {"s2": series, "height": (("y", "x"), np.ones(scene.data.shape[2:]))}
+    )
     store.to_zarr(path, consolidated=False, **options)
     return path
 
 
 def test_a_store_of_the_second_version_of_zarr_stays_one(scene, tmp_path):
     source = a_store(scene, tmp_path / "scenes.zarr", zarr_format=2)
-    answer = CliRunner().invoke(app, ["clouds", str(source), "-o", str(tmp_path / "out"), "--rank", "4"])
+    answer = CliRunner().invoke(
+        app, ["clouds", str(source), "-o", str(tmp_path / "out"), "--rank", "4"]
+    )
     assert answer.exit_code == 0, answer.output
     assert (tmp_path / "out" / "scenes.zarr" / "s2" / ".zarray").exists()
 
 
-@pytest.mark.parametrize(("part", "said"), [("s2", "could not be opened"), ("height", "with its other variables")])
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [("s2", "could not be opened"), ("height", "with its other variables")],
+)
 def test_a_store_with_a_damaged_chunk(part, said, scene, tmp_path):
     source = a_store(scene, tmp_path / "scenes.zarr", zarr_format=2)
     chunk = next(path for path in (source / part).iterdir() if path.name[0].isdigit())
     chunk.write_bytes(b"nonsense")
-    answer = CliRunner().invoke(app, ["clouds", str(source), "-o", str(tmp_path / "out"), "--rank", "4"])
+    answer = CliRunner().invoke(
+        app, ["clouds", str(source), "-o", str(tmp_path / "out"), "--rank", "4"]
+    )
     assert answer.exit_code == 2, answer.output
     assert said in answer.output
     assert [path.name for path in tmp_path.iterdir()] == ["scenes.zarr"]
@@ -511,8 +620,12 @@ def test_a_store_with_a_damaged_chunk(part, said, scene, tmp_path):
 def test_a_store_with_pickled_chunks_is_not_read(scene, tmp_path):
     source = a_store(scene, tmp_path / "scenes.zarr", zarr_format=2)
     about = json.loads((source / "s2" / ".zarray").read_text())
-    (source / "s2" / ".zarray").write_text(json.dumps(about | {"compressor": {"id": "pickle", "protocol": 5}}))
-    answer = CliRunner().invoke(app, ["clouds", str(source), "-o", str(tmp_path / "out"), "--rank", "4"])
+    (source / "s2" / ".zarray").write_text(
+        json.dumps(about | {"compressor": {"id": "pickle", "protocol": 5}})
+    )
+    answer = CliRunner().invoke(
+        app, ["clouds", str(source), "-o", str(tmp_path / "out"), "--rank", "4"]
+    )
     assert answer.exit_code == 2, answer.output
     assert "pickle" in answer.output
 
@@ -541,8 +654,14 @@ def test_real_clouds(monkeypatch):
     tasks = pytest.importorskip("tasks")
     problem = next(tasks.satellite(tasks.Source(DATA, 0, 8)))
     T = problem.Y.shape[1]
-    stack, seen = problem.Y.T.reshape(T, 3, 32, 32), problem.mask.T.reshape(T, 3, 32, 32).all(1)
+    stack, seen = (
+        problem.Y.T.reshape(T, 3, 32, 32),
+        problem.mask.T.reshape(T, 3, 32, 32).all(1),
+    )
     done = clouds.remove_clouds(stack, seen, rank=5)
-    answers = done.scenes.reshape(T, -1).T.astype(float), tasks.row_median(problem.values, problem.columns)
+    answers = (
+        done.scenes.reshape(T, -1).T.astype(float),
+        tasks.row_median(problem.values, problem.columns),
+    )
     ours, median = (tasks.satellite_scores(problem.score(X))["PSNR"] for X in answers)
     assert ours > median + 4

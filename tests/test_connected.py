@@ -14,14 +14,19 @@ from lrmc.methods.connected import unconnected
 def expected(seen):
     """Rows and columns outside the component of the first column with the most entries."""
     n1 = len(seen)
-    _, label = connected_components(sp.bmat([[None, sp.csr_array(seen)], [sp.csr_array(seen.T), None]]), directed=False)
+    _, label = connected_components(
+        sp.bmat([[None, sp.csr_array(seen)], [sp.csr_array(seen.T), None]]),
+        directed=False,
+    )
     main = label[n1 + np.argmax(seen.sum(0))]
     rows, cols = (label[:n1] != main) & seen.any(1), (label[n1:] != main) & seen.any(0)
     return int(rows.sum()), int(cols.sum())
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(1, 12), st.integers(1, 12), st.floats(0.02, 0.6), st.integers(0, 2**31))
+@given(
+    st.integers(1, 12), st.integers(1, 12), st.floats(0.02, 0.6), st.integers(0, 2**31)
+)
 def test_against_scipy(n1, n2, share, seed):
     rng = np.random.default_rng(seed)
     seen = rng.random((n1, n2)) < share
@@ -41,5 +46,7 @@ def test_a_chain_through_all():
 def test_the_warning_counts():
     Y = lrmc.synthetic.problem(n=60, rank=1, alpha=0.0, p=1.0).Y
     Y[:20, 25:], Y[20:, :25] = np.nan, np.nan
-    with pytest.warns(UserWarning, match=r"20 row\(s\) and 25 column\(s\) share no entry"):
+    with pytest.warns(
+        UserWarning, match=r"20 row\(s\) and 25 column\(s\) share no entry"
+    ):
         lrmc.solve(Y, 1)

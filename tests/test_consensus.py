@@ -15,7 +15,9 @@ def lines_with_outliers(seed, n=40, length=9, rank=2, share=0.35):
     """Lines of a matrix by their entries: y = G f, but for outliers."""
     rng = np.random.default_rng(seed)
     G, F = rng.standard_normal((30, rank)), rng.standard_normal((n, rank))
-    places = np.array([rng.choice(30, length, replace=False) for _ in range(n)], np.int32)
+    places = np.array(
+        [rng.choice(30, length, replace=False) for _ in range(n)], np.int32
+    )
     Y = np.einsum("nlr,nr->nl", G[places], F)
     bad = rng.random(Y.shape) < share
     return G, F, places, np.where(bad, rng.uniform(-3, 3, Y.shape), Y), bad
@@ -27,13 +29,25 @@ def refit(G, places, Y, *, draws=3000, threads=1, start=None):
     agreeing = np.empty(n, np.int64)
     indptr = np.arange(n + 1, dtype=np.int64) * length
     entries = {"indptr": indptr, "indices": places.ravel(), "values": Y.ravel()}
-    _kernels.consensus(**entries, G=G, F=F, agreeing=agreeing, border=1e-8, draws=draws, seed=0, threads=threads)
+    _kernels.consensus(
+        **entries,
+        G=G,
+        F=F,
+        agreeing=agreeing,
+        border=1e-8,
+        draws=draws,
+        seed=0,
+        threads=threads,
+    )
     return F, agreeing
 
 
 def most_agreeing(G, places, y):
     """By trying every pair of entries."""
-    fits = (np.linalg.solve(G[places[list(pair)]], y[list(pair)]) for pair in combinations(range(len(y)), 2))
+    fits = (
+        np.linalg.solve(G[places[list(pair)]], y[list(pair)])
+        for pair in combinations(range(len(y)), 2)
+    )
     return max(int((np.abs(y - G[places] @ f) <= 1e-8).sum()) for f in fits)
 
 
@@ -41,7 +55,8 @@ def most_agreeing(G, places, y):
 def test_a_line_is_fitted_to_what_most_of_its_entries_agree_on(draws):
     G, F, places, Y, bad = lines_with_outliers(0)
     found, agreeing = refit(G, places, Y, draws=draws)
-    told = (~bad).sum(1) >= 5 if draws == 25 else (~bad).sum(1) >= 3  # of 9: two entries are met by any fit
+    # of 9: two entries are met by any fit
+    told = (~bad).sum(1) >= 5 if draws == 25 else (~bad).sum(1) >= 3
     assert told.sum() > 20
     np.testing.assert_allclose(found[told], F[told], rtol=1e-9, atol=1e-9)
     np.testing.assert_array_equal(agreeing[told], (~bad).sum(1)[told])
@@ -73,7 +88,15 @@ def test_the_kernel_refuses_what_would_crash(what):
     entries = {"indptr": indptr, "indices": indices, "values": np.ones(4)}
     room = {"F": np.zeros((2, 1)), "agreeing": np.zeros(2, np.int64)}
     with pytest.raises(ValueError, match="kernel: "):
-        _kernels.consensus(**entries, **room, G=np.ones((3, 1)), border=1e-6, draws=10, seed=0, threads=1)
+        _kernels.consensus(
+            **entries,
+            **room,
+            G=np.ones((3, 1)),
+            border=1e-6,
+            draws=10,
+            seed=0,
+            threads=1,
+        )
 
 
 @every_storage
@@ -108,13 +131,16 @@ def wrong_rows(p, result):
 )
 @pytest.mark.filterwarnings("ignore:of .* too few entries agree:UserWarning")
 def test_rows_of_tall_matrices_are_right_or_listed(n1, n2, rank, alpha, share, dtype):
-    p = synthetic.problem(n1, rank, alpha, share, n2=n2, seed=11, form="dense", dtype=dtype)
+    p = synthetic.problem(
+        n1, rank, alpha, share, n2=n2, seed=11, form="dense", dtype=dtype
+    )
     result = solve(p.Y, rank=rank)
     assert result.converged
     assert result.regime == "exact"
     clean = ((p.outliers == 0) & ~np.isnan(p.Y)).sum(1)
     wrong = wrong_rows(p, result)
-    assert not (wrong & (clean > rank)).any()  # with fewer, nothing tells the truth from an outlier
+    # with fewer, nothing tells the truth from an outlier
+    assert not (wrong & (clean > rank)).any()
     assert set(np.flatnonzero(wrong)) <= set(result.undetermined_rows)
     assert len(result.undetermined_rows) < 0.02 * n1
 
@@ -158,7 +184,9 @@ def test_a_certificate_that_comes_early_is_followed_by_sweeps_over_what_agrees()
 
 
 def test_an_outlier_that_is_hardly_one_does_not_spoil_a_short_line():
-    """It took part in the least squares of its column: others are missed by a little, and it by hardly more."""
+    """It took part in the least squares of its column: others are missed by a little,
+    and it by hardly more.
+    """
     rng = np.random.default_rng(4)
     L, R = rng.standard_normal((80, 2)), rng.standard_normal((60, 2))
     Y = L @ R.T

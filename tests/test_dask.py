@@ -1,4 +1,6 @@
-"""Dask arrays are solved where they lie: by threads of this process, or by the workers of a cluster."""
+"""Dask arrays are solved where they lie: by threads of this process, or by the workers
+of a cluster.
+"""
 
 import os
 import signal
@@ -16,7 +18,17 @@ from presentations import small
 
 import lrmc
 import lrmc.outofcore
-from lrmc._rows import Elsewhere, Joined, Largest, beside, each, scaled, take, turned, where
+from lrmc._rows import (
+    Elsewhere,
+    Joined,
+    Largest,
+    beside,
+    each,
+    scaled,
+    take,
+    turned,
+    where,
+)
 from lrmc.linalg import balanced, gram
 from lrmc.methods.noisy import Noise, sweeps
 from lrmc.observations.blocks import BlockError
@@ -36,7 +48,9 @@ pytestmark = [
 
 def problem(n=300, n2=80, p=0.7, noise=0.0, seed=0):
     rng = np.random.default_rng(seed)
-    Y = rng.standard_normal((n, 3)) @ rng.standard_normal((n2, 3)).T + noise * rng.standard_normal((n, n2))
+    Y = rng.standard_normal((n, 3)) @ rng.standard_normal(
+        (n2, 3)
+    ).T + noise * rng.standard_normal((n, n2))
     Y[rng.random(Y.shape) < 0.05] += 10
     Y[rng.random(Y.shape) > p] = np.nan
     return Y
@@ -54,7 +68,12 @@ every_chunks = pytest.mark.parametrize("chunks", CHUNKS.values(), ids=CHUNKS.key
 def test_the_same_factors_as_in_memory(chunks, noise):
     Y = problem(noise=noise)
     got, want = lrmc.solve(da.from_array(Y, chunks=chunks)), lrmc.solve(Y)
-    assert (got.rank, got.status, got.regime, got.n_iter) == (want.rank, want.status, want.regime, want.n_iter)
+    assert (got.rank, got.status, got.regime, got.n_iter) == (
+        want.rank,
+        want.status,
+        want.regime,
+        want.n_iter,
+    )
     assert_close(got.low_rank(), want.low_rank(), factor=1e3)
 
 
@@ -109,7 +128,8 @@ def test_masks_that_are_here_are_looked_at():
         lrmc.as_observations(Y, damaged)
     with pytest.raises(ValueError, match="mask holds 255"):
         lrmc.as_observations(Y, np.full((4, 5), 255, np.uint8))
-    assert lrmc.as_observations(Y, np.eye(4, 5)).n_observed == 4  # zeros and ones, as in memory
+    # zeros and ones, as in memory
+    assert lrmc.as_observations(Y, np.eye(4, 5)).n_observed == 4
 
 
 def test_an_array_of_unknown_length_stays_as_it_was():
@@ -123,7 +143,9 @@ def test_an_array_of_unknown_length_stays_as_it_was():
 def test_declared_missing_values(chunks):
     xr = pytest.importorskip("xarray")
     s = small(p=0.6)
-    values = da.from_array(np.where(s.mask, s.values, -1).astype(np.int16), chunks=chunks)
+    values = da.from_array(
+        np.where(s.mask, s.values, -1).astype(np.int16), chunks=chunks
+    )
     obs = lrmc.as_observations(xr.DataArray(values, attrs={"_FillValue": -1}))
     np.testing.assert_array_equal(obs.row_observed, s.mask.sum(1))
 
@@ -140,12 +162,21 @@ def broken(Y, block, times):
         return Y[rows]
 
     rows = da.arange(len(Y), chunks=10)
-    return rows.map_blocks(read, dtype=Y.dtype, new_axis=1, chunks=(rows.chunks[0], (Y.shape[1],)), meta=Y[:0])
+    return rows.map_blocks(
+        read,
+        dtype=Y.dtype,
+        new_axis=1,
+        chunks=(rows.chunks[0], (Y.shape[1],)),
+        meta=Y[:0],
+    )
 
 
 def test_a_block_that_cannot_be_read_is_named():
     obs = lrmc.as_observations(broken(problem(n=40), 2, 3))
-    with pytest.raises(BlockError, match=r"block 2 of 4 \(lines 20 to 29\) could not be read: the disk is gone"):
+    with pytest.raises(
+        BlockError,
+        match=r"block 2 of 4 \(lines 20 to 29\) could not be read: the disk is gone",
+    ):
         lrmc.solve(obs, 3)
 
 
@@ -157,17 +188,28 @@ def test_threads_are_shared(monkeypatch):
         seen.append(
             (
                 dask.config.get("num_workers"),
-                {p["num_threads"] for p in threadpoolctl.threadpool_info() if p["user_api"] == "blas"},
+                {
+                    p["num_threads"]
+                    for p in threadpoolctl.threadpool_info()
+                    if p["user_api"] == "blas"
+                },
             )
         )
         return x
 
     Y = da.from_array(problem(n=40), chunks=(10, 80)).map_blocks(look, dtype=float)
     obs = lrmc.as_observations(Y, threads=3)
-    assert (obs.threads, obs.reading.threads) == (3, 1)  # a task has one, and three run at a time
+    # a task has one, and three run at a time
+    assert (obs.threads, obs.reading.threads) == (3, 1)
     assert set(map(str, seen)) == {str((3, {1}))}
-    assert lrmc.as_observations(da.from_array(problem(n=40), chunks=(20, 80)), threads=8).reading.threads == 4
-    monkeypatch.setattr(lrmc._kernels, "max_threads", lambda: 5)  # as OMP_NUM_THREADS says
+    assert (
+        lrmc.as_observations(
+            da.from_array(problem(n=40), chunks=(20, 80)), threads=8
+        ).reading.threads
+        == 4
+    )
+    # as OMP_NUM_THREADS says
+    monkeypatch.setattr(lrmc._kernels, "max_threads", lambda: 5)
     seen.clear()
     assert lrmc.as_observations(Y).threads == 5
     assert {workers for workers, _ in seen} == {5}
@@ -198,7 +240,12 @@ def test_principal_components(form, tmp_path):
 @pytest.fixture(scope="module")
 def client():
     """Workers that are threads of this process, but speak over sockets as others do."""
-    options = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": "127.0.0.1:0"}
+    options = {
+        "n_workers": 2,
+        "threads_per_worker": 1,
+        "processes": False,
+        "dashboard_address": "127.0.0.1:0",
+    }
     with (
         distributed.LocalCluster(protocol="tcp", **options) as cluster,
         distributed.Client(cluster) as client,
@@ -223,7 +270,10 @@ def test_steps_on_a_cluster(client, chunks):
 
 def test_a_solve_on_a_cluster(client):
     Y = problem(n=200) + 5  # with a centre
-    got, want = (lrmc.solve(X, 4, tol=1e-3) for X in (da.from_array(Y, chunks=(100, 80)).persist(), Y))
+    got, want = (
+        lrmc.solve(X, 4, tol=1e-3)
+        for X in (da.from_array(Y, chunks=(100, 80)).persist(), Y)
+    )
     assert isinstance(got.L, da.Array)
     assert (got.status, got.n_iter) == (want.status, want.n_iter)
     assert_close(got.low_rank(), want.low_rank(), factor=1e4)
@@ -234,8 +284,13 @@ def test_sweeps_on_a_cluster(client):
     Y = problem(noise=0.1)
     rng = np.random.default_rng(1)
     X = lrmc.linalg.Factors(*(rng.standard_normal((n, 3)) for n in Y.shape))
-    here, there = lrmc.as_observations(Y), lrmc.as_observations(da.from_array(Y, chunks=(150, 80)).persist())
-    (want,), (got,) = (list(sweeps(obs, X, Noise.even(obs, "cauchy"), 1)) for obs in (here, there))
+    here, there = (
+        lrmc.as_observations(Y),
+        lrmc.as_observations(da.from_array(Y, chunks=(150, 80)).persist()),
+    )
+    (want,), (got,) = (
+        list(sweeps(obs, X, Noise.even(obs, "cauchy"), 1)) for obs in (here, there)
+    )
     assert isinstance(got.L, Elsewhere)
     assert_close(got.L, want.L, factor=1e3)
     assert_close(got.R, want.R, factor=1e3)
@@ -285,7 +340,9 @@ def test_algebra_of_rows_on_a_cluster(client):
     X, Z = on_workers(A, B)
     small, rows = rng.standard_normal((4, 3)), rng.integers(0, 60, 20)
     np.testing.assert_array_equal(take(X, rows), A[rows])
-    np.testing.assert_array_equal(where(_positive, (X,), 2), np.flatnonzero(A[:, 2] > 0))
+    np.testing.assert_array_equal(
+        where(_positive, (X,), 2), np.flatnonzero(A[:, 2] > 0)
+    )
     np.testing.assert_allclose(np.asarray(turned(X, small)), A @ small)
     np.testing.assert_allclose(np.asarray(beside(X, Z)), np.hstack([A, B]))
     np.testing.assert_allclose(take(scaled(X, 4.0), rows), 4 * A[rows])
@@ -300,7 +357,9 @@ def test_a_step_of_the_closed_loop_is_two_graphs(client, monkeypatch):
     sent, seen = [], []
     for name in ("compute", "persist"):
         inner = getattr(dask, name)
-        monkeypatch.setattr(dask, name, lambda *a, inner=inner, **k: sent.append(1) or inner(*a, **k))
+        monkeypatch.setattr(
+            dask, name, lambda *a, inner=inner, **k: sent.append(1) or inner(*a, **k)
+        )
     Y = da.from_array(problem(n=400), chunks=(100, 80)).persist()
     lrmc.solve(Y, 3, tol=1e-3, progress=lambda it: seen.append((it.stage, len(sent))))
     steps = [b - a for (_, a), (stage, b) in pairwise(seen) if stage == "exact"][1:]
@@ -310,7 +369,9 @@ def test_a_step_of_the_closed_loop_is_two_graphs(client, monkeypatch):
 
 @pytest.mark.parametrize("kept", [True, False], ids=["persisted", "made again"])
 def test_bytes_moved_do_not_grow_with_the_rows(client, kept, monkeypatch):
-    """Two passes and a Gram matrix, counted at the sockets: client, scheduler and workers together."""
+    """Two passes and a Gram matrix, counted at the sockets: client, scheduler and
+    workers together.
+    """
     from distributed.comm.tcp import TCP
 
     moved, write = [0], TCP.write
@@ -334,7 +395,8 @@ def test_bytes_moved_do_not_grow_with_the_rows(client, kept, monkeypatch):
         gram(CR)
         found[n] = moved[0]
     assert found[240_000] < 1.2 * found[30_000] + 20_000  # heartbeats come now and then
-    assert found[240_000] < 240_000  # a hundredth of what the rows of L in two passes would be
+    # a hundredth of what the rows of L in two passes would be
+    assert found[240_000] < 240_000
 
 
 @pytest.mark.slow
@@ -350,8 +412,15 @@ def test_the_command_on_a_cluster(client, tmp_path):
     done = large.complete_large(source, tmp_path / "out.npy", 3, **places, **options)
     assert done.result.converged
     want = lrmc.solve(done.units.removed(Y), 3).low_rank()
-    np.testing.assert_allclose(np.load(tmp_path / "out.npy"), done.units.put_back(want), atol=1e-4)
-    assert {p.name for p in tmp_path.iterdir()} == {source.name, "out.npy", "S.zarr", "page.html"}
+    np.testing.assert_allclose(
+        np.load(tmp_path / "out.npy"), done.units.put_back(want), atol=1e-4
+    )
+    assert {p.name for p in tmp_path.iterdir()} == {
+        source.name,
+        "out.npy",
+        "S.zarr",
+        "page.html",
+    }
 
 
 # ---- processes
@@ -359,11 +428,21 @@ def test_the_command_on_a_cluster(client, tmp_path):
 
 @pytest.mark.slow
 def test_a_worker_that_is_killed():
-    """It is started again, reads its blocks again and makes its rows of L again: the answer is the same."""
+    """It is started again, reads its blocks again and makes its rows of L again: the
+    answer is the same.
+    """
     Y = problem(n=200)
     want, killed = lrmc.solve(Y, 3, tol=1e-3), []
-    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": "127.0.0.1:0"}
-    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+    options = {
+        "n_workers": 2,
+        "threads_per_worker": 1,
+        "processes": True,
+        "dashboard_address": "127.0.0.1:0",
+    }
+    with (
+        distributed.LocalCluster(**options) as cluster,
+        distributed.Client(cluster) as client,
+    ):
 
         def kill(it):
             if it.k == 2 and not killed:
@@ -390,7 +469,9 @@ with distributed.LocalCluster(protocol="tcp", **options) as cluster:
 @pytest.fixture
 def doomed():
     """A cluster in a process of its own, and its address."""
-    process = subprocess.Popen([sys.executable, "-c", CLUSTER], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", CLUSTER], stdout=subprocess.PIPE, text=True
+    )
     yield process, process.stdout.readline().strip()
     process.kill()
     process.wait()
@@ -414,9 +495,14 @@ def test_a_scheduler_that_is_killed(doomed, tmp_path):
             process.wait()
             killed.append(time.monotonic())
 
-    with pytest.raises(dasked.ClusterLostError, match=f"the Dask cluster at {address} was lost"):
-        large.complete_large(source, tmp_path / "out.npy", 3, scheduler=address, progress=kill)
-    assert time.monotonic() - killed[0] < 20  # Dask would try for half a minute to be connected again
+    with pytest.raises(
+        dasked.ClusterLostError, match=f"the Dask cluster at {address} was lost"
+    ):
+        large.complete_large(
+            source, tmp_path / "out.npy", 3, scheduler=address, progress=kill
+        )
+    # Dask would try for half a minute to be connected again
+    assert time.monotonic() - killed[0] < 20
     assert [p.name for p in tmp_path.iterdir()] == [source.name]
 
 
@@ -425,4 +511,6 @@ def test_a_worker_that_dies_again_and_again_is_told_by_the_block():
         task = "('lrmc-products-0a', 2)"
 
     error = dasked._killed(KilledWorker(), np.array([0, 10, 20, 25]))
-    assert str(error).startswith("workers died while they computed with block 2 of 3 (lines 20 to 24)")
+    assert str(error).startswith(
+        "workers died while they computed with block 2 of 3 (lines 20 to 24)"
+    )

@@ -27,7 +27,9 @@ def apart(one, other):
 
 
 def same(noise):
-    """How near answers to the same question are: to the tolerance, or to a part of the error that noise makes."""
+    """How near answers to the same question are: to the tolerance, or to a part of the
+    error that noise makes.
+    """
     return 1e-5 if noise == 0 else 5e-3
 
 
@@ -39,9 +41,13 @@ def test_units_do_not_matter(seed, noise, rank, factor):
     assert scaled.rank == one.rank
     assert scaled.regime == one.regime
     assert scaled.outlier_fraction == pytest.approx(one.outlier_fraction, abs=0.01)
-    assert apart(one.low_rank(), scaled.low_rank() / factor) < (1e-5 if noise == 0 else 1e-4)
+    assert apart(one.low_rank(), scaled.low_rank() / factor) < (
+        1e-5 if noise == 0 else 1e-4
+    )
     if noise:
-        assert scaled.noise_level == pytest.approx(abs(factor) * one.noise_level, rel=0.01)
+        assert scaled.noise_level == pytest.approx(
+            abs(factor) * one.noise_level, rel=0.01
+        )
 
 
 @settings(max_examples=8)
@@ -72,7 +78,12 @@ def test_the_form_of_the_data(seed, noise):
     seen = ~np.isnan(Y)
     stored = sp.csr_array((Y[seen], np.nonzero(seen)), shape=Y.shape)
     one = lrmc.solve(Y)
-    for form, mask in ((np.asfortranarray(Y), None), (stored, None), (stored.tocsc(), None), (np.nan_to_num(Y), seen)):
+    for form, mask in (
+        (np.asfortranarray(Y), None),
+        (stored, None),
+        (stored.tocsc(), None),
+        (np.nan_to_num(Y), seen),
+    ):
         result = lrmc.solve(form, mask=mask)
         assert result.rank == one.rank
         assert apart(one.low_rank(), result.low_rank()) < 1e-6
@@ -126,7 +137,8 @@ def test_each_loss_on_heavy_tails(loss, outliers):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("loss", "auto, mixture, cauchy, huber, squares"), ("outliers", "both, positive")]
+    ("name", "said"),
+    [("loss", "auto, mixture, cauchy, huber, squares"), ("outliers", "both, positive")],
 )
 def test_unknown_words(name, said):
     with pytest.raises(ValueError, match=f"{name}='magic'; one of {said}"):
@@ -193,7 +205,8 @@ def test_plot(tmp_path, noise):
     figure = result.plot(tmp_path / "page.png")
     assert isinstance(figure, figure_module.Figure)
     assert (tmp_path / "page.png").read_bytes().startswith(b"\x89PNG")
-    assert [path.name for path in tmp_path.iterdir()] == ["page.png"]  # nothing left behind
+    # nothing left behind
+    assert [path.name for path in tmp_path.iterdir()] == ["page.png"]
     titles = [ax.get_title() for ax in figure.axes]
     assert len(titles) == 4
     assert all(titles)
@@ -212,18 +225,23 @@ def test_plot_of_the_other_method_and_of_a_loaded_result(tmp_path):
 
 def test_plot_without_matplotlib(monkeypatch):
     result = lrmc.solve(problem(0, 0.0).Y, 2)
-    for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
+    for name in [
+        name for name in sys.modules if name.partition(".")[0] == "matplotlib"
+    ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(
-        ImportError, match=r'^this needs matplotlib, which is not installed: pip install "lrmc\[plot\]"$'
+        ImportError,
+        match=r'^this needs matplotlib, which is not installed: pip install "lrmc\[plot\]"$',
     ):
         result.plot()
 
 
 @pytest.mark.parametrize("rank", [None, 2])
 def test_nothing_but_outliers(rank):
-    """X = 0: every step makes it smaller by the same part, and the run ends when it is nothing beside the data."""
+    """X = 0: every step makes it smaller by the same part, and the run ends when it is
+    nothing beside the data.
+    """
     rng = np.random.default_rng(0)
     Y = (rng.random((200, 150)) < 0.1) * rng.standard_normal((200, 150))
     with pytest.warns(UserWarning, match="nearly all entries have one value"):

@@ -18,7 +18,9 @@ def test_the_paper_is_shown_where_its_schedule_was_made():
     assert line.error < 1e-5
 
 
-@pytest.mark.parametrize("case", list(problems.problems(1000))[:-1], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", list(problems.problems(1000))[:-1], ids=lambda case: case.name
+)
 def test_problems_are_solved_and_measured(case):
     line = problems.measured(case)
     assert line.result.converged
@@ -42,7 +44,9 @@ def test_the_film_is_what_it_says(scene):
     X = scene.background.L @ scene.background.R.T
     assert np.linalg.matrix_rank(X) == 3
     off = np.abs(scene.observed - X) > 1e-6
-    assert off.sum() == pytest.approx(scene.outliers * np.count_nonzero(~np.isnan(scene.observed)))
+    assert off.sum() == pytest.approx(
+        scene.outliers * np.count_nonzero(~np.isnan(scene.observed))
+    )
 
 
 def test_the_film_is_recovered_and_shown(scene, tmp_path):
@@ -56,7 +60,9 @@ def test_the_film_is_recovered_and_shown(scene, tmp_path):
     assert found.errors[-1] == relative_error(found.result, scene.background)
     assert found.exact > 0.99
     assert 0 <= found.lost < 0.05 * 48 * 72
-    pictures.picture(scene, found, pictures.checked_directory(tmp_path / "a" / "b") / "demo.png")
+    pictures.picture(
+        scene, found, pictures.checked_directory(tmp_path / "a" / "b") / "demo.png"
+    )
     with Image.open(tmp_path / "a" / "b" / "demo.png") as image:
         assert image.size == (1280, 800)
         assert len(image.convert("RGB").getcolors(1 << 24)) > 100
@@ -86,7 +92,10 @@ def test_the_command(tmp_path, monkeypatch):
     ):
         assert name in done.stdout
     assert (tmp_path / "report.html").exists()
-    table = importlib.util.find_spec("sklearn") is not None and importlib.util.find_spec("pandas") is not None
+    table = (
+        importlib.util.find_spec("sklearn") is not None
+        and importlib.util.find_spec("pandas") is not None
+    )
     assert (tmp_path / "completed.report.html").exists() == table
     assert ("decimal points out of place" in done.stdout) == table
     assert ("is left out" in done.stdout) != table

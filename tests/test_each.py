@@ -24,7 +24,9 @@ def test_an_error_that_did_not_come_is_a_failure():
         with pytest.raises(ValueError, match=said):
             int(x)
 
-    with pytest.raises(AssertionError, match="1 of 2 cases failed: 1: '1', 'invalid literal'"):
+    with pytest.raises(
+        AssertionError, match="1 of 2 cases failed: 1: '1', 'invalid literal'"
+    ):
         refused()
 
 

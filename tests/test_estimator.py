@@ -21,10 +21,14 @@ from lrmc import RobustImputer, RobustPCA
 from lrmc.subspace import Subspace, fit_rows
 
 
-def rows(n, n2=100, rank=4, *, noise=0.0, wrong=0.2, seen=0.5, mean=0.0, size=5.0, seed=0):
+def rows(
+    n, n2=100, rank=4, *, noise=0.0, wrong=0.2, seen=0.5, mean=0.0, size=5.0, seed=0
+):
     """Low-rank rows, and what is observed of them; all seeds share one subspace."""
     shared, rng = np.random.default_rng(1000), np.random.default_rng(seed)
-    X = rng.standard_normal((n, rank)) @ shared.standard_normal((rank, n2)) + mean * shared.standard_normal(n2)
+    X = rng.standard_normal((n, rank)) @ shared.standard_normal(
+        (rank, n2)
+    ) + mean * shared.standard_normal(n2)
     unit = np.abs(X).mean()
     Y = X + noise * unit * rng.standard_normal(X.shape)
     Y += (rng.random(X.shape) < wrong) * rng.uniform(-size, size, X.shape) * unit
@@ -51,19 +55,34 @@ def test_clean_data_give_what_pca_gives():
     X *= np.linspace(1, 3, 30)
     ours, theirs = RobustPCA(3).fit(X), PCA(3).fit(X)
     np.testing.assert_allclose(ours.mean_, theirs.mean_, atol=1e-5)
-    np.testing.assert_allclose(np.abs(ours.components_ @ theirs.components_.T), np.eye(3), atol=1e-4)
-    np.testing.assert_allclose(ours.explained_variance_, theirs.explained_variance_, rtol=1e-4)
-    np.testing.assert_allclose(ours.singular_values_, theirs.singular_values_, rtol=1e-4)
+    np.testing.assert_allclose(
+        np.abs(ours.components_ @ theirs.components_.T), np.eye(3), atol=1e-4
+    )
+    np.testing.assert_allclose(
+        ours.explained_variance_, theirs.explained_variance_, rtol=1e-4
+    )
+    np.testing.assert_allclose(
+        ours.singular_values_, theirs.singular_values_, rtol=1e-4
+    )
     np.testing.assert_allclose(ours.explained_variance_ratio_.sum(), 1, atol=1e-6)
-    np.testing.assert_allclose(np.abs(ours.transform(X)), np.abs(theirs.transform(X)), atol=1e-3)
+    np.testing.assert_allclose(
+        np.abs(ours.transform(X)), np.abs(theirs.transform(X)), atol=1e-3
+    )
     np.testing.assert_allclose(ours.inverse_transform(ours.transform(X)), X, atol=1e-3)
 
 
 def test_components_are_orthonormal_and_ordered(fitted):
     model, _, _ = fitted
-    np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(4), atol=1e-10)
+    np.testing.assert_allclose(
+        model.components_ @ model.components_.T, np.eye(4), atol=1e-10
+    )
     assert (np.diff(model.singular_values_) <= 0).all()
-    assert (np.take_along_axis(model.components_, np.abs(model.components_).argmax(1)[:, None], 1) > 0).all()
+    assert (
+        np.take_along_axis(
+            model.components_, np.abs(model.components_).argmax(1)[:, None], 1
+        )
+        > 0
+    ).all()
 
 
 @pytest.mark.parametrize("mean", [0.0, 3.0])
@@ -100,7 +119,10 @@ def reference(y, V, mean, precision, deviation, t, rounds=200):
     for _ in range(rounds):
         e = y - V @ t
         w = 1 / (1 + (e / z) ** 2) / deviation**2
-        t = np.linalg.solve((V * w[:, None]).T @ V + precision, (V * w[:, None]).T @ y + precision @ mean)
+        t = np.linalg.solve(
+            (V * w[:, None]).T @ V + precision,
+            (V * w[:, None]).T @ y + precision @ mean,
+        )
     return t
 
 
@@ -114,7 +136,9 @@ def reference(y, V, mean, precision, deviation, t, rounds=200):
     seed=st.integers(0, 2**31),
 )
 def test_rows_are_where_plain_iterations_stay(n2, rank, seen, dtype, layout, seed):
-    """The kernel's answer is a fixed point of a naive reference, whatever the shape, type, gaps and memory layout."""
+    """The kernel's answer is a fixed point of a naive reference, whatever the shape,
+    type, gaps and memory layout.
+    """
     rng, rank = np.random.default_rng(seed), min(rank, n2)
     V = np.linalg.qr(rng.standard_normal((n2, rank)))[0]
     mean, offset = rng.standard_normal(rank), 0 * rng.standard_normal(n2)
@@ -130,17 +154,27 @@ def test_rows_are_where_plain_iterations_stay(n2, rank, seen, dtype, layout, see
     given_ = {
         "C": lambda: lrmc.as_observations(Y),
         "F": lambda: lrmc.as_observations(np.asfortranarray(Y)),
-        "sparse": lambda: lrmc.as_observations(sp.csr_array(sp.coo_array((Y[~hidden], np.nonzero(~hidden)), Y.shape))),
-        "masked": lambda: lrmc.as_observations(np.ma.array(np.nan_to_num(Y, nan=np.inf), mask=hidden)),
-        "step": lambda: lrmc.as_observations(np.repeat(np.repeat(Y, 2, 0), 3, 1)[::2, ::3]),
-        "uint8": lambda: lrmc.as_observations(np.nan_to_num(Y).astype(np.uint8), ~hidden),
+        "sparse": lambda: lrmc.as_observations(
+            sp.csr_array(sp.coo_array((Y[~hidden], np.nonzero(~hidden)), Y.shape))
+        ),
+        "masked": lambda: lrmc.as_observations(
+            np.ma.array(np.nan_to_num(Y, nan=np.inf), mask=hidden)
+        ),
+        "step": lambda: lrmc.as_observations(
+            np.repeat(np.repeat(Y, 2, 0), 3, 1)[::2, ::3]
+        ),
+        "uint8": lambda: lrmc.as_observations(
+            np.nan_to_num(Y).astype(np.uint8), ~hidden
+        ),
     }[layout]()
     got = fit_rows(given_, model)
     assert got.T.dtype == given_.dtype
     np.testing.assert_allclose(got.T[0], model.mean, rtol=1e-6)
     precision = np.linalg.inv(model.covariance)
     assert np.isfinite(got.T).all()
-    for y, t, deviation in list(zip(Y.astype(float) - offset, got.T.astype(float), got.deviation))[1:]:
+    for y, t, deviation in list(
+        zip(Y.astype(float) - offset, got.T.astype(float), got.deviation)
+    )[1:]:
         if np.sum(~np.isnan(y)) < 3 * rank:
             continue  # hardly determined: iterations go on for long
         near = reference(y, V, model.mean, precision, deviation, t, 1)
@@ -150,7 +184,12 @@ def test_rows_are_where_plain_iterations_stay(n2, rank, seen, dtype, layout, see
 def test_no_row_looks_at_another(fitted):
     model, _, Y = fitted
     together = model.transform(Y[:50])
-    np.testing.assert_allclose(np.vstack([model.transform(y[None]) for y in Y[:50]]), together, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        np.vstack([model.transform(y[None]) for y in Y[:50]]),
+        together,
+        rtol=1e-9,
+        atol=1e-9,
+    )
 
 
 def test_all_ways_to_hand_over_the_same_rows(fitted):
@@ -167,7 +206,9 @@ def test_all_ways_to_hand_over_the_same_rows(fitted):
         pytest.importorskip("pandas").DataFrame(Y).to_numpy(),
     ):
         np.testing.assert_allclose(model.transform(same), want, rtol=1e-8, atol=1e-8)
-    np.testing.assert_allclose(model.transform(Y.astype(np.float32)), want, rtol=1e-3, atol=1e-2)
+    np.testing.assert_allclose(
+        model.transform(Y.astype(np.float32)), want, rtol=1e-3, atol=1e-2
+    )
 
 
 @pytest.mark.parametrize("unit", [1e-30, 1e30])
@@ -184,13 +225,18 @@ def test_scores_find_odd_rows_and_entries():
     X, Y = rows(600, noise=0.05, wrong=0.02)
     model = RobustPCA(4).fit(Y)
     new_X, new_Y = rows(100, noise=0.05, wrong=0.02, seed=1)
-    new_Y[:20] += 3 * np.random.default_rng(2).standard_normal((20, 100)) * np.abs(new_X).mean()
+    new_Y[:20] += (
+        3 * np.random.default_rng(2).standard_normal((20, 100)) * np.abs(new_X).mean()
+    )
     scores = model.score_samples(new_Y)
     assert scores[:20].max() < scores[20:].min()
     np.testing.assert_allclose(model.row_scores_, -model.score_samples(Y))
     far = np.abs(Y - X) > 12 * model.noise_level_
     assert (model.outlier_scores_[far] > 6).all()
-    assert np.mean(model.outlier_scores_[np.abs(Y - X) < 3 * model.noise_level_] < 6) > 0.999
+    assert (
+        np.mean(model.outlier_scores_[np.abs(Y - X) < 3 * model.noise_level_] < 6)
+        > 0.999
+    )
     np.testing.assert_array_equal(np.isnan(model.outlier_scores_), np.isnan(Y))
     np.testing.assert_array_equal(model.outliers_[far] != 0, True)
     assert sp.issparse(model.outlier_scores(sp.csr_array(np.nan_to_num(new_Y))))
@@ -222,7 +268,9 @@ def test_a_stream_is_followed():
     assert error(frozen.inverse_transform(frozen.transform(Y)), X) > 0.3
     assert max(sizes[1:]) < 1.02 * min(sizes[1:])  # what is kept does not grow
     assert model.n_samples_seen_ == 50 * 80
-    np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(3), atol=1e-9)
+    np.testing.assert_allclose(
+        model.components_ @ model.components_.T, np.eye(3), atol=1e-9
+    )
 
 
 def test_a_steady_stream_learns_more():
@@ -231,8 +279,12 @@ def test_a_steady_stream_learns_more():
         model.partial_fit(rows(100, noise=noise, wrong=0.05, seed=seed)[1])
     X, Y = rows(500, noise=noise, wrong=0.05, seed=99)
     first = RobustPCA(4).fit(rows(100, noise=noise, wrong=0.05, seed=0)[1])
-    best = RobustPCA(4).fit(np.vstack([rows(100, noise=noise, wrong=0.05, seed=s)[1] for s in range(12)]))
-    after, before, all_ = (error(m.inverse_transform(m.transform(Y)), X) for m in (model, first, best))
+    best = RobustPCA(4).fit(
+        np.vstack([rows(100, noise=noise, wrong=0.05, seed=s)[1] for s in range(12)])
+    )
+    after, before, all_ = (
+        error(m.inverse_transform(m.transform(Y)), X) for m in (model, first, best)
+    )
     assert after < 0.9 * before
     assert after < 1.15 * all_
 
@@ -282,7 +334,11 @@ def test_columns_without_entries(keep):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(table()[1], columns=[f"c{j}" for j in range(12)])
     frame["c3"] = np.nan
-    Z = RobustImputer(2, keep_empty_features=keep).set_output(transform="pandas").fit_transform(frame)
+    Z = (
+        RobustImputer(2, keep_empty_features=keep)
+        .set_output(transform="pandas")
+        .fit_transform(frame)
+    )
     assert list(Z.columns) == [name for name in frame.columns if keep or name != "c3"]
     assert not Z.isna().any().any()
     assert not keep or (Z["c3"] == 0).all()
@@ -318,7 +374,11 @@ def test_pipeline_grid_search_and_pickle():
 
 def test_rows_without_entries_get_the_mean(fitted):
     model, _, Y = fitted
-    for given_ in (np.full((2, 100), np.nan), sp.csr_array((2, 100)), np.vstack([Y[:1], np.full((1, 100), np.nan)])):
+    for given_ in (
+        np.full((2, 100), np.nan),
+        sp.csr_array((2, 100)),
+        np.vstack([Y[:1], np.full((1, 100), np.nan)]),
+    ):
         with pytest.warns(UserWarning, match="have no observation"):
             T = model.transform(given_)
         np.testing.assert_allclose(model.inverse_transform(T)[-1], model.mean_)
@@ -335,19 +395,40 @@ def test_rows_without_entries_get_the_mean(fitted):
         (lambda Y: RobustPCA(4, loss="square").fit(Y), "loss='square'"),
         (lambda Y: RobustPCA(4).fit(np.full((9, 9), np.nan)), "nothing is observed"),
         (lambda Y: RobustPCA(4).fit(np.where(np.isnan(Y), np.inf, Y)), "infinite"),
-        (lambda Y: RobustPCA(4).fit(Y).inverse_transform(np.ones((2, 3))), "4 are wanted"),
+        (
+            lambda Y: RobustPCA(4).fit(Y).inverse_transform(np.ones((2, 3))),
+            "4 are wanted",
+        ),
         (lambda Y: RobustPCA(4).fit(Y).transform(Y[:, :50]), "expecting 100 features"),
-        (lambda Y: RobustPCA(4, forgetting=np.nan).fit(Y), "forgetting=nan; a number above 0 and up to 1"),
+        (
+            lambda Y: RobustPCA(4, forgetting=np.nan).fit(Y),
+            "forgetting=nan; a number above 0 and up to 1",
+        ),
         (lambda Y: RobustPCA(4, center="no").fit(Y), "center='no'; True or False"),
-        (lambda Y: RobustPCA(4, outliers="above").fit(Y), "outliers='above'; one of both"),
+        (
+            lambda Y: RobustPCA(4, outliers="above").fit(Y),
+            "outliers='above'; one of both",
+        ),
         (lambda Y: RobustPCA(4, tol=0).fit(Y), "tol=0; a positive, finite number"),
-        (lambda Y: RobustPCA(4, max_iter=10**30).fit(Y), "max_iter=10{30}; a whole number of at most"),
+        (
+            lambda Y: RobustPCA(4, max_iter=10**30).fit(Y),
+            "max_iter=10{30}; a whole number of at most",
+        ),
         (lambda Y: RobustPCA(4, threads=np.inf).fit(Y), "threads=inf; a whole number"),
-        (lambda Y: RobustPCA(4, random_state=-1).fit(Y), "random_state=-1; a whole number of at least 0"),
+        (
+            lambda Y: RobustPCA(4, random_state=-1).fit(Y),
+            "random_state=-1; a whole number of at least 0",
+        ),
         (lambda Y: RobustPCA(True).fit(Y), "n_components=True; a whole number"),
         (lambda Y: RobustImputer(4, threads=0).fit(Y), "threads=0; a whole number"),
-        (lambda Y: RobustImputer(4, scale="columns").fit(Y), "scale='columns'; True or False"),
-        (lambda Y: RobustImputer(4, keep_empty_features=None).fit(Y), "keep_empty_features=None; True or False"),
+        (
+            lambda Y: RobustImputer(4, scale="columns").fit(Y),
+            "scale='columns'; True or False",
+        ),
+        (
+            lambda Y: RobustImputer(4, keep_empty_features=None).fit(Y),
+            "keep_empty_features=None; True or False",
+        ),
         (lambda Y: RobustImputer(2.5).fit(Y), "n_components=2.5; a whole number"),
         (lambda Y: RobustImputer(4, fill="some").fit(Y), "fill='some'"),
         (lambda Y: RobustImputer().fit(np.full((9, 9), np.nan)), "nothing is observed"),
@@ -372,7 +453,9 @@ PRESENTED = {
     "array": lambda Y: Y,
     "float32": lambda Y: Y.astype(np.float32),
     "masked": lambda Y: np.ma.MaskedArray(Y, np.isnan(Y)),
-    "sparse": lambda Y: sp.csr_array((Y[~np.isnan(Y)], np.nonzero(~np.isnan(Y))), shape=Y.shape),
+    "sparse": lambda Y: sp.csr_array(
+        (Y[~np.isnan(Y)], np.nonzero(~np.isnan(Y))), shape=Y.shape
+    ),
 }
 
 
@@ -383,9 +466,24 @@ def test_infinite_entries_are_refused_everywhere(present, sign):
     bad = Y.copy()
     bad[3, np.flatnonzero(~np.isnan(Y[3]))[0]] = sign * np.inf
     imputer, pca = RobustImputer(2).fit(Y), RobustPCA(2).fit(Y)
-    doors = [RobustImputer(2).fit, RobustPCA(2).fit, RobustImputer(2).fit_transform, imputer.transform, pca.transform]
-    for door in (*doors, pca.partial_fit, RobustPCA(2).partial_fit, pca.score, pca.score_samples, pca.outlier_scores):
-        with pytest.raises(ValueError, match="1 observed entries are infinite; set them to NaN"):
+    doors = [
+        RobustImputer(2).fit,
+        RobustPCA(2).fit,
+        RobustImputer(2).fit_transform,
+        imputer.transform,
+        pca.transform,
+    ]
+    for door in (
+        *doors,
+        pca.partial_fit,
+        RobustPCA(2).partial_fit,
+        pca.score,
+        pca.score_samples,
+        pca.outlier_scores,
+    ):
+        with pytest.raises(
+            ValueError, match="1 observed entries are infinite; set them to NaN"
+        ):
             door(present(bad))
 
 
@@ -400,9 +498,14 @@ def test_dates_and_text_are_refused(make):
     pandas = pytest.importorskip("pandas")
     _, Y = rows(60, noise=0.05, seen=1.0)
     table = pandas.DataFrame(Y[:, :4], columns=list("abcd"))
-    dates = pandas.DataFrame({name: pandas.date_range("2024", periods=60) for name in "ab"})
+    dates = pandas.DataFrame(
+        {name: pandas.date_range("2024", periods=60) for name in "ab"}
+    )
     for bad in (table.assign(when=dates["a"]), table.assign(text="3.5"), dates):
-        with pytest.raises(ValueError, match=r"columns that are not numbers.*These are not: '(when|text|a)'"):
+        with pytest.raises(
+            ValueError,
+            match=r"columns that are not numbers.*These are not: '(when|text|a)'",
+        ):
             make(2).fit(bad)
     with pytest.raises(ValueError, match="dates"):
         make(2).fit(dates.to_numpy())
@@ -421,18 +524,23 @@ def test_intervals_of_what_is_filled_in(keep):
     values = (X + 0.3 * rng.standard_normal(X.shape)) * units
     wrong = rng.random(X.shape) < 0.05
     Y = np.where(rng.random(X.shape) < 0.6, np.where(wrong, 20 * units, values), np.nan)
-    Y = np.hstack([Y[:, :10], np.full((150, 1), np.nan), Y[:, 10:]])  # a column of which nothing is known
+    # a column of which nothing is known
+    Y = np.hstack([Y[:, :10], np.full((150, 1), np.nan), Y[:, 10:]])
     imputer = RobustImputer(3, keep_empty_features=keep).fit(Y)
     low, high = imputer.predict_interval(Y)
     filled = imputer.transform(Y)
     assert low.shape == high.shape == filled.shape
-    np.testing.assert_allclose((low + high) / 2, filled, rtol=1e-6, atol=1e-6 * units.max())
+    np.testing.assert_allclose(
+        (low + high) / 2, filled, rtol=1e-6, atol=1e-6 * units.max()
+    )
     if keep:
         low, high, Y = (np.delete(x, 10, axis=1) for x in (low, high, Y))
     else:
         Y = np.delete(Y, 10, axis=1)
     missing = np.isnan(Y)
-    assert abs(np.mean((low <= values)[missing] & (values <= high)[missing]) - 0.9) < 0.025
+    assert (
+        abs(np.mean((low <= values)[missing] & (values <= high)[missing]) - 0.9) < 0.025
+    )
     np.testing.assert_array_equal(low[~missing], Y[~missing])
     np.testing.assert_array_equal(high[~missing], Y[~missing])
     assert np.all((high - low)[missing] > 0)

@@ -7,11 +7,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import lrmc
 
-# The checks fit noise, constants and tiny tables: the solver rightly says that these are not determined.
+# The checks fit noise, constants and tiny tables: the solver rightly says that these are not
+# determined.
 pytestmark = [
     pytest.mark.slow,  # a hundred fits
     pytest.mark.filterwarnings("ignore::lrmc.ConvergenceWarning"),
-    pytest.mark.filterwarnings("ignore::lrmc.DoubtWarning"),  # its data are often pure noise
+    # its data are often pure noise
+    pytest.mark.filterwarnings("ignore::lrmc.DoubtWarning"),
     pytest.mark.filterwarnings("ignore:.*not determined"),
     pytest.mark.filterwarnings("ignore:.*have no observation"),
 ]

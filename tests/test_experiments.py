@@ -26,7 +26,11 @@ SCRIPTS = ("table1", "table2", "fig3", "fig4", "fig5")
 def run(script: str, *arguments: str, folder: str = "experiments") -> str:
     command = [sys.executable, str(ROOT / folder / f"{script}.py"), *arguments]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=120, env={**os.environ, "OMP_NUM_THREADS": "1"}
+        command,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -35,7 +39,10 @@ def run(script: str, *arguments: str, folder: str = "experiments") -> str:
 def rows(file: Path) -> list[dict[str, str]]:
     lines = [line for line in file.read_text().splitlines() if not line.startswith("#")]
     clock = ("seconds", "start")
-    return [{key: value for key, value in row.items() if key not in clock} for row in csv.DictReader(lines)]
+    return [
+        {key: value for key, value in row.items() if key not in clock}
+        for row in csv.DictReader(lines)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +56,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_a_rerun_gives_the_same_iterations_and_errors(script: str, results: Path, tmp_path: Path) -> None:
+def test_a_rerun_gives_the_same_iterations_and_errors(
+    script: str, results: Path, tmp_path: Path
+) -> None:
     run(script, "--quick", "--output", str(tmp_path))
     assert rows(tmp_path / f"{script}.csv") == rows(results / f"{script}.csv")
 
@@ -61,23 +70,37 @@ def test_what_is_there_is_not_measured_again(results: Path) -> None:
     lines = before.splitlines()
     (results / "table1.csv").write_text("\n".join(lines[:-1]) + "\n")
     run("table1", "--quick", "--output", str(results))
-    assert rows(results / "table1.csv")[-1]["seed"] == "1"  # all of that instance once more
+    # all of that instance once more
+    assert rows(results / "table1.csv")[-1]["seed"] == "1"
     assert len((results / "table1.csv").read_text().splitlines()) == len(lines)
 
 
 def test_no_time_no_rows(tmp_path: Path) -> None:
-    assert "left for the next time" in run("table1", "--quick", "--output", str(tmp_path), "--minutes", "0")
+    assert "left for the next time" in run(
+        "table1", "--quick", "--output", str(tmp_path), "--minutes", "0"
+    )
     assert not (tmp_path / "table1.csv").exists()
 
 
 def test_the_page_has_the_papers_numbers_beside_ours(results: Path) -> None:
     run("page", "--folder", str(results), "--target", str(results / "paper.md"))
     text = (results / "paper.md").read_text()
-    for line in ("| 30 | 15 | 21 | ", "| 100 | 12 | 18 | ", "| 30 | 0.68 | 7.12 | ", "| 100 | 1.48 | 16.4 | "):
+    for line in (
+        "| 30 | 15 | 21 | ",
+        "| 100 | 12 | 18 | ",
+        "| 30 | 0.68 | 7.12 | ",
+        "| 100 | 1.48 | 16.4 | ",
+    ):
         assert line in text
-    for line in ("LRMC | 100% | 20 | 20 | 20 | 20 | 19 | 17", "ScaledGD | 100% | 20 | 20 | 20 | 0 | 0 | 0"):
+    for line in (
+        "LRMC | 100% | 20 | 20 | 20 | 20 | 19 | 17",
+        "ScaledGD | 100% | 20 | 20 | 20 | 0 | 0 | 0",
+    ):
         assert f"| paper: {line} |" in text
-    for line in ("LRMC | 10% | 20 | 20 | 20 | 14 | 12 | 0", "ScaledGD | 10% | 20 | 0 | 0 | 0 | 0 | 0"):
+    for line in (
+        "LRMC | 10% | 20 | 20 | 20 | 14 | 12 | 0",
+        "ScaledGD | 10% | 20 | 0 | 0 | 0 | 0 | 0",
+    ):
         assert f"| paper: {line} |" in text
     assert "(fig3.png)" in text
     assert all((results / f"{name}.png").stat().st_size > 10_000 for name in SCRIPTS)
@@ -94,8 +117,23 @@ def test_who_measured_is_said_once(results: Path) -> None:
 def test_the_benchmarks_and_their_page(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     run("size", "--quick", "--output", str(tmp_path), folder="benchmarks")
-    run("peers", "--quick", "--limit", "10", "--output", str(tmp_path), folder="benchmarks")
-    run("page", "--folder", str(tmp_path), "--target", str(tmp_path / "benchmarks.md"), folder="benchmarks")
+    run(
+        "peers",
+        "--quick",
+        "--limit",
+        "10",
+        "--output",
+        str(tmp_path),
+        folder="benchmarks",
+    )
+    run(
+        "page",
+        "--folder",
+        str(tmp_path),
+        "--target",
+        str(tmp_path / "benchmarks.md"),
+        folder="benchmarks",
+    )
     text = (tmp_path / "benchmarks.md").read_text()
     assert "| lrmc, rank given | " in text
     assert all(f"| {name} | " in text for name in RIVALS)
@@ -110,16 +148,33 @@ def test_the_frontier_counts_what_is_wrong_and_what_was_said(tmp_path: Path) -> 
     for fresh in (False, True):
         mine = [row for row in runs if (int(row["seed"]) >= 100) == fresh]
         right = [row for row in mine if float(row["error"]) < 1e-5]
-        assert f"{len(mine)} runs, 1 seed(s) at most for each setting: {len(right)} right" in text
+        assert (
+            f"{len(mine)} runs, 1 seed(s) at most for each setting: {len(right)} right"
+            in text
+        )
     assert text.count("0 were called `converged, exact`") == 2
-    assert {row["part"] for row in runs} == {"sampling", "share", "kind", "rank", "shape", "condition"}
+    assert {row["part"] for row in runs} == {
+        "sampling",
+        "share",
+        "kind",
+        "rank",
+        "shape",
+        "condition",
+    }
     assert (tmp_path / "frontier.png").stat().st_size > 10_000
-    assert run("frontier", "--quick", "--output", str(tmp_path)) == ""  # nothing is measured again
+    # nothing is measured again
+    assert run("frontier", "--quick", "--output", str(tmp_path)) == ""
 
 
 def test_the_frontier_has_others_beside_ours(scripts: Any) -> None:
     frontier = scripts("frontier")
-    about = {"part": "sampling", "given": "5", "seed": "0", "steps": "9", "left_open": "0"}
+    about = {
+        "part": "sampling",
+        "given": "5",
+        "seed": "0",
+        "steps": "9",
+        "left_open": "0",
+    }
     lines = [
         about | {"setting": f"n 300 r 5 alpha {alpha} rho {rho}", "error": error}
         for alpha, rho, error in (("0", "2", "1e-7"), ("0.1", "2", "1e-2"))
@@ -146,13 +201,16 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     from threadpoolctl import ThreadpoolController
 
-    with ThreadpoolController().limit(limits=None):  # `common` sets one thread of BLAS for good
+    # `common` sets one thread of BLAS for good
+    with ThreadpoolController().limit(limits=None):
         yield load
     for name in names:
         sys.modules.pop(name, None)
 
 
-def test_a_sheet_says_who_measured_what(scripts: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sheet_says_who_measured_what(
+    scripts: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     common = scripts("common")
     sheet = common.Sheet(tmp_path / "some.csv", ("seed",))
     for seed, who in enumerate("ABBA"):
@@ -161,7 +219,8 @@ def test_a_sheet_says_who_measured_what(scripts: Any, tmp_path: Path, monkeypatc
     assert common.comments(sheet.path) == ["A", "B", "A"]
     assert [row["seed"] for row in sheet.rows()] == list("0123")
     sheet.drop(lambda row: row["seed"] in "12")
-    assert common.comments(sheet.path) == ["A", "A"]  # not B, who measured nothing that is left
+    # not B, who measured nothing that is left
+    assert common.comments(sheet.path) == ["A", "A"]
     assert [row["seed"] for row in sheet.rows()] == list("03")
 
 
@@ -170,11 +229,17 @@ def test_runs_with_other_numbers_are_other_runs(scripts: Any, tmp_path: Path) ->
     sheet = common.Sheet(tmp_path / "some.csv", ("method", "seed"))
     for seed in range(3):
         sheet.add({"method": "GD, tuned", "seed": seed, "numbers": "old", "error": 1.0})
-    wanted = [{"method": "GD, tuned", "seed": seed, "numbers": "new"} for seed in range(2)]
+    wanted = [
+        {"method": "GD, tuned", "seed": seed, "numbers": "new"} for seed in range(2)
+    ]
     assert sheet.missing(wanted) == wanted
     sheet.add({**wanted[0], "error": 2.0})
     assert sheet.missing(wanted) == wanted[1:]
-    assert [(row["seed"], row["numbers"]) for row in sheet.rows()] == [("1", "old"), ("2", "old"), ("0", "new")]
+    assert [(row["seed"], row["numbers"]) for row in sheet.rows()] == [
+        ("1", "old"),
+        ("2", "old"),
+        ("0", "new"),
+    ]
     with pytest.raises(ValueError, match="columns"):
         sheet.add({"method": "GD, tuned", "seed": 9})
 
@@ -196,9 +261,20 @@ def test_the_closed_loop_is_that_of_the_package(scripts: Any, rank: int) -> None
 def test_the_page_hides_no_misses(scripts: Any) -> None:
     """Ratios are those of the same instance, and a row with a miss does not pass."""
     page = scripts("page")
-    seconds = {"ScaledGD": (10.0, 40.0, 70.0), "closed loop": (1.0, 2.0, 7.0), "LRMC, trained": (1.0, 2.0, 1.0)}
+    seconds = {
+        "ScaledGD": (10.0, 40.0, 70.0),
+        "closed loop": (1.0, 2.0, 7.0),
+        "LRMC, trained": (1.0, 2.0, 1.0),
+    }
     made = [
-        {"p": "0.1", "method": method, "seed": str(seed), "iterations": "9", "seconds": str(time), "reached": "1"}
+        {
+            "p": "0.1",
+            "method": method,
+            "seed": str(seed),
+            "iterations": "9",
+            "seconds": str(time),
+            "reached": "1",
+        }
         for method, times in seconds.items()
         for seed, time in enumerate(times)
     ]
@@ -208,8 +284,12 @@ def test_the_page_hides_no_misses(scripts: Any) -> None:
     assert sorted(runs.ratios(10, "LRMC, trained")) == [10, 20]
     text = page.table_1(made)
     assert text.count("(1 of 3 missed)") == 2
-    assert "closed loop, at least 10 times faster than tuned ScaledGD: 1 of 1 rows" in text
-    assert "LRMC, trained, no more iterations than the paper's LRMC: 0 of 1 rows" in text
+    assert (
+        "closed loop, at least 10 times faster than tuned ScaledGD: 1 of 1 rows" in text
+    )
+    assert (
+        "LRMC, trained, no more iterations than the paper's LRMC: 0 of 1 rows" in text
+    )
 
 
 def test_peers_get_a_second_chance(scripts: Any) -> None:

@@ -41,7 +41,9 @@ def source(tmp_path_factory, made):
 @pytest.fixture(scope="module")
 def written(source, tmp_path_factory):
     target = tmp_path_factory.mktemp("out") / "clean faces"
-    answer = CliRunner().invoke(app, ["faces", str(source), "-o", str(target), "--rank", "4"])
+    answer = CliRunner().invoke(
+        app, ["faces", str(source), "-o", str(target), "--rank", "4"]
+    )
     assert answer.exit_code == 0, answer.output
     return target
 
@@ -52,9 +54,15 @@ def psnr(x, truth):
 
 def test_what_covers_a_face_is_removed(made, cleaned):
     there = made.covered
-    assert psnr(cleaned.clean[there], made.truth[there]) > psnr(made.images[there], made.truth[there]) + 10
+    assert (
+        psnr(cleaned.clean[there], made.truth[there])
+        > psnr(made.images[there], made.truth[there]) + 10
+    )
     plain = np.broadcast_to(np.median(made.images, axis=0), made.images.shape)
-    assert psnr(cleaned.clean[there], made.truth[there]) > psnr(plain[there], made.truth[there]) + 3
+    assert (
+        psnr(cleaned.clean[there], made.truth[there])
+        > psnr(plain[there], made.truth[there]) + 3
+    )
     assert cleaned.clean.dtype == np.uint8
     away = made.images.astype(float) - cleaned.clean
     assert np.abs(cleaned.removed - away)[cleaned.clean > 0].max() <= 0.5 + 1e-3
@@ -99,7 +107,9 @@ def test_bad_pictures_are_told(images, words):
 
 @pytest.mark.parametrize("rank", [0, 24, 2.5])
 def test_bad_ranks_are_told(made, rank):
-    with pytest.raises(ValueError, match="for 24 pictures; a whole number from 1 to 23"):
+    with pytest.raises(
+        ValueError, match="for 24 pictures; a whole number from 1 to 23"
+    ):
         clean_faces(made.images, rank=rank)
 
 
@@ -109,7 +119,12 @@ def test_a_mask_of_another_shape(made):
 
 
 def test_files(source, written, cleaned):
-    assert sorted(p.name for p in written.iterdir()) == ["clean", "contact.png", "removed", "report.html"]
+    assert sorted(p.name for p in written.iterdir()) == [
+        "clean",
+        "contact.png",
+        "removed",
+        "report.html",
+    ]
     for kind in ("clean", "removed"):
         for person in ("anna", "bert"):
             names = sorted(p.name for p in (written / kind / person).iterdir())
@@ -122,7 +137,9 @@ def test_files(source, written, cleaned):
 
 
 def test_a_folder_of_pictures_is_one_person(source, tmp_path):
-    answer = CliRunner().invoke(app, ["faces", str(source / "bert"), "-o", str(tmp_path / "out"), "--rank", "3"])
+    answer = CliRunner().invoke(
+        app, ["faces", str(source / "bert"), "-o", str(tmp_path / "out"), "--rank", "3"]
+    )
     assert answer.exit_code == 0, answer.output
     assert len(list((tmp_path / "out" / "clean" / "bert").iterdir())) == 16
 
@@ -133,7 +150,9 @@ def test_the_report_in_a_browser(written, show):
     film.locator("input").focus()
     page.keyboard.press("ArrowRight")
     assert film.locator("output").inner_text() == "light01.png"
-    assert page.evaluate("Array.from(document.images).every(image => image.complete && image.naturalWidth > 0)")
+    assert page.evaluate(
+        "Array.from(document.images).every(image => image.complete && image.naturalWidth > 0)"
+    )
 
 
 def other_size(folder):
@@ -148,10 +167,18 @@ def truncated(folder):
 FAULTS = {
     "mixed sizes": (other_size, "10 x 10 pixels"),
     "truncated": (truncated, "cannot be read as a picture"),
-    "empty": (lambda folder: (folder / "odd.png").write_bytes(b""), "cannot be read as a picture"),
-    "text": (lambda folder: (folder / "odd.jpg").write_text("no picture"), "cannot be read as a picture"),
+    "empty": (
+        lambda folder: (folder / "odd.png").write_bytes(b""),
+        "cannot be read as a picture",
+    ),
+    "text": (
+        lambda folder: (folder / "odd.jpg").write_text("no picture"),
+        "cannot be read as a picture",
+    ),
     "bits": (
-        lambda folder: Image.fromarray(np.zeros((40, 36), np.uint16)).save(folder / "odd.png"),
+        lambda folder: Image.fromarray(np.zeros((40, 36), np.uint16)).save(
+            folder / "odd.png"
+        ),
         "8 and of 16 bits",
     ),
 }
@@ -162,7 +189,9 @@ def test_faults_are_told_in_a_sentence(fault, source, tmp_path):
     make, words = FAULTS[fault]
     shutil.copytree(source / "bert", tmp_path / "in" / "bert")
     make(tmp_path / "in" / "bert")
-    answer = CliRunner().invoke(app, ["faces", str(tmp_path / "in"), "-o", str(tmp_path / "out")])
+    answer = CliRunner().invoke(
+        app, ["faces", str(tmp_path / "in"), "-o", str(tmp_path / "out")]
+    )
     assert answer.exit_code == 2, answer.output
     assert words in answer.output
     assert answer.output.strip().count("\n") == 0

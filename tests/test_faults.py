@@ -1,7 +1,8 @@
-"""Faults in mid-run: full disks, data that vanish, blocks that cannot be read, signals at any moment.
+"""Faults in mid-run: full disks, data that vanish, blocks that cannot be read, signals at any
+moment.
 
-Whatever happens, outputs are there whole or not at all, nothing hidden is left, and the same command goes on.
-"""
+Whatever happens, outputs are there whole or not at all, nothing hidden is left, and the same
+command goes on."""
 
 import os
 import shutil
@@ -35,7 +36,9 @@ def in_npy(Y, folder):
 
 
 def in_zarr(Y, folder):
-    zarr.create_array(folder / "in.zarr", shape=Y.shape, dtype=Y.dtype, chunks=(20, 60))[:] = Y
+    zarr.create_array(
+        folder / "in.zarr", shape=Y.shape, dtype=Y.dtype, chunks=(20, 60)
+    )[:] = Y
     return folder / "in.zarr"
 
 
@@ -51,7 +54,18 @@ def completed(source, *options):
 
     target = source.parent / "out.npy"
     return CliRunner().invoke(
-        app, ["complete", str(source), "-o", str(target), "-r", "2", "--memory", "100kB", *options]
+        app,
+        [
+            "complete",
+            str(source),
+            "-o",
+            str(target),
+            "-r",
+            "2",
+            "--memory",
+            "100kB",
+            *options,
+        ],
     )
 
 
@@ -63,7 +77,8 @@ def beside(source):
 
 
 @pytest.mark.parametrize(
-    ("kind", "options"), [(in_npy, ()), (in_zarr, ()), (in_hdf5, ()), (in_zarr, ("--scheduler", "threads"))]
+    ("kind", "options"),
+    [(in_npy, ()), (in_zarr, ()), (in_hdf5, ()), (in_zarr, ("--scheduler", "threads"))],
 )
 def test_data_that_vanish(kind, options, Y, tmp_path, monkeypatch):
     source, call = kind(Y, tmp_path), large._Watch.__call__
@@ -132,7 +147,11 @@ class Full:
 def test_a_disk_that_is_full_at_any_byte(room, Y, tmp_path, monkeypatch):
     """The matrix takes 128 + 96,000."""
     source = in_npy(Y, tmp_path)
-    monkeypatch.setattr("lrmc.outofcore.open", lambda path, mode: opened(path, mode, [room]), raising=False)
+    monkeypatch.setattr(
+        "lrmc.outofcore.open",
+        lambda path, mode: opened(path, mode, [room]),
+        raising=False,
+    )
 
     def opened(path, mode, left):
         return Full(open(path, mode), left) if "w" in mode else open(path, mode)
@@ -182,7 +201,12 @@ print(failed)
 def test_files_that_may_not_grow(Y, tmp_path):
     """A limit of the system, which every writer meets: of matrix, list, page and iterate."""
     source = in_npy(Y, tmp_path)
-    run = subprocess.run([sys.executable, "-c", LIMITED, source], capture_output=True, text=True, timeout=100)
+    run = subprocess.run(
+        [sys.executable, "-c", LIMITED, source],
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
     assert run.returncode == 0, run.stderr
     assert int(run.stdout) >= 4
 
@@ -251,6 +275,8 @@ def test_signals_at_any_moment(Y, tmp_path):
     source = in_npy(Y, tmp_path)
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     arguments = [sys.executable, "-W", "ignore", "-c", SIGNALS, source]
-    run = subprocess.run(arguments, capture_output=True, text=True, timeout=100, env=environment)
+    run = subprocess.run(
+        arguments, capture_output=True, text=True, timeout=100, env=environment
+    )
     assert run.returncode == 0, run.stderr
     assert set(run.stdout.split()) != {"0"}  # some were interrupted

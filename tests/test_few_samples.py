@@ -5,20 +5,32 @@ import scipy.sparse as sp
 from lrmc import _kernels, solve
 from lrmc.linalg import Factors
 from lrmc.methods.default import start
-from lrmc.methods.few_samples import TRIES, all_entries, gauss_newton, likely_rank, rank_to_look_for, wants_newton
+from lrmc.methods.few_samples import (
+    TRIES,
+    all_entries,
+    gauss_newton,
+    likely_rank,
+    rank_to_look_for,
+    wants_newton,
+)
 from lrmc.observations import as_observations
 
 
 def sparse_problem(n, rank, oversampling, alpha, seed):
-    """Rows and columns with at least two more good entries than the rank; outliers are as large as the entries."""
+    """Rows and columns with at least two more good entries than the rank; outliers are
+    as large as the entries.
+    """
     rng = np.random.default_rng([seed, 5])
     L, R = (rng.standard_normal((n, rank)) for _ in range(2))
     mask = np.zeros((n, n), bool)
     for k in range(rank + 2):
-        mask[np.arange(n), (np.arange(n) * 7 + k * 11) % n] = True  # 7 and n have no factor in common
+        # 7 and n have no factor in common
+        mask[np.arange(n), (np.arange(n) * 7 + k * 11) % n] = True
     good = mask.copy()
     others = rng.permutation(np.flatnonzero(~mask))
-    mask.ravel()[others[: int(oversampling * rank * (2 * n - rank)) - int(mask.sum())]] = True
+    mask.ravel()[
+        others[: int(oversampling * rank * (2 * n - rank)) - int(mask.sum())]
+    ] = True
     X = L @ R.T
     places = rng.permutation(np.flatnonzero(mask & ~good))[: int(alpha * mask.sum())]
     Y = X.copy()
@@ -27,7 +39,9 @@ def sparse_problem(n, rank, oversampling, alpha, seed):
     return sp.csr_array((Y[rows, cols], (rows, cols)), shape=(n, n)), X
 
 
-@pytest.mark.parametrize(("oversampling", "alpha"), [(1.8, 0.0), (2.1, 0.05), (2.4, 0.1), (3.2, 0.3)])
+@pytest.mark.parametrize(
+    ("oversampling", "alpha"), [(1.8, 0.0), (2.1, 0.05), (2.4, 0.1), (3.2, 0.3)]
+)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.filterwarnings("ignore:of .* too few entries agree:UserWarning")
 def test_few_entries_are_enough(oversampling, alpha, dtype):
@@ -35,11 +49,16 @@ def test_few_entries_are_enough(oversampling, alpha, dtype):
     result = solve(Y.astype(dtype), rank=4)
     assert result.converged
     assert result.regime == "exact"
-    rows, cols = (np.setdiff1d(np.arange(200), x) for x in (result.undetermined_rows, result.undetermined_cols))
+    rows, cols = (
+        np.setdiff1d(np.arange(200), x)
+        for x in (result.undetermined_rows, result.undetermined_cols)
+    )
     assert len(rows) > 195
     assert len(cols) > 195
     miss = (result.L @ result.R.T - X)[np.ix_(rows, cols)]
-    assert np.linalg.norm(miss) < (1e-5 if dtype == np.float64 else 1e-3) * np.linalg.norm(X)
+    assert np.linalg.norm(miss) < (
+        1e-5 if dtype == np.float64 else 1e-3
+    ) * np.linalg.norm(X)
 
 
 @pytest.mark.parametrize(("oversampling", "alpha"), [(2.2, 0.0), (2.8, 0.1)])
@@ -79,7 +98,10 @@ def step_by_dense_algebra(Y, U, V, weights, ridge):
         J[k, (n1 + j) * r : (n1 + j + 1) * r] = U[i]
     e = Y.data - np.einsum("ij,ij->i", U[Y.coords[0]], V[Y.coords[1]])
     X = np.concatenate([U.ravel(), V.ravel()])
-    d = np.linalg.solve(J.T @ (weights[:, None] * J) + ridge * np.eye(J.shape[1]), J.T @ (weights * e) - ridge * X)
+    d = np.linalg.solve(
+        J.T @ (weights[:, None] * J) + ridge * np.eye(J.shape[1]),
+        J.T @ (weights * e) - ridge * X,
+    )
     return e, d.reshape(-1, r)
 
 
@@ -91,7 +113,12 @@ def test_a_step_is_that_of_dense_algebra(rank):
     weights = rng.random(Y.nnz)
     e, want = step_by_dense_algebra(Y, U, V, weights, 0.1)
     got = np.empty_like(want)
-    data = {"indptr": Y.indptr.astype(np.int64), "indices": Y.indices.astype(np.int32), "errors": e, "weights": weights}
+    data = {
+        "indptr": Y.indptr.astype(np.int64),
+        "indices": Y.indices.astype(np.int32),
+        "errors": e,
+        "weights": weights,
+    }
     settings = {"U": U, "V": V, "step": got, "ridge": 0.1, "tol": 1e-12}
     passes = _kernels.newton(**data, **settings, most=1000)
     np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-9)

@@ -61,16 +61,26 @@ def test_a_second_run_replaces_its_files_and_leaves_others(tmp_path):
             (folder / "masks" / content.decode()).write_bytes(content)
             (folder / "report.html").write_bytes(content)
         (tmp_path / "out" / "mine.txt").write_bytes(b"mine")
-    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["masks", "mine.txt", "report.html"]
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
+        "masks",
+        "mine.txt",
+        "report.html",
+    ]
     assert [p.name for p in (tmp_path / "out" / "masks").iterdir()] == ["2"]
     assert (tmp_path / "out" / "report.html").read_bytes() == b"2"
 
 
 def test_a_file_in_the_way_or_no_parent(tmp_path):
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(NotADirectoryError, match="a folder is wanted"), whole_folder(tmp_path / "file"):
+    with (
+        pytest.raises(NotADirectoryError, match="a folder is wanted"),
+        whole_folder(tmp_path / "file"),
+    ):
         pass
-    with pytest.raises(FileNotFoundError, match="no such directory"), whole_folder(tmp_path / "a" / "b"):
+    with (
+        pytest.raises(FileNotFoundError, match="no such directory"),
+        whole_folder(tmp_path / "a" / "b"),
+    ):
         pass
 
 
@@ -84,7 +94,11 @@ def written(meanwhile, path, text):
 
 
 def content(folder):
-    return {str(p.relative_to(folder)): p.read_text() for p in sorted(folder.rglob("*")) if p.is_file()}
+    return {
+        str(p.relative_to(folder)): p.read_text()
+        for p in sorted(folder.rglob("*"))
+        if p.is_file()
+    }
 
 
 def test_files_and_folders_appear_together(tmp_path):
@@ -139,7 +153,10 @@ def test_a_folder_is_not_replaced_by_a_file(tmp_path):
     (tmp_path / "b").write_text("old")
     with pytest.raises(NotADirectoryError), files.together() as meanwhile:
         written(meanwhile, tmp_path / "b", "new")
-    with pytest.raises(FileNotFoundError, match="nowhere"), files.together() as meanwhile:
+    with (
+        pytest.raises(FileNotFoundError, match="nowhere"),
+        files.together() as meanwhile,
+    ):
         meanwhile(tmp_path / "nowhere" / "c")
 
 
@@ -184,7 +201,10 @@ def test_json_says_what_it_is():
         ('{"format": "other", "version": 2}', "something else than a thing of lrmc"),
         ('{"version": 2}', "something else"),
         ("[1]", "something else"),
-        ('{"format": "lrmc-thing"}', "its version is None, and this lrmc reads version 2"),
+        (
+            '{"format": "lrmc-thing"}',
+            "its version is None, and this lrmc reads version 2",
+        ),
         ('{"format": "lrmc-thing", "version": 1}', "its version is 1"),
         ('{"format": "lrmc-thing", "version": true}', "its version is True"),
     ],
@@ -196,7 +216,9 @@ def test_other_json_is_refused(text, sentence):
 
 def test_a_version_that_older_files_do_not_say():
     assert files.from_json(OLD, '{"format": "lrmc-thing", "a": 1}') == {"a": 1}
-    with pytest.raises(ValueError, match="its version is 2, and this lrmc reads version 1"):
+    with pytest.raises(
+        ValueError, match="its version is 2, and this lrmc reads version 1"
+    ):
         files.from_json(OLD, files.to_json(KIND, {}))
 
 
@@ -207,7 +229,11 @@ def test_arrays_say_what_they_are(tmp_path, about):
         assert said == (about or {})
         np.testing.assert_array_equal(content["L"], np.eye(2))
     said = str(np.load(tmp_path / "a.npz")["about"])
-    assert said == ("lrmc-thing 2" if about is None else '{"format": "lrmc-thing", "version": 2, "k": 3}')
+    assert said == (
+        "lrmc-thing 2"
+        if about is None
+        else '{"format": "lrmc-thing", "version": 2, "k": 3}'
+    )
 
 
 def read(path, name="L"):
@@ -220,11 +246,17 @@ def test_arrays_of_something_else(tmp_path):
     with pytest.raises(FileNotFoundError):
         read(path)
     files.save_arrays(path, KIND, {})
-    with pytest.raises(ValueError, match=r"a\.npz could not be read as a thing; remove it: its version is 2"):
+    with pytest.raises(
+        ValueError,
+        match=r"a\.npz could not be read as a thing; remove it: its version is 2",
+    ):
         read(path)
     files.save_arrays(path, OLD, {})
     with pytest.raises(ValueError, match="remove it: there is no L in it"):
         read(path)
     path.write_bytes(b"hello")
-    with pytest.raises(ValueError, match="could not be read as a thing; remove it: File is not a zip file"):
+    with pytest.raises(
+        ValueError,
+        match="could not be read as a thing; remove it: File is not a zip file",
+    ):
         read(path)

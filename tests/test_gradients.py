@@ -25,7 +25,9 @@ class Held(Noise):
 
 def problem(shape, outliers, uneven, seed=0):
     rng = np.random.default_rng(seed)
-    Y = rng.standard_normal((shape[0], 2)) @ rng.standard_normal((2, shape[1])) + 0.3 * rng.standard_normal(shape)
+    Y = rng.standard_normal((shape[0], 2)) @ rng.standard_normal(
+        (2, shape[1])
+    ) + 0.3 * rng.standard_normal(shape)
     Y[rng.random(shape) < 0.1] += 5
     seen = rng.random(shape) < 0.4
     seen[3] = False  # a row without entries: the mean row
@@ -75,11 +77,16 @@ def test_gradients_are_those_of_torch():
     logs = torch.tensor(np.log(layers.array()), requires_grad=True)
     Y = torch.tensor(obs.grid(*map(np.arange, obs.shape)))
     seen, Y = ~torch.isnan(Y), torch.nan_to_num(Y)
-    X, unknown = [torch.tensor(F) for F in first.X], [torch.tensor(V) for V in first.unknown]
+    X, unknown = (
+        [torch.tensor(F) for F in first.X],
+        [torch.tensor(V) for V in first.unknown],
+    )
     for at, size in enumerate(sizes_of(halves, noise)):
         k, side = divmod(at, 2)
         reach, shape, *priors, kappa, eta = logs[:, k].exp()
-        E, here = (Y - X[0] @ X[1].T, seen) if side == 0 else ((Y - X[0] @ X[1].T).T, seen.T)
+        E, here = (
+            (Y - X[0] @ X[1].T, seen) if side == 0 else ((Y - X[0] @ X[1].T).T, seen.T)
+        )
         w = here * (1 + (E / (reach * size)) ** 2) ** -shape
         variance = (w * E**2).sum() / w.sum()
         used = here.any(1)
@@ -89,7 +96,10 @@ def test_gradients_are_those_of_torch():
         S = away.T @ away / used.sum() + unknown[side]
         S = S + TINY * torch.trace(S) / RANK * torch.eye(RANK)
         ridge = priors[side] * variance * torch.linalg.inv(S)
-        H = torch.einsum("ij,jab->iab", w, other[:, :, None] * other[:, None, :] + V) + ridge
+        H = (
+            torch.einsum("ij,jab->iab", w, other[:, :, None] * other[:, None, :] + V)
+            + ridge
+        )
         pulled = (w * E) @ other - w.sum(1)[:, None] * (F @ V) - (F - mean) @ ridge
         step = torch.linalg.solve(H, pulled[..., None])[..., 0]
         unknown[side] = variance * torch.linalg.inv(H)[used].mean(0)

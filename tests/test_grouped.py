@@ -64,7 +64,9 @@ def test_products(data, layout, order, which):
     labels = {
         "stacked": np.tile(np.arange(PIXELS), BANDS),
         "beside each other": np.repeat(np.arange(PIXELS), BANDS),
-        "mixed": np.random.default_rng(1).permutation(np.repeat(np.arange(PIXELS), BANDS)),
+        "mixed": np.random.default_rng(1).permutation(
+            np.repeat(np.arange(PIXELS), BANDS)
+        ),
     }[layout]
     rule, weight = list(rules(*Y.shape))[which]
     C, W = naive(Y, L, R, rule, weight, labels)
@@ -74,7 +76,9 @@ def test_products(data, layout, order, which):
             assert_allclose(got, want, atol=1e-12)
         return
     pull = obs.products(L, R, rule, P=OWN, Q=OWN, Pw=L**2, Qw=R**2)
-    for got, want in zip((*pull, *pull.grams), (C @ R, C.T @ L, W @ R**2, W.T @ L**2), strict=True):
+    for got, want in zip(
+        (*pull, *pull.grams), (C @ R, C.T @ L, W @ R**2, W.T @ L**2), strict=True
+    ):
         assert_allclose(got, want, atol=1e-12)
     assert_allclose(pull.row_weight, W.sum(1))
     assert_allclose(pull.col_weight, W.sum(0))
@@ -84,19 +88,30 @@ def test_products(data, layout, order, which):
 def test_a_cloud_covers_all_bands():
     """Where outliers are plain in one band and small in another, groups find them in both."""
     rng = np.random.default_rng(0)
-    ground = np.abs(rng.standard_normal((BANDS * 300, 2))) @ np.abs(rng.standard_normal((2, 25))) + 1
+    ground = (
+        np.abs(rng.standard_normal((BANDS * 300, 2)))
+        @ np.abs(rng.standard_normal((2, 25)))
+        + 1
+    )
     clouds = (rng.random((300, 25)) < 0.25) * rng.uniform(0.5, 1, (300, 25))
     Y = ground + np.vstack([strength * clouds for strength in (3.0, 0.25, 0.1)])
     Y += 0.05 * rng.standard_normal(Y.shape)
     labels = np.tile(np.arange(300), BANDS)
-    alone, together = (lrmc.solve(Y, 3, loss="cauchy", groups=g) for g in (None, labels))
-    errors = [np.linalg.norm(result.low_rank() - ground) for result in (alone, together)]
+    alone, together = (
+        lrmc.solve(Y, 3, loss="cauchy", groups=g) for g in (None, labels)
+    )
+    errors = [
+        np.linalg.norm(result.low_rank() - ground) for result in (alone, together)
+    ]
     assert errors[1] < 0.9 * errors[0]
 
 
 @pytest.mark.parametrize(
     ("labels", "said"),
-    [(np.arange(5), "a label for each of the 60 rows"), ([0] * 59 + [1], "as many in each are wanted")],
+    [
+        (np.arange(5), "a label for each of the 60 rows"),
+        ([0] * 59 + [1], "as many in each are wanted"),
+    ],
 )
 def test_labels_that_do_not_fit(data, labels, said):
     with pytest.raises(ValueError, match=said):
@@ -126,7 +141,9 @@ def test_few_entries_take_little_memory(order):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the address space")
 def test_a_group_of_very_many_rows():
-    """Its rows times the columns of a tile are more than 2^31: where memory is short, that is a sentence."""
+    """Its rows times the columns of a tile are more than 2^31: where memory is short,
+    that is a sentence.
+    """
     code = """
 import resource, numpy as np
 from lrmc import as_observations
@@ -139,6 +156,12 @@ try:
 except MemoryError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
     assert done.returncode == 0, done.stderr
     assert "no memory for 8.59e+03 MB" in done.stdout

@@ -28,15 +28,22 @@ def held_out(present, p, folder):
 @every_storage
 def test_what_is_left(present, p, folder):
     s, rest, judged, left = held_out(present, p, folder)
-    np.testing.assert_array_equal(judged.values, s.nan[judged.rows, judged.cols])  # observed, and as observed
-    assert len(np.unique(judged.rows * s.values.shape[1] + judged.cols)) == len(judged.rows) > 0
+    # observed, and as observed
+    np.testing.assert_array_equal(judged.values, s.nan[judged.rows, judged.cols])
+    assert (
+        len(np.unique(judged.rows * s.values.shape[1] + judged.cols))
+        == len(judged.rows)
+        > 0
+    )
     assert rest.shape == s.values.shape
     assert rest.n_observed == left.sum() == s.mask.sum() - len(judged.rows)
     assert rest.fraction == pytest.approx(left.mean())
     np.testing.assert_array_equal(rest.row_observed, left.sum(1))
     np.testing.assert_array_equal(rest.col_observed, left.sum(0))
     rows, cols = (i.ravel() for i in np.indices(s.values.shape))
-    np.testing.assert_array_equal(rest.lookup(rows, cols), np.where(left, s.values, np.nan).ravel())
+    np.testing.assert_array_equal(
+        rest.lookup(rows, cols), np.where(left, s.values, np.nan).ravel()
+    )
 
 
 @every_storage
@@ -57,7 +64,9 @@ def wanted(rule, left):
     """The reference on what is left, given as bytes."""
     s, L, R, P, Q = factors()
     mask = np.frombuffer(left, bool).reshape(s.values.shape)
-    return reference.products(s.values, mask, L, R, dict(rules)[rule](*s.values.shape, 11.3)[1], P, Q)
+    return reference.products(
+        s.values, mask, L, R, dict(rules)[rule](*s.values.shape, 11.3)[1], P, Q
+    )
 
 
 def factors():
@@ -68,13 +77,17 @@ def factors():
 
 @every_storage
 def test_products_of_every_rule(present, p, folder):
-    """As if the entries had been removed. Sums are differences here, so that rounding is that of the whole."""
+    """As if the entries had been removed. Sums are differences here, so that rounding is
+    that of the whole.
+    """
     s, rest, _, left = held_out(present, p, folder)
     _, L, R, P, Q = factors()
     for name, rule in rules:
         weight, _ = rule(*s.values.shape, 11.3)
         want = wanted(name, left.tobytes())
-        grams = {"Pw": pairs(L), "Qw": pairs(R)} if name not in ("clip", "a number") else {}
+        grams = (
+            {"Pw": pairs(L), "Qw": pairs(R)} if name not in ("clip", "a number") else {}
+        )
         got = rest.products(L, R, weight, P=P, Q=Q, **grams)
         check(got, want, rest.dtype)
         if grams:
@@ -85,11 +98,16 @@ def test_products_of_every_rule(present, p, folder):
             assert_close(rows.grams[0], want.W @ pairs(R), rest.dtype, factor=10)
             np.testing.assert_array_equal(got.row_inliers, want.row_inliers)
             np.testing.assert_array_equal(got.col_inliers, want.col_inliers)
-            for a, b in ((got.row_weight, want.row_weight), (got.col_weight, want.col_weight)):
+            for a, b in (
+                (got.row_weight, want.row_weight),
+                (got.col_weight, want.col_weight),
+            ):
                 assert_close(a, b, rest.dtype, factor=10)
             assert (got.energy is None) == isinstance(weight, Threshold)
             if got.energy is not None:
-                assert got.energy == pytest.approx(want.energy, rel=100 * ROUNDING[rest.dtype])
+                assert got.energy == pytest.approx(
+                    want.energy, rel=100 * ROUNDING[rest.dtype]
+                )
 
 
 def check(got, want, dtype):
@@ -123,13 +141,17 @@ def test_all_that_can_be_asked(present, p, folder):
     _, L, R, *_ = factors()
     Y = np.where(left, s.values, np.nan)
     plain = as_observations(Y)
-    np.testing.assert_array_equal(rest.block(slice(2, 9), np.arange(5)), np.where(left, s.values, 0)[2:9, :5])
+    np.testing.assert_array_equal(
+        rest.block(slice(2, 9), np.arange(5)), np.where(left, s.values, 0)[2:9, :5]
+    )
     np.testing.assert_array_equal(rest.grid(np.arange(4), np.arange(5)), Y[:4, :5])
     np.testing.assert_array_equal(rest.part(slice(2, 9)).Y, Y[2:9])
     counts = rest.survey()
     np.testing.assert_array_equal(counts.rows, left.sum(1))
     np.testing.assert_array_equal(counts.cols, left.sum(0))
-    for got, want in zip(rest.magnitudes(L, R, 0.2), reference.magnitudes(Y - L @ R.T, 0.2), strict=True):
+    for got, want in zip(
+        rest.magnitudes(L, R, 0.2), reference.magnitudes(Y - L @ R.T, 0.2), strict=True
+    ):
         np.testing.assert_allclose(got, want, rtol=1e-5)
     E = np.full(Y.shape, np.nan)
     for rows, cols, values in rest.residuals(L, R):
@@ -138,8 +160,20 @@ def test_all_that_can_be_asked(present, p, folder):
     out = rest.outliers(L, R, 11.3).toarray()
     np.testing.assert_allclose(out, np.where(np.abs(E) > 11.3, E, 0), atol=1e-4)
     V = np.linalg.qr(np.random.default_rng(0).standard_normal((Y.shape[1], 2)))[0]
-    settings = {"widest": 100.0, "lowest": 1.0, "rule": Cauchy.rule, "odds": 0.0, "reach": 3.0}
-    model = Regression(V=V, offset=np.zeros(len(V)), mean=np.zeros(2), prior=0.01 * np.eye(2), **settings)
+    settings = {
+        "widest": 100.0,
+        "lowest": 1.0,
+        "rule": Cauchy.rule,
+        "odds": 0.0,
+        "reach": 3.0,
+    }
+    model = Regression(
+        V=V,
+        offset=np.zeros(len(V)),
+        mean=np.zeros(2),
+        prior=0.01 * np.eye(2),
+        **settings,
+    )
     for got, want in zip(rest.regress(model), plain.regress(model), strict=True):
         assert_close(got, want, rest.dtype, factor=20)
     rest.check_unchanged()
@@ -155,7 +189,8 @@ def gaps(kind, shape=(300, 200), seed=0):
     if kind == "random":
         return rng.random(shape) < 0.4
     lines = missing if kind == "columns" else missing.T
-    for j in rng.choice(lines.shape[1], lines.shape[1] // 2, replace=False):  # half of the lines lose a long stretch
+    # half of the lines lose a long stretch
+    for j in rng.choice(lines.shape[1], lines.shape[1] // 2, replace=False):
         begin = int(rng.integers(0, lines.shape[0] // 2))
         lines[begin : begin + lines.shape[0] // 3, j] = True
     return missing
@@ -172,14 +207,20 @@ def runs(places, line, along):
     longest = []
     for x in np.unique(line):
         at = np.sort(along[line == x])
-        longest.append(max(len(part) for part in np.split(at, np.flatnonzero(np.diff(at) > 1) + 1)))
+        longest.append(
+            max(len(part) for part in np.split(at, np.flatnonzero(np.diff(at) > 1) + 1))
+        )
     return np.array(longest)
 
 
 @pytest.mark.parametrize("kind", ["random", "nothing"])
 def test_random_gaps(kind):
     """Random entries: spread over all rows and columns, hardly any neighbours."""
-    Y = field("random") if kind == "random" else np.random.default_rng(1).standard_normal((300, 200))
+    Y = (
+        field("random")
+        if kind == "random"
+        else np.random.default_rng(1).standard_normal((300, 200))
+    )
     _, (rows, cols, _) = hold_out(as_observations(Y))
     assert len(np.unique(rows)) > 0.9 * 300
     assert len(np.unique(cols)) == 200
@@ -204,7 +245,12 @@ def test_gaps_of_lines(kind, flip):
 def shares(kind):
     """Of the observed entries that are set aside, for some seeds."""
     fields = [as_observations(field(kind, seed)) for seed in range(8)]
-    return np.array([len(hold_out(obs, seed)[1].rows) / obs.n_observed for seed, obs in enumerate(fields)])
+    return np.array(
+        [
+            len(hold_out(obs, seed)[1].rows) / obs.n_observed
+            for seed, obs in enumerate(fields)
+        ]
+    )
 
 
 @pytest.mark.parametrize("kind", ["random", "columns", "rows"])
@@ -218,10 +264,13 @@ def test_at_most_a_tenth_is_set_aside(kind):
 
 
 def test_columns_that_are_missing_together():
-    """Laid over a column that is missing in the same places, a gap shows nothing: random entries then."""
+    """Laid over a column that is missing in the same places, a gap shows nothing: random
+    entries then.
+    """
     Y = np.random.default_rng(2).standard_normal((60, 5))
     Y[:40] = np.nan
-    Y[:40, 4] = 1.0  # its own entries are seen there, and it has no gap: no other column can take one over
+    # its own entries are seen there, and it has no gap: no other column can take one over
+    Y[:40, 4] = 1.0
     Y[40:, 4] = np.nan
     for seed in range(8):
         rest, judged = hold_out(as_observations(Y), seed)
@@ -253,7 +302,11 @@ def test_part_of_a_large_matrix(flip):
     across, along = part.shape if flip else part.shape[::-1]
     assert across == 100
     assert 1000 <= along < 90_000
-    lines = part.block(slice(None), slice(None)).T if flip else part.block(slice(None), slice(None))
+    lines = (
+        part.block(slice(None), slice(None)).T
+        if flip
+        else part.block(slice(None), slice(None))
+    )
     np.testing.assert_array_equal(np.diff(lines[:, 4:], axis=1), 1)
     assert np.all(np.diff(lines[:, 0]) > 0)
     little = as_observations(Y[:100])

@@ -1,4 +1,6 @@
-"""How the code is written, as far as it can be counted. What is still too much is listed; lists only get shorter."""
+"""How the code is written, as far as it can be counted. What is still too much is
+listed; lists only get shorter.
+"""
 
 import ast
 import tokenize
@@ -6,14 +8,25 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "lrmc"
 FILES = sorted(SOURCE.rglob("*.py"))
-TREES = {path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text()) for path in FILES}
+TREES = {
+    path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text()) for path in FILES
+}
 
 MOST_COMPLEX = 15
 MOST_POSITIONAL = 6
-LIMIT = 11.1  # tokens per line of code; 9 is wanted
+LIMIT = 9.0  # tokens per line of code
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-BRANCHES = (ast.If, ast.IfExp, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.match_case, ast.comprehension)
+BRANCHES = (
+    ast.If,
+    ast.IfExp,
+    ast.For,
+    ast.AsyncFor,
+    ast.While,
+    ast.ExceptHandler,
+    ast.match_case,
+    ast.comprehension,
+)
 
 COMPLEX = {
     "methods/choose.py:choose",
@@ -34,10 +47,14 @@ def test_the_lists_are_about_this_code():
 
 
 def complexity(function):
-    """McCabe's number: one, and one for each branch, loop, case and further operand of `and` and `or`."""
+    """McCabe's number: one, and one for each branch, loop, case and further operand of
+    `and` and `or`.
+    """
     inside = list(ast.walk(function))
     branches = sum(isinstance(node, BRANCHES) for node in inside)
-    operands = sum(len(node.values) - 1 for node in inside if isinstance(node, ast.BoolOp))
+    operands = sum(
+        len(node.values) - 1 for node in inside if isinstance(node, ast.BoolOp)
+    )
     return 1 + branches + operands
 
 
@@ -66,14 +83,18 @@ def test_complexity_is_counted():
 def positional(call):
     """How many; a sequence that is unpacked counts as one, or as many as it shows."""
     return sum(
-        len(argument.value.elts) if isinstance(argument, ast.Starred) and isinstance(argument.value, ast.Tuple) else 1
+        len(argument.value.elts)
+        if isinstance(argument, ast.Starred) and isinstance(argument.value, ast.Tuple)
+        else 1
         for argument in call.args
     )
 
 
 def crowded(tree):
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    return {ast.unparse(call.func) for call in calls if positional(call) > MOST_POSITIONAL}
+    return {
+        ast.unparse(call.func) for call in calls if positional(call) > MOST_POSITIONAL
+    }
 
 
 def test_positional_arguments():
@@ -83,16 +104,31 @@ def test_positional_arguments():
 
 
 def test_positional_arguments_are_counted():
-    assert crowded(ast.parse("f(1, 2, 3, 4, 5, 6); g(1, 2, 3, 4, 5, *x, *y); h(*(1, 2, 3, 4, 5, 6, 7))")) == {"g", "h"}
+    assert crowded(
+        ast.parse(
+            "f(1, 2, 3, 4, 5, 6); g(1, 2, 3, 4, 5, *x, *y); h(*(1, 2, 3, 4, 5, 6, 7))"
+        )
+    ) == {"g", "h"}
 
 
 # ---- lines that breathe
 
 LAYOUT = {
-    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
+    *(
+        tokenize.COMMENT,
+        tokenize.NL,
+        tokenize.NEWLINE,
+        tokenize.INDENT,
+        tokenize.DEDENT,
+    ),
     *(tokenize.ENCODING, tokenize.ENDMARKER),
 }
-BEFORE_A_DOCSTRING = {tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING}
+BEFORE_A_DOCSTRING = {
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENCODING,
+}
 
 
 def tokens(path):
@@ -102,7 +138,9 @@ def tokens(path):
         for token in tokenize.generate_tokens(file.readline):
             if token.type in (tokenize.COMMENT, tokenize.NL):
                 continue
-            docstring = token.type == tokenize.STRING and (before is None or before in BEFORE_A_DOCSTRING)
+            docstring = token.type == tokenize.STRING and (
+                before is None or before in BEFORE_A_DOCSTRING
+            )
             if token.type not in LAYOUT and not docstring:
                 count += 1
                 lines.update(range(token.start[0], token.end[0] + 1))
@@ -116,7 +154,9 @@ def test_tokens_per_line():
 
 
 def test_tokens_are_counted(tmp_path):
-    (tmp_path / "a.py").write_text('"""A docstring."""\n\n# a comment\nx = [\n    1,\n    2,\n]\n')
+    (tmp_path / "a.py").write_text(
+        '"""A docstring."""\n\n# a comment\nx = [\n    1,\n    2,\n]\n'
+    )
     assert tokens(tmp_path / "a.py") == (8, 4)
 
 
@@ -126,7 +166,9 @@ def test_tokens_are_counted(tmp_path):
 def public(tree):
     """Functions and methods without an underscore, at the top or in public classes."""
     for node in tree.body:
-        if isinstance(node, (*FUNCTIONS, ast.ClassDef)) and not node.name.startswith("_"):
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)) and not node.name.startswith(
+            "_"
+        ):
             yield node
             if isinstance(node, ast.ClassDef):
                 yield from public(node)
@@ -139,7 +181,12 @@ def explained(node):
 
 
 def test_docstrings():
-    found = [f"{file}:{node.name}" for file, tree in TREES.items() for node in public(tree) if not explained(node)]
+    found = [
+        f"{file}:{node.name}"
+        for file, tree in TREES.items()
+        for node in public(tree)
+        if not explained(node)
+    ]
     assert found == []
 
 

@@ -22,7 +22,9 @@ HEAVY = [
 
 def modules_after(code):
     code += "; import sys; print(' '.join(sys.modules))"
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +38,18 @@ def test_import_does_not_bring_what_is_heavy(after_import):
 
 
 def test_neither_does_a_solve():
-    after = modules_after("import lrmc, numpy; lrmc.solve(numpy.outer(range(9), range(9)), 1)")
-    assert not {"torch", "dask", "sklearn", "pandas", "matplotlib", "typer", "xarray"} & set(after)
+    after = modules_after(
+        "import lrmc, numpy; lrmc.solve(numpy.outer(range(9), range(9)), 1)"
+    )
+    assert not {
+        "torch",
+        "dask",
+        "sklearn",
+        "pandas",
+        "matplotlib",
+        "typer",
+        "xarray",
+    } & set(after)
 
 
 def test_public_names():
@@ -52,14 +64,18 @@ def test_modules_and_estimators_come_when_asked_for():
     for package in ("torch", "xarray", "sklearn"):
         pytest.importorskip(package)
     names = ("report", "apps", "outofcore", "torch", "xarray")
-    asked = "; ".join(f"assert lrmc.{name}.__name__ == 'lrmc.{name}'; assert '{name}' in dir(lrmc)" for name in names)
+    asked = "; ".join(
+        f"assert lrmc.{name}.__name__ == 'lrmc.{name}'; assert '{name}' in dir(lrmc)"
+        for name in names
+    )
     after = modules_after(f"import lrmc; {asked}; lrmc.RobustPCA, lrmc.RobustImputer")
     assert {*(f"lrmc.{name}" for name in names), "sklearn"} <= set(after)
 
 
 def test_no_module_of_the_command_needs_what_windows_lacks():
     code = (
-        "import sys; sys.modules['resource'] = None; import lrmc.cli, lrmc.outofcore; lrmc.outofcore.memory_there_is()"
+        "import sys; sys.modules['resource'] = None; import lrmc.cli, lrmc.outofcore;"
+        " lrmc.outofcore.memory_there_is()"
     )
     pytest.importorskip("typer")
     assert "lrmc.cli" in modules_after(code)

@@ -23,7 +23,11 @@ def problem():
 
 @pytest.fixture(scope="module", params=[0.0, 0.1], ids=["exact", "noisy"])
 def result(request):
-    return solve(synthetic.problem(200, 2, alpha=0.05, p=0.7, seed=1, n2=90, noise=request.param, form="dense").Y)
+    return solve(
+        synthetic.problem(
+            200, 2, alpha=0.05, p=0.7, seed=1, n2=90, noise=request.param, form="dense"
+        ).Y
+    )
 
 
 def files(folder):
@@ -35,7 +39,11 @@ def test_fill_says_what_the_model_replaces(problem):
     found = completion.outlying(result)
     missing, wrong = np.isnan(problem.Y), np.nan_to_num(problem.outliers) != 0
     model, seen = result.low_rank(), np.nan_to_num(problem.Y)
-    for fill, replaced in (("missing", missing), ("missing+outliers", missing | wrong), ("all", missing | True)):
+    for fill, replaced in (
+        ("missing", missing),
+        ("missing+outliers", missing | wrong),
+        ("all", missing | True),
+    ):
         got = completion.filled(result, problem.Y, fill, found)
         np.testing.assert_array_equal(got, np.where(replaced, model, seen))
 
@@ -43,11 +51,15 @@ def test_fill_says_what_the_model_replaces(problem):
 def test_sparse_and_masked_are_filled_alike(problem):
     mask = np.isnan(problem.Y)
     values = np.nan_to_num(problem.Y)
-    duplicated = sp.coo_array((np.tile(values[~mask] / 2, 2), np.tile(np.nonzero(~mask), 2)), shape=mask.shape)
+    duplicated = sp.coo_array(
+        (np.tile(values[~mask] / 2, 2), np.tile(np.nonzero(~mask), 2)), shape=mask.shape
+    )
 
     def filled(Y):
         result = solve(Y, 2)
-        return completion.filled(result, Y, "missing+outliers", completion.outlying(result))
+        return completion.filled(
+            result, Y, "missing+outliers", completion.outlying(result)
+        )
 
     want = filled(problem.Y)
     for same in (np.ma.MaskedArray(values, mask=mask), duplicated, duplicated.tocsc()):
@@ -55,15 +67,29 @@ def test_sparse_and_masked_are_filled_alike(problem):
 
 
 def test_the_list_is_that_of_the_result(result):
-    """The same entries as `Result.outliers`, the highest score first, scores by noise or by threshold."""
+    """The same entries as `Result.outliers`, the highest score first, scores by noise or
+    by threshold.
+    """
     found = completion.outlying(result)
     S = np.nan_to_num(result.outliers())
-    assert set(zip(found.rows, found.cols, strict=True)) == set(zip(*np.nonzero(S), strict=True))
-    np.testing.assert_allclose(found.values - found.expected, S[found.rows, found.cols], atol=1e-12)
-    np.testing.assert_allclose(found.expected, result.low_rank()[found.rows, found.cols])
+    assert set(zip(found.rows, found.cols, strict=True)) == set(
+        zip(*np.nonzero(S), strict=True)
+    )
+    np.testing.assert_allclose(
+        found.values - found.expected, S[found.rows, found.cols], atol=1e-12
+    )
+    np.testing.assert_allclose(
+        found.expected, result.low_rank()[found.rows, found.cols]
+    )
     assert np.all(np.diff(found.scores) <= 0)
-    unit = result.noise_level if result.regime == "noisy" else result.noise_threshold(result.observations)
-    np.testing.assert_allclose(found.scores, np.abs(found.values - found.expected) / unit, rtol=1e-6)
+    unit = (
+        result.noise_level
+        if result.regime == "noisy"
+        else result.noise_threshold(result.observations)
+    )
+    np.testing.assert_allclose(
+        found.scores, np.abs(found.values - found.expected) / unit, rtol=1e-6
+    )
     assert found.scores.min() > (5.99 if result.regime == "noisy" else 1)
 
 
@@ -72,7 +98,9 @@ def open_row():
     """Row 3 is noise, and no pattern tells what belongs into its gaps."""
     Y = synthetic.problem(60, 2, alpha=0.05, p=0.8, seed=1, n2=40, form="dense").Y
     rng = np.random.default_rng(0)
-    Y[3] = np.where(rng.random(40) < 0.8, np.nanmax(Y) * rng.standard_normal(40), np.nan)
+    Y[3] = np.where(
+        rng.random(40) < 0.8, np.nanmax(Y) * rng.standard_normal(40), np.nan
+    )
     return Y
 
 
@@ -81,35 +109,63 @@ def test_what_was_observed_in_a_row_that_is_not_vouched_for_stays(open_row, tmp_
     with pytest.warns(DoubtWarning, match=r"of 1 row\(s\) too few entries agree"):
         result = solve(open_row, 2)
     found, seen = completion.outlying(result), np.isfinite(open_row[3])
-    for undetermined, gaps in (("nan", np.nan), ("keep", (result.L[3] @ result.R.T)[~seen])):
-        X = completion.filled(result, open_row, "missing+outliers", found, undetermined=undetermined)
-        write_completed(result, tmp_path / "out.npy", fill="missing+outliers", undetermined=undetermined)
+    for undetermined, gaps in (
+        ("nan", np.nan),
+        ("keep", (result.L[3] @ result.R.T)[~seen]),
+    ):
+        X = completion.filled(
+            result, open_row, "missing+outliers", found, undetermined=undetermined
+        )
+        write_completed(
+            result,
+            tmp_path / "out.npy",
+            fill="missing+outliers",
+            undetermined=undetermined,
+        )
         np.testing.assert_array_equal(X, np.load(tmp_path / "out.npy"))
         np.testing.assert_allclose(X[3, ~seen], gaps)
         if undetermined == "nan":
             np.testing.assert_array_equal(X[3, seen], open_row[3, seen])
 
 
-@pytest.mark.parametrize(("undetermined", "said"), [("nan", "values stay empty"), ("keep", "is a guess")])
-def test_the_report_says_what_became_of_a_row_that_is_not_vouched_for(open_row, tmp_path, undetermined, said):
+@pytest.mark.parametrize(
+    ("undetermined", "said"), [("nan", "values stay empty"), ("keep", "is a guess")]
+)
+def test_the_report_says_what_became_of_a_row_that_is_not_vouched_for(
+    open_row, tmp_path, undetermined, said
+):
     np.save(tmp_path / "in.npy", open_row)
     places = {"report_to": tmp_path / "report.html", "undetermined": undetermined}
     with pytest.warns(DoubtWarning, match="too few entries agree"):
-        done = completion.complete(tmp_path / "in.npy", tmp_path / "out.npy", 2, **places)
+        done = completion.complete(
+            tmp_path / "in.npy", tmp_path / "out.npy", 2, **places
+        )
     gaps = int(np.isnan(open_row[3]).sum())
-    assert done.left == np.isnan(np.load(tmp_path / "out.npy")).sum() == (gaps if undetermined == "nan" else 0)
+    assert (
+        done.left
+        == np.isnan(np.load(tmp_path / "out.npy")).sum()
+        == (gaps if undetermined == "nan" else 0)
+    )
     assert said in (tmp_path / "report.html").read_text()
 
 
 def test_a_result_without_outliers():
-    found = completion.outlying(solve(np.outer(np.arange(1.0, 9), np.arange(1.0, 7)), 1))
+    found = completion.outlying(
+        solve(np.outer(np.arange(1.0, 9), np.arange(1.0, 7)), 1)
+    )
     assert [len(x) for x in found] == [0] * 5
 
 
 def table_file(folder, name="in.csv", **columns):
-    """A table of 120 rows in different units, named s0, s1, ...: with an outlier in row s7, column `b`."""
+    """A table of 120 rows in different units, named s0, s1, ...: with an outlier in row
+    s7, column `b`.
+    """
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((120, 1)) @ (rng.standard_normal((1, 8)) + 2) * 10.0 ** np.arange(-3, 5)
+    X = (
+        rng.standard_normal((120, 1))
+        @ (rng.standard_normal((1, 8)) + 2)
+        * 10.0 ** np.arange(-3, 5)
+    )
     X += 0.01 * rng.standard_normal(X.shape) * 10.0 ** np.arange(-3, 5)
     frame = pd.DataFrame(X, columns=list("abcdefgh"))
     frame.loc[7, "b"] = 9.0
@@ -126,7 +182,9 @@ def table_file(folder, name="in.csv", **columns):
 def test_all_three_files_have_the_names_of_the_table(tmp_path, suffix):
     source = table_file(tmp_path, f"in.{suffix}")
     listed, page = tmp_path / f"list.{suffix}", tmp_path / "page.html"
-    done = completion.complete(source, tmp_path / "out.csv", outliers_to=listed, report_to=page)
+    done = completion.complete(
+        source, tmp_path / "out.csv", outliers_to=listed, report_to=page
+    )
     assert done.units is not None
     lines = pd.read_csv(listed) if suffix == "csv" else pd.read_parquet(listed)
     assert tuple(lines.columns) == completion.COLUMNS
@@ -136,7 +194,9 @@ def test_all_three_files_have_the_names_of_the_table(tmp_path, suffix):
     assert "s7" in text
     assert "in spreads" in " ".join(text.split()) or "such spreads" in text
     assert "Passed through unchanged: station" in text
-    assert files(tmp_path) == sorted(["in." + suffix, "list." + suffix, "out.csv", "page.html"])
+    assert files(tmp_path) == sorted(
+        ["in." + suffix, "list." + suffix, "out.csv", "page.html"]
+    )
     out = pd.read_csv(tmp_path / "out.csv")
     assert not out.isna().any().any()
     assert abs(out.loc[7, "b"]) < 0.2
@@ -150,16 +210,23 @@ def test_nothing_is_beside_the_output_unless_asked_for(tmp_path):
 
 @pytest.mark.parametrize("broken", ["_write_list", "report_sections"])
 def test_all_files_or_none(tmp_path, monkeypatch, broken):
-    """The disk is full when the last file is written: what was there before is still there, and nothing else."""
+    """The disk is full when the last file is written: what was there before is still
+    there, and nothing else.
+    """
 
     def fails(*args):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(completion, broken, fails)
-    source, places = table_file(tmp_path), [tmp_path / name for name in ("out.csv", "list.csv", "page.html")]
+    source, places = (
+        table_file(tmp_path),
+        [tmp_path / name for name in ("out.csv", "list.csv", "page.html")],
+    )
     places[0].write_text("before")
     with pytest.raises(OSError, match="No space"):
-        completion.complete(source, places[0], outliers_to=places[1], report_to=places[2])
+        completion.complete(
+            source, places[0], outliers_to=places[1], report_to=places[2]
+        )
     assert files(tmp_path) == ["in.csv", "out.csv"]
     assert places[0].read_text() == "before"
 
@@ -167,7 +234,10 @@ def test_all_files_or_none(tmp_path, monkeypatch, broken):
 @each(
     ("side", "sentence"),
     [
-        ({"outliers_to": "list.txt"}, "list.txt: the list of outliers is written as .csv or .parquet"),
+        (
+            {"outliers_to": "list.txt"},
+            "list.txt: the list of outliers is written as .csv or .parquet",
+        ),
         ({"report_to": "page.pdf"}, "page.pdf: the report is written as .html"),
         ({"outliers_to": "in.csv"}, "in.csv is also the place of another file"),
         ({"outliers_to": "out.csv"}, "out.csv is also the place of another file"),
@@ -179,26 +249,34 @@ def test_places_are_looked_at_before_the_work(tmp_path, monkeypatch, side, sente
     monkeypatch.chdir(tmp_path)
     table_file(tmp_path)
     os.mkdir("folder.html")
-    monkeypatch.setattr(completion, "read", lambda *a, **b: pytest.fail("the work has begun"))
+    monkeypatch.setattr(
+        completion, "read", lambda *a, **b: pytest.fail("the work has begun")
+    )
     with pytest.raises((ValueError, OSError), match=sentence):
         completion.complete("in.csv", "out.csv", **side)
 
 
 def test_names_are_distinct():
-    frame = pd.DataFrame([["x", 1.0, 2.0, 3.0], ["x", 4.0, 5.0, 6.0]], columns=["k", "a", "a", ""])
+    frame = pd.DataFrame(
+        [["x", 1.0, 2.0, 3.0], ["x", 4.0, 5.0, 6.0]], columns=["k", "a", "a", ""]
+    )
     table = Table(frame.iloc[:, 1:].to_numpy(), frame=frame, columns=[1, 2, 3])
     assert table.col_names() == ["a [0]", "a [1]", "[2]"]
     assert table.row_names() is None  # x is no name for a row
     assert table.others() == ["k"]
     frame.index = pd.MultiIndex.from_tuples([("p", 1), ("q", 2)])
     assert table.row_names() == ["p / 1", "q / 2"]
-    assert (Table(np.ones((2, 2))).row_names(), Table(np.ones((2, 2))).col_names()) == (None, None)
+    assert (Table(np.ones((2, 2))).row_names(), Table(np.ones((2, 2))).col_names()) == (
+        None,
+        None,
+    )
 
 
 def test_an_index_names_rows(tmp_path):
     rng = np.random.default_rng(0)
     Y = pd.DataFrame(
-        rng.standard_normal((40, 1)) @ rng.standard_normal((1, 6)), pd.date_range("2024-01-01", periods=40)
+        rng.standard_normal((40, 1)) @ rng.standard_normal((1, 6)),
+        pd.date_range("2024-01-01", periods=40),
     )
     Y.to_csv(tmp_path / "a.csv")
     Y.columns = [f"c{j}" for j in range(6)]
@@ -211,17 +289,35 @@ def test_an_index_names_rows(tmp_path):
 def test_what_is_said_about_a_table(tmp_path):
     """Columns that count rows, and rows about which too little is known."""
     with pytest.warns(UserWarning, match="column 'year' counts the rows"):
-        completion.complete(table_file(tmp_path, year=np.arange(1900, 2020)), tmp_path / "out.csv")
+        completion.complete(
+            table_file(tmp_path, year=np.arange(1900, 2020)), tmp_path / "out.csv"
+        )
     problem = synthetic.problem(80, 4, alpha=0, p=1, n2=30)
     problem.Y[3, 2:] = np.nan
     np.save(tmp_path / "a.npy", problem.Y)
-    with pytest.warns(UserWarning, match=r"of 1 row\(s\) too few entries agree with the fit to vouch for it: NaN"):
-        completion.complete(tmp_path / "a.npy", tmp_path / "b.npy", 4, report_to=tmp_path / "b.html")
-    assert "Of 1 row(s) too few entries agree" in (tmp_path / "b.html").read_text("utf-8")
-    noise = 0.05 * np.random.default_rng(0).standard_normal(problem.Y.shape) * np.nanstd(problem.Y)
+    with pytest.warns(
+        UserWarning,
+        match=r"of 1 row\(s\) too few entries agree with the fit to vouch for it: NaN",
+    ):
+        completion.complete(
+            tmp_path / "a.npy", tmp_path / "b.npy", 4, report_to=tmp_path / "b.html"
+        )
+    assert "Of 1 row(s) too few entries agree" in (tmp_path / "b.html").read_text(
+        "utf-8"
+    )
+    noise = (
+        0.05
+        * np.random.default_rng(0).standard_normal(problem.Y.shape)
+        * np.nanstd(problem.Y)
+    )
     np.save(tmp_path / "a.npy", problem.Y + noise)
-    with pytest.warns(UserWarning, match=r"1 row\(s\) have fewer observations than the rank, 4: .* a guess"):
-        completion.complete(tmp_path / "a.npy", tmp_path / "b.npy", 4, report_to=tmp_path / "b.html")
+    with pytest.warns(
+        UserWarning,
+        match=r"1 row\(s\) have fewer observations than the rank, 4: .* a guess",
+    ):
+        completion.complete(
+            tmp_path / "a.npy", tmp_path / "b.npy", 4, report_to=tmp_path / "b.html"
+        )
     assert "a guess" in (tmp_path / "b.html").read_text("utf-8")
 
 
@@ -234,7 +330,10 @@ def test_hostile_names_stay_names(tmp_path):
     Y[4, 1], Y[8, 0] = 50.0, 90.0
     pd.DataFrame(Y, columns=names).to_csv(tmp_path / "a.csv", index=False)
     completion.complete(
-        tmp_path / "a.csv", tmp_path / "b.csv", outliers_to=tmp_path / "c.csv", report_to=tmp_path / "d.html"
+        tmp_path / "a.csv",
+        tmp_path / "b.csv",
+        outliers_to=tmp_path / "c.csv",
+        report_to=tmp_path / "d.html",
     )
     assert pd.read_csv(tmp_path / "b.csv").columns.tolist() == names
     with open(tmp_path / "c.csv", newline="", encoding="utf-8") as file:
@@ -263,12 +362,19 @@ def test_labels_that_a_spreadsheet_would_execute_are_text_in_the_list(tmp_path):
     frame = pd.DataFrame(Y, columns=list(LABELS))
     frame.insert(0, "who", [*LABELS, *(f"r{i}" for i in range(40 - len(LABELS)))])
     frame.to_csv(tmp_path / "in.csv", index=False)
-    completion.complete(tmp_path / "in.csv", tmp_path / "out.csv", 1, outliers_to=tmp_path / "list.csv", scale="none")
+    completion.complete(
+        tmp_path / "in.csv",
+        tmp_path / "out.csv",
+        1,
+        outliers_to=tmp_path / "list.csv",
+        scale="none",
+    )
     with open(tmp_path / "list.csv", newline="") as file:
         rows, cols = zip(*(line[:2] for line in list(csv.reader(file))[1:]))
     assert set(rows) == set(cols) == set(LABELS.values())
     out = pd.read_csv(tmp_path / "out.csv")
-    assert out.columns.tolist() == ["who", *LABELS]  # the user's own cells are left alone
+    # the user's own cells are left alone
+    assert out.columns.tolist() == ["who", *LABELS]
     assert out["who"].tolist() == frame["who"].tolist()
 
 
@@ -281,7 +387,10 @@ def test_labels_that_begin_with_white_space(label):
     ("text", "said"),
     [
         ("a\n5\n7\n2\n", r"one column of numbers \('a'\); low rank .* pivot it first"),
-        ("id,name,value\n1,x,4\n2,y,6\n3,z,1\n", r"one column of numbers \('value'\); 'name' is passed through"),
+        (
+            "id,name,value\n1,x,4\n2,y,6\n3,z,1\n",
+            r"one column of numbers \('value'\); 'name' is passed through",
+        ),
         ("who,when,value\na,x,4\nb,y,6\n", r"'who', 'when' are passed through"),
         ("a,b,c\n1,2,\n", "has one row"),
     ],
@@ -299,17 +408,23 @@ def test_a_long_table_is_refused(tmp_path, text, said):
 def test_two_columns_may_be_a_long_table(tmp_path):
     frame = pd.DataFrame({"item": [3.0, 1, 2] * 10, "value": np.arange(30.0) ** 2})
     frame.to_csv(tmp_path / "a.csv", index=False)
-    with pytest.warns(UserWarning, match="only two columns of numbers; if it is a long one.* pivot"):
+    with pytest.warns(
+        UserWarning, match="only two columns of numbers; if it is a long one.* pivot"
+    ):
         completion.complete(tmp_path / "a.csv", tmp_path / "b.csv")
 
 
 @pytest.mark.data
-@pytest.mark.skipif(not (DATA / "cases").is_dir(), reason="needs real data beside the repository")
+@pytest.mark.skipif(
+    not (DATA / "cases").is_dir(), reason="needs real data beside the repository"
+)
 def test_speeds_in_single_precision(tmp_path):
     """Filled with -324 to 268 mph, once, since factors were out of balance."""
     source = DATA / "cases" / "traffic_float32.parquet"
     completion.complete(source, tmp_path / "out.parquet")
-    before, after = (pd.read_parquet(path).to_numpy() for path in (source, tmp_path / "out.parquet"))
+    before, after = (
+        pd.read_parquet(path).to_numpy() for path in (source, tmp_path / "out.parquet")
+    )
     filled = after[np.isnan(before)]
     assert filled.min() > -2
     assert filled.max() < 80
@@ -323,7 +438,10 @@ def measured():
     """Hidden and shown values of a table whose columns have names and units."""
     rng = np.random.default_rng(3)
     units = np.geomspace(0.1, 100, 20)
-    values = (rng.standard_normal((80, 2)) @ rng.standard_normal((2, 20)) + 0.2 * rng.standard_normal((80, 20))) * units
+    values = (
+        rng.standard_normal((80, 2)) @ rng.standard_normal((2, 20))
+        + 0.2 * rng.standard_normal((80, 20))
+    ) * units
     shown = np.where(rng.random(values.shape) < 0.7, values, np.nan)
     names = [f"s{k}" for k in range(20)]
     return pd.DataFrame(values, columns=names), pd.DataFrame(shown, columns=names)
@@ -338,7 +456,10 @@ def test_intervals_of_all_that_was_missing(measured, tmp_path):
     assert tuple(found.columns) == completion.INTERVALS
     assert len(found) == int(shown.isna().to_numpy().sum())
     filled = pd.read_csv(out)
-    truth, middle = ([frame[c][r] for r, c in zip(found.row, found.column)] for frame in (values, filled))
+    truth, middle = (
+        [frame[c][r] for r, c in zip(found.row, found.column)]
+        for frame in (values, filled)
+    )
     np.testing.assert_allclose(found.value, middle, rtol=1e-6)
     assert abs(np.mean((found.lower <= truth) & (truth <= found.upper)) - 0.8) < 0.06
 
@@ -346,16 +467,30 @@ def test_intervals_of_all_that_was_missing(measured, tmp_path):
 @pytest.mark.filterwarnings("ignore:.*fewer observations than the rank")
 def test_no_intervals_where_gaps_are_like_nothing_seen(tmp_path):
     rng = np.random.default_rng(5)
-    Y = rng.standard_normal((120, 3)) @ rng.standard_normal((3, 100)) + 0.1 * rng.standard_normal((120, 100))
+    Y = rng.standard_normal((120, 3)) @ rng.standard_normal(
+        (3, 100)
+    ) + 0.1 * rng.standard_normal((120, 100))
     Y[:30][rng.random((30, 100)) < 0.95] = np.nan
     np.save(tmp_path / "in.npy", Y)
-    with pytest.warns(UserWarning, match="no intervals are written: the gaps are unlike"):
-        completion.complete(tmp_path / "in.npy", tmp_path / "out.npy", 3, intervals_to=tmp_path / "ends.csv")
+    with pytest.warns(
+        UserWarning, match="no intervals are written: the gaps are unlike"
+    ):
+        completion.complete(
+            tmp_path / "in.npy",
+            tmp_path / "out.npy",
+            3,
+            intervals_to=tmp_path / "ends.csv",
+        )
     assert files(tmp_path) == ["in.npy", "out.npy"]
 
 
 def test_intervals_have_a_place_of_their_own(tmp_path):
     np.save(tmp_path / "in.npy", np.eye(5))
-    for name, match in (("a.txt", "list of intervals is written as .csv"), ("o.csv", "place of another file")):
+    for name, match in (
+        ("a.txt", "list of intervals is written as .csv"),
+        ("o.csv", "place of another file"),
+    ):
         with pytest.raises(ValueError, match=match):
-            completion.complete(tmp_path / "in.npy", tmp_path / "o.csv", intervals_to=tmp_path / name)
+            completion.complete(
+                tmp_path / "in.npy", tmp_path / "o.csv", intervals_to=tmp_path / name
+            )

@@ -35,7 +35,9 @@ def data(n1, n2, p=0.7, dtype=np.float64, seed=0):
 
 def factors(shape, rank, dtype=np.float64):
     rng = np.random.default_rng(rank)
-    return tuple((rng.standard_normal((n, rank)) / np.sqrt(rank)).astype(dtype) for n in shape)
+    return tuple(
+        (rng.standard_normal((n, rank)) / np.sqrt(rank)).astype(dtype) for n in shape
+    )
 
 
 def sparse(Y):
@@ -47,10 +49,14 @@ def check(Y, rank, rule, threads=2):
     """Dense, by columns and sparse agree with the reference."""
     L, R = factors(Y.shape, rank, Y.dtype)
     weight, slow = rule(*Y.shape, 0.8)
-    want = reference.pull(Y.astype(float), ~np.isnan(Y), L.astype(float), R.astype(float), slow)
+    want = reference.pull(
+        Y.astype(float), ~np.isnan(Y), L.astype(float), R.astype(float), slow
+    )
     forms = (Y, np.asfortranarray(Y), sparse(Y), sparse(Y).tocsc())
     for form in forms:
-        assert_pull(as_observations(form, threads=threads).pull(L, R, weight), want, Y.dtype)
+        assert_pull(
+            as_observations(form, threads=threads).pull(L, R, weight), want, Y.dtype
+        )
 
 
 @each("dtype", [np.float32, np.float64])
@@ -61,8 +67,30 @@ def test_every_rank(rank, dtype):
         check(data(19, 45, p, dtype), rank, dict(rules)["clip"])
 
 
-SHAPES = [(1, 1), (1, 2), (2, 1), (1, 40), (40, 1), (3, 5), (4, 16), (5, 17), (7, 255), (8, 256), (6, 257), (257, 6)]
-LONG = [(3, 511), (5, 512), (6, 513), (4, 1100), (1, 3000), (3000, 1), (1100, 9), (9, 1537)]
+SHAPES = [
+    (1, 1),
+    (1, 2),
+    (2, 1),
+    (1, 40),
+    (40, 1),
+    (3, 5),
+    (4, 16),
+    (5, 17),
+    (7, 255),
+    (8, 256),
+    (6, 257),
+    (257, 6),
+]
+LONG = [
+    (3, 511),
+    (5, 512),
+    (6, 513),
+    (4, 1100),
+    (1, 3000),
+    (3000, 1),
+    (1100, 9),
+    (9, 1537),
+]
 
 
 @each("dtype", [np.float32, np.float64])
@@ -88,11 +116,15 @@ def test_products_narrower_and_wider_than_the_model(rule, dtype):
         (L, R), (P, Q) = factors(Y.shape, rank, dtype), factors(Y.shape, width, dtype)
         want = reference.products(Y, ~np.isnan(Y), L, R, slow, P, Q)
         for form in (Y, sparse(Y)):
-            assert_pull(as_observations(form).products(L, R, weight, P=P, Q=Q), want, Y.dtype)
+            assert_pull(
+                as_observations(form).products(L, R, weight, P=P, Q=Q), want, Y.dtype
+            )
 
 
 @every_rule
-@pytest.mark.parametrize("shape", [(61, 700), (700, 61), (2, 3000), (3000, 2), (1, 5)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(61, 700), (700, 61), (2, 3000), (3000, 2), (1, 5)], ids=str
+)
 @each("p", [0.1, 0.9])
 def test_threads_agree_and_repeat_to_the_last_bit(shape, p, rule):
     Y = data(*shape, p)
@@ -120,7 +152,12 @@ def test_results_do_not_depend_on_how_many_threads_the_machine_gives():
     for limit in ("1", "8"):
         environment = {**os.environ, "OMP_THREAD_LIMIT": limit}
         answers.add(
-            subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True).stdout
+            subprocess.run(
+                [sys.executable, "-c", code],
+                env=environment,
+                capture_output=True,
+                check=True,
+            ).stdout
         )
     assert len(answers) == 1
     assert len(answers.pop()) == 3 * 4 * 3 * 1000
@@ -137,7 +174,9 @@ def whole_numbers(width):
 def wanted_of_whole_numbers(name, rank, width):
     values, mask = whole_numbers(width)
     slow = dict(rules)[name](*values.shape, 3.3)[1]
-    return reference.pull(values.astype(float), mask, *factors(values.shape, rank), slow)
+    return reference.pull(
+        values.astype(float), mask, *factors(values.shape, rank), slow
+    )
 
 
 @pytest.mark.usefixtures("restore_instruction_set")
@@ -167,7 +206,9 @@ def test_unknown_instruction_set():
 @every_rule
 @each("dtype", [np.float32, np.float64])
 def test_missing_entries_stay_out(rule, dtype):
-    """NaN must survive the compiler: what is under it, beside it or in its row makes no difference."""
+    """NaN must survive the compiler: what is under it, beside it or in its row makes no
+    difference.
+    """
     Y = data(9, 530, 0.5, dtype)
     Y[4], Y[:, 17] = np.nan, np.nan
     L, R = factors(Y.shape, 3, dtype)
@@ -178,7 +219,9 @@ def test_missing_entries_stay_out(rule, dtype):
     assert not got[1][17].any()
     seen = ~np.isnan(Y)
     for garbage in (0.0, 1e30, -np.inf):
-        other = as_observations(np.where(seen, Y, garbage).astype(dtype), seen).pull(L, R, weight)
+        other = as_observations(np.where(seen, Y, garbage).astype(dtype), seen).pull(
+            L, R, weight
+        )
         assert same_bits(got, other)
 
 
@@ -186,9 +229,14 @@ def test_missing_entries_stay_out(rule, dtype):
 def test_counts_at_the_border(dtype):
     """|e| = zeta is an inlier, the next number is not."""
     zeta = dtype(0.75)
-    Y = np.array([[zeta, -zeta, np.nextafter(zeta, dtype(1)), -np.nextafter(zeta, dtype(1)), 0]], dtype)
+    Y = np.array(
+        [[zeta, -zeta, np.nextafter(zeta, dtype(1)), -np.nextafter(zeta, dtype(1)), 0]],
+        dtype,
+    )
     for form in (Y, sparse(Y)):
-        pull = as_observations(form).pull(np.zeros((1, 1), dtype), np.ones((5, 1), dtype), float(zeta))
+        pull = as_observations(form).pull(
+            np.zeros((1, 1), dtype), np.ones((5, 1), dtype), float(zeta)
+        )
         assert pull.n_inliers == 3
         assert pull[0] == 0
 
@@ -223,7 +271,13 @@ def test_sums_of_weights_times_other_factors_and_of_squares(p, dtype):
 def test_kernels_refuse_what_would_crash():
     obs = as_observations(np.ones((4, 5)))
     L, R = np.ones((4, 2)), np.ones((5, 2))
-    for args in ((R, R, L, R), (L, None, L, R), (L, R[:, :1], L, R), (L, R, L[:, :1], R), (L, R, L, L)):
+    for args in (
+        (R, R, L, R),
+        (L, None, L, R),
+        (L, R[:, :1], L, R),
+        (L, R, L[:, :1], R),
+        (L, R, L, L),
+    ):
         with pytest.raises((ValueError, RuntimeError), match="kernel"):
             obs.products(args[0], args[1], 1.0, P=args[2], Q=args[3])
 
@@ -250,9 +304,16 @@ def one_column(order):
         lambda threads: as_observations(one_column("C"), threads=threads),
         lambda threads: as_observations(one_column("F"), threads=threads),
         lambda threads: as_observations(sparse(one_column("C")), threads=threads),
-        lambda threads: as_observations(sparse(one_column("C")).tocsc(), threads=threads),
-        lambda threads: grouped(as_observations(one_column("C"), threads=threads), np.arange(MANY) // 4),
-        lambda threads: grouped(as_observations(one_column("C")[: MANY // 8], threads=threads), np.zeros(MANY // 8)),
+        lambda threads: as_observations(
+            sparse(one_column("C")).tocsc(), threads=threads
+        ),
+        lambda threads: grouped(
+            as_observations(one_column("C"), threads=threads), np.arange(MANY) // 4
+        ),
+        lambda threads: grouped(
+            as_observations(one_column("C")[: MANY // 8], threads=threads),
+            np.zeros(MANY // 8),
+        ),
     ],
     ids=["rows", "columns", "CSR", "CSC", "groups", "one group"],
 )
@@ -269,7 +330,9 @@ def test_long_sums_do_not_stand_still(form, threads):
         np.testing.assert_allclose(got, [0, want, 0], rtol=1.5e-4)
     assert pull.col_inliers.tolist() == [0, n, 0]
     if obs.groups is None:
-        GR = obs.adjoint(np.zeros((n, 1)), np.zeros((3, 1)), 2 * STILL, P, np.zeros((3, 1))).R
+        GR = obs.adjoint(
+            np.zeros((n, 1)), np.zeros((3, 1)), 2 * STILL, P, np.zeros((3, 1))
+        ).R
         np.testing.assert_allclose(GR[:, 0], [0, want, 0], rtol=1.5e-4)
 
 
@@ -278,25 +341,60 @@ def test_long_sums_do_not_stand_still(form, threads):
 
 def arguments():
     """Of one call of a pass, by name, as it should be."""
-    Y, L, R = np.ones((6, 5), np.float32), np.ones((6, 2), np.float32), np.ones((5, 2), np.float32)
+    Y, L, R = (
+        np.ones((6, 5), np.float32),
+        np.ones((6, 2), np.float32),
+        np.ones((5, 2), np.float32),
+    )
     line = {n: np.ones(n, np.float32) for n in (5, 6)}
     return {
-        "data": {"Y": Y, "mask": np.ones((6, 5), np.uint8), "members": np.arange(6).reshape(3, 2)},
-        "factors": {"L": L, "R": R, "P": 2 * L, "Q": 2 * R, "Pw": L.copy(), "Qw": R.copy()},
-        "weight": {"rows": line[6], "cols": line[5], "protect_rows": line[6], "protect_cols": line[5]},
+        "data": {
+            "Y": Y,
+            "mask": np.ones((6, 5), np.uint8),
+            "members": np.arange(6).reshape(3, 2),
+        },
+        "factors": {
+            "L": L,
+            "R": R,
+            "P": 2 * L,
+            "Q": 2 * R,
+            "Pw": L.copy(),
+            "Qw": R.copy(),
+        },
+        "weight": {
+            "rows": line[6],
+            "cols": line[5],
+            "protect_rows": line[6],
+            "protect_cols": line[5],
+        },
         "room": {
-            **{name: np.zeros((n, 2), np.float32) for name, n in (("CQ", 6), ("CtP", 5), ("WQ", 6), ("WtP", 5))},
+            **{
+                name: np.zeros((n, 2), np.float32)
+                for name, n in (("CQ", 6), ("CtP", 5), ("WQ", 6), ("WtP", 5))
+            },
             "energy": np.zeros(1),
-            **{"row_inliers": np.zeros(6, np.int64), "col_inliers": np.zeros(5, np.int64)},
-            **{"row_weight": np.zeros(6, np.float32), "col_weight": np.zeros(5, np.float32)},
+            **{
+                "row_inliers": np.zeros(6, np.int64),
+                "col_inliers": np.zeros(5, np.int64),
+            },
+            **{
+                "row_weight": np.zeros(6, np.float32),
+                "col_weight": np.zeros(5, np.float32),
+            },
         },
     }
 
 
 def call(given):
     """A pass with these arguments."""
-    data, factors = _kernels.DenseData(**given["data"]), _kernels.Factors(**given["factors"])
-    weight, room = _kernels.Weight(_kernels.Rule.threshold, **given["weight"]), _kernels.Room(**given["room"])
+    data, factors = (
+        _kernels.DenseData(**given["data"]),
+        _kernels.Factors(**given["factors"]),
+    )
+    weight, room = (
+        _kernels.Weight(_kernels.Rule.threshold, **given["weight"]),
+        _kernels.Room(**given["room"]),
+    )
     _kernels.products(data, factors, weight, room, threads=2)
 
 
@@ -310,7 +408,9 @@ WRONG = {
     "longer": lambda X: np.concatenate([X, X]),
     "shorter": lambda X: X[:-1],
     "of another type": lambda X: X.astype(np.float16),
-    "of another precision": lambda X: X.astype(np.int32 if X.dtype.kind == "i" else np.float64),
+    "of another precision": lambda X: X.astype(
+        np.int32 if X.dtype.kind == "i" else np.float64
+    ),
     "not contiguous": lambda X: np.repeat(X, 2, axis=-1)[..., ::2],
     "of more dimensions": lambda X: X[None],
 }
@@ -340,7 +440,10 @@ def test_room_that_is_missing_or_not_to_be_written_is_refused(name):
         call(given)
 
 
-@each("members", [[[0, 1], [2, 3], [4, 6]], [[0, 1], [2, 3], [4, -1]], [[0, 1], [2, 3], [4, 4]]])
+@each(
+    "members",
+    [[[0, 1], [2, 3], [4, 6]], [[0, 1], [2, 3], [4, -1]], [[0, 1], [2, 3], [4, 4]]],
+)
 def test_groups_of_rows_that_are_not_there(members):
     given = arguments()
     given["data"]["members"] = np.array(members)
@@ -351,7 +454,14 @@ def test_groups_of_rows_that_are_not_there(members):
 def test_rules_have_names_only():
     with pytest.raises(TypeError):
         _kernels.Weight(1)
-    assert [rule.name for rule in _kernels.Rule] == ["clip", "threshold", "cauchy", "huber", "mixture", "power"]
+    assert [rule.name for rule in _kernels.Rule] == [
+        "clip",
+        "threshold",
+        "cauchy",
+        "huber",
+        "mixture",
+        "power",
+    ]
     for _, make in rules[2:]:
         weight, _ = make(6, 5, 1.0)
         again = pickle.loads(pickle.dumps(weight.rule))  # as it goes to workers
@@ -361,7 +471,9 @@ def test_rules_have_names_only():
 @each("indptr", [[1, 2, 3], [0, 1, 2], [0, 2, 4]])
 def test_indptr_that_does_not_fit(indptr):
     R = np.ones((2, 1))
-    data = _kernels.SparseData(indptr=np.array(indptr), indices=np.zeros(3, np.int32), values=np.ones(3), n2=2)
+    data = _kernels.SparseData(
+        indptr=np.array(indptr), indices=np.zeros(3, np.int32), values=np.ones(3), n2=2
+    )
     with pytest.raises(ValueError, match="indptr does not"):
         _kernels.residual(data, _kernels.Factors(L=R, R=R), out=np.empty(3), threads=1)
 
@@ -370,11 +482,17 @@ def names_of(text):
     """The classes and functions of a stub, each with the names of its arguments in order."""
     found = {}
     for node in ast.parse(text).body:
-        body = [x for x in node.body if isinstance(x, ast.FunctionDef)] if isinstance(node, ast.ClassDef) else [node]
+        body = (
+            [x for x in node.body if isinstance(x, ast.FunctionDef)]
+            if isinstance(node, ast.ClassDef)
+            else [node]
+        )
         for function in body:
             if isinstance(function, ast.FunctionDef):
                 arguments = [*function.args.args, *function.args.kwonlyargs]
-                found[node.name] = [argument.arg for argument in arguments if argument.arg != "self"]
+                found[node.name] = [
+                    argument.arg for argument in arguments if argument.arg != "self"
+                ]
     return found
 
 
@@ -389,7 +507,10 @@ STUB = names_of(Path(_native.__file__).with_name("_native.pyi").read_text())
 
 
 def test_the_stub_is_complete():
-    assert {name for name in vars(_native) if not name.startswith("_")} == {*STUB, "Rule"}
+    assert {name for name in vars(_native) if not name.startswith("_")} == {
+        *STUB,
+        "Rule",
+    }
 
 
 @pytest.mark.parametrize("name", STUB)
@@ -401,12 +522,18 @@ def test_the_stub_is_true(name):
 
 
 def test_products_with_a_part_of_the_model():
-    """A matrix of one row: the first columns of its factor lie where the factor does, and are contiguous too."""
+    """A matrix of one row: the first columns of its factor lie where the factor does,
+    and are contiguous too.
+    """
     L, R = factors((1, 40), 7)
     Y = data(1, 40, 1.0)
     for form in (Y, Y.T, sparse(Y), sparse(Y.T).tocsc()):
         rows, cols = (L, R) if form.shape[0] == 1 else (R, L)
-        whole = as_observations(form).products(rows, cols, 0.5, P=rows.copy(), Q=cols.copy())
-        part = as_observations(form).products(rows, cols, 0.5, P=rows[:, :2], Q=cols[:, :2])
+        whole = as_observations(form).products(
+            rows, cols, 0.5, P=rows.copy(), Q=cols.copy()
+        )
+        part = as_observations(form).products(
+            rows, cols, 0.5, P=rows[:, :2], Q=cols[:, :2]
+        )
         for a, b in zip(part, whole, strict=True):
             assert_close(a, b[:, :2])

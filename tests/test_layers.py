@@ -1,4 +1,6 @@
-"""Imports point one way: a module may use those of its own room and of the rooms below, also inside functions."""
+"""Imports point one way: a module may use those of its own room and of the rooms below,
+also inside functions.
+"""
 
 import ast
 from pathlib import Path
@@ -27,14 +29,22 @@ FILES = sorted(ROOT.rglob("*.py"))
 
 
 def imported(file):
-    """The modules of lrmc that a file imports, in functions too, as dotted names; not those for type checkers alone."""
+    """The modules of lrmc that a file imports, in functions too, as dotted names; not
+    those for type checkers alone.
+    """
     package = ["lrmc", *file.relative_to(ROOT).parent.parts]
     for node in run_or_called(ast.parse(file.read_text())):
         if isinstance(node, ast.ImportFrom) and node.level:
-            base = package[: len(package) - node.level + 1] + (node.module.split(".") if node.module else [])
+            base = package[: len(package) - node.level + 1] + (
+                node.module.split(".") if node.module else []
+            )
             for name in node.names:
                 deeper = ROOT.joinpath(*base[1:], name.name)
-                module = [*base, name.name] if deeper.is_dir() or deeper.with_suffix(".py").exists() else base
+                module = (
+                    [*base, name.name]
+                    if deeper.is_dir() or deeper.with_suffix(".py").exists()
+                    else base
+                )
                 if module != ["lrmc"]:
                     yield ".".join(module[1:])
 
@@ -45,7 +55,9 @@ def run_or_called(tree):
     while left:
         node = left.pop()
         yield node
-        for_checkers = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for_checkers = (
+            isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        )
         left += node.orelse if for_checkers else ast.iter_child_nodes(node)
 
 
@@ -58,7 +70,9 @@ def test_imports_point_down(file):
     here = file.relative_to(ROOT).parts[0].removesuffix(".py")
     if here == "__init__":
         return  # the package itself names what it offers
-    upward = {m for m in imported(file) if room(m) != here and LEVEL[room(m)] > LEVEL[here]}
+    upward = {
+        m for m in imported(file) if room(m) != here and LEVEL[room(m)] > LEVEL[here]
+    }
     assert not upward, f"{here} is below {upward}"
 
 

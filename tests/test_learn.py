@@ -23,7 +23,9 @@ def fitted(Y, rank=5, **options):
 
 
 def few_entries(seed=0):
-    """One component and a mean, clean, a fifth observed: not what the numbers that ship were learned on."""
+    """One component and a mean, clean, a fifth observed: not what the numbers that ship
+    were learned on.
+    """
     return table((60, 30), rank=1, share=0.0, missing=0.8, seed=seed)
 
 
@@ -54,7 +56,10 @@ def test_the_judge_is_never_made_worse():
     obs = as_observations(Y)
     found = learned(obs, 5, Noise.even(obs))
     *_, judge = hidden_in(obs, 5, Noise.even(obs), 0)
-    errors = {layers: np.abs(judge.errors(judge.run(layers))).mean() for layers in (SHIPPED, found.layers)}
+    errors = {
+        layers: np.abs(judge.errors(judge.run(layers))).mean()
+        for layers in (SHIPPED, found.layers)
+    }
     assert found.error == pytest.approx(errors[found.layers])
     assert found.error < 1.02 * errors[SHIPPED]
     assert found.error < 0.5 * found.simple
@@ -77,7 +82,11 @@ def test_seeds_hardly_matter(seed):
 
 def test_precision_and_orientation_hardly_matter():
     Y, X = table((60, 40))
-    plain, single, turned = fitted(Y)[0], fitted(Y.astype(np.float32))[0], fitted(Y.T)[0].T
+    plain, single, turned = (
+        fitted(Y)[0],
+        fitted(Y.astype(np.float32))[0],
+        fitted(Y.T)[0].T,
+    )
     assert error(single, plain) < 1e-3
     assert error(turned, X) == pytest.approx(error(plain, X), rel=0.1)
 
@@ -103,7 +112,9 @@ def test_lessons_hide_what_looks_like_the_gaps():
     for lesson in hidden_in(obs, 3, Noise.even(obs), 0):
         counts = np.bincount(lesson.hidden.cols)
         assert np.median(counts[counts > 0]) > 20
-        assert np.isnan(lesson.rest.lookup(lesson.hidden.rows, lesson.hidden.cols)).all()
+        assert np.isnan(
+            lesson.rest.lookup(lesson.hidden.rows, lesson.hidden.cols)
+        ).all()
 
 
 def test_losses_are_squares_and_then_sizes():
@@ -112,7 +123,9 @@ def test_losses_are_squares_and_then_sizes():
 
 
 def test_narrow_tables_get_a_lower_rank():
-    """Where components that are not needed do not die soon enough, entries that were set aside say so."""
+    """Where components that are not needed do not die soon enough, entries that were set
+    aside say so.
+    """
     rng = np.random.default_rng(4)
     X = rng.standard_normal((100, 4)) @ rng.standard_normal((4, 20))
     Y = X + 0.5 * rng.standard_normal(X.shape)

@@ -6,7 +6,16 @@ import reference
 from comparing import assert_close
 from each import each
 
-from lrmc.linalg import Factors, balanced, change, distance, divide, gram, norm, orthonormal
+from lrmc.linalg import (
+    Factors,
+    balanced,
+    change,
+    distance,
+    divide,
+    gram,
+    norm,
+    orthonormal,
+)
 
 SHAPES = [(30, 20, 3), (20, 30, 1), (7, 5, 5), (1, 9, 1), (200, 3, 2)]
 every_shape = each("shape", SHAPES, ids=str)
@@ -26,13 +35,17 @@ def product(X):
 def test_norm_and_distance(shape):
     A, B = factors(shape, 1), factors(shape, 2)
     assert norm(A) == pytest.approx(np.linalg.norm(product(A)), rel=1e-12)
-    assert distance(A, B) == pytest.approx(np.linalg.norm(product(A) - product(B)), rel=1e-12)
+    assert distance(A, B) == pytest.approx(
+        np.linalg.norm(product(A) - product(B)), rel=1e-12
+    )
 
 
 @each("step", [1e-2, 1e-6, 1e-9, 1e-12])
 @every_shape
 def test_change_and_distance_of_near_matrices(shape, step):
-    """No cancellation: what is far below the square root of the machine's precision is still seen."""
+    """No cancellation: what is far below the square root of the machine's precision is
+    still seen.
+    """
     old, move = factors(shape, 1), factors(shape, 2)
     new = Factors(old.L + step * move.L, old.R + step * move.R)
     want = reference.change(old, new)
@@ -41,9 +54,14 @@ def test_change_and_distance_of_near_matrices(shape, step):
 
 
 def test_change_in_float32():
-    old, move = factors((300, 200, 4), 1, np.float32), factors((300, 200, 4), 2, np.float32)
+    old, move = (
+        factors((300, 200, 4), 1, np.float32),
+        factors((300, 200, 4), 2, np.float32),
+    )
     for step in (1e-2, 1e-4, 1e-5):
-        new = Factors(old.L + np.float32(step) * move.L, old.R + np.float32(step) * move.R)
+        new = Factors(
+            old.L + np.float32(step) * move.L, old.R + np.float32(step) * move.R
+        )
         assert change(old, new) == pytest.approx(reference.change(old, new), rel=1e-3)
 
 
@@ -66,7 +84,9 @@ def test_what_is_not_a_number_is_not_called_zero():
 @every_shape
 def test_distance_sees_matrices_not_factors(shape):
     A = factors(shape)
-    turn = np.random.default_rng(3).standard_normal((shape[2], shape[2])) + 3 * np.eye(shape[2])
+    turn = np.random.default_rng(3).standard_normal((shape[2], shape[2])) + 3 * np.eye(
+        shape[2]
+    )
     B = Factors(A.L @ turn, A.R @ np.linalg.inv(turn).T)
     assert distance(A, B) < 1e-12 * norm(A)
 
@@ -87,14 +107,17 @@ def test_divide_leaves_out_what_is_not_there():
     rng = np.random.default_rng(0)
     R = rng.standard_normal((50, 2)) @ rng.standard_normal((2, 4))
     B = rng.standard_normal((30, 50)) @ R
-    assert_close(divide(B, gram(R)), B @ np.linalg.pinv(R.T @ R, rcond=1e-10), factor=1e4)
+    assert_close(
+        divide(B, gram(R)), B @ np.linalg.pinv(R.T @ R, rcond=1e-10), factor=1e4
+    )
     assert not divide(B, np.zeros((4, 4))).any()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_orthonormal(dtype):
     rng = np.random.default_rng(0)
-    X = (rng.standard_normal((400, 3)) @ rng.standard_normal((3, 5))).astype(dtype)  # rank 3
+    # rank 3
+    X = (rng.standard_normal((400, 3)) @ rng.standard_normal((3, 5))).astype(dtype)
     Q = orthonormal(X)
     assert Q.dtype == dtype
     assert Q.shape[1] >= 3

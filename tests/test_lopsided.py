@@ -1,4 +1,6 @@
-"""Outliers that pull to one side: found where they are, and nothing is made of data that only look so."""
+"""Outliers that pull to one side: found where they are, and nothing is made of data that
+only look so.
+"""
 
 import numpy as np
 import pytest
@@ -62,7 +64,12 @@ def test_a_value_in_many_places_is_named():
 
 def test_two_values_in_many_places():
     X = truth()
-    Y = spoilt(spoilt(X, stuck, share=0.2), lambda X, rng: np.full(X.shape, -3.0), share=0.2, seed=2)
+    Y = spoilt(
+        spoilt(X, stuck, share=0.2),
+        lambda X, rng: np.full(X.shape, -3.0),
+        share=0.2,
+        seed=2,
+    )
     result = lrmc.solve(Y, 4)
     assert error(result, X) < 1e-5
 
@@ -74,7 +81,8 @@ def test_a_value_that_is_right_is_no_outlier():
     Y = spoilt(X, shifted)
     result = lrmc.solve(Y, 4)
     assert error(result, X) < 1e-5
-    assert 0.0 not in [found.value for found in result.evidence["taken_as_missing"]]  # but 0 + the shift is
+    # but 0 + the shift is
+    assert 0.0 not in [found.value for found in result.evidence["taken_as_missing"]]
 
 
 def test_data_of_few_values_are_left_as_they_are():
@@ -96,7 +104,11 @@ def test_entries_of_a_value_are_left_out():
 def test_noise_on_both_sides_is_not_one_sided(share):
     X = truth()
     rng = np.random.default_rng(2)
-    Y = spoilt(X + rng.standard_normal(X.shape), lambda X, rng: 10 * rng.uniform(-1, 1, X.shape), share)
+    Y = spoilt(
+        X + rng.standard_normal(X.shape),
+        lambda X, rng: 10 * rng.uniform(-1, 1, X.shape),
+        share,
+    )
     U, s, Vt = np.linalg.svd(X, full_matrices=False)
     fit = Factors(U[:, :4] * s[:4], Vt[:4].T)
     assert not is_one_sided(as_observations(Y), fit)

@@ -62,30 +62,59 @@ def test_tangent_and_momentum_do_something():
 @pytest.mark.parametrize("units", ["absolute", "relative"])
 def test_lrmc_iterates_follow_the_schedule(units, tangent):
     """From the door to the factors: units, start, head and tail as in the naive algorithm."""
-    problem = lrmc.synthetic.problem(n=80, n2=60, rank=3, alpha=0.05, p=0.6, form="dense")
+    problem = lrmc.synthetic.problem(
+        n=80, n2=60, rank=3, alpha=0.05, p=0.6, form="dense"
+    )
     obs, Y = lrmc.as_observations(problem.Y), np.nan_to_num(problem.Y)
-    schedule = Schedule((3, 1.5, 0.6), (0.5, 0.7), tail=(0.6, 0.9), momentum=(0.1, 0.2), tangent=tangent, units=units)
+    schedule = Schedule(
+        (3, 1.5, 0.6),
+        (0.5, 0.7),
+        tail=(0.6, 0.9),
+        momentum=(0.1, 0.2),
+        tangent=tangent,
+        units=units,
+    )
     if units == "absolute":
         schedule = Schedule(
-            tuple(z * obs.scale for z in schedule.zeta), (0.9, 1.2), (0.6, 0.9), tangent, (0.1, 0.2), units=units
+            tuple(z * obs.scale for z in schedule.zeta),
+            (0.9, 1.2),
+            (0.6, 0.9),
+            tangent,
+            (0.1, 0.2),
+            units=units,
         )
-    zeta_unit, eta_unit = (1, 1) if units == "absolute" else (obs.scale, 1 / obs.fraction)
-    numbers = [(schedule.zeta[k] * zeta_unit, schedule.eta[k - 1] * eta_unit, (0.1, 0.2)[k - 1]) for k in (1, 2)]
+    zeta_unit, eta_unit = (
+        (1, 1) if units == "absolute" else (obs.scale, 1 / obs.fraction)
+    )
+    numbers = [
+        (
+            schedule.zeta[k] * zeta_unit,
+            schedule.eta[k - 1] * eta_unit,
+            (0.1, 0.2)[k - 1],
+        )
+        for k in (1, 2)
+    ]
     for _ in range(4):
         numbers.append((numbers[-1][0] * 0.6, numbers[-1][1] * 0.9, 0.2))
     run = lrmc.iterates(problem.Y, rank=3, schedule=schedule)
     start = next(run)
-    L, R = reference.spectral(Y, problem.mask, 3, schedule.zeta[0] * zeta_unit, 1 / obs.fraction)
+    L, R = reference.spectral(
+        Y, problem.mask, 3, schedule.zeta[0] * zeta_unit, 1 / obs.fraction
+    )
     assert np.linalg.norm(start.L @ start.R.T - L @ R.T) < 0.1 * np.linalg.norm(L @ R.T)
     slow = reference.algorithm1(Y, problem.mask, start.L, start.R, numbers, tangent)
     before = start
-    for k, (it, (L, R, S), (zeta, _, _)) in enumerate(zip(run, slow, numbers, strict=False), 1):
+    for k, (it, (L, R, S), (zeta, _, _)) in enumerate(
+        zip(run, slow, numbers, strict=False), 1
+    ):
         assert it.k == k
         assert it.zeta == pytest.approx(zeta)
         assert it.inliers == pytest.approx(1 - np.count_nonzero(S) / problem.mask.sum())
         assert_close(it.L, L, factor=1e4)
         assert_close(it.R, R, factor=1e4)
-        assert it.change == pytest.approx(reference.change((before.L, before.R), (it.L, it.R)), rel=1e-6)
+        assert it.change == pytest.approx(
+            reference.change((before.L, before.R), (it.L, it.R)), rel=1e-6
+        )
         before = it
     assert k == 6
 
@@ -94,11 +123,17 @@ def oracle_run(problem, eta, count):
     """Algorithm 1 with zeta_k = |L R' - X|_inf: yields the error in units of sigma_r, and S."""
     X, obs = problem.X, lrmc.as_observations(problem.Y)
     sigma = np.linalg.svd(X, compute_uv=False)[problem.rank - 1]
-    last = Factors(*reference.spectral(problem.Y, np.ones(X.shape, bool), problem.rank, np.abs(X).max(), 1.0))
+    last = Factors(
+        *reference.spectral(
+            problem.Y, np.ones(X.shape, bool), problem.rank, np.abs(X).max(), 1.0
+        )
+    )
 
     def oracle():
         while True:  # a hair above, for rounding in |Y - L R'|
-            yield Layer(np.abs(last.L @ last.R.T - X).max() + 1e-15 * np.abs(X).max(), eta, 0.0)
+            yield Layer(
+                np.abs(last.L @ last.R.T - X).max() + 1e-15 * np.abs(X).max(), eta, 0.0
+            )
 
     yield np.linalg.norm(last.L @ last.R.T - X) / sigma, np.zeros_like(X), 1.0
     for step in islice(algorithm(obs, Start(last, 0.0), oracle()), 1, count + 1):
@@ -133,9 +168,9 @@ def test_theorem_of_the_paper(eta, seed):
 def test_theorem_with_the_largest_step(seed):
     """eta = 8/9: the theorem's bound holds at first, but not for ever.
 
-    Both factors take up the part of the residual that lies in the ranges of both, so that part is multiplied by
-    1 - 2 eta = -7/9, which is slower than 1 - 0.6 eta = 0.47. The bound can hold for all k only up to eta = 10/13.
-    """
+    Both factors take up the part of the residual that lies in the ranges of both, so that part is
+    multiplied by 1 - 2 eta = -7/9, which is slower than 1 - 0.6 eta = 0.47. The bound can hold for
+    all k only up to eta = 10/13."""
     problem, eta = lrmc.synthetic.problem(**THEOREM, seed=seed), 8 / 9
     errors, supports, _ = zip(*oracle_run(problem, eta, 30), strict=True)
     for k in range(9):
@@ -149,7 +184,9 @@ def test_theorem_with_the_largest_step(seed):
 
 @pytest.mark.data
 @pytest.mark.parametrize(("p", "within"), [(0.1, 26), (1, 14)])
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(k, marks=pytest.mark.slow) for k in range(2, 10))])
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(k, marks=pytest.mark.slow) for k in range(2, 10))]
+)
 def test_published_schedules(p, within, seed):
     file = PUBLISHED / f"lrmc_n3000_r5_alpha0.1_p{p}.mat"
     if not file.exists():
@@ -168,6 +205,10 @@ def test_every_storage_gives_the_same_iterates(present, p, folder):
     schedule = Schedule((100, 40), (0.5 / p,), tail=(0.85, 1), units="absolute")
     plain = list(islice(lrmc.iterates(s.nan, rank=2, schedule=schedule), 12))
     Y, mask = present(s, folder)
-    for it, want in zip(lrmc.iterates(Y, rank=2, mask=mask, schedule=schedule), plain, strict=False):
+    for it, want in zip(
+        lrmc.iterates(Y, rank=2, mask=mask, schedule=schedule), plain, strict=False
+    ):
         single = it.L.dtype == np.float32
-        assert_close(it.L @ it.R.T, want.L @ want.R.T, it.L.dtype, factor=50 if single else 1e4)
+        assert_close(
+            it.L @ it.R.T, want.L @ want.R.T, it.L.dtype, factor=50 if single else 1e4
+        )

@@ -28,7 +28,13 @@ def element(kind, data):
 
 def matrix(*parts, kind=6, flags=0):
     about = element(6, struct.pack("<II", kind | flags, 0))
-    return element(14, about + element(5, struct.pack("<ii", 1, 2)) + element(1, b"X") + b"".join(parts))
+    return element(
+        14,
+        about
+        + element(5, struct.pack("<ii", 1, 2))
+        + element(1, b"X")
+        + b"".join(parts),
+    )
 
 
 NUMBERS = element(9, struct.pack("<dd", 1.5, 2.5))
@@ -88,6 +94,8 @@ def test_the_same_without_harm(tmp_path):
 
 
 def test_hdf5(tmp_path):
-    (tmp_path / "a.mat").write_bytes(b"MATLAB 7.3 MAT-file".ljust(124) + b"\x00\x02IM" + bytes(400))
+    (tmp_path / "a.mat").write_bytes(
+        b"MATLAB 7.3 MAT-file".ljust(124) + b"\x00\x02IM" + bytes(400)
+    )
     with pytest.raises(NewerFormatError, match=r"a\.mat is a MATLAB 7\.3 file"):
         read_mat(tmp_path / "a.mat")

@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-# The peak is that of the whole process, so the data are made in place and measured in a process of its own.
+# The peak is that of the whole process, so the data are made in place and measured in a process of
+# its own.
 MEASURE = """
 import sys, warnings
 import numpy as np, lrmc
@@ -34,8 +35,15 @@ print(before, peak, result.n_iter, np.isfinite(result.L).all())
 @pytest.mark.parametrize("method", ["auto", "lrmc"])
 @pytest.mark.parametrize("kind", ["plain", "Fortran order", "NaN"])
 def test_peak_memory_of_a_dense_solve(kind, method):
-    """The data plus at most 64 MB at n = 3000: one more copy of the data (36 MB) and S would already be too much."""
-    run = subprocess.run([sys.executable, "-c", MEASURE, kind, method], capture_output=True, text=True, check=False)
+    """The data plus at most 64 MB at n = 3000: one more copy of the data (36 MB) and S
+    would already be too much.
+    """
+    run = subprocess.run(
+        [sys.executable, "-c", MEASURE, kind, method],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert run.returncode == 0, run.stderr
     before, peak, n_iter, finite = run.stdout.split()
     assert 2 <= int(n_iter) <= 20

@@ -7,15 +7,21 @@ import lrmc
 
 def test_relative_error_of_whatever_has_factors():
     problem = lrmc.synthetic.problem(n=60, n2=40, rank=3, alpha=0.05, p=1.0)
-    L, R = (F + 0.1 * np.random.default_rng(0).standard_normal(F.shape) for F in problem.X_factors)
+    L, R = (
+        F + 0.1 * np.random.default_rng(0).standard_normal(F.shape)
+        for F in problem.X_factors
+    )
     want = pytest.approx(reference.relative_error(L, R, problem.X), rel=1e-12)
     start = next(lrmc.iterates(problem.Y, rank=3))
     assert lrmc.relative_error((L, R), problem) == want
     assert lrmc.relative_error((L, R), problem.X_factors) == want
-    assert lrmc.relative_error(start, problem) == pytest.approx(reference.relative_error(start.L, start.R, problem.X))
+    assert lrmc.relative_error(start, problem) == pytest.approx(
+        reference.relative_error(start.L, start.R, problem.X)
+    )
     result = lrmc.solve(problem.Y, rank=3)
     assert lrmc.relative_error(result, problem) == pytest.approx(
-        np.linalg.norm(result.low_rank() - problem.X) / np.linalg.norm(problem.X), rel=1e-3
+        np.linalg.norm(result.low_rank() - problem.X) / np.linalg.norm(problem.X),
+        rel=1e-3,
     )
 
 

@@ -4,18 +4,30 @@ import numpy as np
 import pytest
 
 import lrmc
-from lrmc.methods.nearest_schedule import entries_per_unknown, misfit, nearest, trained_for
+from lrmc.methods.nearest_schedule import (
+    entries_per_unknown,
+    misfit,
+    nearest,
+    trained_for,
+)
 from lrmc.schedule import Schedule
 
 
 def problem(alpha=0.1, p=0.5, n=400, rank=5, seed=0):
-    return lrmc.synthetic.problem(n=n, rank=rank, alpha=alpha, p=p, seed=seed, form="dense")
+    return lrmc.synthetic.problem(
+        n=n, rank=rank, alpha=alpha, p=p, seed=seed, form="dense"
+    )
 
 
 def test_matched_sampling_makes_sizes_alike():
     small = lrmc.synthetic.Problems(3000, p=0.1).shrunk(500)
-    assert entries_per_unknown((500, 500), small.p, 5) == pytest.approx(entries_per_unknown((3000, 3000), 0.1, 5))
-    assert entries_per_unknown((300, 300), 0.3, 10) == entries_per_unknown((300, 300), 0.3, 5) / 2
+    assert entries_per_unknown((500, 500), small.p, 5) == pytest.approx(
+        entries_per_unknown((3000, 3000), 0.1, 5)
+    )
+    assert (
+        entries_per_unknown((300, 300), 0.3, 10)
+        == entries_per_unknown((300, 300), 0.3, 5) / 2
+    )
 
 
 @pytest.mark.parametrize("alpha", [0.1, 0.3])
@@ -34,7 +46,9 @@ def test_the_nearest_recovers():
 
 
 def test_every_synthetic_schedule_of_the_zoo_says_what_it_is_for():
-    names = [name for name in Schedule.names() if name.startswith(("synthetic", "paper"))]
+    names = [
+        name for name in Schedule.names() if name.startswith(("synthetic", "paper"))
+    ]
     assert len(names) >= 20
     for name in names:
         schedule = Schedule.named(name)
@@ -44,17 +58,25 @@ def test_every_synthetic_schedule_of_the_zoo_says_what_it_is_for():
 
 
 def test_a_card_that_does_not_fit():
-    """Trained with far more entries than there are: the closed loop is used, and a warning says why."""
+    """Trained with far more entries than there are: the closed loop is used, and a
+    warning says why.
+    """
     given = problem(p=0.3, n=300)
     schedule = Schedule.named("synthetic-r5-a0.1-p1")
-    assert "as many entries per unknown" in misfit(schedule, lrmc.as_observations(given.Y), 5)
-    with pytest.warns(lrmc.ConvergenceWarning, match="times as many entries per unknown"):
+    assert "as many entries per unknown" in misfit(
+        schedule, lrmc.as_observations(given.Y), 5
+    )
+    with pytest.warns(
+        lrmc.ConvergenceWarning, match="times as many entries per unknown"
+    ):
         result = lrmc.solve(given.Y, 5, schedule=schedule)
     assert result.method == "closed_loop"
     assert lrmc.relative_error(result, given) < 1e-5
 
 
-@pytest.mark.parametrize("card", [{}, {"trained_on": "a text"}, {"trained_on": {"pairs": 3}}])
+@pytest.mark.parametrize(
+    "card", [{}, {"trained_on": "a text"}, {"trained_on": {"pairs": 3}}]
+)
 def test_a_card_that_says_nothing_is_no_obstacle(card):
     obs = lrmc.as_observations(np.random.default_rng(0).standard_normal((20, 20)))
     assert misfit(Schedule((1.0, 0.5), (1.0,), card=card), obs, 2) is None

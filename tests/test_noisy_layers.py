@@ -1,4 +1,6 @@
-"""The layers against their formula, and what must not matter: units, order, orientation, precision, storage."""
+"""The layers against their formula, and what must not matter: units, order, orientation,
+precision, storage.
+"""
 
 import json
 
@@ -17,7 +19,10 @@ from lrmc.observations.grouped import grouped
 def table(shape=(90, 60), rank=3, share=0.05, missing=0.4, seed=0):
     """Low rank, noise, outliers and gaps; and the truth."""
     rng = np.random.default_rng(seed)
-    X = rng.standard_normal((shape[0], rank)) @ rng.standard_normal((rank, shape[1])) + 2
+    X = (
+        rng.standard_normal((shape[0], rank)) @ rng.standard_normal((rank, shape[1]))
+        + 2
+    )
     Y = X + 0.2 * rng.standard_normal(shape)
     wrong = rng.random(shape) < share
     Y[wrong] += rng.uniform(-20, 20, shape)[wrong]
@@ -36,14 +41,18 @@ def error(X, truth):
 
 
 @pytest.mark.parametrize("side", [0, 1])
-@pytest.mark.parametrize("form", [np.asarray, lambda Y: sp.csr_array(np.nan_to_num(Y, nan=0.0))])
+@pytest.mark.parametrize(
+    "form", [np.asarray, lambda Y: sp.csr_array(np.nan_to_num(Y, nan=0.0))]
+)
 def test_half_a_layer_is_its_formula(side, form):
     rng = np.random.default_rng(1)
     Y = np.where(rng.random((7, 9)) < 0.6, rng.standard_normal((7, 9)), np.nan)
     obs = as_observations(form(Y))
     noise = Noise(rng.uniform(0.5, 2, 7), rng.uniform(0.5, 2, 9))
     V = [x @ x.T for x in rng.standard_normal((2, 2, 2))]
-    state = State(Factors(rng.standard_normal((7, 2)), rng.standard_normal((9, 2))), (V[0], V[1]))
+    state = State(
+        Factors(rng.standard_normal((7, 2)), rng.standard_normal((9, 2))), (V[0], V[1])
+    )
     numbers = SHIPPED.of(2, side)
     half = half_layer(obs, state, side, numbers, noise, size=0.8)
     F, other = state.X[side], state.X[1 - side]
@@ -56,13 +65,27 @@ def test_half_a_layer_is_its_formula(side, form):
     ridge = numbers.prior * half.variance * np.linalg.inv(S)
     inverses = []
     for i in range(len(F)):
-        H = sum(w[i, j] * (np.outer(o, o) + numbers.kappa * V[1 - side]) for j, o in enumerate(other)) + ridge
-        g = sum(w[i, j] * (E[i, j] * o - numbers.kappa * V[1 - side] @ F[i]) for j, o in enumerate(other))
+        H = (
+            sum(
+                w[i, j] * (np.outer(o, o) + numbers.kappa * V[1 - side])
+                for j, o in enumerate(other)
+            )
+            + ridge
+        )
+        g = sum(
+            w[i, j] * (E[i, j] * o - numbers.kappa * V[1 - side] @ F[i])
+            for j, o in enumerate(other)
+        )
         step = np.linalg.solve(H, g - ridge @ (F[i] - m))
-        np.testing.assert_allclose(half.after.X[side][i], F[i] + numbers.eta * step, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(
+            half.after.X[side][i], F[i] + numbers.eta * step, rtol=1e-4, atol=1e-5
+        )
         inverses.append(np.linalg.inv(H))
     np.testing.assert_allclose(
-        half.after.unknown[side], half.variance * np.mean(inverses, axis=0), rtol=1e-4, atol=1e-5
+        half.after.unknown[side],
+        half.variance * np.mean(inverses, axis=0),
+        rtol=1e-4,
+        atol=1e-5,
     )
 
 
@@ -75,7 +98,8 @@ def test_the_rank_is_simply_high_enough():
     Y, X = table((200, 100))
     spread = np.linalg.svd(fitted(Y, 15), compute_uv=False)
     assert error(fitted(Y, 15), X) < 1.1 * error(fitted(Y, 4), X)
-    assert spread[6] < 0.03 * spread[3]  # three components, a mean, and what is left of others
+    # three components, a mean, and what is left of others
+    assert spread[6] < 0.03 * spread[3]
 
 
 @pytest.mark.parametrize("gain", [1e-6, 1e6])
@@ -86,7 +110,9 @@ def test_units_do_not_matter(gain):
 
 def test_orientation_does_not_matter():
     Y, _ = table()
-    np.testing.assert_allclose(fitted(np.ascontiguousarray(Y.T)).T, fitted(Y), atol=1e-6)
+    np.testing.assert_allclose(
+        fitted(np.ascontiguousarray(Y.T)).T, fitted(Y), atol=1e-6
+    )
 
 
 def test_order_does_not_matter():
@@ -98,7 +124,10 @@ def test_order_does_not_matter():
 
 def test_precision_hardly_matters():
     Y, X = table()
-    assert error(fitted(Y.astype(np.float32)), fitted(Y)) < 1e-3 * error(fitted(Y), X) + 1e-4
+    assert (
+        error(fitted(Y.astype(np.float32)), fitted(Y))
+        < 1e-3 * error(fitted(Y), X) + 1e-4
+    )
 
 
 def test_a_row_without_entries_is_the_mean_row():
@@ -116,7 +145,9 @@ def test_outliers_on_one_side():
     """Told so, the side without outliers counts in full."""
     Y, X = table(share=0)
     Y[np.random.default_rng(3).random(Y.shape) < 0.1] += 15
-    positive, both, negative = (error(fitted(Y, outliers=side), X) for side in ("positive", "both", "negative"))
+    positive, both, negative = (
+        error(fitted(Y, outliers=side), X) for side in ("positive", "both", "negative")
+    )
     assert positive < both < 0.1 < negative
 
 

@@ -19,7 +19,8 @@ from lrmc.weights import Cauchy
 
 da = pytest.importorskip("dask.array")
 
-FRACTIONS = (0.08, 0.35, 0.7, 1.0)  # compressed, in between, sparse becomes dense, nothing missing
+# compressed, in between, sparse becomes dense, nothing missing
+FRACTIONS = (0.08, 0.35, 0.7, 1.0)
 every_fraction = each("p", FRACTIONS)
 ZETA = 11.3
 
@@ -33,7 +34,9 @@ def case(p, rank=3):
 @cache
 def wanted(p, rule):
     s, L, R = case(p)
-    return reference.pull(s.values, s.mask, L, R, dict(rules)[rule](*s.values.shape, ZETA)[1])
+    return reference.pull(
+        s.values, s.mask, L, R, dict(rules)[rule](*s.values.shape, ZETA)[1]
+    )
 
 
 @every_input
@@ -55,7 +58,9 @@ def test_pull_of_every_rule(present, p, folder):
     s, L, R = case(p)
     obs = as_observations(*present(s, folder))
     for name, rule in rules:
-        assert_pull(obs.pull(L, R, rule(*s.values.shape, ZETA)[0]), wanted(p, name), obs.dtype)
+        assert_pull(
+            obs.pull(L, R, rule(*s.values.shape, ZETA)[0]), wanted(p, name), obs.dtype
+        )
 
 
 @every_storage
@@ -63,20 +68,28 @@ def test_lookup_and_block(present, p, folder):
     s, _, _ = case(p)
     obs = as_observations(*present(s, folder))
     rows, cols = (i.ravel() for i in np.indices(s.values.shape))
-    np.testing.assert_array_equal(obs.lookup(rows, cols), s.nan.ravel())  # whole numbers: exact in every type
+    # whole numbers: exact in every type
+    np.testing.assert_array_equal(obs.lookup(rows, cols), s.nan.ravel())
     filled = np.where(s.mask, s.values, 0)
     some_rows, some_cols = np.array([0, 3, 22]), np.array([1, 2, 30, 36])
-    np.testing.assert_array_equal(obs.block(some_rows, some_cols), filled[np.ix_(some_rows, some_cols)])
-    np.testing.assert_array_equal(obs.block(slice(None), some_cols), filled[:, some_cols])
+    np.testing.assert_array_equal(
+        obs.block(some_rows, some_cols), filled[np.ix_(some_rows, some_cols)]
+    )
+    np.testing.assert_array_equal(
+        obs.block(slice(None), some_cols), filled[:, some_cols]
+    )
     np.testing.assert_array_equal(obs.block(some_rows, slice(None)), filled[some_rows])
 
 
 @every_storage
 def test_draw_gives_the_same_entries_whatever_the_storage(present, p, folder):
-    """Where few entries are observed they are drawn from those stored: the same ones for storage by the same axis."""
+    """Where few entries are observed they are drawn from those stored: the same ones for
+    storage by the same axis.
+    """
     s, _, _ = case(p)
     obs, by_rows, by_columns = (
-        as_observations(*x) for x in (present(s, folder), (s.nan,), (np.asfortranarray(s.nan),))
+        as_observations(*x)
+        for x in (present(s, folder), (s.nan,), (np.asfortranarray(s.nan),))
     )
     sample = obs.draw(500, seed=3)
     np.testing.assert_array_equal(sample.values, s.nan[sample.rows, sample.cols])
@@ -107,11 +120,13 @@ def test_outliers_are_in_the_form_of_the_input(present, p, folder):
     S = obs.outliers(L, R, ZETA)
     E = s.values - L @ R.T
     want = np.where(np.abs(E) > ZETA, E, 0)
-    if isinstance(getattr(obs, "of", obs), RowBlocks):  # only what stands out: the rest would not fit into memory
+    # only what stands out: the rest would not fit into memory
+    if isinstance(getattr(obs, "of", obs), RowBlocks):
         assert S.nnz == np.count_nonzero(want[s.mask])
         assert_close(S.toarray(), np.where(s.mask, want, 0), obs.dtype)
         return
-    if sp.issparse(Y) or "sparse" in str(getattr(Y, "layout", "")):  # of scipy or of torch
+    # of scipy or of torch
+    if sp.issparse(Y) or "sparse" in str(getattr(Y, "layout", "")):
         assert sp.issparse(S)
         assert S.format == ("csc" if isinstance(obs, Transposed) else "csr")
         seen = np.zeros(S.shape, bool)
@@ -122,7 +137,9 @@ def test_outliers_are_in_the_form_of_the_input(present, p, folder):
         seen, S = ~np.ma.getmaskarray(S), S.filled(0)
     else:
         lazy = isinstance(getattr(Y, "data", Y), da.Array)
-        assert type(S).__name__ == ("Tensor" if isinstance(Y, Observations) else "Array" if lazy else "ndarray")
+        assert type(S).__name__ == (
+            "Tensor" if isinstance(Y, Observations) else "Array" if lazy else "ndarray"
+        )
         S = np.asarray(S)
         seen, S = ~np.isnan(S), np.nan_to_num(S)
     np.testing.assert_array_equal(seen, s.mask)
@@ -143,11 +160,16 @@ def test_residuals_are_those_of_the_observed_entries(present, p, folder):
     assert_close(E[s.mask], (s.values - L @ R.T)[s.mask], obs.dtype)
 
 
-@pytest.mark.parametrize("form", [np.asarray, np.asfortranarray, sp.csr_array, sp.csc_array], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "form",
+    [np.asarray, np.asfortranarray, sp.csr_array, sp.csc_array],
+    ids=lambda f: f.__name__,
+)
 def test_residuals_come_in_blocks(form):
     """More entries than one block has."""
     rng = np.random.default_rng(0)
-    Y = rng.standard_normal((1300, 1000)) + 3  # no zeros, which a sparse matrix would not store
+    # no zeros, which a sparse matrix would not store
+    Y = rng.standard_normal((1300, 1000)) + 3
     if form.__name__.startswith("cs"):
         Y = Y * (rng.random(Y.shape) < 0.9)
     L, R = (rng.standard_normal((n, 2)) for n in Y.shape)
@@ -167,9 +189,12 @@ def test_scaled_reads_multiples(present, p, folder):
     assert_pull(twice.pull(L, R, ZETA), want, obs.dtype)
     rows, cols = np.nonzero(s.mask)
     np.testing.assert_array_equal(twice.lookup(rows, cols), 2 * s.values[s.mask])
-    np.testing.assert_array_equal(twice.block(slice(None), slice(None)), np.where(s.mask, 2 * s.values, 0))
+    np.testing.assert_array_equal(
+        twice.block(slice(None), slice(None)), np.where(s.mask, 2 * s.values, 0)
+    )
     assert twice.scale == 2 * obs.scale
-    assert_pull(obs.pull(L, R, ZETA), wanted(p, "clip"), obs.dtype)  # the original is as it was
+    # the original is as it was
+    assert_pull(obs.pull(L, R, ZETA), wanted(p, "clip"), obs.dtype)
 
 
 @every_storage
@@ -178,7 +203,13 @@ def test_products_with_other_or_missing_factors(present, p, folder):
     obs = as_observations(*present(s, folder))
     rng = np.random.default_rng(1)
     P, Q = (rng.standard_normal((n, 7)) for n in s.values.shape)
-    others = ((L, R, P, Q), (L, R, None, Q), (L, R, P, None), (None, None, P, Q), (None, None, None, Q))
+    others = (
+        (L, R, P, Q),
+        (L, R, None, Q),
+        (L, R, P, None),
+        (None, None, P, Q),
+        (None, None, None, Q),
+    )
     for name in ("clip", "threshold", "cauchy", "huber", "mixture"):  # one of each kind
         weight, slow = dict(rules)[name](*s.values.shape, ZETA)
         for L_, R_, P_, Q_ in others:
@@ -190,13 +221,24 @@ def test_products_with_other_or_missing_factors(present, p, folder):
 def wanted_of(name, own, p):
     """The reference with the model's own factors, or others, on the sides that `own` says."""
     s, L, R = case(p)
-    P, Q = (mine if of_model else 1 - mine for mine, of_model in zip((L, R), own, strict=True))
-    return P, Q, reference.products(s.values, s.mask, L, R, dict(rules)[name](*s.values.shape, ZETA)[1], P, Q)
+    P, Q = (
+        mine if of_model else 1 - mine
+        for mine, of_model in zip((L, R), own, strict=True)
+    )
+    return (
+        P,
+        Q,
+        reference.products(
+            s.values, s.mask, L, R, dict(rules)[name](*s.values.shape, ZETA)[1], P, Q
+        ),
+    )
 
 
 @every_storage
 def test_a_factor_of_the_model_by_name_or_as_it_is(present, p, folder):
-    """OWN is the model's factor, in one product or both, and not one that was given: a copy of it does the same."""
+    """OWN is the model's factor, in one product or both, and not one that was given: a
+    copy of it does the same.
+    """
     s, L, R = case(p)
     obs = as_observations(*present(s, folder))
     for name in ("clip", "threshold", "cauchy, positive"):
@@ -205,7 +247,9 @@ def test_a_factor_of_the_model_by_name_or_as_it_is(present, p, folder):
             P, Q, want = wanted_of(name, own, p)
             named = {"P": OWN if own[0] else P, "Q": OWN if own[1] else Q}
             assert_pull(obs.products(L, R, weight, **named), want, obs.dtype)
-            assert_pull(obs.products(L, R, weight, P=P.copy(), Q=Q.copy()), want, obs.dtype)
+            assert_pull(
+                obs.products(L, R, weight, P=P.copy(), Q=Q.copy()), want, obs.dtype
+            )
         only = obs.products(L, R, weight, Q=OWN)
         assert only[1] is None
         assert_close(only[0], wanted_of(name, (True, True), p)[2].CQ, obs.dtype)
@@ -224,17 +268,30 @@ def test_a_storage_without_all_methods_cannot_be_made():
 
     nothing = np.zeros(1, np.int64)
     with pytest.raises(TypeError, match="abstract"):
-        Half(shape=(1, 1), dtype=np.dtype(float), row_observed=nothing, col_observed=nothing)
+        Half(
+            shape=(1, 1),
+            dtype=np.dtype(float),
+            row_observed=nothing,
+            col_observed=nothing,
+        )
 
 
 @every_storage
 def test_parts_and_counts(present, p, folder):
-    """What applications ask of the data: some rows and columns as they are, how many there are, and in what order."""
+    """What applications ask of the data: some rows and columns as they are, how many
+    there are, and in what order.
+    """
     s, _, _ = case(p)
     obs = as_observations(*present(s, folder))
-    for rows, cols in ((slice(None), slice(None)), (slice(3, 9), slice(None)), (slice(None), slice(1, 30))):
+    for rows, cols in (
+        (slice(None), slice(None)),
+        (slice(3, 9), slice(None)),
+        (slice(None), slice(1, 30)),
+    ):
         Y, mask, gain = obs.scaled(0.5).part(rows, cols)
-        got = np.where(True if mask is None else mask, gain * np.asarray(Y, float), np.nan)
+        got = np.where(
+            True if mask is None else mask, gain * np.asarray(Y, float), np.nan
+        )
         np.testing.assert_array_equal(got, 0.5 * s.nan[rows, cols])
     counts = obs.survey()
     np.testing.assert_array_equal(counts.rows, s.mask.sum(1))
@@ -260,14 +317,28 @@ def test_regressions_of_rows_and_columns(present, p, folder):
     for axis in (0, 1):
         n = s.values.shape[1 - axis]
         V = np.linalg.qr(rng.standard_normal((n, 2)))[0]
-        settings = {"widest": 100.0, "lowest": 1.0, "rule": Cauchy.rule, "odds": 0.0, "reach": 3.0}
-        model = Regression(V=V, offset=np.full(n, 5.0), mean=np.zeros(2), prior=0.01 * np.eye(2), **settings)
+        settings = {
+            "widest": 100.0,
+            "lowest": 1.0,
+            "rule": Cauchy.rule,
+            "odds": 0.0,
+            "reach": 3.0,
+        }
+        model = Regression(
+            V=V,
+            offset=np.full(n, 5.0),
+            mean=np.zeros(2),
+            prior=0.01 * np.eye(2),
+            **settings,
+        )
         if obs.in_blocks and axis != obs.stripes().by_columns:
             with pytest.raises(ValueError, match="chunks of whole rows"):
                 obs.regress(model, axis)
             continue
         Y = np.ascontiguousarray(s.nan.T if axis else s.nan)
-        for got, want in zip(obs.regress(model, axis), as_observations(Y).regress(model), strict=True):
+        for got, want in zip(
+            obs.regress(model, axis), as_observations(Y).regress(model), strict=True
+        ):
             assert_close(np.asarray(got), want, obs.dtype, factor=20)
 
 
@@ -280,12 +351,17 @@ def test_the_two_products_are_adjoint(present, p, folder):
     for _, rule in rules:
         CQ, CtP = obs.products(L, R, rule(*s.values.shape, ZETA)[0], P=P, Q=Q)
         size = np.linalg.norm(CQ) * np.linalg.norm(P)
-        assert abs(np.vdot(CQ, P) - np.vdot(CtP, Q)) < (1e-12 if obs.dtype == np.float64 else 1e-5) * size
+        assert (
+            abs(np.vdot(CQ, P) - np.vdot(CtP, Q))
+            < (1e-12 if obs.dtype == np.float64 else 1e-5) * size
+        )
 
 
 def test_scale_is_the_typical_size_and_never_zero():
     rng = np.random.default_rng(0)
-    assert as_observations(-np.exp(rng.standard_normal((200, 300)))).scale == pytest.approx(1, rel=0.05)
+    assert as_observations(
+        -np.exp(rng.standard_normal((200, 300)))
+    ).scale == pytest.approx(1, rel=0.05)
     assert as_observations(np.zeros((5, 6))).scale == 1
     mostly_zero = np.zeros((50, 60))
     mostly_zero[0, 0] = 3000.0
@@ -309,11 +385,15 @@ def test_the_input_is_neither_copied_nor_changed():
 
 
 def test_duplicates_in_the_users_matrix_stay():
-    Y = sp.csr_array((np.array([1.0, 2, 3]), np.array([1, 0, 1]), np.array([0, 3, 3])), shape=(2, 3))
+    Y = sp.csr_array(
+        (np.array([1.0, 2, 3]), np.array([1, 0, 1]), np.array([0, 3, 3])), shape=(2, 3)
+    )
     obs = as_observations(Y)
     assert Y.nnz == 3
     np.testing.assert_array_equal(Y.indices, [1, 0, 1])
-    np.testing.assert_array_equal(obs.block(slice(None), slice(None)), [[2, 4, 0], [0, 0, 0]])
+    np.testing.assert_array_equal(
+        obs.block(slice(None), slice(None)), [[2, 4, 0], [0, 0, 0]]
+    )
 
 
 def test_stored_zeros_are_observed_and_stored_nan_are_not():
@@ -332,7 +412,9 @@ def test_a_huge_matrix_with_few_entries(form):
     rng, n = np.random.default_rng(0), 100_000
     rows, cols = rng.choice(n, (2, 300), replace=False)
     values = rng.standard_normal(300)
-    obs = as_observations(sp.coo_array((values, (rows, cols)), shape=(n, n)).asformat(form))
+    obs = as_observations(
+        sp.coo_array((values, (rows, cols)), shape=(n, n)).asformat(form)
+    )
     sample = obs.draw(1000)
     assert len(sample.values) == 1000
     assert np.isin(sample.values, values).all()
@@ -346,9 +428,15 @@ def test_nan_where_the_mask_says_observed_is_missing():
     seen = s.mask & ~np.isnan(Y)
     obs = as_observations(Y, s.mask)
     np.testing.assert_array_equal(obs.row_observed, seen.sum(1))
-    np.testing.assert_array_equal(obs.block(slice(None), slice(None)), np.where(seen, Y, 0))
+    np.testing.assert_array_equal(
+        obs.block(slice(None), slice(None)), np.where(seen, Y, 0)
+    )
     L, R = np.ones((23, 2)), np.ones((37, 2))
-    assert_pull(obs.pull(L, R, 5.0), reference.pull(Y, seen, L, R, reference.clip(5.0)), obs.dtype)
+    assert_pull(
+        obs.pull(L, R, 5.0),
+        reference.pull(Y, seen, L, R, reference.clip(5.0)),
+        obs.dtype,
+    )
 
 
 def table(**columns):
@@ -356,7 +444,10 @@ def table(**columns):
 
 
 def test_tables_of_integers_and_missing_values():
-    np.testing.assert_array_equal(as_observations(table(a=[1, 2], b=[3, 4])).block([0, 1], [0, 1]), [[1, 3], [2, 4]])
+    np.testing.assert_array_equal(
+        as_observations(table(a=[1, 2], b=[3, 4])).block([0, 1], [0, 1]),
+        [[1, 3], [2, 4]],
+    )
     mixed = as_observations(table(a=[1.5, None], b=[3, 4]))
     assert mixed.n_observed == 3
     np.testing.assert_array_equal(mixed.block([0, 1], [0, 1]), [[1.5, 3], [0, 4]])
@@ -366,9 +457,13 @@ def test_tables_of_integers_and_missing_values():
 def test_tables_of_nullable_or_mixed_columns(other):
     pandas = pytest.importorskip("pandas")
     missing = None if other != "bool" else True
-    obs = as_observations(table(a=pandas.array([1, missing], dtype=other), b=[1.5, 2.5]))
+    obs = as_observations(
+        table(a=pandas.array([1, missing], dtype=other), b=[1.5, 2.5])
+    )
     assert obs.n_observed == (3 if missing is None else 4)
-    np.testing.assert_array_equal(obs.block([0, 1], [0, 1]), [[1, 1.5], [float(missing or 0), 2.5]])
+    np.testing.assert_array_equal(
+        obs.block([0, 1], [0, 1]), [[1, 1.5], [float(missing or 0), 2.5]]
+    )
 
 
 def test_data_array_with_columns():
@@ -383,11 +478,19 @@ def test_negative_int16():
     Y = (s.values - 100).astype(np.int16)
     L, R = np.ones((23, 2)), -np.ones((37, 2))
     obs = as_observations(Y, s.mask)
-    assert_pull(obs.pull(L, R, 9.5), reference.pull(s.values - 100, s.mask, L, R, reference.clip(9.5)), obs.dtype)
+    assert_pull(
+        obs.pull(L, R, 9.5),
+        reference.pull(s.values - 100, s.mask, L, R, reference.clip(9.5)),
+        obs.dtype,
+    )
 
 
 def test_booleans():
     Y = np.random.default_rng(0).random((20, 30)) < 0.4
     L, R = np.full((20, 2), 0.3), np.ones((30, 2))
     obs = as_observations(Y)
-    assert_pull(obs.pull(L, R, 0.5), reference.pull(Y * 1.0, np.ones_like(Y), L, R, reference.clip(0.5)), obs.dtype)
+    assert_pull(
+        obs.pull(L, R, 0.5),
+        reference.pull(Y * 1.0, np.ones_like(Y), L, R, reference.clip(0.5)),
+        obs.dtype,
+    )

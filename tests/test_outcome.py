@@ -1,4 +1,6 @@
-"""The seam between applications and their fits: no status is dropped, and nothing impossible is written."""
+"""The seam between applications and their fits: no status is dropped, and nothing
+impossible is written.
+"""
 
 import numpy as np
 import pytest
@@ -39,15 +41,22 @@ def test_steps_that_blow_up_are_an_error(last):
 
 def test_too_few_observations_are_told():
     obs = as_observations(np.eye(6), np.eye(6, dtype=bool))
-    with pytest.warns(ConvergenceWarning, match="6 values are observed, and rank 1 has 11 unknowns"):
-        _, ended = run_to_end(obs, iter([Step(np.ones((6, 1)), np.ones((6, 1)), 1.0, 1.0)]), "the film")
+    with pytest.warns(
+        ConvergenceWarning, match="6 values are observed, and rank 1 has 11 unknowns"
+    ):
+        _, ended = run_to_end(
+            obs, iter([Step(np.ones((6, 1)), np.ones((6, 1)), 1.0, 1.0)]), "the film"
+        )
     assert ended.status is Status.UNDETERMINED
     assert not ended.sound
 
 
 def test_what_solve_says_is_kept_and_said():
     rng = np.random.default_rng(0)
-    Y = rng.normal(size=(60, 2)) @ rng.normal(size=(2, 50)) + (rng.random((60, 50)) < 0.2) * 9.0
+    Y = (
+        rng.normal(size=(60, 2)) @ rng.normal(size=(2, 50))
+        + (rng.random((60, 50)) < 0.2) * 9.0
+    )
     with pytest.warns(ConvergenceWarning, match="the faces: after 1 iterations"):
         result, ended = solved(Y, 2, what="the faces", max_iter=1)
     assert ended.status is result.status is Status.MAX_ITER
@@ -76,7 +85,9 @@ def test_few_noisy_dates_are_not_taken_for_exact():
     rng = np.random.default_rng(1)
     n, T = 900, 12
     truth = 300 + 40 * rng.normal(size=(n, 2)) @ rng.normal(size=(2, T))
-    Y = np.rint(truth + rng.normal(0, 5, (n, T)) + (rng.random((n, T)) < 0.15) * 800).astype(np.int16)
+    Y = np.rint(
+        truth + rng.normal(0, 5, (n, T)) + (rng.random((n, T)) < 0.15) * 800
+    ).astype(np.int16)
     obs = as_observations(Y)
     X, ended = noisy_fit(obs, None, Noise.even(obs, "cauchy"), 0, "the ground")
     assert ended == SOUND
@@ -104,7 +115,12 @@ def some_cine(folder):
 
 def some_scenes(folder):
     (folder / "in").mkdir()
-    return ["clouds", *write_landscape(folder / "in", landscape(8, 16, 16)), "--rank", 2]
+    return [
+        "clouds",
+        *write_landscape(folder / "in", landscape(8, 16, 16)),
+        "--rank",
+        2,
+    ]
 
 
 def some_faces(folder):
@@ -113,7 +129,12 @@ def some_faces(folder):
     return ["faces", folder / "in", "--rank", 2]
 
 
-APPLICATIONS = {"video": some_clip, "ultrasound": some_cine, "clouds": some_scenes, "faces": some_faces}
+APPLICATIONS = {
+    "video": some_clip,
+    "ultrasound": some_cine,
+    "clouds": some_scenes,
+    "faces": some_faces,
+}
 
 
 def run(folder, *command):
@@ -144,7 +165,9 @@ def test_of_a_fit_far_from_the_data_nothing_is_written(name, tmp_path, monkeypat
     command = APPLICATIONS[name](tmp_path)
     before = sorted(tmp_path.iterdir())
     held = Limits.held
-    monkeypatch.setattr(Limits, "held", lambda self, model, what: held(self, model + 1e6, what))
+    monkeypatch.setattr(
+        Limits, "held", lambda self, model, what: held(self, model + 1e6, what)
+    )
     done = run(tmp_path, *command)
     assert done.exit_code == 1, done.output
     assert "far outside what was observed" in done.output

@@ -1,4 +1,6 @@
-"""Matrices on disk: read block by block, solved as those in memory are, and written block by block."""
+"""Matrices on disk: read block by block, solved as those in memory are, and written
+block by block.
+"""
 
 import subprocess
 import sys
@@ -30,10 +32,14 @@ def problem(n=300, n2=80, rank=3, alpha=0.05, p=0.7, seed=0, noise=0.0):
 
 def as_memmap(values, folder, offset=0, order="C"):
     path = folder / "data.bin"
-    Y = np.memmap(path, values.dtype, "w+", offset=offset, shape=values.shape, order=order)
+    Y = np.memmap(
+        path, values.dtype, "w+", offset=offset, shape=values.shape, order=order
+    )
     Y[:] = values
     Y.flush()
-    return np.memmap(path, values.dtype, "r", offset=offset, shape=values.shape, order=order)
+    return np.memmap(
+        path, values.dtype, "r", offset=offset, shape=values.shape, order=order
+    )
 
 
 WAYS = {
@@ -63,7 +69,12 @@ def test_the_same_factors_as_in_memory(way, noise, rank, tmp_path):
     obs = outofcore.blocks(way(s.nan, tmp_path), memory="400kB")
     assert len(getattr(obs, "of", obs).borders) > 4
     got, want = lrmc.solve(obs, rank), lrmc.solve(s.nan, rank)
-    assert (got.rank, got.status, got.regime, got.n_iter) == (want.rank, want.status, want.regime, want.n_iter)
+    assert (got.rank, got.status, got.regime, got.n_iter) == (
+        want.rank,
+        want.status,
+        want.regime,
+        want.n_iter,
+    )
     assert_close(got.low_rank(), want.low_rank(), factor=1e3)
     assert got.noise_level == pytest.approx(want.noise_level, rel=1e-3)
     S = np.nan_to_num(want.outliers())
@@ -82,7 +93,10 @@ def test_learned_schedules_and_baselines(tmp_path):
     s = problem(n=200, p=1.0, alpha=0.1)
     obs = outofcore.blocks(on_disk(s.values, tmp_path, (30, 80)), memory="200kB")
     tuning = lrmc.schedule.Tuning(alpha=0.15)
-    for options in ({"schedule": "geometric", "method": "lrmc"}, {"schedule": tuning, "method": "scaled_gd"}):
+    for options in (
+        {"schedule": "geometric", "method": "lrmc"},
+        {"schedule": tuning, "method": "scaled_gd"},
+    ):
         *_, got = islice(lrmc.iterates(obs, 3, **options), 8)
         *_, want = islice(lrmc.iterates(s.values, 3, **options), 8)
         assert_close(got.L, want.L, factor=1e4)
@@ -97,7 +111,8 @@ def test_large_arrays_come_in_blocks_by_themselves(tmp_path, monkeypatch):
     monkeypatch.setattr("lrmc._memory.memory_there_is", lambda: 900_000)
     for Y in (z, m):
         assert isinstance(lrmc.as_observations(Y), RowBlocks)
-    assert isinstance(lrmc.as_observations(s.nan), lrmc.observations.Dense)  # it is in memory already
+    # it is in memory already
+    assert isinstance(lrmc.as_observations(s.nan), lrmc.observations.Dense)
     assert lrmc.solve(z, 3).converged
 
 
@@ -108,15 +123,23 @@ def test_integers_stay_integers(tmp_path):
     (block,) = (block for b, block in obs._read([2]))
     assert block.Y.dtype == np.uint8
     assert obs.dtype == np.float32
-    assert obs.fraction == 1  # zeros are data: the fill value of zarr is only what was never written
+    # zeros are data: the fill value of zarr is only what was never written
+    assert obs.fraction == 1
 
 
 @pytest.mark.parametrize("name", ["_FillValue", "missing_value", "nodata"])
 def test_declared_missing_values(name, tmp_path):
     s = small(p=0.6)
-    z = on_disk(np.where(s.mask, s.values, 255).astype(np.uint8), tmp_path, (10, 37), **{name: 255})
+    z = on_disk(
+        np.where(s.mask, s.values, 255).astype(np.uint8),
+        tmp_path,
+        (10, 37),
+        **{name: 255},
+    )
     s.mask[s.values == 255] = False
-    np.testing.assert_array_equal(outofcore.blocks(z, memory="100kB").row_observed, s.mask.sum(1))
+    np.testing.assert_array_equal(
+        outofcore.blocks(z, memory="100kB").row_observed, s.mask.sum(1)
+    )
 
 
 def test_a_part_of_a_memmap(tmp_path):
@@ -155,11 +178,24 @@ def test_blocks_are_whole_chunks(tmp_path):
     obs = outofcore.blocks(z, memory=8 * 2500)
     assert np.all(obs.borders[:-1] % 7 == 0)
     assert np.diff(obs.borders)[0] == 14
-    assert isinstance(outofcore.blocks(on_disk(np.ones((100, 20)), tmp_path, (100, 2)), memory=80_000), Transposed)
+    assert isinstance(
+        outofcore.blocks(
+            on_disk(np.ones((100, 20)), tmp_path, (100, 2)), memory=80_000
+        ),
+        Transposed,
+    )
 
 
 @each(
-    ("text", "size"), [("2GB", 2e9), ("500 MB", 5e8), ("1.5GiB", 1.5e9), ("70000", 7e4), (12345, 12345), ("3k", 3000)]
+    ("text", "size"),
+    [
+        ("2GB", 2e9),
+        ("500 MB", 5e8),
+        ("1.5GiB", 1.5e9),
+        ("70000", 7e4),
+        (12345, 12345),
+        ("3k", 3000),
+    ],
 )
 def test_memory_in_words(text, size):
     assert outofcore.as_bytes(text) == size
@@ -205,7 +241,10 @@ class Broken:
 
 def test_a_block_that_cannot_be_read_is_named():
     obs = outofcore.blocks(Broken(), memory=60_000)
-    with pytest.raises(BlockError, match=r"block 2 of 4 \(lines 20 to 29\) could not be read: the disk is gone"):
+    with pytest.raises(
+        BlockError,
+        match=r"block 2 of 4 \(lines 20 to 29\) could not be read: the disk is gone",
+    ):
         lrmc.solve(obs, 1)
 
 
@@ -220,7 +259,8 @@ def test_a_file_that_became_shorter(tmp_path):
 def test_the_next_block_is_read_while_one_is_used(tmp_path):
     s = problem(n=100)
     obs = outofcore.blocks(as_memmap(s.nan, tmp_path), memory="100kB")
-    for b, block in obs._read(range(3)):  # buffers are used in turn: the one in use stays as it is
+    # buffers are used in turn: the one in use stays as it is
+    for b, block in obs._read(range(3)):
         first, last = obs.borders[b : b + 2]
         np.testing.assert_array_equal(block.Y, s.nan[first:last])
 
@@ -232,12 +272,20 @@ def test_the_completed_matrix_is_written(suffix, fill, chunks, tmp_path):
     s = problem()
     s.mask[5] = s.mask[:, 7] = False
     with pytest.warns(UserWarning, match="no observation"):
-        result = lrmc.solve(outofcore.blocks(on_disk(s.nan, tmp_path, chunks), memory="400kB"), 3)
+        result = lrmc.solve(
+            outofcore.blocks(on_disk(s.nan, tmp_path, chunks), memory="400kB"), 3
+        )
     outofcore.write_completed(result, tmp_path / f"out{suffix}", fill=fill)
-    got = np.load(tmp_path / "out.npy") if suffix == ".npy" else np.asarray(zarr_at(tmp_path / "out.zarr"))
+    got = (
+        np.load(tmp_path / "out.npy")
+        if suffix == ".npy"
+        else np.asarray(zarr_at(tmp_path / "out.zarr"))
+    )
     want = result.low_rank()
     if fill != "all":
-        large = result.outliers().toarray() != 0 if fill == "missing+outliers" else False
+        large = (
+            result.outliers().toarray() != 0 if fill == "missing+outliers" else False
+        )
         want = np.where(s.mask & ~large, s.values, want)
     np.testing.assert_allclose(got, want, rtol=1e-12)
     assert np.isnan(got[5]).all()
@@ -253,14 +301,20 @@ def test_results_in_memory_are_written_too(tmp_path):
     s = problem()
     result = lrmc.solve(s.nan, 3)
     outofcore.write_completed(result, tmp_path / "out.npy")
-    np.testing.assert_allclose(np.load(tmp_path / "out.npy"), result.low_rank(), rtol=1e-12)
+    np.testing.assert_allclose(
+        np.load(tmp_path / "out.npy"), result.low_rank(), rtol=1e-12
+    )
     with pytest.raises(ValueError, match=r"\.zarr or \.npy"):
         outofcore.write_completed(result, tmp_path / "out.csv")
     with pytest.raises(ValueError, match="fill='nothing'"):
         outofcore.write_completed(result, tmp_path / "out.npy", fill="nothing")
     result.save(tmp_path / "result.npz")
     with pytest.raises(ValueError, match="needs the data"):
-        outofcore.write_completed(lrmc.Result.load(tmp_path / "result.npz"), tmp_path / "x.npy", fill="missing")
+        outofcore.write_completed(
+            lrmc.Result.load(tmp_path / "result.npz"),
+            tmp_path / "x.npy",
+            fill="missing",
+        )
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out.npy", "result.npz"]
 
 
@@ -268,14 +322,17 @@ def test_outliers_are_written(tmp_path):
     import zarr
 
     s = problem()
-    result = lrmc.solve(outofcore.blocks(on_disk(s.nan, tmp_path, (40, 80)), memory="400kB"), 3)
+    result = lrmc.solve(
+        outofcore.blocks(on_disk(s.nan, tmp_path, (40, 80)), memory="400kB"), 3
+    )
     count = outofcore.write_outliers(result, tmp_path / "S.zarr")
     S, group = result.outliers(), zarr.open_group(tmp_path / "S.zarr", mode="r")
     assert count == S.nnz > 100
     np.testing.assert_allclose(S[group["row"][:], group["col"][:]], group["value"][:])
 
 
-# The peak is that of the whole process; numbers are written through a file of its own, and mapped pages would count.
+# The peak is that of the whole process; numbers are written through a file of its own, and mapped
+# pages would count.
 MEASURE = """
 import sys, warnings
 import numpy as np, lrmc
@@ -301,7 +358,11 @@ def test_memory_is_that_of_some_blocks(tmp_path):
             Y = rng.standard_normal((1000, 3), dtype=np.float32) @ R.T
             Y[rng.integers(0, 1000, 9000), rng.integers(0, 400, 9000)] = 9
             Y.tofile(file)
-    run = subprocess.run([sys.executable, "-c", MEASURE, path, tmp_path / "out.npy"], capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-c", MEASURE, path, tmp_path / "out.npy"],
+        capture_output=True,
+        text=True,
+    )
     assert run.returncode == 0, run.stderr
     kilobytes, converged = run.stdout.split()
     assert converged == "True"

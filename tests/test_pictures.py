@@ -37,13 +37,22 @@ def moving(bits, n=12):
 
 
 def chunk(kind, content):
-    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+    return (
+        struct.pack(">I", len(content))
+        + kind
+        + content
+        + struct.pack(">I", zlib.crc32(kind + content))
+    )
 
 
 def bomb(path, side):
     """A PNG that says it is side x side."""
     header = struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)
-    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"\0" * 10)))
+    path.write_bytes(
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + chunk(b"IDAT", zlib.compress(b"\0" * 10))
+    )
 
 
 @each("bits", [8, 12, 16])
@@ -57,8 +66,20 @@ def test_all_bits_are_read(bits, suffix, tmp_path):
 
 
 def test_white_is_that_of_the_bits_in_use():
-    assert [white_of(x) for x in (0, 200, 255, 256, 4000, 4095, 60000)] == [255, 255, 255, 511, 4095, 4095, 65535]
-    assert as_bytes(np.array([0, 2048, 4095], np.uint16), 4095).tolist() == [0, 128, 255]
+    assert [white_of(x) for x in (0, 200, 255, 256, 4000, 4095, 60000)] == [
+        255,
+        255,
+        255,
+        511,
+        4095,
+        4095,
+        65535,
+    ]
+    assert as_bytes(np.array([0, 2048, 4095], np.uint16), 4095).tolist() == [
+        0,
+        128,
+        255,
+    ]
     bright = np.array([3, 7], np.uint8)
     assert as_bytes(bright, 255) is bright
     with pytest.raises(ValueError, match="8 and of 16 bits"):
@@ -67,7 +88,9 @@ def test_white_is_that_of_the_bits_in_use():
 
 @pytest.mark.parametrize("bits", [12, 16])
 def test_a_clip_of_many_bits_is_that_of_8(bits, tmp_path):
-    """Scaled as a whole, not saturated: the frames are those of the same clip in bytes, to one grey level."""
+    """Scaled as a whole, not saturated: the frames are those of the same clip in bytes,
+    to one grey level.
+    """
     deep = list(Clip.open(write(tmp_path / "deep", moving(bits))).frames())
     plain = list(Clip.open(write(tmp_path / "plain", moving(8))).frames())
     assert np.abs(np.stack(deep).astype(int) - np.stack(plain)).max() <= 1
@@ -119,7 +142,9 @@ def damage(path, kind):
     elif kind == "postscript":
         path.write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 64 48\n")
     elif kind == "svg":
-        path.write_text('<svg xmlns="http://www.w3.org/2000/svg" width="64" height="48"/>')
+        path.write_text(
+            '<svg xmlns="http://www.w3.org/2000/svg" width="64" height="48"/>'
+        )
     elif kind == "floats":
         Image.fromarray(frame.astype(np.float32)).save(path, format="TIFF")
     else:
@@ -129,7 +154,9 @@ def damage(path, kind):
 
 
 @pytest.mark.parametrize("command", ["video", "faces"])
-@pytest.mark.parametrize("kind", ["bomb", "large", "postscript", "svg", "floats", "header", "half"])
+@pytest.mark.parametrize(
+    "kind", ["bomb", "large", "postscript", "svg", "floats", "header", "half"]
+)
 def test_bad_pictures_are_told_in_a_sentence(command, kind, tmp_path):
     source = write(tmp_path / "in", moving(8)[:4])
     damage(source / "002.png", kind)
@@ -148,11 +175,23 @@ def loop(path):
 def test_links_that_lead_nowhere(tmp_path):
     source = write(tmp_path / "in", moving(8)[:4])
     loop(source / "zzz.png")
-    assert [path.name for path in pictures_in(source)] == ["000.png", "001.png", "002.png", "003.png"]
+    assert [path.name for path in pictures_in(source)] == [
+        "000.png",
+        "001.png",
+        "002.png",
+        "003.png",
+    ]
     around = loop(tmp_path / "around")
     scenes = [loop(tmp_path / f"{k}.tif") for k in range(3)]
-    for command, inputs in (("video", [around]), ("faces", [around]), ("ultrasound", [around]), ("clouds", scenes)):
-        done = CliRunner().invoke(app, [command, *map(str, inputs), "-o", str(tmp_path / "out")])
+    for command, inputs in (
+        ("video", [around]),
+        ("faces", [around]),
+        ("ultrasound", [around]),
+        ("clouds", scenes),
+    ):
+        done = CliRunner().invoke(
+            app, [command, *map(str, inputs), "-o", str(tmp_path / "out")]
+        )
         assert done.exit_code == 2, (command, done.output)
         assert len(done.output.strip().splitlines()) == 1
     for command in ("video", "faces"):

@@ -22,7 +22,9 @@ EXACT = [{"rank": r} for r in (1, 2, 5, 10)] + [
 
 
 def problem(seed=0, **setting):
-    return lrmc.synthetic.problem(**{"n": 800, "rank": 5, "alpha": 0.1, "p": 0.3, "seed": seed, **setting})
+    return lrmc.synthetic.problem(
+        **{"n": 800, "rank": 5, "alpha": 0.1, "p": 0.3, "seed": seed, **setting}
+    )
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -36,7 +38,11 @@ def test_exact(setting, seed):
     assert lrmc.relative_error(result, given) < 1e-6
 
 
-@pytest.mark.parametrize("setting", [{}, {"rank": 2}, {"alpha": 0.3}, {"outlier_scale": 10}, {"p": 1.0}], ids=str)
+@pytest.mark.parametrize(
+    "setting",
+    [{}, {"rank": 2}, {"alpha": 0.3}, {"outlier_scale": 10}, {"p": 1.0}],
+    ids=str,
+)
 def test_noisy(setting):
     given = problem(noise=0.05, **setting)
     result = lrmc.solve(given.Y)
@@ -46,8 +52,15 @@ def test_noisy(setting):
     assert lrmc.relative_error(result, given) < 0.02
 
 
-TOO_HIGH = pytest.param(10, 0, 1, marks=pytest.mark.xfail(reason="bad rows keep a component: rank 6, error 0.2"))
-CONCENTRATED = [case for case in product((1, 10), (-1, 0), (0, 1)) if case != (10, 0, 1)]
+TOO_HIGH = pytest.param(
+    10,
+    0,
+    1,
+    marks=pytest.mark.xfail(reason="bad rows keep a component: rank 6, error 0.2"),
+)
+CONCENTRATED = [
+    case for case in product((1, 10), (-1, 0), (0, 1)) if case != (10, 0, 1)
+]
 
 
 @pytest.mark.parametrize(("size", "low", "seed"), [*CONCENTRATED, TOO_HIGH])
@@ -61,7 +74,9 @@ def test_concentrated_outliers(size, low, seed):
 
 @pytest.mark.parametrize("noise", [0.0, 0.05])
 def test_the_evidence(noise):
-    """Each look at what is left: singular values above the noise were added, those below were not."""
+    """Each look at what is left: singular values above the noise were added, those below
+    were not.
+    """
     result = lrmc.solve(problem(noise=noise, condition=10).Y)
     tests = result.evidence["rank_tests"]
     assert tests
@@ -82,7 +97,9 @@ def test_the_evidence_of_held_out_entries():
     """Noise that is not Gaussian: numbers are learned by the error on entries set aside."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 3)) @ rng.standard_normal((3, 200))
-    Y = np.where(rng.random(X.shape) < 0.6, X + 0.3 * rng.standard_t(1.5, X.shape), np.nan)
+    Y = np.where(
+        rng.random(X.shape) < 0.6, X + 0.3 * rng.standard_t(1.5, X.shape), np.nan
+    )
     result = lrmc.solve(Y)
     assert result.regime == "noisy"
     assert {len(numbers) for numbers in result.evidence["layers"].values()} == {8}
@@ -97,16 +114,24 @@ def test_the_evidence_of_held_out_entries():
 def test_the_evidence_is_in_the_units_of_the_data(noise, unit):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((120, 3)) @ rng.standard_normal((3, 90))
-    draws = {"none": lambda n: np.zeros(n), "Gaussian": rng.standard_normal, "heavy": lambda n: rng.standard_t(1.5, n)}
+    draws = {
+        "none": lambda n: np.zeros(n),
+        "Gaussian": rng.standard_normal,
+        "heavy": lambda n: rng.standard_t(1.5, n),
+    }
     Y = X + 0.2 * draws[noise](X.shape)
     Y[rng.random(X.shape) < 0.3] = np.nan
     plain, large = (lrmc.solve(gain * Y).evidence for gain in (1.0, unit))
     assert len(plain["rank_tests"]) == len(large["rank_tests"])
     for a, b in zip(plain["rank_tests"], large["rank_tests"], strict=True):
         assert (a.rank, a.added) == (b.rank, b.added)
-        np.testing.assert_allclose(b.singular_values, np.multiply(unit, a.singular_values), rtol=1e-6)
+        np.testing.assert_allclose(
+            b.singular_values, np.multiply(unit, a.singular_values), rtol=1e-6
+        )
         np.testing.assert_allclose(b.noise, unit * a.noise, rtol=1e-6)
-    assert plain["rank_tests"][0].singular_values[0] == pytest.approx(np.linalg.norm(X, 2), rel=0.2)
+    assert plain["rank_tests"][0].singular_values[0] == pytest.approx(
+        np.linalg.norm(X, 2), rel=0.2
+    )
     assert ("layers" in plain) == ("layers" in large) == (noise == "heavy")
     for name, numbers in plain.get("layers", {}).items():
         np.testing.assert_allclose(large["layers"][name], numbers, rtol=1e-3)
@@ -121,9 +146,15 @@ def test_the_evidence_is_saved(tmp_path):
     result = lrmc.solve(problem(n=150, p=0.8, rank=2).Y)
     result.save(tmp_path / "result.npz")
     loaded = lrmc.Result.load(tmp_path / "result.npz")
-    assert loaded.evidence["rank_tests"][0]["added"] == result.evidence["rank_tests"][0].added
+    assert (
+        loaded.evidence["rank_tests"][0]["added"]
+        == result.evidence["rank_tests"][0].added
+    )
     assert loaded.regime == result.regime == "exact"
-    assert (loaded.noise_level, loaded.outlier_fraction) == (result.noise_level, result.outlier_fraction)
+    assert (loaded.noise_level, loaded.outlier_fraction) == (
+        result.noise_level,
+        result.outlier_fraction,
+    )
 
 
 def test_a_given_rank_is_kept():
@@ -143,7 +174,9 @@ def test_tiny_matrices(shape):
 
 
 def test_a_residual_of_zero_is_rest():
-    """The quantile that is watched may be 0 while steps still move something: that must not go on for ever."""
+    """The quantile that is watched may be 0 while steps still move something: that must
+    not go on for ever.
+    """
     from lrmc.methods.rank import Pace
     from lrmc.methods.step import Step
 
@@ -155,9 +188,14 @@ def test_a_residual_of_zero_is_rest():
 
 
 @pytest.mark.parametrize("given", [6, 8])
-@pytest.mark.parametrize("about", [{"n": 300, "n2": 60}, {"n": 300, "n2": 60, "p": 0.5}, {"n": 400, "alpha": 0.3}])
+@pytest.mark.parametrize(
+    "about",
+    [{"n": 300, "n2": 60}, {"n": 300, "n2": 60, "p": 0.5}, {"n": 400, "alpha": 0.3}],
+)
 def test_a_rank_that_is_too_high_does_no_harm(about, given):
-    problem = lrmc.synthetic.problem(**{"rank": 5, "alpha": 0.1, "p": 1.0, "seed": 1} | about)
+    problem = lrmc.synthetic.problem(
+        **{"rank": 5, "alpha": 0.1, "p": 1.0, "seed": 1} | about
+    )
     result = lrmc.solve(problem.Y, given)
     assert result.converged
     assert result.rank == 5
@@ -166,7 +204,9 @@ def test_a_rank_that_is_too_high_does_no_harm(about, given):
 
 
 def test_a_small_component_is_not_taken_for_one_too_many():
-    problem = lrmc.synthetic.problem(400, rank=5, alpha=0.1, p=1.0, condition=300, seed=0)
+    problem = lrmc.synthetic.problem(
+        400, rank=5, alpha=0.1, p=1.0, condition=300, seed=0
+    )
     result = lrmc.solve(problem.Y, 5)
     assert result.rank == 5
     assert lrmc.relative_error(result, problem) < 1e-6
@@ -189,13 +229,17 @@ def low(rank, given, noise=0.0, p=1.0, shape=(200, 150)):
 @pytest.mark.parametrize("about", [low(5, 3), low(5, 4, p=0.5), low(6, 3, noise=0.01)])
 def test_a_rank_that_is_too_low_is_said(about):
     Y, given = about
-    with pytest.warns(lrmc.DoubtWarning, match=f"components beyond rank {given} stand out"):
+    with pytest.warns(
+        lrmc.DoubtWarning, match=f"components beyond rank {given} stand out"
+    ):
         result = lrmc.solve(Y, given)
     assert result.rank == given
     assert "is the rank too low?" in " ".join(result.warnings)
 
 
-@pytest.mark.parametrize("about", [low(4, 4, noise=0.1), low(4, 4, noise=0.5, p=0.5), low(2, 3, noise=0.1)])
+@pytest.mark.parametrize(
+    "about", [low(4, 4, noise=0.1), low(4, 4, noise=0.5, p=0.5), low(2, 3, noise=0.1)]
+)
 def test_a_rank_that_is_not_too_low_is_not_doubted(about):
     assert lrmc.solve(*about).warnings == ()
 

@@ -16,25 +16,33 @@ import lrmc
 
 README = (Path(__file__).resolve().parents[1] / "README.md").read_text()
 SMALL = ("3000", "80")  # rows and columns of its synthetic problems
-SHORT = {"steps": 2, "layers": 2, "model": "fnn"}  # training, which would take hundreds of steps
+# training, which would take hundreds of steps
+SHORT = {"steps": 2, "layers": 2, "model": "fnn"}
 LEFT_OUT = ("lrmc bench",)  # races other packages
 
 
 def blocks():
     """Its ```python blocks, also those within a list."""
-    return [dedent(block) for block in re.findall(r"^ *```python\n(.*?)^ *```$", README, re.M | re.S)]
+    return [
+        dedent(block)
+        for block in re.findall(r"^ *```python\n(.*?)^ *```$", README, re.M | re.S)
+    ]
 
 
 def commands():
     """Its indented lines that begin with `lrmc`, without the comment and what is optional."""
     lines = re.findall(r"^ {4}(lrmc .*)$", README, re.M)
-    bare = [re.sub(r"\[[^]]*\]|#.*", "", line).replace(*SMALL).strip() for line in lines]
+    bare = [
+        re.sub(r"\[[^]]*\]|#.*", "", line).replace(*SMALL).strip() for line in lines
+    ]
     return [line for line in bare if not line.startswith(LEFT_OUT)]
 
 
 def table(shape=(80, 60), rank=5, seed=0):
     """Data with gaps and outliers, and their truth."""
-    problem = lrmc.synthetic.problem(shape[0], rank, 0.05, 0.8, n2=shape[1], form="dense", seed=seed)
+    problem = lrmc.synthetic.problem(
+        shape[0], rank, 0.05, 0.8, n2=shape[1], form="dense", seed=seed
+    )
     return problem.Y, problem.X
 
 
@@ -82,7 +90,10 @@ def inputs():
     write_landscape("scenes", landscape(8, 16, 16))
     write_heads("DIR", heads(8, 24, 20))
     tissue, bubbles, _ = cine.scene()
-    cine.dicom("cine.dcm", np.clip(200 * (tissue + bubbles), 0, 255).astype(np.uint8)[:8, :40, :48])
+    cine.dicom(
+        "cine.dcm",
+        np.clip(200 * (tissue + bubbles), 0, 255).astype(np.uint8)[:8, :40, :48],
+    )
 
 
 def test_every_command_runs(tmp_path, monkeypatch):
@@ -96,8 +107,11 @@ def test_every_command_runs(tmp_path, monkeypatch):
         _, *words = shlex.split(command)
         if words[0] == "train":
             words += [f"--{name}={value}" for name, value in SHORT.items()]
-        done = CliRunner().invoke(app, [path for word in words for path in glob.glob(word) or [word]])
-        most = 1 if "--schedule" in words else 0  # the schedule is too short to converge
+        done = CliRunner().invoke(
+            app, [path for word in words for path in glob.glob(word) or [word]]
+        )
+        # the schedule is too short to converge
+        most = 1 if "--schedule" in words else 0
         assert done.exit_code <= most, (command, done.output)
         if "-o" in words:
             assert Path(words[words.index("-o") + 1]).exists()

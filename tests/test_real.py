@@ -1,4 +1,6 @@
-"""Real data beside the repository, with lrmc.solve(Y) and nothing else. Skipped where they are absent."""
+"""Real data beside the repository, with lrmc.solve(Y) and nothing else. Skipped where
+they are absent.
+"""
 
 from pathlib import Path
 
@@ -13,7 +15,9 @@ ROOT = Path(__file__).resolve().parents[1]
 @pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.skipif(not DATA.is_dir(), reason="no data beside the repository")
-@pytest.mark.parametrize(("task", "bar"), [("ngsim", 2.4), ("traffic", 6.7), ("jester", 0.158)])
+@pytest.mark.parametrize(
+    ("task", "bar"), [("ngsim", 2.4), ("traffic", 6.7), ("jester", 0.158)]
+)
 def test_real(task, bar, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "experiments")
     tasks = pytest.importorskip("tasks")

@@ -1,4 +1,6 @@
-"""Reports: what the page says, that its text is harmless, and that it is written whole or not at all."""
+"""Reports: what the page says, that its text is harmless, and that it is written whole
+or not at all.
+"""
 
 import base64
 import io
@@ -41,8 +43,22 @@ def result_of(Y, L, R, **changes):
     """A result that was not computed."""
     history = (Record(0, math.nan, 1.0, math.nan, 0.0), Record(1, 0.1, 1e-3, 0.9, 0.1))
     nothing = np.zeros(0, int)
-    made = Result(L, R, Status.CONVERGED, history, "closed_loop", 1e-6, nothing, nothing, 0.1, 0.1, "noisy")
-    return replace(made, observations=None if Y is None else lrmc.as_observations(Y), **changes)
+    made = Result(
+        L,
+        R,
+        Status.CONVERGED,
+        history,
+        "closed_loop",
+        1e-6,
+        nothing,
+        nothing,
+        0.1,
+        0.1,
+        "noisy",
+    )
+    return replace(
+        made, observations=None if Y is None else lrmc.as_observations(Y), **changes
+    )
 
 
 def read(sections, title="A page", **options):
@@ -56,7 +72,11 @@ def test_the_page_is_whole_and_asks_for_nothing(result):
     page = report.page("All", everything(result))
     found = Reader(page)
     assert page.startswith("<!DOCTYPE html>")
-    policy = next(a["content"] for a in found.all("meta") if a.get("http-equiv") == "Content-Security-Policy")
+    policy = next(
+        a["content"]
+        for a in found.all("meta")
+        if a.get("http-equiv") == "Content-Security-Policy"
+    )
     assert "default-src 'none'" in policy
     assert "http" not in policy
     for tag, attributes in found.elements:
@@ -67,7 +87,9 @@ def test_the_page_is_whole_and_asks_for_nothing(result):
     style = "".join(t for tag, t in found.texts if tag == "style")
     assert not re.search(r"url\(|@import", style)
     assert all("alt" in a for a in found.all("img"))
-    assert len({a["id"] for _, a in found.elements if "id" in a}) == len([a for _, a in found.elements if "id" in a])
+    assert len({a["id"] for _, a in found.elements if "id" in a}) == len(
+        [a for _, a in found.elements if "id" in a]
+    )
     targets = {a["id"] for _, a in found.elements if "id" in a}
     assert {a["href"][1:] for a in found.all("a")} <= targets
 
@@ -79,9 +101,15 @@ def test_text_from_files_is_escaped(result):
         report.Facts(HOSTILE, {HOSTILE: HOSTILE}),
         report.Words(HOSTILE, [HOSTILE], "warning"),
         report.Lines(
-            HOSTILE, [Series(HOSTILE, [1, 2], [1, 2])] * 2, x_name=HOSTILE, marks={HOSTILE: 1.5}, caption=HOSTILE
+            HOSTILE,
+            [Series(HOSTILE, [1, 2], [1, 2])] * 2,
+            x_name=HOSTILE,
+            marks={HOSTILE: 1.5},
+            caption=HOSTILE,
         ),
-        report.Values(HOSTILE, [1.0], 0.5, x_name=HOSTILE, level_name=HOSTILE, caption=HOSTILE),
+        report.Values(
+            HOSTILE, [1.0], 0.5, x_name=HOSTILE, level_name=HOSTILE, caption=HOSTILE
+        ),
         report.Map(HOSTILE, (1, 1), (1, 1), np.ones((1, 1)), np.ones((1, 1)), HOSTILE),
         report.Table(HOSTILE, [HOSTILE], [[HOSTILE]], HOSTILE),
         report.Table(HOSTILE, [HOSTILE], [], HOSTILE),
@@ -89,7 +117,9 @@ def test_text_from_files_is_escaped(result):
         report.Frames(HOSTILE, {HOSTILE: frames}, [HOSTILE] * 3, HOSTILE),
         report.Gallery(HOSTILE, [*frames], [HOSTILE] * 3, HOSTILE),
         report.Group(HOSTILE, [report.Words(HOSTILE, [HOSTILE])], HOSTILE),
-        *report.result_sections(result, row_names=[HOSTILE] * n1, col_names=[HOSTILE] * n2),
+        *report.result_sections(
+            result, row_names=[HOSTILE] * n1, col_names=[HOSTILE] * n2
+        ),
     ]
     page = report.page(HOSTILE, sections, subtitle=HOSTILE)
     page.encode("utf-8")
@@ -97,9 +127,14 @@ def test_text_from_files_is_escaped(result):
     assert "<img src=x" not in page
     found = Reader(page)
     assert len(found.all("script")) == 2  # the script, and the frames
-    assert not [a for _, a in found.elements if any(name.startswith("on") for name in a)]
+    assert not [
+        a for _, a in found.elements if any(name.startswith("on") for name in a)
+    ]
     assert all(a["src"].startswith("data:") for a in found.all("img"))
-    assert "</script><img src=x onerror=alert(1)>\"'&\N{REPLACEMENT CHARACTER}" in found.text
+    assert (
+        "</script><img src=x onerror=alert(1)>\"'&\N{REPLACEMENT CHARACTER}"
+        in found.text
+    )
 
 
 def test_written_whole_or_not_at_all(tmp_path):
@@ -107,7 +142,9 @@ def test_written_whole_or_not_at_all(tmp_path):
     assert report.write_report(target, "One", [report.Words("", ["first"])]) == target
     before = target.read_bytes()
     with pytest.raises(ValueError, match="a picture has shape"):
-        report.write_report(target, "Two", [report.Gallery("", [np.zeros((2, 2, 2, 2))])])
+        report.write_report(
+            target, "Two", [report.Gallery("", [np.zeros((2, 2, 2, 2))])]
+        )
     assert target.read_bytes() == before
     assert list(tmp_path.iterdir()) == [target]
     with pytest.raises(FileNotFoundError):
@@ -151,7 +188,9 @@ def test_pillow_is_needed_for_pictures_only(result, monkeypatch):
 def test_charts_of_any_numbers(y, log):
     x = list(range(len(y)))
     sections = [
-        report.Lines("", [Series("y", x, y)], log=log, marks={"a": math.nan, "b": 0.0, "c": 2.0}),
+        report.Lines(
+            "", [Series("y", x, y)], log=log, marks={"a": math.nan, "b": 0.0, "c": 2.0}
+        ),
         report.Values("", y[:50], 0.0),
         report.Values("", y[:50], math.inf),
     ]
@@ -166,11 +205,24 @@ def test_charts_of_any_numbers(y, log):
 
 
 def test_a_chart_shows_its_values():
-    found = read([report.Lines("", [Series("change", [1, 2, 3], [1.0, math.inf, 1e-3])], log=True, x_name="pass")])
+    found = read(
+        [
+            report.Lines(
+                "",
+                [Series("change", [1, 2, 3], [1.0, math.inf, 1e-3])],
+                log=True,
+                x_name="pass",
+            )
+        ]
+    )
     points = found.all("circle", **{"class": "point"})
-    assert [p["data-t"] for p in points] == ["pass 1, change: 1", "pass 3, change: 0.001"]
+    assert [p["data-t"] for p in points] == [
+        "pass 1, change: 1",
+        "pass 3, change: 0.001",
+    ]
     assert float(points[0]["cy"]) < float(points[1]["cy"])  # up is more
-    assert found.all("path", **{"class": "line"})[0]["d"].count("M") == 2  # a gap where there is no value
+    # a gap where there is no value
+    assert found.all("path", **{"class": "line"})[0]["d"].count("M") == 2
 
 
 @each(
@@ -234,9 +286,13 @@ def test_a_picture_keeps_its_pixels():
     mask = small[..., 0] > 99
     assert_array_equal(np.asarray(opened(images.picture(mask)[0])), mask)
     floats = np.array([[0.0, 0.5, 1.0, 2.0, -1.0]])
-    assert_array_equal(np.asarray(opened(images.picture(floats)[0])), [[0, 128, 255, 255, 0]])
+    assert_array_equal(
+        np.asarray(opened(images.picture(floats)[0])), [[0, 128, 255, 255, 0]]
+    )
     hidden = np.array([[0.0, np.nan]])
-    assert_array_equal(np.asarray(opened(images.picture(hidden)[0])), [[(0, 0, 0), images.HIDDEN]])
+    assert_array_equal(
+        np.asarray(opened(images.picture(hidden)[0])), [[(0, 0, 0), images.HIDDEN]]
+    )
 
 
 def test_large_pictures_are_scaled_down():
@@ -260,9 +316,12 @@ def test_pictures_of_other_types():
 
 def test_frames_keep_to_the_budget():
     rng = np.random.default_rng(0)
-    frames = rng.integers(0, 256, (50, 30, 30, 3), np.uint8)  # noise, which does not compress: about 3.7 kB each
+    # noise, which does not compress: about 3.7 kB each
+    frames = rng.integers(0, 256, (50, 30, 30, 3), np.uint8)
     found = read([report.Frames("Film", {"a": frames, "b": frames})], budget=100_000)
-    frames_json = next(t for tag, t in found.texts if tag == "script" and "captions" in t)
+    frames_json = next(
+        t for tag, t in found.texts if tag == "script" and "captions" in t
+    )
     assert 60_000 < len(frames_json) < 105_000
     assert re.search(r"1\d of 50 frames, evenly chosen", found.text)
     one = read([report.Frames("Film", {"a": frames})], budget=1)
@@ -299,7 +358,9 @@ def test_evenly():
 def test_film_sections_choose_the_frame_that_shows_most():
     frames, back = film(8)
     frames[5, :, :30] = 255
-    scrubber, slider = report.film_sections(frames, back, frames != back, frames != back)
+    scrubber, slider = report.film_sections(
+        frames, back, frames != back, frames != back
+    )
     assert list(scrubber.layers) == ["original", "background", "foreground", "mask"]
     assert "Frame 6 of 8" in slider.caption
     assert_array_equal(slider.before, frames[5])
@@ -328,7 +389,11 @@ def plain_survey(Y, X, threshold):
                 if abs(difference) > threshold:
                     off[cell] += 1
                     entries.append((-abs(difference), i, j, difference))
-    return seen / places, np.where(seen > 0, off / np.maximum(seen, 1), 0), sorted(entries)
+    return (
+        seen / places,
+        np.where(seen > 0, off / np.maximum(seen, 1), 0),
+        sorted(entries),
+    )
 
 
 @each("shape", [(30, 50), (1, 90), (90, 1), (900, 7), (3, 1300)])
@@ -360,7 +425,10 @@ def test_the_worst_of_many_blocks():
     """The largest are found wherever they are, and as many as asked for."""
     Y = np.random.default_rng(0).standard_normal((2000, 1500)).astype(np.float32)
     Y[[3, 1000, 1999], [1, 2, 1499]] = 90, -100, 80
-    obs, X = lrmc.as_observations(Y), lrmc.linalg.Factors(*(np.zeros((n, 1), np.float32) for n in Y.shape))
+    obs, X = (
+        lrmc.as_observations(Y),
+        lrmc.linalg.Factors(*(np.zeros((n, 1), np.float32) for n in Y.shape)),
+    )
     seen = survey(obs, X, 3.0, worst=3)
     assert_array_equal(seen.rows, [1000, 3, 1999])
     assert_allclose(seen.differences, [-100, 90, 80])
@@ -377,7 +445,9 @@ def test_a_huge_matrix_becomes_a_small_map():
     made = result_of(Y, np.zeros((n1, 1)), np.zeros((n2, 1)))
     page = report.page("Huge", report.result_sections(made))
     assert len(page) < 600_000
-    assert f"3{text.count(1000)[1]}000{text.count(1000)[1]}000 rows" in Reader(page).text
+    assert (
+        f"3{text.count(1000)[1]}000{text.count(1000)[1]}000 rows" in Reader(page).text
+    )
 
 
 def test_the_map_shows_what_is_where():
@@ -413,11 +483,16 @@ def test_the_outliers_of_the_table_are_those_of_the_result(result):
     i, j = rows[:, 0].astype(int), rows[:, 1].astype(int)
     assert len(rows) == min(100, np.count_nonzero(S))
     assert_allclose(rows[:, 4], S[i, j], rtol=1e-6)
-    assert_allclose(np.abs(rows[:, 4]), np.sort(np.abs(S[S != 0]))[::-1][: len(rows)], rtol=1e-6)
+    assert_allclose(
+        np.abs(rows[:, 4]), np.sort(np.abs(S[S != 0]))[::-1][: len(rows)], rtol=1e-6
+    )
     assert_allclose(rows[:, 3], (result.L @ result.R.T)[i, j], rtol=1e-6, atol=1e-12)
     assert_allclose(rows[:, 2] - rows[:, 3], rows[:, 4], rtol=1e-6, atol=1e-12)
     assert_allclose(rows[:, 5], np.abs(rows[:, 4]) / result.noise_level)
-    assert f"{text.count(np.count_nonzero(S))} observed entries do not follow" in found.text
+    assert (
+        f"{text.count(np.count_nonzero(S))} observed entries do not follow"
+        in found.text
+    )
 
 
 def test_noise_norm_is_that_of_noise():
@@ -431,9 +506,17 @@ def test_noise_norm_is_that_of_noise():
 
 def test_names_are_used(result):
     n1, n2 = result.shape
-    names = {"row_names": [f"r{i}" for i in range(n1)], "col_names": [f"c{j}" for j in range(n2)]}
+    names = {
+        "row_names": [f"r{i}" for i in range(n1)],
+        "col_names": [f"c{j}" for j in range(n2)],
+    }
     found = read(report.result_sections(result, **names))
-    worst = survey(result.observations, result.factors(), result.noise_threshold(result.observations), 1)
+    worst = survey(
+        result.observations,
+        result.factors(),
+        result.noise_threshold(result.observations),
+        1,
+    )
     assert f"r{worst.rows[0]}" in found.text
     assert "counted from 0" not in found.text
     with pytest.raises(ValueError, match=f"row_names has 2 names; {n1} are wanted"):
@@ -442,7 +525,11 @@ def test_names_are_used(result):
 
 @each("status", list(Status))
 def test_every_ending_has_words(status):
-    said = read(report.result_sections(result_of(np.eye(3) + 1, np.ones((3, 1)), np.ones((3, 1)), status=status))).text
+    said = read(
+        report.result_sections(
+            result_of(np.eye(3) + 1, np.ones((3, 1)), np.ones((3, 1)), status=status)
+        )
+    ).text
     assert ("It ended well" in said) == (status is Status.CONVERGED)
     assert ("What to do" in said) == (status is not Status.CONVERGED)
     assert status is Status.CONVERGED or status.meaning in said
@@ -451,10 +538,24 @@ def test_every_ending_has_words(status):
 @each("regime", ["exact", "noisy", "unknown"])
 @each("noise", [math.nan, math.inf, 0.0, 1e-300])
 def test_odd_numbers(regime, noise):
-    history = (Record(0, math.nan, math.nan, math.nan, 0.0), Record(1, math.inf, 0.0, math.nan, math.nan))
+    history = (
+        Record(0, math.nan, math.nan, math.nan, 0.0),
+        Record(1, math.inf, 0.0, math.nan, math.nan),
+    )
     Y = np.array([[1.0, np.nan, 1e30], [2.0, 3.0, np.nan]])
-    made = result_of(Y, np.zeros((2, 1)), np.zeros((3, 1)), noise_level=noise, outlier_fraction=math.nan, regime=regime)
-    for one in (replace(made, history=history), replace(made, history=history[:1]), replace(made, observations=None)):
+    made = result_of(
+        Y,
+        np.zeros((2, 1)),
+        np.zeros((3, 1)),
+        noise_level=noise,
+        outlier_fraction=math.nan,
+        regime=regime,
+    )
+    for one in (
+        replace(made, history=history),
+        replace(made, history=history[:1]),
+        replace(made, observations=None),
+    ):
         said = read(report.result_sections(one)).text
         assert "rank 1" in said
         assert "nan" not in said
@@ -465,7 +566,9 @@ def test_one_row_or_column(shape):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made = lrmc.solve(np.arange(1.0, 1 + math.prod(shape)).reshape(shape), 1)
-    assert ("1 row " if shape[0] == 1 else "7 rows") in read(report.result_sections(made)).text
+    assert ("1 row " if shape[0] == 1 else "7 rows") in read(
+        report.result_sections(made)
+    ).text
 
 
 def test_a_loaded_result_needs_the_data_again(problem, result, tmp_path):
@@ -476,7 +579,11 @@ def test_a_loaded_result_needs_the_data_again(problem, result, tmp_path):
     assert not bare.all("table")
     assert "reached" in bare.text  # the evidence, now dictionaries
     again, first = (
-        read(s).all("td") for s in (report.result_sections(loaded, problem.Y), report.result_sections(result))
+        read(s).all("td")
+        for s in (
+            report.result_sections(loaded, problem.Y),
+            report.result_sections(result),
+        )
     )
     assert again == first
     with pytest.raises(ValueError, match=r"the data have shape \(2, 2\)"):
@@ -492,7 +599,9 @@ def test_what_has_no_observation_is_named():
     Y[4], Y[:, [2, 5]] = np.nan, np.nan
     with pytest.warns(UserWarning, match="no observation"):
         made = lrmc.solve(Y, 1)
-    said = read(report.result_sections(made, row_names=[f"name{i}" for i in range(30)])).text
+    said = read(
+        report.result_sections(made, row_names=[f"name{i}" for i in range(30)])
+    ).text
     assert "1 row has no observed entry at all" in said
     assert "(name4)" in said
     assert "2 columns have no observed entry" in said
@@ -500,14 +609,26 @@ def test_what_has_no_observation_is_named():
 
 
 def test_rank_given_found_and_tried(problem):
-    assert "This rank was given" in read(report.result_sections(lrmc.solve(problem.Y, 3))).text
-    tried = [{"loss": "huber", "shrink": 1.0, "rank": r, "error": 1 / r, "way": "grown"} for r in (1, 2, 3)]
+    assert (
+        "This rank was given"
+        in read(report.result_sections(lrmc.solve(problem.Y, 3))).text
+    )
+    tried = [
+        {"loss": "huber", "shrink": 1.0, "rank": r, "error": 1 / r, "way": "grown"}
+        for r in (1, 2, 3)
+    ]
     tests = [{"rank": 0, "singular_values": [3.0, 0.5], "noise": 1.0, "added": 1}]
     ones = (np.ones((4, 2)), np.ones((4, 2)))
-    said = read(report.result_sections(result_of(None, *ones, evidence={"rank_tests": tests, "trials": tried}))).text
+    said = read(
+        report.result_sections(
+            result_of(None, *ones, evidence={"rank_tests": tests, "trials": tried})
+        )
+    ).text
     assert "chosen by trial: some known entries were hidden, 3 fits" in said
     assert "loss huber, rank 3" in said
-    said = read(report.result_sections(result_of(None, *ones, evidence={"rank_tests": tests}))).text
+    said = read(
+        report.result_sections(result_of(None, *ones, evidence={"rank_tests": tests}))
+    ).text
     assert "reached 50 % of that level" in said
     said = read(report.result_sections(result_of(None, *ones, evidence={}))).text
     assert "given" not in said
@@ -515,7 +636,9 @@ def test_rank_given_found_and_tried(problem):
 
 def test_groups_are_reported_too():
     rng = np.random.default_rng(0)
-    Y = rng.standard_normal((40, 2)) @ rng.standard_normal((2, 30)) + 0.01 * rng.standard_normal((40, 30))
+    Y = rng.standard_normal((40, 2)) @ rng.standard_normal(
+        (2, 30)
+    ) + 0.01 * rng.standard_normal((40, 30))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made = lrmc.solve(Y, 2, groups=np.arange(40) // 2)
@@ -527,7 +650,9 @@ def test_the_report_does_not_load_more_than_it_needs():
     import sys
 
     code = "import lrmc.report, sys; print(' '.join(sys.modules))"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
     assert not {"PIL", "matplotlib", "pandas"} & set(loaded)
 
 
@@ -541,14 +666,23 @@ def test_columns_of_several_units_keep_their_digits():
         "9.50",
         "0.00",
     ]
-    assert column([1117.0, 0.7369, 0.0541, 80.5]) == ["1\N{NARROW NO-BREAK SPACE}117", "0.7369", "0.0541", "80.5"]
+    assert column([1117.0, 0.7369, 0.0541, 80.5]) == [
+        "1\N{NARROW NO-BREAK SPACE}117",
+        "0.7369",
+        "0.0541",
+        "80.5",
+    ]
     assert column([4e-8, 4e-8, 3e-3]) == ["4·10⁻⁸", "4·10⁻⁸", "0.003"]
 
 
 def test_entries_in_the_units_of_the_data():
-    """What was removed before the fit is put back in the table of outliers, and distances say what they are in."""
+    """What was removed before the fit is put back in the table of outliers, and
+    distances say what they are in.
+    """
     rng = np.random.default_rng(0)
-    Y = rng.standard_normal((60, 1)) @ (1 + rng.random((1, 9))) + 0.01 * rng.standard_normal((60, 9))
+    Y = rng.standard_normal((60, 1)) @ (
+        1 + rng.random((1, 9))
+    ) + 0.01 * rng.standard_normal((60, 9))
     Y[7, 3] = 40.0
     units = Units(np.full(9, 1000.0), np.full(9, 5.0))
     sections = report.result_sections(lrmc.solve(Y, 1), units=units)

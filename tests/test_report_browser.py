@@ -1,4 +1,6 @@
-"""Reports in a real browser: Chromium as the system has it, driven by playwright. Skipped where one is absent."""
+"""Reports in a real browser: Chromium as the system has it, driven by playwright.
+Skipped where one is absent.
+"""
 
 import importlib.util
 
@@ -13,7 +15,10 @@ from lrmc import report
 if NO_BROWSER:
     pytest.skip(NO_BROWSER, allow_module_level=True)
 if importlib.util.find_spec("PIL") is None:
-    pytest.skip("Pillow is not installed: reports are not looked at in a browser", allow_module_level=True)
+    pytest.skip(
+        "Pillow is not installed: reports are not looked at in a browser",
+        allow_module_level=True,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +26,12 @@ def written(tmp_path_factory):
     """A page with every kind of section."""
     problem = lrmc.synthetic.problem(500, 3, 0.1, 0.5, n2=90, noise=0.02, form="dense")
     path = tmp_path_factory.mktemp("report") / "report.html"
-    return report.write_report(path, "Every kind of section", everything(lrmc.solve(problem.Y)), subtitle="in one page")
+    return report.write_report(
+        path,
+        "Every kind of section",
+        everything(lrmc.solve(problem.Y)),
+        subtitle="in one page",
+    )
 
 
 @pytest.fixture(params=LOOKS)
@@ -31,10 +41,17 @@ def look(request):
 
 def test_it_fits_the_screen(show, look, written, tmp_path):
     page = show(written, look)
-    assert page.evaluate("document.documentElement.scrollWidth") <= LOOKS[look]["viewport"]["width"]
-    assert page.evaluate("Array.from(document.images).every(image => image.complete && image.naturalWidth > 0)")
+    assert (
+        page.evaluate("document.documentElement.scrollWidth")
+        <= LOOKS[look]["viewport"]["width"]
+    )
+    assert page.evaluate(
+        "Array.from(document.images).every(image => image.complete && image.naturalWidth > 0)"
+    )
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    brightness = sum(map(int, background.removeprefix("rgb(").removesuffix(")").split(", "))) / 3
+    brightness = (
+        sum(map(int, background.removeprefix("rgb(").removesuffix(")").split(", "))) / 3
+    )
     assert (brightness < 60) if look == "dark" else (brightness > 230)
     page.screenshot(path=tmp_path / "page.png", full_page=True)
     from PIL import Image
@@ -60,7 +77,9 @@ def test_text_can_be_read(show, scheme, written):
         "footer",
     )
     for kind in kinds:
-        ink, paper = (channels(page.evaluate(COLOURS[which], kind)) for which in ("ink", "paper"))
+        ink, paper = (
+            channels(page.evaluate(COLOURS[which], kind)) for which in ("ink", "paper")
+        )
         high, low = sorted((luminance(ink), luminance(paper)), reverse=True)
         assert (high + 0.05) / (low + 0.05) >= 4.5, kind
 
@@ -77,11 +96,15 @@ COLOURS = {
 
 
 def channels(colour):
-    return [int(x) / 255 for x in colour.removeprefix("rgb(").removesuffix(")").split(", ")]
+    return [
+        int(x) / 255 for x in colour.removeprefix("rgb(").removesuffix(")").split(", ")
+    ]
 
 
 def luminance(colour):
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
+    linear = [
+        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour
+    ]
     return float(np.dot(linear, [0.2126, 0.7152, 0.0722]))
 
 
@@ -118,7 +141,11 @@ def test_what_is_behind_the_slider(show, tmp_path):
     path = report.write_report(
         tmp_path / "two.html",
         "Two",
-        [report.BeforeAfter("", np.zeros((200, 300), np.uint8), np.full((200, 300), 255, np.uint8))],
+        [
+            report.BeforeAfter(
+                "", np.zeros((200, 300), np.uint8), np.full((200, 300), 255, np.uint8)
+            )
+        ],
     )
     page = show(path)
     page.locator(".compare input").focus()
@@ -127,19 +154,30 @@ def test_what_is_behind_the_slider(show, tmp_path):
         page.locator(".compare").screenshot(path=tmp_path / "part.png")
         with Image.open(tmp_path / "part.png") as image:
             width, height = image.size
-            assert image.convert("L").getpixel((width // 4, height * 3 // 4)) == pytest.approx(left, abs=3)
+            assert image.convert("L").getpixel(
+                (width // 4, height * 3 // 4)
+            ) == pytest.approx(left, abs=3)
 
 
 def test_the_scrubber_changes_the_frame(show, written):
     page = show(written)
     film_ = page.locator(".film")
-    slider, sources = film_.locator("input"), "film => Array.from(film.querySelectorAll('img')).map(image => image.src)"
+    slider, sources = (
+        film_.locator("input"),
+        "film => Array.from(film.querySelectorAll('img')).map(image => image.src)",
+    )
     first = film_.evaluate(sources)
     assert len(set(first)) == 4
     slider.focus()
     page.keyboard.press("ArrowRight")
     second = film_.evaluate(sources)
-    assert [a != b for a, b in zip(first, second, strict=True)] == [True, False, True, True]  # the background stays
+    # the background stays
+    assert [a != b for a, b in zip(first, second, strict=True)] == [
+        True,
+        False,
+        True,
+        True,
+    ]
     assert film_.locator("output").inner_text() == "frame 2 of 6"
     page.keyboard.press("End")
     assert film_.locator("output").inner_text() == "frame 6 of 6"
@@ -155,7 +193,8 @@ def test_it_plays_and_pauses(show, written):
     assert button.get_attribute("aria-pressed") == "false"
     button.click()
     assert button.get_attribute("aria-label") == "Pause"
-    expect(output).not_to_have_text("frame 1 of 6")  # the page's policy forbids what wait_for_function does
+    # the page's policy forbids what wait_for_function does
+    expect(output).not_to_have_text("frame 1 of 6")
     button.click()
     stopped = output.inner_text()
     page.wait_for_timeout(200)
@@ -163,7 +202,10 @@ def test_it_plays_and_pauses(show, written):
 
 
 def column(table, j):
-    return table.evaluate("(table, j) => Array.from(table.tBodies[0].rows).map(row => row.cells[j].textContent)", j)
+    return table.evaluate(
+        "(table, j) => Array.from(table.tBodies[0].rows).map(row => row.cells[j].textContent)",
+        j,
+    )
 
 
 def test_the_table_sorts(show, written):
@@ -172,7 +214,8 @@ def test_the_table_sorts(show, written):
     name, value = (table.locator("th", has_text=text) for text in ("name", "value"))
     assert column(table, 0) == ["b", "a", "c", "d", "e"]
     value.locator("button").click()
-    assert column(table, 0) == ["a", "d", "b", "e", "c"]  # by size, not as text; NaN last
+    # by size, not as text; NaN last
+    assert column(table, 0) == ["a", "d", "b", "e", "c"]
     assert value.get_attribute("aria-sort") == "ascending"
     value.locator("button").click()
     assert column(table, 0) == ["e", "b", "d", "a", "c"]  # NaN still last
@@ -180,7 +223,10 @@ def test_the_table_sorts(show, written):
     name.locator("button").focus()
     page.keyboard.press("Enter")
     assert column(table, 0) == ["a", "b", "c", "d", "e"]
-    assert (name.get_attribute("aria-sort"), value.get_attribute("aria-sort")) == ("ascending", "none")
+    assert (name.get_attribute("aria-sort"), value.get_attribute("aria-sort")) == (
+        "ascending",
+        "none",
+    )
 
 
 def test_the_outliers_sort(show, written):
@@ -188,7 +234,10 @@ def test_the_outliers_sort(show, written):
     table = page.locator("table").first
     for j in range(6):
         table.locator("th button").nth(j).click()
-        values = table.evaluate("(t, j) => Array.from(t.tBodies[0].rows).map(row => Number(row.cells[j].dataset.v))", j)
+        values = table.evaluate(
+            "(t, j) => Array.from(t.tBodies[0].rows).map(row => Number(row.cells[j].dataset.v))",
+            j,
+        )
         assert values == sorted(values)
         assert len(values) == 100
 
@@ -228,7 +277,9 @@ def test_hostile_text_does_nothing(show, tmp_path):
         report.Table(bad, [bad, "n"], [[bad, 1.0], [bad, 2.0]]),
         report.Frames(bad, {bad: frames}, [bad, bad]),
         report.BeforeAfter(bad, frames[0], back[0], bad, (bad, bad)),
-        report.Lines(bad, [report.Series(bad, [1, 2], [1, 2])], x_name=bad, marks={bad: 1.0}),
+        report.Lines(
+            bad, [report.Series(bad, [1, 2], [1, 2])], x_name=bad, marks={bad: 1.0}
+        ),
     ]
     page = show(report.write_report(tmp_path / "bad.html", bad, sections, subtitle=bad))
     page.locator(".film input").focus()
@@ -244,13 +295,17 @@ def test_hostile_text_does_nothing(show, tmp_path):
 
 def test_the_policy_forbids_requests(browser, written, tmp_path):
     """Even if something foreign came into a page, the browser would not load it."""
-    page_text = written.read_text("utf-8").replace("</main>", '<img src="https://example.org/x.png"></main>', 1)
+    page_text = written.read_text("utf-8").replace(
+        "</main>", '<img src="https://example.org/x.png"></main>', 1
+    )
     path = tmp_path / "foreign.html"
     path.write_text(page_text, "utf-8")
     page = browser.new_page()
     answered = []
     page.on("response", lambda response: answered.append(response.url))
-    with page.expect_console_message(lambda message: "Content Security Policy" in message.text):
+    with page.expect_console_message(
+        lambda message: "Content Security Policy" in message.text
+    ):
         page.goto(path.as_uri())
     assert not [url for url in answered if url.startswith("http")]
     page.close()
@@ -266,4 +321,7 @@ def test_it_prints(show, written):
 def test_keyboard_focus_is_seen(show, written):
     page = show(written)
     page.keyboard.press("Tab")
-    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    assert (
+        page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        == "solid"
+    )

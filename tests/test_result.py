@@ -17,7 +17,9 @@ from lrmc import Result, Status
 
 @pytest.fixture(scope="module")
 def result():
-    return lrmc.solve(lrmc.synthetic.problem(n=50, n2=40, rank=2, alpha=0.05, p=0.8).Y, 2)
+    return lrmc.solve(
+        lrmc.synthetic.problem(n=50, n2=40, rank=2, alpha=0.05, p=0.8).Y, 2
+    )
 
 
 @pytest.fixture(scope="module")
@@ -25,17 +27,30 @@ def gappy():
     """Rows 3 and 7 and column 5 have no observation."""
     Y = lrmc.synthetic.problem(n=50, n2=40, rank=2, alpha=0, p=1.0).Y
     Y[[3, 7]], Y[:, 5] = np.nan, np.nan
-    with pytest.warns(UserWarning, match=r"2 row\(s\) and 1 column\(s\) have no observation"):
+    with pytest.warns(
+        UserWarning, match=r"2 row\(s\) and 1 column\(s\) have no observation"
+    ):
         return lrmc.solve(Y, 2), Y
 
 
-CHOICES = [slice(None), slice(2, 9), slice(None, None, -3), [7, 3, 3, 0], np.arange(50) % 2 == 0, np.array([-1, 4])]
+CHOICES = [
+    slice(None),
+    slice(2, 9),
+    slice(None, None, -3),
+    [7, 3, 3, 0],
+    np.arange(50) % 2 == 0,
+    np.array([-1, 4]),
+]
 
 
 @each("rows", CHOICES, ids=str)
 def test_low_rank_blocks(result, gappy, rows):
-    np.testing.assert_allclose(result.low_rank(rows), (result.L @ result.R.T)[rows], rtol=1e-12, atol=1e-15)
-    np.testing.assert_allclose(gappy[0].low_rank(rows), gappy[0].low_rank()[rows], rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(
+        result.low_rank(rows), (result.L @ result.R.T)[rows], rtol=1e-12, atol=1e-15
+    )
+    np.testing.assert_allclose(
+        gappy[0].low_rank(rows), gappy[0].low_rank()[rows], rtol=1e-12, atol=1e-15
+    )
 
 
 def test_low_rank_of_one_row(result, gappy):
@@ -56,7 +71,9 @@ def test_undetermined_rows_and_columns_are_nan(gappy):
 
 def test_undetermined_rows_and_columns_are_kept_if_asked_for(gappy):
     result, _ = gappy
-    np.testing.assert_array_equal(result.low_rank(undetermined="keep"), result.L @ result.R.T)
+    np.testing.assert_array_equal(
+        result.low_rank(undetermined="keep"), result.L @ result.R.T
+    )
     with pytest.raises(ValueError, match=r"undetermined='drop'.*nan"):
         result.low_rank(undetermined="drop")
 
@@ -67,7 +84,14 @@ def test_outliers_are_found_in_every_form(present, p, folder):
     s = small(n1=40, n2=45, p=p, rank=2, alpha=0.05)
     U, sigma, Vt = np.linalg.svd(s.X)
     truth = Result(
-        U[:, :2] * sigma[:2], Vt[:2].T, Status.CONVERGED, (lrmc.result.Record(3, 0, 0.5, 1, 0),), "lrmc", 1e-6, [], []
+        U[:, :2] * sigma[:2],
+        Vt[:2].T,
+        Status.CONVERGED,
+        (lrmc.result.Record(3, 0, 0.5, 1, 0),),
+        "lrmc",
+        1e-6,
+        [],
+        [],
     )
     Y, mask = present(s, folder)
     S = truth.outliers(Y, mask=mask)
@@ -93,7 +117,9 @@ def test_outliers_of_a_run():
 
 
 def test_noise_is_no_outlier():
-    problem = lrmc.synthetic.problem(n=200, rank=2, alpha=0.05, p=1.0, noise=0.05, outlier_scale=20)
+    problem = lrmc.synthetic.problem(
+        n=200, rank=2, alpha=0.05, p=1.0, noise=0.05, outlier_scale=20
+    )
     with pytest.warns(lrmc.ConvergenceWarning):
         result = lrmc.solve(problem.Y, 2, method="lrmc", max_iter=30)
     found, true = result.outliers() != 0, problem.outliers != 0
@@ -115,7 +141,9 @@ def test_outliers_of_a_loaded_result(result, tmp_path):
     with pytest.raises(ValueError, match=r"\(3, 4\).*\(50, 40\)"):
         loaded.outliers(np.ones((3, 4)))
     Y = lrmc.synthetic.problem(n=50, n2=40, rank=2, alpha=0.05, p=0.8).Y
-    np.testing.assert_array_equal(loaded.outliers(Y).toarray(), result.outliers().toarray())
+    np.testing.assert_array_equal(
+        loaded.outliers(Y).toarray(), result.outliers().toarray()
+    )
 
 
 # ---- files
@@ -131,9 +159,17 @@ def test_save_and_load(gappy, dtype, tmp_path):
     for name in ("L", "R", "undetermined_rows", "undetermined_cols"):
         np.testing.assert_array_equal(getattr(loaded, name), getattr(result, name))
     assert loaded.L.dtype == dtype
-    assert (loaded.status, loaded.method, loaded.tol) == (result.status, result.method, result.tol)
+    assert (loaded.status, loaded.method, loaded.tol) == (
+        result.status,
+        result.method,
+        result.tol,
+    )
     np.testing.assert_array_equal(np.array(loaded.history), np.array(result.history))
-    assert (loaded.n_iter, loaded.rank, loaded.converged) == (result.n_iter, result.rank, result.converged)
+    assert (loaded.n_iter, loaded.rank, loaded.converged) == (
+        result.n_iter,
+        result.rank,
+        result.converged,
+    )
     np.testing.assert_array_equal(loaded.low_rank(), result.low_rank())
 
 
@@ -153,7 +189,10 @@ def not_replaced(self, target):
     raise OSError("disk gone")
 
 
-FAULTS = {"while writing": (np, "savez", half_written), "while moving": (Path, "replace", not_replaced)}
+FAULTS = {
+    "while writing": (np, "savez", half_written),
+    "while moving": (Path, "replace", not_replaced),
+}
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
@@ -165,7 +204,9 @@ def test_a_fault_leaves_what_was_there(result, fault, before, tmp_path, monkeypa
     monkeypatch.setattr(*fault)
     with pytest.raises(OSError, match="disk"):
         result.save(path)
-    assert [file.read_bytes() for file in tmp_path.iterdir()] == ([] if before is None else [before])
+    assert [file.read_bytes() for file in tmp_path.iterdir()] == (
+        [] if before is None else [before]
+    )
 
 
 def test_missing_file(tmp_path):
@@ -191,7 +232,9 @@ def parts(result, tmp_path):
 
 
 def about(parts, **change):
-    return {"about": np.array(json.dumps({**json.loads(str(parts["about"])), **change}))}
+    return {
+        "about": np.array(json.dumps({**json.loads(str(parts["about"])), **change}))
+    }
 
 
 DAMAGES = {
@@ -208,8 +251,12 @@ DAMAGES = {
     "history with few columns": lambda parts: {"history": parts["history"][:, :2]},
     "history of one dimension": lambda parts: {"history": np.zeros(3)},
     "no history": lambda parts: {"history": np.zeros((0, 5))},
-    "undetermined row that is not there": lambda parts: {"undetermined_rows": np.array([50])},
-    "undetermined column that is not there": lambda parts: {"undetermined_cols": np.array([-41])},
+    "undetermined row that is not there": lambda parts: {
+        "undetermined_rows": np.array([50])
+    },
+    "undetermined column that is not there": lambda parts: {
+        "undetermined_cols": np.array([-41])
+    },
     "undetermined rows of text": lambda parts: {"undetermined_rows": np.array(["a"])},
     "factor with NaN": lambda parts: {"L": parts["L"] * np.nan},
 }
@@ -227,7 +274,9 @@ def test_damaged_parts(parts, damage, tmp_path):
     load_damaged(parts, damage, tmp_path)
 
 
-@each("missing", ["about", "L", "R", "history", "undetermined_rows", "undetermined_cols"])
+@each(
+    "missing", ["about", "L", "R", "history", "undetermined_rows", "undetermined_cols"]
+)
 def test_missing_parts(parts, missing, tmp_path):
     path = tmp_path / "bad.npz"
     np.savez(path, **{name: part for name, part in parts.items() if name != missing})
@@ -271,7 +320,11 @@ def test_flipped_bits(result, tmp_path):
 
 
 def test_other_files(tmp_path):
-    for name, content in (("text.npz", b"hello"), ("directory", None), ("array.npz", np.arange(3.0))):
+    for name, content in (
+        ("text.npz", b"hello"),
+        ("directory", None),
+        ("array.npz", np.arange(3.0)),
+    ):
         path = tmp_path / name
         if content is None:
             path.mkdir()
@@ -284,11 +337,18 @@ def test_other_files(tmp_path):
             Result.load(path)
 
 
-FORMS = {"masked array": np.ma.MaskedArray, "CSR": sp.csr_array, "CSC": sp.csc_array, "NaN": np.ndarray}
+FORMS = {
+    "masked array": np.ma.MaskedArray,
+    "CSR": sp.csr_array,
+    "CSC": sp.csc_array,
+    "NaN": np.ndarray,
+}
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_run_gives_back_the_form_that_it_was_given(form, folder):
-    problem = lrmc.synthetic.problem(n=80, n2=70, rank=2, alpha=0.05, p=0.8, form="dense")
+    problem = lrmc.synthetic.problem(
+        n=80, n2=70, rank=2, alpha=0.05, p=0.8, form="dense"
+    )
     Y, mask = dict(inputs)[form](Small(problem.Y, problem.mask, problem.X), folder)
     assert isinstance(lrmc.solve(Y, 2, mask=mask).outliers(), FORMS[form])

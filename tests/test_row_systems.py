@@ -17,17 +17,26 @@ every_rank = each("rank", [1, 2, 3, 7, 16, 33])
 
 
 def systems(rank, n=41, dtype=np.float64, seed=0):
-    """Full and packed matrices, right-hand sides, and a ridge that is no multiple of the identity."""
+    """Full and packed matrices, right-hand sides, and a ridge that is no multiple of the
+    identity.
+    """
     rng = np.random.default_rng(seed)
     A = rng.standard_normal((n, rank + 3, rank))
     full = np.einsum("nka,nkb->nab", A, A).astype(dtype)
     a, b = np.triu_indices(rank)
     C = rng.standard_normal((rank, rank))
-    return full, np.ascontiguousarray(full[:, a, b]), rng.standard_normal((n, rank)).astype(dtype), 0.1 * (C @ C.T)
+    return (
+        full,
+        np.ascontiguousarray(full[:, a, b]),
+        rng.standard_normal((n, rank)).astype(dtype),
+        0.1 * (C @ C.T),
+    )
 
 
 def solved(full, B, ridge):
-    return np.linalg.solve(full.astype(float) + ridge, B.astype(float)[..., None])[..., 0]
+    return np.linalg.solve(full.astype(float) + ridge, B.astype(float)[..., None])[
+        ..., 0
+    ]
 
 
 @every_rank
@@ -56,7 +65,9 @@ def test_the_spread_is_the_sum_of_inverses(dtype, threads):
     got, spread = solve_rows_and_spread(H, B, ridge, used, threads)
     np.testing.assert_array_equal(got, solve_rows(H, B, ridge, used, threads))
     assert spread.dtype == np.float64
-    assert_close(spread, np.linalg.inv(full.astype(float) + ridge)[used].sum(0), dtype, factor=10)
+    assert_close(
+        spread, np.linalg.inv(full.astype(float) + ridge)[used].sum(0), dtype, factor=10
+    )
 
 
 def test_rows_that_are_not_used():
@@ -73,11 +84,15 @@ def test_rows_that_are_not_used():
 
 def test_singular_systems_are_finite():
     """A direction that a row says nothing about is left out: a solution where there is one."""
-    H, B = pairs(np.array([[1.0, 2, 0], [0, 0, 0], [0, 1, 0]])), np.array([[2.0, 4, 0], [1, 2, 3], [0, 5, 0]])
+    H, B = (
+        pairs(np.array([[1.0, 2, 0], [0, 0, 0], [0, 1, 0]])),
+        np.array([[2.0, 4, 0], [1, 2, 3], [0, 5, 0]]),
+    )
     got, spread = solve_rows_and_spread(H, B, np.zeros((3, 3)), np.ones(3, bool))
     assert np.isfinite(got).all()
     assert np.isfinite(spread).all()
-    assert got[0] @ [1, 2, 0] == pytest.approx(2)  # x x' g = B with x = (1, 2, 0), B = 2 x
+    # x x' g = B with x = (1, 2, 0), B = 2 x
+    assert got[0] @ [1, 2, 0] == pytest.approx(2)
     assert not got[1].any()
     np.testing.assert_allclose(got[2], [0, 5, 0])
 
@@ -86,12 +101,19 @@ def test_a_ridge_makes_them_regular():
     x = np.array([[1.0, 2, 0], [0, 0, 0]])
     B = np.array([[1.0, 2, 3], [4, 5, 6]])
     got = solve_rows(pairs(x), B, 0.5 * np.eye(3), np.ones(2, bool))
-    assert_close(got, solved(np.einsum("na,nb->nab", x, x), B, 0.5 * np.eye(3)), factor=10)
+    assert_close(
+        got, solved(np.einsum("na,nb->nab", x, x), B, 0.5 * np.eye(3)), factor=10
+    )
 
 
 def test_arrays_that_are_not_contiguous():
     full, H, B, ridge = systems(3)
-    got = solve_rows(np.asfortranarray(H), np.asfortranarray(B), ridge.T, np.ones(2 * len(B), bool)[::2])
+    got = solve_rows(
+        np.asfortranarray(H),
+        np.asfortranarray(B),
+        ridge.T,
+        np.ones(2 * len(B), bool)[::2],
+    )
     assert got.flags.c_contiguous
     assert_close(got, solved(full, B, ridge), factor=1e2)
 
@@ -107,7 +129,9 @@ def test_shapes_are_checked(wrong):
 
 @every_storage
 def test_gram_matrices_of_one_pass(present, p, folder):
-    """Every storage and rule: the least-squares problem of each row, as the reference sets it up."""
+    """Every storage and rule: the least-squares problem of each row, as the reference
+    sets it up.
+    """
     s, rng = small(p=p), np.random.default_rng(5)
     L, R = (rng.uniform(0.5, 3, (n, 3)) for n in s.values.shape)
     obs = as_observations(*present(s, folder))

@@ -27,7 +27,9 @@ FULL = Schedule(
     card={"about": "a test", "numbers": [1, 2.5], "ärger": "ok"},
 )
 MINIMAL = Schedule((1.0,), ())
-every_schedule = pytest.mark.parametrize("schedule", [FULL, MINIMAL], ids=["full", "minimal"])
+every_schedule = pytest.mark.parametrize(
+    "schedule", [FULL, MINIMAL], ids=["full", "minimal"]
+)
 
 
 @every_schedule
@@ -60,13 +62,19 @@ def test_the_geometric_schedule_needs_no_training():
 
 
 @pytest.mark.parametrize(
-    "name", [f"{form}-r5-a0.1-p{p}" for form in ("synthetic", "paper") for p in ("0.1", "0.3", "1")]
+    "name",
+    [
+        f"{form}-r5-a0.1-p{p}"
+        for form in ("synthetic", "paper")
+        for p in ("0.1", "0.3", "1")
+    ],
 )
 def test_named_schedules_do_what_their_card_says(name):
     card = Schedule.named(name).card
     kind = lrmc.synthetic.Problems(**card["trained_on"]["problems"])
     problem = kind.draw(card["rank"], seed=3, dtype=np.float32)
-    most = max(card["checked_on"]["iterations_to_1e_6"]) + 1  # another seed may need one more
+    # another seed may need one more
+    most = max(card["checked_on"]["iterations_to_1e_6"]) + 1
     run = lrmc.iterates(problem.Y, rank=card["rank"], schedule=name)
     assert min(lrmc.relative_error(it, problem) for it in islice(run, most + 1)) < 1e-6
 
@@ -77,7 +85,9 @@ def take(schedule, count, scale=1.0, p=1.0):
 
 def test_head_then_tail():
     layers = take(FULL, 5)
-    assert [layer.zeta for layer in layers] == pytest.approx([1.0, 0.3, 0.27, 0.243, 0.2187])
+    assert [layer.zeta for layer in layers] == pytest.approx(
+        [1.0, 0.3, 0.27, 0.243, 0.2187]
+    )
     assert [layer.eta for layer in layers] == pytest.approx([0.5, 0.7, 0.7, 0.7, 0.7])
     assert [layer.momentum for layer in layers] == [0.0, 0.2, 0.2, 0.2, 0.2]
     assert len(FULL) == 2
@@ -98,13 +108,16 @@ def test_units():
     relative = Schedule((3.0, 1.0), (0.5,), tail=(0.9, 0.8), start_gain=1.2)
     assert relative.start(scale=10, p=0.25) == pytest.approx((30, 4.8))
     assert Schedule((3.0,), ()).start(scale=10, p=0.25) == pytest.approx((30, 4))
-    for one, scaled in zip(take(relative, 4), take(relative, 4, scale=10, p=0.25), strict=True):
+    for one, scaled in zip(
+        take(relative, 4), take(relative, 4, scale=10, p=0.25), strict=True
+    ):
         assert scaled.zeta == pytest.approx(10 * one.zeta)
         assert scaled.eta == pytest.approx(4 * one.eta)
         assert scaled.momentum == one.momentum
     assert take(FULL, 5, scale=10, p=0.25) == take(FULL, 5)
     assert FULL.start(scale=10, p=0.25) == (3.0, 1.5)
-    assert Schedule((3.0,), (), units="absolute").start(scale=10, p=0.25) == (3.0, 4.0)  # the paper's 1/p
+    # the paper's 1/p
+    assert Schedule((3.0,), (), units="absolute").start(scale=10, p=0.25) == (3.0, 4.0)
 
 
 @each(
@@ -172,7 +185,9 @@ DAMAGED = {
     "start_gain true": json.dumps({**GOOD, "start_gain": True}).encode(),
     "units a list": json.dumps({**GOOD, "units": ["relative"]}).encode(),
     "tail a number": json.dumps({**GOOD, "tail": 1}).encode(),
-    "a million layers": json.dumps({**GOOD, "zeta": [1.0] * 1_000_001, "eta": [1.0] * 1_000_000}).encode(),
+    "a million layers": json.dumps(
+        {**GOOD, "zeta": [1.0] * 1_000_001, "eta": [1.0] * 1_000_000}
+    ).encode(),
     "400 digits": json.dumps({**GOOD, "zeta": [10**400]}).encode(),
     "deep": b"[" * 100_000,
     "pickle": pickle.dumps({"zeta": [1.0]}),
@@ -211,8 +226,13 @@ def test_save_writes_nothing_when_it_cannot(tmp_path):
 @each("shape", [(1, -1), (-1, 1)])
 def test_from_mat(names, first, gain, shape, tmp_path):
     path = tmp_path / "numbers.mat"
-    zeta, eta = np.array([4.0, 2.0, 1.0], np.float32), np.array([first, 0.6, 0.7], np.float32)
-    savemat(path, {names[0]: zeta.reshape(shape), names[1]: eta.reshape(shape), "beta": 3.0})
+    zeta, eta = (
+        np.array([4.0, 2.0, 1.0], np.float32),
+        np.array([first, 0.6, 0.7], np.float32),
+    )
+    savemat(
+        path, {names[0]: zeta.reshape(shape), names[1]: eta.reshape(shape), "beta": 3.0}
+    )
     schedule = Schedule.from_mat(path)
     assert schedule.zeta == (4.0, 2.0, 1.0)
     assert schedule.eta == tuple(eta[1:].tolist())
@@ -230,7 +250,10 @@ HOSTILE = {
     "negative": {"zeta": [1.0, 1], "eta": [1.0, -1]},
     "lengths differ": {"zeta": [1.0, 2.0], "eta": [1.0, 2.0, 3.0]},
     "empty": {"zeta": np.zeros((0, 0)), "eta": np.zeros((0, 0))},
-    "cell": {"zeta": np.array([[1.0], "a"], object), "eta": np.array([[1.0], "a"], object)},
+    "cell": {
+        "zeta": np.array([[1.0], "a"], object),
+        "eta": np.array([[1.0], "a"], object),
+    },
     "sparse": {"zeta": csc_matrix([[1.0, 2.0]]), "eta": csc_matrix([[1.0, 2.0]])},
     "text": {"zeta": "text", "eta": "text"},
     "complex": {"zeta": [1j, 2], "eta": [1j, 2]},
@@ -250,7 +273,9 @@ def test_other_mat_files(content, tmp_path):
 def test_damaged_mat_files(content, tmp_path):
     path = tmp_path / "bad.mat"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"bad\.mat could not be read as a MATLAB file"):
+    with pytest.raises(
+        ValueError, match=r"bad\.mat could not be read as a MATLAB file"
+    ):
         Schedule.from_mat(path)
 
 
@@ -264,15 +289,22 @@ def test_cut_off_mat_files(keep, tmp_path):
 
 
 @pytest.mark.data
-@pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the published schedules are not here")
+@pytest.mark.skipif(
+    not PUBLISHED.is_dir(), reason="the published schedules are not here"
+)
 def test_the_published_files():
     files = sorted(PUBLISHED.glob("*.mat"))
     assert files
     for file in files:
         content = loadmat(file)
-        zeta, eta = (content[name].ravel() for name in (("zeta", "eta") if "zeta" in content else ("ths", "step")))
+        zeta, eta = (
+            content[name].ravel()
+            for name in (("zeta", "eta") if "zeta" in content else ("ths", "step"))
+        )
         schedule = Schedule.from_mat(file)
         np.testing.assert_array_equal(schedule.zeta, zeta)
         np.testing.assert_array_equal(schedule.eta, eta[1:])
         assert schedule.start_gain == (eta[0] if "p0.1" in file.name else None)
-        assert [layer.zeta for layer in schedule.layers(5.0, 0.5)] == list(schedule.zeta[1:])
+        assert [layer.zeta for layer in schedule.layers(5.0, 0.5)] == list(
+            schedule.zeta[1:]
+        )

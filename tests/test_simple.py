@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 import lrmc
-from lrmc.evidence.simple import LOW_RANK, Fitted, Score, biases, blend, contest, simple_models
+from lrmc.evidence.simple import (
+    LOW_RANK,
+    Fitted,
+    Score,
+    biases,
+    blend,
+    contest,
+    simple_models,
+)
 from lrmc.linalg import Factors
 from lrmc.observations import as_observations
 from lrmc.observations.base import Sample
@@ -33,7 +41,8 @@ def test_biases_find_what_rows_and_columns_add(gross, sparse):
     X = sums(rng)
     Y = observed(X, rng, gross=gross, p=0.15 if sparse else 0.6)
     L, R = biases(as_observations(Y))
-    least = np.sqrt(2 * 0.3**2 * sum(SHAPE) / np.isfinite(Y).sum())  # of least squares, and some more
+    # of least squares, and some more
+    least = np.sqrt(2 * 0.3**2 * sum(SHAPE) / np.isfinite(Y).sum())
     assert L.shape[1] == R.shape[1] == 2
     assert np.sqrt(np.mean((L @ R.T - X) ** 2)) < (1.3 if gross == 0 else 2.0) * least
 
@@ -53,7 +62,11 @@ def test_medians_are_of_rank_1():
     for name, axis in (("row median", 1), ("column median", 0)):
         L, R = models[name]
         assert L.shape[1] == 1
-        np.testing.assert_allclose(L @ R.T, np.broadcast_to(np.nanmedian(Y, axis, keepdims=True), SHAPE), rtol=1e-6)
+        np.testing.assert_allclose(
+            L @ R.T,
+            np.broadcast_to(np.nanmedian(Y, axis, keepdims=True), SHAPE),
+            rtol=1e-6,
+        )
 
 
 def test_blends():
@@ -61,7 +74,9 @@ def test_blends():
     X, Z = (Factors(*(rng.standard_normal((n, r)) for n in SHAPE)) for r in (3, 2))
     for weight in (0.0, 0.25, 0.5):
         L, R = blend(X, Z, weight)
-        np.testing.assert_allclose(L @ R.T, weight * X.L @ X.R.T + (1 - weight) * Z.L @ Z.R.T)
+        np.testing.assert_allclose(
+            L @ R.T, weight * X.L @ X.R.T + (1 - weight) * Z.L @ Z.R.T
+        )
         assert L.shape[1] <= 5
 
 
@@ -83,7 +98,9 @@ def spoiled(X, rng):
 
 
 def follower(seed):
-    """Columns differ, the rest is noise, and the fit follows that: the result, what is true, and what was observed."""
+    """Columns differ, the rest is noise, and the fit follows that: the result, what is
+    true, and what was observed.
+    """
     rng = np.random.default_rng(seed)
     X = np.broadcast_to(3 * rng.standard_normal(SHAPE[1]), SHAPE)
     Y = observed(X, rng, noise=1.0)
@@ -117,8 +134,13 @@ def check_intervals(better, result, X, Y):
     hidden = X + np.random.default_rng(0).standard_normal(SHAPE)
     rows, cols = np.nonzero(np.isnan(Y))
     low, high = better.interval(rows, cols)
-    assert abs(np.mean((low <= hidden[rows, cols]) & (hidden[rows, cols] <= high)) - 0.9) < 0.03
-    assert np.mean(high - low) < 0.9 * np.mean(np.diff(result.interval(rows, cols), axis=0))
+    assert (
+        abs(np.mean((low <= hidden[rows, cols]) & (hidden[rows, cols] <= high)) - 0.9)
+        < 0.03
+    )
+    assert np.mean(high - low) < 0.9 * np.mean(
+        np.diff(result.interval(rows, cols), axis=0)
+    )
 
 
 def test_chance_decides_nothing():

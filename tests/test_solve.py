@@ -41,7 +41,9 @@ def test_recovers(method, shape, p):
 
 @every_method
 def test_the_contract(method, problem):
-    result = lrmc.solve(problem.Y, rank=3, method=method, tol=1e-5, max_iter=100, seed=0)
+    result = lrmc.solve(
+        problem.Y, rank=3, method=method, tol=1e-5, max_iter=100, seed=0
+    )
     assert (result.L.shape, result.R.shape, result.rank) == ((200, 3), (150, 3), 3)
     assert result.shape == (200, 150)
     assert result.n_iter == result.history[-1].k
@@ -68,9 +70,13 @@ def test_thresholds_and_end_of_lrmc(problem):
 @every_method
 def test_iterates_are_those_of_solve(method, problem):
     result = lrmc.solve(problem.Y, rank=3, method=method)
-    its = list(islice(lrmc.iterates(problem.Y, rank=3, method=method), result.n_iter + 1))
+    its = list(
+        islice(lrmc.iterates(problem.Y, rank=3, method=method), result.n_iter + 1)
+    )
     assert its[0].k == 0
-    assert [it.change for it in its[1:]] == [record.change for record in result.history[1:]]
+    assert [it.change for it in its[1:]] == [
+        record.change for record in result.history[1:]
+    ]
     np.testing.assert_array_equal(its[-1].L, result.L)
     np.testing.assert_array_equal(its[-1].R, result.R)
     change = reference.change((its[-2].L, its[-2].R), (its[-1].L, its[-1].R))
@@ -85,12 +91,17 @@ def test_progress_sees_every_iterate(problem):
 
 
 def test_schedules_by_name_and_by_value(problem):
-    by_name, by_value = (lrmc.solve(problem.Y, 3, schedule=schedule) for schedule in ("geometric", GEOMETRIC))
+    by_name, by_value = (
+        lrmc.solve(problem.Y, 3, schedule=schedule)
+        for schedule in ("geometric", GEOMETRIC)
+    )
     np.testing.assert_array_equal(by_name.L, by_value.L)
     np.testing.assert_array_equal(by_name.L, lrmc.solve(problem.Y, 3, method="lrmc").L)
     assert by_name.method == "lrmc"
     assert lrmc.solve(problem.Y, 3).method == "closed_loop"
-    with pytest.raises(ValueError, match=r"schedule= was given with method='closed_loop'"):
+    with pytest.raises(
+        ValueError, match=r"schedule= was given with method='closed_loop'"
+    ):
         lrmc.solve(problem.Y, 3, method="closed_loop", schedule="geometric")
 
 
@@ -117,12 +128,25 @@ def test_max_iter(problem):
 
 
 def test_schedule_ended(problem):
-    assert ended(Status.SCHEDULE_ENDED, problem.Y, 3, schedule=Schedule((3, 2, 1), (0.5, 0.5))).n_iter == 2
-    assert ended(Status.SCHEDULE_ENDED, problem.Y, 3, schedule=Schedule((3,), ())).n_iter == 0
+    assert (
+        ended(
+            Status.SCHEDULE_ENDED,
+            problem.Y,
+            3,
+            schedule=Schedule((3, 2, 1), (0.5, 0.5)),
+        ).n_iter
+        == 2
+    )
+    assert (
+        ended(Status.SCHEDULE_ENDED, problem.Y, 3, schedule=Schedule((3,), ())).n_iter
+        == 0
+    )
 
 
 def test_stalled_on_noise():
-    """The threshold falls below the noise: the steps become small, but not because the fit is good."""
+    """The threshold falls below the noise: the steps become small, but not because the
+    fit is good.
+    """
     noisy = lrmc.synthetic.problem(n=150, rank=3, alpha=0.1, p=1.0, noise=0.3)
     result = ended(Status.STALLED, noisy.Y, 3, method="lrmc", max_iter=300)
     assert result.history[-1].inliers < 0.25
@@ -132,14 +156,26 @@ def test_stalled_on_noise():
 def test_diverged(problem, dtype):
     """The last sound iterate is kept."""
     Y = problem.Y.astype(dtype)
-    result = ended(Status.DIVERGED, Y, 3, method="lrmc", schedule=forever(eta=1e4, zeta=1e9))
+    result = ended(
+        Status.DIVERGED, Y, 3, method="lrmc", schedule=forever(eta=1e4, zeta=1e9)
+    )
     start = next(lrmc.iterates(Y, 3, schedule=forever(1.0, zeta=1e9)))
-    assert np.linalg.norm(result.low_rank()) <= 1e3 * np.linalg.norm(start.L @ start.R.T)
+    assert np.linalg.norm(result.low_rank()) <= 1e3 * np.linalg.norm(
+        start.L @ start.R.T
+    )
 
 
-@pytest.mark.parametrize(("dtype", "eta"), [(np.float32, 1e25), (np.float32, 1e200), (np.float64, 1e200)])
+@pytest.mark.parametrize(
+    ("dtype", "eta"), [(np.float32, 1e25), (np.float32, 1e200), (np.float64, 1e200)]
+)
 def test_diverged_beyond_all_numbers(problem, dtype, eta):
-    ended(Status.DIVERGED, problem.Y.astype(dtype), 3, method="lrmc", schedule=forever(eta, zeta=1e9))
+    ended(
+        Status.DIVERGED,
+        problem.Y.astype(dtype),
+        3,
+        method="lrmc",
+        schedule=forever(eta, zeta=1e9),
+    )
 
 
 def test_a_schedule_made_for_other_data_is_noticed(problem):
@@ -165,7 +201,9 @@ def test_statuses_have_words():
 @every_method
 def test_multiples_of_four_are_exact(method, problem, k):
     """Only exponents change: X times 4^k, each factor times 2^k, to the last bit."""
-    one, scaled = (lrmc.solve(problem.Y * 4.0**power, 3, method=method) for power in (0, k))
+    one, scaled = (
+        lrmc.solve(problem.Y * 4.0**power, 3, method=method) for power in (0, k)
+    )
     np.testing.assert_array_equal(scaled.L, one.L * 2.0**k)
     np.testing.assert_array_equal(scaled.R, one.R * 2.0**k)
     assert [r.change for r in scaled.history[1:]] == [r.change for r in one.history[1:]]
@@ -176,14 +214,18 @@ def test_multiples_of_four_are_exact(method, problem, k):
 @every_method
 def test_units_do_not_matter(method, problem, factor, dtype):
     Y = problem.Y.astype(dtype)
-    one, scaled = (lrmc.solve(Y * dtype(f), 3, method=method, tol=1e-5) for f in (1, factor))
+    one, scaled = (
+        lrmc.solve(Y * dtype(f), 3, method=method, tol=1e-5) for f in (1, factor)
+    )
     assert scaled.n_iter == one.n_iter
     assert_close(scaled.low_rank() / dtype(factor), one.low_rank(), dtype, factor=1e3)
 
 
 @every_method
 def test_transposed(method, problem):
-    one, flipped = (lrmc.solve(Y, 3, method=method, tol=1e-8) for Y in (problem.Y, problem.Y.T))
+    one, flipped = (
+        lrmc.solve(Y, 3, method=method, tol=1e-8) for Y in (problem.Y, problem.Y.T)
+    )
     assert lrmc.relative_error((flipped.R, flipped.L), (one.L, one.R)) < 1e-6
     assert flipped.shape == one.shape[::-1]
 
@@ -191,13 +233,17 @@ def test_transposed(method, problem):
 @every_method
 def test_order_of_rows(method, problem):
     order = np.random.default_rng(0).permutation(200)
-    one, moved = (lrmc.solve(Y, 3, method=method, tol=1e-8) for Y in (problem.Y, problem.Y[order]))
+    one, moved = (
+        lrmc.solve(Y, 3, method=method, tol=1e-8) for Y in (problem.Y, problem.Y[order])
+    )
     assert lrmc.relative_error((moved.L, moved.R), (one.L[order], one.R)) < 1e-6
 
 
 @every_method
 def test_seed(method, problem):
-    one, again, other = (lrmc.solve(problem.Y, 3, method=method, seed=seed) for seed in (0, 0, 1))
+    one, again, other = (
+        lrmc.solve(problem.Y, 3, method=method, seed=seed) for seed in (0, 0, 1)
+    )
     np.testing.assert_array_equal(one.L, again.L)
     assert not np.array_equal(one.L, other.L)
     assert lrmc.relative_error(other, one) < 1e-4
@@ -205,7 +251,10 @@ def test_seed(method, problem):
 
 @every_method
 def test_threads(method, problem):
-    one, three = (lrmc.solve(problem.Y, 3, method=method, threads=threads, tol=1e-8) for threads in (1, 3))
+    one, three = (
+        lrmc.solve(problem.Y, 3, method=method, threads=threads, tol=1e-8)
+        for threads in (1, 3)
+    )
     assert lrmc.relative_error(three, one) < 1e-9
 
 
@@ -214,8 +263,12 @@ def test_mask_and_nan_are_the_same(method, problem):
     dense = np.where(problem.mask, problem.Y.toarray(), np.nan)
     one = lrmc.solve(dense, 3, method=method)
     filled = np.nan_to_num(dense)
-    np.testing.assert_array_equal(lrmc.solve(filled, 3, mask=problem.mask, method=method).L, one.L)
-    its = islice(lrmc.iterates(filled, 3, mask=problem.mask, method=method), one.n_iter + 1)
+    np.testing.assert_array_equal(
+        lrmc.solve(filled, 3, mask=problem.mask, method=method).L, one.L
+    )
+    its = islice(
+        lrmc.iterates(filled, 3, mask=problem.mask, method=method), one.n_iter + 1
+    )
     np.testing.assert_array_equal(list(its)[-1].L, one.L)
 
 

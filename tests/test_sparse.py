@@ -1,4 +1,6 @@
-"""Sparse matrices from damaged or hostile files are refused in every format, before anything trusts them."""
+"""Sparse matrices from damaged or hostile files are refused in every format, before
+anything trusts them.
+"""
 
 import warnings
 
@@ -12,7 +14,9 @@ from lrmc.complete.tables import read
 from lrmc.formats.sparse import sound
 
 FORMATS = ("csr", "csc", "bsr", "coo", "dia", "dok", "lil")
-KINDS = [getattr(sp, f"{name}_{kind}") for name in FORMATS for kind in ("array", "matrix")]
+KINDS = [
+    getattr(sp, f"{name}_{kind}") for name in FORMATS for kind in ("array", "matrix")
+]
 
 
 def whole():
@@ -28,7 +32,9 @@ def test_sound_matrices_pass(kind, dtype):
     assert sound(Y) is Y
     assert sound(kind((4, 6), dtype=dtype)).shape == (4, 6)  # nothing stored
     rows, cols = np.nonzero(whole())
-    np.testing.assert_array_equal(as_observations(Y).lookup(rows, cols), whole()[rows, cols])
+    np.testing.assert_array_equal(
+        as_observations(Y).lookup(rows, cols), whole()[rows, cols]
+    )
 
 
 def blocks(kind):
@@ -58,7 +64,8 @@ DAMAGES = {
         set_at("indptr", 1, -3),
         set_at("indptr", 1, HUGE),
         set_at("indptr", -1, HUGE),
-        lambda Y: (set_at("indptr", 1, HUGE)(Y), set_at("indptr", -1, 0)(Y)),  # stores nothing, it says
+        # stores nothing, it says
+        lambda Y: (set_at("indptr", 1, HUGE)(Y), set_at("indptr", -1, 0)(Y)),
         replaced("indptr", lambda x: x[:-1]),
         replaced("indptr", lambda x: np.append(x, x[-1])),
         replaced("indices", lambda x: x[:-1]),
@@ -66,7 +73,10 @@ DAMAGES = {
         replaced("data", lambda x: x[:-1]),
         replaced("data", lambda x: np.concatenate([x, x])),
     ],
-    ("bsr",): [replaced("data", lambda x: np.repeat(x, 2, axis=1)), replaced("data", lambda x: x[:, :0])],
+    ("bsr",): [
+        replaced("data", lambda x: np.repeat(x, 2, axis=1)),
+        replaced("data", lambda x: x[:, :0]),
+    ],
     ("coo",): [
         set_at("row", 0, HUGE),
         set_at("col", 0, 6),
@@ -99,7 +109,12 @@ DAMAGES = {
         lambda Y: Y._dict.update({(0, 0): "x"}),
     ],
 }
-CASES = [(name, damage) for names, damages in DAMAGES.items() for name in names for damage in damages]
+CASES = [
+    (name, damage)
+    for names, damages in DAMAGES.items()
+    for name in names
+    for damage in damages
+]
 
 
 @pytest.mark.parametrize("kind", ["array", "matrix"])
@@ -109,7 +124,9 @@ def test_damaged_matrices_are_refused(name, kind, damage):
     Y = blocks(make) if name == "bsr" else make(whole())
     damage(Y)
     for door in (sound, as_observations):
-        with pytest.raises(ValueError, match=rf"the sparse matrix \({name}\) is damaged: "):
+        with pytest.raises(
+            ValueError, match=rf"the sparse matrix \({name}\) is damaged: "
+        ):
             door(Y)
     with pytest.raises(ValueError, match="is damaged: "):
         as_observations(np.ones((4, 6)), mask=Y)
@@ -121,7 +138,10 @@ def test_entries_that_are_no_numbers(form, dtype):
     Y = sp.coo_array(whole()).asformat(form)
     Y.data = np.zeros(Y.data.shape, dtype)
     for function in (as_observations, lambda mask: as_observations(whole(), mask)):
-        with pytest.raises(ValueError, match=r"the sparse matrix holds entries of type .*; numbers are wanted"):
+        with pytest.raises(
+            ValueError,
+            match=r"the sparse matrix holds entries of type .*; numbers are wanted",
+        ):
             function(Y)
 
 
@@ -130,7 +150,9 @@ def test_types_that_scipy_does_not_compute_with(dtype):
     Y = sp.coo_array(whole())
     Y.data = Y.data.astype(dtype)
     rows, cols = np.nonzero(whole())
-    np.testing.assert_array_equal(as_observations(Y).lookup(rows, cols), whole()[rows, cols])
+    np.testing.assert_array_equal(
+        as_observations(Y).lookup(rows, cols), whole()[rows, cols]
+    )
 
 
 @each("which", ["indptr", "indices"])
@@ -138,7 +160,13 @@ def test_types_that_scipy_does_not_compute_with(dtype):
 def test_hostile_files(form, which, tmp_path):
     path = tmp_path / "hostile.npz"
     Y = blocks(sp.bsr_array) if form == "bsr" else getattr(sp, f"{form}_array")(whole())
-    content = {"format": form.encode(), "shape": Y.shape, "data": Y.data, "indices": Y.indices, "indptr": Y.indptr}
+    content = {
+        "format": form.encode(),
+        "shape": Y.shape,
+        "data": Y.data,
+        "indices": Y.indices,
+        "indptr": Y.indptr,
+    }
     content[which] = content[which].copy()
     content[which][1] = 10**6
     np.savez(path, **content)
@@ -150,7 +178,10 @@ def test_room_for_more_entries():
     """scipy may keep arrays that are longer than what is stored."""
     Y = sp.csr_array(whole())
     want = as_observations(Y).pull(np.ones((4, 1)), np.ones((6, 1)), 1.0)
-    Y.data, Y.indices = np.append(Y.data, np.inf), np.append(Y.indices, 99).astype(Y.indices.dtype)
+    Y.data, Y.indices = (
+        np.append(Y.data, np.inf),
+        np.append(Y.indices, 99).astype(Y.indices.dtype),
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         got = as_observations(Y).pull(np.ones((4, 1)), np.ones((6, 1)), 1.0)

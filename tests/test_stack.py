@@ -45,12 +45,16 @@ def test_sampled_entries_are_entries_of_the_stack(frames, masked):
 
 
 def test_every_place_is_chosen_alike_and_once():
-    places = np.concatenate([np.concatenate(list(chosen(50, 0.2, seed))) for seed in range(4000)])
+    places = np.concatenate(
+        [np.concatenate(list(chosen(50, 0.2, seed))) for seed in range(4000)]
+    )
     share = np.bincount(places, minlength=50) / 4000
     assert np.abs(share - 0.2).max() < 0.03
     one = np.concatenate(list(chosen(10_000, 0.5, 0)))
     assert (np.diff(one) > 0).all()
-    np.testing.assert_array_equal(np.concatenate(list(chosen(100, 1.0, 0))), np.arange(100))
+    np.testing.assert_array_equal(
+        np.concatenate(list(chosen(100, 1.0, 0))), np.arange(100)
+    )
 
 
 def test_chosen_in_several_draws(monkeypatch):
@@ -64,7 +68,9 @@ def test_chosen_in_several_draws(monkeypatch):
 
 
 def test_integers_are_rounded_and_kept_in_range():
-    np.testing.assert_array_equal(as_type(np.array([-3, 1.6, 300, np.nan]), np.dtype(np.uint8)), [0, 2, 255, 0])
+    np.testing.assert_array_equal(
+        as_type(np.array([-3, 1.6, 300, np.nan]), np.dtype(np.uint8)), [0, 2, 255, 0]
+    )
     assert as_type(np.array([1.5]), np.dtype(np.float32)) == np.float32(1.5)
 
 

@@ -24,22 +24,34 @@ def away(A, B):
 @each("shape", [(60, 40), (40, 60), (8, 300), (300, 8), (5, 5)], ids=str)
 @each("rank", [1, 3, 5])
 def test_spectral_is_exact_where_the_data_have_the_rank(shape, rank):
-    X = product(lrmc.synthetic.problem(*shape[:1], n2=shape[1], rank=rank, alpha=0, p=1.0).X_factors)
+    X = product(
+        lrmc.synthetic.problem(
+            *shape[:1], n2=shape[1], rank=rank, alpha=0, p=1.0
+        ).X_factors
+    )
     start = spectral(lrmc.as_observations(X), rank, 1e9, 1.5)
     assert_close(product(start), 1.5 * X, factor=100)
     assert_close(start.L.T @ start.L, start.R.T @ start.R, factor=100)  # balanced
-    assert_close(np.sort(np.diag(start.L.T @ start.L)), np.sort(np.linalg.svd(1.5 * X)[1][:rank]), factor=100)
+    assert_close(
+        np.sort(np.diag(start.L.T @ start.L)),
+        np.sort(np.linalg.svd(1.5 * X)[1][:rank]),
+        factor=100,
+    )
 
 
 @pytest.mark.parametrize(("p", "near"), [(1.0, 0.002), (0.5, 0.05), (0.3, 0.15)])
 def test_spectral_is_near_the_full_svd(p, near):
     """One power iteration: much nearer to the exact start than that is to the truth."""
-    problem = lrmc.synthetic.problem(n=400, n2=300, rank=4, alpha=0.1, p=p, form="dense")
+    problem = lrmc.synthetic.problem(
+        n=400, n2=300, rank=4, alpha=0.1, p=p, form="dense"
+    )
     zeta = 3 * np.abs(problem.X).mean()
     L, R = reference.spectral(np.nan_to_num(problem.Y), problem.mask, 4, zeta, 1 / p)
     start = spectral(lrmc.as_observations(problem.Y), 4, zeta, 1 / p)
     assert away(product(start), L @ R.T) < near
-    assert lrmc.relative_error(start, problem) < 1.1 * reference.relative_error(L, R, problem.X)
+    assert lrmc.relative_error(start, problem) < 1.1 * reference.relative_error(
+        L, R, problem.X
+    )
 
 
 def test_spectral_clips():
@@ -49,7 +61,8 @@ def test_spectral_clips():
     Y[3, 5] = 1e12
     zeta = np.abs(X).max()
     assert away(product(spectral(lrmc.as_observations(Y), 2, zeta, 1.0)), X) < 0.05
-    assert away(product(spectral(lrmc.as_observations(Y), 2, 1e15, 1.0)), X) > 1e3  # and it is the clip that does it
+    # and it is the clip that does it
+    assert away(product(spectral(lrmc.as_observations(Y), 2, 1e15, 1.0)), X) > 1e3
 
 
 @every_start
@@ -58,7 +71,12 @@ def test_every_storage_gives_the_same_start(present, p, start, folder):
     s = small(n1=30, n2=41, p=p)
     obs = lrmc.as_observations(*present(s, folder))
     plain = start(lrmc.as_observations(s.nan), 3, 60.0, 1 / obs.fraction, seed=4)
-    assert_close(product(start(obs, 3, 60.0, 1 / obs.fraction, seed=4)), product(plain), obs.dtype, factor=100)
+    assert_close(
+        product(start(obs, 3, 60.0, 1 / obs.fraction, seed=4)),
+        product(plain),
+        obs.dtype,
+        factor=100,
+    )
 
 
 @every_start
@@ -90,7 +108,9 @@ def test_of_nothing_but_zeros(start):
 
 @every_start
 def test_seeds(start):
-    obs = lrmc.as_observations(lrmc.synthetic.problem(n=200, rank=3, alpha=0.1, p=0.5).Y)
+    obs = lrmc.as_observations(
+        lrmc.synthetic.problem(n=200, rank=3, alpha=0.1, p=0.5).Y
+    )
     one, again, other = (start(obs, 3, 1.0, 2.0, seed=seed) for seed in (0, 0, 1))
     np.testing.assert_array_equal(one.L, again.L)
     assert not np.array_equal(one.L, other.L)
@@ -113,13 +133,19 @@ def test_cur_is_exact_where_the_data_have_the_rank():
 def test_cur_reads_only_some_rows_and_columns():
     """What it does not read may be anything."""
     n, rank = 3000, 2
-    X = product(lrmc.synthetic.problem(n=n, n2=400, rank=rank, alpha=0, p=1.0).X_factors)
+    X = product(
+        lrmc.synthetic.problem(n=n, n2=400, rank=rank, alpha=0, p=1.0).X_factors
+    )
     obs = lrmc.as_observations(X)
     asked = []
     spy = type(
         "Spy",
         (),
-        {"shape": obs.shape, "dtype": obs.dtype, "block": lambda self, *part: asked.append(part) or obs.block(*part)},
+        {
+            "shape": obs.shape,
+            "dtype": obs.dtype,
+            "block": lambda self, *part: asked.append(part) or obs.block(*part),
+        },
     )
     cur(spy(), rank, 1e9, 1.0)
     read = sum(obs.block(*part).size for part in asked)

@@ -1,4 +1,6 @@
-"""Files that are damaged, odd, or made to do harm: one sentence, exit code 2, and nothing is left behind."""
+"""Files that are damaged, odd, or made to do harm: one sentence, exit code 2, and
+nothing is left behind.
+"""
 
 import json
 
@@ -20,7 +22,18 @@ def refused(source, *options):
     from lrmc.cli import app
 
     before = sorted(source.parent.iterdir())
-    done = CliRunner().invoke(app, ["complete", str(source), "-o", str(source.parent / "out.npy"), "-r", "2", *options])
+    done = CliRunner().invoke(
+        app,
+        [
+            "complete",
+            str(source),
+            "-o",
+            str(source.parent / "out.npy"),
+            "-r",
+            "2",
+            *options,
+        ],
+    )
     assert done.exit_code == 2, (done.output, done.exception)
     assert isinstance(done.exception, SystemExit), done.exception
     assert done.output.startswith("error:")
@@ -36,7 +49,9 @@ def Y():
 
 
 def in_zarr(Y, folder, **options):
-    array = zarr.create_array(folder / "in.zarr", shape=Y.shape, dtype=Y.dtype, chunks=(20, 30), **options)
+    array = zarr.create_array(
+        folder / "in.zarr", shape=Y.shape, dtype=Y.dtype, chunks=(20, 30), **options
+    )
     array[:] = Y
     return folder / "in.zarr"
 
@@ -48,7 +63,10 @@ def changed(path, **fields):
 
 
 ODD = {
-    "complex": ({"data_type": "complex64", "fill_value": [0.0, 0.0]}, "complex numbers"),
+    "complex": (
+        {"data_type": "complex64", "fill_value": [0.0, 0.0]},
+        "complex numbers",
+    ),
     "chunks of nothing": (
         {"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [0, 30]}}},
         "damaged",
@@ -63,7 +81,10 @@ ODD = {
     "text": ({"data_type": "string", "fill_value": ""}, "in.zarr"),
     "shape of text": ({"shape": ["a", "b"]}, "in.zarr"),
     "one dimension": (
-        {"shape": [60], "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [20]}}},
+        {
+            "shape": [60],
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [20]}},
+        },
         "2-D",
     ),
     "enormous": ({"shape": [10**30, 30]}, ""),
@@ -103,8 +124,14 @@ def test_flipped_bits_in_the_metadata(Y, tmp_path):
         bad = bytearray(good)
         bad[rng.integers(len(bad))] ^= 1 << rng.integers(8)
         (path / "zarr.json").write_bytes(bytes(bad))
-        done = CliRunner().invoke(app, ["complete", str(path), "-o", str(tmp_path / "out.npy"), "--max-iter", "2"])
-        assert done.exception is None or isinstance(done.exception, SystemExit), (bytes(bad), done.exception)
+        done = CliRunner().invoke(
+            app,
+            ["complete", str(path), "-o", str(tmp_path / "out.npy"), "--max-iter", "2"],
+        )
+        assert done.exception is None or isinstance(done.exception, SystemExit), (
+            bytes(bad),
+            done.exception,
+        )
         assert not list(tmp_path.glob(".*"))
 
 
@@ -126,9 +153,18 @@ def test_a_damaged_chunk(Y, tmp_path):
 def test_pickled_chunks_are_not_read(Y, tmp_path):
     """Unpickling executes what the file says."""
     path = tmp_path / "in.zarr"
-    zarr.create_array(path, shape=Y.shape, dtype=float, chunks=(20, 30), zarr_format=2, compressors=None)[:] = Y
+    zarr.create_array(
+        path,
+        shape=Y.shape,
+        dtype=float,
+        chunks=(20, 30),
+        zarr_format=2,
+        compressors=None,
+    )[:] = Y
     about = json.loads((path / ".zarray").read_text())
-    (path / ".zarray").write_text(json.dumps(about | {"compressor": {"id": "pickle", "protocol": 5}}))
+    (path / ".zarray").write_text(
+        json.dumps(about | {"compressor": {"id": "pickle", "protocol": 5}})
+    )
     assert "pickle" in refused(path)
 
 
@@ -161,7 +197,9 @@ def test_damaged_npy_files(damage, said, Y, tmp_path):
 
 
 def test_pickles_in_npy_files_are_not_read(tmp_path):
-    np.save(tmp_path / "in.npy", np.array([[None, 1], [2, 3]], object), allow_pickle=True)
+    np.save(
+        tmp_path / "in.npy", np.array([[None, 1], [2, 3]], object), allow_pickle=True
+    )
     assert "Python objects" in refused(tmp_path / "in.npy", "--memory", "1MB")
 
 
@@ -179,7 +217,9 @@ def test_plain_hdf5(Y, tmp_path):
     np.testing.assert_array_equal(opened(in_hdf5(Y, tmp_path / "in.h5")).values, Y)
 
 
-@pytest.mark.parametrize("kind", ["link", "link in a group", "storage", "virtual", "virtual in a group"])
+@pytest.mark.parametrize(
+    "kind", ["link", "link in a group", "storage", "virtual", "virtual in a group"]
+)
 def test_other_files_are_not_read(kind, Y, tmp_path):
     """A file of someone else must not bring what lies elsewhere on this machine into its result."""
     secret, path = in_hdf5(Y, tmp_path / "secret.h5"), tmp_path / "in.h5"
@@ -189,7 +229,12 @@ def test_other_files_are_not_read(kind, Y, tmp_path):
         if kind.startswith("link"):
             place["Y"] = h5py.ExternalLink(str(secret), "/Y")
         elif kind == "storage":
-            file.create_dataset("Y", Y.shape, float, external=[(str(tmp_path / "secret.bin"), 0, Y.nbytes)])
+            file.create_dataset(
+                "Y",
+                Y.shape,
+                float,
+                external=[(str(tmp_path / "secret.bin"), 0, Y.nbytes)],
+            )
         else:
             layout = h5py.VirtualLayout(Y.shape, float)
             layout[:] = h5py.VirtualSource(str(secret), "Y", Y.shape)

@@ -47,20 +47,27 @@ def test_forms():
 
 
 def test_seeds():
-    one, again, other = (problem(n=60, p=0.4, seed=seed).Y.toarray() for seed in (0, 0, 1))
+    one, again, other = (
+        problem(n=60, p=0.4, seed=seed).Y.toarray() for seed in (0, 0, 1)
+    )
     np.testing.assert_array_equal(one, again)
     assert not np.array_equal(one, other)
 
 
 @pytest.mark.parametrize("condition", [10, 100])
 def test_condition(condition):
-    s = np.linalg.svd(problem(n=80, n2=60, rank=4, condition=condition).X, compute_uv=False)
+    s = np.linalg.svd(
+        problem(n=80, n2=60, rank=4, condition=condition).X, compute_uv=False
+    )
     assert s[0] == pytest.approx(1)
     assert s[0] / s[3] == pytest.approx(condition)
 
 
 def test_noise_and_size_of_outliers():
-    clean, noisy, large = (problem(n=400, p=1.0, **how) for how in ({}, {"noise": 0.1}, {"outlier_scale": 10}))
+    clean, noisy, large = (
+        problem(n=400, p=1.0, **how)
+        for how in ({}, {"noise": 0.1}, {"outlier_scale": 10})
+    )
     mean = np.abs(clean.X).mean()
     assert np.std(noisy.Y - clean.Y) == pytest.approx(0.1 * mean, rel=0.02)
     np.testing.assert_allclose(large.outliers, 10 * clean.outliers)
@@ -98,12 +105,21 @@ def test_impossible_problems(how, said):
         problem(**{"n": 50, **how})
 
 
-@pytest.mark.parametrize("how", [{"p": 2}, {"condition": 0}, {"n2": 0}, {"noise": float("inf")}], ids=str)
+@pytest.mark.parametrize(
+    "how", [{"p": 2}, {"condition": 0}, {"n2": 0}, {"noise": float("inf")}], ids=str
+)
 def test_impossible_kinds_of_problems(how):
     with pytest.raises(ValueError, match=f"{next(iter(how))}="):
         Problems(**how)
 
 
 def test_numbers_of_numpy():
-    drawn = problem(np.int64(20), np.int32(2), np.float32(0.1), np.float64(1.0), np.uint8(3), n2=np.int16(10))
+    drawn = problem(
+        np.int64(20),
+        np.int32(2),
+        np.float32(0.1),
+        np.float64(1.0),
+        np.uint8(3),
+        n2=np.int16(10),
+    )
     assert drawn.shape == (20, 10)

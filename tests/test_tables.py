@@ -37,7 +37,9 @@ def save(path, Y):
         case ".csv":
             pd.DataFrame(Y).to_csv(path, header=False, index=False)
         case ".parquet":
-            pd.DataFrame(Y, columns=[f"c{j}" for j in range(Y.shape[1])]).to_parquet(path)
+            pd.DataFrame(Y, columns=[f"c{j}" for j in range(Y.shape[1])]).to_parquet(
+                path
+            )
     return path
 
 
@@ -55,7 +57,9 @@ def test_a_completion_comes_back_from_every_format(tmp_path, problem, source, ta
     assert done.result.converged
     assert len(done.outliers.rows) == np.count_nonzero(np.nan_to_num(problem.outliers))
     assert done.observed == pytest.approx(np.mean(~np.isnan(problem.Y)))
-    np.testing.assert_allclose(completion.as_dense(tables.read(out).values), problem.X, atol=1e-4)
+    np.testing.assert_allclose(
+        completion.as_dense(tables.read(out).values), problem.X, atol=1e-4
+    )
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
@@ -66,7 +70,11 @@ def test_what_is_no_number_passes_through(tmp_path, problem):
         lines.append(";".join([f"S{i}", *cells, "ok" if i % 2 else "", f"00{i}"]))
     source, target = tmp_path / "in.csv", tmp_path / "out.csv"
     source.write_text("\n".join(lines) + "\n")
-    tables.write(target, table := tables.read(source, keep=["code"]), np.where(np.isnan(table.values), 7, table.values))
+    tables.write(
+        target,
+        table := tables.read(source, keep=["code"]),
+        np.where(np.isnan(table.values), 7, table.values),
+    )
     assert table.values.shape == (60, 3)
     for before, after in zip(lines, target.read_text().splitlines(), strict=True):
         want = before.split(";")
@@ -79,7 +87,9 @@ def test_what_pandas_writes_is_read_as_it_was(tmp_path, index):
     frame = pd.DataFrame(np.arange(12.0).reshape(4, 3))
     frame.iloc[1, 1] = np.nan
     frame.to_csv(tmp_path / "a.csv", index=index, header=index)
-    np.testing.assert_array_equal(tables.read(tmp_path / "a.csv").values, frame.to_numpy())
+    np.testing.assert_array_equal(
+        tables.read(tmp_path / "a.csv").values, frame.to_numpy()
+    )
 
 
 def test_the_words_for_missing(tmp_path):
@@ -93,7 +103,9 @@ def test_markers_beside_numbers_are_missing_and_told(tmp_path):
     (tmp_path / "a.csv").write_text("\n".join(lines) + "\n")
     with pytest.warns(UserWarning, match="is taken as missing") as caught:
         table = tables.read(tmp_path / "a.csv")
-    np.testing.assert_array_equal(table.values, [[1, np.nan], [np.nan, 2], [3, np.nan], [4.5, 5]])
+    np.testing.assert_array_equal(
+        table.values, [[1, np.nan], [np.nan, 2], [3, np.nan], [4.5, 5]]
+    )
     assert [str(w.message).partition(";")[0] for w in caught] == [
         "'-' is taken as missing, in 1 cells: column 'a' (1)",
         "'?' is taken as missing, in 2 cells: column 'b' (2)",
@@ -111,27 +123,44 @@ def test_markers_beside_numbers_are_missing_and_told(tmp_path):
 
 def test_a_first_row_with_markers_is_no_header(tmp_path):
     (tmp_path / "a.csv").write_text("1,?\n3,4\n")
-    with pytest.warns(UserWarning, match=r"'\?' is taken as missing, in 1 cells: column 1 \(from 0\)"):
-        np.testing.assert_array_equal(tables.read(tmp_path / "a.csv").values, [[1, np.nan], [3, 4]])
+    with pytest.warns(
+        UserWarning, match=r"'\?' is taken as missing, in 1 cells: column 1 \(from 0\)"
+    ):
+        np.testing.assert_array_equal(
+            tables.read(tmp_path / "a.csv").values, [[1, np.nan], [3, 4]]
+        )
 
 
 def test_columns_with_some_text_are_named(tmp_path):
     cells = [[str(i)] * 10 for i in range(12)]
     cells[3] = ["n.d."] * 9 + ["3"]
-    (tmp_path / "a.csv").write_text("\n".join(",".join(row) for row in [list("abcdefghij"), *cells]))
+    (tmp_path / "a.csv").write_text(
+        "\n".join(",".join(row) for row in [list("abcdefghij"), *cells])
+    )
     with pytest.warns(UserWarning, match="pass(es)? through") as caught:
         assert tables.read(tmp_path / "a.csv").values.shape == (12, 1)
     said = [str(w.message) for w in caught]
-    assert said[1].startswith("column 'b' passes through: 1 of its 12 cells are no numbers, such as 'n.d.'")
-    assert said[8:] == ["1 more columns pass through: a few of their cells are no numbers"]
+    assert said[1].startswith(
+        "column 'b' passes through: 1 of its 12 cells are no numbers, such as 'n.d.'"
+    )
+    assert said[8:] == [
+        "1 more columns pass through: a few of their cells are no numbers"
+    ]
 
 
 def test_time_grows_with_the_number_of_columns_and_not_faster(tmp_path):
-    """Ten times the columns are read and written with about ten times the calls, and hardly any for each cell."""
+    """Ten times the columns are read and written with about ten times the calls, and
+    hardly any for each cell.
+    """
     calls = []
     for n in (300, 3000):
         path = tmp_path / f"{n}.csv"
-        path.write_text("\n".join(",".join(row) for row in [[f"c{j}" for j in range(n)], *[["1.5"] * n] * 3]))
+        path.write_text(
+            "\n".join(
+                ",".join(row)
+                for row in [[f"c{j}" for j in range(n)], *[["1.5"] * n] * 3]
+            )
+        )
         profile = cProfile.Profile()
         with profile:
             table = tables.read(path)
@@ -146,7 +175,12 @@ def test_time_grows_with_the_number_of_columns_and_not_faster(tmp_path):
 def test_parquet_keeps_types_and_index(tmp_path):
     days = pd.date_range("2024-01-01", periods=4, name="day")
     frame = pd.DataFrame(
-        {"who": list("abcd"), "full": [1, 2, 3, 4], "gaps": pd.array([1, None, 3, 4], "Int16"), "flag": [True] * 4},
+        {
+            "who": list("abcd"),
+            "full": [1, 2, 3, 4],
+            "gaps": pd.array([1, None, 3, 4], "Int16"),
+            "flag": [True] * 4,
+        },
         days,
     )
     frame.to_parquet(tmp_path / "in.parquet")
@@ -154,7 +188,9 @@ def test_parquet_keeps_types_and_index(tmp_path):
     np.testing.assert_array_equal(table.values, [[1, 1], [2, np.nan], [3, 3], [4, 4]])
     tables.write(tmp_path / "out.parquet", table, np.nan_to_num(table.values, nan=2.5))
     after = pd.read_parquet(tmp_path / "out.parquet")
-    pd.testing.assert_frame_equal(after[["who", "full", "flag"]], frame[["who", "full", "flag"]], check_freq=False)
+    pd.testing.assert_frame_equal(
+        after[["who", "full", "flag"]], frame[["who", "full", "flag"]], check_freq=False
+    )
     assert after["gaps"].tolist() == [1, 2.5, 3, 4]
     tables.write(tmp_path / "out.csv", table, table.values)
     assert (tmp_path / "out.csv").read_text().splitlines()[2].endswith(",b,2,,True")
@@ -164,15 +200,28 @@ def test_a_mask_beside_integers(tmp_path):
     Y = np.arange(6, dtype=np.uint8).reshape(2, 3)
     np.savez(tmp_path / "a.npz", Y=Y, mask=Y != 4)
     table = tables.read(tmp_path / "a.npz")
-    assert (table.name, table.values.dtype, table.values.mask.sum()) == ("Y", np.uint8, 1)
+    assert (table.name, table.values.dtype, table.values.mask.sum()) == (
+        "Y",
+        np.uint8,
+        1,
+    )
 
 
 @pytest.mark.parametrize(
-    "mask", [np.full((2, 3), "no"), np.full((2, 3), np.nan), np.ones((2, 3)) * 1j, np.full((2, 3), 2)], ids=str
+    "mask",
+    [
+        np.full((2, 3), "no"),
+        np.full((2, 3), np.nan),
+        np.ones((2, 3)) * 1j,
+        np.full((2, 3), 2),
+    ],
+    ids=str,
 )
 def test_a_mask_that_is_none(tmp_path, mask):
     np.savez(tmp_path / "a.npz", Y=np.ones((2, 3)), mask=mask)
-    with pytest.raises(ValueError, match=r"a.npz: mask (has type|holds) .*; booleans are wanted"):
+    with pytest.raises(
+        ValueError, match=r"a.npz: mask (has type|holds) .*; booleans are wanted"
+    ):
         tables.read(tmp_path / "a.npz")
 
 
@@ -181,7 +230,9 @@ def test_a_mask_that_is_none(tmp_path, mask):
 def test_damaged_files_are_refused_in_a_sentence(tmp_path, suffix, content):
     path = tmp_path / f"a{suffix}"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"could not be read as|no numbers|is not UTF-8 text"):
+    with pytest.raises(
+        ValueError, match=r"could not be read as|no numbers|is not UTF-8 text"
+    ):
         tables.read(path)
 
 
@@ -189,10 +240,19 @@ def test_damaged_files_are_refused_in_a_sentence(tmp_path, suffix, content):
 def test_numbers_in_mtx_files_that_are_none(entry, tmp_path):
     """scipy crashes at the first two, and reads the others as 1 and 2.5."""
     path = tmp_path / "a.mtx"
-    path.write_bytes(b"%%MatrixMarket matrix coordinate real general\n% caf\xe9, \n2 2 1\n1 1 " + entry + b"\n")
-    with pytest.raises(ValueError, match=r"a.mtx could not be read as mtx: among its numbers is '(\\x00|,|x)'"):
+    path.write_bytes(
+        b"%%MatrixMarket matrix coordinate real general\n% caf\xe9, \n2 2 1\n1 1 "
+        + entry
+        + b"\n"
+    )
+    with pytest.raises(
+        ValueError,
+        match=r"a.mtx could not be read as mtx: among its numbers is '(\\x00|,|x)'",
+    ):
         tables.read(path)
-    path.write_bytes(b"%%MatrixMarket matrix coordinate real general\n% caf\xe9, \n2 2 1\r\n1\t1 -2.5e-1\n")
+    path.write_bytes(
+        b"%%MatrixMarket matrix coordinate real general\n% caf\xe9, \n2 2 1\r\n1\t1 -2.5e-1\n"
+    )
     assert tables.read(path).values.toarray()[0, 0] == -0.25
 
 
@@ -201,7 +261,9 @@ def test_numbers_in_mtx_files_that_are_none(entry, tmp_path):
 def test_broken_numbers_in_mtx_files(entry, end, tmp_path):
     """scipy crashes at them in a last line without an end, and elsewhere reads a part of them."""
     path = tmp_path / "a.mtx"
-    path.write_bytes(b"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 " + entry + end)
+    path.write_bytes(
+        b"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 " + entry + end
+    )
     with pytest.raises(ValueError, match="one of its numbers is broken"):
         tables.read(path)
 
@@ -209,7 +271,9 @@ def test_broken_numbers_in_mtx_files(entry, end, tmp_path):
 def test_a_last_line_without_an_end(tmp_path):
     path = tmp_path / "a.mtx"
     for entry in (b"2.5", b"2.5 3"):  # scipy crashes at more numbers than are wanted
-        path.write_bytes(b"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 " + entry)
+        path.write_bytes(
+            b"%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 " + entry
+        )
         assert tables.read(path).values.toarray()[0, 0] == 2.5
 
 
@@ -236,9 +300,15 @@ def test_nothing_in_a_file_is_executed(tmp_path):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda d: np.savez(d / "a.npz", a=np.ones((2, 2)), b=np.ones((2, 2))), "2 matrices"),
+        (
+            lambda d: np.savez(d / "a.npz", a=np.ones((2, 2)), b=np.ones((2, 2))),
+            "2 matrices",
+        ),
         (lambda d: np.savez(d / "a.npz", a=np.ones(2)), "no matrix"),
-        (lambda d: np.savez(d / "a.npz", a=np.ones((2, 2)), mask=np.ones((2, 3))), "mask has shape"),
+        (
+            lambda d: np.savez(d / "a.npz", a=np.ones((2, 2)), mask=np.ones((2, 3))),
+            "mask has shape",
+        ),
     ],
 )
 def test_which_matrix_is_meant(tmp_path, make, message):
@@ -261,11 +331,16 @@ def test_a_variable_and_a_column_must_exist(tmp_path):
 
 @each("name", ["_x", "", "a b", "1st", "x" * 80, "file", "allow_pickle"])
 @pytest.mark.parametrize("suffix", [".npz", ".mat"])
-def test_variables_keep_their_names_as_far_as_the_format_has_them(tmp_path, problem, name, suffix):
+def test_variables_keep_their_names_as_far_as_the_format_has_them(
+    tmp_path, problem, name, suffix
+):
     path, X = tmp_path / f"a{suffix}", problem.X
     told = contextlib.nullcontext()
     if suffix == ".mat" and not re.fullmatch("[a-z][a-z_]{0,62}", name):
-        told = pytest.warns(UserWarning, match=rf"MATLAB has no variable named '{name}'; it is written as 'X?_?\w*'")
+        told = pytest.warns(
+            UserWarning,
+            match=rf"MATLAB has no variable named '{name}'; it is written as 'X?_?\w*'",
+        )
     with told:
         tables.write(path, tables.Table(problem.Y, name), X)
     table = tables.read(path)
@@ -276,10 +351,15 @@ def test_variables_keep_their_names_as_far_as_the_format_has_them(tmp_path, prob
 
 @pytest.mark.parametrize("suffix", tables.WRITERS)
 def test_a_full_disk_is_noticed(tmp_path, suffix):
-    """A limit on the size of files is met as a full disk is: some bytes are written, and the next are refused."""
+    """A limit on the size of files is met as a full disk is: some bytes are written, and
+    the next are refused.
+    """
     resource = pytest.importorskip("resource")
     X = np.random.default_rng(0).standard_normal((100, 40))
-    before, ignored = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    before, ignored = (
+        resource.getrlimit(resource.RLIMIT_FSIZE),
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
+    )
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (5000, before[1]))
         with pytest.raises(OSError, match=r"written|File too large"):

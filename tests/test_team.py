@@ -23,7 +23,9 @@ def pull(threads=2):
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-@pytest.mark.parametrize("start", sorted({"fork", "spawn"} & set(multiprocessing.get_all_start_methods())))
+@pytest.mark.parametrize(
+    "start", sorted({"fork", "spawn"} & set(multiprocessing.get_all_start_methods()))
+)
 def test_in_another_process(start):
     """OpenMP's threads do not come along when a process is forked."""
     want, _ = pull()
@@ -40,7 +42,13 @@ def test_in_another_process(start):
 
 def run(code, **options):
     """In a process of its own."""
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=LIMIT, **options)
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        **options,
+    )
 
 
 @pytest.mark.parametrize("threads", [50_000, 2**40])
@@ -52,7 +60,10 @@ def test_more_threads_than_any_machine_has(threads):
     )
     done = run(code)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == f"{lrmc.solve(np.outer(np.arange(1, 301), np.arange(1.0, 201)), 1).status}\n"
+    assert (
+        done.stdout
+        == f"{lrmc.solve(np.outer(np.arange(1, 301), np.arange(1.0, 201)), 1).status}\n"
+    )
 
 
 def test_the_kernels_themselves_bear_it():
@@ -73,7 +84,10 @@ def test_what_is_no_number_of_threads(threads):
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the address space")
 @pytest.mark.parametrize(
     "data",
-    ["np.ones((20, 3_000_000), np.float32)", "sp.csr_array((np.ones(30), (np.arange(30), np.arange(30) * 99_999)))"],
+    [
+        "np.ones((20, 3_000_000), np.float32)",
+        "sp.csr_array((np.ones(30), (np.arange(30), np.arange(30) * 99_999)))",
+    ],
     ids=["dense", "sparse"],
 )
 def test_too_little_memory_is_a_memory_error(data):

@@ -26,32 +26,54 @@ stays = pytest.importorskip("lrmc.observations.tensor").stays
 
 RANK = 3
 torch.set_num_threads(1)  # small matrices: threads would only wait for each other
-FULL = Schedule((3.0, 1.5, 0.8, 0.4), (0.5, 0.6, 0.7), tail=(0.7, 0.95), tangent=True, momentum=(0.1, 0.2, 0.1))
+FULL = Schedule(
+    (3.0, 1.5, 0.8, 0.4),
+    (0.5, 0.6, 0.7),
+    tail=(0.7, 0.95),
+    tangent=True,
+    momentum=(0.1, 0.2, 0.1),
+)
 SCHEDULES = {
     "plain": Schedule((3.0, 1.5, 0.6), (0.5, 0.7)),
     "tail": Schedule((3.0, 1.5, 0.6), (0.5, 0.7), tail=(0.7, 0.9)),
     "tail alone": Schedule((3.0,), (), tail=(0.8, 1.02), eta_0=0.6),
     "tangent": Schedule((3.0, 1.5, 0.6), (0.5, 0.7), tangent=True, start_gain=0.9),
     "all": FULL,
-    "zeros": Schedule((3.0, 1.5, 0.0), (0.0, 0.7), tail=(0.0, 0.0), momentum=(0.0, 0.0)),
+    "zeros": Schedule(
+        (3.0, 1.5, 0.0), (0.0, 0.7), tail=(0.0, 0.0), momentum=(0.0, 0.0)
+    ),
 }
 every_schedule = pytest.mark.parametrize("schedule", SCHEDULES.values(), ids=SCHEDULES)
 
 
 def problem(n1=60, n2=50, p=0.6, seed=0):
-    return lrmc.synthetic.problem(n=n1, n2=n2, rank=RANK, alpha=0.05, p=p, form="dense", seed=seed)
+    return lrmc.synthetic.problem(
+        n=n1, n2=n2, rank=RANK, alpha=0.05, p=p, form="dense", seed=seed
+    )
 
 
 def absolute(schedule, scale, p):
     """The same numbers in the units of these data."""
-    zeta, eta = tuple(z * scale for z in schedule.zeta), tuple(e / p for e in schedule.eta)
+    zeta, eta = (
+        tuple(z * scale for z in schedule.zeta),
+        tuple(e / p for e in schedule.eta),
+    )
     gain = None if schedule.start_gain is None else schedule.start_gain / p
-    return replace(schedule, zeta=zeta, eta=eta, eta_0=schedule.eta_0 / p, start_gain=gain, units="absolute")
+    return replace(
+        schedule,
+        zeta=zeta,
+        eta=eta,
+        eta_0=schedule.eta_0 / p,
+        start_gain=gain,
+        units="absolute",
+    )
 
 
 def module(schedule, rank=RANK, **options):
     extra = 4 if isinstance(schedule, str) or schedule.tail else 0
-    return lt.UnrolledLRMC(schedule, rank, **{"extra": extra, "dtype": torch.float64, **options})
+    return lt.UnrolledLRMC(
+        schedule, rank, **{"extra": extra, "dtype": torch.float64, **options}
+    )
 
 
 def product(X):
@@ -74,7 +96,12 @@ def test_iterates_are_those_of_the_kernels(schedule, p, units):
     if units == "absolute":
         schedule = absolute(schedule, obs.scale, obs.fraction)
     model = module(schedule)
-    native = list(islice(lrmc.iterates(data.Y, RANK, schedule=schedule), len(schedule) + model.extra + 1))
+    native = list(
+        islice(
+            lrmc.iterates(data.Y, RANK, schedule=schedule),
+            len(schedule) + model.extra + 1,
+        )
+    )
     start = (native[0].L, native[0].R)
     got = list(model.iterates(torch.tensor(data.Y), start=start, scale=obs.scale))
     assert len(got) == len(native) == len(schedule) + model.extra + 1
@@ -90,10 +117,17 @@ def test_iterates_are_those_of_the_naive_algorithm():
     Y, scale = torch.tensor(data.Y), float(np.nanmedian(np.abs(data.Y)))
     start, *rest = model.iterates(Y, scale=scale)
     eta_unit = 1 / data.mask.mean()
-    numbers = [(FULL.zeta[k] * scale, FULL.eta[k - 1] * eta_unit, FULL.momentum[k - 1]) for k in (1, 2, 3)]
-    numbers += [(numbers[2][0] * 0.7**k, numbers[2][1] * 0.95**k, 0.1) for k in (1, 2, 3, 4)]
+    numbers = [
+        (FULL.zeta[k] * scale, FULL.eta[k - 1] * eta_unit, FULL.momentum[k - 1])
+        for k in (1, 2, 3)
+    ]
+    numbers += [
+        (numbers[2][0] * 0.7**k, numbers[2][1] * 0.95**k, 0.1) for k in (1, 2, 3, 4)
+    ]
     L, R = (X.detach().numpy() for X in start)
-    slow = reference.algorithm1(np.nan_to_num(data.Y), data.mask, L, R, numbers, tangent=True)
+    slow = reference.algorithm1(
+        np.nan_to_num(data.Y), data.mask, L, R, numbers, tangent=True
+    )
     for X, (L, R, _) in zip(rest, slow, strict=True):
         assert_close(X.L.detach(), L, factor=1e3)
         assert_close(X.R.detach(), R, factor=1e3)
@@ -104,7 +138,9 @@ def test_iterates_are_those_of_the_naive_algorithm():
 def test_the_start_is_the_best_approximation_of_the_clipped_data(shape, p):
     data = problem(*shape, p=p)
     start = next(module(SCHEDULES["plain"]).iterates(torch.tensor(data.Y), scale=2.0))
-    L, R = reference.spectral(np.nan_to_num(data.Y), data.mask, RANK, 6.0, 1 / data.mask.mean())
+    L, R = reference.spectral(
+        np.nan_to_num(data.Y), data.mask, RANK, 6.0, 1 / data.mask.mean()
+    )
     assert_allclose(product(start), L @ R.T, atol=1e-3 * abs(L @ R.T).max())
     gram = (start.L.mT @ start.L).detach()
     assert_allclose(gram, (start.R.mT @ start.R).detach(), atol=1e-2 * abs(gram).max())
@@ -113,7 +149,12 @@ def test_the_start_is_the_best_approximation_of_the_clipped_data(shape, p):
 def test_solves_what_the_kernels_solve():
     data = problem(200, 150)
     X = module("geometric", extra=70, dtype=torch.float32)(torch.tensor(data.Y))
-    assert lrmc.relative_error(lrmc.Iterate(70, *(F.detach().numpy() for F in X), 0.0, 0.0, 1.0), data) < 1e-4
+    assert (
+        lrmc.relative_error(
+            lrmc.Iterate(70, *(F.detach().numpy() for F in X), 0.0, 0.0, 1.0), data
+        )
+        < 1e-4
+    )
 
 
 def test_batches_are_as_their_members():
@@ -126,11 +167,19 @@ def test_batches_are_as_their_members():
     for i in range(4):
         one = model(Y[i])
         for got in (Factors_of(whole, i), Factors_of(deep, (i // 2, i % 2))):
-            assert_allclose(product(got), product(one), atol=1e-10 * abs(product(one)).max())
+            assert_allclose(
+                product(got), product(one), atol=1e-10 * abs(product(one)).max()
+            )
     scaled = model(Y, scale=torch.tensor([1.0, 2.0, 3.0, 4.0]))
-    assert_allclose(product(Factors_of(scaled, 2)), product(model(Y[2], scale=3.0)), atol=1e-9)
+    assert_allclose(
+        product(Factors_of(scaled, 2)), product(model(Y[2], scale=3.0)), atol=1e-9
+    )
     start = model(Y[0])
-    assert_allclose(product(Factors_of(model(Y, start=start), 3)), product(model(Y[3], start=start)), atol=1e-9)
+    assert_allclose(
+        product(Factors_of(model(Y, start=start), 3)),
+        product(model(Y[3], start=start)),
+        atol=1e-9,
+    )
 
 
 def Factors_of(X, i):
@@ -142,10 +191,18 @@ def test_a_mask_is_as_nan_and_what_is_under_it_does_not_matter():
     want = model(torch.tensor(data.Y))
     for under in (0.0, 1e9, float("inf")):
         Y = torch.tensor(np.where(data.mask, data.Y, under))
-        for mask in (data.mask, torch.tensor(data.mask), torch.tensor(data.mask, dtype=torch.uint8)):
+        for mask in (
+            data.mask,
+            torch.tensor(data.mask),
+            torch.tensor(data.mask, dtype=torch.uint8),
+        ):
             assert torch.equal(model(Y, mask).L, want.L)
     batch = torch.stack([torch.tensor(np.nan_to_num(data.Y))] * 2)
-    assert_allclose(product(Factors_of(model(batch, torch.tensor(data.mask)), 1)), product(want), atol=1e-9)
+    assert_allclose(
+        product(Factors_of(model(batch, torch.tensor(data.mask)), 1)),
+        product(want),
+        atol=1e-9,
+    )
 
 
 @each("dtype", ["float32", "float64", "float16", "bfloat16", "int16"])
@@ -168,9 +225,15 @@ def flat(model, Y, start, scale):
 
     def function(Y, L, R, *parameters):
         state = dict(zip(names, parameters, strict=True))
-        return torch.func.functional_call(model, state, (Y,), {"start": (L, R), "scale": scale})
+        return torch.func.functional_call(
+            model, state, (Y,), {"start": (L, R), "scale": scale}
+        )
 
-    return function, (Y, *start, *(p.detach().clone().requires_grad_() for p in model.parameters()))
+    return function, (
+        Y,
+        *start,
+        *(p.detach().clone().requires_grad_() for p in model.parameters()),
+    )
 
 
 @pytest.mark.parametrize("checkpoint", [False, True])
@@ -180,27 +243,43 @@ def test_gradients(name, checkpoint):
     rng = np.random.default_rng(0)
     Y = torch.tensor(rng.standard_normal((2, 5, 4)))
     Y[rng.random(Y.shape) < 0.2] = torch.nan
-    Y, start = Y.requires_grad_(), [torch.tensor(rng.standard_normal((n, 2))).requires_grad_() for n in (5, 4)]
-    model = module(replace(SCHEDULES[name], start_gain=None, units="absolute"), 2, extra=0 if name == "tangent" else 2)
+    Y, start = (
+        Y.requires_grad_(),
+        [torch.tensor(rng.standard_normal((n, 2))).requires_grad_() for n in (5, 4)],
+    )
+    model = module(
+        replace(SCHEDULES[name], start_gain=None, units="absolute"),
+        2,
+        extra=0 if name == "tangent" else 2,
+    )
     model.checkpoint = checkpoint
     seen = ~torch.isnan(Y)
     function, inputs = flat(model, Y, start, 1.0)
 
     def of_seen(values, *rest):  # differences of NaN would be NaN
-        return function(torch.full_like(Y, torch.nan).masked_scatter(seen, values), *rest)
+        return function(
+            torch.full_like(Y, torch.nan).masked_scatter(seen, values), *rest
+        )
 
     values = Y.detach()[seen].requires_grad_()
     assert torch.autograd.gradcheck(of_seen, (values, *inputs[1:]), atol=1e-6)
 
 
-@pytest.mark.parametrize(("shape", "rounds", "near"), [((120, 100), lt.ROUNDS, 0.01), ((30, 25), 15, 1e-4)])
+@pytest.mark.parametrize(
+    ("shape", "rounds", "near"), [((120, 100), lt.ROUNDS, 0.01), ((30, 25), 15, 1e-4)]
+)
 def test_gradients_through_the_spectral_start(shape, rounds, near, monkeypatch):
-    """The start's subspace counts too. A small matrix has no clear gap after r singular values: more rounds there."""
+    """The start's subspace counts too. A small matrix has no clear gap after r singular
+    values: more rounds there.
+    """
     monkeypatch.setattr(lt, "ROUNDS", rounds)
     data, rng = problem(*shape, p=0.7), np.random.default_rng(1)
     Y, seen = torch.tensor(data.Y).requires_grad_(), torch.tensor(data.mask)
     W, direction = (torch.tensor(rng.standard_normal(Y.shape)) for _ in range(2))
-    model, scale = module(Schedule((1.5, 1.0), (0.5,), start_gain=1.1)), lrmc.as_observations(data.Y).scale
+    model, scale = (
+        module(Schedule((1.5, 1.0), (0.5,), start_gain=1.1)),
+        lrmc.as_observations(data.Y).scale,
+    )
 
     def loss(Y):
         L, R = model(Y, scale=scale)
@@ -211,14 +290,18 @@ def test_gradients_through_the_spectral_start(shape, rounds, near, monkeypatch):
     h = 1e-8
     with torch.no_grad():
         slope = (loss(Y + h * direction) - loss(Y - h * direction)) / (2 * h)
-        assert float((Y.grad * direction)[seen].sum()) == pytest.approx(float(slope), rel=near)
+        assert float((Y.grad * direction)[seen].sum()) == pytest.approx(
+            float(slope), rel=near
+        )
         for parameter in (model.log_zeta, model.log_start_gain):
             ends = []
             for step in (h, -h):
                 parameter[0] += step
                 ends.append(float(loss(Y)))
                 parameter[0] -= step
-            assert float(parameter.grad[0]) == pytest.approx((ends[0] - ends[1]) / (2 * h), rel=near)
+            assert float(parameter.grad[0]) == pytest.approx(
+                (ends[0] - ends[1]) / (2 * h), rel=near
+            )
 
 
 def test_gradients_are_finite_where_singular_values_are_equal():
@@ -234,7 +317,11 @@ def test_checkpointing_changes_nothing_but_memory():
     data = problem()
     grads, kept = [], []
     for checkpoint in (False, True):
-        Y, model, large = torch.tensor(data.Y, requires_grad=True), module(FULL, checkpoint=checkpoint), {}
+        Y, model, large = (
+            torch.tensor(data.Y, requires_grad=True),
+            module(FULL, checkpoint=checkpoint),
+            {},
+        )
 
         def note(x, large=large):
             if x.numel() >= data.Y.size:
@@ -248,7 +335,8 @@ def test_checkpointing_changes_nothing_but_memory():
         grads.append([Y.grad, *(p.grad for p in model.parameters())])
     for a, b in zip(*grads, strict=True):
         assert torch.equal(a, b)
-    assert kept[0] > 7  # at least one of the size of the data for each of the seven layers
+    # at least one of the size of the data for each of the seven layers
+    assert kept[0] > 7
     assert kept[1] <= 2  # the data, and what is observed
 
 
@@ -257,7 +345,9 @@ def test_training_helps(checkpoint):
     problems = [problem(80, 70, seed=i) for i in range(4)]
     Y = torch.stack([torch.tensor(x.Y, dtype=torch.float32) for x in problems])
     truth = torch.stack([torch.tensor(x.X, dtype=torch.float32) for x in problems])
-    model = lt.UnrolledLRMC(Schedule((3.0, 3.0, 2.0, 1.0, 0.8), (0.5,) * 4), RANK, checkpoint=checkpoint)
+    model = lt.UnrolledLRMC(
+        Schedule((3.0, 3.0, 2.0, 1.0, 0.8), (0.5,) * 4), RANK, checkpoint=checkpoint
+    )
     optimizer, errors = torch.optim.Adam(model.parameters(), lr=0.1), []
     for _ in range(20):
         optimizer.zero_grad()
@@ -268,14 +358,19 @@ def test_training_helps(checkpoint):
     assert errors[-1] < 0.6 * errors[0]
     held_out = problem(80, 70, seed=9)
     before, after = (
-        lrmc.relative_error(list(lrmc.iterates(held_out.Y, RANK, schedule=schedule))[-1], held_out)
+        lrmc.relative_error(
+            list(lrmc.iterates(held_out.Y, RANK, schedule=schedule))[-1], held_out
+        )
         for schedule in (model.began, model.schedule())
     )
     assert after < 0.7 * before  # what was trained here serves there
 
 
 def test_autocast_does_not_spoil_it():
-    Y, model = torch.tensor(problem().Y, dtype=torch.float32), lt.UnrolledLRMC(FULL, RANK, extra=2)
+    Y, model = (
+        torch.tensor(problem().Y, dtype=torch.float32),
+        lt.UnrolledLRMC(FULL, RANK, extra=2),
+    )
     with torch.autocast("cpu", dtype=torch.bfloat16):
         X = model(Y)
     assert X.L.dtype == torch.float32
@@ -310,7 +405,10 @@ def test_parameters():
         "log_start_gain",
     ]
     assert "log_tail" not in dict(module(FULL, extra=0).named_parameters())
-    assert "log_start_gain" not in dict(module(replace(FULL, units="absolute")).named_parameters())  # 1/p: no number
+    # 1/p: no number
+    assert "log_start_gain" not in dict(
+        module(replace(FULL, units="absolute")).named_parameters()
+    )
     assert repr(model) == "UnrolledLRMC(rank=3, layers=3, extra=4, relative, tangent)"
 
 
@@ -321,9 +419,20 @@ def test_the_schedule_comes_back(schedule, dtype):
         again = module(schedule, dtype=dtype, extra=extra).schedule(card=schedule.card)
         rel = 1e-5 if dtype == torch.float32 else 1e-13
         assert (again.tail is None) == (schedule.tail is None)
-        for name in ("zeta", "eta", "momentum", "eta_0", *(("tail",) if schedule.tail else ())):
-            assert getattr(again, name) == pytest.approx(getattr(schedule, name), rel=rel, abs=0)
-        fixed = {name: getattr(schedule, name) for name in ("zeta", "eta", "tail", "momentum", "eta_0", "start_gain")}
+        for name in (
+            "zeta",
+            "eta",
+            "momentum",
+            "eta_0",
+            *(("tail",) if schedule.tail else ()),
+        ):
+            assert getattr(again, name) == pytest.approx(
+                getattr(schedule, name), rel=rel, abs=0
+            )
+        fixed = {
+            name: getattr(schedule, name)
+            for name in ("zeta", "eta", "tail", "momentum", "eta_0", "start_gain")
+        }
         assert replace(again, **fixed) == schedule
         assert (again.start_gain is None) == (schedule.start_gain is None)
 
@@ -364,15 +473,31 @@ def test_state_dict_save_and_moves():
 
 GOOD = torch.ones(6, 5)
 REFUSED = {
-    "an array": (np.ones((6, 5)), {}, "the data are a ndarray; a dense tensor of real numbers"),
-    "one dimension": (torch.ones(5), {}, r"a matrix or a batch of matrices.*shape \(5,\)"),
+    "an array": (
+        np.ones((6, 5)),
+        {},
+        "the data are a ndarray; a dense tensor of real numbers",
+    ),
+    "one dimension": (
+        torch.ones(5),
+        {},
+        r"a matrix or a batch of matrices.*shape \(5,\)",
+    ),
     "empty": (torch.ones(3, 0, 5), {}, r"shape \(3, 0, 5\)"),
     "complex": (GOOD * 1j, {}, "the matrix holds complex numbers"),
     "sparse": (GOOD.to_sparse(), {}, "torch.sparse_coo; a dense tensor"),
     "rank": (torch.ones(2, 9), {}, "rank=3 for a 2 x 9 matrix; 1 to 2 is wanted"),
     "infinite": (GOOD / 0, {}, "30 observed entries are infinite; set them to NaN"),
-    "infinite among NaN": (torch.tensor([[np.inf, np.nan, 1.0]] * 3), {}, "3 observed entries are infinite"),
-    "nothing": (GOOD * torch.nan, {}, "nothing is observed: all entries of the 6 x 5 matrix"),
+    "infinite among NaN": (
+        torch.tensor([[np.inf, np.nan, 1.0]] * 3),
+        {},
+        "3 observed entries are infinite",
+    ),
+    "nothing": (
+        GOOD * torch.nan,
+        {},
+        "nothing is observed: all entries of the 6 x 5 matrix",
+    ),
     "nothing in one": (
         torch.stack([GOOD, GOOD * torch.nan]),
         {},
@@ -383,8 +508,16 @@ REFUSED = {
         {"mask": torch.ones(5, 6) > 0},
         r"mask has shape \(5, 6\), the matrix \(6, 5\); transpose",
     ),
-    "mask of other floats": (GOOD, {"mask": 2 * GOOD}, "mask holds 2.0; booleans are wanted"),
-    "start of another rank": (GOOD, {"start": (GOOD[:, :2], GOOD[:5, :2])}, r"L of the start.*\(6, 3\) is wanted"),
+    "mask of other floats": (
+        GOOD,
+        {"mask": 2 * GOOD},
+        "mask holds 2.0; booleans are wanted",
+    ),
+    "start of another rank": (
+        GOOD,
+        {"start": (GOOD[:, :2], GOOD[:5, :2])},
+        r"L of the start.*\(6, 3\) is wanted",
+    ),
     "start of three": (GOOD, {"start": (GOOD, GOOD, GOOD)}, "start has 3 parts"),
     "scale": (GOOD, {"scale": -1.0}, "one positive number"),
     "scales": (GOOD, {"scale": [1.0, 2.0]}, r"scale has shape \(2,\)"),
@@ -420,8 +553,13 @@ def test_the_name_does_not_hide_torch():
 
 def test_without_torch_one_sentence():
     code = "import sys; sys.modules['torch'] = None; import lrmc.torch"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert 'this needs torch, which is not installed: pip install "lrmc[torch]"' in run.stderr
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert (
+        'this needs torch, which is not installed: pip install "lrmc[torch]"'
+        in run.stderr
+    )
 
 
 # ---- data in tensors: the rest is in presentations.py
@@ -430,11 +568,15 @@ def test_without_torch_one_sentence():
 @every_rule
 @each("dtype", [np.float32, np.float64])
 def test_products_of_tensors(rule, dtype):
-    """Blocks of rows, other and missing factors, sums of weights and squares, as for the kernels."""
+    """Blocks of rows, other and missing factors, sums of weights and squares, as for the
+    kernels.
+    """
     rng = np.random.default_rng(0)
     Y = rng.standard_normal((700, 600)).astype(dtype)  # two blocks
     Y[rng.random(Y.shape) < 0.3] = np.nan
-    L, R, P, Q, Pw, Qw = (rng.standard_normal((n, r)).astype(dtype) for r in (3, 4, 6) for n in Y.shape)
+    L, R, P, Q, Pw, Qw = (
+        rng.standard_normal((n, r)).astype(dtype) for r in (3, 4, 6) for n in Y.shape
+    )
     weight, _ = rule(*Y.shape, 0.8)
     ours, theirs = lt.as_torch_observations(torch.tensor(Y)), lrmc.as_observations(Y)
     assert len(ours._blocks()) > 1
@@ -455,7 +597,14 @@ def test_products_of_tensors(rule, dtype):
 def _same_pull(got, want, dtype):
     parts = [*zip(got, want, strict=True)]
     parts += zip(got.grams or (), want.grams or (), strict=True)
-    names = ("n_inliers", "row_inliers", "col_inliers", "row_weight", "col_weight", "energy")
+    names = (
+        "n_inliers",
+        "row_inliers",
+        "col_inliers",
+        "row_weight",
+        "col_weight",
+        "energy",
+    )
     parts += [(getattr(got, name), getattr(want, name)) for name in names]
     for a, b in parts:
         assert (a is None) == (b is None)
@@ -472,15 +621,26 @@ def test_small_tensors_match_the_reference(rule):
         L, R = (rng.standard_normal((n, 1)) for n in shape)
         weight, slow = rule(*shape, 0.8)
         want = reference.pull(Y, np.ones(shape, bool), L, R, slow)
-        assert_pull(lt.as_torch_observations(torch.tensor(Y)).pull(L, R, weight), want, np.float64)
+        assert_pull(
+            lt.as_torch_observations(torch.tensor(Y)).pull(L, R, weight),
+            want,
+            np.float64,
+        )
 
 
 def test_counts_at_the_border():
     """|e| = zeta is an inlier, the next number is not, also after a division."""
     for zeta in np.random.default_rng(0).uniform(0.5, 2, 50):
         Y = np.array([[zeta, -zeta, np.nextafter(zeta, 3), -np.nextafter(zeta, 3), 0]])
-        for weight in (zeta, lrmc.weights.Threshold(*(np.full(n, x) for x in (zeta, 0.0) for n in (1, 5)))):
-            pull = lt.as_torch_observations(torch.tensor(Y)).pull(np.zeros((1, 1)), np.ones((5, 1)), weight)
+        for weight in (
+            zeta,
+            lrmc.weights.Threshold(
+                *(np.full(n, x) for x in (zeta, 0.0) for n in (1, 5))
+            ),
+        ):
+            pull = lt.as_torch_observations(torch.tensor(Y)).pull(
+                np.zeros((1, 1)), np.ones((5, 1)), weight
+            )
             assert pull.n_inliers == 3
 
 
@@ -488,7 +648,9 @@ def test_counts_at_the_border():
 def test_zero_thresholds_give_finite_numbers(name):
     weight, _ = dict(rules)[name](1, 2, 0.0 if name in ("clip", "threshold") else 1.0)
     weight = weight.scaled(0.0)
-    pull = lt.as_torch_observations(torch.tensor([[0.0, 2.0]])).pull(np.zeros((1, 1)), np.ones((2, 1)), weight)
+    pull = lt.as_torch_observations(torch.tensor([[0.0, 2.0]])).pull(
+        np.zeros((1, 1)), np.ones((2, 1)), weight
+    )
     assert np.isfinite(pull[0]).all()
 
 
@@ -499,8 +661,14 @@ SOLVED = {
     "rank not given": ({"p": 0.5}, {}),
     "noisy": ({"p": 0.6, "noise": 0.05}, {"rank": 3}),
     "noisy, rank not given": ({"p": 0.6, "noise": 0.05}, {}),
-    "noisy, by held-out error": ({"p": 0.6, "noise": 0.05}, {"rank": 3, "loss": "cauchy"}),
-    "one-sided": ({"p": 0.6, "noise": 0.05, "low": 0.0}, {"rank": 3, "outliers": "positive"}),
+    "noisy, by held-out error": (
+        {"p": 0.6, "noise": 0.05},
+        {"rank": 3, "loss": "cauchy"},
+    ),
+    "one-sided": (
+        {"p": 0.6, "noise": 0.05, "low": 0.0},
+        {"rank": 3, "outliers": "positive"},
+    ),
 }
 
 
@@ -511,7 +679,11 @@ def test_solve_gives_the_same_from_tensors(kind, options):
         obs = lt.as_torch_observations(torch.from_numpy(given))
         want, got = (lrmc.solve(x, **options) for x in (given, obs))
         assert got.status == want.status
-        assert (got.rank, got.n_iter, got.regime) == (want.rank, want.n_iter, want.regime)
+        assert (got.rank, got.n_iter, got.regime) == (
+            want.rank,
+            want.n_iter,
+            want.regime,
+        )
         X = want.low_rank()
         assert_allclose(got.low_rank(), X, atol=1e-8 * abs(X).max())
         assert_allclose(got.outliers(), want.outliers(), atol=1e-8 * abs(X).max())
@@ -522,7 +694,10 @@ def test_groups_of_tensors():
     Y = np.abs(rng.standard_normal((90, 2))) @ np.abs(rng.standard_normal((2, 25))) + 1
     Y += 0.05 * rng.standard_normal(Y.shape)
     labels = np.tile(np.arange(30), 3)
-    want, got = (lrmc.solve(x, 2, groups=labels, loss="cauchy") for x in (Y, lt.as_torch_observations(torch.tensor(Y))))
+    want, got = (
+        lrmc.solve(x, 2, groups=labels, loss="cauchy")
+        for x in (Y, lt.as_torch_observations(torch.tensor(Y)))
+    )
     assert_allclose(got.low_rank(), want.low_rank(), atol=1e-8)
 
 
@@ -531,8 +706,16 @@ BAD_TENSORS = {
     "empty": (torch.ones(0, 5), {}, r"empty: shape \(0, 5\)"),
     "complex": (GOOD * 1j, {}, "complex numbers"),
     "infinite": (GOOD / 0, {}, "30 observed entries are infinite; set them to NaN"),
-    "nothing": (GOOD * torch.nan, {}, "nothing is observed: all entries of the 6 x 5 matrix"),
-    "mask": (GOOD, {"mask": torch.ones(5, 6) > 0}, r"mask has shape \(5, 6\), the matrix \(6, 5\); transpose"),
+    "nothing": (
+        GOOD * torch.nan,
+        {},
+        "nothing is observed: all entries of the 6 x 5 matrix",
+    ),
+    "mask": (
+        GOOD,
+        {"mask": torch.ones(5, 6) > 0},
+        r"mask has shape \(5, 6\), the matrix \(6, 5\); transpose",
+    ),
     "mask of other floats": (GOOD, {"mask": 2 * GOOD}, "booleans are wanted"),
     "meta": (torch.ones(6, 5, device="meta"), {}, "meta"),
 }
@@ -545,20 +728,31 @@ def test_tensors_that_cannot_be_read(Y, options, said):
             function(Y, **options)
 
 
-@pytest.mark.filterwarnings("ignore:Sparse:UserWarning")  # torch says that its CSR is new
+# torch says that its CSR is new
+@pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
 def test_types_that_numpy_does_not_have():
-    with pytest.raises(ValueError, match=r"the tensor is of torch.float8_e5m2; convert it first: Y.float\(\)"):
+    with pytest.raises(
+        ValueError,
+        match=r"the tensor is of torch.float8_e5m2; convert it first: Y.float\(\)",
+    ):
         lrmc.as_observations(GOOD.to(torch.float8_e5m2))
 
 
-@pytest.mark.filterwarnings("ignore:Sparse:UserWarning")  # torch says that its CSR is new
+# torch says that its CSR is new
+@pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
 def test_sparse_tensors_that_are_no_matrix():
     with pytest.raises(ValueError, match="a dense one that holds data"):
         lt.as_torch_observations(GOOD.to_sparse())
     with pytest.raises(ValueError, match="says itself what is observed"):
         lrmc.as_observations(GOOD.to_sparse(), GOOD > 0)
-    for Y in (torch.ones(4, 4).to_sparse_bsr((2, 2)), torch.tensor(1.0).to_sparse(), GOOD.to_sparse(1)):
-        with pytest.raises(ValueError, match="a dense, COO, CSR or CSC matrix is wanted"):
+    for Y in (
+        torch.ones(4, 4).to_sparse_bsr((2, 2)),
+        torch.tensor(1.0).to_sparse(),
+        GOOD.to_sparse(1),
+    ):
+        with pytest.raises(
+            ValueError, match="a dense, COO, CSR or CSC matrix is wanted"
+        ):
             lrmc.as_observations(Y)
 
 
@@ -581,7 +775,8 @@ class Elsewhere(torch.Tensor):
 def test_tensors_on_other_devices_are_read_there(monkeypatch):
     calls = []
     monkeypatch.setattr(
-        "lrmc.observations.tensor.as_torch_observations", lambda Y, mask, threads: calls.append((Y, mask, threads))
+        "lrmc.observations.tensor.as_torch_observations",
+        lambda Y, mask, threads: calls.append((Y, mask, threads)),
     )
     Y, mask = torch.ones(6, 5).as_subclass(Elsewhere), GOOD > 0
     lrmc.as_observations(Y, mask, threads=3)
@@ -591,13 +786,17 @@ def test_tensors_on_other_devices_are_read_there(monkeypatch):
 
 @pytest.mark.parametrize("layout", ["sparse_coo", "sparse_csr", "sparse_csc"])
 def test_sparse_tensors_do_not_stay_on_other_devices(layout):
-    assert not stays(SimpleNamespace(layout=getattr(torch, layout), device=torch.device("cuda")))
+    assert not stays(
+        SimpleNamespace(layout=getattr(torch, layout), device=torch.device("cuda"))
+    )
     assert stays(SimpleNamespace(layout=torch.strided, device=torch.device("cuda")))
 
 
 @every_rule
 def test_no_operation_mixes_devices(rule, monkeypatch):
-    """On a device that has no data but knows where tensors are: what the CPU has must be sent there first."""
+    """On a device that has no data but knows where tensors are: what the CPU has must be
+    sent there first.
+    """
     back = []
 
     def array(X):
@@ -610,10 +809,21 @@ def test_no_operation_mixes_devices(rule, monkeypatch):
     weight, _ = rule(*shape, 0.8)
     rng = np.random.default_rng(0)
     L, R = (rng.standard_normal((n, 3)).astype(np.float32) for n in shape)
-    Y, mask = (torch.empty(shape, device="meta", dtype=t) for t in (torch.float32, torch.bool))
+    Y, mask = (
+        torch.empty(shape, device="meta", dtype=t) for t in (torch.float32, torch.bool)
+    )
     seen = {"row_observed": np.full(700, 600), "col_observed": np.full(600, 700)}
-    obs = lt.TorchObservations(shape=shape, dtype=np.dtype("f4"), Y=Y, mask=mask, **seen)
-    CQ, CtP = obs.products(L, R, weight, P=OWN, Q=OWN, **({"Pw": L, "Qw": R} if hasattr(weight, "rows") else {}))
+    obs = lt.TorchObservations(
+        shape=shape, dtype=np.dtype("f4"), Y=Y, mask=mask, **seen
+    )
+    CQ, CtP = obs.products(
+        L,
+        R,
+        weight,
+        P=OWN,
+        Q=OWN,
+        **({"Pw": L, "Qw": R} if hasattr(weight, "rows") else {}),
+    )
     assert (CQ.shape, CtP.shape) == ((700, 3), (600, 3))
     assert obs.lookup(np.arange(5), np.arange(5)).shape == (5,)
     assert obs.block(slice(None), np.arange(4)).shape == (700, 4)

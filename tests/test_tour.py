@@ -21,23 +21,46 @@ def test_the_table_is_spoiled_as_it_says(mended):
     table = mended.table
     assert table.truth.shape == (569, 30)
     assert table.hidden.mean() == pytest.approx(tour.GAPS, abs=0.01)
-    assert table.slipped.mean() == pytest.approx(tour.SLIPS * (1 - tour.GAPS), abs=0.003)
+    assert table.slipped.mean() == pytest.approx(
+        tour.SLIPS * (1 - tour.GAPS), abs=0.003
+    )
     values = tables.read(mended.source).values
     np.testing.assert_array_equal(np.isnan(values), table.hidden)
-    np.testing.assert_allclose(values[table.slipped], 10 * table.truth[table.slipped], rtol=1e-5)
+    np.testing.assert_allclose(
+        values[table.slipped], 10 * table.truth[table.slipped], rtol=1e-5
+    )
 
 
 def test_and_mended(mended):
     """What the page says is counted again here, from the files."""
     table = mended.table
     values, written = (tables.read(path) for path in (mended.source, mended.target))
-    names = {f"sample {i + 1}": i for i in range(569)}, {name: j for j, name in enumerate(table.names)}
-    listed = mended.target.with_name("completed.outliers.csv").read_text().splitlines()[1:]
-    places = {tuple(at[x] for at, x in zip(names, line.split(",")[:2], strict=True)) for line in listed}
-    assert sum(table.slipped[i, j] for i, j in places) == mended.slips_found > 0.95 * table.slipped.sum()
-    assert len(places) - mended.slips_found == mended.others_found < 0.03 * table.truth.size
+    names = (
+        {f"sample {i + 1}": i for i in range(569)},
+        {name: j for j, name in enumerate(table.names)},
+    )
+    listed = (
+        mended.target.with_name("completed.outliers.csv").read_text().splitlines()[1:]
+    )
+    places = {
+        tuple(at[x] for at, x in zip(names, line.split(",")[:2], strict=True))
+        for line in listed
+    }
+    assert (
+        sum(table.slipped[i, j] for i, j in places)
+        == mended.slips_found
+        > 0.95 * table.slipped.sum()
+    )
+    assert (
+        len(places) - mended.slips_found
+        == mended.others_found
+        < 0.03 * table.truth.size
+    )
     assert mended.missed < 0.5
-    changed = {(i, j) for i, j in zip(*np.nonzero(values.values != written.values), strict=True)}
+    changed = {
+        (i, j)
+        for i, j in zip(*np.nonzero(values.values != written.values), strict=True)
+    }
     assert changed == places | set(zip(*np.nonzero(table.hidden), strict=True))
     assert written.frame["diagnosis"].tolist() == table.frame["diagnosis"].tolist()
 
@@ -45,7 +68,8 @@ def test_and_mended(mended):
 @pytest.fixture(scope="module")
 def film():
     scene = demo.film(48, 72, 60)
-    with pytest.warns(lrmc.DoubtWarning, match="too few entries agree"):  # pixels that balloons cross for long
+    # pixels that balloons cross for long
+    with pytest.warns(lrmc.DoubtWarning, match="too few entries agree"):
         return scene, demo.recovered(scene)
 
 
@@ -64,7 +88,10 @@ def test_layers_of_the_film(film):
 def test_the_page(film, tmp_path, with_table, request):
     race = [problems.measured(case) for case in list(problems.problems(200))[:2]]
     path = tour.write_tour(
-        tmp_path / "report.html", race, *film, request.getfixturevalue("mended") if with_table else None
+        tmp_path / "report.html",
+        race,
+        *film,
+        request.getfixturevalue("mended") if with_table else None,
     )
     page = Reader(path.read_text("utf-8"))
     assert len(page.all("div", **{"class": "film"})) == 1
@@ -79,5 +106,9 @@ def test_without_scikit_learn_the_table_is_left_out(monkeypatch):
     import importlib.util
 
     find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "sklearn" else find(name))
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name: None if name == "sklearn" else find(name),
+    )
     assert not tour.has_table()

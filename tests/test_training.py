@@ -31,11 +31,27 @@ TAILS = ((0.6, 1.0), (0.7, 1.0), (0.8, 1.0), (0.7, 0.8))
 
 @pytest.fixture(autouse=True)
 def _small_searches(monkeypatch):
-    """The searches over grids take most of the time, and need no more than a few candidates to be tested."""
-    grids = {"FIRST_THRESHOLDS": (5.0, 20.0), "DECAYS": (0.45, 0.65, 0.8), "SECOND_THRESHOLDS": (1.5, 0.4)}
-    for name, value in {**grids, "STEPS": {False: (0.65,), True: (1.0,)}, "TAILS": TAILS, "HORIZON": 24}.items():
+    """The searches over grids take most of the time, and need no more than a few
+    candidates to be tested.
+    """
+    grids = {
+        "FIRST_THRESHOLDS": (5.0, 20.0),
+        "DECAYS": (0.45, 0.65, 0.8),
+        "SECOND_THRESHOLDS": (1.5, 0.4),
+    }
+    for name, value in {
+        **grids,
+        "STEPS": {False: (0.65,), True: (1.0,)},
+        "TAILS": TAILS,
+        "HORIZON": 24,
+    }.items():
         monkeypatch.setattr(fast, name, value)
-    for name, value in {"WITH_ONE": TAILS, "HORIZON": 24, "FOR_THE_GRID": 2, "FIRST_STEPS": 4}.items():
+    for name, value in {
+        "WITH_ONE": TAILS,
+        "HORIZON": 24,
+        "FOR_THE_GRID": 2,
+        "FIRST_STEPS": 4,
+    }.items():
         monkeypatch.setattr(paper, name, value)
 
 
@@ -89,14 +105,18 @@ def test_gradients_of_goals_are_limits_of_differences(goal):
     X, towards, h = random_factors((20, 30), 3, 1), random_factors((20, 30), 3, 2), 1e-6
     error, gradient = goal.error_and_gradient(X)
     assert error == goal.error(X)
-    ends = [goal.error(Factors(X.L + t * towards.L, X.R + t * towards.R)) for t in (h, -h)]
+    ends = [
+        goal.error(Factors(X.L + t * towards.L, X.R + t * towards.R)) for t in (h, -h)
+    ]
     slope = sum(np.vdot(a, b) for a, b in zip(gradient, towards, strict=True))
     assert slope == pytest.approx((ends[0] - ends[1]) / (2 * h), rel=1e-4)
 
 
 def test_truth_is_the_relative_error():
     goal, X = GOALS["truth"], random_factors((20, 30), 3, 1)
-    want = np.linalg.norm(X.L @ X.R.T - goal.X.L @ goal.X.R.T) / np.linalg.norm(goal.X.L @ goal.X.R.T)
+    want = np.linalg.norm(X.L @ X.R.T - goal.X.L @ goal.X.R.T) / np.linalg.norm(
+        goal.X.L @ goal.X.R.T
+    )
     assert np.exp(goal.error(X)) == pytest.approx(want)
 
 
@@ -106,15 +126,21 @@ def test_truth_is_exact_at_tiny_errors(size):
     L, R = random_factors((40, 30), 2)
     d = size * np.random.default_rng(1).standard_normal(L.shape)
     want = np.linalg.norm(d @ R.T) / np.linalg.norm(L @ R.T)
-    assert np.exp(Truth(Factors(L, R)).error(Factors(L + d, R))) == pytest.approx(want, rel=1e-3)
+    assert np.exp(Truth(Factors(L, R)).error(Factors(L + d, R))) == pytest.approx(
+        want, rel=1e-3
+    )
 
 
 def test_truth_reached_or_lost():
     goal = Truth(Factors(np.ones((4, 1)), np.zeros((5, 1))))
-    error, gradient = goal.error_and_gradient(Factors(np.zeros((4, 1)), np.zeros((5, 1))))
+    error, gradient = goal.error_and_gradient(
+        Factors(np.zeros((4, 1)), np.zeros((5, 1)))
+    )
     assert error == -np.inf
     assert not gradient.L.any()
-    error, gradient = GOALS["truth"].error_and_gradient(Factors(np.full((20, 1), np.nan), np.ones((30, 1))))
+    error, gradient = GOALS["truth"].error_and_gradient(
+        Factors(np.full((20, 1), np.nan), np.ones((30, 1)))
+    )
     assert error == np.inf
     assert not gradient.R.any()
 
@@ -123,7 +149,9 @@ def test_hidden_is_the_mean_logarithm():
     held, (L, R) = hidden_entries(), random_factors((20, 30), 2)
     coo = held.tocoo()
     e = coo.data - (L @ R.T)[coo.row, coo.col]
-    assert Hidden(as_observations(held), 0.3).error(Factors(L, R)) == pytest.approx(np.log(np.hypot(e, 0.3)).mean())
+    assert Hidden(as_observations(held), 0.3).error(Factors(L, R)) == pytest.approx(
+        np.log(np.hypot(e, 0.3)).mean()
+    )
 
 
 def test_outliers_among_the_hidden_do_not_decide():
@@ -135,8 +163,15 @@ def test_outliers_among_the_hidden_do_not_decide():
     gains = []
     for size in (1e2, 1e6):
         values = np.where(np.arange(len(good)) % 10, good, size)
-        goal = Hidden(as_observations(sp.csr_array((values, (coo.row, coo.col)), shape=held.shape)), 1e-6)
-        near, far = (goal.error(Factors(truth.L * (1 + t), truth.R)) for t in (1e-3, 1e-1))
+        goal = Hidden(
+            as_observations(
+                sp.csr_array((values, (coo.row, coo.col)), shape=held.shape)
+            ),
+            1e-6,
+        )
+        near, far = (
+            goal.error(Factors(truth.L * (1 + t), truth.R)) for t in (1e-3, 1e-1)
+        )
         gains.append(far - near)
     assert gains[0] == pytest.approx(gains[1], rel=0.01)
     assert gains[0] == pytest.approx(0.9 * np.log(100), rel=0.02)
@@ -146,8 +181,13 @@ def test_nothing_is_gained_below_the_noise():
     truth = random_factors((20, 30), 2)
     coo = hidden_entries().tocoo()
     values = (truth.L @ truth.R.T)[coo.row, coo.col]
-    goal = Hidden(as_observations(sp.csr_array((values, (coo.row, coo.col)), shape=coo.shape)), 0.5)
-    assert goal.error(Factors(truth.L * 1.001, truth.R)) == pytest.approx(goal.error(truth), abs=1e-4)
+    goal = Hidden(
+        as_observations(sp.csr_array((values, (coo.row, coo.col)), shape=coo.shape)),
+        0.5,
+    )
+    assert goal.error(Factors(truth.L * 1.001, truth.R)) == pytest.approx(
+        goal.error(truth), abs=1e-4
+    )
 
 
 # ---- the network
@@ -168,15 +208,21 @@ def hiding():
     return as_examples(made.Y, 2)(0)
 
 
-@pytest.mark.parametrize("weights", [{3: 1.0}, {1: 0.2, 3: 1.0, 7: 0.3}], ids=["last layer", "with the tail"])
-@pytest.mark.parametrize("example", [partial(synthetic, PROBLEMS, 2, 0), hiding], ids=["truth", "hidden"])
+@pytest.mark.parametrize(
+    "weights", [{3: 1.0}, {1: 0.2, 3: 1.0, 7: 0.3}], ids=["last layer", "with the tail"]
+)
+@pytest.mark.parametrize(
+    "example", [partial(synthetic, PROBLEMS, 2, 0), hiding], ids=["truth", "hidden"]
+)
 @every_network
 def test_gradients_are_limits_of_differences(schedule, example, weights):
     example, shape, h = example(), Shape(3, bool(schedule.momentum)), 1e-5
     theta = shape.packed(schedule)
     total, gradient, last = loss_and_gradient(schedule, shape, weights, example)
     found = errors(schedule, example, list(weights))
-    assert total == pytest.approx(sum(w * e for w, e in zip(weights.values(), found, strict=True)))
+    assert total == pytest.approx(
+        sum(w * e for w, e in zip(weights.values(), found, strict=True))
+    )
     assert last == pytest.approx(found[list(weights).index(3)])
     differences = []
     for i in range(len(theta)):
@@ -185,7 +231,9 @@ def test_gradients_are_limits_of_differences(schedule, example, weights):
             moved = shape.unpacked(theta + t * (np.arange(len(theta)) == i), schedule)
             ends.append(loss_and_gradient(moved, shape, weights, example)[0])
         differences.append((ends[0] - ends[1]) / (2 * h))
-    np.testing.assert_allclose(gradient, differences, rtol=1e-3, atol=1e-4 * np.abs(differences).max())
+    np.testing.assert_allclose(
+        gradient, differences, rtol=1e-3, atol=1e-4 * np.abs(differences).max()
+    )
 
 
 @every_network
@@ -196,11 +244,17 @@ def test_packed_and_unpacked(schedule):
     again = shape.unpacked(theta, schedule)
     for name in ("zeta", "eta", "momentum"):
         assert getattr(again, name) == pytest.approx(getattr(schedule, name))
-    assert (again.tail, again.tangent, again.zeta[0]) == (schedule.tail, schedule.tangent, schedule.zeta[0])
+    assert (again.tail, again.tangent, again.zeta[0]) == (
+        schedule.tail,
+        schedule.tangent,
+        schedule.zeta[0],
+    )
 
 
 def test_unpacked_numbers_are_always_sound():
-    wild = Shape(3, momentum=True).unpacked(np.array([1e9, -1e9, 0, 1e9, -1e9, 0, -5, 5, 0.5]), NETWORKS["both"])
+    wild = Shape(3, momentum=True).unpacked(
+        np.array([1e9, -1e9, 0, 1e9, -1e9, 0, -5, 5, 0.5]), NETWORKS["both"]
+    )
     assert np.isfinite([*wild.zeta, *wild.eta]).all()
     assert wild.momentum == (0, 0.99, 0.5)
 
@@ -209,7 +263,9 @@ def test_unpacked_numbers_are_always_sound():
 def test_lost_runs_teach_nothing(eta):
     schedule = Schedule((8.0, *(1e9,) * 12), (eta,) * 12, tail=(1.0, 1.0))
     example, shape = synthetic(PROBLEMS, 2, 0), Shape(12, momentum=False)
-    total, gradient, last = loss_and_gradient(schedule, shape, {12: 1.0, 14: 0.3}, example)
+    total, gradient, last = loss_and_gradient(
+        schedule, shape, {12: 1.0, 14: 0.3}, example
+    )
     assert (total, last) == (LOST, LOST)
     assert gradient.shape == (24,)
     assert not gradient.any()
@@ -231,20 +287,29 @@ def test_the_same_number_is_the_same_example():
 
 @pytest.mark.parametrize("shape", [(3000, 3000), (20_000, 700)])
 def test_shrunk_problems_keep_the_samples_per_row(shape):
-    """Observed per missing entry of a row grow as the matrix shrinks: so many entries per row stay about the same."""
+    """Observed per missing entry of a row grow as the matrix shrinks: so many entries
+    per row stay about the same.
+    """
     large = Problems(n=shape[0], n2=shape[1], alpha=0.1, p=0.02)
     tiny = large.shrunk(500)
-    odds = [x.p / (1 - x.p) * np.sqrt(n1 * n2) for x, (n1, n2) in ((large, shape), (tiny, (tiny.n, tiny.n2)))]
+    odds = [
+        x.p / (1 - x.p) * np.sqrt(n1 * n2)
+        for x, (n1, n2) in ((large, shape), (tiny, (tiny.n, tiny.n2)))
+    ]
     assert odds[0] == pytest.approx(odds[1])
     assert 0 < large.p < tiny.p < 1
     drawn = tiny.draw(2, 0)
-    assert np.sqrt(np.prod(drawn.Y.shape)) * tiny.p / (1 - tiny.p) == pytest.approx(odds[0])
+    assert np.sqrt(np.prod(drawn.Y.shape)) * tiny.p / (1 - tiny.p) == pytest.approx(
+        odds[0]
+    )
     assert drawn.Y.nnz / np.prod(drawn.Y.shape) == pytest.approx(tiny.p, rel=0.05)
     assert PROBLEMS.shrunk(500) == replace(PROBLEMS, n2=60)
 
 
 def test_pairs_of_a_matrix_or_factors():
-    made = [Problems(n=50, n2=40, p=0.6).draw(2, seed, form="dense") for seed in range(2)]
+    made = [
+        Problems(n=50, n2=40, p=0.6).draw(2, seed, form="dense") for seed in range(2)
+    ]
     by_matrix = as_examples([(p.Y, p.X) for p in made], 2)
     by_factors = as_examples([(p.Y, tuple(p.X_factors)) for p in made], 2)
     assert by_matrix.about["pairs"] == 2
@@ -254,7 +319,9 @@ def test_pairs_of_a_matrix_or_factors():
         assert a.goal.error(X) == pytest.approx(b.goal.error(X))
         problem = made[number % 2]
         scale = as_observations(problem.Y).scale
-        want = np.linalg.norm(scale * X.L @ X.R.T - problem.X) / np.linalg.norm(problem.X)
+        want = np.linalg.norm(scale * X.L @ X.R.T - problem.X) / np.linalg.norm(
+            problem.X
+        )
         assert np.exp(a.goal.error(X)) == pytest.approx(want, rel=1e-6)
 
 
@@ -266,7 +333,11 @@ MATRIX = np.outer(np.arange(1.0, 9), np.arange(1.0, 7))
     [
         ([(MATRIX, MATRIX.T)], {}, r"truth has shape \(6, 8\), its data \(8, 6\)"),
         ([(MATRIX, MATRIX[0])], {}, "truth has 1 dimensions; a matrix is wanted"),
-        ([(MATRIX, (MATRIX, MATRIX, MATRIX))], {}, r"factors of shapes .*\(n1, r\) and \(n2, r\)"),
+        (
+            [(MATRIX, (MATRIX, MATRIX, MATRIX))],
+            {},
+            r"factors of shapes .*\(n1, r\) and \(n2, r\)",
+        ),
         ([(MATRIX, (MATRIX, MATRIX[:, :2]))], {}, r"factors of shapes"),
         ([(MATRIX, 0 * MATRIX)], {}, "truth is zero"),
         ([(MATRIX, np.nan * MATRIX)], {}, "truth is not finite"),
@@ -297,13 +368,20 @@ def test_nested_lists_are_a_matrix():
 def test_hidden_entries_are_not_in_the_rest(form):
     Y = Problems(n=50, p=0.6).draw(2, 0, form="dense").Y
     rows, cols = np.nonzero(~np.isnan(Y))
-    series = as_examples(form(Y) if form is np.asarray else form((Y[rows, cols], (rows, cols)), shape=Y.shape), 2)
+    series = as_examples(
+        form(Y)
+        if form is np.asarray
+        else form((Y[rows, cols], (rows, cols)), shape=Y.shape),
+        2,
+    )
     places = []
     for number in range(3):
         example = series(number)
         held = next(example.goal.held.residuals(*(np.zeros((50, 1)),) * 2))
         assert np.isnan(example.obs.lookup(held.rows, held.cols)).all()
-        np.testing.assert_allclose(held.values * as_observations(Y).scale, Y[held.rows, held.cols], rtol=1e-12)
+        np.testing.assert_allclose(
+            held.values * as_observations(Y).scale, Y[held.rows, held.cols], rtol=1e-12
+        )
         left = example.obs.n_observed
         assert left == len(rows) - len(held.rows)
         places.append({*zip(held.rows.tolist(), held.cols.tolist())})
@@ -330,7 +408,9 @@ def test_models_and_recipes(model, recipe):
 
 
 @pytest.mark.parametrize(
-    "options", [{"tangent": True}, {"momentum": True}, {"tangent": True, "momentum": True}], ids=str
+    "options",
+    [{"tangent": True}, {"momentum": True}, {"tangent": True, "momentum": True}],
+    ids=str,
 )
 def test_improvements_on_the_paper(options):
     schedule = small_train(**options)
@@ -349,13 +429,19 @@ def pairs():
     return [(p.Y, p.X) for p in (PROBLEMS.draw(2, seed) for seed in range(3))]
 
 
-SOURCES = {"problems": lambda: PROBLEMS, "pairs": pairs, "itself": lambda: PROBLEMS.draw(2, 0).Y}
+SOURCES = {
+    "problems": lambda: PROBLEMS,
+    "pairs": pairs,
+    "itself": lambda: PROBLEMS.draw(2, 0).Y,
+}
 every_source = pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
 
 
 @every_source
 def test_the_same_seed_is_the_same_schedule(source):
-    one, again = (train(source(), 2, layers=2, steps=3, momentum=True, seed=4) for _ in range(2))
+    one, again = (
+        train(source(), 2, layers=2, steps=3, momentum=True, seed=4) for _ in range(2)
+    )
     assert bare(one) == bare(again)
 
 
@@ -372,8 +458,20 @@ def interrupt_at(stage, step):
 
 
 WHERE = {
-    "fast": [("geometric", 1), ("refine", 1), ("refine", 3), ("refine", 4), ("tail", 1)],
-    "paper": [("layer 0", 1), ("layer 1", 3), ("layer 2", 4), ("layer 2", 8), ("tail", 1)],
+    "fast": [
+        ("geometric", 1),
+        ("refine", 1),
+        ("refine", 3),
+        ("refine", 4),
+        ("tail", 1),
+    ],
+    "paper": [
+        ("layer 0", 1),
+        ("layer 1", 3),
+        ("layer 2", 4),
+        ("layer 2", 8),
+        ("tail", 1),
+    ],
 }
 
 
@@ -382,7 +480,9 @@ WHERE = {
 def test_interrupted_and_taken_up_again(recipe, source, tmp_path):
     """Interrupted five times, once in each stage: bit for bit as without."""
     path, data = tmp_path / "partial.json", source()
-    task = partial(train, data, 2, layers=2, steps=4, recipe=recipe, momentum=recipe == "fast")
+    task = partial(
+        train, data, 2, layers=2, steps=4, recipe=recipe, momentum=recipe == "fast"
+    )
     whole = task()
     for stage, step in WHERE[recipe]:
         with pytest.raises(KeyboardInterrupt):
@@ -416,7 +516,11 @@ def test_seconds_go_on(tmp_path):
     path = tmp_path / "partial.json"
     small_train(checkpoint=path)
     content = json.loads(path.read_text())
-    path.write_text(json.dumps({**content, "seconds": 1000.0, "stage": "refine", "step": 2, "steps": 4}))
+    path.write_text(
+        json.dumps(
+            {**content, "seconds": 1000.0, "stage": "refine", "step": 2, "steps": 4}
+        )
+    )
     assert small_train(checkpoint=path).card["seconds"] > 999
 
 
@@ -424,7 +528,14 @@ def test_a_checkpoint_of_other_training_is_refused_and_kept(tmp_path):
     path = tmp_path / "partial.json"
     small_train(checkpoint=path)
     before = path.read_bytes()
-    others = [{"layers": 2}, {"steps": 5}, {"seed": 1}, {"tangent": True}, {"recipe": "paper"}, {"model": "fnn"}]
+    others = [
+        {"layers": 2},
+        {"steps": 5},
+        {"seed": 1},
+        {"tangent": True},
+        {"recipe": "paper"},
+        {"model": "fnn"},
+    ]
     for other in others:
         with pytest.raises(ValueError, match="a checkpoint of other training"):
             small_train(checkpoint=path, **other)
@@ -465,16 +576,30 @@ def test_a_checkpoint_of_other_training_is_refused_and_kept(tmp_path):
         {"hardest": [[1.5, 0.1]]},
         {"hardest": 3},
         {"moments": [[0.1] * 6, []]},
-        {"stage": "refine", "schedule": json.loads(Schedule((1.0,), (), tail=(0.5, 1.0)).to_json())},
-        {"stage": "refine", "schedule": json.loads(Schedule((1.0,) * 4, (1.0,) * 3, tangent=True).to_json())},
+        {
+            "stage": "refine",
+            "schedule": json.loads(Schedule((1.0,), (), tail=(0.5, 1.0)).to_json()),
+        },
+        {
+            "stage": "refine",
+            "schedule": json.loads(
+                Schedule((1.0,) * 4, (1.0,) * 3, tangent=True).to_json()
+            ),
+        },
     ],
     ids=lambda change: str(change)[:30],
 )
 def test_a_damaged_checkpoint_is_refused_and_kept(change, tmp_path):
     path = tmp_path / "partial.json"
-    content = change if isinstance(change, bytes) else json.dumps({**sound_checkpoint(), **change}).encode()
+    content = (
+        change
+        if isinstance(change, bytes)
+        else json.dumps({**sound_checkpoint(), **change}).encode()
+    )
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="could not be read as a checkpoint of training"):
+    with pytest.raises(
+        ValueError, match="could not be read as a checkpoint of training"
+    ):
         small_train(checkpoint=path)
     assert path.read_bytes() == content
 
@@ -495,7 +620,10 @@ def test_a_checkpoint_nowhere(tmp_path):
         ({"rank": 0}, "rank=0; a whole number of at least 1"),
         ({"seed": -1}, "seed=-1; a whole number of at least 0"),
         ({"steps": -1}, "steps=-1; a whole number"),
-        ({"layers": 10**9}, "layers=1000000000; a whole number of at most 1000 is wanted"),
+        (
+            {"layers": 10**9},
+            "layers=1000000000; a whole number of at most 1000 is wanted",
+        ),
         ({"layers": float("nan")}, "layers=nan; a whole number"),
         ({"steps": 10**30}, "a whole number of at most"),
         ({"seed": 0.5}, "seed=0.5; a whole number"),
@@ -539,7 +667,10 @@ def learned():
 def test_training_improves_on_the_geometric_start(learned):
     schedule, seen, problems = learned
     unseen = [synthetic(problems, 2, number) for number in range(5)]
-    before, after = (np.mean([errors(s, example, [4])[0] for example in unseen]) for s in (seen[0].schedule, schedule))
+    before, after = (
+        np.mean([errors(s, example, [4])[0] for example in unseen])
+        for s in (seen[0].schedule, schedule)
+    )
     assert after < before - 0.5
 
 
@@ -557,7 +688,10 @@ def test_the_best_tail_does_not_stall(learned):
     """Steps that shrink by a fifth per layer are summable: the run stops short, and loses."""
     schedule, _, problems = learned
     some = [synthetic(problems, 2, 1)]
-    assert best_tail(schedule, some, ((0.7, 0.8), (0.7, 1.0)), horizon=40).tail == (0.7, 1.0)
+    assert best_tail(schedule, some, ((0.7, 0.8), (0.7, 1.0)), horizon=40).tail == (
+        0.7,
+        1.0,
+    )
 
 
 def test_learned_at_a_small_size_serves_a_large_one(monkeypatch):
@@ -572,10 +706,18 @@ def test_learned_at_a_small_size_serves_a_large_one(monkeypatch):
 
 def test_recipe_of_the_paper_learns():
     seen = []
-    schedule = train(PROBLEMS, 2, layers=2, steps=30, recipe="paper", progress=seen.append)
-    begin = Schedule((seen[0].schedule.zeta[0], *(seen[0].schedule.zeta[0] / 2**k for k in (1, 2))), (1.0, 1.0))
+    schedule = train(
+        PROBLEMS, 2, layers=2, steps=30, recipe="paper", progress=seen.append
+    )
+    begin = Schedule(
+        (seen[0].schedule.zeta[0], *(seen[0].schedule.zeta[0] / 2**k for k in (1, 2))),
+        (1.0, 1.0),
+    )
     before, after = (
-        np.mean([errors(s, synthetic(PROBLEMS, 2, number), [2])[0] for number in range(3)]) for s in (begin, schedule)
+        np.mean(
+            [errors(s, synthetic(PROBLEMS, 2, number), [2])[0] for number in range(3)]
+        )
+        for s in (begin, schedule)
     )
     assert after < before
 
@@ -593,8 +735,12 @@ def test_units_do_not_matter(unit):
 KINDS = {
     "float32": lambda Y: Y.astype(np.float32),
     "int16": lambda Y: np.round(1000 * Y / np.abs(Y).max()).astype(np.int16),
-    "sparse": lambda Y: sp.csr_array(np.where(np.random.default_rng(0).random(Y.shape) < 0.5, Y, 0)),
-    "masked": lambda Y: np.ma.masked_array(Y, np.random.default_rng(0).random(Y.shape) < 0.3),
+    "sparse": lambda Y: sp.csr_array(
+        np.where(np.random.default_rng(0).random(Y.shape) < 0.5, Y, 0)
+    ),
+    "masked": lambda Y: np.ma.masked_array(
+        Y, np.random.default_rng(0).random(Y.shape) < 0.3
+    ),
     "by columns": np.asfortranarray,
     "observations": as_observations,
 }
@@ -607,7 +753,8 @@ def test_kinds_of_data(kind):
     assert schedule.card["trained_on"]["shape"] == [60, 60]
     *_, last = islice(lrmc.iterates(Y, rank=2, schedule=schedule), 10)
     assert np.isfinite(last.L).all()
-    assert schedule.card["error"] < 1  # in units of the data: the hidden entries are found better than by zero
+    # in units of the data: the hidden entries are found better than by zero
+    assert schedule.card["error"] < 1
 
 
 def test_a_mask():
@@ -619,7 +766,10 @@ def test_a_mask():
 def test_memory_stays_bounded():
     """A part of the rows is enough to train on: no copy of the data, whatever their number."""
     rng = np.random.default_rng(0)
-    L, R = rng.standard_normal((200_000, 2), np.float32), rng.standard_normal((60, 2), np.float32)
+    L, R = (
+        rng.standard_normal((200_000, 2), np.float32),
+        rng.standard_normal((60, 2), np.float32),
+    )
     Y = L @ R.T
     tracemalloc.start()
     try:
@@ -654,12 +804,16 @@ def test_the_hardest_example_is_seen_again():
 
     plan = Plan("fast", "fnn", 3, False, False, 8, 0, 2)
     states = [state for state in fast.fast(draw, plan) if state.stage == "refine"]
-    assert asked == [0, 1, 2, *range(10, 18)]  # each is drawn once: the hardest are kept
+    # each is drawn once: the hardest are kept
+    assert asked == [0, 1, 2, *range(10, 18)]
     for k, state in enumerate(states):
         found = [error for _, error in state.hardest]
         assert found == sorted(found, reverse=True)
         assert len(found) == min(k + 1, fast.KEPT)
     alone = [np.exp(errors(states[k].schedule, draw(11 + k), [3])[0]) for k in range(7)]
-    beside = [np.exp(errors(states[k].schedule, draw(states[k].hardest[0][0]), [3])[0]) for k in range(7)]
+    beside = [
+        np.exp(errors(states[k].schedule, draw(states[k].hardest[0][0]), [3])[0])
+        for k in range(7)
+    ]
     both = np.sqrt(np.multiply(alone, beside))
     np.testing.assert_allclose([state.error for state in states[1:]], both, rtol=1e-6)

@@ -17,7 +17,10 @@ PROBLEMS = [lrmc.synthetic.problem(80, 2, 0.05, 1.0, seed=seed) for seed in (0, 
 
 def counted(method, tuning, most=50):
     data = [lrmc.as_observations(problem.Y) for problem in PROBLEMS]
-    return [iterations(method(obs, 2, tuning), problem, 1e-4, most) for obs, problem in zip(data, PROBLEMS)]
+    return [
+        iterations(method(obs, 2, tuning), problem, 1e-4, most)
+        for obs, problem in zip(data, PROBLEMS)
+    ]
 
 
 @pytest.mark.slow
@@ -27,7 +30,10 @@ def test_nothing_on_the_grid_is_better(method):
     assert best.iterations == pytest.approx(sum(counted(method, best.tuning)) / 2)
     assert best.tuning.alpha == 0.05
     others = [(gamma, eta) for gamma in (*GAMMAS, 1.6) for eta in (*ETAS, 0.8)]
-    others += [(best.tuning.gamma + 0.05, best.tuning.eta), (best.tuning.gamma, best.tuning.eta + 0.05)]
+    others += [
+        (best.tuning.gamma + 0.05, best.tuning.eta),
+        (best.tuning.gamma, best.tuning.eta + 0.05),
+    ]
     for gamma, eta in others:
         assert sum(counted(method, Tuning(0.05, gamma, eta))) / 2 >= best.iterations
 
@@ -46,8 +52,16 @@ def test_iterations_between_two_steps():
     assert iterations(steps(), problem, 10**-2.5, 60) == pytest.approx(2.5)
     assert iterations(steps(), problem, 2.0, 60) == 0
     assert iterations(steps(), problem, 1e-9, 5) == math.inf
-    assert iterations((Step(L * 1e3, R, 0.0, 0.0) for _ in range(9)), problem, 1e-9, 60) == math.inf
-    assert iterations((Step(L * math.nan, R, 0.0, 0.0) for _ in range(9)), problem, 1e-9, 60) == math.inf
+    assert (
+        iterations((Step(L * 1e3, R, 0.0, 0.0) for _ in range(9)), problem, 1e-9, 60)
+        == math.inf
+    )
+    assert (
+        iterations(
+            (Step(L * math.nan, R, 0.0, 0.0) for _ in range(9)), problem, 1e-9, 60
+        )
+        == math.inf
+    )
 
 
 def test_a_narrow_range_is_found_on_a_finer_grid():

@@ -1,4 +1,6 @@
-"""Ultrasound: a small generated scene (speckle that drifts, bubbles that flow), files of every kind, and faults."""
+"""Ultrasound: a small generated scene (speckle that drifts, bubbles that flow), files of
+every kind, and faults.
+"""
 
 import signal
 import subprocess
@@ -50,7 +52,9 @@ def test_bubbles_are_found_though_the_tissue_moves(moving, parts):
     assert f1 > 0.8
     plain = (tissue + bubbles).reshape(FRAMES, -1)
     U, s, V = np.linalg.svd(plain, full_matrices=False)
-    worse, less = scores((plain - U[:, :1] * s[0] @ V[:1]).reshape(tissue.shape), bubbles)
+    worse, less = scores(
+        (plain - U[:, :1] * s[0] @ V[:1]).reshape(tissue.shape), bubbles
+    )
     assert error < 0.6 * worse
     assert f1 > less + 0.2
     assert parts.outliers == "positive"
@@ -58,12 +62,18 @@ def test_bubbles_are_found_though_the_tissue_moves(moving, parts):
 
 
 def test_the_parts_add_up(moving, parts):
-    """Where blood was found, it is all that differs from the tissue; elsewhere, the rest is below the threshold."""
+    """Where blood was found, it is all that differs from the tissue; elsewhere, the rest
+    is below the threshold.
+    """
     cine = moving[0] + moving[1]
     rest = cine - parts.tissue
     assert_allclose(parts.blood[parts.blood != 0], rest[parts.blood != 0], rtol=1e-6)
-    assert np.all(rest[parts.blood == 0] <= ultrasound.BEYOND_NOISE * parts.noise * (1 + 1e-6))
-    assert_allclose(parts.power, (parts.blood.astype(np.float64) ** 2).mean(0), rtol=1e-5)
+    assert np.all(
+        rest[parts.blood == 0] <= ultrasound.BEYOND_NOISE * parts.noise * (1 + 1e-6)
+    )
+    assert_allclose(
+        parts.power, (parts.blood.astype(np.float64) ** 2).mean(0), rtol=1e-5
+    )
 
 
 def test_the_motion_is_the_true_one(moving):
@@ -81,7 +91,9 @@ def test_registering_and_restoring_are_inverse(moving):
     registered, seen = motion.registered(smooth)
     inner = (slice(10, -10), slice(10, -10))
     for t in (0, 5, FRAMES - 1):
-        assert_allclose(motion.restored(t, registered[t])[inner], smooth[t][inner], atol=2e-3)
+        assert_allclose(
+            motion.restored(t, registered[t])[inner], smooth[t][inner], atol=2e-3
+        )
     assert seen.mean() > 0.5
     assert registered.shape[1:] == motion.canvas
 
@@ -207,14 +219,18 @@ def cine():
 def test_every_kind_of_file_is_read(cine, tmp_path):
     np.save(tmp_path / "a.npy", cine)
     np.savez(tmp_path / "a.npz", bmode=cine, rate=np.array(30.0))
-    scipy.io.savemat(tmp_path / "a.mat", {"bmode": np.moveaxis(cine, 0, -1), "rate": 30.0})
+    scipy.io.savemat(
+        tmp_path / "a.mat", {"bmode": np.moveaxis(cine, 0, -1), "rate": 30.0}
+    )
     dicom(tmp_path / "a.dcm", cine)
     dicom(tmp_path / "nosuffix", cine.astype(np.uint16) * 7, bits=16)
     dicom(tmp_path / "inverse.dcm", cine.max() - cine, "MONOCHROME1")
     dicom(tmp_path / "colour.dcm", np.repeat(cine[..., None], 3, 3), "RGB")
     for name in ("a.npy", "a.npz", "a.mat", "a.dcm"):
         assert_array_equal(read_cine(tmp_path / name).frames, cine)
-    assert_array_equal(read_cine(tmp_path / "nosuffix").frames, cine.astype(np.uint16) * 7)
+    assert_array_equal(
+        read_cine(tmp_path / "nosuffix").frames, cine.astype(np.uint16) * 7
+    )
     chroma = np.stack([cine, np.full_like(cine, 100), np.full_like(cine, 140)], axis=3)
     dicom(tmp_path / "ybr.dcm", chroma, "YBR_FULL")
     seen = (cine > 40) & (cine < 200)  # elsewhere colours leave the range of RGB
@@ -222,7 +238,9 @@ def test_every_kind_of_file_is_read(cine, tmp_path):
     inverse = read_cine(tmp_path / "inverse.dcm").frames.astype(int)
     assert_array_equal(np.diff(inverse, axis=0), np.diff(cine.astype(int), axis=0))
     assert_allclose(read_cine(tmp_path / "colour.dcm").frames, cine, atol=0.01)
-    assert_array_equal(read_cine(tmp_path / "a.mat", time="first").frames, np.moveaxis(cine, 0, -1))
+    assert_array_equal(
+        read_cine(tmp_path / "a.mat", time="first").frames, np.moveaxis(cine, 0, -1)
+    )
 
 
 def test_a_folder_of_frames(cine, tmp_path):
@@ -251,7 +269,9 @@ def test_the_file_pydicom_brings():
 @pytest.mark.data
 @pytest.mark.skipif(not DATA.is_dir(), reason="no data beside the repository")
 def test_an_echo_cine_with_a_black_surrounding():
-    """Corners of the sector, where next to nothing is noise; all of it stays in the range of the cine."""
+    """Corners of the sector, where next to nothing is noise; all of it stays in the
+    range of the cine.
+    """
     with np.load(DATA / "echo_cine_pydicom.npz") as content:
         cine = content["frames"][:, 56:152, 224:]
     parts = separate(cine, motion=False)
@@ -293,7 +313,16 @@ def run(*arguments):
 
 def test_the_command(cine, tmp_path):
     np.savez(tmp_path / "in.npz", a=cine, b=cine[:, ::2])
-    done = run(tmp_path / "in.npz", "-o", tmp_path / "out", "--name", "a", "--patch", 0, "--no-motion")
+    done = run(
+        tmp_path / "in.npz",
+        "-o",
+        tmp_path / "out",
+        "--name",
+        "a",
+        "--patch",
+        0,
+        "--no-motion",
+    )
     assert done.exit_code == 0, done.output
     assert "8 frames of 48 x 40 pixels" in done.output
     assert (tmp_path / "out" / "report.html").exists()
@@ -315,7 +344,11 @@ def faults(folder, cine):
     (folder / "picture.jpg").write_bytes(b"\xff\xd8")
     np.save(folder / "single.npy", cine[:1])
     np.save(folder / "flat.npy", cine[0])
-    np.save(folder / "mixed.npy", np.array([cine[0], cine[0, ::2]], dtype=object), allow_pickle=True)
+    np.save(
+        folder / "mixed.npy",
+        np.array([cine[0], cine[0, ::2]], dtype=object),
+        allow_pickle=True,
+    )
     (folder / "nothing").mkdir()
     yield folder / "absent.npy", "no such file"
     yield folder / "empty.npy", "is empty"
@@ -327,7 +360,10 @@ def faults(folder, cine):
     yield folder / "two.npz", "2 cines (a, b)"
     yield folder / "nothing", "no DICOM files"
     for name in ("good.npy", "good.npz", "good.dcm", "good.mat"):
-        yield truncated(folder / f"half-{name}", (folder / name).read_bytes()), "could not be read"
+        yield (
+            truncated(folder / f"half-{name}", (folder / name).read_bytes()),
+            "could not be read",
+        )
 
 
 def test_faults_are_told_in_a_sentence_and_leave_nothing(cine, tmp_path):
@@ -362,7 +398,9 @@ def test_compressed_pixels_without_a_decoder(cine, tmp_path):
     content["PixelData"].is_undefined_length = True
     content.file_meta.TransferSyntaxUID = JPEG2000
     content.save_as(path)
-    with pytest.raises(ValueError, match=r"is compressed \(JPEG 2000|could not be read") as caught:
+    with pytest.raises(
+        ValueError, match=r"is compressed \(JPEG 2000|could not be read"
+    ) as caught:
         read_cine(path)
     assert "\n" not in str(caught.value)
 
@@ -372,7 +410,15 @@ def test_compressed_pixels_without_a_decoder(cine, tmp_path):
 def test_ctrl_c_leaves_nothing(tmp_path):
     rng = np.random.default_rng(0)
     np.save(tmp_path / "in.npy", rng.random((40, 200, 200), np.float32))
-    command = [sys.executable, "-m", "lrmc.cli", "ultrasound", str(tmp_path / "in.npy"), "-o", str(tmp_path / "out")]
+    command = [
+        sys.executable,
+        "-m",
+        "lrmc.cli",
+        "ultrasound",
+        str(tmp_path / "in.npy"),
+        "-o",
+        str(tmp_path / "out"),
+    ]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     for _ in range(600):  # until it works
         if any(file.is_dir() for file in tmp_path.iterdir()):
@@ -391,7 +437,9 @@ def test_the_report_in_a_browser(cine, tmp_path, show):
     np.save(tmp_path / "<i>in.npy", cine)
     separate_file(tmp_path / "<i>in.npy", tmp_path / "out")
     page = show(tmp_path / "out" / "report.html")
-    assert page.evaluate("Array.from(document.images).every(image => image.complete && image.naturalWidth > 0)")
+    assert page.evaluate(
+        "Array.from(document.images).every(image => image.complete && image.naturalWidth > 0)"
+    )
     assert page.locator(".film output").inner_text() == "frame 1 of 8"
     page.locator(".film input").focus()
     page.keyboard.press("End")

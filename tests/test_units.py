@@ -10,14 +10,20 @@ from lrmc.units import Units, chosen_units, column_units
 
 
 def table(n=300, rank=3, noise=0.1, far=3.0, span=3.0, seed=0):
-    """Columns in units between 10^-span and 10^span, of a pattern with noise: exact values, and what was seen."""
+    """Columns in units between 10^-span and 10^span, of a pattern with noise: exact
+    values, and what was seen.
+    """
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, rank)) @ rng.standard_normal((rank, 12))
     X /= X.std(0)
     spread = 10 ** rng.uniform(-span, span, 12)
-    full = (X + noise * rng.standard_normal(X.shape) + far * rng.standard_normal(12)) * spread
+    full = (
+        X + noise * rng.standard_normal(X.shape) + far * rng.standard_normal(12)
+    ) * spread
     Y, wrong = full.copy(), rng.random(X.shape) < 0.03
-    Y[wrong] += (rng.choice([-1, 1], X.shape) * rng.uniform(5, 15, X.shape) * spread)[wrong]
+    Y[wrong] += (rng.choice([-1, 1], X.shape) * rng.uniform(5, 15, X.shape) * spread)[
+        wrong
+    ]
     Y[rng.random(X.shape) < 0.2] = np.nan
     return full, Y, wrong & ~np.isnan(Y), spread
 
@@ -36,14 +42,18 @@ def test_every_form_has_the_same_units():
     _, Y, *_ = table()
     seen = ~np.isnan(Y)
     sparse = sp.coo_array((Y[seen], np.nonzero(seen)), shape=Y.shape)
-    halves = sp.coo_array((np.tile(Y[seen] / 2, 2), np.tile(np.nonzero(seen), 2)), shape=Y.shape)
+    halves = sp.coo_array(
+        (np.tile(Y[seen] / 2, 2), np.tile(np.nonzero(seen), 2)), shape=Y.shape
+    )
     masked = np.ma.MaskedArray(np.nan_to_num(Y), mask=~seen)
     want = column_units(Y)
     removed = want.removed(Y)
     for same in (sparse, sparse.tocsr(), sparse.tocsc(), halves, masked):
         units = column_units(same)
         np.testing.assert_array_equal(units, want)
-        np.testing.assert_allclose(completion.as_dense(units.removed(same)), removed, rtol=1e-12)
+        np.testing.assert_allclose(
+            completion.as_dense(units.removed(same)), removed, rtol=1e-12
+        )
 
 
 @given(
@@ -53,11 +63,16 @@ def test_every_form_has_the_same_units():
 )
 def test_what_is_removed_is_put_back(centre, spread, seed):
     units = Units(np.array(centre), np.array(spread))
-    Y = np.random.default_rng(seed).standard_normal((5, 3)) * units.spread + units.centre
+    Y = (
+        np.random.default_rng(seed).standard_normal((5, 3)) * units.spread
+        + units.centre
+    )
     there = units.removed(Y)
     size = np.abs(units.centre) + units.spread
     assert np.all(np.abs(units.put_back(there) - Y) <= 1e-14 * 10 * size)
-    np.testing.assert_array_equal(units.put_back(there[:, 1], 1), units.put_back(there)[:, 1])
+    np.testing.assert_array_equal(
+        units.put_back(there[:, 1], 1), units.put_back(there)[:, 1]
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16, np.uint8, bool])
@@ -81,12 +96,19 @@ def test_columns_of_one_value_and_of_none():
 
 def test_when_columns_are_scaled():
     rng = np.random.default_rng(0)
-    like, unlike = rng.standard_normal((200, 4)), rng.standard_normal((200, 4)) * [1, 1, 1, 10]
+    like, unlike = (
+        rng.standard_normal((200, 4)),
+        rng.standard_normal((200, 4)) * [1, 1, 1, 10],
+    )
     assert chosen_units(like, "auto", table=True) is None
     assert chosen_units(unlike, "auto", table=True) is not None
     assert chosen_units(unlike, "auto", table=False) is None
-    assert chosen_units(unlike + 60, "auto", table=True) is None  # of like size: one unit, some vary more
-    assert chosen_units(unlike * [1, 1, 1, 10] + [0, 60, 600, 0], "auto", table=True) is not None
+    # of like size: one unit, some vary more
+    assert chosen_units(unlike + 60, "auto", table=True) is None
+    assert (
+        chosen_units(unlike * [1, 1, 1, 10] + [0, 60, 600, 0], "auto", table=True)
+        is not None
+    )
     assert chosen_units(like, "columns", table=False) is not None
     assert chosen_units(unlike, "none", table=True) is None
     with pytest.raises(ValueError, match="one of auto, columns, none"):
@@ -109,7 +131,10 @@ def test_scaling_is_what_unlike_columns_need(far):
     result = solve(units.removed(Y))
     assert result.converged
     found = completion.outlying(result, units, Y)
-    assert np.count_nonzero(wrong[found.rows, found.cols]) >= 0.98 * np.count_nonzero(wrong)  # nearly all
+    # nearly all
+    assert np.count_nonzero(wrong[found.rows, found.cols]) >= 0.98 * np.count_nonzero(
+        wrong
+    )
     assert len(found.rows) < 1.05 * np.count_nonzero(wrong)  # and hardly any other
     X = completion.filled(result, Y, "missing+outliers", found, units)
     miss = (X - full) / spread

@@ -30,12 +30,18 @@ WORDS = ("films", "no film")
     [
         ("z", ["a"], "in.npz has no variable 'z'; it has: a, b"),
         (None, [], "in.npz holds no film; one is wanted"),
-        (None, ["a", "b"], r"in.npz holds 2 films \(a, b\); one is wanted: choose it by its name \(--name\)"),
+        (
+            None,
+            ["a", "b"],
+            r"in.npz holds 2 films \(a, b\); one is wanted: choose it by its name \(--name\)",
+        ),
     ],
 )
 def test_which_is_meant_must_be_clear(name, fitting, sentence, tmp_path):
     with pytest.raises(Unusable, match=sentence):
-        chosen_name({"a": 1, "b": 2}, name, tmp_path / "in.npz", fitting=fitting, words=WORDS)
+        chosen_name(
+            {"a": 1, "b": 2}, name, tmp_path / "in.npz", fitting=fitting, words=WORDS
+        )
 
 
 def test_the_named_or_the_only_one(tmp_path):
@@ -45,7 +51,13 @@ def test_the_named_or_the_only_one(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "error", [MissingPackage("pip install"), MemoryError(), Unusable("as it is"), OSError(13, "not allowed", "file")]
+    "error",
+    [
+        MissingPackage("pip install"),
+        MemoryError(),
+        Unusable("as it is"),
+        OSError(13, "not allowed", "file"),
+    ],
 )
 def test_what_is_clear_is_told_as_it_is(error, tmp_path):
     with pytest.raises(type(error)) as caught, reading("in.npz could not be read"):
@@ -54,7 +66,12 @@ def test_what_is_clear_is_told_as_it_is(error, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("error", "reason"), [(KeyError(), "KeyError"), (OSError("bad\n  block"), "bad block"), (ValueError("x"), "x")]
+    ("error", "reason"),
+    [
+        (KeyError(), "KeyError"),
+        (OSError("bad\n  block"), "bad block"),
+        (ValueError("x"), "x"),
+    ],
 )
 def test_all_else_is_told_in_a_sentence(error, reason, tmp_path):
     with (

@@ -25,7 +25,9 @@ CLIPS = DATA / "video"
 
 
 def run(*arguments):
-    return typer_testing.CliRunner().invoke(cli.app, [str(x) for x in arguments], env={"COLUMNS": "200"})
+    return typer_testing.CliRunner().invoke(
+        cli.app, [str(x) for x in arguments], env={"COLUMNS": "200"}
+    )
 
 
 def f_measure(found, truth):
@@ -33,7 +35,9 @@ def f_measure(found, truth):
 
 
 def read_masks(folder):
-    pictures = [np.asarray(Image.open(path)) for path in sorted((folder / "masks").iterdir())]
+    pictures = [
+        np.asarray(Image.open(path)) for path in sorted((folder / "masks").iterdir())
+    ]
     assert set(np.unique(pictures)) <= {0, 255}
     return np.stack(pictures) == 255
 
@@ -54,7 +58,9 @@ def test_separate(colour, sample):
     assert np.median(behind) <= 2
     assert np.quantile(behind, 0.99) < 12
     front = parts.foreground(slice(3, 5))
-    np.testing.assert_array_equal(front[parts.masks(slice(3, 5))], frames[3:5][parts.masks(slice(3, 5))])
+    np.testing.assert_array_equal(
+        front[parts.masks(slice(3, 5))], frames[3:5][parts.masks(slice(3, 5))]
+    )
     assert not front[~parts.masks(slice(3, 5))].any()
 
 
@@ -64,25 +70,43 @@ def test_the_background_is_that_of_a_median_where_light_is_constant():
     frames = np.clip(wall + rng.normal(0, 2, (101, 24, 32)), 0, 255).astype(np.uint8)
     frames[:20, 5:10, 5:10] = 255
     parts = video.separate(frames)
-    assert np.abs(parts.background()[50].astype(int) - np.median(frames, axis=0)).max() <= 2
+    assert (
+        np.abs(parts.background()[50].astype(int) - np.median(frames, axis=0)).max()
+        <= 2
+    )
 
 
 def naive_clean_up(found, near, gap):
-    """Majority, dilation and erosion by squares, pixel by pixel; outside is nothing (majority: the border goes on)."""
+    """Majority, dilation and erosion by squares, pixel by pixel; outside is nothing
+    (majority: the border goes on).
+    """
     height, width = found.shape
 
     def around(image, i, j, n, far):
         rows, cols = (range(k - n // 2, k + n // 2 + 1) for k in (i, j))
         if far is None:
-            return [image[min(max(a, 0), height - 1), min(max(b, 0), width - 1)] for a in rows for b in cols]
+            return [
+                image[min(max(a, 0), height - 1), min(max(b, 0), width - 1)]
+                for a in rows
+                for b in cols
+            ]
         return [image.get((a, b), far) for a in rows for b in cols]
 
-    places = [(i, j) for i in range(-gap, height + gap) for j in range(-gap, width + gap)]
+    places = [
+        (i, j) for i in range(-gap, height + gap) for j in range(-gap, width + gap)
+    ]
     major = {
-        (i, j): sum(around(found, i, j, near, None)) * 2 > near * near for i in range(height) for j in range(width)
+        (i, j): sum(around(found, i, j, near, None)) * 2 > near * near
+        for i in range(height)
+        for j in range(width)
     }
     grown = {(i, j): any(around(major, i, j, gap, False)) for i, j in places}
-    return np.array([[all(around(grown, i, j, gap, False)) for j in range(width)] for i in range(height)])
+    return np.array(
+        [
+            [all(around(grown, i, j, gap, False)) for j in range(width)]
+            for i in range(height)
+        ]
+    )
 
 
 def test_clean_up_is_what_it_says():
@@ -144,7 +168,9 @@ def test_medians_of_pixels(sample):
         seen[:, 5] = 0  # lil drops these
         seen = seen.tocsr()
     got = video.medians(seen)
-    values = [seen[:, j] if sample == 1 else seen.tocsc()[:, [j]].data for j in range(63)]
+    values = [
+        seen[:, j] if sample == 1 else seen.tocsc()[:, [j]].data for j in range(63)
+    ]
     every = np.median(np.concatenate(values)).astype(np.uint8)
     want = [sorted(v)[(len(v) - 1) // 2] if len(v) else every for v in values]
     np.testing.assert_array_equal(got, want)
@@ -173,7 +199,8 @@ def test_a_model_on_more_video(tmp_path):
         found = video.separate(more, model=model).masks()
         assert found[:, 37:45, 41:53].all()
     alone = video.separate(more).masks()
-    assert alone[:, 37:45, 41:53].mean() < 0.5  # without it, that box is background but for the light
+    # without it, that box is background but for the light
+    assert alone[:, 37:45, 41:53].mean() < 0.5
 
 
 def test_bad_models(tmp_path):
@@ -188,7 +215,9 @@ def test_bad_models(tmp_path):
     for name in ("short", "text", "other", "mixed"):
         with pytest.raises(ValueError, match="could not be read as a background"):
             video.Background.load(tmp_path / f"{name}.npz")
-    with pytest.raises(ValueError, match="32 x 24 pixels in grey, and the model is for 64 x 48"):
+    with pytest.raises(
+        ValueError, match="32 x 24 pixels in grey, and the model is for 64 x 48"
+    ):
         video.separate(scene(5, 24, 32)[0], model=known)
 
 
@@ -202,13 +231,22 @@ def test_a_video_in_and_out(tmp_path):
     assert done.exit_code == 0, done.stderr
     assert "frames per second" in done.stdout
     out = tmp_path / "out"
-    names = ["background.mp4", "background.npz", "foreground.mp4", "masks", "report.html"]
+    names = [
+        "background.mp4",
+        "background.npz",
+        "foreground.mp4",
+        "masks",
+        "report.html",
+    ]
     assert sorted(path.name for path in out.iterdir()) == names
-    assert [path.name for path in sorted((out / "masks").iterdir())] == [f"{k:06d}.png" for k in range(40)]
+    assert [path.name for path in sorted((out / "masks").iterdir())] == [
+        f"{k:06d}.png" for k in range(40)
+    ]
     assert f_measure(read_masks(out), truth) > 0.9
     back = np.stack(list(clips.Clip.open(out / "background.mp4").frames()))
     assert back.shape == frames.shape
-    assert np.quantile(np.abs(back.astype(float) - frames)[~truth], 0.9) < 15  # the film has a quarter of the colours
+    # the film has a quarter of the colours
+    assert np.quantile(np.abs(back.astype(float) - frames)[~truth], 0.9) < 15
     front = np.stack(list(clips.Clip.open(out / "foreground.mp4").frames()))
     assert front[~truth].mean() < 5
     assert np.abs(front[truth].mean(axis=0) - (250, 240, 20)).max() < 40
@@ -223,7 +261,14 @@ def test_a_folder_of_pictures_and_its_sample(tmp_path):
     assert done.exit_code == 0, done.stderr
     assert f_measure(read_masks(tmp_path / "out"), truth) > 0.93
     assert video.Background.load(tmp_path / "out" / "background.npz").shape == (48, 64)
-    again = run("video", source, "-o", tmp_path / "again", "--model", tmp_path / "out" / "background.npz")
+    again = run(
+        "video",
+        source,
+        "-o",
+        tmp_path / "again",
+        "--model",
+        tmp_path / "out" / "background.npz",
+    )
     assert again.exit_code == 0, again.stderr
     assert f_measure(read_masks(tmp_path / "again"), truth) > 0.93
 
@@ -236,13 +281,16 @@ def test_grey_on_request_and_odd_sizes(tmp_path):
     model = video.Background.load(tmp_path / "out" / "background.npz")
     assert model.shape == (47, 63)
     assert model.model.rank == 2
-    assert f_measure(read_masks(tmp_path / "out"), truth[:, :47, :63]) > 0.8  # rank 2 takes up a part of the box
+    # rank 2 takes up a part of the box
+    assert f_measure(read_masks(tmp_path / "out"), truth[:, :47, :63]) > 0.8
 
 
 def test_files_and_arrays_agree(tmp_path):
     frames, _ = scene(30)
     files.process(write_pictures(tmp_path / "in", frames), tmp_path / "out")
-    np.testing.assert_array_equal(read_masks(tmp_path / "out"), video.separate(frames).masks())
+    np.testing.assert_array_equal(
+        read_masks(tmp_path / "out"), video.separate(frames).masks()
+    )
 
 
 def test_long_clips_in_blocks(tmp_path, monkeypatch):
@@ -258,14 +306,21 @@ def test_long_clips_in_blocks(tmp_path, monkeypatch):
     held, shown = [], []
     stack, sections = np.stack, files._sections
     monkeypatch.setattr(files, "SHOWN", 10 * size)
-    monkeypatch.setattr(files, "_sections", lambda *about: shown.extend(about[-1].items) or sections(*about))
-    monkeypatch.setattr(np, "stack", lambda some, **how: held.append(len(some)) or stack(some, **how))
+    monkeypatch.setattr(
+        files,
+        "_sections",
+        lambda *about: shown.extend(about[-1].items) or sections(*about),
+    )
+    monkeypatch.setattr(
+        np, "stack", lambda some, **how: held.append(len(some)) or stack(some, **how)
+    )
     done = files.process(write_pictures(tmp_path / "in", frames), tmp_path / "out")
     monkeypatch.undo()
     assert done.n_frames == n
     assert max(held) <= 30
     assert len(shown) <= 10
-    assert all(layer.base is None for _, *layers in shown for layer in layers)  # views would hold whole blocks
+    # views would hold whole blocks
+    assert all(layer.base is None for _, *layers in shown for layer in layers)
     found = read_masks(tmp_path / "out")
     assert f_measure(found[:120], truth[:120]) > 0.9
     assert f_measure(found[-20:], truth[-20:]) > 0.9
@@ -292,13 +347,21 @@ def clip(tmp_path_factory):
 
 def test_broken_files(tmp_path, clip):
     content = clip.read_bytes()
-    for name, part in (("empty", b""), ("short", content[: len(content) // 2]), ("text", b"hello " * 100)):
+    for name, part in (
+        ("empty", b""),
+        ("short", content[: len(content) // 2]),
+        ("text", b"hello " * 100),
+    ):
         (tmp_path / f"{name}.mp4").write_bytes(part)
-        assert "could not be read as a video" in fails(tmp_path, tmp_path / f"{name}.mp4")
+        assert "could not be read as a video" in fails(
+            tmp_path, tmp_path / f"{name}.mp4"
+        )
     assert "no such file" in fails(tmp_path, tmp_path / "absent.mp4")
 
 
-@pytest.mark.parametrize("name", ["list.m3u8", "list.mp4", "list.ffconcat", "manifest.mpd"])
+@pytest.mark.parametrize(
+    "name", ["list.m3u8", "list.mp4", "list.ffconcat", "manifest.mpd"]
+)
 def test_files_that_name_others_are_not_followed(name, tmp_path, clip):
     """Playlists and scripts, whatever their names: neither other files nor addresses are opened."""
     (tmp_path / "other.mp4").write_bytes(clip.read_bytes())
@@ -313,7 +376,9 @@ def test_files_that_name_others_are_not_followed(name, tmp_path, clip):
     source = tmp_path / name
     source.write_text(texts[source.suffix])
     assert "could not be read as a video" in fails(tmp_path, source)
-    assert "there is no such file" in fails(tmp_path, f"concat:{tmp_path / 'other.mp4'}")
+    assert "there is no such file" in fails(
+        tmp_path, f"concat:{tmp_path / 'other.mp4'}"
+    )
 
 
 def test_a_video_of_an_unknown_codec(tmp_path, clip):
@@ -332,7 +397,9 @@ def test_one_frame_no_frames_and_mixed_sizes(tmp_path):
     frames, _ = scene(3)
     assert "at least 2" in fails(tmp_path, write_clip(tmp_path / "one.mp4", frames[:1]))
     assert "at least 2" in fails(tmp_path, write_pictures(tmp_path / "one", frames[:1]))
-    assert "without pictures" in fails(tmp_path, write_pictures(tmp_path / "none", frames[:0]))
+    assert "without pictures" in fails(
+        tmp_path, write_pictures(tmp_path / "none", frames[:0])
+    )
     mixed = write_pictures(tmp_path / "mixed", [*frames, frames[0, :40]])
     assert "frame 4 has 64 x 40 pixels, those before 64 x 48" in fails(tmp_path, mixed)
     (mixed / "003.png").write_bytes((mixed / "002.png").read_bytes()[:100])
@@ -342,9 +409,13 @@ def test_one_frame_no_frames_and_mixed_sizes(tmp_path):
 def test_bad_options(tmp_path, clip):
     assert "more than 0 and at most 1" in fails(tmp_path, clip, "--sample", 1.5)
     assert "rank=500" in fails(tmp_path, clip, "--rank", 500)
-    assert "no such" in fails(tmp_path, clip, "--model", tmp_path / "absent.npz").lower()
+    assert (
+        "no such" in fails(tmp_path, clip, "--model", tmp_path / "absent.npz").lower()
+    )
     video.separate(scene(5, 24, 32)[0]).model.save(tmp_path / "small.npz")
-    assert "the model is for 32 x 24" in fails(tmp_path, clip, "--grey", "--model", tmp_path / "small.npz")
+    assert "the model is for 32 x 24" in fails(
+        tmp_path, clip, "--grey", "--model", tmp_path / "small.npz"
+    )
     (tmp_path / "file").write_bytes(b"")
     done = run("video", clip, "-o", tmp_path / "file")
     assert done.exit_code == 2
@@ -366,11 +437,27 @@ def test_an_error_in_the_middle_leaves_nothing(tmp_path, clip, error, monkeypatc
 @pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
 @pytest.mark.slow
 def test_ctrl_c_leaves_nothing(tmp_path):
-    source = write_pictures(tmp_path / "in", np.repeat(scene(20, 240, 320)[0], 8, axis=0))
-    command = [sys.executable, "-m", "lrmc.cli", "video", str(source), "-o", str(tmp_path / "out")]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    source = write_pictures(
+        tmp_path / "in", np.repeat(scene(20, 240, 320)[0], 8, axis=0)
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "lrmc.cli",
+        "video",
+        str(source),
+        "-o",
+        str(tmp_path / "out"),
+    ]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     until = time.monotonic() + 50
-    while process.poll() is None and time.monotonic() < until and not list(tmp_path.glob(".out-*/masks/*")):
+    while (
+        process.poll() is None
+        and time.monotonic() < until
+        and not list(tmp_path.glob(".out-*/masks/*"))
+    ):
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
@@ -389,7 +476,9 @@ def test_the_report_in_a_browser(tmp_path, clip, show):
     page.locator(".film input").focus()
     page.keyboard.press("End")
     assert page.locator(".film output").inner_text() == "frame 40 of 40"
-    assert page.evaluate("Array.from(document.images).every(image => image.complete && image.naturalWidth > 0)")
+    assert page.evaluate(
+        "Array.from(document.images).every(image => image.complete && image.naturalWidth > 0)"
+    )
 
 
 @pytest.mark.data
@@ -397,6 +486,9 @@ def test_the_report_in_a_browser(tmp_path, clip, show):
 @pytest.mark.parametrize(("sample", "bar"), [(1.0, 0.945), (0.1, 0.945)])
 def test_a_real_clip(sample, bar):
     content = np.load(CLIPS / "sbi2015_ibmtest2.npz")
-    codes, found = content["masks"], video.separate(content["frames"], sample=sample).masks()
+    codes, found = (
+        content["masks"],
+        video.separate(content["frames"], sample=sample).masks(),
+    )
     counts = (codes != 85) & (codes != 170)
     assert f_measure(found & counts, (codes == 255) & counts) > bar

@@ -52,7 +52,9 @@ def in_group(Y, folder):
 
 def second_version(Y, folder):
     path = folder / "old.zarr"
-    array = zarr.create_array(path, shape=Y.shape, dtype=Y.dtype, chunks=(10, 40), zarr_format=2)
+    array = zarr.create_array(
+        path, shape=Y.shape, dtype=Y.dtype, chunks=(10, 40), zarr_format=2
+    )
     array[:] = Y
     return array, path
 
@@ -72,11 +74,25 @@ def by_xarray(Y, folder):
 def zarr_by_xarray(Y, folder):
     xr = pytest.importorskip("xarray")
     path = folder / "x.zarr"
-    xr.Dataset({"Y": (("a", "b"), Y)}).to_zarr(path, consolidated=False, encoding={"Y": {"chunks": (10, 40)}})
-    return xr.open_dataset(path, engine="zarr", chunks=None, consolidated=False)["Y"], path
+    xr.Dataset({"Y": (("a", "b"), Y)}).to_zarr(
+        path, consolidated=False, encoding={"Y": {"chunks": (10, 40)}}
+    )
+    return xr.open_dataset(path, engine="zarr", chunks=None, consolidated=False)[
+        "Y"
+    ], path
 
 
-KINDS = [npy, memmap, strided, in_zarr, in_group, second_version, in_hdf5, by_xarray, zarr_by_xarray]
+KINDS = [
+    npy,
+    memmap,
+    strided,
+    in_zarr,
+    in_group,
+    second_version,
+    in_hdf5,
+    by_xarray,
+    zarr_by_xarray,
+]
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 
 
@@ -92,10 +108,14 @@ def written_anew(path):
 
 def one_chunk_less(path):
     """Of a zarr array: what is gone is read as zeros."""
-    max((p for p in path.rglob("*") if p.is_file()), key=lambda p: p.stat().st_size).unlink()
+    max(
+        (p for p in path.rglob("*") if p.is_file()), key=lambda p: p.stat().st_size
+    ).unlink()
 
 
-@pytest.mark.parametrize("kind", [in_zarr, in_group, second_version], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "kind", [in_zarr, in_group, second_version], ids=lambda kind: kind.__name__
+)
 def test_a_chunk_that_vanishes_in_mid_run_is_noticed(kind, Y, tmp_path):
     test_what_happens_to_data_in_mid_run_is_noticed(kind, one_chunk_less, Y, tmp_path)
 
@@ -127,7 +147,13 @@ def test_a_mask_is_watched_too(Y, tmp_path):
 
 
 def test_chunks_that_never_were_are_the_fill_value(Y, tmp_path):
-    array = zarr.create_array(tmp_path / "Y.zarr", shape=(120, 40), dtype=float, chunks=(10, 40), fill_value=np.nan)
+    array = zarr.create_array(
+        tmp_path / "Y.zarr",
+        shape=(120, 40),
+        dtype=float,
+        chunks=(10, 40),
+        fill_value=np.nan,
+    )
     array[:100] = Y
     obs = outofcore.blocks(array, memory="60kB")
     with pytest.warns(UserWarning, match="20 row"):
@@ -139,7 +165,9 @@ def test_chunks_that_never_were_are_the_fill_value(Y, tmp_path):
 def test_stores_that_are_no_folders(Y, fill_value):
     """Opened anew, and their chunks counted."""
     store = zarr.storage.MemoryStore()
-    array = zarr.create_array(store, shape=Y.shape, dtype=float, chunks=(10, 40), fill_value=fill_value)
+    array = zarr.create_array(
+        store, shape=Y.shape, dtype=float, chunks=(10, 40), fill_value=fill_value
+    )
     array[:] = Y
     obs = outofcore.blocks(array, memory="60kB")
     assert lrmc.solve(obs, 2).converged

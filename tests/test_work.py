@@ -15,7 +15,9 @@ def test_a_fit_is_done_when_its_change_has_come_to_tol():
     Y = lrmc.synthetic.problem(n=60, rank=2, alpha=0.1, p=1.0, form="dense").Y
     seen, told = [], []
     follow = following(told.append, 1e-6, lambda: "more")
-    result = lrmc.solve(Y, 2, tol=1e-6, progress=lambda it: (seen.append(it), follow(it)))
+    result = lrmc.solve(
+        Y, 2, tol=1e-6, progress=lambda it: (seen.append(it), follow(it))
+    )
     assert len(told) == len(seen) == len(result.history)
     assert told[0] == Progress("fitting", 0.0, 1.0, note="start")
     assert told[-1].done == 1.0
@@ -39,7 +41,9 @@ def test_a_warning_is_given_and_kept():
         ended = SOUND.warned("it is in doubt", Status.UNDETERMINED)
     with pytest.warns(UserWarning, match="another"):
         ended = ended.warned("another")
-    assert ended == Outcome(status=Status.UNDETERMINED, warnings=("it is in doubt", "another"))
+    assert ended == Outcome(
+        status=Status.UNDETERMINED, warnings=("it is in doubt", "another")
+    )
     assert not ended.sound
     assert ended.sections()[0].paragraphs == ["It is in doubt.", "Another."]
     assert SOUND.sound
@@ -62,7 +66,9 @@ def a_clip(folder):
     from lrmc.apps.video import process
 
     (folder / "in").mkdir()
-    for k, frame in enumerate(np.random.default_rng(0).integers(90, 110, (6, 24, 32), dtype=np.uint8)):
+    for k, frame in enumerate(
+        np.random.default_rng(0).integers(90, 110, (6, 24, 32), dtype=np.uint8)
+    ):
         pillow.fromarray(frame).save(folder / "in" / f"{k}.png")
     return process, folder / "in"
 
@@ -118,7 +124,14 @@ def test_completion_ends_as_applications_do(memory, tmp_path):
     np.save(tmp_path / "in.npy", Y)
     told, page = [], tmp_path / "page.html"
     pytest.importorskip("PIL.Image")
-    done = complete(tmp_path / "in.npy", tmp_path / "out.npy", 2, report_to=page, memory=memory, progress=told.append)
+    done = complete(
+        tmp_path / "in.npy",
+        tmp_path / "out.npy",
+        2,
+        report_to=page,
+        memory=memory,
+        progress=told.append,
+    )
     assert isinstance(done, Outcome)
     assert done.files == (tmp_path / "out.npy", page)
     assert done.report == page
@@ -161,9 +174,14 @@ def test_progress_in_words(words):
     now[0] = 10.0
     assert tell(Progress("writing", 0, 1000, "frames")) == "writing"
     now[0] = 12.0
-    assert tell(Progress("writing", 200, 1000, "frames")) == "writing, 200 of 1 000 frames, 100 frames/s, 8 s left"
+    assert (
+        tell(Progress("writing", 200, 1000, "frames"))
+        == "writing, 200 of 1 000 frames, 100 frames/s, 8 s left"
+    )
     now[0] = 110.0
-    assert tell(Progress("writing", 500, 1000, "frames")).endswith("5 frames/s, 1:40 min left")
+    assert tell(Progress("writing", 500, 1000, "frames")).endswith(
+        "5 frames/s, 1:40 min left"
+    )
     assert tell(Progress("writing", 1000, 1000, "frames")).endswith("10 frames/s")
 
 
@@ -171,6 +189,10 @@ def test_shares_in_words(words):
     tell, now = words
     assert tell(Progress("fitting", 0.0, 1.0, note="start")) == "fitting, start"
     now[0] = 3.0
-    assert tell(Progress("fitting", 0.25, 1.0, note="iteration 1 [x]")) == r"fitting, iteration 1 \[x], 9 s left"
+    assert (
+        tell(Progress("fitting", 0.25, 1.0, note="iteration 1 [x]"))
+        == r"fitting, iteration 1 \[x], 9 s left"
+    )
     now[0] = 3.5
-    assert tell(Progress("tail", 0.5, 1.0)) == "tail"  # its time is counted from its own beginning
+    # its time is counted from its own beginning
+    assert tell(Progress("tail", 0.5, 1.0)) == "tail"

@@ -1,4 +1,6 @@
-"""Robust matrix completion: recover a low-rank matrix from data with missing entries and gross outliers."""
+"""Robust matrix completion: recover a low-rank matrix from data with missing entries and
+gross outliers.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,10 @@ __all__ = [
     "weights",
 ]
 
-_FROM_SKLEARN = ("RobustImputer", "RobustPCA")  # scikit-learn is imported when one of these is asked for
-_MODULES = ("apps", "outofcore", "report", "torch", "xarray")  # imported when asked for: some bring other packages
+# scikit-learn is imported when one of these is asked for
+_FROM_SKLEARN = ("RobustImputer", "RobustPCA")
+# imported when asked for: some bring other packages
+_MODULES = ("apps", "outofcore", "report", "torch", "xarray")
 
 
 def __getattr__(name: str) -> Any:

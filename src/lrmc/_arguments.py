@@ -1,4 +1,6 @@
-"""Arguments at the door: a check says what came and what is wanted. Numbers of numpy are numbers, booleans are not."""
+"""Arguments at the door: a check says what came and what is wanted. Numbers of numpy are
+numbers, booleans are not.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,16 @@ import numpy as np
 LONGEST = 60  # characters of a value that a message shows
 
 
-def whole_number(name: str, x: Any, least: int, most: int | None = None, *, hint: str = "") -> int:
+def whole_number(
+    name: str, x: Any, least: int, most: int | None = None, *, hint: str = ""
+) -> int:
     """An integer within bounds."""
     sound = isinstance(x, Integral) and not isinstance(x, bool)
     if sound and least <= x and (most is None or x <= most):
         return int(x)
-    bound = f"most {most}" if sound and most is not None and x > most else f"least {least}"
+    bound = (
+        f"most {most}" if sound and most is not None and x > most else f"least {least}"
+    )
     raise ValueError(f"{name}={shown(x)}; a whole number of at {bound} is wanted{hint}")
 
 
@@ -30,7 +36,9 @@ def checked_rank(rank: int, shape: tuple[int, int]) -> int:
         raise ValueError(f"{given}; 1 to {min(shape)} is wanted") from None
 
 
-def real_number(name: str, x: Any, within: Callable[[float], bool], wanted: str) -> float:
+def real_number(
+    name: str, x: Any, within: Callable[[float], bool], wanted: str
+) -> float:
     """A finite number for which `within` holds; `wanted` says that in words."""
     number = finite(x)
     if number is None or not within(number):
@@ -74,5 +82,9 @@ def shown(x: Any) -> str:
     try:
         text = repr(x)
     except ValueError:  # Python writes no whole number of more than 4300 digits
-        return f"a whole number of {x.bit_length()} bits" if isinstance(x, int) else f"a {type(x).__name__}"
+        return (
+            f"a whole number of {x.bit_length()} bits"
+            if isinstance(x, int)
+            else f"a {type(x).__name__}"
+        )
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

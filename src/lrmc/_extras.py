@@ -16,4 +16,6 @@ def optional(module: str, extra: str) -> Any:
         return importlib.import_module(module)
     except ImportError:
         package = module.partition(".")[0]
-        raise MissingPackage(f'this needs {package}, which is not installed: pip install "lrmc[{extra}]"') from None
+        raise MissingPackage(
+            f'this needs {package}, which is not installed: pip install "lrmc[{extra}]"'
+        ) from None

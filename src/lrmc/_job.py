@@ -29,7 +29,8 @@ METHODS = get_args(Method)
 BASELINES = {"scaled_gd": scaled_gd, "gd": gd}
 DEFAULT_SCHEDULE = "geometric"
 MOST_PASSES = 10**9  # a larger max_iter is a mistake
-ROOM = 1e3  # times: how far typical entries must be from the largest and the smallest number there is
+# times: how far typical entries must be from the largest and the smallest number there is
+ROOM = 1e3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,26 +106,46 @@ def _check_start(asked: Asked, method: str) -> None:
     if not isinstance(start, Iterate):
         one_of("start", start, tuple(STARTS))
     elif method != "closed_loop":
-        raise ValueError("start= is an iterate of an earlier run: only the closed loop, without a schedule, goes on")
+        raise ValueError(
+            "start= is an iterate of an earlier run: only the closed loop, without a schedule, goes on"
+        )
     if method == "closed_loop" and asked.schedule is not None:
-        raise ValueError("schedule= was given with method='closed_loop', which needs none; leave one of them out")
+        raise ValueError(
+            "schedule= was given with method='closed_loop', which needs none; leave one of them out"
+        )
     known = (asked.groups, asked.row_noise, asked.col_noise)
-    plain = start == "spectral" and asked.outliers == "both" and all(x is None for x in known)
+    plain = (
+        start == "spectral"
+        and asked.outliers == "both"
+        and all(x is None for x in known)
+    )
     if method in BASELINES and not plain:
-        raise ValueError(f"start, outliers, groups and noise levels are not for method={method!r}; leave them out")
+        raise ValueError(
+            f"start, outliers, groups and noise levels are not for method={method!r}; leave them out"
+        )
 
 
-def _as_schedule(schedule: Any, method: str) -> Schedule | Tuning | Literal["nearest"] | None:
+def _as_schedule(
+    schedule: Any, method: str
+) -> Schedule | Tuning | Literal["nearest"] | None:
     """The plan of a method that has one."""
     if (method in BASELINES) != isinstance(schedule, Tuning):
-        wants = "the share of outliers has to be known" if method in BASELINES else "a Tuning is for the baselines"
-        raise ValueError(f"{wants}: give method='scaled_gd' or 'gd' together with schedule=Tuning(alpha=...)")
+        wants = (
+            "the share of outliers has to be known"
+            if method in BASELINES
+            else "a Tuning is for the baselines"
+        )
+        raise ValueError(
+            f"{wants}: give method='scaled_gd' or 'gd' together with schedule=Tuning(alpha=...)"
+        )
     if method == "closed_loop" or isinstance(schedule, Schedule | Tuning):
         return schedule
     if schedule is None:
         return Schedule.named(DEFAULT_SCHEDULE)
     if not isinstance(schedule, str):
-        raise ValueError(f"schedule is a {type(schedule).__name__}; a Schedule or the name of one is wanted")
+        raise ValueError(
+            f"schedule is a {type(schedule).__name__}; a Schedule or the name of one is wanted"
+        )
     return "nearest" if schedule == "nearest" else Schedule.named(schedule)
 
 
@@ -133,10 +154,14 @@ def _check_fits(asked: Asked, method: str, obs: Observations) -> None:
     start = asked.start
     if isinstance(start, Iterate) and (len(start.L), len(start.R)) != obs.shape:
         came = f"{len(start.L)} x {len(start.R)}"
-        raise ValueError(f"start= is an iterate for a {came} matrix; these data are {obs.shape}")
+        raise ValueError(
+            f"start= is an iterate for a {came} matrix; these data are {obs.shape}"
+        )
     if asked.rank is None and method != "closed_loop":
         name = "LRMC" if method == "lrmc" else method
-        raise ValueError(f"rank=None: {name} needs the rank; give one, or leave method and schedule out: it is found")
+        raise ValueError(
+            f"rank=None: {name} needs the rank; give one, or leave method and schedule out: it is found"
+        )
     limits = np.finfo(obs.dtype)
     if not ROOM * float(limits.tiny) < obs.scale < float(limits.max) / ROOM:
         raise ValueError(
@@ -162,10 +187,14 @@ def _noise_of(given: Any, n: int, name: str) -> Array:
     if levels is None:
         raise ValueError(f"{name}={shown(given)}; {n} positive numbers are wanted")
     if levels.shape != (n,):
-        raise ValueError(f"{name} has shape {levels.shape}; {n} positive numbers are wanted")
+        raise ValueError(
+            f"{name} has shape {levels.shape}; {n} positive numbers are wanted"
+        )
     wrong = np.flatnonzero(~(np.isfinite(levels) & (levels > 0)))
     if len(wrong):
-        raise ValueError(f"{name} holds {levels[wrong[0]]} at {wrong[0]}; {n} positive numbers are wanted")
+        raise ValueError(
+            f"{name} holds {levels[wrong[0]]} at {wrong[0]}; {n} positive numbers are wanted"
+        )
     return levels / np.median(levels)
 
 

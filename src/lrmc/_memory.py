@@ -18,10 +18,18 @@ def is_large(size: float) -> bool:
 
 def as_bytes(memory: int | str) -> int:
     """Of 2000000000, "2GB" or "500 MB"."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([kMGT]?)i?B?\s*", str(memory), re.IGNORECASE)
-    size = float(found[1]) * 1000 ** " kmgt".index(found[2].lower() or " ") if found else 0.0
+    found = re.fullmatch(
+        r"\s*(\d+(?:\.\d*)?)\s*([kMGT]?)i?B?\s*", str(memory), re.IGNORECASE
+    )
+    size = (
+        float(found[1]) * 1000 ** " kmgt".index(found[2].lower() or " ")
+        if found
+        else 0.0
+    )
     if size < 1:
-        raise ValueError(f"memory={memory!r}; a number of bytes is wanted, or such as '2GB'")
+        raise ValueError(
+            f"memory={memory!r}; a number of bytes is wanted, or such as '2GB'"
+        )
     return int(size)
 
 
@@ -32,8 +40,15 @@ def allowed_memory(memory: int | str | None = None) -> int:
 
 def memory_there_is() -> int:
     """Bytes that this process may use: what the machine has, or less where a limit is set."""
-    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else UNKNOWN]
-    for place in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+    found = [
+        os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        if hasattr(os, "sysconf")
+        else UNKNOWN
+    ]
+    for place in (
+        "/sys/fs/cgroup/memory.max",
+        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+    ):
         with contextlib.suppress(OSError, ValueError):
             found.append(int(Path(place).read_text()))
     with contextlib.suppress(ImportError):

@@ -1,8 +1,8 @@
-"""The first thing that `import lrmc` runs: where the program is the command `lrmc`, Ctrl-C shows no traceback.
+"""The first thing that `import lrmc` runs: where the program is the command `lrmc`, Ctrl-C shows no
+traceback.
 
-The imports that follow take a second or so, and no other code of ours runs before them. In all other programs nothing
-is done here.
-"""
+The imports that follow take a second or so, and no other code of ours runs before them. In all
+other programs nothing is done here."""
 
 from __future__ import annotations
 
@@ -14,16 +14,24 @@ INTERRUPTED, TERMINATED = 130, 143  # as shells say it for Ctrl-C and for SIGTER
 
 
 class Terminated(KeyboardInterrupt):
-    """The process was asked to end: everything unwinds as after Ctrl-C, and temporary files are removed."""
+    """The process was asked to end: everything unwinds as after Ctrl-C, and temporary
+    files are removed.
+    """
 
 
 def is_the_command() -> bool:
-    """Whether Python was started as `lrmc` or `python -m lrmc.cli`. With -m, sys.argv does not tell this early."""
+    """Whether Python was started as `lrmc` or `python -m lrmc.cli`. With -m, sys.argv
+    does not tell this early.
+    """
     name = os.path.splitext(os.path.basename(sys.argv[0] if sys.argv else ""))[0]
-    return name in ("lrmc", "lrmc-script") or ("-m", "lrmc.cli") in zip(sys.orig_argv, sys.orig_argv[1:])
+    return name in ("lrmc", "lrmc-script") or ("-m", "lrmc.cli") in zip(
+        sys.orig_argv, sys.orig_argv[1:]
+    )
 
 
-def _without_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def _without_traceback(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
     if not issubclass(kind, KeyboardInterrupt):
         sys.__excepthook__(kind, error, trace)
         return
@@ -31,7 +39,8 @@ def _without_traceback(kind: type[BaseException], error: BaseException, trace: T
     print("terminated" if by_signal else "interrupted", file=sys.stderr, flush=True)
     os._exit(
         TERMINATED if by_signal else INTERRUPTED
-    )  # Python would end itself by the signal: the same for a shell, not for other programs
+        # Python would end itself by the signal: the same for a shell, not for other programs
+    )
 
 
 if is_the_command():

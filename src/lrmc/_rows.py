@@ -1,15 +1,17 @@
 """What has a line per row of the data stays where the rows are.
 
-Data may lie in blocks of rows: on disk, in Dask's threads, on the workers of a cluster. So a step of a method is
-`of_rows`, done on every block with the lines of that block, and `of_all`, done once with what these told:
+Data may lie in blocks of rows: on disk, in Dask's threads, on the workers of a cluster. So a step
+of a method is `of_rows`, done on every block with the lines of that block, and `of_all`, done once
+with what these told:
 
-    rows, told = obs.round(of_rows, rows, shared)      one pass over the data; work(block, rows, shared)
-    rows, told = each(of_rows, rows, shared)           the same without the data; work(rows, shared)
+    rows, told = obs.round(of_rows, rows, shared)      one pass over the data; work(block, rows,
+    shared) rows, told = each(of_rows, rows, shared)           the same without the data; work(rows,
+    shared)
 
-`rows` is a tuple of arrays with a line per row; `shared` is the same for all of them, and small. A work gives a tuple
-of the same kind, which stays where it is, and a tuple of what is added up over the blocks. In memory there is one
-block. Only on a cluster are lines `Elsewhere`: they can be given to `each`, `take` and `scaled`, and that is all.
-"""
+`rows` is a tuple of arrays with a line per row; `shared` is the same for all of them, and small. A
+work gives a tuple of the same kind, which stays where it is, and a tuple of what is added up over
+the blocks. In memory there is one block. Only on a cluster are lines `Elsewhere`: they can be given
+to `each`, `take` and `scaled`, and that is all."""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ import numpy as np
 
 from .weights import Array, DType
 
-Lines = tuple[Any, ...]  # arrays with a line per row (or `Some` of their numbers), or what was told of them
+# arrays with a line per row (or `Some` of their numbers), or what was told of them
+Lines = tuple[Any, ...]
 Answer = tuple[Lines, Lines]  # what is kept for the rows, and what is told of them
 Work = Callable[..., Answer]
 
@@ -59,7 +62,9 @@ def is_here(X: Any) -> bool:
 
 
 def each(work: Work, rows: Lines, shared: Any = None) -> Answer:
-    """`work(rows, shared)` where the rows are: what it keeps for them, and the sums of what it tells."""
+    """`work(rows, shared)` where the rows are: what it keeps for them, and the sums of
+    what it tells.
+    """
     for X in rows:
         if isinstance(X, Elsewhere):
             return X.each(work, rows, shared)
@@ -76,7 +81,8 @@ def kept(work: Work, rows: Lines, shared: Any = None) -> Any:
     return each(work, rows, shared)[0][0]
 
 
-# ---- what is told is added up, in one of three ways: as a sum of numbers or arrays, or as one of these
+# ---- what is told is added up, in one of three ways: as a sum of numbers or arrays, or as one of
+# these
 
 
 class Largest(float):
@@ -230,7 +236,9 @@ def like(rows: Lines, parts: Sequence[Any]) -> Any:
 
 def wide(x: Any) -> Any:
     """Sums over many blocks are made in double precision."""
-    return x.astype(np.float64) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
+    return (
+        x.astype(np.float64) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
+    )
 
 
 def added(one: Sequence[Any], other: Sequence[Any]) -> Lines:

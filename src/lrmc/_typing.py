@@ -10,5 +10,7 @@ else:
     Method = TypeVar("Method")
 
     def override(method: Method) -> Method:
-        """Says that a method takes the place of one that a base class has, which also documents it."""
+        """Says that a method takes the place of one that a base class has, which also
+        documents it.
+        """
         return method

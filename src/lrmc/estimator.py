@@ -1,7 +1,7 @@
 """scikit-learn's face of lrmc: rows are samples, columns are features.
 
-`lrmc.RobustPCA` and `lrmc.RobustImputer` come from here when they are first asked for, and with them scikit-learn.
-"""
+`lrmc.RobustPCA` and `lrmc.RobustImputer` come from here when they are first asked for, and with
+them scikit-learn."""
 
 from __future__ import annotations
 
@@ -19,7 +19,12 @@ from sklearn.base import (
     clone,
 )
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_n_features, check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_n_features,
+    check_array,
+    check_is_fitted,
+    validate_data,
+)
 
 from ._arguments import one_of, real_number, whole_number, yes_or_no
 from ._job import checked_max_iter, checked_tol
@@ -43,7 +48,9 @@ HELD_OUT = 0.2  # the part of the entries that `score` hides
 
 
 class Given(NamedTuple):
-    """Data as they came: an array or a CSR matrix, and True where entries are observed if that is told apart."""
+    """Data as they came: an array or a CSR matrix, and True where entries are observed
+    if that is told apart.
+    """
 
     X: Any
     mask: Any = None
@@ -74,7 +81,9 @@ class Given(NamedTuple):
             csr = self.X.copy()
             csr.sum_duplicates()
             out = np.full(csr.shape, np.nan, _floats(csr.dtype))
-            out[np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr)), csr.indices] = csr.data
+            out[
+                np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr)), csr.indices
+            ] = csr.data
             return out
         out = np.array(self.X, _floats(self.X.dtype), order="C")
         if self.mask is not None:
@@ -87,11 +96,14 @@ def _floats(dtype: Any) -> Any:
 
 
 def _read(estimator: Any, X: Any, *, reset: bool, fewest: int = 1) -> Given:
-    """Check X at the door. Infinite entries are noticed when all entries are looked at: scikit-learn sees no masks.
+    """Check X at the door. Infinite entries are noticed when all entries are looked at:
+    scikit-learn sees no masks.
 
-    Data that are elsewhere (Dask, large arrays on disk, observations that are already made) stay there.
-    """
-    there = X if isinstance(X, Observations) else elsewhere(X, None, estimator.threads or 0)
+    Data that are elsewhere (Dask, large arrays on disk, observations that are already made) stay
+    there."""
+    there = (
+        X if isinstance(X, Observations) else elsewhere(X, None, estimator.threads or 0)
+    )
     if there is not None:
         _check_n_features(estimator, there, reset=reset)
         return Given(there)
@@ -112,7 +124,9 @@ def _read(estimator: Any, X: Any, *, reset: bool, fewest: int = 1) -> Given:
 
 
 def _check_numbers(X: Any) -> None:
-    """Refuse what scikit-learn would turn into numbers: dates, and numbers that are written as text."""
+    """Refuse what scikit-learn would turn into numbers: dates, and numbers that are
+    written as text.
+    """
     check_columns(X)
     dtype = getattr(X, "dtype", None)
     if not isinstance(dtype, np.dtype):
@@ -120,7 +134,9 @@ def _check_numbers(X: Any) -> None:
     if dtype.kind in "mM":
         check_numbers(dtype)
     if dtype.kind == "O" and any(isinstance(x, str) for x in np.ravel(X)):
-        raise ValueError("X holds text; numbers are wanted: convert those that are written as text with astype(float)")
+        raise ValueError(
+            "X holds text; numbers are wanted: convert those that are written as text with astype(float)"
+        )
 
 
 def _check_shared(estimator: Any) -> None:
@@ -135,14 +151,17 @@ def _check_shared(estimator: Any) -> None:
     checked_threads(estimator.threads)
     seed = estimator.random_state
     if isinstance(seed, Real):  # what else it may be, scikit-learn looks at
-        whole_number("random_state", seed, 0, 2**32 - 1, hint=", or a RandomState, or None")
+        whole_number(
+            "random_state", seed, 0, 2**32 - 1, hint=", or a RandomState, or None"
+        )
 
 
 class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Principal components of data with gaps and gross outliers.
 
-    X may have NaN, be a masked array, or a sparse matrix (what it stores is observed, also zeros; what it does not
-    store is missing, not zero). `transform` fits each new row robustly: outliers and gaps in it do no harm.
+    X may have NaN, be a masked array, or a sparse matrix (what it stores is observed, also zeros;
+    what it does not store is missing, not zero). `transform` fits each new row robustly: outliers
+    and gaps in it do no harm.
 
     Parameters
     ----------
@@ -199,33 +218,60 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 f"nothing is observed: all entries of the {given.X.shape[0]} x {given.X.shape[1]} X are NaN"
             )
         result = self._solve(obs)
-        self._keep(learn(obs, result, center=self.center, most=self.n_components, outliers=self.outliers), obs)
-        self.n_iter_, self.status_, self.history_ = result.n_iter, result.status, result.history
+        self._keep(
+            learn(
+                obs,
+                result,
+                center=self.center,
+                most=self.n_components,
+                outliers=self.outliers,
+            ),
+            obs,
+        )
+        self.n_iter_, self.status_, self.history_ = (
+            result.n_iter,
+            result.status,
+            result.history,
+        )
         self.outlier_fraction_, self.regime_ = result.outlier_fraction, result.regime
         self.n_samples_seen_ = obs.shape[0]
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Follow a stream: the first batch of rows is fitted, later ones move the components. Memory does not grow.
+        """Follow a stream: the first batch of rows is fitted, later ones move the components.
+        Memory does not grow.
 
-        Statistics of r^2 numbers per feature are kept; with each batch, what they hold from before counts `forgetting`
-        times, and less where the batch shows that the subspace has moved.
-        """
+        Statistics of r^2 numbers per feature are kept; with each batch, what they hold from before
+        counts `forgetting` times, and less where the batch shows that the subspace has moved."""
         if not hasattr(self, "components_"):
             return self.fit(X)
         self._check()
         obs = _read(self, X, reset=False).observations(self.threads)
         if obs is not None:
-            self._keep(follow(obs, self._model, self._memory, float(self.forgetting), bool(self.center)), obs)
+            self._keep(
+                follow(
+                    obs,
+                    self._model,
+                    self._memory,
+                    float(self.forgetting),
+                    bool(self.center),
+                ),
+                obs,
+            )
             self.n_samples_seen_ += obs.shape[0]
         return self
 
     def transform(self, X: Any) -> Array:
-        """The scores of rows (n_samples, n_components_). A row without any observation gets those of the mean row."""
+        """The scores of rows (n_samples, n_components_). A row without any observation
+        gets those of the mean row.
+        """
         rows, obs, _ = self._rows(X)
         empty = len(rows.T) if obs is None else int(np.sum(obs.row_observed == 0))
         if empty:
-            warnings.warn(f"{empty} row(s) have no observation: they get the scores of the mean row", stacklevel=2)
+            warnings.warn(
+                f"{empty} row(s) have no observation: they get the scores of the mean row",
+                stacklevel=2,
+            )
         return rows.T
 
     def inverse_transform(self, X: Any) -> Array:
@@ -233,22 +279,24 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         check_is_fitted(self)
         T = check_array(X, dtype=[np.float64, np.float32])
         if T.shape[1] != self.n_components_:
-            raise ValueError(f"X has {T.shape[1]} columns; {self.n_components_} are wanted, one for each component")
+            raise ValueError(
+                f"X has {T.shape[1]} columns; {self.n_components_} are wanted, one for each component"
+            )
         return T @ self.components_.astype(T.dtype) + self.mean_.astype(T.dtype)
 
     def score_samples(self, X: Any) -> Array:
         """How well each row fits, higher is better: about -1 for a usual row, at worst -6.
 
-        Minus the root mean square of the row's residuals in units of the noise, each counted as at most 6; outliers
-        count. 0 for a row without observations.
-        """
+        Minus the root mean square of the row's residuals in units of the noise, each counted as at
+        most 6; outliers count. 0 for a row without observations."""
         return -self._rows(X)[0].distance
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Minus the mean absolute error on a fifth of the entries of X, hidden while its rows are fitted.
+        """Minus the mean absolute error on a fifth of the entries of X, hidden while its rows are
+        fitted.
 
-        What a search over n_components can go by: unlike residuals, it does not fall with every component.
-        """
+        What a search over n_components can go by: unlike residuals, it does not fall with every
+        component."""
         check_is_fitted(self)
         Y = _read(self, X, reset=False).dense()
         rng = np.random.default_rng(0)
@@ -262,7 +310,8 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return -float(error.mean()) if len(error) else 0.0
 
     def outlier_scores(self, X: Any) -> Any:
-        """|residual| over the noise for each observed entry, in the form of X: NaN, masked or not stored where missing.
+        """|residual| over the noise for each observed entry, in the form of X: NaN, masked or not
+        stored where missing.
 
         From 6 on, `outliers_` has an entry.
         """
@@ -278,7 +327,9 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     @property
     def outliers_(self) -> Any:
-        """The residual of the last data fitted where it exceeds 6 times the noise, else 0; in the form of the data."""
+        """The residual of the last data fitted where it exceeds 6 times the noise, else
+        0; in the form of the data.
+        """
         obs, rows = self._last_fitted()
         return obs.outliers(*self._model.factors(rows.T), OUTLYING * self.noise_level_)
 
@@ -292,7 +343,12 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def _check(self) -> None:
         _check_shared(self)
         yes_or_no("center", self.center)
-        real_number("forgetting", self.forgetting, lambda x: 0 < x <= 1, "a number above 0 and up to 1")
+        real_number(
+            "forgetting",
+            self.forgetting,
+            lambda x: 0 < x <= 1,
+            "a number above 0 and up to 1",
+        )
 
     def _solve(self, obs: Observations) -> Result:
         """A low-rank fit with n_components, and one more if the mean needs it."""
@@ -305,19 +361,35 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 f"n_components={rank} for {obs.shape[0]} samples and {obs.shape[1]} features; up to {most} is wanted"
             )
         if rank is not None and self.center and rank < most:
-            rank += 1  # the mean may lie within the components; of exact data, `solve` drops one that is too many
-        return solve(obs, rank, loss=self.loss, outliers=self.outliers, tol=self.tol, max_iter=self.max_iter, seed=seed)
+            # the mean may lie within the components; of exact data, `solve` drops one that is too
+            # many
+            rank += 1
+        return solve(
+            obs,
+            rank,
+            loss=self.loss,
+            outliers=self.outliers,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            seed=seed,
+        )
 
     def _keep(self, learned: Learned, obs: Observations) -> None:
         """The attributes of a model."""
         model, moments = learned.model, learned.memory.rows
         n = moments[-1, -1]
-        self._model, self._memory, self._last = model, learned.memory, (obs, learned.rows)
+        self._model, self._memory, self._last = (
+            model,
+            learned.memory,
+            (obs, learned.rows),
+        )
         self.components_, self.mean_ = np.ascontiguousarray(model.V.T), model.offset
         self.n_components_ = self.rank_ = self._n_features_out = model.rank
         self.noise_level_ = model.noise
         self.singular_values_ = np.sqrt(np.maximum(np.diag(moments)[:-1], 0))
-        self.explained_variance_ = np.maximum(np.diag(model.covariance), 0) * n / max(n - 1, 1)
+        self.explained_variance_ = (
+            np.maximum(np.diag(model.covariance), 0) * n / max(n - 1, 1)
+        )
         total = float(self.explained_variance_.sum()) + len(model.V) * model.noise**2
         self.explained_variance_ratio_ = self.explained_variance_ / (total or 1.0)
         self.row_scores_ = learned.rows.distance
@@ -331,23 +403,35 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             return fit_rows(obs, self._model), obs, given
         n, dtype = given.X.shape[0], _floats(given.X.dtype)
         T = np.tile(self._model.mean.astype(dtype), (n, 1))
-        return Rows(T, np.full(n, self.noise_level_, dtype), np.zeros(n, dtype)), None, given
+        return (
+            Rows(T, np.full(n, self.noise_level_, dtype), np.zeros(n, dtype)),
+            None,
+            given,
+        )
 
     def _factors(self, obs: Observations) -> Factors:
         """The low-rank rows of these data, as factors."""
         return self._model.factors(fit_rows(obs, self._model).T)
 
     def _entry_scores(self, obs: Observations, rows: Rows) -> Any:
-        return abs(obs.outliers(*self._model.factors(rows.T), 0.0)) / max(self.noise_level_, 1e-300)
+        return abs(obs.outliers(*self._model.factors(rows.T), 0.0)) / max(
+            self.noise_level_, 1e-300
+        )
 
     def _last_fitted(self) -> tuple[Observations, Rows]:
         check_is_fitted(self)
         if not hasattr(self, "_last"):
-            raise AttributeError("the data are not pickled with the model; call transform(X) or outlier_scores(X)")
+            raise AttributeError(
+                "the data are not pickled with the model; call transform(X) or outlier_scores(X)"
+            )
         return self._last
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != "_last"}
+        return {
+            name: value
+            for name, value in super().__getstate__().items()
+            if name != "_last"
+        }
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -360,8 +444,9 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Missing values of a table, from robust principal components of its columns.
 
-    `fit_transform` gives the completed table as an array, `transform` completes new rows. A row without observations
-    becomes the mean row. To mark what was missing, put it beside `sklearn.impute.MissingIndicator` in a FeatureUnion.
+    `fit_transform` gives the completed table as an array, `transform` completes new rows. A row
+    without observations becomes the mean row. To mark what was missing, put it beside
+    `sklearn.impute.MissingIndicator` in a FeatureUnion.
 
     Parameters
     ----------
@@ -412,11 +497,21 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         Y = _read(self, X, reset=True, fewest=2).dense()
         self._seen = ~np.isnan(Y).all(0)
         if not self._seen.any():
-            raise ValueError(f"nothing is observed: all entries of the {Y.shape[0]} x {Y.shape[1]} X are NaN")
+            raise ValueError(
+                f"nothing is observed: all entries of the {Y.shape[0]} x {Y.shape[1]} X are NaN"
+            )
         self.scale_ = np.ones(Y.shape[1])
         if self.scale:
             self.scale_[self._seen] = _spread(Y[:, self._seen])
-        names = ("n_components", "loss", "outliers", "tol", "max_iter", "random_state", "threads")
+        names = (
+            "n_components",
+            "loss",
+            "outliers",
+            "tol",
+            "max_iter",
+            "random_state",
+            "threads",
+        )
         self.pca_ = RobustPCA(**{name: getattr(self, name) for name in names})
         self.pca_.fit(self._scaled(Y))
         del self.pca_._last  # a copy of the data that nobody else has
@@ -432,31 +527,39 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         for rows in row_blocks(*Y.shape):
             part = self._scaled(Y[rows])
             with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", message=".*have no observation.*")  # the mean row is what is wanted
+                # the mean row is what is wanted
+                warnings.filterwarnings("ignore", message=".*have no observation.*")
                 model = self.pca_.inverse_transform(self.pca_.transform(part))
             replaced = np.isnan(part) | (self.fill == "all")
             if self.fill == "missing+outliers":
                 replaced |= np.abs(part - model) > OUTLYING * self.pca_.noise_level_
             here = np.full((len(part), Y.shape[1]), False)
             here[:, self._seen] = replaced
-            Y[rows][here] = (model * self.scale_[self._seen].astype(model.dtype))[replaced]
+            Y[rows][here] = (model * self.scale_[self._seen].astype(model.dtype))[
+                replaced
+            ]
         Y[:, ~self._seen] = 0
         return Y if self.keep_empty_features else Y[:, self._seen]
 
     def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
-        """Lower and upper ends around what `transform` fills in; what was observed is both its ends.
+        """Lower and upper ends around what `transform` fills in; what was observed is both its
+        ends.
 
-        X is the table that was fitted, or one like it and about as large: the components are found again in X without
-        some of its entries, five times, and the intervals hold as many of those as `level` says. The same
-        shape as `transform` gives. `lrmc.evidence.NotCalibrated` says why, where there are none to vouch for.
-        """
+        X is the table that was fitted, or one like it and about as large: the components are found
+        again in X without some of its entries, five times, and the intervals hold as many of those
+        as `level` says. The same shape as `transform` gives. `lrmc.evidence.NotCalibrated` says
+        why, where there are none to vouch for."""
         check_is_fitted(self)
-        level = real_number("level", level, lambda x: 0 < x < 1, "a number between 0 and 1, such as 0.9")
+        level = real_number(
+            "level", level, lambda x: 0 < x < 1, "a number between 0 and 1, such as 0.9"
+        )
         Y = _read(self, X, reset=False).dense()
         part = self._scaled(Y)
         obs = Given(part).observations(self.threads)
         if obs is None:
-            raise ValueError(f"nothing is observed: all entries of the {Y.shape[0]} x {Y.shape[1]} X are NaN")
+            raise ValueError(
+                f"nothing is observed: all entries of the {Y.shape[0]} x {Y.shape[1]} X are NaN"
+            )
         fit = self.pca_._factors(obs)
         found = calibrate(obs, fit, fitted_again(obs, self._again))
         ends = Y.copy(), Y.copy()
@@ -467,13 +570,18 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         for end, sign in zip(ends, (-1, 1), strict=True):
             end[rows, cols] = (middle + sign * half) * self.scale_[cols]
             end[:, ~self._seen] = 0
-        return ends if self.keep_empty_features else (ends[0][:, self._seen], ends[1][:, self._seen])
+        return (
+            ends
+            if self.keep_empty_features
+            else (ends[0][:, self._seen], ends[1][:, self._seen])
+        )
 
     def _again(self, rest: Observations, seed: int) -> Factors:
         """The same components of the data without some entries."""
         again = clone(self.pca_).set_params(n_components=self.rank_, random_state=seed)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what is wrong with the data was said when they were fitted
+            # what is wrong with the data was said when they were fitted
+            warnings.simplefilter("ignore")
             return again.fit(rest)._factors(rest)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
@@ -493,9 +601,15 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
 
 
 def _spread(Y: Array) -> Array:
-    """What columns are divided by: the interquartile range of each, or what else there is of a spread; never 0."""
+    """What columns are divided by: the interquartile range of each, or what else there
+    is of a spread; never 0.
+    """
     low, high = np.nanquantile(Y, [0.25, 0.75], axis=0)
     spread = (high - low).astype(np.float64) / 1.349
     rest = np.nanstd(Y.astype(np.float64), axis=0)
     spread = np.where(spread > 1e-9 * rest, spread, rest)
-    return np.where(spread > 0, spread, np.maximum(np.nanmax(np.abs(Y), axis=0), 1e-300) if Y.size else 1.0)
+    return np.where(
+        spread > 0,
+        spread,
+        np.maximum(np.nanmax(np.abs(Y), axis=0), 1e-300) if Y.size else 1.0,
+    )

@@ -10,12 +10,15 @@ import numpy as np
 from ._rows import each, is_here, told, turned
 from .weights import Array, DType
 
-PARALLEL = 0.9  # a cosine between columns of a factor above which their differences begin to be lost
+# a cosine between columns of a factor above which their differences begin to be lost
+PARALLEL = 0.9
 UNBALANCED = 1e4  # times: columns whose squares differ by more are put in balance again
 OUT_OF_RANGE = (
-    "sums of products of the entries are not finite: entries differ too much in size; leave out or divide the largest"
+    "sums of products of the entries are not finite: entries differ too much in size;"
+    " leave out or divide the largest"
 )
-NEGLIGIBLE = 1e-12  # an eigenvalue of a Gram matrix below this part of the largest is rounding
+# an eigenvalue of a Gram matrix below this part of the largest is rounding
+NEGLIGIBLE = 1e-12
 
 
 class Factors(NamedTuple):
@@ -26,7 +29,9 @@ class Factors(NamedTuple):
 
 
 def power_of_4(size: float) -> float:
-    """The power of 4 near a size: data in such units are far from over- and underflow, and rounded as before."""
+    """The power of 4 near a size: data in such units are far from over- and underflow,
+    and rounded as before.
+    """
     return 4.0 ** round(math.log(size or 1.0, 4))
 
 
@@ -47,7 +52,9 @@ def divide(B: Array, G: Array) -> Array:
 
 
 def inverse(G: Array, n: int, dtype: DType) -> Array:
-    """G^+ for the Gram matrix of a factor with about n rows, without directions that it cannot tell from zero."""
+    """G^+ for the Gram matrix of a factor with about n rows, without directions that it
+    cannot tell from zero.
+    """
     if not np.isfinite(G).all():  # a run that blew up: the caller notices
         return np.full(G.shape, np.nan, dtype)
     values, vectors = np.linalg.eigh(G)
@@ -56,7 +63,9 @@ def inverse(G: Array, n: int, dtype: DType) -> Array:
 
 
 def orthonormal(X: Array) -> Array:
-    """An orthonormal basis of the range of X, by its Gram matrix: two products instead of a QR of n rows."""
+    """An orthonormal basis of the range of X, by its Gram matrix: two products instead
+    of a QR of n rows.
+    """
     return X @ whitening(gram(X), len(X), X.dtype)
 
 
@@ -103,7 +112,9 @@ def move(before: Array, after: Array) -> Move:
     return Move(*each(_move, (before, after))[1])
 
 
-def _move(rows: tuple[Array, Array], _: None) -> tuple[tuple[()], tuple[Array, Array, Array]]:
+def _move(
+    rows: tuple[Array, Array], _: None
+) -> tuple[tuple[()], tuple[Array, Array, Array]]:
     before, after = rows
     D = after - before
     return (), (gram(D), gram(D, before), gram(before))
@@ -117,30 +128,40 @@ def change(old: Factors, new: Factors) -> float:
 def change_of(left: Move, right: Move) -> float:
     """|X_new - X_old|_F / |X_old|_F, from what both factors moved by.
 
-    X_new - X_old = dL R_new' + L_old dR' with dL and dR taken first. Its Gram form has only terms of second order in
-    the differences, so unlike |X_new|^2 - 2 <X_new, X_old> + |X_old|^2 it does not cancel below 1e-8.
-    """
+    X_new - X_old = dL R_new' + L_old dR' with dL and dR taken first. Its Gram form has only terms
+    of second order in the differences, so unlike |X_new|^2 - 2 <X_new, X_old> + |X_old|^2 it does
+    not cancel below 1e-8."""
     R_new = right.FF + right.DF + right.DF.T + right.DD  # R_new' R_new
     dR_new = right.DF + right.DD  # dR' R_new
-    square = np.vdot(left.DD, R_new) + 2 * np.vdot(left.DF, dR_new.T) + np.vdot(left.FF, right.DD)
+    square = (
+        np.vdot(left.DD, R_new)
+        + 2 * np.vdot(left.DF, dR_new.T)
+        + np.vdot(left.FF, right.DD)
+    )
     size, before = _root(float(square)), norm_of(left.FF, right.FF)
     return size / before if before > 0 else (0.0 if size == 0 else float("inf"))
 
 
 def distance(A: Factors, B: Factors) -> float:
     """|A - B|_F for two low-rank matrices, to full precision, by QR of the stacked factors."""
-    left, right = (np.linalg.qr(np.hstack(X).astype(np.float64))[1] for X in ((A.L, B.L), (A.R, -B.R)))
+    left, right = (
+        np.linalg.qr(np.hstack(X).astype(np.float64))[1]
+        for X in ((A.L, B.L), (A.R, -B.R))
+    )
     return float(np.linalg.norm(left @ right.T))
 
 
 def qr(X: Array) -> tuple[Array, Array]:
-    """Orthonormal columns and a triangle; of an array that is elsewhere, twice by Cholesky: X = Q2 (T2 T1)."""
+    """Orthonormal columns and a triangle; of an array that is elsewhere, twice by
+    Cholesky: X = Q2 (T2 T1).
+    """
     if is_here(X):
         return np.linalg.qr(X)
     triangle = np.eye(X.shape[1])
     for _ in range(2):
         G = gram(X)
-        shift = 1e-13 * float(np.trace(G)) + 1e-300  # what has no more than r - 1 directions stays finite
+        # what has no more than r - 1 directions stays finite
+        shift = 1e-13 * float(np.trace(G)) + 1e-300
         T = np.linalg.cholesky(G + shift * np.eye(len(G))).T
         X, triangle = turned(X, np.linalg.inv(T)), T @ triangle
     return X, triangle
@@ -154,17 +175,21 @@ def balanced(L: Array, R: Array) -> Factors:
 
 
 def gauge(X: Factors) -> tuple[Array, Array] | None:
-    """r x r matrices T and U' = T^-1 such that L T and R U are balanced; None if L and R nearly are.
+    """r x r matrices T and U' = T^-1 such that L T and R U are balanced; None if L and R nearly
+    are.
 
-    X is the same in every gauge, but rounding is not: alternating least squares can turn the columns of a factor
-    nearly parallel and huge, until single precision no longer tells them apart.
+    X is the same in every gauge, but rounding is not: alternating least squares can turn the
+    columns of a factor nearly parallel and huge, until single precision no longer tells them apart.
     """
     GL, GR = gram(X.L), gram(X.R)
     sizes = np.concatenate([np.diag(GL), np.diag(GR)])
     if not np.isfinite(sizes).all() or sizes.min() <= 0:
         return None
     roots = np.sqrt(sizes)
-    parallel = max(np.abs(np.tril(G / np.outer(d, d), -1)).max() for G, d in zip((GL, GR), np.split(roots, 2)))
+    parallel = max(
+        np.abs(np.tril(G / np.outer(d, d), -1)).max()
+        for G, d in zip((GL, GR), np.split(roots, 2))
+    )
     if parallel < PARALLEL and sizes.max() < UNBALANCED * sizes.min():
         return None
     values, vectors = np.linalg.eigh(GL)

@@ -10,9 +10,13 @@ from .linalg import Factors, distance, norm
 
 
 def relative_error(estimate: Any, truth: Any) -> float:
-    """|L R' - X|_F / |X|_F. Each is a result, an iterate, a problem of `lrmc.synthetic`, or a pair of factors."""
+    """|L R' - X|_F / |X|_F. Each is a result, an iterate, a problem of `lrmc.synthetic`,
+    or a pair of factors.
+    """
     X = _factors(truth)
-    return distance(_factors(estimate), X) / norm(Factors(*(np.asarray(F, np.float64) for F in X)))
+    return distance(_factors(estimate), X) / norm(
+        Factors(*(np.asarray(F, np.float64) for F in X))
+    )
 
 
 def _factors(x: Any) -> Factors:

@@ -1,7 +1,7 @@
 """Matrices larger than memory: how they come in, block by block, and how results are written.
 
-`lrmc.solve` takes such arrays as they are; `blocks` is for those who want to say how much memory may be used.
-"""
+`lrmc.solve` takes such arrays as they are; `blocks` is for those who want to say how much memory
+may be used."""
 
 from __future__ import annotations
 
@@ -46,26 +46,36 @@ def write_completed(
     data: Observations | None = None,
     undetermined: Undetermined = "nan",
 ) -> None:
-    """Write the completed matrix to a .zarr or .npy, some rows at a time. It appears whole or not at all.
+    """Write the completed matrix to a .zarr or .npy, some rows at a time. It appears whole or not
+    at all.
 
-    `fill` as for `lrmc complete`: "all" is L R' everywhere; "missing" only where nothing was observed, the data
-    elsewhere; "missing+outliers" also in place of the outliers. The last two need the data, so no loaded result.
-    Where `units` were removed before the fit, `data` are the observations without that. `undetermined` as for
-    `Result.low_rank`; what was observed in such lines stays.
-    """
+    `fill` as for `lrmc complete`: "all" is L R' everywhere; "missing" only where nothing was
+    observed, the data elsewhere; "missing+outliers" also in place of the outliers. The last two
+    need the data, so no loaded result. Where `units` were removed before the fit, `data` are the
+    observations without that. `undetermined` as for `Result.low_rank`; what was observed in such
+    lines stays."""
     target, obs = Path(target), result.observations
     if fill not in FILLS:
         raise ValueError(f"fill={fill!r}; one of {', '.join(FILLS)} is wanted")
     if obs is None and fill != "all":
-        raise ValueError(f"fill={fill!r} needs the data, which a result loaded from a file does not hold")
-    border = {"all": -1.0, "missing": np.inf}.get(fill, 0.0)  # what is farther from the model is replaced by it
-    border = result.noise_threshold(obs) if obs is not None and fill == "missing+outliers" else border
+        raise ValueError(
+            f"fill={fill!r} needs the data, which a result loaded from a file does not hold"
+        )
+    # what is farther from the model is replaced by it
+    border = {"all": -1.0, "missing": np.inf}.get(fill, 0.0)
+    border = (
+        result.noise_threshold(obs)
+        if obs is not None and fill == "missing+outliers"
+        else border
+    )
     data = obs if data is None else data
     stripes = row_stripes(*result.shape) if data is None else data.stripes()
     with _opened(target, result, stripes) as put:
         for first, last in pairwise(stripes.borders):
             some = _Lines(slice(int(first), int(last)), stripes.by_columns)
-            X = np.asarray(result.low_rank(some.rows, some.cols, undetermined=undetermined))
+            X = np.asarray(
+                result.low_rank(some.rows, some.cols, undetermined=undetermined)
+            )
             put(int(first), int(last), _part(X, data, some, units, border))
         if data is not None:
             data.check_unchanged()
@@ -86,19 +96,31 @@ class _Lines(NamedTuple):
         return slice(None) if self.by_columns else self.at
 
 
-def _part(X: Array, data: Observations | None, some: _Lines, units: Units | None, border: float) -> Array:
-    """Some lines of the completed matrix: the data, but the model X where these are missing or beyond the border."""
+def _part(
+    X: Array,
+    data: Observations | None,
+    some: _Lines,
+    units: Units | None,
+    border: float,
+) -> Array:
+    """Some lines of the completed matrix: the data, but the model X where these are
+    missing or beyond the border.
+    """
     X = X if units is None else units.put_back(X, some.cols)
     if border < 0:
         return X
     assert data is not None
-    Y = data.grid(*(np.arange(n)[at] for n, at in zip(data.shape, (some.rows, some.cols))))
+    Y = data.grid(
+        *(np.arange(n)[at] for n, at in zip(data.shape, (some.rows, some.cols)))
+    )
     away = np.abs(Y - X) if units is None else np.abs(Y - X) / units.spread[some.cols]
     return np.where(np.isnan(Y) | (away > border), X, Y)
 
 
 @contextlib.contextmanager
-def _opened(target: Path, result: Result, stripes: Stripes) -> Iterator[Callable[[int, int, Array], None]]:
+def _opened(
+    target: Path, result: Result, stripes: Stripes
+) -> Iterator[Callable[[int, int, Array], None]]:
     """A function that puts some rows (or columns) in their place."""
     borders, by_columns = stripes
     dtype, step = np.dtype(result.R.dtype), int(np.diff(borders).max())
@@ -107,15 +129,31 @@ def _opened(target: Path, result: Result, stripes: Stripes) -> Iterator[Callable
         with together() as meanwhile, _finished() as do:
             folder = meanwhile(target)
             chunks = (result.shape[0], step) if by_columns else (step, result.shape[1])
-            array = do(zarr.create_array, folder, shape=result.shape, dtype=dtype, chunks=chunks)
+            array = do(
+                zarr.create_array,
+                folder,
+                shape=result.shape,
+                dtype=dtype,
+                chunks=chunks,
+            )
 
             def put(first: int, last: int, part: Array) -> None:
-                do(array.__setitem__, (slice(None), slice(first, last)) if by_columns else slice(first, last), part)
+                do(
+                    array.__setitem__,
+                    (slice(None), slice(first, last))
+                    if by_columns
+                    else slice(first, last),
+                    part,
+                )
 
             yield put
     elif target.suffix == ".npy":
         with whole(target) as path, open(path, "wb") as file:
-            about = {"descr": dtype.str, "fortran_order": by_columns, "shape": result.shape}
+            about = {
+                "descr": dtype.str,
+                "fortran_order": by_columns,
+                "shape": result.shape,
+            }
             np.lib.format.write_array_header_1_0(file, about)
 
             def append(first: int, last: int, part: Array) -> None:
@@ -124,27 +162,34 @@ def _opened(target: Path, result: Result, stripes: Stripes) -> Iterator[Callable
 
             yield append
     else:
-        raise ValueError(f"{target}: matrices larger than memory are written as .zarr or .npy")
+        raise ValueError(
+            f"{target}: matrices larger than memory are written as .zarr or .npy"
+        )
 
 
 @contextlib.contextmanager
 def _finished() -> Iterator[Callable[..., Any]]:
     """A function that calls others in a thread, and waits for it also when it is interrupted.
 
-    zarr writes in threads of its own. Interrupted, it would leave them to go on, in a folder that is being removed.
-    """
+    zarr writes in threads of its own. Interrupted, it would leave them to go on, in a folder that
+    is being removed."""
     with ThreadPoolExecutor(1) as thread:
-        yield lambda work, *arguments, **options: thread.submit(work, *arguments, **options).result()
+        yield lambda work, *arguments, **options: thread.submit(
+            work, *arguments, **options
+        ).result()
 
 
 def write_outliers(result: Result, target: Any, *, units: Units | None = None) -> int:
-    """Write the entries that stand out to a .zarr group of three arrays, `row`, `col` and `value`; how many there are.
+    """Write the entries that stand out to a .zarr group of three arrays, `row`, `col` and `value`;
+    how many there are.
 
-    `value` is the data less the model, in the units of the data. Only the outliers of one block are in memory.
-    """
+    `value` is the data less the model, in the units of the data. Only the outliers of one block are
+    in memory."""
     obs, target = result.observations, Path(target)
     if obs is None:
-        raise ValueError("this result was loaded from a file, which does not hold the data")
+        raise ValueError(
+            "this result was loaded from a file, which does not hold the data"
+        )
     if target.suffix != ".zarr":
         raise ValueError(f"{target}: outliers of large matrices are written as .zarr")
     threshold, count = result.noise_threshold(obs), 0
@@ -153,11 +198,18 @@ def write_outliers(result: Result, target: Any, *, units: Units | None = None) -
         folder = meanwhile(target)
         group = do(zarr.open_group, folder, mode="w")
         kinds = {"row": np.int64, "col": np.int64, "value": result.R.dtype}
-        out = {k: do(group.create_array, k, shape=(0,), dtype=t, chunks=(1 << 20,)) for k, t in kinds.items()}
+        out = {
+            k: do(group.create_array, k, shape=(0,), dtype=t, chunks=(1 << 20,))
+            for k, t in kinds.items()
+        }
         for some in obs.residuals(result.L, result.R):
             large = np.abs(some.values) > threshold
             count += int(large.sum())
-            found = some if units is None else some._replace(values=some.values * units.spread[some.cols])
+            found = (
+                some
+                if units is None
+                else some._replace(values=some.values * units.spread[some.cols])
+            )
             for array, x in zip(out.values(), found):
                 if large.any():
                     do(array.append, x[large])

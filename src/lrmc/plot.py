@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 def plot_result(result: Result, path: str | os.PathLike[str] | None = None) -> Any:
     """Change, threshold, inliers and singular values of a result, as a matplotlib figure."""
-    figure = optional("matplotlib.figure", "plot").Figure(figsize=(9, 6), layout="constrained")
+    figure = optional("matplotlib.figure", "plot").Figure(
+        figsize=(9, 6), layout="constrained"
+    )
     steps = result.history[1:]
     k = [record.k for record in steps]
     axes = figure.subplots(2, 2)
@@ -26,18 +28,24 @@ def plot_result(result: Result, path: str | os.PathLike[str] | None = None) -> A
         f"rank {result.rank}, {result.status} after {result.n_iter} iterations, {result.regime} data: {share}"
     )
     change = np.array([record.change for record in steps])
-    axes[0, 0].semilogy(k, np.where(np.isfinite(change) & (change > 0), change, np.nan), "o-", ms=3)
+    axes[0, 0].semilogy(
+        k, np.where(np.isfinite(change) & (change > 0), change, np.nan), "o-", ms=3
+    )
     axes[0, 0].axhline(result.tol, color="0.6", lw=1, ls="--", label="tol")
     axes[0, 0].legend(frameon=False)
     axes[0, 0].set_title("change of X from one iteration to the next")
     zeta = np.array([record.zeta for record in steps])
     axes[0, 1].semilogy(k, np.where(zeta > 0, zeta, np.nan), "o-", ms=3, color="C1")
     axes[0, 1].set_title("threshold")
-    axes[1, 0].plot(k, [100 * record.inliers for record in steps], "o-", ms=3, color="C2")
+    axes[1, 0].plot(
+        k, [100 * record.inliers for record in steps], "o-", ms=3, color="C2"
+    )
     axes[1, 0].set(ylim=(0, 102), title="entries within the threshold, %")
     values = np.linalg.norm(balanced(*result.factors()).L, axis=0) ** 2
     axes[1, 1].bar(np.arange(1, len(values) + 1), values, color="C3")
-    axes[1, 1].set(title="singular values of X", yscale="log" if np.all(values > 0) else "linear")
+    axes[1, 1].set(
+        title="singular values of X", yscale="log" if np.all(values > 0) else "linear"
+    )
     for ax in (axes[0, 0], axes[0, 1], axes[1, 0]):
         ax.set_xlabel("iteration")
     for ax in axes.flat:

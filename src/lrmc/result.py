@@ -15,7 +15,15 @@ import numpy as np
 from ._arguments import one_of, real_number, whole_number
 from ._files import Format, opened_arrays, save_arrays
 from .evidence.alarms import Alarms, alarms
-from .evidence.calibration import TARGETS, Calibration, NotCalibrated, Refit, Target, calibrate, fitted_again
+from .evidence.calibration import (
+    TARGETS,
+    Calibration,
+    NotCalibrated,
+    Refit,
+    Target,
+    calibrate,
+    fitted_again,
+)
 from .evidence.simple import Contest, Fitted, blend, contest, simple_models
 from .linalg import Factors
 from .observations._door import as_observations
@@ -24,7 +32,8 @@ from .weights import Array
 
 FORMAT = Format("lrmc-result", "a result")
 INTERVALS = "interval_"  # how arrays of a file begin that intervals are made of
-Undetermined = Literal["nan", "keep"]  # what becomes of rows and columns that are not determined
+# what becomes of rows and columns that are not determined
+Undetermined = Literal["nan", "keep"]
 UNDETERMINED = ("nan", "keep")
 
 
@@ -96,10 +105,12 @@ class Result:
     undetermined_cols: Array
     noise_level: float = math.nan  # the standard deviation of the noise
     outlier_fraction: float = math.nan  # of the observed entries
-    regime: str = "unknown"  # "exact", "noisy", or "unknown" if the run did not get that far
+    # "exact", "noisy", or "unknown" if the run did not get that far
+    regime: str = "unknown"
     evidence: Mapping[str, Any] = field(default_factory=dict)  # why this rank and loss
     observations: Observations | None = None
-    certificate: Mapping[str, Any] | None = None  # what proves that data are exact; None where nothing was to prove
+    # what proves that data are exact; None where nothing was to prove
+    certificate: Mapping[str, Any] | None = None
     warnings: tuple[str, ...] = ()  # what was said about the answer, besides its status
     refit: Refit | None = None  # the same run, on the data without some entries
     calibrated: Calibration | None = None  # of a result from a file
@@ -130,66 +141,103 @@ class Result:
         return self.status is Status.CONVERGED
 
     def low_rank(
-        self, rows: Any = slice(None), cols: Any = slice(None), *, undetermined: Undetermined = "nan"
+        self,
+        rows: Any = slice(None),
+        cols: Any = slice(None),
+        *,
+        undetermined: Undetermined = "nan",
     ) -> Array:
-        """A block of L R'. All rows and columns at once take n1 * n2 numbers of memory; of Dask data, when computed.
+        """A block of L R'. All rows and columns at once take n1 * n2 numbers of memory; of Dask
+        data, when computed.
 
-        Rows and columns that are not determined (without an observation, or not vouched for) are NaN; with
-        undetermined="keep" they are what L R' has there, which may be anything.
-        """
+        Rows and columns that are not determined (without an observation, or not vouched for) are
+        NaN; with undetermined="keep" they are what L R' has there, which may be anything."""
         one_of("undetermined", undetermined, UNDETERMINED)
         X = np.atleast_2d(self.L[rows]) @ np.atleast_2d(self.R[cols]).T
         if undetermined == "keep":
             return X
         if len(self.undetermined_cols):
-            X = np.where(_among(self.undetermined_cols, len(self.R), cols), X.dtype.type(np.nan), X)
+            X = np.where(
+                _among(self.undetermined_cols, len(self.R), cols),
+                X.dtype.type(np.nan),
+                X,
+            )
         if len(self.undetermined_rows):
-            X = np.where(_among(self.undetermined_rows, len(self.L), rows)[:, None], X.dtype.type(np.nan), X)
+            X = np.where(
+                _among(self.undetermined_rows, len(self.L), rows)[:, None],
+                X.dtype.type(np.nan),
+                X,
+            )
         return X
 
-    def outliers(self, Y: Any = None, *, mask: Any = None, threshold: float | None = None) -> Any:
-        """The outliers S = Y - L R' where it stands out, 0 elsewhere on the observed entries, in the form of the data.
+    def outliers(
+        self, Y: Any = None, *, mask: Any = None, threshold: float | None = None
+    ) -> Any:
+        """The outliers S = Y - L R' where it stands out, 0 elsewhere on the observed entries, in
+        the form of the data.
 
-        An entry stands out above `threshold`; without one, above the last threshold of the run and above six standard
-        deviations of the noise: `noise_level`, or what the median residual says. A loaded result needs the data again.
-        """
+        An entry stands out above `threshold`; without one, above the last threshold of the run and
+        above six standard deviations of the noise: `noise_level`, or what the median residual says.
+        A loaded result needs the data again."""
         obs = self._data(Y, mask)
-        return obs.outliers(self.L, self.R, self.noise_threshold(obs) if threshold is None else threshold)
+        return obs.outliers(
+            self.L,
+            self.R,
+            self.noise_threshold(obs) if threshold is None else threshold,
+        )
 
     def _data(self, Y: Any, mask: Any) -> Observations:
         """The data of the run, or what is given in their place."""
         obs = self.observations if Y is None else as_observations(Y, mask)
         if obs is None:
-            raise ValueError("this result was loaded from a file, which does not hold the data; call outliers(Y)")
+            raise ValueError(
+                "this result was loaded from a file, which does not hold the data; call outliers(Y)"
+            )
         if obs.shape != self.shape:
-            raise ValueError(f"the data have shape {obs.shape}, this result {self.shape}")
+            raise ValueError(
+                f"the data have shape {obs.shape}, this result {self.shape}"
+            )
         return obs
 
     def noise_threshold(self, obs: Observations) -> float:
         """What `outliers` takes as the border between noise and outlier."""
         some = obs.sample
         residual = some.residual(self.factors())
-        deviations = (1.4826 * float(np.median(np.abs(residual), axis=None)), self.noise_level)
-        return max(self.history[-1].zeta, *(6 * deviation for deviation in deviations if math.isfinite(deviation)))
+        deviations = (
+            1.4826 * float(np.median(np.abs(residual), axis=None)),
+            self.noise_level,
+        )
+        return max(
+            self.history[-1].zeta,
+            *(6 * deviation for deviation in deviations if math.isfinite(deviation)),
+        )
 
     # ---- how far off it may be
 
     @cached_property
     def fitted_again(self) -> tuple[Fitted, ...]:
-        """Five runs on the data without some entries, which look like the gaps. Made when first asked for."""
+        """Five runs on the data without some entries, which look like the gaps. Made
+        when first asked for.
+        """
         if self.observations is None or self.refit is None:
             raise NotCalibrated(
                 "this result was loaded from a file that holds no intervals: ask for one before the result is saved"
             )
         if not self.converged:
-            raise NotCalibrated(f"the run did not come to rest ({self.status.meaning}): there is nothing to calibrate")
+            raise NotCalibrated(
+                f"the run did not come to rest ({self.status.meaning}): there is nothing to calibrate"
+            )
         if not all(isinstance(F, np.ndarray) for F in self.factors()):
-            raise NotCalibrated("intervals are for data in memory, as numpy reads them; these are elsewhere")
+            raise NotCalibrated(
+                "intervals are for data in memory, as numpy reads them; these are elsewhere"
+            )
         return fitted_again(self.observations, self.refit)
 
     @cached_property
     def calibration(self) -> Calibration:
-        """What intervals are made of, from `fitted_again`. `save` keeps it, if it was made by then."""
+        """What intervals are made of, from `fitted_again`. `save` keeps it, if it was
+        made by then.
+        """
         if self.calibrated is not None:
             return self.calibrated
         sets = self.fitted_again
@@ -198,11 +246,14 @@ class Result:
 
     @cached_property
     def contest(self) -> Contest:
-        """How the fit does beside medians and sums of rows and columns, on the entries of `fitted_again`."""
+        """How the fit does beside medians and sums of rows and columns, on the entries
+        of `fitted_again`.
+        """
         return contest(self.fitted_again)
 
     def never_worse(self) -> Result:
-        """This result, or the simple model (or a blend with it) that is better on entries set aside, beyond chance.
+        """This result, or the simple model (or a blend with it) that is better on entries set
+        aside, beyond chance.
 
         What it gives is of low rank as well, at most 2 higher. Its `evidence` holds the contest.
         """
@@ -212,31 +263,47 @@ class Result:
             return replace(self, evidence=evidence)
         assert self.observations is not None  # else there would be no contest
         assert self.refit is not None
-        X = blend(self.factors(), simple_models(self.observations)[found.winner], found.weight)
-        return replace(self, L=X.L, R=X.R, evidence=evidence, refit=partial(_blended, self.refit, found))
+        X = blend(
+            self.factors(), simple_models(self.observations)[found.winner], found.weight
+        )
+        return replace(
+            self,
+            L=X.L,
+            R=X.R,
+            evidence=evidence,
+            refit=partial(_blended, self.refit, found),
+        )
 
-    def interval(self, rows: Any, cols: Any, level: float = 0.9, of: Target = "value") -> tuple[Array, Array]:
-        """Lower and upper ends around the entries at these places, which hold what is missing there with this level.
+    def interval(
+        self, rows: Any, cols: Any, level: float = 0.9, of: Target = "value"
+    ) -> tuple[Array, Array]:
+        """Lower and upper ends around the entries at these places, which hold what is missing there
+        with this level.
 
-        `rows` and `cols` are indices, broadcast: `rows[:, None]` and `cols` are a block. `of` is "value" (what would be
-        seen there without a gross error: the low-rank value and noise) or "observation" (which may be a gross error as
-        well). NaN where an entry is not determined. See `calibration` for what it costs; `NotCalibrated` is raised
-        where no interval could be vouched for, as where gaps are unlike anything that was observed.
-        """
+        `rows` and `cols` are indices, broadcast: `rows[:, None]` and `cols` are a block. `of` is
+        "value" (what would be seen there without a gross error: the low-rank value and noise) or
+        "observation" (which may be a gross error as well). NaN where an entry is not determined.
+        See `calibration` for what it costs; `NotCalibrated` is raised where no interval could be
+        vouched for, as where gaps are unlike anything that was observed."""
         one_of("of", of, TARGETS)
-        level = real_number("level", level, lambda x: 0 < x < 1, "a number between 0 and 1, such as 0.9")
+        level = real_number(
+            "level", level, lambda x: 0 < x < 1, "a number between 0 and 1, such as 0.9"
+        )
         rows, cols = self._places(rows, cols)
         half = self.calibration.half_width(rows, cols, level, of)
         middle = self._at(rows, cols)
         return middle - half, middle + half
 
     def standard_error(self, rows: Any, cols: Any) -> Array:
-        """The standard deviation of what is missing around the completed entries at these places, noise included."""
+        """The standard deviation of what is missing around the completed entries at
+        these places, noise included.
+        """
         rows, cols = self._places(rows, cols)
         return self.calibration.deviation(rows, cols) + 0 * self._at(rows, cols)
 
     def sample(self, rows: Any, cols: Any, n: int = 1, seed: int = 0) -> Array:
-        """n values for each of these places, spread like what is missing there may be: an axis of length n comes first.
+        """n values for each of these places, spread like what is missing there may be: an axis of
+        length n comes first.
 
         Each is drawn on its own, as if errors of neighbours were independent.
         """
@@ -245,15 +312,23 @@ class Result:
         rng = np.random.default_rng(seed)
         return self._at(rows, cols) + self.calibration.drawn(rows, cols, n, rng)
 
-    def outlier_probability(self, rows: Any, cols: Any, Y: Any = None, *, mask: Any = None) -> Array:
-        """How likely the observed entries at these places are gross errors; NaN where nothing was observed."""
+    def outlier_probability(
+        self, rows: Any, cols: Any, Y: Any = None, *, mask: Any = None
+    ) -> Array:
+        """How likely the observed entries at these places are gross errors; NaN where
+        nothing was observed.
+        """
         rows, cols = self._places(rows, cols)
         obs, flat = self._data(Y, mask), (rows.ravel(), cols.ravel())
         residual = obs.lookup(*flat) - self._at(*flat)
         return self.calibration.outlying(Sample(*flat, residual)).reshape(rows.shape)
 
-    def false_alarms(self, Y: Any = None, *, mask: Any = None, threshold: float | None = None) -> Alarms:
-        """How many entries `outliers` lists at this threshold, and how many of these are expected to be good ones."""
+    def false_alarms(
+        self, Y: Any = None, *, mask: Any = None, threshold: float | None = None
+    ) -> Alarms:
+        """How many entries `outliers` lists at this threshold, and how many of these are
+        expected to be good ones.
+        """
         obs = self._data(Y, mask)
         limit = self.noise_threshold(obs) if threshold is None else threshold
         return alarms(obs, self.factors(), self.calibration, float(limit))
@@ -262,28 +337,44 @@ class Result:
         """L R' at these places, NaN where it is not determined."""
         flat = rows.ravel(), cols.ravel()
         X = np.einsum("ij,ij->i", self.L[flat[0]], self.R[flat[1]])
-        undetermined = np.isin(flat[0], self.undetermined_rows) | np.isin(flat[1], self.undetermined_cols)
+        undetermined = np.isin(flat[0], self.undetermined_rows) | np.isin(
+            flat[1], self.undetermined_cols
+        )
         return np.where(undetermined, X.dtype.type(np.nan), X).reshape(rows.shape)
 
     def _places(self, rows: Any, cols: Any) -> tuple[Array, Array]:
         """Indices of entries, looked at and broadcast."""
         found = []
-        for name, given, n in zip(("rows", "cols"), (rows, cols), self.shape, strict=True):
+        for name, given, n in zip(
+            ("rows", "cols"), (rows, cols), self.shape, strict=True
+        ):
             at = np.asarray(given)
             if at.dtype.kind not in "iu" or np.any((at < -n) | (at >= n)):
-                raise ValueError(f"{name} holds what is no index of {n}; integers from 0 to {n - 1} are wanted")
+                raise ValueError(
+                    f"{name} holds what is no index of {n}; integers from 0 to {n - 1} are wanted"
+                )
             found.append(np.where(at < 0, at + n, at).astype(np.int64))
         return np.broadcast_arrays(*found)  # type: ignore[return-value]
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """One page of pictures (change, threshold, inliers, singular values), saved if a path is given."""
+        """One page of pictures (change, threshold, inliers, singular values), saved if a
+        path is given.
+        """
         from .plot import plot_result
 
         return plot_result(self, path)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything but the data to an .npz file."""
-        names = ("method", "tol", "noise_level", "outlier_fraction", "regime", "certificate", "warnings")
+        names = (
+            "method",
+            "tol",
+            "noise_level",
+            "outlier_fraction",
+            "regime",
+            "certificate",
+            "warnings",
+        )
         about = {name: getattr(self, name) for name in names}
         about |= {"status": str(self.status), "evidence": _plain(self.evidence)}
         arrays = {
@@ -294,7 +385,11 @@ class Result:
             "undetermined_cols": self.undetermined_cols,
         }
         made = self.calibrated or vars(self).get("calibration")
-        intervals = {} if made is None else {f"{INTERVALS}{name}": x for name, x in made.plain().items()}
+        intervals = (
+            {}
+            if made is None
+            else {f"{INTERVALS}{name}": x for name, x in made.plain().items()}
+        )
         save_arrays(path, FORMAT, arrays | intervals, about)
 
     @classmethod
@@ -308,10 +403,18 @@ class Result:
                 raise ValueError("its history is empty")
             rows, cols = content["undetermined_rows"], content["undetermined_cols"]
             for indices, n in ((rows, len(L)), (cols, len(R))):
-                if indices.ndim != 1 or indices.dtype.kind not in "iu" or np.any((indices < 0) | (indices >= n)):
+                if (
+                    indices.ndim != 1
+                    or indices.dtype.kind not in "iu"
+                    or np.any((indices < 0) | (indices >= n))
+                ):
                     raise ValueError("it names rows or columns that are not there")
             certificate = about.get("certificate")
-            stored = {name.removeprefix(INTERVALS): content[name] for name in content if name.startswith(INTERVALS)}
+            stored = {
+                name.removeprefix(INTERVALS): content[name]
+                for name in content
+                if name.startswith(INTERVALS)
+            }
             return cls(
                 L,
                 R,
@@ -327,7 +430,9 @@ class Result:
                 evidence=dict(about["evidence"]),
                 certificate=None if certificate is None else dict(certificate),
                 warnings=tuple(map(str, about.get("warnings", ()))),
-                calibrated=Calibration.from_plain(stored, (len(L), len(R))) if stored else None,
+                calibrated=Calibration.from_plain(stored, (len(L), len(R)))
+                if stored
+                else None,
             )
 
     def factors(self) -> Factors:
@@ -356,7 +461,12 @@ def _plain(x: Any) -> Any:
 
 def check_factors(L: Array, R: Array) -> None:
     """Refuse factors from a file that are none."""
-    if any(X.ndim != 2 or X.dtype.kind != "f" for X in (L, R)) or L.shape[1] != R.shape[1]:
-        raise ValueError(f"its factors have shapes {L.shape} and {R.shape}, types {L.dtype} and {R.dtype}")
+    if (
+        any(X.ndim != 2 or X.dtype.kind != "f" for X in (L, R))
+        or L.shape[1] != R.shape[1]
+    ):
+        raise ValueError(
+            f"its factors have shapes {L.shape} and {R.shape}, types {L.dtype} and {R.dtype}"
+        )
     if not (np.isfinite(L).all() and np.isfinite(R).all()):
         raise ValueError("its factors are not finite")

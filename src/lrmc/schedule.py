@@ -29,15 +29,17 @@ class Layer(NamedTuple):
 
 @dataclass(frozen=True)
 class Schedule:
-    """The thresholds zeta_0 (of the start), zeta_1, ..., zeta_K and the steps eta_1, ..., eta_K of Algorithm 1.
+    """The thresholds zeta_0 (of the start), zeta_1, ..., zeta_K and the steps eta_1, ..., eta_K of
+    Algorithm 1.
 
-    `tail` = (phi, beta) goes on after layer K with zeta_k = phi zeta_{k-1} and eta_k = beta eta_{k-1}; without it the
-    run ends there. K = 0 with a tail is the paper's RNN: it begins with zeta_0 and `eta_0`. `tangent` removes the part
-    of the residual that both factors would take up; `momentum` is a heavy ball.
+    `tail` = (phi, beta) goes on after layer K with zeta_k = phi zeta_{k-1} and eta_k = beta
+    eta_{k-1}; without it the run ends there. K = 0 with a tail is the paper's RNN: it begins with
+    zeta_0 and `eta_0`. `tangent` removes the part of the residual that both factors would take up;
+    `momentum` is a heavy ball.
 
-    Relative units: zeta in multiples of the median observed |y|, eta and `start_gain` in multiples of 1/p, so that a
-    schedule serves any size and scale. Absolute units: as published, tied to size and scale of the training problems.
-    """
+    Relative units: zeta in multiples of the median observed |y|, eta and `start_gain` in multiples
+    of 1/p, so that a schedule serves any size and scale. Absolute units: as published, tied to size
+    and scale of the training problems."""
 
     zeta: tuple[float, ...]
     eta: tuple[float, ...]
@@ -62,14 +64,18 @@ class Schedule:
             )
         one_of("units", self.units, ("relative", "absolute"))
         if not isinstance(self.card, Mapping):
-            raise ValueError(f"the card is a {type(self.card).__name__}; a mapping is wanted")
+            raise ValueError(
+                f"the card is a {type(self.card).__name__}; a mapping is wanted"
+            )
         if self.tail is not None:
             tail = _tuple(self.tail, "tail")
             if len(tail) != 2:
                 raise ValueError(f"tail={self.tail!r}; a pair (phi, beta) is wanted")
             object.__setattr__(self, "tail", tail)
         if self.start_gain is not None:
-            object.__setattr__(self, "start_gain", _number(self.start_gain, "start_gain"))
+            object.__setattr__(
+                self, "start_gain", _number(self.start_gain, "start_gain")
+            )
         object.__setattr__(self, "eta_0", _number(self.eta_0, "eta_0"))
         object.__setattr__(self, "tangent", yes_or_no("tangent", self.tangent))
 
@@ -78,9 +84,13 @@ class Schedule:
         return len(self.eta)
 
     def start(self, scale: float, p: float) -> tuple[float, float]:
-        """zeta_0 and the gain of the start (the paper's is 1/p), for data with this scale and observed fraction."""
+        """zeta_0 and the gain of the start (the paper's is 1/p), for data with this
+        scale and observed fraction.
+        """
         zeta_unit, eta_unit = self._units(scale, p)
-        return self.zeta[0] * zeta_unit, 1 / p if self.start_gain is None else self.start_gain * eta_unit
+        return self.zeta[
+            0
+        ] * zeta_unit, 1 / p if self.start_gain is None else self.start_gain * eta_unit
 
     def layers(self, scale: float, p: float) -> Iterator[Layer]:
         """The numbers of layer 1, 2, ... for data with this scale and observed fraction."""
@@ -106,7 +116,9 @@ class Schedule:
     @classmethod
     def from_json(cls, text: str | bytes) -> Schedule:
         """Read what `to_json` gave."""
-        return cls._parse(text if isinstance(text, bytes) else text.encode(), "the text")
+        return cls._parse(
+            text if isinstance(text, bytes) else text.encode(), "the text"
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the schedule as JSON."""
@@ -121,22 +133,31 @@ class Schedule:
     def named(cls, name: str) -> Schedule:
         """A schedule that comes with lrmc; `Schedule.names()` lists them."""
         if name not in cls.names():
-            raise ValueError(f"there is no schedule named {name!r}; there are: {', '.join(cls.names())}")
-        return cls._parse((resources.files("lrmc") / "schedules" / f"{name}.json").read_bytes(), name)
+            raise ValueError(
+                f"there is no schedule named {name!r}; there are: {', '.join(cls.names())}"
+            )
+        return cls._parse(
+            (resources.files("lrmc") / "schedules" / f"{name}.json").read_bytes(), name
+        )
 
     @staticmethod
     def names() -> list[str]:
         """The names of the schedules that come with lrmc."""
         files = (resources.files("lrmc") / "schedules").iterdir()
-        return sorted(file.name.removesuffix(".json") for file in files if file.name.endswith(".json"))
+        return sorted(
+            file.name.removesuffix(".json")
+            for file in files
+            if file.name.endswith(".json")
+        )
 
     @classmethod
     def from_mat(cls, path: str | os.PathLike[str]) -> Schedule:
-        """The published parameters, exactly as published: a .mat file with `zeta` and `eta` (or `ths` and `step`).
+        """The published parameters, exactly as published: a .mat file with `zeta` and `eta` (or
+        `ths` and `step`).
 
-        They are absolute numbers, for the size, scale and sampling that they were trained on. Entry 0 of the steps is
-        the gain of the start when p < 1; at p = 1 it holds the initial 0.5, which is not used.
-        """
+        They are absolute numbers, for the size, scale and sampling that they were trained on. Entry
+        0 of the steps is the gain of the start when p < 1; at p = 1 it holds the initial 0.5, which
+        is not used."""
         from .formats.matlab import read_mat
 
         try:
@@ -144,14 +165,30 @@ class Schedule:
         except FileNotFoundError:
             raise
         except Exception as error:  # scipy lets many kinds through
-            raise ValueError(f"{path} could not be read as a MATLAB file: {error}") from error
-        pairs = [pair for pair in (("zeta", "eta"), ("ths", "step")) if all(name in content for name in pair)]
+            raise ValueError(
+                f"{path} could not be read as a MATLAB file: {error}"
+            ) from error
+        pairs = [
+            pair
+            for pair in (("zeta", "eta"), ("ths", "step"))
+            if all(name in content for name in pair)
+        ]
         if not pairs:
             names = sorted(name for name in content if not name.startswith("_"))
-            raise ValueError(f"{path} holds {names}; 'zeta' and 'eta' (or 'ths' and 'step') are wanted")
-        zeta, eta = (_numbers(content[name], f"{name!r} in {path}") for name in pairs[0])
+            raise ValueError(
+                f"{path} holds {names}; 'zeta' and 'eta' (or 'ths' and 'step') are wanted"
+            )
+        zeta, eta = (
+            _numbers(content[name], f"{name!r} in {path}") for name in pairs[0]
+        )
         card = {"source": "published parameters", "file": Path(path).name}
-        return cls(zeta, eta[1:], start_gain=eta[0] if eta[0] > 1 else None, units="absolute", card=card)
+        return cls(
+            zeta,
+            eta[1:],
+            start_gain=eta[0] if eta[0] > 1 else None,
+            units="absolute",
+            card=card,
+        )
 
     @classmethod
     def _parse(cls, text: bytes, where: str) -> Schedule:
@@ -159,19 +196,24 @@ class Schedule:
             content = from_json(FORMAT, text)
             known = {field.name for field in fields(cls)}
             for name in sorted(content.keys() - known):
-                raise ValueError(f"it has a field {name!r}; those of a schedule are {', '.join(sorted(known))}")
+                raise ValueError(
+                    f"it has a field {name!r}; those of a schedule are {', '.join(sorted(known))}"
+                )
             for name in sorted({"zeta", "eta"} - content.keys()):
-                raise ValueError(f"it has no {name}; lists of numbers zeta and eta are wanted")
+                raise ValueError(
+                    f"it has no {name}; lists of numbers zeta and eta are wanted"
+                )
             return cls(**content)
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """The numbers of the baselines ScaledGD and GD; the defaults of gamma and eta are those of ScaledGD's authors.
+    """The numbers of the baselines ScaledGD and GD; the defaults of gamma and eta are those of
+    ScaledGD's authors.
 
-    `alpha` is the share of outliers, which they have to know. The largest gamma * alpha of each row and column are
-    treated as outliers (alpha at the start). `eta` is the step, in units of 1/p for ScaledGD, of 1/(p sigma_1) for GD.
-    """
+    `alpha` is the share of outliers, which they have to know. The largest gamma * alpha of each row
+    and column are treated as outliers (alpha at the start). `eta` is the step, in units of 1/p for
+    ScaledGD, of 1/(p sigma_1) for GD."""
 
     alpha: float
     gamma: float = 2.0
@@ -181,7 +223,9 @@ class Tuning:
         for name in ("alpha", "gamma", "eta"):
             object.__setattr__(self, name, _number(getattr(self, name), name))
         if self.alpha >= 1:
-            raise ValueError(f"alpha={self.alpha}; the share of outliers is wanted, 0 <= alpha < 1")
+            raise ValueError(
+                f"alpha={self.alpha}; the share of outliers is wanted, 0 <= alpha < 1"
+            )
 
     @property
     def share(self) -> float:
@@ -192,7 +236,9 @@ class Tuning:
 def _number(x: Any, name: str) -> float:
     number = finite(x)
     if number is None or number < 0:
-        raise ValueError(f"{name} holds {shown(x)}; finite numbers that are not negative are wanted")
+        raise ValueError(
+            f"{name} holds {shown(x)}; finite numbers that are not negative are wanted"
+        )
     return number
 
 
@@ -202,7 +248,9 @@ def _tuple(x: Any, name: str) -> tuple[float, ...]:
         raise ValueError(f"{name}={shown(x)}; a list of numbers is wanted")
     numbers = list(islice(x, MOST_LAYERS + 2))  # thresholds are one more than layers
     if len(numbers) > MOST_LAYERS + 1:
-        raise ValueError(f"{name} has more than {MOST_LAYERS + 1} numbers; at most {MOST_LAYERS} layers are wanted")
+        raise ValueError(
+            f"{name} has more than {MOST_LAYERS + 1} numbers; at most {MOST_LAYERS} layers are wanted"
+        )
     return tuple(_number(number, name) for number in numbers)
 
 

@@ -14,7 +14,16 @@ from typing import Any
 import numpy as np
 
 from ._arguments import function_or_none
-from ._job import BASELINES, Asked, Job, Method, Start, checked_job, checked_max_iter, checked_tol
+from ._job import (
+    BASELINES,
+    Asked,
+    Job,
+    Method,
+    Start,
+    checked_job,
+    checked_max_iter,
+    checked_tol,
+)
 from ._rows import scaled, where
 from .linalg import Factors, change, power_of_4
 from .methods import step as at
@@ -36,10 +45,12 @@ from .weights import Array, Sides
 BLOWN_UP = 1e3  # an iterate this many times larger than the start is lost
 MOST_OUTLIERS = 0.5  # beyond, the majority speaks against the fit
 SURPRISE = 6.0  # times: by how much more entries may be missed that a fit has not seen
-FEW_PER_UNKNOWN = 1.5  # good entries for every free number of the fit: with fewer, it follows the noise
+# good entries for every free number of the fit: with fewer, it follows the noise
+FEW_PER_UNKNOWN = 1.5
 NOTHING = 1e-9  # of the scale of the data
 FEW_INLIERS = 0.25  # fewer than this within the threshold: it fell below the residual
-COUNTED = ("exact", "lrmc", *BASELINES)  # stages whose passes max_iter limits; the others are bounded
+# stages whose passes max_iter limits; the others are bounded
+COUNTED = ("exact", "lrmc", *BASELINES)
 NOT_FINITE = "the start is not finite; are there values near the limits of the floating-point range?"
 Progress = Callable[[Iterate], None]
 
@@ -73,23 +84,24 @@ def solve(
 ) -> Result:
     """Recover the low-rank matrix X from partly observed, grossly corrupted Y = X + S.
 
-    Y and `mask` are explained at `lrmc.observations.as_observations`. The default method is the closed loop, which
-    needs nothing else, not even the rank. One that is given may be too high: of data without noise, components that
-    are not needed are dropped, and `rank` of the result says how many are left. With a `schedule` (a `Schedule`, the
-    name of one, or "nearest": the one that was trained on problems most like these data) the method is the paper's
-    LRMC, as long as the schedule fits the data. A run stops when |X_k - X_{k-1}|_F < tol |X_{k-1}|_F, when it has come
-    to rest at the noise, or after max_iter passes (sweeps over noisy data are not counted: their number is bounded).
-    `progress` is called with each iterate.
+    Y and `mask` are explained at `lrmc.observations.as_observations`. The default method is the
+    closed loop, which needs nothing else, not even the rank. One that is given may be too high: of
+    data without noise, components that are not needed are dropped, and `rank` of the result says
+    how many are left. With a `schedule` (a `Schedule`, the name of one, or "nearest": the one that
+    was trained on problems most like these data) the method is the paper's LRMC, as long as the
+    schedule fits the data. A run stops when |X_k - X_{k-1}|_F < tol |X_{k-1}|_F, when it has come
+    to rest at the noise, or after max_iter passes (sweeps over noisy data are not counted: their
+    number is bounded). `progress` is called with each iterate.
 
-    The methods "scaled_gd" and "gd" are the paper's baselines. They need the rank and the share of outliers: `schedule`
-    is a `Tuning`, such as Tuning(alpha=0.1).
+    The methods "scaled_gd" and "gd" are the paper's baselines. They need the rank and the share of
+    outliers: `schedule` is a `Tuning`, such as Tuning(alpha=0.1).
 
-    For the closed loop on noisy data: `loss` is how residuals are weighed; `outliers` says whether they lie on both
-    sides of the truth, or only above ("positive") or below ("negative"); `groups` has a label for each row, and rows
-    with the same label share one weight in each column (the bands of a pixel: a cloud covers all); `row_noise` and
-    `col_noise` are known relative noise levels of rows and columns. `start` may also be an iterate of an earlier run of
-    the closed loop, which goes on from there.
-    """
+    For the closed loop on noisy data: `loss` is how residuals are weighed; `outliers` says whether
+    they lie on both sides of the truth, or only above ("positive") or below ("negative"); `groups`
+    has a label for each row, and rows with the same label share one weight in each column (the
+    bands of a pixel: a cloud covers all); `row_noise` and `col_noise` are known relative noise
+    levels of rows and columns. `start` may also be an iterate of an earlier run of the closed loop,
+    which goes on from there."""
     max_iter = checked_max_iter(max_iter)
     function_or_none("progress", progress)
     asked = Asked(
@@ -132,7 +144,9 @@ def iterates(
     seed: int = 0,
     threads: int | None = None,
 ) -> Iterator[Iterate]:
-    """The iterates of a method, the start first (k = 0): stop when you like. Arguments as for `solve`."""
+    """The iterates of a method, the start first (k = 0): stop when you like. Arguments
+    as for `solve`.
+    """
     asked = Asked(
         rank=rank,
         mask=mask,
@@ -168,18 +182,24 @@ def _with_safety_net(job: Job, max_iter: int, progress: Progress | None) -> Resu
 def _ran(job: Job, max_iter: int, progress: Progress | None) -> Result:
     """A job's result, which can be had again without some of the entries."""
     ended = _run(job, max_iter, progress)
-    return replace(_result(job, ended), refit=partial(_again, _told(job, ended), max_iter))
+    return replace(
+        _result(job, ended), refit=partial(_again, _told(job, ended), max_iter)
+    )
 
 
 def _told(job: Job, ended: Ended) -> Job:
     """The same job with what a run found: it need not be looked for again."""
     evidence = ended.found.evidence
     noisy = ended.found.regime == "noisy"
-    start = "spectral" if isinstance(job.start, Iterate) else job.start  # an earlier run has seen all entries
+    # an earlier run has seen all entries
+    start = "spectral" if isinstance(job.start, Iterate) else job.start
     job = replace(job, rank=ended.last.L.shape[1], start=start)
     if noisy and "layers" in evidence:
-        return replace(job, known_noisy=True, layers=Layers.from_plain(evidence["layers"]))
-    chosen = noisy and "shrink" in evidence  # by entries set aside, not by Gaussian residuals
+        return replace(
+            job, known_noisy=True, layers=Layers.from_plain(evidence["layers"])
+        )
+    # by entries set aside, not by Gaussian residuals
+    chosen = noisy and "shrink" in evidence
     return replace(job, loss=evidence.get("loss", job.loss), known_noisy=chosen)
 
 
@@ -199,7 +219,9 @@ class Ended:
     last: Iterate
     status: Status
     history: tuple[Record, ...]
-    found: Findings = field(default_factory=lambda: Findings(Status.MAX_ITER, "unknown"))
+    found: Findings = field(
+        default_factory=lambda: Findings(Status.MAX_ITER, "unknown")
+    )
 
 
 def _run(job: Job, max_iter: int, progress: Progress | None) -> Ended:
@@ -212,7 +234,8 @@ def _run(job: Job, max_iter: int, progress: Progress | None) -> Ended:
     counted = 0
     while counted < max_iter:
         try:
-            with np.errstate(over="ignore", invalid="ignore"):  # numbers that overflow are noticed below
+            # numbers that overflow are noticed below
+            with np.errstate(over="ignore", invalid="ignore"):
                 it = next(run)
         except StopIteration as end:
             assert last is not None
@@ -224,7 +247,9 @@ def _run(job: Job, max_iter: int, progress: Progress | None) -> Ended:
             return Ended(last, Status.DIVERGED, tuple(history))
         last = it
         counted += it.stage in COUNTED
-        history.append(Record(it.k, it.change, it.zeta, it.inliers, time.perf_counter() - began))
+        history.append(
+            Record(it.k, it.change, it.zeta, it.inliers, time.perf_counter() - began)
+        )
         if progress is not None:
             progress(it)
         if job.method != "closed_loop" and it.change < job.tol:
@@ -253,7 +278,11 @@ def _iterates(job: Job) -> Generator[Iterate, None, Findings]:
         except StopIteration as end:
             found = end.value or Findings(Status.SCHEDULE_ENDED, "exact")
             return (found.flipped() if flip else found).times(unit)
-        moved = step.moved if k == 0 or math.isfinite(step.moved) else _change(before, step.X)
+        moved = (
+            step.moved
+            if k == 0 or math.isfinite(step.moved)
+            else _change(before, step.X)
+        )
         L, R = (scaled(F, root) for F in (step.X[::-1] if flip else step.X))
         zeta, norm = step.zeta * unit, step.norm * unit
         yield Iterate(k, L, R, moved, zeta, step.inliers, stage=step.stage, norm=norm)
@@ -277,16 +306,34 @@ def _steps(job: Job, unit: float) -> Iterator[Step]:
     if isinstance(job.schedule, Schedule):
         scale, p = job.obs.scale, obs.fraction
         zeta, gain = job.schedule.start(scale, p)
-        layers = (layer._replace(zeta=layer.zeta / unit) for layer in job.schedule.layers(scale, p))
+        layers = (
+            layer._replace(zeta=layer.zeta / unit)
+            for layer in job.schedule.layers(scale, p)
+        )
         X = STARTS[str(job.start)](obs, rank, zeta / unit, gain, job.seed)
         return lrmc(obs, at.Start(X, zeta / unit), layers, job.schedule.tangent)
     if job.known_noisy:
-        return noisy(obs, job.rank, noise=job.noise, loss=job.loss, seed=job.seed, layers=job.layers)
+        return noisy(
+            obs,
+            job.rank,
+            noise=job.noise,
+            loss=job.loss,
+            seed=job.seed,
+            layers=job.layers,
+        )
     begin = None
     if isinstance(job.start, Iterate):
         X = Factors(*(scaled(F, 1 / root) for F in (job.start.L, job.start.R)))
         begin = X, job.start.zeta / unit
-    return default(obs, job.rank, noise=job.noise, loss=job.loss, tol=job.tol, seed=job.seed, begin=begin)
+    return default(
+        obs,
+        job.rank,
+        noise=job.noise,
+        loss=job.loss,
+        tol=job.tol,
+        seed=job.seed,
+        begin=begin,
+    )
 
 
 def flipped(job: Job) -> Job:
@@ -313,7 +360,10 @@ def _result(job: Job, ended: Ended) -> Result:
     noise, share = noise_and_share(job.obs, X)
     if proof is not None:
         share = 1 - proof.agreeing
-        open_rows, open_cols = np.union1d(open_rows, proof.rows), np.union1d(open_cols, proof.cols)
+        open_rows, open_cols = (
+            np.union1d(open_rows, proof.rows),
+            np.union1d(open_cols, proof.cols),
+        )
         doubts += _not_vouched_for(proof, job.obs.is_here)
     elif job.method == "closed_loop":
         doubts += _not_believed(job.obs, X, share, found)
@@ -340,7 +390,11 @@ def _result(job: Job, ended: Ended) -> Result:
 def _held_out(found: Findings) -> dict[str, dict[str, float]]:
     """By how much entries that were set aside are missed, by the fit and by what is simple."""
     missed = found.held_out
-    return {} if missed is None else {"held_out": {"error": missed.error, "medians": missed.simple}}
+    return (
+        {}
+        if missed is None
+        else {"held_out": {"error": missed.error, "medians": missed.simple}}
+    )
 
 
 def without_entries(obs: Observations) -> tuple[Array, Array]:
@@ -352,13 +406,16 @@ def _empty(rows: tuple[Array], _: None) -> Array:
     return rows[0] == 0
 
 
-def _not_believed(obs: Observations, X: Factors, share: float, found: Findings) -> Iterator[str]:
+def _not_believed(
+    obs: Observations, X: Factors, share: float, found: Findings
+) -> Iterator[str]:
     """Why a fit to noisy data may be wrong, in sentences."""
     if share > MOST_OUTLIERS:
         yield f"{100 * share:.0f} % of the entries are far from this fit: it may be the fit that is wrong"
     rank = X.L.shape[1]
     good, free = round((1 - share) * obs.n_observed), rank * (sum(obs.shape) - rank)
-    few = good < FEW_PER_UNKNOWN * free and obs.n_observed >= rank * sum(obs.shape)  # else that is said of all entries
+    # else that is said of all entries
+    few = good < FEW_PER_UNKNOWN * free and obs.n_observed >= rank * sum(obs.shape)
     if few and not found.shrunk:
         yield f"{good} good entries are few for the {free} free numbers of rank {rank}: the fit may follow the noise"
     if found.held_out is None:
@@ -388,24 +445,38 @@ def _not_vouched_for(proof: Certificate, here: bool) -> list[str]:
     if not counts:
         return []
     text = (
-        f"of {counts} too few entries agree with the fit to vouch for it: NaN in the completion, unless they are kept"
+        f"of {counts} too few entries agree with the fit to vouch for it: NaN in the"
+        " completion, unless they are kept"
     )
-    return [text if here else f"{text}; on a cluster such lines are not fitted anew, as they are in one process"]
+    if not here:
+        text += (
+            "; on a cluster such lines are not fitted anew, as they are in one process"
+        )
+    return [text]
 
 
 def _too_few(obs: Observations, it: Iterate) -> bool:
-    """Whether inliers cannot determine a matrix of this rank: it has rank (n1 + n2 - rank) free numbers."""
+    """Whether inliers cannot determine a matrix of this rank: it has rank (n1 + n2 -
+    rank) free numbers.
+    """
     rank = it.L.shape[1]
     return it.inliers * obs.n_observed < rank * (sum(obs.shape) - rank)
 
 
 def _shortcomings(obs: Observations, rank: int) -> Iterator[str]:
     """What the entries themselves cannot determine, in sentences."""
-    counts = ((len(lines), name) for lines, name in zip(without_entries(obs), ("row(s)", "column(s)"), strict=True))
+    counts = (
+        (len(lines), name)
+        for lines, name in zip(
+            without_entries(obs), ("row(s)", "column(s)"), strict=True
+        )
+    )
     empty = [f"{n} {name}" for n, name in counts if n]
     if empty:
         yield f"{' and '.join(empty)} have no observation: their values are not determined, and NaN in the completion"
-    rows, cols = unconnected(obs) if obs.across is None else unconnected(obs.across)[::-1]
+    rows, cols = (
+        unconnected(obs) if obs.across is None else unconnected(obs.across)[::-1]
+    )
     if rows or cols:
         text = f"{rows} row(s) and {cols} column(s) share no entry with the others, not even through a chain of entries"
         yield f"{text}: how large they are beside each other is not determined"
@@ -418,7 +489,10 @@ def _warn(result: Result) -> None:
     for text in result.warnings:
         _say(DoubtWarning, text)
     if not result.converged:
-        _say(ConvergenceWarning, f"after {result.n_iter} iterations: {result.status.meaning}")
+        _say(
+            ConvergenceWarning,
+            f"after {result.n_iter} iterations: {result.status.meaning}",
+        )
 
 
 def _say(category: type[Warning], text: str) -> None:

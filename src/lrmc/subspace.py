@@ -1,7 +1,7 @@
 """A learned subspace: what new rows are in it, and how it follows a stream of rows.
 
-Rows are offset + V t + noise + outliers, where V has orthonormal columns and scores t are drawn from a Gaussian. New
-rows are fitted by a small robust regression each; no row looks at another one.
+Rows are offset + V t + noise + outliers, where V has orthonormal columns and scores t are drawn
+from a Gaussian. New rows are fitted by a small robust regression each; no row looks at another one.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ class Subspace:
     @property
     def typical(self) -> float:
         """The root mean square of an entry less the offset."""
-        square = (float(np.trace(self.covariance)) + float(self.mean @ self.mean)) / len(self.V)
+        square = (
+            float(np.trace(self.covariance)) + float(self.mean @ self.mean)
+        ) / len(self.V)
         return math.sqrt(square + self.noise**2)
 
     @cached_property
@@ -68,14 +70,19 @@ class Subspace:
     def factors(self, T: Array) -> Factors:
         """Factors of offset + T V'."""
         one = np.ones((len(T), 1), T.dtype)
-        return Factors(np.hstack([T, one]), np.hstack([self.V, self.offset[:, None]]).astype(T.dtype))
+        return Factors(
+            np.hstack([T, one]),
+            np.hstack([self.V, self.offset[:, None]]).astype(T.dtype),
+        )
 
     def weight(self, n: int) -> Cauchy:
         """The loss, for n rows."""
         deviation, cols = np.full(n, self.noise), np.ones(len(self.V))
         if self.loss == "mixture" or self.outliers != "both":
             return Mixture(deviation, cols, self.outliers, odds=self.odds)
-        return (Cauchy if self.loss == "cauchy" else Huber)(self.reach * deviation, cols)
+        return (Cauchy if self.loss == "cauchy" else Huber)(
+            self.reach * deviation, cols
+        )
 
     @property
     def reach(self) -> float:
@@ -90,7 +97,9 @@ class Subspace:
 
 def _noise_and_odds(obs: Observations, X: Factors) -> tuple[float, float]:
     size = np.abs(obs.sample.residual(X)).astype(np.float64)
-    noise, odds, _ = two_groups(size, float(np.quantile(size, LOW)) if len(size) else 0.0)
+    noise, odds, _ = two_groups(
+        size, float(np.quantile(size, LOW)) if len(size) else 0.0
+    )
     return float(noise), max(odds, 1e-12)  # at 0, there would be no outliers
 
 
@@ -102,7 +111,8 @@ class Rows(NamedTuple):
 
     T: Array  # n x r: their scores
     deviation: Array  # n: the standard deviation of the noise that each was fitted with
-    distance: Array  # n: the root mean square of the residuals in units of the noise, each counted as at most 6
+    # n: the root mean square of the residuals in units of the noise, each counted as at most 6
+    distance: Array
 
 
 def fit_rows(obs: Observations, model: Subspace) -> Rows:
@@ -143,7 +153,8 @@ class Memory:
     """What is kept of the rows that a subspace was learned from: sums of p p' with p = (t, 1)."""
 
     rows: Array  # (r + 1) x (r + 1): over all rows
-    cols: Array  # n2 x (r + 1)(r + 2) / 2: over the entries of each column, weighed; the upper triangle
+    # n2 x (r + 1)(r + 2) / 2: over the entries of each column, weighed; the upper triangle
+    cols: Array
 
     def scaled(self, gain: float) -> Memory:
         """The same for data multiplied by `gain`."""
@@ -165,10 +176,24 @@ class Learned(NamedTuple):
         return Learned(self.model.scaled(gain), self.memory.scaled(gain), rows)
 
 
-def learn(obs: Observations, result: Result, *, center: bool, most: int | None, outliers: Sides) -> Learned:
-    """The subspace of a result, with at most so many components; None keeps all that are left without the mean."""
-    loss, shrink = result.evidence.get("loss", "mixture"), float(result.evidence.get("shrink", 1.0))
-    return learn_factors(obs, result.factors(), loss, shrink, center=center, most=most, outliers=outliers)
+def learn(
+    obs: Observations,
+    result: Result,
+    *,
+    center: bool,
+    most: int | None,
+    outliers: Sides,
+) -> Learned:
+    """The subspace of a result, with at most so many components; None keeps all that are
+    left without the mean.
+    """
+    loss, shrink = (
+        result.evidence.get("loss", "mixture"),
+        float(result.evidence.get("shrink", 1.0)),
+    )
+    return learn_factors(
+        obs, result.factors(), loss, shrink, center=center, most=most, outliers=outliers
+    )
 
 
 def learn_factors(
@@ -184,11 +209,18 @@ def learn_factors(
     """The same from factors that were fitted with this loss and prior."""
     unit = power_of_4(obs.scale)
     X = Factors(*(np.asarray(F, np.float64) / math.sqrt(unit) for F in X))
-    return _learn(obs.scaled(1 / unit), X, (loss, shrink), center, most, outliers).scaled(unit)
+    return _learn(
+        obs.scaled(1 / unit), X, (loss, shrink), center, most, outliers
+    ).scaled(unit)
 
 
 def _learn(
-    obs: Observations, X: Factors, fit: tuple[Loss, float], center: bool, most: int | None, outliers: Sides
+    obs: Observations,
+    X: Factors,
+    fit: tuple[Loss, float],
+    center: bool,
+    most: int | None,
+    outliers: Sides,
 ) -> Learned:
     used = np.asarray(obs.row_observed) > 0
     P = np.hstack([X.L[used], np.ones((int(used.sum()), 1))])
@@ -199,25 +231,41 @@ def _learn(
     moments = K @ moments @ K.T
     loss, shrink = fit
     mean, covariance = _mean_and_covariance(moments)
-    model = Subspace(V, offset, mean, covariance, noise, odds, loss=loss, outliers=outliers, shrink=shrink)
+    model = Subspace(
+        V,
+        offset,
+        mean,
+        covariance,
+        noise,
+        odds,
+        loss=loss,
+        outliers=outliers,
+        shrink=shrink,
+    )
     model = model.with_noise(obs, fit_rows(obs, model).T)
     rows = fit_rows(obs, model)
     P = model.factors(rows.T).L
-    cols = obs.products(*model.factors(rows.T), model.weight(len(P)), Pw=pairs(P)).grams[1]
+    cols = obs.products(
+        *model.factors(rows.T), model.weight(len(P)), Pw=pairs(P)
+    ).grams[1]
     return Learned(model, Memory(moments, cols.astype(np.float64)), rows)
 
 
-def follow(obs: Observations, model: Subspace, memory: Memory, forgetting: float, center: bool) -> Learned:
+def follow(
+    obs: Observations, model: Subspace, memory: Memory, forgetting: float, center: bool
+) -> Learned:
     """The subspace after a batch of rows: recursive least squares for each column, with forgetting.
 
-    What was learned before counts `forgetting` times, and less where the batch shows that the subspace has moved.
-    """
+    What was learned before counts `forgetting` times, and less where the batch shows that the
+    subspace has moved."""
     unit = power_of_4(model.typical)
     parts = obs.scaled(1 / unit), model.scaled(1 / unit), memory.scaled(1 / unit)
     return _follow(*parts, forgetting, center).scaled(unit)
 
 
-def _follow(obs: Observations, model: Subspace, memory: Memory, forgetting: float, center: bool) -> Learned:
+def _follow(
+    obs: Observations, model: Subspace, memory: Memory, forgetting: float, center: bool
+) -> Learned:
     before = np.hstack([model.V, model.offset[:, None]])
     now, used = before, obs.col_observed > 0
     rows = fit_rows(obs, model)
@@ -229,7 +277,9 @@ def _follow(obs: Observations, model: Subspace, memory: Memory, forgetting: floa
     )  # a pivot of infinity keeps the offset where it is
     for _ in range(ROUNDS):
         P = model.factors(rows.T).L
-        pull = obs.products(*model.factors(rows.T), model.weight(len(P)), P=P, Pw=pairs(P))
+        pull = obs.products(
+            *model.factors(rows.T), model.weight(len(P)), P=P, Pw=pairs(P)
+        )
         cols = old + pull.grams[1]
         pulled = pull[1] - np.einsum("jab,jb->ja", _unpacked(old), now - before)
         ridge = np.diag(free + 1e-9 * float(cols.max()))
@@ -247,9 +297,16 @@ def _follow(obs: Observations, model: Subspace, memory: Memory, forgetting: floa
 
 
 def _principal(
-    R: Array, moments: Array, center: bool, most: int | None, *, noise: float = 0.0, like: Array | None = None
+    R: Array,
+    moments: Array,
+    center: bool,
+    most: int | None,
+    *,
+    noise: float = 0.0,
+    like: Array | None = None,
 ) -> tuple[Array, Array, Array]:
-    """Orthonormal components, the offset, and K such that K p are the new scores (and 1) of a row with the old ones.
+    """Orthonormal components, the offset, and K such that K p are the new scores (and 1) of a row
+    with the old ones.
 
     Rows are R p, and `moments` is the sum of their p p'. Components are ordered by variance.
     """
@@ -259,14 +316,25 @@ def _principal(
     Q, triangle = np.linalg.qr(R[:, :-1])
     values, U = np.linalg.eigh(triangle @ spread @ triangle.T)
     values, U = values[::-1], U[:, ::-1]
-    # Without the mean, there may be one component less: what is left of it is what noise leaves anywhere, or rounding.
+    # Without the mean, there may be one component less: what is left of it is what noise leaves
+    # anywhere, or rounding.
     floor = max((2 * noise * (1 + math.sqrt(len(R) / n))) ** 2, 1e-10 * values[0])
-    keep = rank - int(center and rank > 1 and values[-1] < floor) if most is None else min(most, rank)
+    keep = (
+        rank - int(center and rank > 1 and values[-1] < floor)
+        if most is None
+        else min(most, rank)
+    )
     V = Q @ U[:, :keep]
-    largest = V[np.abs(V).argmax(0), np.arange(keep)] if like is None else np.einsum("ij,ij->j", V, like[:, :keep])
+    largest = (
+        V[np.abs(V).argmax(0), np.arange(keep)]
+        if like is None
+        else np.einsum("ij,ij->j", V, like[:, :keep])
+    )
     signs = np.where(largest < 0, -1.0, 1.0)
     top = signs[:, None] * (U[:, :keep].T @ triangle)
-    K = np.block([[top, -(top @ mean)[:, None]], [np.zeros((1, rank)), np.ones((1, 1))]])
+    K = np.block(
+        [[top, -(top @ mean)[:, None]], [np.zeros((1, rank)), np.ones((1, 1))]]
+    )
     return V * signs, R[:, -1] + R[:, :-1] @ mean, K
 
 

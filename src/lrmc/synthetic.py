@@ -45,13 +45,17 @@ class Problem:
         if not sp.issparse(self.Y):
             return ~np.isnan(self.Y)
         mask = np.zeros(self.shape, bool)
-        mask[np.repeat(np.arange(self.shape[0]), np.diff(self.Y.indptr)), self.Y.indices] = True
+        mask[
+            np.repeat(np.arange(self.shape[0]), np.diff(self.Y.indptr)), self.Y.indices
+        ] = True
         return mask
 
 
 @dataclass(frozen=True)
 class Problems:
-    """A kind of problems: everything about them but the seed (and the rank). See `problem` for the numbers."""
+    """A kind of problems: everything about them but the seed (and the rank). See
+    `problem` for the numbers.
+    """
 
     n: int = 3000
     alpha: float = 0.1
@@ -77,9 +81,8 @@ class Problems:
     def shrunk(self, size: int) -> Problems:
         """Problems with at most `size` rows and columns that are as hard.
 
-        Observed entries per missing entry grow as the matrix shrinks, so that a row keeps about as many entries: p
-        becomes p' with p' / (1 - p') = (n / n') p / (1 - p).
-        """
+        Observed entries per missing entry grow as the matrix shrinks, so that a row keeps about as
+        many entries: p becomes p' with p' / (1 - p') = (n / n') p / (1 - p)."""
         n1, n2 = self.shape
         m1, m2 = min(n1, size), min(n2, size)
         if self.p >= 1:
@@ -102,14 +105,16 @@ def problem(
     form: Literal["auto", "dense", "sparse"] = "auto",
     dtype: Any = np.float64,
 ) -> Problem:
-    """A random problem as in the paper: Gaussian factors, entries observed with probability p, and outliers that are
-    uniform in [-E|X|, E|X|] on a fraction alpha of the observed entries.
+    """A random problem as in the paper: Gaussian factors, entries observed with probability p, and
+    outliers that are uniform in [-E|X|, E|X|] on a fraction alpha of the observed entries.
 
-    Factors have entries N(0, 1/n), as in the authors' code. `condition` other than 1 gives singular values 1 to
-    1/condition instead; `outlier_scale` multiplies the outliers; `noise` is the standard deviation of Gaussian noise in
-    units of E|X|. Y is an array if p = 1 (or form="dense", NaN for missing), else a CSR matrix of the observed entries.
-    """
-    kind = Problems(n, alpha, p, n2, outlier_scale=outlier_scale, condition=condition, noise=noise)
+    Factors have entries N(0, 1/n), as in the authors' code. `condition` other than 1 gives singular
+    values 1 to 1/condition instead; `outlier_scale` multiplies the outliers; `noise` is the
+    standard deviation of Gaussian noise in units of E|X|. Y is an array if p = 1 (or form="dense",
+    NaN for missing), else a CSR matrix of the observed entries."""
+    kind = Problems(
+        n, alpha, p, n2, outlier_scale=outlier_scale, condition=condition, noise=noise
+    )
     n1, n2 = kind.shape
     rank, seed = checked_rank(rank, kind.shape), whole_number("seed", seed, 0)
     one_of("form", form, ("auto", "dense", "sparse"))
@@ -117,13 +122,19 @@ def problem(
     rng = np.random.default_rng(seed)
     L, R = (rng.standard_normal((m, rank)) / np.sqrt(m) for m in (n1, n2))
     if condition != 1:
-        L, R = np.linalg.qr(L)[0] * np.geomspace(1, 1 / condition, rank), np.linalg.qr(R)[0]
+        L, R = (
+            np.linalg.qr(L)[0] * np.geomspace(1, 1 / condition, rank),
+            np.linalg.qr(R)[0],
+        )
     dense = form == "dense" or (form == "auto" and p >= 1)
     if p >= 1 and dense:  # every place, in order: they need not be listed
         rows = cols = None
         x = np.concatenate([(L[block] @ R.T).ravel() for block in row_blocks(n1, n2)])
     else:
-        blocks = [(block, _bernoulli(rng, p, block.stop - block.start, n2)) for block in row_blocks(n1, n2)]
+        blocks = [
+            (block, _bernoulli(rng, p, block.stop - block.start, n2))
+            for block in row_blocks(n1, n2)
+        ]
         rows = np.concatenate([block.start + i for block, (i, _) in blocks])
         cols = np.concatenate([j for _, (_, j) in blocks])
         x = np.concatenate([(L[block] @ R.T)[here] for block, here in blocks])
@@ -136,13 +147,25 @@ def problem(
     return Problem(Y, Factors(L, R), S, rank, alpha=kind.alpha, p=kind.p, seed=seed)
 
 
-def _bernoulli(rng: np.random.Generator, p: float, n1: int, n2: int) -> tuple[Array, Array]:
+def _bernoulli(
+    rng: np.random.Generator, p: float, n1: int, n2: int
+) -> tuple[Array, Array]:
     """The places that are observed."""
-    seen = np.ones((n1, n2), bool) if p >= 1 else rng.random((n1, n2), dtype=np.float32) < p
+    seen = (
+        np.ones((n1, n2), bool)
+        if p >= 1
+        else rng.random((n1, n2), dtype=np.float32) < p
+    )
     return np.nonzero(seen)  # type: ignore[return-value]
 
 
-def _stored(values: Array, rows: Array | None, cols: Array | None, shape: tuple[int, int], dense: bool) -> Any:
+def _stored(
+    values: Array,
+    rows: Array | None,
+    cols: Array | None,
+    shape: tuple[int, int],
+    dense: bool,
+) -> Any:
     if rows is None or cols is None:
         return values.reshape(shape)
     if not dense:
@@ -154,16 +177,32 @@ def _stored(values: Array, rows: Array | None, cols: Array | None, shape: tuple[
 
 
 def _checked_kind(
-    n: int, alpha: float, p: float, n2: int | None, outlier_scale: float, condition: float, noise: float
+    n: int,
+    alpha: float,
+    p: float,
+    n2: int | None,
+    outlier_scale: float,
+    condition: float,
+    noise: float,
 ) -> dict[str, int | float | None]:
-    """The numbers of a kind of problems, as Python's own; or an error that says what no problems have."""
+    """The numbers of a kind of problems, as Python's own; or an error that says what no
+    problems have.
+    """
     return {
         "n": whole_number("n", n, 1, LARGEST),
-        "n2": None if n2 is None else whole_number("n2", n2, 1, LARGEST, hint=", or None for as many as n"),
-        "alpha": real_number("alpha", alpha, lambda x: 0 <= x <= 1, "a number from 0 to 1"),
+        "n2": None
+        if n2 is None
+        else whole_number("n2", n2, 1, LARGEST, hint=", or None for as many as n"),
+        "alpha": real_number(
+            "alpha", alpha, lambda x: 0 <= x <= 1, "a number from 0 to 1"
+        ),
         "p": real_number("p", p, lambda x: 0 < x <= 1, "a number above 0 and up to 1"),
-        "outlier_scale": real_number("outlier_scale", outlier_scale, lambda x: x >= 0, NOT_NEGATIVE),
-        "condition": real_number("condition", condition, lambda x: x >= 1, "a number of at least 1"),
+        "outlier_scale": real_number(
+            "outlier_scale", outlier_scale, lambda x: x >= 0, NOT_NEGATIVE
+        ),
+        "condition": real_number(
+            "condition", condition, lambda x: x >= 1, "a number of at least 1"
+        ),
         "noise": real_number("noise", noise, lambda x: x >= 0, NOT_NEGATIVE),
     }
 

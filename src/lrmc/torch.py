@@ -1,8 +1,8 @@
-"""LRMC as a layer of a network, and data on a GPU: `import lrmc.torch`, with the extra `lrmc[torch]`.
+"""LRMC as a layer of a network, and data on a GPU: `import lrmc.torch`, with the extra
+`lrmc[torch]`.
 
-`UnrolledLRMC` is the paper's Algorithm 1 with K layers, differentiable with respect to its numbers and to the data.
-`as_torch_observations` is what lets `lrmc.solve` read a tensor where it lies.
-"""
+`UnrolledLRMC` is the paper's Algorithm 1 with K layers, differentiable with respect to its numbers
+and to the data. `as_torch_observations` is what lets `lrmc.solve` read a tensor where it lies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ._extras import optional
 from .observations._checks import check_finite, check_numbers, check_observed
-from .observations.tensor import TorchObservations, as_tensor_mask, as_torch_observations
+from .observations.tensor import (
+    TorchObservations,
+    as_tensor_mask,
+    as_torch_observations,
+)
 from .schedule import Schedule
 
 if TYPE_CHECKING:
@@ -43,15 +47,17 @@ class Factors(NamedTuple):
 
 
 class UnrolledLRMC(nn.Module):
-    """The K layers of a schedule, and `extra` more of its tail, as a module: `forward(Y)` gives the factors of X.
+    """The K layers of a schedule, and `extra` more of its tail, as a module: `forward(Y)` gives the
+    factors of X.
 
-    Parameters, those that the schedule has: `log_zeta` of the thresholds zeta_0 (of the start) to zeta_K, `log_eta` of
-    the steps (of `eta_0`, where K = 0), `log_start_gain`, `momentum` (one per layer; less than 0 counts as 0), and with
-    `extra` layers `log_tail` of (phi, beta). `schedule()` makes a `Schedule` of them, for `lrmc.solve`.
+    Parameters, those that the schedule has: `log_zeta` of the thresholds zeta_0 (of the start) to
+    zeta_K, `log_eta` of the steps (of `eta_0`, where K = 0), `log_start_gain`, `momentum` (one per
+    layer; less than 0 counts as 0), and with `extra` layers `log_tail` of (phi, beta). `schedule()`
+    makes a `Schedule` of them, for `lrmc.solve`.
 
-    With `checkpoint`, layers are computed again on the way back: memory is one layer and O(K (n1 + n2) r), at the price
-    of one more pass. Parameters have the type `dtype` (torch's default), the arithmetic that of the data.
-    """
+    With `checkpoint`, layers are computed again on the way back: memory is one layer and O(K (n1 +
+    n2) r), at the price of one more pass. Parameters have the type `dtype` (torch's default), the
+    arithmetic that of the data."""
 
     def __init__(
         self,
@@ -67,64 +73,134 @@ class UnrolledLRMC(nn.Module):
         super().__init__()
         began = Schedule.named(schedule) if isinstance(schedule, str) else schedule
         if not isinstance(began, Schedule):
-            raise ValueError(f"schedule is a {type(schedule).__name__}; a Schedule or the name of one is wanted")
+            raise ValueError(
+                f"schedule is a {type(schedule).__name__}; a Schedule or the name of one is wanted"
+            )
         for name, number, least in (("rank", rank, 1), ("extra", extra, 0)):
-            if not isinstance(number, Integral) or isinstance(number, bool) or number < least:
-                raise ValueError(f"{name}={number!r}; a whole number of at least {least} is wanted")
+            if (
+                not isinstance(number, Integral)
+                or isinstance(number, bool)
+                or number < least
+            ):
+                raise ValueError(
+                    f"{name}={number!r}; a whole number of at least {least} is wanted"
+                )
         if extra and began.tail is None:
-            raise ValueError(f"extra={extra}, but the schedule has no tail: it ends after {len(began)} layers")
-        self.rank, self.extra, self.checkpoint, self.seed = int(rank), int(extra), bool(checkpoint), seed
+            raise ValueError(
+                f"extra={extra}, but the schedule has no tail: it ends after {len(began)} layers"
+            )
+        self.rank, self.extra, self.checkpoint, self.seed = (
+            int(rank),
+            int(extra),
+            bool(checkpoint),
+            seed,
+        )
         self.began = began
 
         def numbers(values: Any) -> nn.Parameter:
-            return nn.Parameter(torch.tensor(values, device=device, dtype=dtype or torch.get_default_dtype()))
+            return nn.Parameter(
+                torch.tensor(
+                    values, device=device, dtype=dtype or torch.get_default_dtype()
+                )
+            )
 
         def logarithms(*values: float) -> nn.Parameter:
             return numbers([math.log(max(x, ZERO)) for x in values])
 
-        gain = 1.0 if began.start_gain is None and began.units == "relative" else began.start_gain
-        self.log_zeta, self.log_eta = logarithms(*began.zeta), logarithms(*(began.eta or (began.eta_0,)))
+        gain = (
+            1.0
+            if began.start_gain is None and began.units == "relative"
+            else began.start_gain
+        )
+        self.log_zeta, self.log_eta = (
+            logarithms(*began.zeta),
+            logarithms(*(began.eta or (began.eta_0,))),
+        )
         self.log_start_gain = None if gain is None else logarithms(gain)
         self.log_tail = logarithms(*(began.tail or ())) if extra else None
         self.momentum = numbers(began.momentum) if began.momentum else None
 
-    def forward(self, Y: Tensor, mask: Tensor | None = None, *, start: Any = None, scale: Any = None) -> Factors:
-        """The factors after the last layer, for one matrix (n1, n2) or a batch (..., n1, n2) of any depth.
+    def forward(
+        self,
+        Y: Tensor,
+        mask: Tensor | None = None,
+        *,
+        start: Any = None,
+        scale: Any = None,
+    ) -> Factors:
+        """The factors after the last layer, for one matrix (n1, n2) or a batch (..., n1, n2) of any
+        depth.
 
-        NaN is missing, and so is False in the mask, which may be one for all. Y is computed as it is in float32 and
-        float64, all else in float32. `start` = (L, R) replaces the spectral start. `scale` replaces the median of the
-        observed |y| (of each matrix) as the unit of relative thresholds: `lrmc.as_observations(Y).scale` is the one
-        that `lrmc.solve` takes, the median of a sample. The unit and 1/p count as constants for the gradient.
-        """
+        NaN is missing, and so is False in the mask, which may be one for all. Y is computed as it
+        is in float32 and float64, all else in float32. `start` = (L, R) replaces the spectral
+        start. `scale` replaces the median of the observed |y| (of each matrix) as the unit of
+        relative thresholds: `lrmc.as_observations(Y).scale` is the one that `lrmc.solve` takes, the
+        median of a sample. The unit and 1/p count as constants for the gradient."""
         for X in self.iterates(Y, mask, start=start, scale=scale):
             last = X
         return last
 
     def iterates(
-        self, Y: Tensor, mask: Tensor | None = None, *, start: Any = None, scale: Any = None
+        self,
+        Y: Tensor,
+        mask: Tensor | None = None,
+        *,
+        start: Any = None,
+        scale: Any = None,
     ) -> Iterator[Factors]:
-        """The start and the factors after each layer, for a loss that looks at them all. Arguments as for `forward`."""
+        """The start and the factors after each layer, for a loss that looks at them all.
+        Arguments as for `forward`.
+        """
         Y, seen = _looked_at(Y, mask, self.rank)
         absolute = self.began.units == "absolute"
-        p = Y.new_ones(()) if seen is None else seen.sum((-2, -1), keepdim=True).to(Y.dtype) / math.prod(Y.shape[-2:])
+        p = (
+            Y.new_ones(())
+            if seen is None
+            else seen.sum((-2, -1), keepdim=True).to(Y.dtype) / math.prod(Y.shape[-2:])
+        )
         eta_unit = Y.new_ones(()) if absolute else 1 / p
-        zeta_unit = Y.new_ones(()) if absolute else _unit(Y, seen) if scale is None else _per_matrix(scale, Y)
+        zeta_unit = (
+            Y.new_ones(())
+            if absolute
+            else _unit(Y, seen)
+            if scale is None
+            else _per_matrix(scale, Y)
+        )
         zeta = [x * zeta_unit for x in self.log_zeta.to(Y.dtype).exp()]
         if start is None:
-            gain = 1 / p if self.log_start_gain is None else self.log_start_gain.to(Y.dtype).exp() * eta_unit
+            gain = (
+                1 / p
+                if self.log_start_gain is None
+                else self.log_start_gain.to(Y.dtype).exp() * eta_unit
+            )
             L, R = self._run(_spectral, Y, zeta[0], gain, self.rank, self.seed)
         else:
             L, R = _given(start, Y, self.rank)
         yield Factors(L, R)
         momentum: Pair | None = None
-        for z, eta, gamma in self._layers(zeta, [x * eta_unit for x in self.log_eta.to(Y.dtype).exp()]):
-            (L, R), momentum = self._run(_Layer(z, eta, gamma, self.began.tangent).step, Y, seen, (L, R), momentum)
+        for z, eta, gamma in self._layers(
+            zeta, [x * eta_unit for x in self.log_eta.to(Y.dtype).exp()]
+        ):
+            (L, R), momentum = self._run(
+                _Layer(z, eta, gamma, self.began.tangent).step,
+                Y,
+                seen,
+                (L, R),
+                momentum,
+            )
             yield Factors(L, R)
 
-    def _layers(self, zeta: list[Tensor], eta: list[Tensor]) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
+    def _layers(
+        self, zeta: list[Tensor], eta: list[Tensor]
+    ) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
         """Threshold, step and momentum of each layer: the head, then the tail."""
-        gamma = [None] * len(eta) if self.momentum is None else list(self.momentum.clamp(min=0).to(zeta[0].dtype))
-        yield from zip(zeta[1:], eta, gamma, strict=False)  # where K = 0, eta_0 is only for the tail
+        gamma = (
+            [None] * len(eta)
+            if self.momentum is None
+            else list(self.momentum.clamp(min=0).to(zeta[0].dtype))
+        )
+        # where K = 0, eta_0 is only for the tail
+        yield from zip(zeta[1:], eta, gamma, strict=False)
         if self.log_tail is not None:
             phi, beta = self.log_tail.to(zeta[0].dtype).exp()
             for k in range(1, self.extra + 1):
@@ -132,21 +208,34 @@ class UnrolledLRMC(nn.Module):
 
     def _run(self, function: Callable[..., Any], *args: Any) -> Any:
         if self.checkpoint and torch.is_grad_enabled():
-            return recomputed(function, *args, use_reentrant=False, preserve_rng_state=False)
+            return recomputed(
+                function, *args, use_reentrant=False, preserve_rng_state=False
+            )
         return function(*args)
 
     def schedule(self, card: Mapping[str, Any] | None = None) -> Schedule:
-        """The present numbers as a `Schedule`; its card says what it began as, unless one is given."""
+        """The present numbers as a `Schedule`; its card says what it began as, unless
+        one is given.
+        """
         new: dict[str, Any] = {"zeta": _numbers(self.log_zeta)}
-        new |= {"eta": _numbers(self.log_eta)} if len(self.began) else {"eta_0": _numbers(self.log_eta)[0]}
+        new |= (
+            {"eta": _numbers(self.log_eta)}
+            if len(self.began)
+            else {"eta_0": _numbers(self.log_eta)[0]}
+        )
         if self.log_start_gain is not None:
             (gain,) = _numbers(self.log_start_gain)
-            new["start_gain"] = None if gain == 1.0 and self.began.start_gain is None else gain
+            new["start_gain"] = (
+                None if gain == 1.0 and self.began.start_gain is None else gain
+            )
         if self.log_tail is not None:
             new["tail"] = _numbers(self.log_tail)
         if self.momentum is not None:
             new["momentum"] = tuple(self.momentum.detach().clamp(min=0).tolist())
-        about = {"about": "numbers of an lrmc.torch.UnrolledLRMC", "began_as": dict(self.began.card)}
+        about = {
+            "about": "numbers of an lrmc.torch.UnrolledLRMC",
+            "began_as": dict(self.began.card),
+        }
         return replace(self.began, **new, card=about if card is None else dict(card))
 
     def extra_repr(self) -> str:
@@ -166,7 +255,9 @@ class _Layer(NamedTuple):
     gamma: Tensor | None
     tangent: bool
 
-    def step(self, Y: Tensor, seen: Tensor | None, X: Pair, momentum: Pair | None) -> tuple[Pair, Pair]:
+    def step(
+        self, Y: Tensor, seen: Tensor | None, X: Pair, momentum: Pair | None
+    ) -> tuple[Pair, Pair]:
         """The factors after the step, and their momentum."""
         L, R = X
         with _full_precision(Y):
@@ -185,11 +276,10 @@ class _Layer(NamedTuple):
 def _spectral(Y: Tensor, zeta: Tensor, gain: Tensor, rank: int, seed: int) -> Factors:
     """The best rank-r approximation of A = gain * clip(Y, -zeta, zeta), balanced.
 
-    Its factors solve A R (R'R)^-1 = L and A' L (L'L)^-1 = R. They are found without gradient, as in `start.py` (with
-    one more power step); then these equations are iterated a few times, which changes hardly anything but the gradient:
-    it becomes that of the approximation, but for (s_{r+1} / s_r)^6, and unlike that of an SVD it is finite where
-    singular values are equal.
-    """
+    Its factors solve A R (R'R)^-1 = L and A' L (L'L)^-1 = R. They are found without gradient, as in
+    `start.py` (with one more power step); then these equations are iterated a few times, which
+    changes hardly anything but the gradient: it becomes that of the approximation, but for (s_{r+1}
+    / s_r)^6, and unlike that of an SVD it is finite where singular values are equal."""
     with _full_precision(Y):
         A = gain * torch.clamp(Y, -zeta, zeta)
         R = _leading(A.detach(), rank, seed)
@@ -203,7 +293,11 @@ def _spectral(Y: Tensor, zeta: Tensor, gain: Tensor, rank: int, seed: int) -> Fa
 def _leading(A: Tensor, rank: int, seed: int) -> Tensor:
     """V S^(1/2) of the leading singular values, randomised."""
     n1, n2 = A.shape[-2:]
-    random = torch.randn(n2, min(rank + OVERSAMPLING, n1, n2), generator=torch.Generator().manual_seed(seed))
+    random = torch.randn(
+        n2,
+        min(rank + OVERSAMPLING, n1, n2),
+        generator=torch.Generator().manual_seed(seed),
+    )
     Q = random.to(A).expand(*A.shape[:-2], -1, -1)
     for _ in range(POWER_STEPS):
         P = torch.linalg.qr(A @ Q)[0]
@@ -213,13 +307,18 @@ def _leading(A: Tensor, rank: int, seed: int) -> Tensor:
 
 
 def _divide(B: Tensor, G: Tensor) -> Tensor:
-    """B G^+ for a Gram matrix G, as `lrmc.linalg.divide`: directions that G cannot tell from zero are left out."""
+    """B G^+ for a Gram matrix G, as `lrmc.linalg.divide`: directions that G cannot tell
+    from zero are left out.
+    """
     eps = torch.finfo(B.dtype).eps
     negligible = max(B.shape[-2] * eps**2, 64 * torch.finfo(torch.float64).eps)
     sound = torch.isfinite(G).all(-1, keepdim=True).all(-2, keepdim=True)
-    square = torch.where(sound, G, torch.eye(G.shape[-1], dtype=G.dtype, device=G.device)).double()
+    square = torch.where(
+        sound, G, torch.eye(G.shape[-1], dtype=G.dtype, device=G.device)
+    ).double()
     inverse = torch.linalg.pinv(square, rtol=negligible, hermitian=True).to(B.dtype)
-    return B @ torch.where(sound, inverse, torch.nan)  # a run that blew up gives NaN, not an error of the decomposition
+    # a run that blew up gives NaN, not an error of the decomposition
+    return B @ torch.where(sound, inverse, torch.nan)
 
 
 def _full_precision(X: Tensor) -> Any:
@@ -233,23 +332,39 @@ def _full_precision(X: Tensor) -> Any:
 def _looked_at(Y: Any, mask: Any, rank: int) -> tuple[Tensor, Tensor | None]:
     """The data with 0 where nothing is observed, and what is observed (None where all is)."""
     if not isinstance(Y, Tensor) or Y.layout != torch.strided:
-        what = f"a {Y.dtype} tensor that is {Y.layout}" if isinstance(Y, Tensor) else f"a {type(Y).__name__}"
-        raise ValueError(f"the data are {what}; a dense tensor of real numbers is wanted")
+        what = (
+            f"a {Y.dtype} tensor that is {Y.layout}"
+            if isinstance(Y, Tensor)
+            else f"a {type(Y).__name__}"
+        )
+        raise ValueError(
+            f"the data are {what}; a dense tensor of real numbers is wanted"
+        )
     check_numbers(Y.dtype)
     if Y.ndim < 2 or 0 in Y.shape:
-        raise ValueError(f"a matrix or a batch of matrices is wanted, but the tensor has shape {tuple(Y.shape)}")
+        raise ValueError(
+            f"a matrix or a batch of matrices is wanted, but the tensor has shape {tuple(Y.shape)}"
+        )
     if rank > min(Y.shape[-2:]):
-        raise ValueError(f"rank={rank} for a {Y.shape[-2]} x {Y.shape[-1]} matrix; 1 to {min(Y.shape[-2:])} is wanted")
+        raise ValueError(
+            f"rank={rank} for a {Y.shape[-2]} x {Y.shape[-1]} matrix; 1 to {min(Y.shape[-2:])} is wanted"
+        )
     Y = Y if Y.dtype in (torch.float32, torch.float64) else Y.float()
     seen = ~torch.isnan(Y)
     if mask is not None:
         one = torch.as_tensor(mask).ndim == 2  # for all matrices
-        seen = seen & as_tensor_mask(mask, tuple(Y.shape[-2:] if one else Y.shape), Y.device)
+        seen = seen & as_tensor_mask(
+            mask, tuple(Y.shape[-2:] if one else Y.shape), Y.device
+        )
     if seen.all() and torch.isfinite(Y).all():
         return Y, None
     observed = seen.flatten(-2).any(-1)
     if not observed.all():
-        which = f" in matrix {int(observed.flatten().int().argmin())} of the batch" if Y.ndim > 2 else ""
+        which = (
+            f" in matrix {int(observed.flatten().int().argmin())} of the batch"
+            if Y.ndim > 2
+            else ""
+        )
         check_observed(0, tuple(Y.shape[-2:]), which)
     Y = torch.where(seen, Y, 0.0)
     check_finite(int(torch.isinf(Y).sum()))
@@ -268,7 +383,9 @@ def _unit(Y: Tensor, seen: Tensor | None) -> Tensor:
 def _per_matrix(scale: Any, Y: Tensor) -> Tensor:
     unit = torch.as_tensor(scale, dtype=Y.dtype, device=Y.device)
     if unit.shape not in ((), Y.shape[:-2]) or not (unit > 0).all():
-        raise ValueError(f"scale has shape {tuple(unit.shape)}; one positive number (or one for each matrix) is wanted")
+        raise ValueError(
+            f"scale has shape {tuple(unit.shape)}; one positive number (or one for each matrix) is wanted"
+        )
     return unit[..., None, None]
 
 
@@ -279,7 +396,9 @@ def _given(start: Any, Y: Tensor, rank: int) -> Factors:
     L, R = (torch.as_tensor(X, dtype=Y.dtype, device=Y.device) for X in start)
     for name, X, n in (("L", L, Y.shape[-2]), ("R", R, Y.shape[-1])):
         if X.shape[-2:] != (n, rank) or X.shape[:-2] not in ((), Y.shape[:-2]):
-            raise ValueError(f"{name} of the start has shape {tuple(X.shape)}; {(*Y.shape[:-2], n, rank)} is wanted")
+            raise ValueError(
+                f"{name} of the start has shape {tuple(X.shape)}; {(*Y.shape[:-2], n, rank)} is wanted"
+            )
     return Factors(*(X.expand(*Y.shape[:-2], -1, -1) for X in (L, R)))
 
 

@@ -16,7 +16,8 @@ Scale = Literal["auto", "columns", "none"]
 UNLIKE = (
     3.0  # times: below, scaling costs a little; above, it helps (experiments/units.py)
 )
-FAR = 0.5  # spreads: columns whose medians are typically farther from 0 are centred as well
+# spreads: columns whose medians are typically farther from 0 are centred as well
+FAR = 0.5
 
 
 class Units(NamedTuple):

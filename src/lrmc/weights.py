@@ -1,4 +1,6 @@
-"""How a residual becomes a pull: plain data that says which rule the kernels apply, with its thresholds."""
+"""How a residual becomes a pull: plain data that says which rule the kernels apply, with
+its thresholds.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ class Clip:
         return Clip(self.zeta * gain)
 
     def mapped(self, rows: Map | None = None, cols: Map | None = None) -> Clip:
-        """The same weight with its numbers for rows and columns passed through functions: it has none."""
+        """The same weight with its numbers for rows and columns passed through
+        functions: it has none.
+        """
         return self
 
     def split(self) -> tuple[tuple[Any, ...], Clip]:
@@ -49,10 +53,11 @@ class Clip:
 
 @dataclass(frozen=True)
 class Threshold:
-    """c = e where |e| <= z_ij = max(rows_i, cols_j); outside 0, or clipped to z_ij in protected rows and columns.
+    """c = e where |e| <= z_ij = max(rows_i, cols_j); outside 0, or clipped to z_ij in protected
+    rows and columns.
 
-    `outliers` says which residuals can be outliers: with "positive", a residual below zero is always an inlier.
-    """
+    `outliers` says which residuals can be outliers: with "positive", a residual below zero is
+    always an inlier."""
 
     rows: Array
     cols: Array
@@ -96,7 +101,9 @@ class Threshold:
 
 @dataclass(frozen=True)
 class Cauchy:
-    """c = e / (1 + (e / z_ij)^2), z_ij = rows_i cols_j: every entry counts, large residuals hardly."""
+    """c = e / (1 + (e / z_ij)^2), z_ij = rows_i cols_j: every entry counts, large
+    residuals hardly.
+    """
 
     rows: Array
     cols: Array
@@ -125,7 +132,9 @@ class Cauchy:
     def mapped(self, rows: Map | None = None, cols: Map | None = None) -> Self:
         """The same weight with its numbers for rows and columns passed through functions."""
         new: dict[str, Any] = {} if rows is None else {"rows": rows(self.rows)}
-        return replace(self, **(new if cols is None else new | {"cols": cols(self.cols)}))
+        return replace(
+            self, **(new if cols is None else new | {"cols": cols(self.cols)})
+        )
 
     def split(self) -> tuple[tuple[Any, ...], Self]:
         """What belongs to rows, which stays with them, and the rest."""
@@ -145,11 +154,11 @@ class Huber(Cauchy):
 
 @dataclass(frozen=True)
 class Mixture(Cauchy):
-    """c = w e, where w is how likely e is noise of standard deviation rows_i cols_j rather than a uniform outlier.
+    """c = w e, where w is how likely e is noise of standard deviation rows_i cols_j rather than a
+    uniform outlier.
 
-    w = 1 / (1 + odds (1 + (e / sd)^2 / 32)^16): noise is nearly Gaussian, with a slightly heavier tail. An entry counts
-    as an inlier where w >= 1/2.
-    """
+    w = 1 / (1 + odds (1 + (e / sd)^2 / 32)^16): noise is nearly Gaussian, with a slightly heavier
+    tail. An entry counts as an inlier where w >= 1/2."""
 
     odds: float = 0.0  # of an outlier against noise at e = 0
     rule: ClassVar[Rule] = Rule.mixture
@@ -159,8 +168,8 @@ class Mixture(Cauchy):
 class Power(Cauchy):
     """c = e (1 + (e / z_ij)^2)^(-shape), z_ij = rows_i cols_j.
 
-    Squares for shape 0, near the absolute value for 1/2, Cauchy for 1; the larger, the less large residuals count.
-    """
+    Squares for shape 0, near the absolute value for 1/2, Cauchy for 1; the larger, the less large
+    residuals count."""
 
     shape: float = 1.0
     rule: ClassVar[Rule] = Rule.power
@@ -171,14 +180,19 @@ Weight = Clip | Threshold | Cauchy
 
 def as_weight(weight: Weight | float) -> Weight:
     """A plain number is the paper's threshold zeta."""
-    return weight if isinstance(weight, Clip | Threshold | Cauchy) else Clip(float(weight))
+    return (
+        weight if isinstance(weight, Clip | Threshold | Cauchy) else Clip(float(weight))
+    )
 
 
-# ---- the rules themselves, for storage that the kernels do not read. `xp` is numpy, or torch with tensors throughout.
+# ---- the rules themselves, for storage that the kernels do not read. `xp` is numpy, or torch with
+# tensors throughout.
 
 
 def ratio(E: Any, rule: Weight, xp: Any = np) -> Any:
-    """How far out residuals are: |e| over its threshold, 0 on a side that has no outliers, NaN where e is NaN."""
+    """How far out residuals are: |e| over its threshold, 0 on a side that has no
+    outliers, NaN where e is NaN.
+    """
     tiny = float(xp.finfo(E.dtype).tiny)  # 0 / 0 would be NaN
     if isinstance(rule, Clip):
         return abs(E) / max(rule.zeta, tiny)
@@ -189,19 +203,29 @@ def ratio(E: Any, rule: Weight, xp: Any = np) -> Any:
 
 def sided(E: Any, outliers: Sides, xp: Any = np) -> Any:
     """The sizes of residuals: 0 on a side that has no outliers."""
-    return abs(E) if outliers == "both" else xp.clip(E if outliers == "positive" else -E, 0, None)
+    return (
+        abs(E)
+        if outliers == "both"
+        else xp.clip(E if outliers == "positive" else -E, 0, None)
+    )
 
 
 def weights(q: Any, rule: Weight, xp: Any = np) -> tuple[Any, Any]:
-    """The weight of an entry that is q thresholds out, and whether it is an inlier. Nothing is protected."""
+    """The weight of an entry that is q thresholds out, and whether it is an inlier.
+    Nothing is protected.
+    """
     inlier = q <= 1
     if isinstance(rule, Threshold):
         return xp.where(inlier, 1.0, 0.0), inlier
     if isinstance(rule, Mixture):
-        odds = rule.odds * xp.clip((1 + q * q / 32) ** 16, None, float(xp.finfo(q.dtype).max))  # not 0 times infinity
+        # not 0 times infinity
+        odds = rule.odds * xp.clip(
+            (1 + q * q / 32) ** 16, None, float(xp.finfo(q.dtype).max)
+        )
         return 1 / (1 + odds), odds <= 1
     if isinstance(rule, Power):
-        capped = xp.clip(q * q, None, float(xp.finfo(q.dtype).max))  # not 0 times infinity
+        # not 0 times infinity
+        capped = xp.clip(q * q, None, float(xp.finfo(q.dtype).max))
         return xp.exp(-rule.shape * xp.log1p(capped)), inlier
     if isinstance(rule, Clip | Huber):
         return 1 / xp.clip(q, 1.0, None), inlier

@@ -27,7 +27,9 @@ def damage(rng, content):
         return bytes(content[: rng.integers(n)])
     if how == 1:
         for _ in range(rng.integers(1, 9)):
-            content[rng.integers(n) : rng.integers(n) + 1] = bytes(rng.integers(0, 256, 1).tolist())
+            content[rng.integers(n) : rng.integers(n) + 1] = bytes(
+                rng.integers(0, 256, 1).tolist()
+            )
         return bytes(content)
     if how == 2:  # in the header, or what is at the end
         for _ in range(rng.integers(1, 4)):
@@ -38,7 +40,9 @@ def damage(rng, content):
     if how == 3:
         at, size = rng.integers(n), int(rng.choice([1, 2, 4, 8]))
         number = int(rng.choice([0, -1, 2**31 - 1, -(2**31), 2**15, 2**62, 65535]))
-        content[at : at + size] = (number & (2 ** (8 * size) - 1)).to_bytes(size, "little")
+        content[at : at + size] = (number & (2 ** (8 * size) - 1)).to_bytes(
+            size, "little"
+        )
         return bytes(content)
     if how == 4:
         at, more = sorted(rng.integers(0, n, 2))
@@ -48,15 +52,23 @@ def damage(rng, content):
         return bytes(content[:more] + content[at:])
     if how == 6:  # digits, of sizes and shapes in text
         digits = [i for i, byte in enumerate(content) if 48 <= byte < 58]
-        for i in rng.choice(digits, min(len(digits), 3), replace=False) if digits else ():
-            content[i : i + 1] = [b"9", b"0", b"-", b"999999999", b"", b"."][rng.integers(6)]
+        for i in (
+            rng.choice(digits, min(len(digits), 3), replace=False) if digits else ()
+        ):
+            content[i : i + 1] = [b"9", b"0", b"-", b"999999999", b"", b"."][
+                rng.integers(6)
+            ]
         return bytes(content)
     if how == 7:
         at = rng.integers(n)
         return bytes(content[:at]) + bytes(min(64, n - at)) + bytes(content[at + 64 :])
-    return [b"", b"\0" * 100, b"\x80\x04cposix\nsystem\n.", b"[" * 100_000, bytes(rng.integers(0, 256, 300).tolist())][
-        rng.integers(5)
-    ]
+    return [
+        b"",
+        b"\0" * 100,
+        b"\x80\x04cposix\nsystem\n.",
+        b"[" * 100_000,
+        bytes(rng.integers(0, 256, 300).tolist()),
+    ][rng.integers(5)]
 
 
 def damage_one(rng, folder):
@@ -73,7 +85,9 @@ def damage_one(rng, folder):
 
 
 class Place:
-    """A folder with what a command is given, one that it may write to, and something that it must not touch."""
+    """A folder with what a command is given, one that it may write to, and something
+    that it must not touch.
+    """
 
     def __init__(self, root, kind):
         self.kind, self.root, self.folder = kind, root, root / "work"
@@ -84,14 +98,23 @@ class Place:
 
     def arguments(self):
         sources = self.source if isinstance(self.source, list) else [self.source]
-        values = {"IN": [str(x) for x in sources], "OUT": [str(self.folder / self.kind.output)]}
-        given = [values.get(word, [word.replace("FOLDER", str(self.folder))]) for word in self.kind.command]
+        values = {
+            "IN": [str(x) for x in sources],
+            "OUT": [str(self.folder / self.kind.output)],
+        }
+        given = [
+            values.get(word, [word.replace("FOLDER", str(self.folder))])
+            for word in self.kind.command
+        ]
         return [word for words in given for word in words]
 
     def look(self):
         """Everything that is there: names, and what they hold."""
         found = sorted(self.root.rglob("*"))
-        return {p: hashlib.sha1(p.read_bytes()).digest() if p.is_file() else None for p in found}
+        return {
+            p: hashlib.sha1(p.read_bytes()).digest() if p.is_file() else None
+            for p in found
+        }
 
     def outputs(self):
         return {self.folder / name for name in (self.kind.output, *self.kind.beside)}
@@ -106,7 +129,9 @@ def no_connection(*_):
 
 
 def run(place):
-    """Invoke the command in this process, within limits of time, memory and network, and check everything."""
+    """Invoke the command in this process, within limits of time, memory and network, and
+    check everything.
+    """
     before, used = place.look(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with (
         within(SECONDS),
@@ -118,7 +143,9 @@ def run(place):
         warnings.simplefilter("ignore")
         done = CliRunner().invoke(app, place.arguments(), env={"COLUMNS": "300"})
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - used) / 1000
-    assert done.exception is None or isinstance(done.exception, SystemExit), repr(done.exception)
+    assert done.exception is None or isinstance(done.exception, SystemExit), repr(
+        done.exception
+    )
     check(place, before, done.exit_code, done.stderr)
     assert grown < GROWTH, f"{grown:.0f} MB for a small file"
     return done
@@ -135,12 +162,24 @@ def check(place, before, code, said):
         assert len(errors) == 1, said
         assert len(errors[0]) > 20, said
         assert "Traceback" not in said
-    assert there == (outputs if code == 0 else set() if code == 2 else there & outputs), (code, said)
+    assert there == (
+        outputs if code == 0 else set() if code == 2 else there & outputs
+    ), (code, said)
     assert there in (set(), outputs)
     new = {path for path in after if path not in before}
-    mine = {path for path in new if any(out == path or out in path.parents for out in outputs)}
-    assert new - mine <= {place.folder / f"{place.kind.output}{end}" for end in (".resume.npz", ".partial")}
-    assert not any(path.name.startswith(".") and path.suffix != ".zarray" for path in new - set(mine)), new
+    mine = {
+        path
+        for path in new
+        if any(out == path or out in path.parents for out in outputs)
+    }
+    assert new - mine <= {
+        place.folder / f"{place.kind.output}{end}"
+        for end in (".resume.npz", ".partial")
+    }
+    assert not any(
+        path.name.startswith(".") and path.suffix != ".zarray"
+        for path in new - set(mine)
+    ), new
     kept = {path: look for path, look in before.items() if path.name not in FINISHED}
     assert {path: after.get(path) for path in kept} == kept, "an input was changed"
 

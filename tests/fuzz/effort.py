@@ -1,4 +1,6 @@
-"""How long a random test goes on, and each of its calls: `from fuzz.effort import rounds, within`."""
+"""How long a random test goes on, and each of its calls: `from fuzz.effort import
+rounds, within`.
+"""
 
 import faulthandler
 import os
@@ -10,17 +12,21 @@ from itertools import count, takewhile
 
 
 def rounds(quick: int) -> Iterator[int]:
-    """The seeds 0 to quick - 1; with LRMC_FUZZ_SECONDS, seeds from LRMC_FUZZ_SEED on for so many seconds.
+    """The seeds 0 to quick - 1; with LRMC_FUZZ_SECONDS, seeds from LRMC_FUZZ_SEED on for so many
+    seconds.
 
-    Each is printed: pytest shows them with a failure, which is found again by LRMC_FUZZ_SEED=4711 LRMC_FUZZ_SECONDS=0.
-    """
+    Each is printed: pytest shows them with a failure, which is found again by LRMC_FUZZ_SEED=4711
+    LRMC_FUZZ_SECONDS=0."""
     for seed in _seeds(quick):
         print("seed", seed)
         yield seed
 
 
 def _seeds(quick: int) -> Iterable[int]:
-    seconds, first = os.environ.get("LRMC_FUZZ_SECONDS"), int(os.environ.get("LRMC_FUZZ_SEED", "0"))
+    seconds, first = (
+        os.environ.get("LRMC_FUZZ_SECONDS"),
+        int(os.environ.get("LRMC_FUZZ_SEED", "0")),
+    )
     if not seconds:
         return range(first, first + quick)
     end = time.monotonic() + float(seconds)
@@ -28,12 +34,15 @@ def _seeds(quick: int) -> Iterable[int]:
 
 
 class HungError(BaseException):
-    """A call that should have returned long ago. Nothing that catches mere exceptions catches it."""
+    """A call that should have returned long ago. Nothing that catches mere exceptions
+    catches it.
+    """
 
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Raise an error in a block that takes longer; if compiled code does not let go, end the process with a traceback.
+    """Raise an error in a block that takes longer; if compiled code does not let go, end the
+    process with a traceback.
 
     Where the system has no alarms, only the latter.
     """

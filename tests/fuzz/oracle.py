@@ -1,4 +1,6 @@
-"""What a call may do with whatever it is given: answer, or refuse in a sentence of our own. Nothing else."""
+"""What a call may do with whatever it is given: answer, or refuse in a sentence of our
+own. Nothing else.
+"""
 
 import linecache
 import warnings
@@ -12,7 +14,14 @@ from fuzz.effort import within
 from lrmc._extras import MissingPackage
 
 OURS = str(Path(lrmc.__file__).parent)
-REFUSALS = (ValueError, TypeError, MemoryError, FloatingPointError, MissingPackage, OSError)
+REFUSALS = (
+    ValueError,
+    TypeError,
+    MemoryError,
+    FloatingPointError,
+    MissingPackage,
+    OSError,
+)
 SECONDS = 20.0  # for a call that takes milliseconds, on a machine that is busy
 
 
@@ -21,7 +30,9 @@ class RawError(AssertionError):
 
 
 def answered(call):
-    """What the call gives; None where it refuses. Other errors, and those that come from within, are raised."""
+    """What the call gives; None where it refuses. Other errors, and those that come from
+    within, are raised.
+    """
     try:
         with within(SECONDS), warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -34,12 +45,16 @@ def answered(call):
 
 
 def said_by_us(error):
-    """Whether an error was raised by a `raise` of this package, and not by something that it called."""
+    """Whether an error was raised by a `raise` of this package, and not by something
+    that it called.
+    """
     trace = error.__traceback__
     while trace.tb_next is not None:
         trace = trace.tb_next
     file, line = trace.tb_frame.f_code.co_filename, trace.tb_lineno
-    return file.startswith(OURS) and linecache.getline(file, line).lstrip().startswith("raise")
+    return file.startswith(OURS) and linecache.getline(file, line).lstrip().startswith(
+        "raise"
+    )
 
 
 def look(x):
@@ -53,7 +68,11 @@ def look(x):
         return x.shape, repr(x._dict)
     if sp.issparse(x):
         names = ("data", "indices", "indptr", "coords", "offsets", "rows")
-        return x.format, x.shape, {name: look(getattr(x, name)) for name in names if hasattr(x, name)}
+        return (
+            x.format,
+            x.shape,
+            {name: look(getattr(x, name)) for name in names if hasattr(x, name)},
+        )
     if isinstance(x, list | tuple):
         return type(x), [look(item) for item in x]
     if isinstance(x, dict):
@@ -68,7 +87,9 @@ def look(x):
 
 
 def check_sound(result):
-    """An answer has a status, and factors that are finite; so is the completion, where something determines it."""
+    """An answer has a status, and factors that are finite; so is the completion, where
+    something determines it.
+    """
     assert isinstance(result.status, lrmc.Status)
     L, R = np.asarray(result.L), np.asarray(result.R)
     for F, n in zip((L, R), result.shape):

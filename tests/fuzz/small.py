@@ -11,10 +11,14 @@ import numpy as np
 import scipy.io
 import scipy.sparse as sp
 
-Y = np.random.default_rng(0).standard_normal((9, 2)) @ np.random.default_rng(1).standard_normal((2, 7))
+Y = np.random.default_rng(0).standard_normal((9, 2)) @ np.random.default_rng(
+    1
+).standard_normal((2, 7))
 Y[2, 3] += 20
 GAPS = np.where(np.random.default_rng(2).random(Y.shape) < 0.1, np.nan, Y)
-FRAMES = np.clip(np.random.default_rng(3).normal(100, 3, (6, 16, 16)), 0, 255).astype(np.uint8)
+FRAMES = np.clip(np.random.default_rng(3).normal(100, 3, (6, 16, 16)), 0, 255).astype(
+    np.uint8
+)
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,11 @@ def sparse_npz(folder):
 
 
 def mat(folder):
-    scipy.io.savemat(folder / "in.mat", {"X": GAPS, "note": "text", "S": sp.csc_array(np.eye(3))}, do_compression=True)
+    scipy.io.savemat(
+        folder / "in.mat",
+        {"X": GAPS, "note": "text", "S": sp.csc_array(np.eye(3))},
+        do_compression=True,
+    )
     return folder / "in.mat"
 
 
@@ -71,7 +79,9 @@ def zarr_store(version):
         import zarr
 
         path = folder / "in.zarr"
-        zarr.create_array(path, shape=Y.shape, dtype=Y.dtype, chunks=(4, 7), zarr_format=version)[:] = GAPS
+        zarr.create_array(
+            path, shape=Y.shape, dtype=Y.dtype, chunks=(4, 7), zarr_format=version
+        )[:] = GAPS
         return path
 
     return make
@@ -87,11 +97,20 @@ def hdf5(folder):
 
 def resume(folder):
     npy(folder)
-    iterate = {"format": "lrmc-iterate", "k": 2, "zeta": 1.0, "change": 0.1, "stage": "exact", "scaled": False}
+    iterate = {
+        "format": "lrmc-iterate",
+        "k": 2,
+        "zeta": 1.0,
+        "change": 0.1,
+        "stage": "exact",
+        "scaled": False,
+    }
     L, R = np.ones((9, 2)), np.ones((7, 2))
     import json
 
-    np.savez(folder / "out.npy.resume.npz", about=np.array(json.dumps(iterate)), L=L, R=R)
+    np.savez(
+        folder / "out.npy.resume.npz", about=np.array(json.dumps(iterate)), L=L, R=R
+    )
     return folder / "in.npy"
 
 
@@ -112,7 +131,9 @@ def clip(codec, suffix):
             stream.height = stream.width = 16
             stream.pix_fmt = "yuvj420p" if codec == "mjpeg" else "yuv420p"
             for frame in FRAMES:
-                for packet in stream.encode(av.VideoFrame.from_ndarray(frame, format="gray")):
+                for packet in stream.encode(
+                    av.VideoFrame.from_ndarray(frame, format="gray")
+                ):
                     container.mux(packet)
             for packet in stream.encode(None):
                 container.mux(packet)
@@ -138,7 +159,9 @@ def background(folder):
     from lrmc.apps.video.model import learn
 
     pictures("png")(folder)
-    learn(FRAMES.reshape(len(FRAMES), -1).astype(np.float32), FRAMES.shape[1:]).save(folder / "model.npz")
+    learn(FRAMES.reshape(len(FRAMES), -1).astype(np.float32), FRAMES.shape[1:]).save(
+        folder / "model.npz"
+    )
     return folder / "in"
 
 
@@ -153,7 +176,9 @@ def scenes_zarr(folder):
     from made.landscape import landscape
 
     made = landscape(5, 12, 12)
-    array = xarray.DataArray(made.data, dims=("time", "band", "y", "x"), attrs={"nodata": 0}, name="scene")
+    array = xarray.DataArray(
+        made.data, dims=("time", "band", "y", "x"), attrs={"nodata": 0}, name="scene"
+    )
     array.to_dataset().to_zarr(folder / "in.zarr", consolidated=False, zarr_format=2)
     return folder / "in.zarr"
 
@@ -181,13 +206,24 @@ def dicom(path):
 
     meta = FileMetaDataset()
     meta.TransferSyntaxUID = ExplicitVRLittleEndian
-    meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID = "1.2.840.10008.5.1.4.1.1.3.1", "1.2.3"
+    meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID = (
+        "1.2.840.10008.5.1.4.1.1.3.1",
+        "1.2.3",
+    )
     content = FileDataset(str(path), {}, file_meta=meta, preamble=b"\0" * 128)
-    content.SOPClassUID, content.SOPInstanceUID = meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID
+    content.SOPClassUID, content.SOPInstanceUID = (
+        meta.MediaStorageSOPClassUID,
+        meta.MediaStorageSOPInstanceUID,
+    )
     content.Modality, content.NumberOfFrames = "US", len(FRAMES)
     content.Rows, content.Columns = FRAMES.shape[1:]
     content.SamplesPerPixel, content.PhotometricInterpretation = 1, "MONOCHROME2"
-    content.BitsAllocated, content.BitsStored, content.HighBit, content.PixelRepresentation = 8, 8, 7, 0
+    (
+        content.BitsAllocated,
+        content.BitsStored,
+        content.HighBit,
+        content.PixelRepresentation,
+    ) = 8, 8, 7, 0
     content.PixelData = FRAMES.tobytes()
     pydicom.dcmwrite(path, content)
 
@@ -231,22 +267,49 @@ KINDS = {
     "hdf5": Kind(hdf5, BRIEF, "out.npy", ("h5py", "h5netcdf", "xarray")),
     "npy in blocks": Kind(npy, (*BRIEF, "--memory", "1MB"), "out.npy"),
     "resume": Kind(resume, (*BRIEF, "--memory", "1MB", "-r", "2"), "out.npy"),
-    "schedule": Kind(schedule, (*BRIEF, "-r", "2", "--schedule", "FOLDER/mine.json"), "out.npy"),
-    "train npy": Kind(npy, ("train", "--data", "IN", "-o", "OUT", *TRAINED), "out.json"),
-    "partial": Kind(partial, ("train", "--n", "20", "--p", "0.8", "-o", "OUT", *TRAINED), "out.json"),
+    "schedule": Kind(
+        schedule, (*BRIEF, "-r", "2", "--schedule", "FOLDER/mine.json"), "out.npy"
+    ),
+    "train npy": Kind(
+        npy, ("train", "--data", "IN", "-o", "OUT", *TRAINED), "out.json"
+    ),
+    "partial": Kind(
+        partial, ("train", "--n", "20", "--p", "0.8", "-o", "OUT", *TRAINED), "out.json"
+    ),
     "mp4": Kind(clip("libx264", "mp4"), ("video", "IN", "-o", "OUT"), "out", ("av",)),
     "avi": Kind(clip("mjpeg", "avi"), ("video", "IN", "-o", "OUT"), "out", ("av",)),
-    "pictures": Kind(pictures("png"), ("video", "IN", "-o", "OUT", "--grey"), "out", ("av", "PIL")),
-    "model": Kind(background, ("video", "IN", "-o", "OUT", "--model", "FOLDER/model.npz"), "out", ("av", "PIL")),
+    "pictures": Kind(
+        pictures("png"), ("video", "IN", "-o", "OUT", "--grey"), "out", ("av", "PIL")
+    ),
+    "model": Kind(
+        background,
+        ("video", "IN", "-o", "OUT", "--model", "FOLDER/model.npz"),
+        "out",
+        ("av", "PIL"),
+    ),
     "tif": Kind(scenes, ("clouds", "IN", "-o", "OUT", "-r", "1"), "out", ("rasterio",)),
-    "scenes": Kind(scenes_zarr, ("clouds", "IN", "-o", "OUT", "-r", "1"), "out", ("zarr", "xarray", "rasterio")),
+    "scenes": Kind(
+        scenes_zarr,
+        ("clouds", "IN", "-o", "OUT", "-r", "1"),
+        "out",
+        ("zarr", "xarray", "rasterio"),
+    ),
     "cine npy": Kind(cine("npy"), ("ultrasound", "IN", "-o", "OUT"), "out"),
     "cine npz": Kind(cine("npz"), ("ultrasound", "IN", "-o", "OUT"), "out"),
     "cine mat": Kind(cine("mat"), ("ultrasound", "IN", "-o", "OUT"), "out"),
     "dicom": Kind(cine("dcm"), ("ultrasound", "IN", "-o", "OUT"), "out", ("pydicom",)),
-    "faces": Kind(pictures("png", ("anna", "bert")), ("faces", "IN", "-o", "OUT", "-r", "1"), "out", ("PIL",)),
-    "faces jpg": Kind(pictures("jpg"), ("faces", "IN", "-o", "OUT", "-r", "1"), "out", ("PIL",)),
-    "faces tif": Kind(pictures("tif"), ("faces", "IN", "-o", "OUT", "-r", "1"), "out", ("PIL",)),
+    "faces": Kind(
+        pictures("png", ("anna", "bert")),
+        ("faces", "IN", "-o", "OUT", "-r", "1"),
+        "out",
+        ("PIL",),
+    ),
+    "faces jpg": Kind(
+        pictures("jpg"), ("faces", "IN", "-o", "OUT", "-r", "1"), "out", ("PIL",)
+    ),
+    "faces tif": Kind(
+        pictures("tif"), ("faces", "IN", "-o", "OUT", "-r", "1"), "out", ("PIL",)
+    ),
 }
 
 

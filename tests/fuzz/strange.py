@@ -1,4 +1,6 @@
-"""Strange matrices, masks and arguments, drawn at random: every kind of array that there is, and some damage."""
+"""Strange matrices, masks and arguments, drawn at random: every kind of array that there
+is, and some damage.
+"""
 
 import datetime
 import decimal
@@ -9,14 +11,34 @@ import numpy as np
 import scipy.sparse as sp
 
 DTYPES = (
-    *("?", "b", "B", "h", "H", "i", "I", "l", "L", "q", "Q", "e", "f", "d", "g", "F", "D", "G"),
+    *(
+        "?",
+        "b",
+        "B",
+        "h",
+        "H",
+        "i",
+        "I",
+        "l",
+        "L",
+        "q",
+        "Q",
+        "e",
+        "f",
+        "d",
+        "g",
+        "F",
+        "D",
+        "G",
+    ),
     *(">f8", ">f4", ">i2", ">u2", ">i4", "S3", "U3", "V4", "O", "M8[s]", "m8[D]"),
     *([("a", "f8"), ("b", "i4")], [("a", "f8", (2,))]),
 )
 NUMBERS = ("d", "d", "d", "f", "h", "B", "H", "i", ">f8")
 HUGE, TINY = np.finfo(float).max, 5e-324
 VALUES = (0.0, -0.0, 1.0, 1e-9, 1e6, 1e9, np.nan, np.inf, -np.inf)
-EXTREMES = (HUGE, -HUGE, TINY, 1e-310, 1e-300, 1e-30, 1e30, -1e140, 1e150, 1e300)  # far from all others
+# far from all others
+EXTREMES = (HUGE, -HUGE, TINY, 1e-310, 1e-300, 1e-30, 1e30, -1e140, 1e150, 1e300)
 FORMATS = ("csr", "csc", "coo", "bsr", "dia", "lil", "dok")
 
 
@@ -37,7 +59,11 @@ def numbers(rng, shape, extremes=False):
     else:
         X = rng.integers(-3, 4, shape).astype(float)
     X = np.array(X * pick(rng, 1, 1, 1, 0) + pick(rng, 0, 0, 0, 1, 1e9))
-    for values, share in ((VALUES, 0.3), ((np.nan,), 0.5), (EXTREMES if extremes else (7.0,), 0.3)):
+    for values, share in (
+        (VALUES, 0.3),
+        ((np.nan,), 0.5),
+        (EXTREMES if extremes else (7.0,), 0.3),
+    ):
         if rng.random() < share and X.size:
             X[rng.random(shape) < pick(rng, 0.05, 0.3, 1.0)] = pick(rng, *values)
     return X if extremes else np.asarray(X * pick(rng, 1, 1, 1, 1e-25, 1e25))
@@ -77,7 +103,9 @@ def laid_out(rng, X):
 
 
 def array(rng):
-    return laid_out(rng, cast(numbers(rng, shape_of(rng)), pick(rng, *NUMBERS, *NUMBERS, *DTYPES)))
+    return laid_out(
+        rng, cast(numbers(rng, shape_of(rng)), pick(rng, *NUMBERS, *NUMBERS, *DTYPES))
+    )
 
 
 def masked(rng):
@@ -103,23 +131,50 @@ def nested(rng):
             decimal.Decimal(1),
             fractions.Fraction(1, 3),
         )
-        rows[rng.integers(len(rows))] = pick(rng, pick(rng, *odd), [pick(rng, *odd)] * X.shape[1])
+        rows[rng.integers(len(rows))] = pick(
+            rng, pick(rng, *odd), [pick(rng, *odd)] * X.shape[1]
+        )
     return tuple(rows) if X.ndim and rng.random() < 0.2 else rows
 
 
-THINGS = (None, 3, "matrix", b"bytes", {}, {"a": [1.0]}, set(), range(4), object(), int, np.float64(2), iter([[1.0]]))
+THINGS = (
+    None,
+    3,
+    "matrix",
+    b"bytes",
+    {},
+    {"a": [1.0]},
+    set(),
+    range(4),
+    object(),
+    int,
+    np.float64(2),
+    iter([[1.0]]),
+)
 
 
 def thing(rng):
     """No matrix at all."""
-    return pick(rng, *THINGS, lambda: 0, [[1.0, 2.0], [3.0]], [], [[]], memoryview(b"12345678"), ...)
+    return pick(
+        rng,
+        *THINGS,
+        lambda: 0,
+        [[1.0, 2.0], [3.0]],
+        [],
+        [[]],
+        memoryview(b"12345678"),
+        ...,
+    )
 
 
 class Posing:
     """Looks like an array on disk, and is none."""
 
     def __init__(self, rng):
-        self.shape, self.ndim = pick(rng, (3, 3), (0, 3), (3,), (-1, 3), None, (2.5, 3)), 2
+        self.shape, self.ndim = (
+            pick(rng, (3, 3), (0, 3), (3,), (-1, 3), None, (2.5, 3)),
+            2,
+        )
         self.dtype = pick(rng, np.dtype(float), "f8", None)
 
     def __array__(self, dtype=None, copy=None):
@@ -127,7 +182,11 @@ class Posing:
 
 
 def sparse(rng):
-    X = np.nan_to_num(cast(numbers(rng, shape_of(rng)), pick(rng, *NUMBERS, "D", "?")), posinf=1, neginf=-1)
+    X = np.nan_to_num(
+        cast(numbers(rng, shape_of(rng)), pick(rng, *NUMBERS, "D", "?")),
+        posinf=1,
+        neginf=-1,
+    )
     if X.ndim != 2 or 0 in X.shape or X.dtype.str[0] == ">":
         X = np.atleast_2d(np.ones(pick(rng, 3, (3, 4))))
     Y = sp.coo_array(X).asformat(pick(rng, *FORMATS))
@@ -137,13 +196,22 @@ def sparse(rng):
 def damaged(rng, Y):
     """A sparse matrix whose arrays do not fit together, or hold what they must not."""
     if Y.format == "dok":
-        Y._dict[pick(rng, (-1, 0), (0, 100), (2**40, 0), (0,), ("a", 0), (0.5, 0))] = pick(rng, 1.0, "x", None)
+        Y._dict[pick(rng, (-1, 0), (0, 100), (2**40, 0), (0,), ("a", 0), (0.5, 0))] = (
+            pick(rng, 1.0, "x", None)
+        )
         return Y
     if Y.format == "lil":
-        part, odd = pick(rng, Y.rows, Y.data), ([0] * 9, [100], [-1], ["x"], [None], [[1]], [0.5], [2**70], None, 3)
+        part, odd = (
+            pick(rng, Y.rows, Y.data),
+            ([0] * 9, [100], [-1], ["x"], [None], [[1]], [0.5], [2**70], None, 3),
+        )
         part[rng.integers(len(part))] = pick(rng, *odd)
         return Y
-    names = [name for name in ("indices", "indptr", "offsets", "row", "col", "data") if hasattr(Y, name)]
+    names = [
+        name
+        for name in ("indices", "indptr", "offsets", "row", "col", "data")
+        if hasattr(Y, name)
+    ]
     name = pick(rng, *names)
     part = np.array(getattr(Y, name))
     how = rng.integers(5)
@@ -173,9 +241,13 @@ def frame(rng):
     n = int(rng.integers(0, 7))
     columns = [column(rng, n, pandas) for _ in range(rng.integers(0, 6))]
     names = [pick(rng, "a", "b", "c", 1, None, "", ("x", 1), 2.5) for _ in columns]
-    table = pandas.concat(columns, axis=1) if columns else pandas.DataFrame(index=range(n))
+    table = (
+        pandas.concat(columns, axis=1) if columns else pandas.DataFrame(index=range(n))
+    )
     if columns and rng.random() < 0.2:
-        table.columns = pandas.MultiIndex.from_arrays([[str(x) for x in names], range(len(names))])
+        table.columns = pandas.MultiIndex.from_arrays(
+            [[str(x) for x in names], range(len(names))]
+        )
     elif columns:
         table.columns = pandas.Index(names, dtype=object)
     if rng.random() < 0.2:
@@ -187,7 +259,14 @@ def column(rng, n, pandas):
     X = numbers(rng, (n,))
     whole = rng.integers(0, 5, n)
     makes = (
-        *(lambda: X, lambda: X.astype("f4"), lambda: whole, lambda: whole.astype("u1"), lambda: whole > 2) * 3,
+        *(
+            lambda: X,
+            lambda: X.astype("f4"),
+            lambda: whole,
+            lambda: whole.astype("u1"),
+            lambda: whole > 2,
+        )
+        * 3,
         lambda: pandas.array(whole, "Int64"),
         lambda: pandas.array(np.where(whole > 2, None, whole), "Int16"),
         lambda: pandas.array([None, 1.5, 2.5, 3.5, 4.5, 5.5][:n], "Float64"),
@@ -201,8 +280,12 @@ def column(rng, n, pandas):
         lambda: pandas.interval_range(0, n) if n else [],
         lambda: pandas.array(["x"] * n, "string"),
         lambda: ["x"] * n,
-        lambda: pandas.Series([pick(rng, 1, 2.5, None, "x", True, [1]) for _ in range(n)], dtype=object),
-        lambda: pandas.Series([decimal.Decimal(1), None, 10**40, 1.5, 2, True][:n], dtype=object),
+        lambda: pandas.Series(
+            [pick(rng, 1, 2.5, None, "x", True, [1]) for _ in range(n)], dtype=object
+        ),
+        lambda: pandas.Series(
+            [decimal.Decimal(1), None, 10**40, 1.5, 2, True][:n], dtype=object
+        ),
         lambda: pandas.Series([decimal.Decimal("sNaN")] * n, dtype=object),
         lambda: whole * 1j,
         lambda: pandas.arrays.SparseArray(X),
@@ -222,10 +305,29 @@ def tensor(rng):
         warnings.simplefilter("ignore")
         change = pick(
             rng,
-            *(lambda: Y, lambda: Y.float(), lambda: Y.half(), lambda: Y.bfloat16(), lambda: Y.to(torch.complex64)),
-            *(lambda: Y.bool(), lambda: Y.T if Y.ndim == 2 else Y, lambda: Y.requires_grad_(), lambda: Y.to("meta")),
-            *(lambda: Y.to_sparse(), lambda: Y.to_sparse_csr(), lambda: Y.to_sparse_csc(), lambda: Y.to(torch.uint8)),
-            *(lambda: Y.to(torch.float8_e5m2), lambda: torch.quantize_per_tensor(Y.float(), 0.1, 0, torch.quint8)),
+            *(
+                lambda: Y,
+                lambda: Y.float(),
+                lambda: Y.half(),
+                lambda: Y.bfloat16(),
+                lambda: Y.to(torch.complex64),
+            ),
+            *(
+                lambda: Y.bool(),
+                lambda: Y.T if Y.ndim == 2 else Y,
+                lambda: Y.requires_grad_(),
+                lambda: Y.to("meta"),
+            ),
+            *(
+                lambda: Y.to_sparse(),
+                lambda: Y.to_sparse_csr(),
+                lambda: Y.to_sparse_csc(),
+                lambda: Y.to(torch.uint8),
+            ),
+            *(
+                lambda: Y.to(torch.float8_e5m2),
+                lambda: torch.quantize_per_tensor(Y.float(), 0.1, 0, torch.quint8),
+            ),
         )
         try:
             return change()
@@ -239,7 +341,14 @@ def data_array(rng):
     X = array(rng)
     if X.dtype.names:
         X = numbers(rng, (3, 4))
-    attributes = pick(rng, {}, {"_FillValue": 1.0}, {"nodata": "none"}, {"missing_value": [1, 2]}, {"_FillValue": None})
+    attributes = pick(
+        rng,
+        {},
+        {"_FillValue": 1.0},
+        {"nodata": "none"},
+        {"missing_value": [1, 2]},
+        {"_FillValue": None},
+    )
     made = xarray.DataArray(X, dims=[f"d{i}" for i in range(X.ndim)], attrs=attributes)
     return made if rng.random() < 0.9 else made.to_dataset(name="Y")
 
@@ -251,7 +360,8 @@ def dask_array(rng):
     sizes = pick(rng, -1, 2, 3)
     Y = da.from_array(X, chunks=sizes)
     if rng.random() < 0.2 and Y.ndim == 2 and Y.shape[1]:
-        return Y[da.from_array(rng.random(len(X)) < 0.8, chunks=Y.chunks[0])]  # of a length that nobody knows
+        # of a length that nobody knows
+        return Y[da.from_array(rng.random(len(X)) < 0.8, chunks=Y.chunks[0])]
     return Y
 
 
@@ -286,7 +396,12 @@ def a_mask(rng, shape):
     shape = shape if rng.random() < 0.9 else shape_of(rng)
     mask = rng.random(shape) < 0.8
     whole = cast(np.asarray(mask, float), pick(rng, "?", "?", "?", *DTYPES))
-    ways = (lambda: laid_out(rng, whole), whole.tolist, lambda: np.ma.array(mask), lambda: sp.csr_array(mask))
+    ways = (
+        lambda: laid_out(rng, whole),
+        whole.tolist,
+        lambda: np.ma.array(mask),
+        lambda: sp.csr_array(mask),
+    )
     if len(shape) == 2 and 0 not in shape and rng.random() < 0.3:
         return damaged(rng, sp.csr_array(mask)) if rng.random() < 0.3 else ways[3]()
     return ways[rng.integers(3)]() if rng.random() < 0.95 else thing(rng)
@@ -298,28 +413,87 @@ def arguments(rng, shape):
     import lrmc
     from lrmc.schedule import Tuning
 
-    odd = (None, True, -1, 0, 1.5, "x", "", [], (1,), np.nan, np.inf, 10**400, np.ones(3), np.array(2), object(), 1j)
-    odd += (b"x", np.datetime64("2020"), decimal.Decimal(2), fractions.Fraction(1, 2), np.array([[1]]), 2**63, {})
+    odd = (
+        None,
+        True,
+        -1,
+        0,
+        1.5,
+        "x",
+        "",
+        [],
+        (1,),
+        np.nan,
+        np.inf,
+        10**400,
+        np.ones(3),
+        np.array(2),
+        object(),
+        1j,
+    )
+    odd += (
+        b"x",
+        np.datetime64("2020"),
+        decimal.Decimal(2),
+        fractions.Fraction(1, 2),
+        np.array([[1]]),
+        2**63,
+        {},
+    )
     good = {
         "rank": (None, 1, 2, np.int64(1)),
         "method": ("auto", "closed_loop", "lrmc", "scaled_gd", "gd"),
-        "schedule": (None, "geometric", "nearest", Tuning(0.1), Tuning(0), lrmc.Schedule((1.0,), (), (0.5, 1.0))),
+        "schedule": (
+            None,
+            "geometric",
+            "nearest",
+            Tuning(0.1),
+            Tuning(0),
+            lrmc.Schedule((1.0,), (), (0.5, 1.0)),
+        ),
         "loss": ("auto", "mixture", "cauchy", "huber", "squares"),
         "outliers": ("both", "positive", "negative"),
-        "groups": (None, np.arange(n1) // 2, ["a"] * n1, [None] * n1, np.zeros(n1, "U1"), list(range(n1))),
-        "row_noise": (None, np.ones(n1), 10.0 ** rng.integers(-3, 4, n1), np.full(n1, 1e-300), np.full(n1, 1e300)),
-        "col_noise": (None, np.ones(n2), [1] * n2, np.full(n2, 5e-324), np.linspace(0.1, 1, n2)),
+        "groups": (
+            None,
+            np.arange(n1) // 2,
+            ["a"] * n1,
+            [None] * n1,
+            np.zeros(n1, "U1"),
+            list(range(n1)),
+        ),
+        "row_noise": (
+            None,
+            np.ones(n1),
+            10.0 ** rng.integers(-3, 4, n1),
+            np.full(n1, 1e-300),
+            np.full(n1, 1e300),
+        ),
+        "col_noise": (
+            None,
+            np.ones(n2),
+            [1] * n2,
+            np.full(n2, 5e-324),
+            np.linspace(0.1, 1, n2),
+        ),
         "start": ("spectral", "cur"),
         "tol": (1e-6, 1e-300, 1.0, 1e300, np.float32(0.1)),
         "seed": (0, 1, 2**200),
         "threads": (None, 1, 2, 10**9),
     }
-    chosen = {name: pick(rng, *values) for name, values in good.items() if rng.random() < 0.15}
+    chosen = {
+        name: pick(rng, *values) for name, values in good.items() if rng.random() < 0.15
+    }
     if rng.random() < 0.3:
         chosen[pick(rng, *good)] = pick(rng, *odd)
-    return chosen | {"max_iter": pick(rng, 1, 3, 10, 10, 10, *odd) if rng.random() < 0.2 else 5}
+    return chosen | {
+        "max_iter": pick(rng, 1, 3, 10, 10, 10, *odd) if rng.random() < 0.2 else 5
+    }
 
 
 def rank_and_passes(rng):
     """Arguments of `solve` that keep it short."""
-    return {"rank": pick(rng, None, None, 1), "max_iter": int(rng.integers(1, 8)), "threads": 1}
+    return {
+        "rank": pick(rng, None, None, 1),
+        "max_iter": int(rng.integers(1, 8)),
+        "threads": 1,
+    }

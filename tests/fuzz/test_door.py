@@ -1,10 +1,18 @@
-"""Anything at all as a matrix, a mask or an argument: an answer that is sound, or a refusal in our own words."""
+"""Anything at all as a matrix, a mask or an argument: an answer that is sound, or a
+refusal in our own words.
+"""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import array_dtypes, array_shapes, arrays, nested_dtypes, scalar_dtypes
+from hypothesis.extra.numpy import (
+    array_dtypes,
+    array_shapes,
+    arrays,
+    nested_dtypes,
+    scalar_dtypes,
+)
 
 import lrmc
 from fuzz import strange
@@ -30,7 +38,12 @@ QUICK = {"dask": 25, "sparse": 200, "pandas": 120}
 
 def shape_of(Y):
     shape = getattr(Y, "shape", None)
-    return tuple(shape) if isinstance(shape, tuple) and all(type(n) is int and 0 <= n < 50 for n in shape) else (3, 3)
+    return (
+        tuple(shape)
+        if isinstance(shape, tuple)
+        and all(type(n) is int and 0 <= n < 50 for n in shape)
+        else (3, 3)
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -45,7 +58,9 @@ def test_any_matrix(kind, tmp_path):
         obs = answered(lambda Y=Y, mask=mask: lrmc.as_observations(Y, mask))
         assert (look(Y), look(mask)) == before
         if obs is not None:
-            result = answered(lambda obs=obs, rng=rng: lrmc.solve(obs, **strange.rank_and_passes(rng)))
+            result = answered(
+                lambda obs=obs, rng=rng: lrmc.solve(obs, **strange.rank_and_passes(rng))
+            )
             if result is not None:
                 check_sound(result)
             assert (look(Y), look(mask)) == before
@@ -60,7 +75,9 @@ def test_any_mask():
         obs = answered(lambda Y=Y, mask=mask: lrmc.as_observations(Y, mask))
         assert (look(Y), look(mask)) == before
         if obs is not None and mask is not None:
-            seen = ~np.isnan(Y) & np.asarray(mask.toarray() if hasattr(mask, "toarray") else mask).astype(bool)
+            seen = ~np.isnan(Y) & np.asarray(
+                mask.toarray() if hasattr(mask, "toarray") else mask
+            ).astype(bool)
             assert obs.n_observed == seen.sum()
 
 
@@ -80,7 +97,9 @@ def test_values_at_the_ends_of_the_range():
     for seed in rounds(60):
         rng = np.random.default_rng(seed)
         Y = strange.plain(rng, extremes=True)
-        result = answered(lambda Y=Y, rng=rng: lrmc.solve(Y, **strange.rank_and_passes(rng)))
+        result = answered(
+            lambda Y=Y, rng=rng: lrmc.solve(Y, **strange.rank_and_passes(rng))
+        )
         if result is not None:
             check_sound(result)
 
@@ -101,9 +120,28 @@ def test_arrays_of_any_type(Y):
 
 
 moderate = st.floats(-1e6, 1e6, width=32).map(lambda x: round(x, 3))
-matrices = arrays(np.float64, array_shapes(min_dims=2, max_dims=2, max_side=7), elements=moderate | st.just(np.nan))
-anything = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5), st.lists)
-NAMES = ("rank", "method", "schedule", "loss", "outliers", "groups", "row_noise", "col_noise", "start", "tol", "seed")
+matrices = arrays(
+    np.float64,
+    array_shapes(min_dims=2, max_dims=2, max_side=7),
+    elements=moderate | st.just(np.nan),
+)
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    st.lists,
+)
+NAMES = (
+    "rank",
+    "method",
+    "schedule",
+    "loss",
+    "outliers",
+    "groups",
+    "row_noise",
+    "col_noise",
+    "start",
+    "tol",
+    "seed",
+)
 
 
 @given(matrices, st.dictionaries(st.sampled_from(NAMES), anything, max_size=2))

@@ -37,7 +37,8 @@ def test_damaged(name, tmp_path):
         run(place)
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # rasterio logs bytes that are no text
+# rasterio logs bytes that are no text
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("name", READERS)
 def test_damaged_files_at_their_readers(name, tmp_path):
     """Without the fit and the report, for many more of them."""
@@ -68,7 +69,9 @@ class Harm:
 
 def npy_bytes(shape, descr="<f8", body=b""):
     file = io.BytesIO()
-    np.lib.format.write_array_header_1_0(file, {"descr": descr, "fortran_order": False, "shape": shape})
+    np.lib.format.write_array_header_1_0(
+        file, {"descr": descr, "fortran_order": False, "shape": shape}
+    )
     return file.getvalue() + body
 
 
@@ -80,16 +83,27 @@ def zipped(members):
     return file.getvalue()
 
 
-HOSTILE = {  # the kind of file, the file that is replaced, and by what; `mark` is what must not come into being
+# the kind of file, the file that is replaced, and by what; `mark` is what must not come into being
+HOSTILE = {
     "huge npy": ("npy", "in.npy", lambda mark: npy_bytes((10**9, 10**9))),
     "negative npy": ("npy", "in.npy", lambda mark: npy_bytes((-1, 3))),
     "pickle for npy": ("npy", "in.npy", lambda mark: pickle.dumps(Harm(mark))),
-    "objects in npy": ("npy in blocks", "in.npy", lambda mark: npy_bytes((1,), "|O", pickle.dumps([Harm(mark)]))),
-    "bomb in npz": ("npz", "in.npz", lambda mark: zipped({"X.npy": npy_bytes((10**7, 10**4), body=bytes(1 << 26))})),
+    "objects in npy": (
+        "npy in blocks",
+        "in.npy",
+        lambda mark: npy_bytes((1,), "|O", pickle.dumps([Harm(mark)])),
+    ),
+    "bomb in npz": (
+        "npz",
+        "in.npz",
+        lambda mark: zipped({"X.npy": npy_bytes((10**7, 10**4), body=bytes(1 << 26))}),
+    ),
     "paths in npz": (
         "npz",
         "in.npz",
-        lambda mark: zipped({"../../elsewhere/new.npy": npy_bytes((3, 3), body=bytes(72))}),
+        lambda mark: zipped(
+            {"../../elsewhere/new.npy": npy_bytes((3, 3), body=bytes(72))}
+        ),
     ),
     "objects in npz": (
         "npz",
@@ -97,10 +111,24 @@ HOSTILE = {  # the kind of file, the file that is replaced, and by what; `mark` 
         lambda mark: zipped({"X.npy": npy_bytes((1,), "|O", pickle.dumps(Harm(mark)))}),
     ),
     "pickle for a model": ("model", "model.npz", lambda mark: pickle.dumps(Harm(mark))),
-    "pickle to resume": ("resume", "out.npy.resume.npz", lambda mark: pickle.dumps(Harm(mark))),
+    "pickle to resume": (
+        "resume",
+        "out.npy.resume.npz",
+        lambda mark: pickle.dumps(Harm(mark)),
+    ),
     "deep schedule": ("schedule", "mine.json", lambda mark: b"[" * 10**6),
-    "long numbers": ("schedule", "mine.json", lambda mark: b'{"format": ' + b"9" * 10**6 + b"}"),
-    "huge mtx": ("mtx", "in.mtx", lambda mark: b"%%MatrixMarket matrix array real general\n999999999 999999999\n1\n"),
+    "long numbers": (
+        "schedule",
+        "mine.json",
+        lambda mark: b'{"format": ' + b"9" * 10**6 + b"}",
+    ),
+    "huge mtx": (
+        "mtx",
+        "in.mtx",
+        lambda mark: (
+            b"%%MatrixMarket matrix array real general\n999999999 999999999\n1\n"
+        ),
+    ),
     "wide csv": ("csv", "in.csv", lambda mark: b"," * 10**3 + b"\n"),
     "pickled chunks": (
         *("zarr 2", "in.zarr/.zarray"),
@@ -134,7 +162,12 @@ HOSTILE = {  # the kind of file, the file that is replaced, and by what; `mark` 
     ),
     "huge picture": (
         *("pictures", "in/0.png"),
-        lambda mark: b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + b"\x7f\xff\xff\xff" * 2 + b"\x08\0\0\0\0" + bytes(40),
+        lambda mark: (
+            b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
+            + b"\x7f\xff\xff\xff" * 2
+            + b"\x08\0\0\0\0"
+            + bytes(40)
+        ),
     ),
 }
 
@@ -147,7 +180,8 @@ def test_hostile(name, tmp_path):
     place, mark = Place(tmp_path, KINDS[kind]), tmp_path / "executed"
     (place.folder / file).write_bytes(content(mark))
     done = run(place)
-    assert done.exit_code == (0 if name == "paths in npz" else 2), done.output  # names of variables are no paths to us
+    # names of variables are no paths to us
+    assert done.exit_code == (0 if name == "paths in npz" else 2), done.output
     assert not mark.exists()
 
 
@@ -165,7 +199,9 @@ def test_hostile_in_a_process_of_its_own(name, tmp_path):
     before = place.look()
     command = [sys.executable, "-c", LIMITED, *place.arguments()]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "300"}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, env=environment)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=100, env=environment
+    )
     check(place, before, done.returncode, done.stderr)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1, done.stderr

@@ -1,4 +1,5 @@
-"""Ctrl-C and SIGTERM at random moments of commands in real processes: outputs are whole, or there are none.
+"""Ctrl-C and SIGTERM at random moments of commands in real processes: outputs are whole, or there
+are none.
 
 `tests/test_faults.py` has the same for data that are read block by block.
 """
@@ -15,7 +16,10 @@ import pytest
 from fuzz.effort import rounds
 
 pytest.importorskip("typer")
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name != "posix", reason="needs signals")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.name != "posix", reason="needs signals"),
+]
 
 LATEST = 4.0  # seconds after the start; imports take the first one or two
 CODES = {signal.SIGINT: (130, -signal.SIGINT), signal.SIGTERM: (143, -signal.SIGTERM)}
@@ -23,7 +27,9 @@ CODES = {signal.SIGINT: (130, -signal.SIGINT), signal.SIGTERM: (143, -signal.SIG
 
 def matrix(folder):
     rng = np.random.default_rng(0)
-    Y = rng.standard_normal((600, 5)) @ rng.standard_normal((5, 400)) + 0.1 * rng.standard_normal((600, 400))
+    Y = rng.standard_normal((600, 5)) @ rng.standard_normal(
+        (5, 400)
+    ) + 0.1 * rng.standard_normal((600, 400))
     np.save(folder / "in.npy", Y)
 
 
@@ -33,12 +39,22 @@ def frames(folder):
     rng = np.random.default_rng(0)
     (folder / "in").mkdir()
     for k in range(40):
-        Image.fromarray(rng.integers(90, 110, (96, 96)).astype(np.uint8)).save(folder / "in" / f"{k:03d}.png")
+        Image.fromarray(rng.integers(90, 110, (96, 96)).astype(np.uint8)).save(
+            folder / "in" / f"{k:03d}.png"
+        )
 
 
 COMMANDS = {
-    "complete": (matrix, ["complete", "in.npy", "-o", "out.npy"], {"out.npy", "out.outliers.csv", "out.report.html"}),
-    "train": (lambda folder: None, ["train", "--n", "60", "-r", "2", "--layers", "3", "-o", "out.json"], {"out.json"}),
+    "complete": (
+        matrix,
+        ["complete", "in.npy", "-o", "out.npy"],
+        {"out.npy", "out.outliers.csv", "out.report.html"},
+    ),
+    "train": (
+        lambda folder: None,
+        ["train", "--n", "60", "-r", "2", "--layers", "3", "-o", "out.json"],
+        {"out.json"},
+    ),
     "video": (frames, ["video", "in", "-o", "out"], {"out"}),
 }
 
@@ -54,7 +70,13 @@ def test_at_any_moment(name, tmp_path):
         start = [sys.executable, "-m", "lrmc.cli", *command]
         environment = os.environ | {"OMP_NUM_THREADS": "1"}
         before = {path.name for path in tmp_path.iterdir()} & outputs
-        run = subprocess.Popen(start, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        run = subprocess.Popen(
+            start,
+            cwd=tmp_path,
+            env=environment,
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+        )
         time.sleep(rng.uniform(0.05, LATEST))
         run.send_signal(number)
         said = run.communicate(timeout=60)[1].decode()
@@ -64,4 +86,5 @@ def test_at_any_moment(name, tmp_path):
         assert found & outputs in (before, outputs), found
         assert found <= outputs | {"out.json.partial"}, found
         if name == "video" and "out" in found:
-            assert (tmp_path / "out" / "report.html").exists()  # the last that is written
+            # the last that is written
+            assert (tmp_path / "out" / "report.html").exists()

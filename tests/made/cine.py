@@ -10,14 +10,24 @@ def scene(reach=3.0, seed=0):
     """Tissue that breathes by so many pixels, and bubbles that cross it."""
     rng = np.random.default_rng(seed)
     wide = SIZE + 32
-    speckle = np.hypot(*ndimage.gaussian_filter(rng.standard_normal((2, wide, wide)), (0, 1.5, 1.5)))
+    speckle = np.hypot(
+        *ndimage.gaussian_filter(rng.standard_normal((2, wide, wide)), (0, 1.5, 1.5))
+    )
     speckle *= 0.35 / speckle.mean()
     y, x = np.mgrid[:SIZE, :SIZE] + 16.0
-    tissue, bubbles = np.empty((FRAMES, SIZE, SIZE), np.float32), np.zeros((FRAMES, SIZE, SIZE), np.float32)
-    down, right = reach * np.sin(0.45 * np.arange(FRAMES)), 0.5 * reach * np.cos(0.3 * np.arange(FRAMES))
+    tissue, bubbles = (
+        np.empty((FRAMES, SIZE, SIZE), np.float32),
+        np.zeros((FRAMES, SIZE, SIZE), np.float32),
+    )
+    down, right = (
+        reach * np.sin(0.45 * np.arange(FRAMES)),
+        0.5 * reach * np.cos(0.3 * np.arange(FRAMES)),
+    )
     places, speeds = rng.uniform(8, SIZE - 8, (12, 2)), rng.normal(0, 2.5, (12, 2))
     for t in range(FRAMES):
-        tissue[t] = ndimage.map_coordinates(speckle, (y + down[t], x + right[t]), order=3)
+        tissue[t] = ndimage.map_coordinates(
+            speckle, (y + down[t], x + right[t]), order=3
+        )
         for place, speed in zip(places, speeds):
             cy, cx = place + speed * (t - FRAMES / 2) + 16
             bubbles[t] += 0.5 * np.exp(-((y - cy) ** 2 + (x - cx) ** 2) / 4)
@@ -36,7 +46,10 @@ def dicom(path, frames, interpretation="MONOCHROME2", bits=8):
     meta.MediaStorageSOPClassUID = "1.2.840.10008.5.1.4.1.1.3.1"
     meta.MediaStorageSOPInstanceUID = generate_uid(entropy_srcs=[str(path)])
     content = FileDataset(str(path), {}, file_meta=meta, preamble=b"\0" * 128)
-    content.SOPClassUID, content.SOPInstanceUID = meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID
+    content.SOPClassUID, content.SOPInstanceUID = (
+        meta.MediaStorageSOPClassUID,
+        meta.MediaStorageSOPInstanceUID,
+    )
     content.Modality, content.NumberOfFrames = "US", len(frames)
     content.Rows, content.Columns = frames.shape[1:3]
     content.SamplesPerPixel = 3 if frames.ndim == 4 else 1

@@ -6,9 +6,13 @@ from PIL import Image
 
 
 def scene(n=40, height=48, width=64, colour=False, seed=0, picture=0):
-    """A textured wall under changing light with some noise, a bright box that crosses; and the true masks."""
+    """A textured wall under changing light with some noise, a bright box that crosses;
+    and the true masks.
+    """
     rng = np.random.default_rng(picture)
-    wall = np.kron(rng.uniform(40, 150, (height // 8, width // 8, 3)), np.ones((8, 8, 1)))
+    wall = np.kron(
+        rng.uniform(40, 150, (height // 8, width // 8, 3)), np.ones((8, 8, 1))
+    )
     rng = np.random.default_rng(seed)
     light = 1 + 0.1 * np.sin(np.arange(n) / 5)
     frames = light[:, None, None, None] * wall + rng.normal(0, 2, (n, height, width, 3))

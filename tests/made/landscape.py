@@ -13,7 +13,8 @@ from lrmc._extras import optional
 from lrmc.weights import Array
 
 BANDS = ("B02", "B03", "B08")
-FIELD, FOREST, WATER = (600, 800, 2200), (250, 450, 3200), (300, 260, 120)  # reflectances, times 10 000
+# reflectances, times 10 000
+FIELD, FOREST, WATER = (600, 800, 2200), (250, 450, 3200), (300, 260, 120)
 DAYS = 10  # between scenes
 NODATA = 0
 
@@ -28,9 +29,17 @@ class Landscape(NamedTuple):
 
 
 def landscape(
-    T: int = 24, height: int = 96, width: int = 96, *, cover: float = 0.25, seed: int = 0, keep_ground: bool = True
+    T: int = 24,
+    height: int = 96,
+    width: int = 96,
+    *,
+    cover: float = 0.25,
+    seed: int = 0,
+    keep_ground: bool = True,
 ) -> Landscape:
-    """Forest, fields and water; leaves come and go; clouds with shadows on most dates, one date overcast."""
+    """Forest, fields and water; leaves come and go; clouds with shadows on most dates,
+    one date overcast.
+    """
     rng = np.random.default_rng(seed)
     height_map = _smooth(rng, height, width, 8)
     wood, wet = _share(height_map, 0.2), _share(-height_map, 0.9)
@@ -44,14 +53,21 @@ def landscape(
     clouds = np.zeros((T, height, width), np.float32)
     for t in range(T):
         if t % 5:  # every fifth date is clear
-            clouds[t] = _share(_smooth(rng, height, width, 6), np.sqrt(2) * (0.5 - cover) * 2, 0.15)
+            clouds[t] = _share(
+                _smooth(rng, height, width, 6), np.sqrt(2) * (0.5 - cover) * 2, 0.15
+            )
         if t == T // 2:
             clouds[t] = 0.9
-        light = (1 - clouds[t]) * (1 - 0.5 * np.roll(clouds[t], (height // 12, width // 12), (0, 1)))
+        light = (1 - clouds[t]) * (
+            1 - 0.5 * np.roll(clouds[t], (height // 12, width // 12), (0, 1))
+        )
         for b in range(3):
-            leaf = FOREST[b] * (1 + (0.45, 0.3, -0.35)[b] * float(0.5 - 0.5 * season[t]))
+            leaf = FOREST[b] * (
+                1 + (0.45, 0.3, -0.35)[b] * float(0.5 - 0.5 * season[t])
+            )
             reaped = FIELD[b] * (0.2, 0.3, -0.5)[b] * float(harvest[t])
-            bare = dry * FIELD[b] + reaped * crop + leafy * leaf + wet * WATER[b]  # all in single precision
+            # all in single precision
+            bare = dry * FIELD[b] + reaped * crop + leafy * leaf + wet * WATER[b]
             bare += 12 * rng.standard_normal(bare.shape, np.float32)
             data[t, b] = np.clip(light * bare + clouds[t] * (7000 + 300 * b), 1, 10000)
             if ground is not None:
@@ -71,8 +87,12 @@ def _share(hills: Array, above: float, soft: float = 0.3) -> Array:
     return np.clip((hills - above) / soft, 0, 1).astype(np.float32)
 
 
-def write_landscape(folder: str | os.PathLike[str], scene: Landscape, **profile: Any) -> list[Path]:
-    """GeoTIFFs as an agency would give them out: scaled integers with nodata, names of bands, and tags."""
+def write_landscape(
+    folder: str | os.PathLike[str], scene: Landscape, **profile: Any
+) -> list[Path]:
+    """GeoTIFFs as an agency would give them out: scaled integers with nodata, names of
+    bands, and tags.
+    """
     rasterio = optional("rasterio", "clouds")
     folder = Path(folder)
     T, count, height, width = scene.data.shape

@@ -25,16 +25,29 @@ def heads(n: int = 24, height: int = 64, width: int = 56, *, seed: int = 0) -> H
     rng = np.random.default_rng(seed)
     y, x = np.mgrid[-1.15 : 1.15 : height * 1j, -1.15 : 1.15 : width * 1j]
     inside = np.clip(1 - x**2 - y**2, 0, None)
-    z = np.sqrt(inside) + 0.25 * np.exp(-((x / 0.12) ** 2) - ((y - 0.1) / 0.25) ** 2)  # with a nose
+    # with a nose
+    z = np.sqrt(inside) + 0.25 * np.exp(-((x / 0.12) ** 2) - ((y - 0.1) / 0.25) ** 2)
     slope_y, slope_x = np.gradient(z, y[:, 0], x[0])
-    normal = np.stack([-slope_x, -slope_y, np.ones_like(z)]) / np.sqrt(slope_x**2 + slope_y**2 + 1)
+    normal = np.stack([-slope_x, -slope_y, np.ones_like(z)]) / np.sqrt(
+        slope_x**2 + slope_y**2 + 1
+    )
     skin = 0.75 + 0.05 * np.sin(9 * x + rng.random()) * np.cos(7 * y)
     for eye in (-0.35, 0.35):
         skin -= 0.5 * np.exp(-(((x - eye) / 0.12) ** 2) - ((y + 0.25) / 0.07) ** 2)
     skin -= 0.3 * np.exp(-((x / 0.25) ** 2) - ((y - 0.55) / 0.06) ** 2)
     lights = rng.normal(0, 0.28, (n, 3)) + np.array([0, 0, 1.0])
-    shade = np.clip(np.einsum("nk,kij->nij", lights / np.linalg.norm(lights, axis=1, keepdims=True), normal), 0, None)
-    truth = np.where(inside > 0, 255 * skin * (0.15 + 0.8 * shade), 30) + rng.normal(0, 1.5, (n, height, width))
+    shade = np.clip(
+        np.einsum(
+            "nk,kij->nij",
+            lights / np.linalg.norm(lights, axis=1, keepdims=True),
+            normal,
+        ),
+        0,
+        None,
+    )
+    truth = np.where(inside > 0, 255 * skin * (0.15 + 0.8 * shade), 30) + rng.normal(
+        0, 1.5, (n, height, width)
+    )
     truth = np.clip(truth, 0, 255).astype(np.uint8)
     images, covered = truth.copy(), np.zeros(truth.shape, bool)
     side = height // 4

@@ -1,4 +1,6 @@
-"""What a problem is made of: a truth, what is observed of it and how it is spoilt, and what counts as right."""
+"""What a problem is made of: a truth, what is observed of it and how it is spoilt, and
+what counts as right.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -6,25 +8,33 @@ import numpy as np
 
 EXACT = {"float64": 1e-5, "float32": 1e-3}  # the relative error that exact data allow
 TIMES_ORACLE = 3.0  # of the error of least squares on the true inliers, for noisy data
-TIMES_BEST = 1.5  # of the error of the best matrix of the rank that was asked for, where that is too low
-TIMES_MEDIANS = 1.1  # of the error of column medians, for real tables: nobody knows more about those
+# of the error of the best matrix of the rank that was asked for, where that is too low
+TIMES_BEST = 1.5
+# of the error of column medians, for real tables: nobody knows more about those
+TIMES_MEDIANS = 1.1
 SWEEPS = 10
 NOISE = 1e-2  # data with this much of it, in units of E|X|, must not be called exact
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """Data, NaN where nothing is observed; the truth; where and how closely an answer has to meet it."""
+    """Data, NaN where nothing is observed; the truth; where and how closely an answer
+    has to meet it.
+    """
 
     Y: np.ndarray
     X: np.ndarray
     limit: float
-    judged: np.ndarray | None = None  # True where the truth is known and asked for; None is everywhere
-    may_be_exact: bool = True  # if not, an answer that calls the data exact is wrong, however near it is
-    deserves_a_word: bool = False  # even a right answer: what was asked for is not what the data have
+    # True where the truth is known and asked for; None is everywhere
+    judged: np.ndarray | None = None
+    # if not, an answer that calls the data exact is wrong, however near it is
+    may_be_exact: bool = True
+    # even a right answer: what was asked for is not what the data have
+    deserves_a_word: bool = False
 
     def error(self, answer):
-        """|answer - X|_F / |X|_F where it is judged. Entries that the answer leaves open (NaN) are left out.
+        """|answer - X|_F / |X|_F where it is judged. Entries that the answer leaves open (NaN) are
+        left out.
 
         One that leaves most of them open is no answer.
         """
@@ -63,7 +73,9 @@ def conditioned(shape, rank, rng, condition):
 
 
 def covered(shape, rank, rng, count):
-    """True at `count` places, with at least `rank` in each row and column; and the few that see to that."""
+    """True at `count` places, with at least `rank` in each row and column; and the few
+    that see to that.
+    """
     n1, n2 = shape
     base = np.argsort(rng.random(shape), axis=1) < rank  # `rank` places in each row
     for j in np.flatnonzero(base.sum(0) < rank):
@@ -72,7 +84,9 @@ def covered(shape, rank, rng, count):
         base[rng.choice(free, lacking, replace=False), j] = True
     more = int(count) - int(base.sum())
     if more < 0:
-        raise ValueError(f"{count} entries are too few for {rank} in each of {n1} rows and {n2} columns")
+        raise ValueError(
+            f"{count} entries are too few for {rank} in each of {n1} rows and {n2} columns"
+        )
     seen = base.copy()
     seen.ravel()[rng.choice(np.flatnonzero(~base.ravel()), more, replace=False)] = True
     return seen, base
@@ -90,7 +104,9 @@ def some_of(places, rng, share, *, but=None):
     chosen = np.zeros(places.shape, bool)
     free = places if but is None else places & ~but
     count = min(int(share * places.sum()), int(free.sum()))
-    chosen.ravel()[rng.choice(np.flatnonzero(free.ravel()), count, replace=False)] = True
+    chosen.ravel()[rng.choice(np.flatnonzero(free.ravel()), count, replace=False)] = (
+        True
+    )
     return chosen
 
 
@@ -139,7 +155,17 @@ def elsewhere(X, rng):
     return rng.permutation(X.ravel()).reshape(X.shape)
 
 
-ENTRYWISE = (uniform, uniform_large, one_sided, stuck, reads_zero, shifted, row_signs, flipped, elsewhere)
+ENTRYWISE = (
+    uniform,
+    uniform_large,
+    one_sided,
+    stuck,
+    reads_zero,
+    shifted,
+    row_signs,
+    flipped,
+    elsewhere,
+)
 
 
 def rectangles(shape, rng, side, share):
@@ -159,11 +185,21 @@ def exact(X, Y, *, judged=None, dtype=np.float64):
     return Case(Y.astype(dtype), X, EXACT[np.dtype(dtype).name], judged)
 
 
-def spoilt(factors, rng, *, p=1.0, alpha=0.0, kind=uniform, noise=0.0, dtype=np.float64, rho=None):
+def spoilt(
+    factors,
+    rng,
+    *,
+    p=1.0,
+    alpha=0.0,
+    kind=uniform,
+    noise=0.0,
+    dtype=np.float64,
+    rho=None,
+):
     """L R' with a share alpha of the observed entries replaced, and noise in units of E|X|.
 
-    With `rho` there are rho r (n1 + n2 - r) entries, at least r good ones in each row and column; else a share p.
-    """
+    With `rho` there are rho r (n1 + n2 - r) entries, at least r good ones in each row and column;
+    else a share p."""
     L, R = factors
     X, rank = L @ R.T, L.shape[1]
     if rho is not None:
@@ -192,12 +228,15 @@ def oracle_error(factors, Y, good):
 
 
 def fitted(values, good, R):
-    """For each row its least-squares coefficients in the columns of R, from its good entries; others are zero."""
+    """For each row its least-squares coefficients in the columns of R, from its good
+    entries; others are zero.
+    """
     n, rank = R.shape
     pairs = (R[:, :, None] * R[:, None, :]).reshape(n, -1)
     gram = (good.astype(np.float64) @ pairs).reshape(-1, rank, rank)
     sizes = np.trace(gram, axis1=1, axis2=2)[:, None, None]
-    gram = gram + (1e-12 * sizes + 1e-300) * np.eye(rank)  # rows with fewer entries than components stay finite
+    # rows with fewer entries than components stay finite
+    gram = gram + (1e-12 * sizes + 1e-300) * np.eye(rank)
     return np.linalg.solve(gram, (values @ R)[:, :, None])[:, :, 0]
 
 
@@ -209,7 +248,8 @@ def best_of_rank(case, rank):
 
 
 def hidden(table, rng, *, share=0.2, bad=None, dtype=np.float64):
-    """A table that nobody knows the truth of: some entries are hidden, and column medians are the bar.
+    """A table that nobody knows the truth of: some entries are hidden, and column medians are the
+    bar.
 
     `bad` is read instead of the table where it is not NaN.
     """

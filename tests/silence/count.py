@@ -3,10 +3,10 @@
     python tests/silence/count.py [--quick] [--family NAME ...] [--jobs 2] [--csv FILE] [--before FILE]
                                    [--write-allowed]
 
-An answer is right; or said: wrong, but the status is not `converged`, or there was a warning, or a refusal; or silent;
-or there was none (crashed). A false alarm is an answer that is right although the run complained, unless its rank is
-that of any matrix of the shape: such a model meets whatever comes, and nobody can know.
-"""
+An answer is right; or said: wrong, but the status is not `converged`, or there was a warning, or a
+refusal; or silent; or there was none (crashed). A false alarm is an answer that is right although
+the run complained, unless its rank is that of any matrix of the shape: such a model meets whatever
+comes, and nobody can know."""
 
 import argparse
 import csv
@@ -30,8 +30,10 @@ import numpy as np
 import lrmc
 from silence.problems import PROBLEMS, families, quick
 
-VERDICTS = ("right", "said", "silent_noisy", "silent_exact", "crashed")  # from good to bad
-BOUNDED = ("silent_noisy", "false_alarm")  # what allowed.json keeps numbers of: they may not rise
+# from good to bad
+VERDICTS = ("right", "said", "silent_noisy", "silent_exact", "crashed")
+# what allowed.json keeps numbers of: they may not rise
+BOUNDED = ("silent_noisy", "false_alarm")
 ALLOWED = Path(__file__).with_name("allowed.json")
 
 
@@ -66,7 +68,11 @@ def outcome(problem, solve=lrmc.solve):
     """Solve it, listen, and judge."""
     case = problem.case()
     run = listened(partial(solve, case.Y, problem.rank, threads=1))
-    return without_answer(problem, case, run) if run.trouble else with_answer(problem, case, run)
+    return (
+        without_answer(problem, case, run)
+        if run.trouble
+        else with_answer(problem, case, run)
+    )
 
 
 def listened(solve):
@@ -115,7 +121,10 @@ def with_answer(problem, case, run):
         problem.name,
         problem.family,
         verdict,
-        false_alarm=verdict == "right" and complained and sure and not case.deserves_a_word,
+        false_alarm=verdict == "right"
+        and complained
+        and sure
+        and not case.deserves_a_word,
         error=error,
         limit=case.limit,
         status=str(result.status),
@@ -133,7 +142,9 @@ def shape_of(case):
 
 
 def errors(case, result):
-    """Of what it tells, and of everything: lines that it leaves open (NaN) are told apart only with reason."""
+    """Of what it tells, and of everything: lines that it leaves open (NaN) are told
+    apart only with reason.
+    """
     if not (np.isfinite(result.L).all() and np.isfinite(result.R).all()):
         return np.inf, np.inf
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not right
@@ -171,13 +182,22 @@ def shown(counts):
 def silent(outcomes):
     """What the totals hide: each answer that was wrong and unannounced, the worst kinds first."""
     bad = VERDICTS[:1:-1]  # crashed, silent_exact, silent_noisy
-    found = sorted((one for one in outcomes if one.verdict in bad), key=lambda one: bad.index(one.verdict))
-    return [f"{one.verdict:12} {one.name:45} {one.shape:>10} error {one.error:.1e} {one.words}" for one in found]
+    found = sorted(
+        (one for one in outcomes if one.verdict in bad),
+        key=lambda one: bad.index(one.verdict),
+    )
+    return [
+        f"{one.verdict:12} {one.name:45} {one.shape:>10} error {one.error:.1e} {one.words}"
+        for one in found
+    ]
 
 
 def bounds(outcomes):
     """What `allowed.json` keeps of a run."""
-    return {family: {name: count[name] for name in BOUNDED} for family, count in tally(outcomes).items()}
+    return {
+        family: {name: count[name] for name in BOUNDED}
+        for family, count in tally(outcomes).items()
+    }
 
 
 def above(outcomes, allowed):
@@ -200,7 +220,9 @@ def write_allowed(outcomes, form):
     """Keep the counts of this run as the bounds of its families; a full run holds the quick one."""
     content = json.loads(ALLOWED.read_text()) if ALLOWED.exists() else {}
     few = {problem.name for problem in quick(PROBLEMS)}
-    content.setdefault("quick", {}).update(bounds([one for one in outcomes if one.name in few]))
+    content.setdefault("quick", {}).update(
+        bounds([one for one in outcomes if one.name in few])
+    )
     if form == "full":
         content.setdefault("full", {}).update(bounds(outcomes))
     ALLOWED.write_text(json.dumps(content, indent=2) + "\n")
@@ -237,16 +259,30 @@ def changes(outcomes, path):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="only the subset that `make test` runs")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="only the subset that `make test` runs"
+    )
     parser.add_argument("--family", nargs="*", help="only these families")
     parser.add_argument("--csv", help="write a line for each problem to this file")
-    parser.add_argument("--before", help="say what changed since the run that wrote this CSV file")
+    parser.add_argument(
+        "--before", help="say what changed since the run that wrote this CSV file"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--write-allowed", action="store_true", help="keep the counts of this run as what is allowed")
+    parser.add_argument(
+        "--write-allowed",
+        action="store_true",
+        help="keep the counts of this run as what is allowed",
+    )
     asked = parser.parse_args()
     problems = quick(PROBLEMS) if asked.quick else PROBLEMS
-    problems = [problem for problem in problems if not asked.family or problem.family in asked.family]
+    problems = [
+        problem
+        for problem in problems
+        if not asked.family or problem.family in asked.family
+    ]
     problems = [problem for problem in problems if problem.available()]
     outcomes = outcomes_of(problems, asked.jobs)
     print("\n".join(silent(outcomes)))

@@ -1,4 +1,6 @@
-"""A few hundred problems at the edges of what is possible. Each makes its data when asked, always the same."""
+"""A few hundred problems at the edges of what is possible. Each makes its data when
+asked, always the same.
+"""
 
 import zlib
 from collections import Counter
@@ -33,7 +35,9 @@ EVERY = 7  # problems of the quick subset, and all named bugs
 
 @dataclass(frozen=True)
 class Problem:
-    """A name, its family, how the case is made from a generator, and the rank that the solver is told."""
+    """A name, its family, how the case is made from a generator, and the rank that the
+    solver is told.
+    """
 
     name: str
     family: str
@@ -50,7 +54,9 @@ class Problem:
 
     def available(self) -> bool:
         """Whether what it needs is here."""
-        return not self.needs or ((DATA / self.needs).exists() and tables.installed("pandas", "pyarrow"))
+        return not self.needs or (
+            (DATA / self.needs).exists() and tables.installed("pandas", "pyarrow")
+        )
 
 
 def quick(problems):
@@ -89,7 +95,9 @@ def _factors(rng, n, rank, change, **how):
 
 
 def _in_places(rng, n, rank, places, p, kind=uniform_large, judge=lambda bad: None):
-    """Outliers where `places(shape, rng)` says; whole lines of them cannot be judged, only the others."""
+    """Outliers where `places(shape, rng)` says; whole lines of them cannot be judged,
+    only the others.
+    """
     L, R = gaussian((n, n), rank, rng)
     X = L @ R.T
     bad = places(X.shape, rng)
@@ -103,7 +111,9 @@ def _patch(rng, n, rank, share, p):
     X = L @ R.T
     m = int(share * n)
     Y = X.copy()
-    Y[:m, :m] += 2 * np.sqrt(rank) * np.outer(rng.standard_normal(m), rng.standard_normal(m))
+    Y[:m, :m] += (
+        2 * np.sqrt(rank) * np.outer(rng.standard_normal(m), rng.standard_normal(m))
+    )
     return exact(X, np.where(some(X.shape, rng, p), Y, np.nan))
 
 
@@ -121,18 +131,24 @@ def _lost_in_float32(rng, dtype):
 
 
 def _all_told(rng, table, exceptions=0.0):
-    """A table of exactly low rank: what is hidden follows from what is not. Exceptions show 1 - x."""
+    """A table of exactly low rank: what is hidden follows from what is not. Exceptions
+    show 1 - x.
+    """
     values = table(rng)
     shown = np.where(some(values.shape, rng, exceptions), 1 - values, values)
     return exact(values, np.where(some(values.shape, rng, 0.2), np.nan, shown))
 
 
 def _traffic(rng, values, zeros, scaled, dtype):
-    """Speeds, a fifth hidden, some read as zero: as they are, or in spreads from the middle of their column."""
+    """Speeds, a fifth hidden, some read as zero: as they are, or in spreads from the
+    middle of their column.
+    """
     speed = values(rng)
     away = some(speed.shape, rng, 0.2)
     dead = some(speed.shape, rng, zeros)
-    return _as_given(speed, np.where(away, np.nan, np.where(dead, 0, speed)), away, scaled, dtype)
+    return _as_given(
+        speed, np.where(away, np.nan, np.where(dead, 0, speed)), away, scaled, dtype
+    )
 
 
 def _as_given(speed, Y, away, scaled, dtype):
@@ -173,19 +189,28 @@ def sampling():
 def _sampled(n, rank, rho, alpha, given):
     told = "" if given else "-unknown"
     make = partial(_gaussian, shape=(n, n), rank=rank, rho=rho, alpha=alpha)
-    return Problem(f"sampling-n{n}-r{rank}-rho{rho}-a{alpha}{told}", "sampling", make, rank if given else None)
+    return Problem(
+        f"sampling-n{n}-r{rank}-rho{rho}-a{alpha}{told}",
+        "sampling",
+        make,
+        rank if given else None,
+    )
 
 
 def share():
     """How many outliers."""
-    for alpha, p, rank in product([0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9], [1, 0.5], [1, 5]):
+    for alpha, p, rank in product(
+        [0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9], [1, 0.5], [1, 5]
+    ):
         make = partial(_gaussian, shape=(200, 200), rank=rank, p=p, alpha=alpha)
         yield Problem(f"share-r{rank}-p{p}-a{alpha}", "share", make, rank)
 
 
 def kinds():
     """What outliers look like."""
-    for kind, (p, alpha) in product(ENTRYWISE, [(1, 0.1), (1, 0.3), (1, 0.5), (0.5, 0.3)]):
+    for kind, (p, alpha) in product(
+        ENTRYWISE, [(1, 0.1), (1, 0.3), (1, 0.5), (0.5, 0.3)]
+    ):
         make = partial(_gaussian, shape=(150, 150), rank=3, p=p, alpha=alpha, kind=kind)
         yield Problem(f"kinds-{kind.__name__}-p{p}-a{alpha}", "kinds", make, 3)
     for kind in ENTRYWISE:
@@ -194,7 +219,9 @@ def kinds():
 
 
 def places():
-    """Where outliers are: in squares, in whole rows and columns, in patches that have a structure of their own."""
+    """Where outliers are: in squares, in whole rows and columns, in patches that have a
+    structure of their own.
+    """
     for side, part in product([10, 25, 50], [0.05, 0.2, 0.4]):
         put = partial(_squares, side=side, share=part)
         make = partial(_in_places, n=200, rank=3, places=put, p=1)
@@ -228,17 +255,23 @@ def ranks():
     for (rank, given), p in product([(5, 3), (5, 4), (10, 5)], [1, 0.5]):
         make = partial(_too_low, n=200, rank=rank, given=given, p=p, alpha=0.1)
         yield Problem(f"rank-{rank}-as-{given}-p{p}", "rank", make, given)
-    for (rank, given), p in product([(1, 3), (2, 4), (5, 7), (5, 10), (10, 20)], [1, 0.5]):
+    for (rank, given), p in product(
+        [(1, 3), (2, 4), (5, 7), (5, 10), (10, 20)], [1, 0.5]
+    ):
         make = partial(_gaussian, shape=(200, 200), rank=rank, p=p, alpha=0.1)
         yield Problem(f"rank-{rank}-as-{given}-p{p}", "rank", make, given)
 
 
 def condition():
     """Components that differ much in size."""
-    for size, given, p, alpha in product([1e2, 1e3, 1e4], [5, None], [1, 0.5], [0, 0.1]):
+    for size, given, p, alpha in product(
+        [1e2, 1e3, 1e4], [5, None], [1, 0.5], [0, 0.1]
+    ):
         told = "given" if given else "unknown"
         make = partial(_condition, n=200, rank=5, condition=size, p=p, alpha=alpha)
-        yield Problem(f"condition-{size:.0e}-{told}-p{p}-a{alpha}", "condition", make, given)
+        yield Problem(
+            f"condition-{size:.0e}-{told}-p{p}-a{alpha}", "condition", make, given
+        )
 
 
 def _sparse(L, R, rng):
@@ -304,10 +337,23 @@ def factors():
 def _changed(family, change, rank, p, alpha, given):
     told = "given" if given else "unknown"
     make = partial(_factors, n=150, rank=rank, change=change, p=p, alpha=alpha)
-    return Problem(f"{family}{change.__name__.replace('_', '-')}-p{p}-a{alpha}-{told}", family, make, given)
+    return Problem(
+        f"{family}{change.__name__.replace('_', '-')}-p{p}-a{alpha}-{told}",
+        family,
+        make,
+        given,
+    )
 
 
-TINY = [(10, 8, 1), (10, 8, 2), (20, 20, 1), (20, 20, 3), (30, 4, 1), (50, 12, 2), (50, 12, 3)]
+TINY = [
+    (10, 8, 1),
+    (10, 8, 2),
+    (20, 20, 1),
+    (20, 20, 3),
+    (30, 4, 1),
+    (50, 12, 2),
+    (50, 12, 3),
+]
 TINY += [(60, 60, 5), (100, 3, 1), (100, 20, 3), (300, 30, 5)]
 LINES = [(1, 50, 1), (50, 1, 1), (2, 50, 1), (50, 2, 1), (40, 3, 2)]
 
@@ -344,17 +390,28 @@ TALL = [
 def tall():
     """Many rows, few columns."""
     for (n1, n2, rank, alpha, p), dtype in product(TALL, ["float32", "float64"]):
-        make = partial(_gaussian, shape=(n1, n2), rank=rank, alpha=alpha, p=p, dtype=dtype)
+        make = partial(
+            _gaussian, shape=(n1, n2), rank=rank, alpha=alpha, p=p, dtype=dtype
+        )
         heavy = n1 * n2 > 100_000
-        yield Problem(f"tall-{n1}x{n2}-r{rank}-a{alpha}-p{p}-{dtype}", "tall", make, rank, heavy=heavy)
+        yield Problem(
+            f"tall-{n1}x{n2}-r{rank}-a{alpha}-p{p}-{dtype}",
+            "tall",
+            make,
+            rank,
+            heavy=heavy,
+        )
 
 
 def table():
     """Tables without a known truth: is it better to ask for the medians?"""
     for name, outliers in product(tables.REAL, [0.0, 0.1]):
         for dtype in ("float64", "float32"):
-            make = partial(_hidden, table=tables.REAL[name], outliers=outliers, dtype=dtype)
-            found = name == "digits" and not outliers  # once of rank one, two thirds outliers, and exact
+            make = partial(
+                _hidden, table=tables.REAL[name], outliers=outliers, dtype=dtype
+            )
+            # once of rank one, two thirds outliers, and exact
+            found = name == "digits" and not outliers
             yield Problem(f"table-{name}-a{outliers}-{dtype}", "table", make, bug=found)
     for dtype in ("float32", "float64") if tables.REAL else ():
         make = partial(_lost_in_float32, dtype=dtype)
@@ -369,17 +426,27 @@ def table():
 
 def noise():
     """Noise, with many entries and with few."""
-    for size, alpha, rho in product([1e-4, 1e-2, 0.1, 0.3], [0, 0.1, 0.3, 0.5], [16, 6, 3.5]):
-        make = partial(_gaussian, shape=(100, 100), rank=3, alpha=alpha, noise=size, rho=rho)
+    for size, alpha, rho in product(
+        [1e-4, 1e-2, 0.1, 0.3], [0, 0.1, 0.3, 0.5], [16, 6, 3.5]
+    ):
+        make = partial(
+            _gaussian, shape=(100, 100), rank=3, alpha=alpha, noise=size, rho=rho
+        )
         yield Problem(f"noise-{size:g}-a{alpha}-rho{rho}", "noise", make, 3)
     for size, alpha, rho in product([1e-3, 0.1], [0, 0.1, 0.3], [16, 6]):
-        make = partial(_gaussian, shape=(100, 100), rank=3, alpha=alpha, noise=size, rho=rho)
+        make = partial(
+            _gaussian, shape=(100, 100), rank=3, alpha=alpha, noise=size, rho=rho
+        )
         yield Problem(f"noise-{size:g}-a{alpha}-rho{rho}-unknown", "noise", make)
     for given in (20, None):
         told = "given" if given else "unknown"
-        make = partial(_gaussian, shape=(600, 400), rank=20, p=0.3, alpha=0.1, noise=0.3)
+        make = partial(
+            _gaussian, shape=(600, 400), rank=20, p=0.3, alpha=0.1, noise=0.3
+        )
         yield Problem(f"noise-rank20-600x400-{told}", "noise", make, given, heavy=True)
-        make = partial(_gaussian, shape=(300, 200), rank=10, p=0.4, alpha=0.1, noise=0.3)
+        make = partial(
+            _gaussian, shape=(300, 200), rank=10, p=0.4, alpha=0.1, noise=0.3
+        )
         yield Problem(f"noise-rank10-300x200-{told}", "noise", make, given)
 
 
@@ -387,12 +454,16 @@ def traffic():
     """The same speeds in both float types, as they are and scaled by column."""
     for scaled, dtype in product([False, True], ["float32", "float64"]):
         told = f"{'scaled' if scaled else 'raw'}-{dtype}"
-        make = partial(_traffic, values=tables.speeds, zeros=0.03, scaled=scaled, dtype=dtype)
+        make = partial(
+            _traffic, values=tables.speeds, zeros=0.03, scaled=scaled, dtype=dtype
+        )
         yield Problem(f"traffic-like-{told}", "traffic", make, bug=scaled)
         make = partial(_traffic_file, scaled=scaled, dtype=dtype)
         yield Problem(f"data-traffic-{told}", "data", make, bug=scaled, needs=TRAFFIC)
     for draw in range(4):
-        make = partial(_traffic, values=_measured_speeds, zeros=0.03, scaled=True, dtype="float32")
+        make = partial(
+            _traffic, values=_measured_speeds, zeros=0.03, scaled=True, dtype="float32"
+        )
         yield Problem(f"data-traffic-again{draw}", "data", make, needs=SPEEDS)
 
 
@@ -424,9 +495,21 @@ def bugs():
     named = [
         ("A-dark-rows", _dark_rows, 3),
         ("A-dark-rows-unknown", _dark_rows, None),
-        ("B-rests-too-early", partial(_synthetic, arguments=(300, 5, 0.2, 1.0), seed=0, n2=30), 5),
-        ("C-clean-tiny", partial(_synthetic, arguments=(10, 2, 0, 1.0), seed=1, n2=8), None),
-        ("D-condition", partial(_synthetic, arguments=(600, 5, 0.1, 1.0), seed=0, condition=100), None),
+        (
+            "B-rests-too-early",
+            partial(_synthetic, arguments=(300, 5, 0.2, 1.0), seed=0, n2=30),
+            5,
+        ),
+        (
+            "C-clean-tiny",
+            partial(_synthetic, arguments=(10, 2, 0, 1.0), seed=1, n2=8),
+            None,
+        ),
+        (
+            "D-condition",
+            partial(_synthetic, arguments=(600, 5, 0.1, 1.0), seed=0, condition=100),
+            None,
+        ),
         ("E-rank-16", partial(_synthetic, arguments=(600, 16, 0.1, 1.0)), None),
         ("F-tall", partial(tall_float32, arguments=(100000, 3, 0.1, 0.5)), 3),
         ("G-half-zero", _half_zero, 5),

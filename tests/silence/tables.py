@@ -1,4 +1,6 @@
-"""Tables of the kinds that people have: many equal values, stuck and saturated readings, columns in their own units."""
+"""Tables of the kinds that people have: many equal values, stuck and saturated readings,
+columns in their own units.
+"""
 
 from importlib.util import find_spec
 
@@ -67,7 +69,9 @@ def groups(rng):
 
 def saturated(rng):
     """Readings that end at the limits of the instrument."""
-    return np.clip(5 + 4 * _scores(rng, (300, 20), 2) + 0.3 * rng.standard_normal((300, 20)), 2, 8)
+    return np.clip(
+        5 + 4 * _scores(rng, (300, 20), 2) + 0.3 * rng.standard_normal((300, 20)), 2, 8
+    )
 
 
 def stuck_sensors(rng):
@@ -85,7 +89,13 @@ def mostly_zero(rng):
 
 def ratings(rng):
     """One to five stars, most of them four."""
-    return np.clip(np.round(3.8 + _scores(rng, (300, 40), 2) + 0.5 * rng.standard_normal((300, 40))), 1, 5)
+    return np.clip(
+        np.round(
+            3.8 + _scores(rng, (300, 40), 2) + 0.5 * rng.standard_normal((300, 40))
+        ),
+        1,
+        5,
+    )
 
 
 def few_columns(rng):
@@ -111,13 +121,17 @@ def rounded(rng):
 
 
 def speeds(rng):
-    """Like traffic: 40 sensors around 60, jams twice a day that some sensors feel more than others; 2 to 70."""
+    """Like traffic: 40 sensors around 60, jams twice a day that some sensors feel more
+    than others; 2 to 70.
+    """
     hours = np.arange(600) / 12 % 24
     jams = [np.exp(-(((hours - at) / wide) ** 2)) for at, wide in ((8, 1.5), (17.5, 2))]
     feel = rng.gamma(1.2, 14, (40, 2))
     free = rng.uniform(58, 68, 40)
     sudden = np.where(rng.random((600, 40)) < 0.05, rng.uniform(0, 30, (600, 40)), 0)
-    values = free - np.stack(jams, 1) @ feel.T - sudden + 2 * rng.standard_normal((600, 40))
+    values = (
+        free - np.stack(jams, 1) @ feel.T - sudden + 2 * rng.standard_normal((600, 40))
+    )
     return np.clip(values, 2, 70)
 
 
@@ -126,7 +140,11 @@ def installed(*packages):
     return all(find_spec(package) for package in packages)
 
 
-REAL = {"digits": digits, "wine": wine, "breast-cancer": breast_cancer} if installed("sklearn") else {}
+REAL = (
+    {"digits": digits, "wine": wine, "breast-cancer": breast_cancer}
+    if installed("sklearn")
+    else {}
+)
 EXACT = {"groups": groups, "constant-columns": constant_columns}
 SYNTHETIC = {
     f.__name__.replace("_", "-"): f

@@ -1,4 +1,6 @@
-"""The oracle itself, without the solver: truths are true, bars are where they are said to be, words are heard."""
+"""The oracle itself, without the solver: truths are true, bars are where they are said
+to be, words are heard.
+"""
 
 import warnings
 from dataclasses import dataclass
@@ -13,7 +15,11 @@ from silence.count import above, bounds, judged, outcome, tally
 from silence.problems import PROBLEMS, Problem, families, quick
 
 RNG = np.random.default_rng
-QUICK_TO_MAKE = [problem for problem in quick(PROBLEMS) if problem.family not in ("bugs", "tall", "table", "data")]
+QUICK_TO_MAKE = [
+    problem
+    for problem in quick(PROBLEMS)
+    if problem.family not in ("bugs", "tall", "table", "data")
+]
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +44,15 @@ def test_cases_are_the_same_each_time(sampled):
 
 
 def test_float_types_have_the_same_data():
-    pairs = {problem.name: problem for problem in PROBLEMS if problem.name.startswith("tall-2000x5-r1")}
-    single, double = (pairs[f"tall-2000x5-r1-a0.1-p1-{dtype}"].case().Y for dtype in ("float32", "float64"))
+    pairs = {
+        problem.name: problem
+        for problem in PROBLEMS
+        if problem.name.startswith("tall-2000x5-r1")
+    }
+    single, double = (
+        pairs[f"tall-2000x5-r1-a0.1-p1-{dtype}"].case().Y
+        for dtype in ("float32", "float64")
+    )
     assert_array_equal(single, double.astype(np.float32))
 
 
@@ -56,7 +69,9 @@ def test_exact_data_have_their_rank_and_agree_with_the_truth():
             case = problem.case()
             agree = np.abs(case.Y - case.X)[~np.isnan(case.Y)] < 1e-12
             assert agree.mean() >= 0.69, problem.name
-            assert problem.rank is None or np.linalg.matrix_rank(case.X) == problem.rank, problem.name
+            assert (
+                problem.rank is None or np.linalg.matrix_rank(case.X) == problem.rank
+            ), problem.name
 
 
 @pytest.mark.parametrize(("rho", "alpha"), [(1.4, 0), (2, 0.05), (2.5, 0.1), (3, 0.3)])
@@ -91,7 +106,9 @@ def test_rows_are_fitted_by_least_squares():
     good = rng.random((5, 20)) < 0.7
     found = cases.fitted(np.where(good, values, 0), good, R)
     for row, seen, coefficients in zip(values, good, found):
-        assert_allclose(coefficients, np.linalg.lstsq(R[seen], row[seen], rcond=None)[0], rtol=1e-8)
+        assert_allclose(
+            coefficients, np.linalg.lstsq(R[seen], row[seen], rcond=None)[0], rtol=1e-8
+        )
 
 
 def test_the_oracle_is_least_squares():
@@ -102,20 +119,32 @@ def test_the_oracle_is_least_squares():
     U, s, V = np.linalg.svd(Y, full_matrices=False)
     best = (U[:, :2] * s[:2]) @ V[:2]
     want = np.linalg.norm(best - L @ R.T) / np.linalg.norm(L @ R.T)
-    assert_allclose(cases.oracle_error(factors, Y, np.ones(Y.shape, bool)), want, rtol=1e-6)
+    assert_allclose(
+        cases.oracle_error(factors, Y, np.ones(Y.shape, bool)), want, rtol=1e-6
+    )
 
 
 def test_noise_moves_the_bar_and_outliers_do_not():
     factors = cases.gaussian((80, 80), 2, RNG(0))
-    few, many = (cases.spoilt(factors, RNG(1), noise=0.1, alpha=alpha).limit for alpha in (0, 0.3))
-    assert 0.03 < few < many < 0.1  # 3 * 0.1 * E|X| / |X| * sqrt(degrees of freedom / entries)
+    few, many = (
+        cases.spoilt(factors, RNG(1), noise=0.1, alpha=alpha).limit
+        for alpha in (0, 0.3)
+    )
+    # 3 * 0.1 * E|X| / |X| * sqrt(degrees of freedom / entries)
+    assert 0.03 < few < many < 0.1
 
 
 def test_best_of_a_rank_is_right():
-    case = cases.best_of_rank(cases.spoilt(cases.gaussian((30, 30), 4, RNG(0)), RNG(1)), 2)
+    case = cases.best_of_rank(
+        cases.spoilt(cases.gaussian((30, 30), 4, RNG(0)), RNG(1)), 2
+    )
     U, s, V = np.linalg.svd(case.X)
-    assert_allclose(case.error((U[:, :2] * s[:2]) @ V[:2]), case.limit / cases.TIMES_BEST)
-    assert case.error((U[:, :1] * s[:1]) @ V[:1]) > case.error((U[:, :2] * s[:2]) @ V[:2])
+    assert_allclose(
+        case.error((U[:, :2] * s[:2]) @ V[:2]), case.limit / cases.TIMES_BEST
+    )
+    assert case.error((U[:, :1] * s[:1]) @ V[:1]) > case.error(
+        (U[:, :2] * s[:2]) @ V[:2]
+    )
 
 
 def test_medians_are_the_bar_of_tables():
@@ -130,7 +159,9 @@ def test_medians_are_the_bar_of_tables():
 
 @each("kind", cases.ENTRYWISE)
 def test_outliers_are_where_they_should_be(kind):
-    case = cases.spoilt(cases.gaussian((100, 100), 3, RNG(0)), RNG(1), alpha=0.3, kind=kind)
+    case = cases.spoilt(
+        cases.gaussian((100, 100), 3, RNG(0)), RNG(1), alpha=0.3, kind=kind
+    )
     assert_allclose(np.mean(case.Y != case.X), 0.3, atol=1e-3)
 
 
@@ -198,7 +229,8 @@ def answering(answer, word=None, error=None):
         (Answer(SPOILT, R, regime="noisy"), None, "silent_noisy", False),
         (Answer(SPOILT, R), "hm", "said", False),
         (Answer(SPOILT, R, status="undetermined"), None, "said", False),
-        (Answer(SPOILT, R, open_rows=1), "a row", "right", False),  # left open, with reason
+        # left open, with reason
+        (Answer(SPOILT, R, open_rows=1), "a row", "right", False),
         (Answer(L, R, open_rows=1), "a row", "right", True),
         (Answer(L, R, open_rows=30), "nothing", "said", False),
         (Answer(L * np.nan, R), None, "silent_exact", False),  # not a line left open
@@ -210,10 +242,17 @@ def test_outcomes(answer, word, verdict, false_alarm):
     assert (found.verdict, found.false_alarm) == (verdict, false_alarm)
 
 
-@pytest.mark.parametrize(("regime", "verdict"), [("noisy", "right"), ("exact", "silent_exact")])
+@pytest.mark.parametrize(
+    ("regime", "verdict"), [("noisy", "right"), ("exact", "silent_exact")]
+)
 def test_noise_is_not_to_be_called_exact(regime, verdict):
-    problem = Problem("toy", "toys", lambda rng: cases.spoilt((L, R), rng, noise=0.1), 2)
-    assert outcome(problem, lambda *_, **__: Answer(L, R, regime=regime)).verdict == verdict
+    problem = Problem(
+        "toy", "toys", lambda rng: cases.spoilt((L, R), rng, noise=0.1), 2
+    )
+    assert (
+        outcome(problem, lambda *_, **__: Answer(L, R, regime=regime)).verdict
+        == verdict
+    )
 
 
 @pytest.mark.parametrize("name", tables.EXACT)
@@ -230,7 +269,11 @@ def test_tables_are_finite_and_their_columns_differ(name):
 
 @pytest.mark.parametrize(
     ("error", "verdict"),
-    [(ValueError("no"), "said"), (IndexError("0"), "crashed"), (FloatingPointError("0"), "crashed")],
+    [
+        (ValueError("no"), "said"),
+        (IndexError("0"), "crashed"),
+        (FloatingPointError("0"), "crashed"),
+    ],
 )
 def test_exceptions(error, verdict):
     assert answering(None, error=error).verdict == verdict
@@ -242,7 +285,9 @@ def test_what_is_allowed_may_not_rise():
     assert tally([quiet])["toys"]["silent_noisy"] == 1
     assert above([quiet], kept) == []
     assert above([quiet, quiet], kept) == ["toys: 2 silent_noisy, at most 1 allowed"]
-    assert above([answering(Answer(SPOILT, R))], kept) == ["toys: 1 silent_exact, at most 0 allowed"]
+    assert above([answering(Answer(SPOILT, R))], kept) == [
+        "toys: 1 silent_exact, at most 0 allowed"
+    ]
 
 
 def test_bounds_are_kept_by_family(tmp_path, monkeypatch):
@@ -259,16 +304,32 @@ def test_bounds_are_kept_by_family(tmp_path, monkeypatch):
 def test_changes_name_the_worse_first(tmp_path):
     good, bad = answering(Answer(L, R)), answering(Answer(SPOILT, R))
     before = [good._replace(name="a"), bad._replace(name="b"), good._replace(name="c")]
-    after = [good._replace(name="c"), good._replace(name="b"), bad._replace(name="a"), good._replace(name="new")]
+    after = [
+        good._replace(name="c"),
+        good._replace(name="b"),
+        bad._replace(name="a"),
+        good._replace(name="new"),
+    ]
     count.write_csv(before, tmp_path / "before.csv")
-    assert [line.split()[:2] for line in count.changes(after, tmp_path / "before.csv")] == [
+    assert [
+        line.split()[:2] for line in count.changes(after, tmp_path / "before.csv")
+    ] == [
         ["worse", "a"],
         ["better", "b"],
     ]
 
 
 def test_silent_answers_are_listed_worst_first():
-    answers = [Answer(L, R), Answer(SPOILT, R, regime="noisy"), Answer(SPOILT, R), Answer(SPOILT, R, "stalled")]
+    answers = [
+        Answer(L, R),
+        Answer(SPOILT, R, regime="noisy"),
+        Answer(SPOILT, R),
+        Answer(SPOILT, R, "stalled"),
+    ]
     found = [answering(answer) for answer in answers]
     lines = count.silent([*found, answering(None, error=IndexError("0"))])
-    assert [line.split()[0] for line in lines] == ["crashed", "silent_exact", "silent_noisy"]
+    assert [line.split()[0] for line in lines] == [
+        "crashed",
+        "silent_exact",
+        "silent_noisy",
+    ]

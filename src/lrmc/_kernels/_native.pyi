@@ -24,13 +24,26 @@ class DenseData:
     groups of rows (int64, a group in each line) that are weighed together."""
 
     def __init__(
-        self, Y: Array, *, mask: Array | None = None, members: Array | None = None, gain: float = 1.0
+        self,
+        Y: Array,
+        *,
+        mask: Array | None = None,
+        members: Array | None = None,
+        gain: float = 1.0,
     ) -> None: ...
 
 class SparseData:
     """The observed entries by row (CSR): indptr of int64, indices of int32, values of the types of `DenseData`."""
 
-    def __init__(self, *, indptr: Array, indices: Array, values: Array, n2: int, gain: float = 1.0) -> None: ...
+    def __init__(
+        self,
+        *,
+        indptr: Array,
+        indices: Array,
+        values: Array,
+        n2: int,
+        gain: float = 1.0,
+    ) -> None: ...
 
 class Factors:
     """The model L R', all zero if both are missing, and what C and W are multiplied with."""
@@ -100,8 +113,22 @@ class Regression:
         down: float = 1.0,
     ) -> None: ...
 
-def products(data: DenseData | SparseData, factors: Factors, weight: Weight, room: Room, *, threads: int) -> None: ...
-def adjoint(data: DenseData | SparseData, factors: Factors, room: Room, *, zeta: float, threads: int) -> None:
+def products(
+    data: DenseData | SparseData,
+    factors: Factors,
+    weight: Weight,
+    room: Room,
+    *,
+    threads: int,
+) -> None: ...
+def adjoint(
+    data: DenseData | SparseData,
+    factors: Factors,
+    room: Room,
+    *,
+    zeta: float,
+    threads: int,
+) -> None:
     """P and Q are the gradients of C R and C' L; CQ, CtP and energy become those of L, R and zeta."""
 
 def magnitudes(
@@ -127,11 +154,15 @@ def regress(
 ) -> None:
     """Scores, deviation and distance are room."""
 
-def residual(data: SparseData, factors: Factors, *, out: Array, threads: int) -> None: ...
+def residual(
+    data: SparseData, factors: Factors, *, out: Array, threads: int
+) -> None: ...
 def survey(data: DenseData, *, rows: Array, cols: Array, threads: int) -> int:
     """Adds what is observed to the int64 counts, and returns how many of these entries are infinite."""
 
-def locate(*, indptr: Array, indices: Array, rows: Array, cols: Array, out: Array) -> None: ...
+def locate(
+    *, indptr: Array, indices: Array, rows: Array, cols: Array, out: Array
+) -> None: ...
 def solve_rows(
     H: Array,
     B: Array,

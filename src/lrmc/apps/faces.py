@@ -41,7 +41,8 @@ FEWEST = 3  # pictures of a person
 ACROSS = 10  # pictures of a person on the contact sheet
 TILE = 140  # pixels: the height of a picture on it, at most
 GAP = 4  # pixels between pictures on the contact sheet
-MUCH = 40  # grey levels: a pixel of which more was removed counts for the picture that is shown
+# grey levels: a pixel of which more was removed counts for the picture that is shown
+MUCH = 40
 
 
 @dataclass(frozen=True, eq=False)

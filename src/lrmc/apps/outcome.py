@@ -27,7 +27,8 @@ from ..solve import ConvergenceWarning, blown_up, solve
 from ..weights import Array
 
 WIDENED = 0.5  # of the observed range: what may lie beyond it, on either side
-LEAST_SPAN = 0.01  # of the largest value: of data that hardly vary, a rounded model is not far off
+# of the largest value: of data that hardly vary, a rounded model is not far off
+LEAST_SPAN = 0.01
 FAR = 10.0  # times the observed range: farther off is no picture
 FEW_FAR = 1e-3  # the share of values that may be so: some pixels, but not a fit
 # The warning about rows and columns that applications fill in themselves.

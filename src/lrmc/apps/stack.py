@@ -32,7 +32,8 @@ class Stack:
 
     frames: Array  # first axis: time
     seen: Array | None = (
-        None  # the same shape, or without what all frames have in common; True where observed
+        # the same shape, or without what all frames have in common; True where observed
+        None
     )
 
     def __post_init__(self) -> None:

@@ -57,7 +57,8 @@ MARKERS = frozenset(
     }
 )
 MOST_NAMED = 8  # columns in a message
-MIXED = 0.5  # other cells for each number: with fewer, a column was meant to be one of numbers
+# other cells for each number: with fewer, a column was meant to be one of numbers
+MIXED = 0.5
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*$")
 
 

@@ -56,7 +56,8 @@ class Outliers(NamedTuple):
     cols: Array
     values: Array  # as observed
     expected: Array  # by the model
-    scores: Array  # the difference, in standard deviations of the noise; in thresholds without
+    # the difference, in standard deviations of the noise; in thresholds without
+    scores: Array
 
     def named(
         self, row_names: Sequence[str] | None, col_names: Sequence[str] | None

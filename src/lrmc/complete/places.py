@@ -15,7 +15,9 @@ from ..units import Units
 
 
 class Places(NamedTuple):
-    """Of the completed matrix, and of the list of outliers, the report and the list of intervals if they are wanted."""
+    """Of the completed matrix, and of the list of outliers, the report and the list of
+    intervals if they are wanted.
+    """
 
     target: Path
     outliers: Path | None
@@ -35,7 +37,9 @@ def places(
     intervals_to: str | os.PathLike[str] | None = None,
 ) -> Places:
     """As paths."""
-    return Places(Path(target), _path(outliers_to), _path(report_to), _path(intervals_to))
+    return Places(
+        Path(target), _path(outliers_to), _path(report_to), _path(intervals_to)
+    )
 
 
 def _path(given: str | os.PathLike[str] | None) -> Path | None:

@@ -23,7 +23,8 @@ from ..weights import Array
 RANK = 5  # of the problems; only the paper's LRMC is told
 NOISE = 0.05  # of the noisy problem, in parts of a typical entry
 OUTLIERS = 0.1  # fraction of the observed entries
-SCHEDULE = "paper-r5-a0.1-p0.1"  # trained for just this kind of problem, in the form of the paper
+# trained for just this kind of problem, in the form of the paper
+SCHEDULE = "paper-r5-a0.1-p0.1"
 TOL = 1e-6  # what `solve` stops at
 REPEATS = 25  # of what is timed
 

@@ -1,6 +1,15 @@
-"""How far a fit can be believed: intervals, gross errors, simple models beside it; by entries that were set aside."""
+"""How far a fit can be believed: intervals, gross errors, simple models beside it; by
+entries that were set aside.
+"""
 
 from .calibration import Calibration, NotCalibrated, calibrate, fitted_again
 from .simple import Contest, contest
 
-__all__ = ["Calibration", "Contest", "NotCalibrated", "calibrate", "contest", "fitted_again"]
+__all__ = [
+    "Calibration",
+    "Contest",
+    "NotCalibrated",
+    "calibrate",
+    "contest",
+    "fitted_again",
+]

@@ -24,7 +24,9 @@ class Alarms(NamedTuple):
         return self.false / max(self.found, 1)
 
 
-def alarms(obs: Observations, X: Factors, calibration: Calibration, threshold: float) -> Alarms:
+def alarms(
+    obs: Observations, X: Factors, calibration: Calibration, threshold: float
+) -> Alarms:
     """Of all observed entries, by how likely each is a gross error. One pass over the data."""
     found, false, missed = 0, 0.0, 0.0
     for some in obs.residuals(*X):

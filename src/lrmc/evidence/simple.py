@@ -1,8 +1,9 @@
-"""Simple models that a low-rank fit has to beat on entries that were set aside: medians, and what rows and columns add.
+"""Simple models that a low-rank fit has to beat on entries that were set aside: medians, and what
+rows and columns add.
 
-All of them are of rank 1 or 2, and so are blends with a low-rank fit of low rank. Neighbours are not among them: what
-the nearest rows say of an entry is no matrix of low rank, and would have to be asked for entry by entry.
-"""
+All of them are of rank 1 or 2, and so are blends with a low-rank fit of low rank. Neighbours are
+not among them: what the nearest rows say of an entry is no matrix of low rank, and would have to be
+asked for entry by entry."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ class Contest(NamedTuple):
     """What did best."""
 
     winner: str  # LOW_RANK, or a simple model
-    weight: float  # of the low-rank fit in a blend with the winner: 1 if that is what won
+    # of the low-rank fit in a blend with the winner: 1 if that is what won
+    weight: float
     scores: dict[str, Score]  # of every model alone, the mean over the sets
     gain: float  # in mean absolute error, over the low-rank fit
     deviation: float  # of the gain: its standard error
@@ -67,20 +69,31 @@ def simple_models(obs: Observations) -> dict[str, Factors]:
 
 
 def _as_factors(obs: Observations, *components: tuple[Array, Array]) -> Factors:
-    return Factors(*(np.stack(side, axis=1).astype(obs.dtype) for side in zip(*components, strict=True)))
+    return Factors(
+        *(
+            np.stack(side, axis=1).astype(obs.dtype)
+            for side in zip(*components, strict=True)
+        )
+    )
 
 
 def biases(obs: Observations) -> Factors:
-    """mean + row + column, each drawn to 0 as far as it is uncertain, by Huber's loss: of rank 2. A few passes."""
+    """mean + row + column, each drawn to 0 as far as it is uncertain, by Huber's loss:
+    of rank 2. A few passes.
+    """
     middle = float(np.median(obs.sample.values))
     levels = [np.zeros(n) for n in obs.shape]
     ones = [np.ones((n, 1), obs.dtype) for n in obs.shape]
     for _ in range(ROUNDS):
         for side in (0, 1):
             X = _sum_of(obs, middle, levels)
-            reach = REACH * float(np.median(np.abs(obs.sample.residual(X)))) or obs.scale
+            reach = (
+                REACH * float(np.median(np.abs(obs.sample.residual(X)))) or obs.scale
+            )
             rule = Huber(np.full(obs.shape[0], reach), np.ones(obs.shape[1]))
-            pull = obs.products(*X, rule, **({"Q": ones[1]} if side == 0 else {"P": ones[0]}))
+            pull = obs.products(
+                *X, rule, **({"Q": ones[1]} if side == 0 else {"P": ones[0]})
+            )
             weight = np.asarray((pull.row_weight, pull.col_weight)[side], np.float64)
             noise = float(pull.energy) / max(float(weight.sum()), 1e-300)
             total = pull[side][:, 0].astype(np.float64) + weight * levels[side]
@@ -91,14 +104,20 @@ def biases(obs: Observations) -> Factors:
 def _sum_of(obs: Observations, middle: float, levels: list[Array]) -> Factors:
     """middle + row + column as factors."""
     rows, cols = levels
-    return _as_factors(obs, (rows + middle, np.ones(len(cols))), (np.ones(len(rows)), cols))
+    return _as_factors(
+        obs, (rows + middle, np.ones(len(cols))), (np.ones(len(rows)), cols)
+    )
 
 
 def _drawn_to_zero(total: Array, weight: Array, noise: float) -> Array:
     """Weighted means of lines, each drawn to 0 as far as it is uncertain: empirical Bayes."""
     used = weight > 0
     mean = np.where(used, total / np.where(used, weight, 1), 0.0)
-    spread = float((mean[used] ** 2).mean() - (noise / weight[used]).mean()) if used.any() else 0.0
+    spread = (
+        float((mean[used] ** 2).mean() - (noise / weight[used]).mean())
+        if used.any()
+        else 0.0
+    )
     return total / (weight + noise / spread) if spread > 0 else np.zeros(len(total))
 
 
@@ -113,15 +132,18 @@ def blend(X: Factors, simple: Factors, weight: float) -> Factors:
 def contest(sets: Iterable[Fitted]) -> Contest:
     """Which model is best on entries that were set aside, several times.
 
-    A simple one, or a blend with one, wins over the low-rank fit only if its gain is clear: beyond twice its standard
-    error over the sets, and worth the while. The weight that a set is judged with was found on the other sets.
-    """
+    A simple one, or a blend with one, wins over the low-rank fit only if its gain is clear: beyond
+    twice its standard error over the sets, and worth the while. The weight that a set is judged
+    with was found on the other sets."""
     models, errors, scores = _tables(list(sets))
     own = errors[0, 0, :]  # the low-rank fit alone, by sets
     best = Contest(LOW_RANK, 1.0, scores, 0.0, 0.0)
     for name, table in zip(models, errors[1:], strict=True):
         gains = own - _left_out(table)
-        gain, deviation = float(gains.mean()), float(gains.std(ddof=1) / np.sqrt(len(gains)))
+        gain, deviation = (
+            float(gains.mean()),
+            float(gains.std(ddof=1) / np.sqrt(len(gains))),
+        )
         if gain > max(CLEARLY * deviation, WORTH * float(own.mean()), best.gain):
             weight = WEIGHTS[int(table.mean(1).argmin())]
             best = Contest(name, weight, scores, gain, deviation)
@@ -129,19 +151,31 @@ def contest(sets: Iterable[Fitted]) -> Contest:
 
 
 def _tables(sets: Sequence[Fitted]) -> tuple[list[str], Array, dict[str, Score]]:
-    """Names of simple models; mean absolute errors, models (low rank first) x weights x sets; and all scores."""
+    """Names of simple models; mean absolute errors, models (low rank first) x weights x
+    sets; and all scores.
+    """
     if len(sets) < 2:
-        raise ValueError(f"{len(sets)} set(s) of entries; at least 2 are wanted, to tell a gain from chance")
+        raise ValueError(
+            f"{len(sets)} set(s) of entries; at least 2 are wanted, to tell a gain from chance"
+        )
     each = []
     alone: dict[str, list[Score]] = {}
     for rest, judged, X in sets:
         own = judged.residual(X)
-        models = {name: judged.residual(simple) for name, simple in simple_models(rest).items()}
+        models = {
+            name: judged.residual(simple)
+            for name, simple in simple_models(rest).items()
+        }
         for name, residual in ({LOW_RANK: own} | models).items():
             alone.setdefault(name, []).append(Score.of(residual))
-        blends = [[np.abs(w * own + (1 - w) * e).mean() for w in WEIGHTS] for e in models.values()]
+        blends = [
+            [np.abs(w * own + (1 - w) * e).mean() for w in WEIGHTS]
+            for e in models.values()
+        ]
         each.append([[np.abs(own).mean()] * len(WEIGHTS), *blends])
-    scores = {name: Score(*np.mean(some, axis=0).tolist()) for name, some in alone.items()}
+    scores = {
+        name: Score(*np.mean(some, axis=0).tolist()) for name, some in alone.items()
+    }
     return list(models), np.moveaxis(np.array(each, np.float64), 0, -1), scores
 
 

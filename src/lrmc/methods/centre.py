@@ -12,25 +12,35 @@ from ..weights import Array, DType
 
 
 def centre(obs: Observations) -> Factors | None:
-    """Row medians plus column medians of the rest, as factors of rank 2; None if they explain little.
+    """Row medians plus column medians of the rest, as factors of rank 2; None if they explain
+    little.
 
-    Data far from zero (images, prices) have a leading component that no threshold on |y| can tell from outliers.
-    """
+    Data far from zero (images, prices) have a leading component that no threshold on |y| can tell
+    from outliers."""
     some = obs.sample
     typical = float(np.median(np.abs(some.values)))
     if typical == 0 or abs(float(np.median(some.values))) < 0.2 * typical:
         return None
     rows = medians(obs, 0, equal(0.0, obs.shape[1]), float(np.median(some.values)))
     cols = medians(obs, 1, rows, 0.0)
-    left = np.median(np.abs(some.values - take(rows, some.rows) - take(cols, some.cols)))
+    left = np.median(
+        np.abs(some.values - take(rows, some.rows) - take(cols, some.cols))
+    )
     if left > 0.7 * typical:
         return None
-    L, R = kept(_as_factor, (rows,), (obs.dtype, False)), kept(_as_factor, (cols,), (obs.dtype, True))
+    L, R = (
+        kept(_as_factor, (rows,), (obs.dtype, False)),
+        kept(_as_factor, (cols,), (obs.dtype, True)),
+    )
     return Factors(L, R)
 
 
-def _as_factor(rows: tuple[Array], same: tuple[DType, bool]) -> tuple[tuple[Array], tuple[()]]:
+def _as_factor(
+    rows: tuple[Array], same: tuple[DType, bool]
+) -> tuple[tuple[Array], tuple[()]]:
     """Medians beside ones, or ones beside medians."""
     (middles,), (dtype, ones_first) = rows, same
     columns = [middles, np.ones_like(middles)]
-    return (np.stack(columns[::-1] if ones_first else columns, axis=1).astype(dtype),), ()
+    return (
+        np.stack(columns[::-1] if ones_first else columns, axis=1).astype(dtype),
+    ), ()

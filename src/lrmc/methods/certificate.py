@@ -1,9 +1,9 @@
 """Whether an exact fit proves itself.
 
-A matrix of rank r has r (n1 + n2 - r) free numbers, so any data can be made to agree with one in about so many entries.
-"Exact" is believed where far more agree: more over all, more in each row and column, and not only because one value
-stands in many places. What a fit does not prove is said: it goes on as noisy data, or rows and columns are listed.
-"""
+A matrix of rank r has r (n1 + n2 - r) free numbers, so any data can be made to agree with one in
+about so many entries. "Exact" is believed where far more agree: more over all, more in each row and
+column, and not only because one value stands in many places. What a fit does not prove is said: it
+goes on as noisy data, or rows and columns are listed."""
 
 from __future__ import annotations
 
@@ -17,16 +17,23 @@ from ..linalg import Factors, gram, inverse
 from ..observations.base import DOMINANT, OFTEN, Observations, Pull, most_frequent
 from ..weights import Array, Threshold
 
-AGREES = 20.0  # times tol and the scale of the data: where steps have converged, good residuals are below
-NEARLY = 10.0  # times that: what counts as agreeing; a row that was far behind may still be on its way
-FAR_OFF = 50.0  # times that: an outlier is beyond; residuals in between are noise, or the fit has not got there
-BETWEEN = 0.005  # of the entries may lie there: outliers of all sizes have a few that are small
+# times tol and the scale of the data: where steps have converged, good residuals are below
+AGREES = 20.0
+# times that: what counts as agreeing; a row that was far behind may still be on its way
+NEARLY = 10.0
+# times that: an outlier is beyond; residuals in between are noise, or the fit has not got there
+FAR_OFF = 50.0
+# of the entries may lie there: outliers of all sizes have a few that are small
+BETWEEN = 0.005
 OVERSAMPLED = 1.2  # 0.99 to 1.01 was measured where a fit merely interpolates
 UNPROVEN = 0.5  # of the rows or columns may be left open; beyond, nothing is proven
-NOTHING_ELSE = 1e-3  # of the entries disagree: there are no outliers, and a row need not prove itself
-PLENTY = 4  # times rank + 2 entries that agree: a row with more is not looked at closely
+# of the entries disagree: there are no outliers, and a row need not prove itself
+NOTHING_ELSE = 1e-3
+# times rank + 2 entries that agree: a row with more is not looked at closely
+PLENTY = 4
 ALONE = 0.99  # the leverage of an entry that no other can confirm
-MOST_AGREE = 0.75  # of the entries of a line: with fewer, it is looked at closely too, in a small matrix
+# of the entries of a line: with fewer, it is looked at closely too, in a small matrix
+MOST_AGREE = 0.75
 SMALL_MATRIX = 1_000_000  # places
 UNTOLD = 1e-12  # an eigenvalue of a Gram matrix below this part of the largest is 0
 CLOSE_LOOK = 50_000_000  # places that are looked at closely, at most
@@ -36,9 +43,12 @@ MOST_FITS = 1e4  # to subsets of a line that are tried
 SELDOM = 1e-3  # how often a wrong line may be vouched for
 LONE = 1e-6  # what others add to a component that is one line's own
 PRIOR = 1000  # entries that what is expected of errors counts as
-MOST_DISAGREE = "of the entries that are not the most frequent value, most disagree with the fit"
+MOST_DISAGREE = (
+    "of the entries that are not the most frequent value, most disagree with the fit"
+)
 ONE_VALUE = "nearly all entries have one value, and the others follow no pattern: they are called outliers"
-PATTERN = 2.0  # times the largest singular value that chance gives: what agrees does so in blocks
+# times the largest singular value that chance gives: what agrees does so in blocks
+PATTERN = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +56,11 @@ class Certificate:
     """What agrees with a fit, and whether that proves it."""
 
     agreeing: float  # the share of the observed entries that agree
-    oversampling: float  # entries that agree, over free numbers: about 1 where a fit interpolates
+    # entries that agree, over free numbers: about 1 where a fit interpolates
+    oversampling: float
     between: float  # the share of entries that neither agree nor are far off
-    rows: Array  # that are not vouched for: hardly more entries agree than any fit could meet
+    # that are not vouched for: hardly more entries agree than any fit could meet
+    rows: Array
     cols: Array
     border: float  # residuals up to this agree
     on_their_way: float = 0.0  # the part of `between` that is more than small outliers
@@ -94,10 +106,16 @@ def _counted(obs: Observations, X: Factors, border: float) -> Certificate:
     without = agreeing - times / max(len(values), 1)
     counted = agreeing if one_value or others < NOTHING_ELSE else without
     about = Line(rank, others, by_chance(obs, size, near), border)
-    sides = ((obs.row_observed, met.row_inliers, telling[0]), (obs.col_observed, met.col_inliers, telling[1]))
-    rows, cols = (_not_vouched_for(obs, X, axis, side, about) for axis, side in enumerate(sides))
+    sides = (
+        (obs.row_observed, met.row_inliers, telling[0]),
+        (obs.col_observed, met.col_inliers, telling[1]),
+    )
+    rows, cols = (
+        _not_vouched_for(obs, X, axis, side, about) for axis, side in enumerate(sides)
+    )
     between = float(np.mean((size > border) & (size <= FAR_OFF * border)))
-    small = float(np.mean((size > FAR_OFF * border) & (size <= 2 * FAR_OFF * border)))  # outliers, as many as below
+    # outliers, as many as below
+    small = float(np.mean((size > FAR_OFF * border) & (size <= 2 * FAR_OFF * border)))
     return Certificate(
         agreeing,
         oversampling=counted * obs.n_observed / (rank * (sum(obs.shape) - rank)),
@@ -106,7 +124,9 @@ def _counted(obs: Observations, X: Factors, border: float) -> Certificate:
         cols=cols,
         border=near,
         on_their_way=between - 2 * small,
-        why_not=MOST_DISAGREE if counted == without < others and times > OFTEN * len(values) else "",
+        why_not=MOST_DISAGREE
+        if counted == without < others and times > OFTEN * len(values)
+        else "",
         doubt=ONE_VALUE if one_value and others >= NOTHING_ELSE else "",
     )
 
@@ -114,16 +134,22 @@ def _counted(obs: Observations, X: Factors, border: float) -> Certificate:
 def met_within(obs: Observations, X: Factors, border: float) -> Pull:
     """The entries within the border, counted by row and column."""
     n1, n2 = obs.shape
-    rule = Threshold(equal(border, n1), equal(border, n2), equal(0.0, n1), equal(0.0, n2))
+    rule = Threshold(
+        equal(border, n1), equal(border, n2), equal(0.0, n1), equal(0.0, n2)
+    )
     return obs.products(X.L, X.R, rule, Q=np.zeros((n2, 1), obs.dtype))
 
 
-def _met_without(obs: Observations, X: Factors, border: float, value: float) -> tuple[Array, Array]:
+def _met_without(
+    obs: Observations, X: Factors, border: float, value: float
+) -> tuple[Array, Array]:
     """The entries within the border that are not this value, counted by row and column."""
     counts = tuple(np.zeros(n, np.int64) for n in obs.shape)
     for rows, cols, residual in obs.residuals(*obs.in_form(*X)):
         model = np.einsum("ij,ij->i", take(X.L, rows), take(X.R, cols))
-        told = (np.abs(residual) <= border) & (np.abs(model + residual - value) > border)
+        told = (np.abs(residual) <= border) & (
+            np.abs(model + residual - value) > border
+        )
         for count, lines in zip(counts, (rows, cols), strict=True):
             count += np.bincount(lines[told], minlength=len(count))
     return counts[0], counts[1]
@@ -138,11 +164,17 @@ class Line(NamedTuple):
     border: float
 
 
-def _not_vouched_for(obs: Observations, X: Factors, axis: int, side: tuple[Array, Array, Array], about: Line) -> Array:
+def _not_vouched_for(
+    obs: Observations,
+    X: Factors,
+    axis: int,
+    side: tuple[Array, Array, Array],
+    about: Line,
+) -> Array:
     """The rows (axis 0; columns for 1) that hardly more entries agree with than any fit could meet.
 
-    Of all of them those that are open; of those with few entries that agree, those that hang on a single one.
-    """
+    Of all of them those that are open; of those with few entries that agree, those that hang on a
+    single one."""
     F, G = X[axis], X[1 - axis]
     largest = float(told(_largest_norm, (G,)))
     scale = inverse(told(_double_gram, (F,)), len(F), np.dtype(np.float64))
@@ -155,21 +187,26 @@ def _not_vouched_for(obs: Observations, X: Factors, axis: int, side: tuple[Array
 def _open(rows: tuple[Array, ...], same: tuple[Line, float, Array]) -> Array:
     """Lines that are not vouched for, by what agrees there.
 
-    Too few entries agree, unless all do and (one is to spare, or there are no outliers); or the line has a component of
-    the fit to itself, which meets whatever stands there. Where the line of X is 0, as most of its entries are, there
-    is nothing else to tell of it.
-    """
+    Too few entries agree, unless all do and (one is to spare, or there are no outliers); or the
+    line has a component of the fit to itself, which meets whatever stands there. Where the line of
+    X is 0, as most of its entries are, there is nothing else to tell of it."""
     (observed, inliers, telling, F), (about, largest, scale) = rows, same
     F, rank = F.astype(np.float64), about.rank
-    all_agree = (inliers == observed) & ((inliers > rank) | ((inliers == rank) & (about.others < NOTHING_ELSE)))
-    few = (observed > 0) & (telling < proving(observed, rank, about.chance)) & ~all_agree
+    all_agree = (inliers == observed) & (
+        (inliers > rank) | ((inliers == rank) & (about.others < NOTHING_ELSE))
+    )
+    few = (
+        (observed > 0) & (telling < proving(observed, rank, about.chance)) & ~all_agree
+    )
     zero = (np.sqrt((F**2).sum(1)) * largest <= about.border) & (2 * inliers > observed)
     alone = (((F @ scale) * F).sum(1) > 1 - LONE) & (about.others >= NOTHING_ELSE)
     return (few & ~zero) | alone
 
 
 def _doubtful(rows: tuple[Array, ...], same: tuple[int, bool]) -> Array:
-    """Lines that disagree in some entries and are looked at closely: where few agree, in a small matrix not most."""
+    """Lines that disagree in some entries and are looked at closely: where few agree, in
+    a small matrix not most.
+    """
     (observed, inliers, telling), (rank, small) = rows, same
     doubtful = telling < PLENTY * (rank + 2)
     if small:
@@ -187,9 +224,9 @@ def _largest_norm(rows: tuple[Array], _: None) -> tuple[tuple[()], tuple[Largest
 
 
 def by_chance(obs: Observations, size: Array, border: float) -> float:
-    """The share of the entries of a wrong fit that are within the border, from the residuals of a sample: what is seen
-    beyond, where there is enough of it, and what errors as large as the data would give.
-    """
+    """The share of the entries of a wrong fit that are within the border, from the residuals of a
+    sample: what is seen beyond, where there is enough of it, and what errors as large as the data
+    would give."""
     off, near = size > border, (size > border) & (size <= FAR_OFF / NEARLY * border)
     seen = int(near.sum()) / (FAR_OFF / NEARLY - 1)
     return (PRIOR * border / obs.scale + seen) / (PRIOR + int(off.sum()))
@@ -198,9 +235,9 @@ def by_chance(obs: Observations, size: Array, border: float) -> float:
 def proving(observed: Array, rank: int, chance: float) -> Array:
     """How many entries of a line must agree to vouch for it.
 
-    At least two more than the rank, which any fit meets; and more than the best of many fits to subsets of the entries
-    meets by chance: long lines have many subsets, and many entries that may agree.
-    """
+    At least two more than the rank, which any fit meets; and more than the best of many fits to
+    subsets of the entries meets by chance: long lines have many subsets, and many entries that may
+    agree."""
     expected = observed * chance
     fits = np.ones_like(expected)
     for k in range(rank):
@@ -214,12 +251,14 @@ def proving(observed: Array, rank: int, chance: float) -> Array:
     return rank + extra
 
 
-def _hanging(obs: Observations, X: Factors, border: float, axis: int, lines: Array) -> Array:
-    """Those of some rows (axis 0; columns for 1) that hang on a single entry, or none, in some direction.
+def _hanging(
+    obs: Observations, X: Factors, border: float, axis: int, lines: Array
+) -> Array:
+    """Those of some rows (axis 0; columns for 1) that hang on a single entry, or none, in some
+    direction.
 
-    Ten columns that are all alike tell one number of a row, however many of its entries agree there. An entry that
-    alone tells another would agree whatever it is.
-    """
+    Ten columns that are all alike tell one number of a row, however many of its entries agree
+    there. An entry that alone tells another would agree whatever it is."""
     if not 0 < len(lines) * obs.shape[1 - axis] <= CLOSE_LOOK:
         return np.empty(0, np.int64)
     F, G = (X.L, X.R) if axis == 0 else (X.R, X.L)
@@ -227,12 +266,14 @@ def _hanging(obs: Observations, X: Factors, border: float, axis: int, lines: Arr
     other, hanging = take(G, along).astype(np.float64), []
     for some in np.array_split(lines, max(1, len(lines) * len(along) // AT_ONCE)):
         values = obs.grid(some, along) if axis == 0 else obs.grid(along, some).T
-        agrees = np.abs(values - take(F, some) @ other.T) <= border  # lines x along; False where nothing was observed
+        # lines x along; False where nothing was observed
+        agrees = np.abs(values - take(F, some) @ other.T) <= border
         grams = np.einsum("ij,jk,jl->ikl", agrees, other, other, optimize=True)
         inverse = np.linalg.pinv(grams, hermitian=True)
         leverage = np.einsum("jk,ikl,jl->ij", other, inverse, other, optimize=True)
         values = np.linalg.eigvalsh(grams)
-        unknown = values[:, 0] <= UNTOLD * values[:, -1]  # a direction that no entry tells
+        # a direction that no entry tells
+        unknown = values[:, 0] <= UNTOLD * values[:, -1]
         hanging.append(some[unknown | (agrees & (leverage > ALONE)).any(1)])
     return np.concatenate(hanging)
 
@@ -242,10 +283,17 @@ def _why_not(obs: Observations, X: Factors, found: Certificate) -> str:
     if found.oversampling < OVERSAMPLED:
         return "no more entries agree with the fit than could be made to agree with any of its rank"
     if found.between > BETWEEN:
-        return "many residuals are neither as small as rounding nor as large as outliers"
-    for lines, n, name in ((found.rows, obs.shape[0], "rows"), (found.cols, obs.shape[1], "columns")):
+        return (
+            "many residuals are neither as small as rounding nor as large as outliers"
+        )
+    for lines, n, name in (
+        (found.rows, obs.shape[0], "rows"),
+        (found.cols, obs.shape[1], "columns"),
+    ):
         if len(lines) > UNPROVEN * n:
-            return f"in {len(lines)} of {n} {name} hardly more entries agree than the rank"
+            return (
+                f"in {len(lines)} of {n} {name} hardly more entries agree than the rank"
+            )
     if found.agreeing <= 0.5 and _in_blocks(obs, X, found.border / NEARLY):
         return "less than half of the entries agree, and they lie in blocks: another fit may meet the others"
     return ""
@@ -254,15 +302,19 @@ def _why_not(obs: Observations, X: Factors, found: Certificate) -> str:
 def _in_blocks(obs: Observations, X: Factors, border: float) -> bool:
     """Whether what agrees has a pattern beyond rows and columns that agree more than others.
 
-    A fit can meet some rows in some columns and other rows in others, with the wrong sign in between.
-    """
+    A fit can meet some rows in some columns and other rows in others, with the wrong sign in
+    between."""
     rng = np.random.default_rng(0)
-    rows, cols = (np.sort(rng.choice(n, min(n, GRID), replace=False)) for n in obs.shape)
+    rows, cols = (
+        np.sort(rng.choice(n, min(n, GRID), replace=False)) for n in obs.shape
+    )
     values = obs.grid(rows, cols)
     seen = ~np.isnan(values)
     agrees = np.abs(values - take(X.L, rows) @ take(X.R, cols).T) <= border
     share = float(agrees.sum()) / max(int(seen.sum()), 1)
     pattern = np.where(seen, agrees - share, 0.0)
     pattern = pattern - pattern.mean(0) - pattern.mean(1)[:, None] + pattern.mean()
-    chance = np.sqrt(share * (1 - share) * seen.mean()) * (np.sqrt(len(rows)) + np.sqrt(len(cols)))
+    chance = np.sqrt(share * (1 - share) * seen.mean()) * (
+        np.sqrt(len(rows)) + np.sqrt(len(cols))
+    )
     return bool(np.linalg.norm(pattern, 2) > PATTERN * chance)

@@ -37,7 +37,8 @@ class Trial(NamedTuple):
     rank: int
     error: float
     way: Literal["grown", "polished"] = "grown"
-    typical: float = np.nan  # the lower quartile of the absolute errors, which outliers do not reach
+    # the lower quartile of the absolute errors, which outliers do not reach
+    typical: float = np.nan
 
     def times(self, unit: float) -> Trial:
         """The same for data that are so many times larger."""
@@ -52,7 +53,8 @@ class Choice:
     X: Factors  # its fit, to a part of the data
     best: Trial
     trials: tuple[Trial, ...]
-    simple: float  # the mean absolute error of medians of rows, or columns, on the same entries
+    # the mean absolute error of medians of rows, or columns, on the same entries
+    simple: float
 
     @property
     def way(self) -> Literal["grown", "polished"]:
@@ -89,7 +91,13 @@ class Candidate:
 
     def trial(self) -> Trial:
         """What is remembered of it."""
-        return Trial(self.noise.loss, self.noise.shrink, self.X.L.shape[1], self.error, typical=self.typical)
+        return Trial(
+            self.noise.loss,
+            self.noise.shrink,
+            self.X.L.shape[1],
+            self.error,
+            typical=self.typical,
+        )
 
 
 def choose(
@@ -112,18 +120,30 @@ def choose(
     losses = LOSSES if loss is None else (loss,)
     here = noise
     if rest.shape != obs.shape:
-        here = Noise(noise_of_rows(rest), np.ones(rest.shape[1]), outliers=noise.outliers)
-    field = [Candidate(replace(here, loss=name, shrink=s), X) for name in losses for s in SHRINKS]
+        here = Noise(
+            noise_of_rows(rest), np.ones(rest.shape[1]), outliers=noise.outliers
+        )
+    field = [
+        Candidate(replace(here, loss=name, shrink=s), X)
+        for name in losses
+        for s in SHRINKS
+    ]
     best, trials = field[0], list[Trial]()
     for r in range(1, (rank or most) + 1):
-        field = sorted((candidate.fitted(rest, judged) for candidate in field), key=lambda c: c.error)
+        field = sorted(
+            (candidate.fitted(rest, judged) for candidate in field),
+            key=lambda c: c.error,
+        )
         trials += [candidate.trial() for candidate in field]
         if r == rank or (rank is None and field[0].error < best.error):
             best = field[0]
         if rank is None and _no_better(trials, r):
             break
         if r < (rank or most):
-            field = [replace(c, X=with_component(rest, c.X, c.zeta)) for c in _survivors(field, r)]
+            field = [
+                replace(c, X=with_component(rest, c.X, c.zeta))
+                for c in _survivors(field, r)
+            ]
     *_, last = polished(rest, start(rest, best.trial().rank, seed), best.noise)
     error, typical = _miss(Factors(last.L, last.R), judged)
     trials.append(best.trial()._replace(error=error, typical=typical, way="polished"))
@@ -133,9 +153,17 @@ def choose(
 
 
 def grown_ranks(
-    obs: Observations, noise: Noise, start: Start, polished: Way, *, rank: int, most: int, seed: int = 0
+    obs: Observations,
+    noise: Noise,
+    start: Start,
+    polished: Way,
+    *,
+    rank: int,
+    most: int,
+    seed: int = 0,
 ) -> tuple[tuple[Trial, ...], float]:
-    """Errors on entries set aside, of `rank` and of higher ones, as long as these gain; and what medians miss there by.
+    """Errors on entries set aside, of `rank` and of higher ones, as long as these gain; and what
+    medians miss there by.
 
     Residuals that look Gaussian say nothing about the rank: components below the noise look so too.
     """
@@ -168,7 +196,9 @@ def lowest_good(trials: tuple[Trial, ...]) -> Trial:
 
 
 def _miss(X: Factors, judged: Sample) -> tuple[float, float]:
-    """The mean and the lower quartile of absolute errors on what was set aside; of a fit that ran away, infinity."""
+    """The mean and the lower quartile of absolute errors on what was set aside; of a fit
+    that ran away, infinity.
+    """
     size = np.abs(judged.residual(X))
     if not np.isfinite(size).all():
         return np.inf, np.inf
@@ -176,7 +206,9 @@ def _miss(X: Factors, judged: Sample) -> tuple[float, float]:
 
 
 def missed_by_medians(rest: Observations, judged: Sample) -> float:
-    """The mean absolute error of the simplest model there is: the median of the column, or of the row."""
+    """The mean absolute error of the simplest model there is: the median of the column,
+    or of the row.
+    """
     sizes = []
     for axis, lines in ((0, judged.rows), (1, judged.cols)):
         middles = medians_of_lines(rest, axis)
@@ -186,19 +218,27 @@ def missed_by_medians(rest: Observations, judged: Sample) -> float:
 
 def _survivors(field: list[Candidate], rank: int) -> list[Candidate]:
     """All at first; fewer of the best as the ranks, and with them the costs, grow."""
-    near = [candidate for candidate in field if rank < 3 or candidate.error <= (1 + CLOSE) * field[0].error]
+    near = [
+        candidate
+        for candidate in field
+        if rank < 3 or candidate.error <= (1 + CLOSE) * field[0].error
+    ]
     return near[: {1: len(field), 2: 4, 3: 3}.get(rank, 2)]
 
 
 def _no_better(trials: list[Trial], rank: int) -> bool:
     if rank <= 3:
         return False
-    before, now = (min(t.error for t in trials if t.rank <= r) for r in (rank - 3, rank))
+    before, now = (
+        min(t.error for t in trials if t.rank <= r) for r in (rank - 3, rank)
+    )
     return now > (1 - ENOUGH) * before
 
 
 def is_gaussian(size: Array) -> bool:
-    """Whether residuals are Gaussian noise mixed with uniform outliers: the distance of Kolmogorov is small."""
+    """Whether residuals are Gaussian noise mixed with uniform outliers: the distance of
+    Kolmogorov is small.
+    """
     from scipy.special import erf
 
     size = np.sort(size.astype(np.float64))
@@ -207,6 +247,9 @@ def is_gaussian(size: Array) -> bool:
         return False
     deviation, _, share = two_groups(size, low)
     widest = max(float(np.quantile(size, 0.999)), 3 * deviation)
-    model = share * erf(size / (deviation * np.sqrt(2))) + (1 - share) * np.minimum(size / widest, 1)
+    model = share * erf(size / (deviation * np.sqrt(2))) + (1 - share) * np.minimum(
+        size / widest, 1
+    )
     steps = np.arange(1, len(size) + 1) / len(size)
-    return bool(np.abs(model - steps).max() < 0.06)  # 0.05 for half outliers, 0.1 and more on real data
+    # 0.05 for half outliers, 0.1 and more on real data
+    return bool(np.abs(model - steps).max() < 0.06)

@@ -1,12 +1,12 @@
 """The closed loop: thresholds from the residual itself. No training, no outlier rate.
 
-Differs from Algorithm 1 in four ways. Residuals beyond the threshold are rejected, not clipped, so that outliers leave
-no trace once they are told apart. Rows and columns that fall behind get wider thresholds. The part of the step that
-both factors would make is made once. And a heavy ball helps where samples are few.
+Differs from Algorithm 1 in four ways. Residuals beyond the threshold are rejected, not clipped, so
+that outliers leave no trace once they are told apart. Rows and columns that fall behind get wider
+thresholds. The part of the step that both factors would make is made once. And a heavy ball helps
+where samples are few.
 
-A step is two rounds: `of_rows` with the data, where every row finds its direction, and `after_all` without, where it
-goes as far as all rows and columns together allow.
-"""
+A step is two rounds: `of_rows` with the data, where every row finds its direction, and `after_all`
+without, where it goes as far as all rows and columns together allow."""
 
 from __future__ import annotations
 
@@ -24,30 +24,40 @@ from ..row_systems import packed_trace, pairs, solve_rows
 from ..weights import Array, Sides, Threshold
 from .step import Step
 
-LOW = 0.3  # the quantile of |residual| that is taken for good entries, whatever the outliers ...
-FEW_GOOD = 0.15  # ... and in a second run, where they may be more than 0.7 of the entries
+# the quantile of |residual| that is taken for good entries, whatever the outliers ...
+LOW = 0.3
+# ... and in a second run, where they may be more than 0.7 of the entries
+FEW_GOOD = 0.15
 DEVIATION = 0.385  # that quantile for Gaussian residuals of standard deviation 1
-WIDEST = 4.0  # the threshold follows this multiple of it: 1.5 standard deviations for Gaussian errors
-HIGH = 0.9  # of the inliers: what is above may be outliers that are still counted among them
-ABOVE_HIGH = {True: 8.0, False: 12.0}  # times that quantile is as wide as a threshold need be; with Gram matrices, less
+# the threshold follows this multiple of it: 1.5 standard deviations for Gaussian errors
+WIDEST = 4.0
+# of the inliers: what is above may be outliers that are still counted among them
+HIGH = 0.9
+# times that quantile is as wide as a threshold need be; with Gram matrices, less
+ABOVE_HIGH = {True: 8.0, False: 12.0}
 FASTEST = 0.1  # a threshold falls at most to this part of the one before
 ROUNDING = 64  # times the rounding of the data: residuals below are not looked at
 FAR = 4.0  # a threshold widened by more than this marks a row or column as far behind
-FEW_BEHIND = 0.2  # of the rows: if more are far behind, it is the others that are odd, and all teach
-WIDEN, NARROW = 1.5, 2.0  # per step: thresholds of rows left behind, and of those that have caught up
-HALF = 0.5  # only where the median entry is outside: a row that really has many outliers is left alone ...
+# of the rows: if more are far behind, it is the others that are odd, and all teach
+FEW_BEHIND = 0.2
+# per step: thresholds of rows left behind, and of those that have caught up
+WIDEN, NARROW = 1.5, 2.0
+# only where the median entry is outside: a row that really has many outliers is left alone ...
+HALF = 0.5
 BEHIND = 0.75  # ... and where far fewer entries are inside than typically
 FEWEST_RANKS = 6  # the oversampling ratio counts at least so many ranks
 LOW_RANK = 3  # up to which every row wants a least-squares problem of its own
 FEW_ENTRIES = 20  # per row and rank: Gram matrices are made anew in every step
 RIDGE = 1e-3  # of the mean Gram matrix: rows with hardly an inlier stay bounded
-LONGEST = 5.0  # times: how much a step is lengthened for weights lost since the Gram matrix was made
+# times: how much a step is lengthened for weights lost since the Gram matrix was made
+LONGEST = 5.0
 LEAST = 0.05  # of the typical weight: a row with less moves as if it had so much
 MOVES = 0.1  # a step that changes a factor by more makes Gram matrices old
 FEWER = 0.05  # a share of inliers that differs by more does so too
 HEAVY, MOST_HEAVY = 1.5, 0.15  # the heavy ball: times 1 / oversampling, and at most
 SLOWEST, DECAY = 0.8, 0.4  # how fast thresholds fall
-NEEDED = {True: 25.0, False: 40.0}  # oversampling above which they fall fastest, with and without Gram matrices
+# oversampling above which they fall fastest, with and without Gram matrices
+NEEDED = {True: 25.0, False: 40.0}
 
 
 class Rows(NamedTuple):
@@ -64,7 +74,9 @@ class Rows(NamedTuple):
 
 @dataclass
 class Side:
-    """Thresholds of the columns, as multiples of the common one; of rows, what is to know of all of them."""
+    """Thresholds of the columns, as multiples of the common one; of rows, what is to
+    know of all of them.
+    """
 
     observed: Array
     multiple: Array
@@ -77,7 +89,9 @@ class Side:
         return cls(observed, np.ones(len(observed)))
 
     def follow(self, inliers: Array, typical: float, shrink: float) -> None:
-        """Widen where far fewer entries than typical are inliers; narrow the others again. Call once per step."""
+        """Widen where far fewer entries than typical are inliers; narrow the others
+        again. Call once per step.
+        """
         self.multiple = followed(self.observed, inliers, self.multiple, typical, shrink)
         self.widest = float(self.multiple.max(initial=1.0))
         self.far = float((self.multiple > FAR).mean())
@@ -91,11 +105,15 @@ class Side:
         return teachers(F, self.multiple, self.widest, self.far)
 
 
-def followed(observed: Array, inliers: Array, multiple: Array, typical: float, shrink: float) -> Array:
+def followed(
+    observed: Array, inliers: Array, multiple: Array, typical: float, shrink: float
+) -> Array:
     """Multiples of the threshold: wider where far fewer entries than typical are inliers."""
     seen = np.maximum(observed, 1)
     spread = np.sqrt(typical * (1 - typical) / seen)
-    behind = (inliers / seen < min(BEHIND * typical, HALF) - 2 * spread) & (observed > 0)
+    behind = (inliers / seen < min(BEHIND * typical, HALF) - 2 * spread) & (
+        observed > 0
+    )
     return np.where(behind, multiple * WIDEN / shrink, np.maximum(1, multiple / NARROW))
 
 
@@ -107,7 +125,9 @@ def thresholds(multiple: Array, zeta: float, widest: float) -> tuple[Array, Arra
 
 
 def teachers(F: Array, multiple: Array, widest: float, far: float) -> Array:
-    """The factor without the rows far behind: they learn, but their clipped outliers must not teach the others."""
+    """The factor without the rows far behind: they learn, but their clipped outliers
+    must not teach the others.
+    """
     if widest <= FAR or far >= FEW_BEHIND:
         return F
     return np.where(multiple[:, None] > FAR, F.dtype.type(0), F)
@@ -156,7 +176,11 @@ def of_rows(block: Observations, lines: Lines, now: Pass) -> tuple[Rows, Seen]:
     z, protect = thresholds(rows.multiple, now.zeta, now.widest)
     rule = Threshold(z, now.cols[0], protect, now.cols[1], now.outliers)
     P = teachers(rows.L, rows.multiple, now.widest, now.far)
-    Pw, Qw = (pairs(P), pairs(now.R if now.Q is None else now.Q)) if now.refresh else (None, None)
+    Pw, Qw = (
+        (pairs(P), pairs(now.R if now.Q is None else now.Q))
+        if now.refresh
+        else (None, None)
+    )
     left, right = OWN if P is rows.L else P, OWN if now.Q is None else now.Q
     pull = block.products(rows.L, now.R, rule, P=left, Q=right, Pw=Pw, Qw=Qw)
     WQ, WtP = pull.grams or (None, None)
@@ -166,10 +190,18 @@ def of_rows(block: Observations, lines: Lines, now: Pass) -> tuple[Rows, Seen]:
         step = row_directions(rows, pull, now.ridge, known.observed > 0, block.threads)
     else:
         step = pull[0] @ now.scale
-        step /= np.maximum(pull.row_weight / block.shape[1], now.floor)[:, None].astype(step.dtype)
+        step /= np.maximum(pull.row_weight / block.shape[1], now.floor)[:, None].astype(
+            step.dtype
+        )
     rows = rows._replace(step=step, inliers=pull.row_inliers)
-    told = (gram(rows.L, step), Joined.of(step, known.sampled), Joined.of(pull.row_inliers, known.judged))
-    return rows, Seen(pull[1], WtP, pull.col_inliers, pull.col_weight, pull.n_inliers, *told)
+    told = (
+        gram(rows.L, step),
+        Joined.of(step, known.sampled),
+        Joined.of(pull.row_inliers, known.judged),
+    )
+    return rows, Seen(
+        pull[1], WtP, pull.col_inliers, pull.col_weight, pull.n_inliers, *told
+    )
 
 
 def full_weight(weight: Array, observed: Array) -> Array:
@@ -177,10 +209,14 @@ def full_weight(weight: Array, observed: Array) -> Array:
     return np.maximum(weight, 1e-3 * observed)
 
 
-def row_directions(rows: Rows, pull: Pull, ridge: float, used: Array, threads: int) -> Array:
+def row_directions(
+    rows: Rows, pull: Pull, ridge: float, used: Array, threads: int
+) -> Array:
     """H_i^-1 (C R)_i, longer where weights were lost since H was made."""
     step = solve_rows(rows.H, pull[0], ridge * np.eye(rows.L.shape[1]), used, threads)
-    step *= np.minimum(rows.weight / np.maximum(pull.row_weight, 1e-9), LONGEST)[:, None].astype(step.dtype)
+    step *= np.minimum(rows.weight / np.maximum(pull.row_weight, 1e-9), LONGEST)[
+        :, None
+    ].astype(step.dtype)
     return step
 
 
@@ -210,26 +246,38 @@ def after_all(lines: Lines, same: Any) -> tuple[Rows, Told]:
         Largest(multiple.max(initial=1.0)),
         int((multiple > FAR).sum()),
     )
-    return rows._replace(L=after, momentum=D, multiple=multiple, step=None, inliers=None), told
+    return rows._replace(
+        L=after, momentum=D, multiple=multiple, step=None, inliers=None
+    ), told
 
 
-def _stepped(F: Array, step: Array, before: Array, M: Array, momentum: float) -> tuple[Array, Array, Array]:
-    """A direction without what the other factor moves, that with momentum, and the factor after it."""
+def _stepped(
+    F: Array, step: Array, before: Array, M: Array, momentum: float
+) -> tuple[Array, Array, Array]:
+    """A direction without what the other factor moves, that with momentum, and the
+    factor after it.
+    """
     d = step - F @ (M / 2).astype(F.dtype)
     D = d + F.dtype.type(momentum) * before
     return d, D, F + D
 
 
 def wants_grams(obs: Observations, X: Factors) -> bool:
-    """Whether a least-squares problem per row pays: not where rows have far more entries than needed and X is well
-    conditioned (then R'R serves all rows), nor where the Gram matrices would be large beside the data.
+    """Whether a least-squares problem per row pays: not where rows have far more entries than
+    needed and X is well conditioned (then R'R serves all rows), nor where the Gram matrices would
+    be large beside the data.
 
-    With a low rank the inliers of a row with large errors are where the columns are near zero, and R'R serves no row.
-    """
+    With a low rank the inliers of a row with large errors are where the columns are near zero, and
+    R'R serves no row."""
     rank = X.L.shape[1]
     values = np.diag(gram(X.L))
-    enough = max(40 * rank, min(200 * max(rank, FEWEST_RANKS), 2000))  # Gram matrices cost the square of the rank
-    plenty = rank > LOW_RANK and obs.fraction * min(obs.shape) >= enough and values.max() < 3 * values.min()
+    # Gram matrices cost the square of the rank
+    enough = max(40 * rank, min(200 * max(rank, FEWEST_RANKS), 2000))
+    plenty = (
+        rank > LOW_RANK
+        and obs.fraction * min(obs.shape) >= enough
+        and values.max() < 3 * values.min()
+    )
     size = sum(obs.shape) * rank * (rank + 1) // 2
     return not plenty and size <= max(2**24, obs.n_observed)
 
@@ -262,26 +310,36 @@ class Columns:
         assert self.H is not None
         assert self.full is not None
         C = seen.CtP.astype(self.R.dtype, copy=False)
-        step = solve_rows(self.H, C, self.ridge * np.eye(rank), self.side.observed > 0, threads)
+        step = solve_rows(
+            self.H, C, self.ridge * np.eye(rank), self.side.observed > 0, threads
+        )
         longer = np.minimum(self.full / np.maximum(seen.col_weight, 1e-9), LONGEST)
         return step * longer[:, None].astype(step.dtype)
 
     def moved(self, V: Array, M: Array, heavy: float) -> tuple[float, Move]:
-        """Go as far as rows and columns together allow: the relative step without momentum, and how R moved."""
+        """Go as far as rows and columns together allow: the relative step without
+        momentum, and how R moved.
+        """
         before, RR = self.R, self.RR
         d, self.momentum, self.R = _stepped(before, V, self.momentum, M.T, heavy)
         self.RR = gram(self.R)
-        return _relative(gram(d), RR), Move(gram(self.momentum), gram(self.momentum, before), RR)
+        return _relative(gram(d), RR), Move(
+            gram(self.momentum), gram(self.momentum, before), RR
+        )
 
 
 def _relative(dd: Array, FF: Array) -> float:
-    """The size of a step d of a factor F beside it, in every direction: sqrt(tr (F'F)^-1 d'd / rank)."""
+    """The size of a step d of a factor F beside it, in every direction: sqrt(tr (F'F)^-1
+    d'd / rank).
+    """
     return float(np.sqrt(abs(np.trace(divide(dd, FF))) / len(FF)))
 
 
 @dataclass
 class Falling:
-    """The threshold: it follows the residuals of a sample, and falls no faster than the entries allow."""
+    """The threshold: it follows the residuals of a sample, and falls no faster than the
+    entries allow.
+    """
 
     some: Sample
     good: float
@@ -292,16 +350,22 @@ class Falling:
 
     def after(self, zeta: float, Ls: Array, R: Array, inliers: float) -> float:
         """The next threshold, where the rows of the sample are at Ls."""
-        size = np.abs(self.some.values - np.einsum("ij,ij->i", Ls, R.take(self.some.cols, 0)))
+        size = np.abs(
+            self.some.values - np.einsum("ij,ij->i", Ls, R.take(self.some.cols, 0))
+        )
         low, high = np.quantile(size, [self.good, HIGH * inliers])
         self.low = float(low)
         least = max(self._decay(inliers) * zeta, WIDEST * low)
-        return max(min(least, ABOVE_HIGH[self.grams] * high), FASTEST * zeta, self.rounding)
+        return max(
+            min(least, ABOVE_HIGH[self.grams] * high), FASTEST * zeta, self.rounding
+        )
 
     def _decay(self, inliers: float) -> float:
         """How fast the threshold may fall: slower where samples are few for the rank."""
         needed = NEEDED[self.grams] / max(inliers, 0.1) ** (2 if self.grams else 1)
-        return float(np.clip(DECAY * np.sqrt(needed / self.oversampling), DECAY, SLOWEST))
+        return float(
+            np.clip(DECAY * np.sqrt(needed / self.oversampling), DECAY, SLOWEST)
+        )
 
 
 def closed_loop(
@@ -313,7 +377,8 @@ def closed_loop(
     outliers: Sides = "both",
     good: float = LOW,
 ) -> Iterator[Step]:
-    """Steps from a start whose error is below zeta (which is not given again). One pass over the data each.
+    """Steps from a start whose error is below zeta (which is not given again). One pass over the
+    data each.
 
     `good` is the share of entries that are taken for good ones, at least.
     """
@@ -325,9 +390,18 @@ def closed_loop(
 
 
 class Loop:
-    """Where the closed loop is: what belongs to columns and to the whole, and the rows where they are."""
+    """Where the closed loop is: what belongs to columns and to the whole, and the rows
+    where they are.
+    """
 
-    def __init__(self, obs: Observations, start: Factors, grams: bool, outliers: Sides, good: float) -> None:
+    def __init__(
+        self,
+        obs: Observations,
+        start: Factors,
+        grams: bool,
+        outliers: Sides,
+        good: float,
+    ) -> None:
         L, R = start
         (n1, n2), rank = obs.shape, L.shape[1]
         self.obs, self.grams, self.outliers, self.rank = obs, grams, outliers, rank
@@ -343,7 +417,8 @@ class Loop:
         self.cols = Columns.at(R, obs.col_observed)
         self.LL, self.sampled = gram(L), take(L, some.rows)
         self.sampled_momentum = np.zeros_like(self.sampled)
-        self.widest, self.far = 1.0, 0.0  # multiple of the threshold of a row; the fraction of rows far behind
+        # multiple of the threshold of a row; the fraction of rows far behind
+        self.widest, self.far = 1.0, 0.0
         self.k, self.zeta, self.ridge = 0, math.inf, 0.0
         self.inliers, self.refreshed_at, self.change = 1.0, math.inf, 1.0
 
@@ -359,23 +434,46 @@ class Loop:
         now = self._pass()
         kept, told = self.obs.round(of_rows, (*self.known, *self.rows), now)
         rows, seen = Rows(*kept), Seen(*told)
-        self.cols.weight, self.inliers = seen.col_weight, int(seen.n_inliers) / self.obs.n_observed
+        self.cols.weight, self.inliers = (
+            seen.col_weight,
+            int(seen.n_inliers) / self.obs.n_observed,
+        )
         self.refreshed_at = self.inliers if now.refresh else self.refreshed_at
         moved = self._of_all(rows, seen)
         self.k += 1
         R = self.cols.R
-        return Step(self.rows.L, R, zeta, self.inliers, low, stage="exact", behind=behind, moved=moved, LL=self.LL)
+        return Step(
+            self.rows.L,
+            R,
+            zeta,
+            self.inliers,
+            low,
+            stage="exact",
+            behind=behind,
+            moved=moved,
+            LL=self.LL,
+        )
 
     def _pass(self) -> Pass:
         """What all rows need to know."""
         cols, zeta = self.cols, self.zeta
         widest = max(self.widest, cols.side.widest)
-        old = self.change > MOVES or abs(self.inliers - self.refreshed_at) > FEWER or widest > 1
+        old = (
+            self.change > MOVES
+            or abs(self.inliers - self.refreshed_at) > FEWER
+            or widest > 1
+        )
         refresh = self.grams and (self.few or old)
         Q = cols.side.teachers(cols.R)
         n1 = self.obs.shape[0]
-        if refresh:  # of the mean Gram matrix of a row, were the weights those of the last pass
-            self.ridge = RIDGE * float(cols.weight @ np.einsum("ij,ij->i", Q, Q)) / n1 / self.rank
+        # of the mean Gram matrix of a row, were the weights those of the last pass
+        if refresh:
+            self.ridge = (
+                RIDGE
+                * float(cols.weight @ np.einsum("ij,ij->i", Q, Q))
+                / n1
+                / self.rank
+            )
         return Pass(
             R=cols.R,
             Q=None if Q is cols.R else Q,
@@ -393,9 +491,14 @@ class Loop:
     def _of_all(self, rows: Rows, seen: Seen) -> float:
         """Both factors as far as they go together, and the next thresholds; how far X moved."""
         cols, zeta = self.cols, self.zeta
-        V = cols.directions(seen, self.obs.threads) if self.grams else self._scalar_directions(seen)
+        V = (
+            cols.directions(seen, self.obs.threads)
+            if self.grams
+            else self._scalar_directions(seen)
+        )
         shared = divide(seen.LW.T, self.LL).T + divide(gram(V, cols.R), cols.RR)
-        M, heavy = shared / 2, self._momentum()  # what both steps would move: each gives up half
+        # what both steps would move: each gives up half
+        M, heavy = shared / 2, self._momentum()
         of_cols, right = cols.moved(V, M, heavy)
         _, self.sampled_momentum, self.sampled = _stepped(
             self.sampled, seen.step.lines, self.sampled_momentum, M, heavy
@@ -416,14 +519,18 @@ class Loop:
         """C' L (L'L)^-1 over the part of each column that counts."""
         V = divide(seen.CtP.astype(self.cols.R.dtype, copy=False), self.LL)
         floor = LEAST * self.inliers * self.obs.fraction
-        return V / np.maximum(seen.col_weight / self.obs.shape[0], floor)[:, None].astype(V.dtype)
+        return V / np.maximum(seen.col_weight / self.obs.shape[0], floor)[
+            :, None
+        ].astype(V.dtype)
 
     def _momentum(self) -> float:
         """The heavy ball: none in the first step, more where samples are few."""
         if self.k == 0:
             return 0.0
         missing = 1 - self.obs.fraction * self.inliers
-        return min(MOST_HEAVY, HEAVY * missing / (self.oversampling * max(self.inliers, 0.01)))
+        return min(
+            MOST_HEAVY, HEAVY * missing / (self.oversampling * max(self.inliers, 0.01))
+        )
 
 
 def _nothing_yet(rows: tuple[Array], _: None) -> tuple[tuple[Array, Array], tuple[()]]:

@@ -1,4 +1,6 @@
-"""Whether the observed entries hold together: blocks that share no row and no column cannot be related."""
+"""Whether the observed entries hold together: blocks that share no row and no column
+cannot be related.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,11 @@ MOST_ROUNDS = 50
 
 
 def unconnected(obs: Observations) -> tuple[int, int]:
-    """How many rows and columns with observations are not connected with the largest column, by any chain of entries.
+    """How many rows and columns with observations are not connected with the largest column, by any
+    chain of entries.
 
-    One thin round per step of the chain; random gaps need one or two, and none where a column is full.
-    """
+    One thin round per step of the chain; random gaps need one or two, and none where a column is
+    full."""
     if obs.col_observed.max() == obs.shape[0]:
         return 0, 0
     obs = obs.scaled(0.0)  # whatever the values, every observed entry has weight 1
@@ -32,7 +35,9 @@ def unconnected(obs: Observations) -> tuple[int, int]:
     return int(left_out), int(((obs.col_observed > 0) & ~cols).sum())
 
 
-def _reached_from(block: Observations, rows: tuple[()], cols: Array) -> tuple[tuple[Array], tuple[Array]]:
+def _reached_from(
+    block: Observations, rows: tuple[()], cols: Array
+) -> tuple[tuple[Array], tuple[Array]]:
     """The rows that share an entry with some columns, and the columns that share one with these."""
     n1, n2 = block.shape
     everything = Cauchy(equal(1.0, n1), equal(1.0, n2))

@@ -1,9 +1,9 @@
 """The default: notice which kind of data this is, and do what is right for it.
 
-Exact data (low rank plus outliers) are recovered to any accuracy by rejection: the closed loop. On noisy data it comes
-to rest at the noise; then a smooth robust loss with a prior takes over: from there if the noise is plain. If it is not,
-loss, prior, rank and way (from there, or from a fresh start one component at a time) are chosen by held-out error.
-"""
+Exact data (low rank plus outliers) are recovered to any accuracy by rejection: the closed loop. On
+noisy data it comes to rest at the noise; then a smooth robust loss with a prior takes over: from
+there if the noise is plain. If it is not, loss, prior, rank and way (from there, or from a fresh
+start one component at a time) are chosen by held-out error."""
 
 from __future__ import annotations
 
@@ -40,20 +40,27 @@ CROWDED = 0.6  # ... and if more than this part of it stands out at once, more
 HIGHEST_RANK = 150
 AT_LIMIT = "rank {} is the highest that was tried, and did best: the data may have a higher one; give it with rank="
 TOO_LOW = (
-    "components beyond rank {} stand out: rank {} leaves residuals that are {:.2g} times smaller; is the rank too low?"
+    "components beyond rank {} stand out: rank {} leaves residuals that are"
+    " {:.2g} times smaller; is the rank too low?"
 )
 STANDS_OUT = 1.1  # times what unrelated entries could have: a component is there
 FAR_BETTER = 0.1  # times the residuals: a rank that leaves no more is meant by the data
-GAUSSIAN_SWEEPS = 20  # at most; far fewer settle it, unless the rank is high for the entries
+# at most; far fewer settle it, unless the rank is high for the entries
+GAUSSIAN_SWEEPS = 20
 LOWEST = 0.15  # a quantile of the residuals that most outliers do not reach
-ON_THEIR_WAY = 1e-3  # of the entries still come nearer, beyond those that are small outliers: some more steps
+# of the entries still come nearer, beyond those that are small outliers: some more steps
+ON_THEIR_WAY = 1e-3
 MORE_STEPS = 8
-SMALL = 1e-3  # of the scale of the data: typical residuals below this may be those of exact data
-AT_FIRST = 60  # steps of the closed loop, where entries are few: what it does not solve by then, others may
+# of the scale of the data: typical residuals below this may be those of exact data
+SMALL = 1e-3
+# steps of the closed loop, where entries are few: what it does not solve by then, others may
+AT_FIRST = 60
 NEARLY_THERE = 30  # more of them, where many entries nearly agree by then
-MANY_OUTLIERS = 0.78  # inliers at rest: of Gaussian noise, 0.87 are within the threshold
+# inliers at rest: of Gaussian noise, 0.87 are within the threshold
+MANY_OUTLIERS = 0.78
 UNEVEN = 0.01  # of the rows may have far fewer inliers than chance would have it
-GAP = 20.0  # times: components that are so much smaller than the one before may be too many
+# times: components that are so much smaller than the one before may be too many
+GAP = 20.0
 
 
 class HeldOut(NamedTuple):
@@ -78,19 +85,31 @@ class Findings:
     certificate: Certificate | None = None  # of exact data
     doubts: tuple[str, ...] = ()  # sentences: why the answer may be wrong
     held_out: HeldOut | None = None  # of noisy data
-    shrunk: bool = False  # a prior holds the fit: held-out error, not its rank, says whether it follows the noise
+    # a prior holds the fit: held-out error, not its rank, says whether it follows the noise
+    shrunk: bool = False
 
     def flipped(self) -> Findings:
         """The same for the transposed matrix."""
         proof = self.certificate
-        return self if proof is None else replace(self, certificate=replace(proof, rows=proof.cols, cols=proof.rows))
+        return (
+            self
+            if proof is None
+            else replace(
+                self, certificate=replace(proof, rows=proof.cols, cols=proof.rows)
+            )
+        )
 
     def times(self, unit: float) -> Findings:
         """The same for data that are so many times larger."""
         records = {
-            name: self.evidence[name] for name in ("rank_tests", "trials", "taken_as_missing") if name in self.evidence
+            name: self.evidence[name]
+            for name in ("rank_tests", "trials", "taken_as_missing")
+            if name in self.evidence
         }
-        larger = {name: tuple(record.times(unit) for record in some) for name, some in records.items()}
+        larger = {
+            name: tuple(record.times(unit) for record in some)
+            for name, some in records.items()
+        }
         held_out = None if self.held_out is None else self.held_out.times(unit)
         return replace(self, evidence=self.evidence | larger, held_out=held_out)
 
@@ -99,7 +118,15 @@ def start(obs: Observations, rank: int, seed: int) -> tuple[Factors, float]:
     """A spectral start around the typical rows and columns, and a threshold above its errors."""
     middle = centre(obs)
     zeta = _first_threshold(obs, middle)
-    return leading(obs, rank, zeta, 1 / obs.fraction, model=middle, keep_model=middle is not None, seed=seed), zeta
+    return leading(
+        obs,
+        rank,
+        zeta,
+        1 / obs.fraction,
+        model=middle,
+        keep_model=middle is not None,
+        seed=seed,
+    ), zeta
 
 
 def _first_threshold(obs: Observations, middle: Factors | None) -> float:
@@ -118,7 +145,8 @@ def default(
     seed: int = 0,
     begin: tuple[Factors, float] | None = None,
 ) -> Generator[Step, None, Findings]:
-    """Steps until the data are fitted as well as they can be. Without a rank, that is found as well.
+    """Steps until the data are fitted as well as they can be. Without a rank, that is found as
+    well.
 
     `begin` is where an earlier run was, and its threshold.
     """
@@ -132,9 +160,15 @@ def default(
             return Findings(Status.CONVERGED, "exact", evidence, certificate)
     if not can_hold_out(obs):
         return Findings(Status.UNDETERMINED, "unknown", evidence)
-    doubts = () if rank is None else too_low(obs, rank, found.X, noise.outliers, tol, seed)
+    doubts = (
+        () if rank is None else too_low(obs, rank, found.X, noise.outliers, tol, seed)
+    )
     last: list[Step] = []
-    gaussian = loss in (None, "mixture") and is_gaussian(_sizes(obs, found.X)) and _even(obs, found.X, noise)
+    gaussian = (
+        loss in (None, "mixture")
+        and is_gaussian(_sizes(obs, found.X))
+        and _even(obs, found.X, noise)
+    )
     if gaussian:
         steps = plainly_noisy(obs, rank, found.X, noise, seed)
     else:
@@ -147,7 +181,8 @@ def default(
         if fit is not None:
             evidence["certificate"] = fit[1].plain()
             return Findings(Status.CONVERGED, "exact", evidence, fit[1])
-    elif float(np.quantile(_sizes(obs, X), LOWEST)) < SMALL * obs.scale:  # smooth losses can get there too
+    # smooth losses can get there too
+    elif float(np.quantile(_sizes(obs, X), LOWEST)) < SMALL * obs.scale:
         _, certificate = yield from repaired(obs, X, certify(obs, X, tol), tol)
         evidence["certificate"] = certificate.plain()
         if certificate.holds:
@@ -158,16 +193,22 @@ def default(
 def exact_after_all(
     obs: Observations, step: Step, tol: float
 ) -> Generator[Step, None, tuple[Factors, Certificate] | None]:
-    """Least squares on what a fit meets that a prior holds: where residuals then fall far below, data may be exact.
+    """Least squares on what a fit meets that a prior holds: where residuals then fall far below,
+    data may be exact.
 
     Two sweeps tell; what is not proven is left, and the last step is where the fit was.
     """
     size, border = _sizes(obs, step.X), agreement_border(obs, tol)
-    before, wide = float(np.quantile(size, LOW)), 6 * float(np.quantile(size, HIGH * step.inliers))
+    before, wide = (
+        float(np.quantile(size, LOW)),
+        6 * float(np.quantile(size, HIGH * step.inliers)),
+    )
     if not (step.X.L.shape[1] <= determined_rank(obs) and is_here(step.L)):
         return None
     X = step.X
-    for k, nearer in enumerate(on_what_agrees(obs, X, max(wide, NEARLY * border), border)):
+    for k, nearer in enumerate(
+        on_what_agrees(obs, X, max(wide, NEARLY * border), border)
+    ):
         yield nearer._replace(stage="again")
         X = nearer.X
         if k == 1 and float(np.quantile(_sizes(obs, X), LOW)) > FAR_BETTER * before:
@@ -180,8 +221,12 @@ def exact_after_all(
     return None
 
 
-def too_low(obs: Observations, rank: int, X: Factors, outliers: Sides, tol: float, seed: int) -> tuple[str, ...]:
-    """A sentence if a higher rank leaves far smaller residuals than X has; of large data, a part is looked at."""
+def too_low(
+    obs: Observations, rank: int, X: Factors, outliers: Sides, tol: float, seed: int
+) -> tuple[str, ...]:
+    """A sentence if a higher rank leaves far smaller residuals than X has; of large
+    data, a part is looked at.
+    """
     part = part_of(obs, seed)
     if part is not obs:
         *_, last = settled(part, *start(part, rank, seed), tol=tol, outliers=outliers)
@@ -196,7 +241,9 @@ def too_low(obs: Observations, rank: int, X: Factors, outliers: Sides, tol: floa
     return (TOO_LOW.format(rank, more, before / max(after, 1e-300)),)
 
 
-def remembered(steps: Generator[Step, None, Findings], last: list[Step]) -> Generator[Step, None, Findings]:
+def remembered(
+    steps: Generator[Step, None, Findings], last: list[Step]
+) -> Generator[Step, None, Findings]:
     """The same steps; the newest is in `last`."""
     while True:
         try:
@@ -218,7 +265,9 @@ def exactly(
     """What is found if the data are taken for exact, with its certificate if it has one."""
     run = exact(obs, rank, outliers, tol, seed, begin)
     few = rank is not None and wants_newton(obs, rank)
-    found, ended = (yield from first_steps(run, AT_FIRST)) if few else ((yield from run), True)
+    found, ended = (
+        (yield from first_steps(run, AT_FIRST)) if few else ((yield from run), True)
+    )
     if not ended and promising(obs, found.X, tol):
         found, ended = yield from first_steps(run, NEARLY_THERE)
     found, certificate = yield from proven(obs, found, outliers, tol)
@@ -233,7 +282,12 @@ def exactly(
 
 
 def otherwise(
-    obs: Observations, rank: int | None, found: Found, outliers: Sides, tol: float, seed: int
+    obs: Observations,
+    rank: int | None,
+    found: Found,
+    outliers: Sides,
+    tol: float,
+    seed: int,
 ) -> Generator[Step, None, tuple[Found, Certificate] | None]:
     """What is found in other ways where the closed loop has no certificate; None if nothing is.
 
@@ -256,22 +310,34 @@ def otherwise(
 
 
 def lopsided(
-    obs: Observations, rank: int | None, found: Found, outliers: Sides, tol: float, seed: int
+    obs: Observations,
+    rank: int | None,
+    found: Found,
+    outliers: Sides,
+    tol: float,
+    seed: int,
 ) -> Generator[Step, None, tuple[Found, Certificate] | None]:
-    """What is found if frequent values, or all that lies on one side, are outliers; None if nothing is.
+    """What is found if frequent values, or all that lies on one side, are outliers; None if nothing
+    is.
 
     As in `otherwise` steps are bounded, and not counted. What is left out must disagree in the end.
     """
     values = repeated(obs)
     rest = without_values(obs, values) if values else None
     if rest is not None:
-        second, _ = yield from first_steps(exact(rest, rank, outliers, tol, seed), AT_FIRST, "again")
+        second, _ = yield from first_steps(
+            exact(rest, rank, outliers, tol, seed), AT_FIRST, "again"
+        )
         second, certificate = yield from proven(rest, second, outliers, tol)
         if certificate is not None and certificate.holds:
             certificate = certify(obs, second.X, tol)
             if certificate.holds:
-                return second._replace(missing=repeated(obs, second.X, certificate.border)), certificate
-    begin = moved_start(obs, rank, MOST_RANK, seed) if is_one_sided(obs, found.X) else None
+                return second._replace(
+                    missing=repeated(obs, second.X, certificate.border)
+                ), certificate
+    begin = (
+        moved_start(obs, rank, MOST_RANK, seed) if is_one_sided(obs, found.X) else None
+    )
     if begin is not None:
         run = exact(obs, rank, outliers, tol, seed, begin)
         second, _ = yield from first_steps(run, AT_FIRST, "again")
@@ -284,7 +350,9 @@ def lopsided(
 def first_steps(
     run: Generator[Step, None, Found], most: int, stage: str | None = None
 ) -> Generator[Step, None, tuple[Found, bool]]:
-    """So many steps of a run, where it is then, and whether it ended; otherwise it can be gone on with."""
+    """So many steps of a run, where it is then, and whether it ended; otherwise it can
+    be gone on with.
+    """
     for _ in range(most):
         try:
             step = next(run)
@@ -297,18 +365,27 @@ def first_steps(
 def plainly_noisy(
     obs: Observations, rank: int | None, X: Factors, noise: Noise, seed: int
 ) -> Generator[Step, None, Findings]:
-    """Sweeps from X, where the closed loop came to rest and residuals are Gaussian; its rank is put to the test."""
+    """Sweeps from X, where the closed loop came to rest and residuals are Gaussian; its
+    rank is put to the test.
+    """
     reached = X.L.shape[1]
     noise = replace(noise, loss="mixture")
     most = highest_rank(obs) if rank is None else rank
-    trials, simple = grown_ranks(obs, noise, start, polished, rank=reached, most=most, seed=seed)
+    trials, simple = grown_ranks(
+        obs, noise, start, polished, rank=reached, most=most, seed=seed
+    )
     best = lowest_good(trials)
     if best.rank == reached:
         yield from sweeps(obs, X, noise)
     else:
         yield from polished(obs, start(obs, best.rank, seed), noise, GAUSSIAN_SWEEPS)
     evidence = {"loss": "mixture", "why": "Gaussian residuals", "trials": trials}
-    return Findings(Status.CONVERGED, "noisy", evidence, held_out=HeldOut(best.typical, best.error, simple))
+    return Findings(
+        Status.CONVERGED,
+        "noisy",
+        evidence,
+        held_out=HeldOut(best.typical, best.error, simple),
+    )
 
 
 def noisy(
@@ -321,15 +398,20 @@ def noisy(
     rested: Factors | None = None,
     layers: Layers | None = None,
 ) -> Generator[Step, None, Findings]:
-    """Steps for data with noise: by layers that are learned; if a loss, a side or groups are given, by choosing.
+    """Steps for data with noise: by layers that are learned; if a loss, a side or groups are given,
+    by choosing.
 
-    `rested` is where the closed loop came to rest, if it was tried; `layers` what was learned before.
-    """
+    `rested` is where the closed loop came to rest, if it was tried; `layers` what was learned
+    before."""
     if loss is None and noise.outliers == "both" and obs.groups is None:
         return (yield from by_layers(obs, rank, noise, seed, layers))
     most = max(1, min(MOST_RANK, min(obs.shape) - 1, determined_rank(obs)))
-    choice = choose(obs, noise, start, polished, loss=loss, rank=rank, most=most, seed=seed)
-    if choice.way == "grown" and any(len(F) == n for F, n in zip(choice.X, obs.shape, strict=True)):
+    choice = choose(
+        obs, noise, start, polished, loss=loss, rank=rank, most=most, seed=seed
+    )
+    if choice.way == "grown" and any(
+        len(F) == n for F, n in zip(choice.X, obs.shape, strict=True)
+    ):
         yield from carried_over(obs, choice.X, choice.noise)
     elif rested is not None and choice.rank == rested.L.shape[1]:
         yield from sweeps(obs, rested, choice.noise, 6)
@@ -341,15 +423,25 @@ def noisy(
         "way": choice.way,
         "trials": choice.trials,
     }
-    doubts = (AT_LIMIT.format(most),) if rank is None and choice.rank == most == MOST_RANK else ()
+    doubts = (
+        (AT_LIMIT.format(most),)
+        if rank is None and choice.rank == most == MOST_RANK
+        else ()
+    )
     missed = HeldOut(choice.best.typical, choice.best.error, choice.simple)
     return Findings(Status.CONVERGED, "noisy", evidence, doubts=doubts, held_out=missed)
 
 
 def by_layers(
-    obs: Observations, rank: int | None, noise: Noise, seed: int, layers: Layers | None = None
+    obs: Observations,
+    rank: int | None,
+    noise: Noise,
+    seed: int,
+    layers: Layers | None = None,
 ) -> Generator[Step, None, Findings]:
-    """Steps for data with noise of any kind: layers whose numbers are learned on hidden entries, unless given."""
+    """Steps for data with noise of any kind: layers whose numbers are learned on hidden
+    entries, unless given.
+    """
     found = yield from fit(obs, rank, noise=noise, seed=seed, schedule=layers)
     evidence = {
         "loss": "cauchy",  # what new rows are weighed by
@@ -357,7 +449,11 @@ def by_layers(
         "layers": found.layers.plain(),
         "lessons": found.trials,
     }
-    missed = None if layers is not None else HeldOut(found.typical, found.error, found.simple)
+    missed = (
+        None
+        if layers is not None
+        else HeldOut(found.typical, found.error, found.simple)
+    )
     return Findings(Status.CONVERGED, "noisy", evidence, held_out=missed, shrunk=True)
 
 
@@ -374,25 +470,31 @@ def highest_rank(obs: Observations) -> int:
 def proven(
     obs: Observations, found: Found, outliers: Sides, tol: float
 ) -> Generator[Step, None, tuple[Found, Certificate | None]]:
-    """What was found with its certificate, if residuals are small or much of it agrees. Open lines are fitted anew.
+    """What was found with its certificate, if residuals are small or much of it agrees. Open lines
+    are fitted anew.
 
-    Where that does not hold, components beyond a wide gap are dropped first: too many of them end as outliers that are
-    explained. What is not mended by it is left as it was.
-    """
+    Where that does not hold, components beyond a wide gap are dropped first: too many of them end
+    as outliers that are explained. What is not mended by it is left as it was."""
     small = found.settled or found.residual <= SMALL * obs.scale
     if not small and not promising(obs, found.X, tol):
         return found, None
     certificate = certify(obs, found.X, tol)
-    if certificate.on_their_way > ON_THEIR_WAY and certificate.oversampling >= OVERSAMPLED:
+    if (
+        certificate.on_their_way > ON_THEIR_WAY
+        and certificate.oversampling >= OVERSAMPLED
+    ):
         X = found.X
-        for step in islice(closed_loop(obs, X, certificate.border, outliers=outliers), MORE_STEPS):
+        for step in islice(
+            closed_loop(obs, X, certificate.border, outliers=outliers), MORE_STEPS
+        ):
             yield step
             X = Factors(step.L, step.R)
         nearer = certify(obs, X, tol)
         if nearer.holds:
             found, certificate = found._replace(X=X), nearer
         elif certificate.holds:
-            yield step._replace(L=found.X.L, R=found.X.R)  # the last step is where a run ends
+            # the last step is where a run ends
+            yield step._replace(L=found.X.L, R=found.X.R)
     X, better = yield from repaired(obs, found.X, certificate, tol)
     if better.holds:
         if not found.settled:
@@ -423,7 +525,9 @@ def before_gap(X: Factors) -> Factors | None:
     return columns(Z, slice(keep))
 
 
-def polished(obs: Observations, begin: tuple[Factors, float], noise: Noise, most: int = 6) -> Iterator[Step]:
+def polished(
+    obs: Observations, begin: tuple[Factors, float], noise: Noise, most: int = 6
+) -> Iterator[Step]:
     """The closed loop until it rests at the noise, then sweeps."""
     X, zeta = begin
     found = yield from settled(obs, X, zeta, tol=0.0, outliers=noise.outliers)
@@ -445,11 +549,21 @@ def exact(
         X, zeta = begin
         yield Step(X.L, X.R, zeta, math.nan, stage="start")
         test, most = Test(0, (), math.nan, X.L.shape[1]), min(MOST_RANK, *obs.shape)
-        return (yield from find_rank(obs, X, zeta, test, most=most, tol=tol, outliers=outliers, good=good))
+        return (
+            yield from find_rank(
+                obs, X, zeta, test, most=most, tol=tol, outliers=outliers, good=good
+            )
+        )
     if rank is not None:
-        origin = begin if begin is not None and begin[0].L.shape[1] == rank else start(obs, rank, seed)
+        origin = (
+            begin
+            if begin is not None and begin[0].L.shape[1] == rank
+            else start(obs, rank, seed)
+        )
         yield Step(*origin[0], origin[1], math.nan, stage="start")
-        found = yield from settled(obs, *origin, tol=tol, outliers=outliers, good=good, drop=True)
+        found = yield from settled(
+            obs, *origin, tol=tol, outliers=outliers, good=good, drop=True
+        )
         if found.settled or found.X.L.shape[1] == rank:
             return found
         return (yield from settled(obs, *origin, tol=tol, outliers=outliers, good=good))
@@ -463,7 +577,11 @@ def exact(
         X, first = first_guess(obs, zeta, middle, most, seed)
     most = max(most, highest) if most > MOST_RANK else most
     yield Step(X.L, X.R, zeta, math.nan, stage="start")
-    return (yield from find_rank(obs, X, zeta, first, most=most, tol=tol, outliers=outliers, good=good))
+    return (
+        yield from find_rank(
+            obs, X, zeta, first, most=most, tol=tol, outliers=outliers, good=good
+        )
+    )
 
 
 def _even(obs: Observations, X: Factors, noise: Noise) -> bool:
@@ -471,15 +589,22 @@ def _even(obs: Observations, X: Factors, noise: Noise) -> bool:
     weight = replace(noise, loss="mixture").weight(obs.sample, X)
     pull = obs.products(X.L, X.R, weight, Q=OWN)
     share = pull.n_inliers / obs.n_observed
-    for inliers, seen in ((pull.row_inliers, obs.row_observed), (pull.col_inliers, obs.col_observed)):
+    for inliers, seen in (
+        (pull.row_inliers, obs.row_observed),
+        (pull.col_inliers, obs.col_observed),
+    ):
         few, used = told(_far_fewer, (inliers, seen), share)
         if few > UNEVEN * used:
             return False
     return True
 
 
-def _far_fewer(rows: tuple[Array, Array], share: float) -> tuple[tuple[()], tuple[Array]]:
-    """How many lines have far fewer inliers than chance would have it, and how many have entries."""
+def _far_fewer(
+    rows: tuple[Array, Array], share: float
+) -> tuple[tuple[()], tuple[Array]]:
+    """How many lines have far fewer inliers than chance would have it, and how many have
+    entries.
+    """
     inliers, seen = rows
     spread = np.sqrt(share * (1 - share) * seen) + 1
     few = (seen > 0) & (inliers < share * seen - 5 * spread)

@@ -1,11 +1,11 @@
 """Exact data of which few entries are seen: Gauss-Newton on both factors at once.
 
-Where entries are few for the rank, the closed loop comes to rest far from the answer: each row is moved as if the
-columns were known, and the threshold falls faster than the fit gets better. Here rows and columns move together, large
-residuals lose their weight gradually (Geman and McClure), and a ridge that fades keeps the factors small on the way:
-that is what leads to the matrix of low rank rather than to one that merely meets the entries. Many passes, so it is for
-problems that are small, and that nothing else solves; what it finds counts only with a certificate.
-"""
+Where entries are few for the rank, the closed loop comes to rest far from the answer: each row is
+moved as if the columns were known, and the threshold falls faster than the fit gets better. Here
+rows and columns move together, large residuals lose their weight gradually (Geman and McClure), and
+a ridge that fades keeps the factors small on the way: that is what leads to the matrix of low rank
+rather than to one that merely meets the entries. Many passes, so it is for problems that are small,
+and that nothing else solves; what it finds counts only with a certificate."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ RESTING = 10  # steps without progress after the ridge has faded
 
 
 HIGHEST = 20  # rank, where it has to be found
-LOOK_AFTER = 7  # steps, when the ridge has taken from noise more than from what is there
+# steps, when the ridge has taken from noise more than from what is there
+LOOK_AFTER = 7
 STANDS_OUT = 2.5  # times as large as the next
 
 
@@ -65,7 +66,9 @@ def wants_newton(obs: Observations, rank: int) -> bool:
 def few_sampled(
     obs: Observations, start: Factors, tol: float
 ) -> Generator[Step, None, tuple[Factors, Certificate] | None]:
-    """A fit that proves itself, with its certificate; None if there is none. Open rows and columns are fitted anew."""
+    """A fit that proves itself, with its certificate; None if there is none. Open rows
+    and columns are fitted anew.
+    """
     entries = all_entries(obs, start)
     for pace in TRIES:
         for step in gauss_newton(obs, entries, start, pace):
@@ -81,16 +84,23 @@ def few_sampled(
 
 def rank_to_look_for(obs: Observations) -> int:
     """Higher than any rank that so few entries could determine."""
-    return int(max(1, min(HIGHEST, obs.n_observed // sum(obs.shape), min(obs.shape) - 1)))
+    return int(
+        max(1, min(HIGHEST, obs.n_observed // sum(obs.shape), min(obs.shape) - 1))
+    )
 
 
 def likely_rank(obs: Observations, start: Factors) -> int | None:
-    """How many components of a fit of higher rank stand out, after some steps with a ridge; None if there is no gap."""
+    """How many components of a fit of higher rank stand out, after some steps with a
+    ridge; None if there is no gap.
+    """
     entries = all_entries(obs, start)
     for step in islice(gauss_newton(obs, entries, start, TRIES[0]), LOOK_AFTER):
-        values = np.linalg.norm(step.L.astype(np.float64), axis=0) ** 2  # in balance: the singular values
+        # in balance: the singular values
+        values = np.linalg.norm(step.L.astype(np.float64), axis=0) ** 2
     ratios = values[:-1] / np.maximum(values[1:], 1e-300)
-    return int(ratios.argmax()) + 1 if len(ratios) and ratios.max() > STANDS_OUT else None
+    return (
+        int(ratios.argmax()) + 1 if len(ratios) and ratios.max() > STANDS_OUT else None
+    )
 
 
 def all_entries(obs: Observations, X: Factors) -> Entries:
@@ -98,13 +108,16 @@ def all_entries(obs: Observations, X: Factors) -> Entries:
     return gathered(obs, X, 0, np.arange(obs.shape[0]), np.ones(obs.shape[1], bool))
 
 
-def gauss_newton(obs: Observations, entries: Entries, start: Factors, pace: Pace) -> Iterator[Step]:
+def gauss_newton(
+    obs: Observations, entries: Entries, start: Factors, pace: Pace
+) -> Iterator[Step]:
     """Steps from a start; each takes up to 60 passes over the entries."""
     problem = Problem(entries, obs.scale)
     U, V = balanced(*(F.astype(np.float64) / np.sqrt(obs.scale) for F in start))
     e = problem.residual(U, V)
     z = max(WIDEST * float(np.median(np.abs(e))), 1e-13)
-    first = RIDGE * np.sqrt(len(e) / np.sqrt(len(U) * len(V)))  # entries of size 1, were they noise
+    # entries of size 1, were they noise
+    first = RIDGE * np.sqrt(len(e) / np.sqrt(len(U) * len(V)))
     ridge, lowest, idle, root = first, np.inf, 0, np.sqrt(obs.scale)
     for _ in range(OUTER):
         size = np.abs(e)
@@ -113,7 +126,14 @@ def gauss_newton(obs: Observations, entries: Entries, start: Factors, pace: Pace
         U, V, e = problem.searched((U, V), (dU, dV), e, z, ridge)
         moved = np.sqrt(_square(dU, dV) / max(_square(U, V), 1e-300))
         L, R = ((root * F).astype(obs.dtype) for F in (U, V))
-        yield Step(L, R, obs.scale * float(z), float(np.mean(size <= z)), obs.scale * float(low), "newton")
+        yield Step(
+            L,
+            R,
+            obs.scale * float(z),
+            float(np.mean(size <= z)),
+            obs.scale * float(low),
+            "newton",
+        )
         idle = 0 if low < 0.9 * lowest else idle + 1
         lowest = min(lowest, low)
         done = low < EXACT and (z < TOLD_APART or moved < STILL)
@@ -133,9 +153,13 @@ class Problem:
 
     def residual(self, U: Array, V: Array) -> Array:
         """Y - U V' at the entries."""
-        return self.values - np.einsum("ij,ij->i", U.take(self.rows, 0), V.take(self.cols, 0))
+        return self.values - np.einsum(
+            "ij,ij->i", U.take(self.rows, 0), V.take(self.cols, 0)
+        )
 
-    def step(self, U: Array, V: Array, e: Array, z: float, ridge: float) -> tuple[Array, Array]:
+    def step(
+        self, U: Array, V: Array, e: Array, z: float, ridge: float
+    ) -> tuple[Array, Array]:
         """The Gauss-Newton step of both factors."""
         step = np.empty((len(U) + len(V), U.shape[1]))
         weights = 1 / (1 + (e / z) ** 2) ** 2
@@ -154,7 +178,12 @@ class Problem:
         return step[: len(U)], step[len(U) :]
 
     def searched(
-        self, X: tuple[Array, Array], D: tuple[Array, Array], e: Array, z: float, ridge: float
+        self,
+        X: tuple[Array, Array],
+        D: tuple[Array, Array],
+        e: Array,
+        z: float,
+        ridge: float,
     ) -> tuple[Array, Array, Array]:
         """X after as much of the step as makes it better, in balance, with its residual."""
         now, far = _cost(X, e, z, ridge), 1.0
@@ -172,4 +201,5 @@ def _cost(X: tuple[Array, Array], e: Array, z: float, ridge: float) -> float:
 
 
 def _square(*factors: Array) -> float:
-    return sum(float(np.einsum("ij,ij->", F, F)) for F in factors)  # for so few numbers BLAS would wake its threads
+    # for so few numbers BLAS would wake its threads
+    return sum(float(np.einsum("ij,ij->", F, F)) for F in factors)

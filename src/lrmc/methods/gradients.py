@@ -1,8 +1,9 @@
-"""Gradients through the layers, for learning their numbers: the adjoint of each half, from the last to the first.
+"""Gradients through the layers, for learning their numbers: the adjoint of each half, from the last
+to the first.
 
-For data in memory by row, as a part of a matrix is: what is needed at every entry are products of a row on one side and
-one on the other, which the kernels make. The unit of the threshold (a median) is held; all else is exact.
-"""
+For data in memory by row, as a part of a matrix is: what is needed at every entry are products of a
+row on one side and one on the other, which the kernels make. The unit of the threshold (a median)
+is held; all else is exact."""
 
 from __future__ import annotations
 
@@ -30,9 +31,13 @@ class Slopes(NamedTuple):
 
 
 def gradient(obs: Sparse, halves: Sequence[Half], noise: Noise, X: Factors) -> Array:
-    """With respect to the logarithms of the numbers, 6 x K as `Layers.array`; X is that of the last factors."""
+    """With respect to the logarithms of the numbers, 6 x K as `Layers.array`; X is that
+    of the last factors.
+    """
     nothing = np.zeros((X.L.shape[1],) * 2)
-    slopes = Slopes((X.L.astype(np.float64), X.R.astype(np.float64)), (nothing, nothing))
+    slopes = Slopes(
+        (X.L.astype(np.float64), X.R.astype(np.float64)), (nothing, nothing)
+    )
     out = np.zeros((6, len(halves) // 2))
     for at in reversed(range(len(halves))):
         k, turn = divmod(at, 2)
@@ -41,8 +46,12 @@ def gradient(obs: Sparse, halves: Sequence[Half], noise: Noise, X: Factors) -> A
     return out
 
 
-def reverse(obs: Sparse, half: Half, noise: Noise, late: Slopes) -> tuple[Slopes, Array]:
-    """From the gradient after half a layer, that before it, and that of the logarithms of its five numbers."""
+def reverse(
+    obs: Sparse, half: Half, noise: Noise, late: Slopes
+) -> tuple[Slopes, Array]:
+    """From the gradient after half a layer, that before it, and that of the logarithms
+    of its five numbers.
+    """
     side, numbers = half.side, half.numbers
     observed = (obs.row_observed, obs.col_observed)[side]
     scale = (noise.rows, noise.cols)[side]
@@ -50,7 +59,10 @@ def reverse(obs: Sparse, half: Half, noise: Noise, late: Slopes) -> tuple[Slopes
     passed = _passed(obs, half, noise, solved)
     own = (solved.F + passed.own, solved.unknown)
     V = half.before.unknown[1 - side]
-    other = (late.X[1 - side] + passed.other, late.unknown[1 - side] + solved.V + numbers.kappa * passed.V)
+    other = (
+        late.X[1 - side] + passed.other,
+        late.unknown[1 - side] + solved.V + numbers.kappa * passed.V,
+    )
     of_kappa = numbers.kappa * (solved.kappa + float(np.vdot(passed.V, V)))
     logs = np.array([passed.reach, passed.shape, solved.prior, of_kappa, solved.eta])
     first, second = (other, own) if side else (own, other)
@@ -72,7 +84,9 @@ class Solved(NamedTuple):
 
 
 def _solved(half: Half, used: Array, scale: Array, late: Slopes) -> Solved:
-    """f <- f + eta H^-1 (pull - kappa sums V f - ridge (f - m)) and V_f <- N mean H^-1, the other way."""
+    """f <- f + eta H^-1 (pull - kappa sums V f - ridge (f - m)) and V_f <- N mean H^-1,
+    the other way.
+    """
     side, (_, _, lam, kappa, eta) = half.side, half.numbers
     V, ridge, N = half.before.unknown[1 - side], half.ridge, half.variance
     F, step = half.before.X[side].astype(np.float64), half.step.astype(np.float64)
@@ -116,7 +130,9 @@ def _solved(half: Half, used: Array, scale: Array, late: Slopes) -> Solved:
 
 
 class Passed(NamedTuple):
-    """Gradients through a pass: with respect to both factors, kappa V, and the numbers of the weights."""
+    """Gradients through a pass: with respect to both factors, kappa V, and the numbers
+    of the weights.
+    """
 
     own: Array
     other: Array
@@ -126,7 +142,9 @@ class Passed(NamedTuple):
 
 
 def _passed(obs: Sparse, half: Half, noise: Noise, given: Solved) -> Passed:
-    """The pull is C O and the Gram matrices are W Q; C = W E and W are functions of the residuals E."""
+    """The pull is C O and the Gram matrices are W Q; C = W E and W are functions of the
+    residuals E.
+    """
     side, X = half.side, half.before.X
     other, V = half.before.of(1 - side)
     scale = (noise.rows, noise.cols)[1 - side]
@@ -146,7 +164,10 @@ def _passed(obs: Sparse, half: Half, noise: Noise, given: Solved) -> Passed:
     # The residuals
     e = obs.residual(*X).astype(np.float64)
     sums = total(half.pull)
-    of_energy, of_total = given.variance * half.relative / sums, -given.variance * half.variance / sums
+    of_energy, of_total = (
+        given.variance * half.relative / sums,
+        -given.variance * half.variance / sums,
+    )
     of_c = _dots(obs, side, pull, plain)
     of_w = _dots(obs, side, grams, squares) + of_total
     w, by_log_z, by_s = _weights_at(obs, e, half.weight)
@@ -165,7 +186,9 @@ def _passed(obs: Sparse, half: Half, noise: Noise, given: Solved) -> Passed:
 
 
 def _weights_at(obs: Sparse, e: Array, rule: Power) -> tuple[Array, Array, Array]:
-    """The weights of all entries, and their derivatives by the logarithm of the threshold and by the exponent."""
+    """The weights of all entries, and their derivatives by the logarithm of the
+    threshold and by the exponent.
+    """
     rows = np.repeat(np.arange(obs.shape[0]), obs.row_observed)
     size = sided(e, rule.outliers)
     square = (size / (rule.rows[rows] * rule.cols[obs.indices])) ** 2

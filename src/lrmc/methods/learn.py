@@ -1,8 +1,9 @@
-"""The numbers of the layers, learned on the data themselves: what is known is hidden, and is to be found again.
+"""The numbers of the layers, learned on the data themselves: what is known is hidden, and is to be
+found again.
 
-Entries are hidden in the shape of the gaps, several times, in a part of the data; gradients of the error there say how
-the numbers should change. What was hidden once more, and never learned from, says when to stop, and whether it helped.
-"""
+Entries are hidden in the shape of the gaps, several times, in a part of the data; gradients of the
+error there say how the numbers should change. What was hidden once more, and never learned from,
+says when to stop, and whether it helped."""
 
 from __future__ import annotations
 
@@ -32,15 +33,19 @@ CELLS = 2_000_000  # places of the matrix that are looked at for them
 LESSONS = 3  # times that entries are hidden to learn from; once more to judge by
 STEPS = 24  # of the learning, at most
 EVERY = 2  # steps the judge is asked
-ENOUGH = 0.004  # a part of the loss: smaller gains are chance, and numbers that serve many data are better
+# a part of the loss: smaller gains are chance, and numbers that serve many data are better
+ENOUGH = 0.004
 PATIENCE = 2  # times that the judge may see no gain
 RATE = 0.06  # by which the logarithm of a number changes in a step, about
 FADING, FADING_SQUARES = 0.8, 0.95  # of gradients, and their squares, from step to step
 BEND = 3.0  # medians of the error: up to here its square counts, beyond its size
-BORDERS = np.log([[0.3, 0.01, 0.02, 0.02, 0.01, 0.05], [20.0, 4.0, 20.0, 20.0, 20.0, 1.5]])[:, :, None]
+BORDERS = np.log(
+    [[0.3, 0.01, 0.02, 0.02, 0.01, 0.05], [20.0, 4.0, 20.0, 20.0, 20.0, 1.5]]
+)[:, :, None]
 TYPICAL = 0.25  # the quantile of absolute errors that stands for those of good entries
 
-# Learned together on a week of traffic, ratings of jokes, one face under many lights, a medical table with and without
+# Learned together on a week of traffic, ratings of jokes, one face under many lights, a medical
+# table with and without
 # outliers, and synthetic data of ranks 5 and 20; smooth from layer to layer.
 SHIPPED = Layers(
     reach=(2.84, 2.89, 3.5, 4.81, 5.95, 6.08, 4.89, 3.62),
@@ -66,7 +71,8 @@ class Learned:
     layers: Layers
     rank: int  # that the layers begin with
     trials: tuple[Trial, ...] = ()
-    typical: float = np.nan  # a quarter of the entries that were set aside is missed by less
+    # a quarter of the entries that were set aside is missed by less
+    typical: float = np.nan
     error: float = np.nan  # the mean by which they are missed
     simple: float = np.nan  # and that of medians of rows, or columns
 
@@ -82,7 +88,8 @@ class Lesson:
 
     def cut(self, rank: int) -> Lesson:
         """The same with fewer components to begin with."""
-        L, R = (np.ascontiguousarray(F[:, :rank]) for F in self.begin.X)  # the largest come first
+        # the largest come first
+        L, R = (np.ascontiguousarray(F[:, :rank]) for F in self.begin.X)
         nothing = np.zeros((rank, rank))
         return replace(self, begin=State(Factors(L, R), (nothing, nothing)))
 
@@ -110,11 +117,20 @@ def loss_of(e: Array, bend: float) -> float:
     return float(np.mean(bend**2 * (np.sqrt(1 + (e / bend) ** 2) - 1)))
 
 
-def learned(obs: Observations, rank: int | None, noise: Noise, seed: int = 0, layers: Layers = SHIPPED) -> Learned:
-    """Numbers for these data, beginning with `layers`; without a rank, one that is high enough and no higher."""
+def learned(
+    obs: Observations,
+    rank: int | None,
+    noise: Noise,
+    seed: int = 0,
+    layers: Layers = SHIPPED,
+) -> Learned:
+    """Numbers for these data, beginning with `layers`; without a rank, one that is high
+    enough and no higher.
+    """
     high = rank_for(obs) if rank is None else rank
     lessons = hidden_in(obs, high, noise, seed)
-    if rank is None and lessons[0].rest.shape == obs.shape:  # all data can carry a higher one than a part
+    # all data can carry a higher one than a part
+    if rank is None and lessons[0].rest.shape == obs.shape:
         high = low_enough(lessons, layers)
         lessons = [lesson.cut(high) for lesson in lessons]
     *lessons, judge = lessons
@@ -153,7 +169,10 @@ def low_enough(lessons: list[Lesson], layers: Layers) -> int:
 
     def loss(rank: int) -> float:
         some = zip(lessons, bends, strict=True)
-        return sum(loss_of(lesson.errors(lesson.cut(rank).run(layers)), bend) for lesson, bend in some)
+        return sum(
+            loss_of(lesson.errors(lesson.cut(rank).run(layers)), bend)
+            for lesson, bend in some
+        )
 
     now = loss(rank)
     while rank > 1:
@@ -189,7 +208,10 @@ class Descent:
         count = self.count + 1
         slope = FADING * self.slope + (1 - FADING) * gradient
         square = FADING_SQUARES * self.square + (1 - FADING_SQUARES) * gradient**2
-        mean, spread = slope / (1 - FADING**count), np.sqrt(square / (1 - FADING_SQUARES**count))
+        mean, spread = (
+            slope / (1 - FADING**count),
+            np.sqrt(square / (1 - FADING_SQUARES**count)),
+        )
         logs = self.logs - RATE * mean / (spread + 1e-300)
         return Descent(np.clip(logs, *BORDERS), slope, square, count)
 
@@ -212,21 +234,34 @@ def hidden_in(obs: Observations, rank: int, noise: Noise, seed: int) -> list[Les
 
 
 def _some_lines(obs: Observations, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Rows and columns of a part: some of the longer side, and where that is too much, those with the most entries."""
+    """Rows and columns of a part: some of the longer side, and where that is too much,
+    those with the most entries.
+    """
     axis = 0 if obs.shape[0] >= obs.shape[1] else 1
     n, across = obs.shape[axis], obs.shape[1 - axis]
     count = min(n, max(100, int(PART / (obs.fraction * across))))
     lines = np.sort(rng.choice(n, count, replace=False)) if count < n else np.arange(n)
     seen = np.asarray((obs.row_observed, obs.col_observed)[1 - axis])
     wide = min(across, max(100, CELLS // count))
-    others = np.sort(np.argsort(-seen, kind="stable")[:wide]) if wide < across else np.arange(across)
+    others = (
+        np.sort(np.argsort(-seen, kind="stable")[:wide])
+        if wide < across
+        else np.arange(across)
+    )
     return (lines, others) if axis == 0 else (others, lines)
 
 
 def fit(
-    obs: Observations, rank: int | None = None, *, noise: Noise, seed: int = 0, schedule: Layers | None = None
+    obs: Observations,
+    rank: int | None = None,
+    *,
+    noise: Noise,
+    seed: int = 0,
+    schedule: Layers | None = None,
 ) -> Generator[Step, None, Learned]:
-    """Layers over all data; their numbers are learned before, unless they are given or there is too little for it."""
+    """Layers over all data; their numbers are learned before, unless they are given or
+    there is too little for it.
+    """
     trim = rank is None
     found = Learned(schedule or SHIPPED, rank or rank_for(obs))
     if schedule is None and can_hold_out(obs) and obs.groups is None:

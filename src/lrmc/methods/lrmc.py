@@ -15,11 +15,14 @@ from ..weights import Array, DType
 from .step import Start, Step
 
 
-def lrmc(obs: Observations, start: Start, layers: Iterable[Layer], tangent: bool = False) -> Iterator[Step]:
-    """S = soft(Y - L R', zeta), then a scaled gradient step on both factors. One pass over the data per step.
+def lrmc(
+    obs: Observations, start: Start, layers: Iterable[Layer], tangent: bool = False
+) -> Iterator[Step]:
+    """S = soft(Y - L R', zeta), then a scaled gradient step on both factors. One pass over the data
+    per step.
 
-    S is never made: C = Y - L R' - S on the observed entries is the residual clipped to [-zeta, zeta].
-    """
+    S is never made: C = Y - L R' - S on the observed entries is the residual clipped to [-zeta,
+    zeta]."""
     X, m = start.X, at_rest(start.X)
     yield start.step
     for layer in layers:
@@ -39,7 +42,9 @@ class Taken(NamedTuple):
     left: Move  # how L moved
 
 
-def take(obs: Observations, X: Factors, momentum: Factors, layer: Layer, tangent: bool) -> Taken:
+def take(
+    obs: Observations, X: Factors, momentum: Factors, layer: Layer, tangent: bool
+) -> Taken:
     """One layer of the paper, from the factors X. One pass over the data."""
     (L, R), (mL, mR), (zeta, eta, gamma) = X, momentum, layer
     scale = inverse(gram(R), len(L), L.dtype)
@@ -51,10 +56,14 @@ def take(obs: Observations, X: Factors, momentum: Factors, layer: Layer, tangent
         dR = dR - R @ M.T / 2
     mR = dR + gamma * mR
     (mL, L), left = each(_moved, (L, dL, mL), (M, eta, gamma))
-    return Taken(Factors(L, R + eta * mR), Factors(mL, mR), scaled, int(n_inliers), Move(*left))
+    return Taken(
+        Factors(L, R + eta * mR), Factors(mL, mR), scaled, int(n_inliers), Move(*left)
+    )
 
 
-def _of_rows(block: Observations, rows: tuple[Array], same: Any) -> tuple[tuple[Array], tuple[Any, ...]]:
+def _of_rows(
+    block: Observations, rows: tuple[Array], same: Any
+) -> tuple[tuple[Array], tuple[Any, ...]]:
     """C R (R'R)^-1 for some rows; C' L, L' L, L' dL and the number of inliers."""
     (L,), (R, zeta, scale) = rows, same
     CR, CtL = pull = block.pull(L, R, zeta)

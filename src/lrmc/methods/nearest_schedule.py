@@ -13,9 +13,11 @@ from .default import start
 from .noisy import noise_and_share
 
 LOOKS = 6  # steps of the closed loop that tell the share of outliers
-TOO_FEW = 2.0  # a schedule is not used where entries per unknown are so many times fewer than in its training
+# a schedule is not used where entries per unknown are so many times fewer than in its training
+TOO_FEW = 2.0
 PLENTY = 1e4  # more entries per unknown make no difference
-PATIENT = 3.0  # a schedule for fewer outliers than there are is so many times worse than one for more
+# a schedule for fewer outliers than there are is so many times worse than one for more
+PATIENT = 3.0
 
 
 def entries_per_unknown(shape: tuple[int, int], p: float, rank: int) -> float:
@@ -28,12 +30,21 @@ def entries_per_unknown(shape: tuple[int, int], p: float, rank: int) -> float:
 
 
 def trained_for(schedule: Schedule) -> tuple[float, float] | None:
-    """Entries per unknown and the share of outliers that a schedule was trained for, if its card tells."""
+    """Entries per unknown and the share of outliers that a schedule was trained for, if
+    its card tells.
+    """
     try:
         problems, rank = schedule.card["trained_on"]["problems"], schedule.card["rank"]
-        n1, p, alpha = int(problems["n"]), float(problems["p"]), float(problems["alpha"])
-        return entries_per_unknown((n1, int(problems.get("n2") or n1)), p, int(rank)), alpha
-    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError):  # a card may hold anything
+        n1, p, alpha = (
+            int(problems["n"]),
+            float(problems["p"]),
+            float(problems["alpha"]),
+        )
+        return entries_per_unknown(
+            (n1, int(problems.get("n2") or n1)), p, int(rank)
+        ), alpha
+    # a card may hold anything
+    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError):
         return None
 
 
@@ -49,7 +60,9 @@ def misfit(schedule: Schedule, obs: Observations, rank: int) -> str | None:
 
 
 def nearest(obs: Observations, rank: int, seed: int = 0) -> tuple[str, float]:
-    """The name of the trained schedule for data like these, and their estimated share of outliers."""
+    """The name of the trained schedule for data like these, and their estimated share of
+    outliers.
+    """
     X, zeta = start(obs, rank, seed)
     *_, step = islice(closed_loop(obs, X, zeta), LOOKS)
     _, alpha = noise_and_share(obs, Factors(step.L, step.R))
@@ -57,7 +70,9 @@ def nearest(obs: Observations, rank: int, seed: int = 0) -> tuple[str, float]:
 
     def distance(card: tuple[float, float]) -> float:
         entries, share = math.log(here / card[0]), alpha - card[1]
-        return abs(entries) * (PATIENT if entries < 0 else 1) + 10 * abs(share) * (PATIENT if share > 0 else 1)
+        return abs(entries) * (PATIENT if entries < 0 else 1) + 10 * abs(share) * (
+            PATIENT if share > 0 else 1
+        )
 
     cards: dict[str, tuple[float, float]] = {}
     for name in Schedule.names():

@@ -15,7 +15,8 @@ def noise_of_rows(obs: Observations) -> Array:
 
 
 def unlike_members(obs: Observations) -> Array:
-    """The relative noise of each row of data in groups: bands differ, and the same band is alike in all groups.
+    """The relative noise of each row of data in groups: bands differ, and the same band is alike in
+    all groups.
 
     Taken from how far entries of a band typically are from the median of their row and column.
     """

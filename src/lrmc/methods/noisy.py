@@ -1,9 +1,9 @@
 """Noisy data: a smooth robust loss and a prior that the data themselves give.
 
-Rows of each factor are drawn from a Gaussian whose mean and covariance are estimated as the sweeps go on (empirical
-Bayes), so that rows with few or bad entries lean on the others. With s2 the noise variance and S the covariance, the
-prior weighs s2 S^-1: it fades as the noise does, and there is no constant to tune.
-"""
+Rows of each factor are drawn from a Gaussian whose mean and covariance are estimated as the sweeps
+go on (empirical Bayes), so that rows with few or bad entries lean on the others. With s2 the noise
+variance and S the covariance, the prior weighs s2 S^-1: it fades as the noise does, and there is no
+constant to tune."""
 
 from __future__ import annotations
 
@@ -25,25 +25,34 @@ from .step import Step
 
 Loss = Literal["mixture", "cauchy", "huber", "squares"]
 AskedLoss = Literal["auto", Loss]  # what a user may say
-# Thresholds in multiples of the quantile LOW of the residuals (DEVIATION of Gaussian ones). Huber is
-# near the absolute value: if wider, outliers in groups build components. "squares" is Huber too, for plain outliers.
+# Thresholds in multiples of the quantile LOW of the residuals (DEVIATION of Gaussian ones). Huber
+# is
+# near the absolute value: if wider, outliers in groups build components. "squares" is Huber too,
+# for plain outliers.
 REACH: dict[Loss, float] = {"cauchy": WIDEST, "huber": 2.0, "squares": 8.0}
-FEWEST_NOISE = 1e-6  # the least share of noise: of 0, the odds of an outlier would be infinite
-Start = Callable[[Observations, int, int], tuple[Factors, float]]  # data, rank, seed -> a start and a threshold
+# the least share of noise: of 0, the odds of an outlier would be infinite
+FEWEST_NOISE = 1e-6
+# data, rank, seed -> a start and a threshold
+Start = Callable[[Observations, int, int], tuple[Factors, float]]
 
 
 @dataclass(frozen=True)
 class Noise:
-    """What is known of the noise: the loss, the side that outliers are on, the relative noise of rows and columns."""
+    """What is known of the noise: the loss, the side that outliers are on, the relative
+    noise of rows and columns.
+    """
 
     rows: Array
     cols: Array
     loss: Loss = "mixture"
     outliers: Sides = "both"
-    shrink: float = 1.0  # how many entries count as one, where the errors of neighbours are alike
+    # how many entries count as one, where the errors of neighbours are alike
+    shrink: float = 1.0
 
     @classmethod
-    def even(cls, obs: Observations, loss: Loss = "mixture", outliers: Sides = "both") -> Noise:
+    def even(
+        cls, obs: Observations, loss: Loss = "mixture", outliers: Sides = "both"
+    ) -> Noise:
         """The same noise everywhere."""
         return cls(equal(1.0, obs.shape[0]), equal(1.0, obs.shape[1]), loss, outliers)
 
@@ -55,20 +64,23 @@ class Noise:
         """The rule that fits the residuals of some entries."""
         residual = some.residual(X) / (self.rows[some.rows] * self.cols[some.cols])
         if self.outliers != "both":
-            return self._one_sided(residual if self.outliers == "positive" else -residual)
+            return self._one_sided(
+                residual if self.outliers == "positive" else -residual
+            )
         size = np.abs(residual)
         low = float(np.quantile(size, LOW)) if len(size) else 0.0
         if self.loss == "mixture":
             deviation, odds, _ = two_groups(size, low)
             return Mixture(times(deviation, self.rows), self.cols, odds=odds)
-        return (Cauchy if self.loss == "cauchy" else Huber)(times(REACH[self.loss] * low, self.rows), self.cols)
+        return (Cauchy if self.loss == "cauchy" else Huber)(
+            times(REACH[self.loss] * low, self.rows), self.cols
+        )
 
     def _one_sided(self, residual: Array) -> Mixture:
         """Outliers are above: what is below tells the noise.
 
-        Always the mixture, which leaves the middle alone: a loss that bends from 0 on, and on one side only, would pull
-        the fit down.
-        """
+        Always the mixture, which leaves the middle alone: a loss that bends from 0 on, and on one
+        side only, would pull the fit down."""
         below, above = -residual[residual < 0], residual[residual >= 0]
         if not len(below) or not len(above):
             widest = max(float(np.abs(residual).max(initial=0.0)), 1e-300)
@@ -78,29 +90,48 @@ class Noise:
         return Mixture(times(deviation, self.rows), self.cols, self.outliers, odds=odds)
 
     def relative_square(self, some: Sample, X: Factors, weight: Cauchy) -> float:
-        """The mean square of good residuals in units of their relative noise, over that in units of the data."""
+        """The mean square of good residuals in units of their relative noise, over that
+        in units of the data.
+        """
         scale = self.rows[some.rows] * self.cols[some.cols]
         residual = some.residual(X)
         good = np.abs(residual) <= 2 * weight.rows[some.rows] * weight.cols[some.cols]
         squares = residual[good].astype(np.float64) ** 2
-        return float(np.sum(squares / scale[good] ** 2) / max(float(squares.sum()), 1e-300)) if squares.any() else 1.0
+        return (
+            float(
+                np.sum(squares / scale[good] ** 2) / max(float(squares.sum()), 1e-300)
+            )
+            if squares.any()
+            else 1.0
+        )
 
 
-def two_groups(size: Array, low: float, rounds: int = 20, fixed: bool = False) -> tuple[float, float, float]:
-    """The standard deviation of the noise, the odds of an outlier at 0, the share of noise: expectation-maximisation.
+def two_groups(
+    size: Array, low: float, rounds: int = 20, fixed: bool = False
+) -> tuple[float, float, float]:
+    """The standard deviation of the noise, the odds of an outlier at 0, the share of noise:
+    expectation-maximisation.
 
-    Sizes are those of Gaussian noise, mixed with outliers that are uniform up to the largest size seen. `low` is their
-    quantile 0.3; with `fixed`, 0.385 times the standard deviation, which is known then.
-    """
+    Sizes are those of Gaussian noise, mixed with outliers that are uniform up to the largest size
+    seen. `low` is their quantile 0.3; with `fixed`, 0.385 times the standard deviation, which is
+    known then."""
     if low <= 0:
         return 1e-300, 0.0, 1.0
-    with np.errstate(over="ignore"):  # squares of tiny sizes would be 0, of huge ones infinite
+    # squares of tiny sizes would be 0, of huge ones infinite
+    with np.errstate(over="ignore"):
         size = np.minimum(size.astype(np.float64) / low, 1e100)
-    deviation, share = 1 / 0.385, 0.7  # the quantile 0.3 of |e| is 0.385 standard deviations
+    # the quantile 0.3 of |e| is 0.385 standard deviations
+    deviation, share = 1 / 0.385, 0.7
     square, widest = size**2, float(np.quantile(size, 0.999))
     odds = 0.0
     for _ in range(rounds):
-        odds = (1 - share) / share * math.sqrt(math.pi / 2) * deviation / max(widest, 3 * deviation)
+        odds = (
+            (1 - share)
+            / share
+            * math.sqrt(math.pi / 2)
+            * deviation
+            / max(widest, 3 * deviation)
+        )
         with np.errstate(over="ignore"):
             wide = 1 + square / (32 * deviation**2)
             for _ in range(4):  # to the 16th power: ten times faster than **
@@ -108,17 +139,25 @@ def two_groups(size: Array, low: float, rounds: int = 20, fixed: bool = False) -
             w = 1 / (1 + odds * wide)
         share = float(np.clip(w.mean(), FEWEST_NOISE, 1 - 1e-6))
         if not fixed:
-            deviation = max(float(np.sqrt((w * square).sum() / max(float(w.sum()), 1e-300))), 1e-9)
+            deviation = max(
+                float(np.sqrt((w * square).sum() / max(float(w.sum()), 1e-300))), 1e-9
+            )
     return low * deviation, odds, share
 
 
 def noise_and_share(obs: Observations, X: Factors) -> tuple[float, float]:
-    """The standard deviation of the noise and the share of outliers, from the residuals of a sample."""
+    """The standard deviation of the noise and the share of outliers, from the residuals
+    of a sample.
+    """
     size = np.abs(obs.sample.residual(X)).astype(np.float64)
     if not len(size):
         return math.nan, math.nan
-    low, rounding = float(np.quantile(size, LOW)), 64 * float(np.finfo(obs.dtype).eps) * obs.scale
-    if low < rounding:  # exact data: what is beyond rounding (and what is left of the error) is an outlier
+    low, rounding = (
+        float(np.quantile(size, LOW)),
+        64 * float(np.finfo(obs.dtype).eps) * obs.scale,
+    )
+    # exact data: what is beyond rounding (and what is left of the error) is an outlier
+    if low < rounding:
         return low / 0.385, float(np.mean(size > max(20 * rounding, 100 * low)))
     deviation, _, share = two_groups(size, low)
     return deviation, 1 - share
@@ -135,9 +174,13 @@ class Prior:
     def of(self, F: Any, observed: Any) -> tuple[Array, Array]:
         """The mean row and the covariance."""
         mean = told(_sum_of_used, (F, observed)) / self.count
-        covariance = told(_square_of_used, (F, observed), mean) / self.count + self.unknown
+        covariance = (
+            told(_square_of_used, (F, observed), mean) / self.count + self.unknown
+        )
         rank = len(mean)
-        return mean, covariance + (1e-6 * np.trace(covariance) / rank + 1e-30) * np.eye(rank)
+        return mean, covariance + (1e-6 * np.trace(covariance) / rank + 1e-30) * np.eye(
+            rank
+        )
 
     @property
     def dof(self) -> float:
@@ -154,7 +197,9 @@ def _sum_of_used(rows: tuple[Array, Array], _: None) -> tuple[tuple[()], tuple[A
     return (), (np.where(observed[:, None] > 0, F, 0).sum(0, dtype=np.float64),)
 
 
-def _square_of_used(rows: tuple[Array, Array], mean: Array) -> tuple[tuple[()], tuple[Array]]:
+def _square_of_used(
+    rows: tuple[Array, Array], mean: Array
+) -> tuple[tuple[()], tuple[Array]]:
     F, observed = rows
     return (), (gram(np.where(observed[:, None] > 0, F.astype(np.float64) - mean, 0)),)
 
@@ -167,16 +212,21 @@ def sweeps(
     settled: float = 1e-3,
     unknown: tuple[Array | float, Array | float] = (0.0, 0.0),
 ) -> Iterator[Step]:
-    """Gauss-Seidel: L given R, then R given L, each one pass with the weights, the pull and the Gram matrices together.
+    """Gauss-Seidel: L given R, then R given L, each one pass with the weights, the pull and the
+    Gram matrices together.
 
-    At most so many sweeps, fewer when X changes by less than `settled`. `unknown` are the covariances of what
-    is not known of the rows of the factors at the beginning; the factor with the larger one comes first.
-    """
+    At most so many sweeps, fewer when X changes by less than `settled`. `unknown` are the
+    covariances of what is not known of the rows of the factors at the beginning; the factor with
+    the larger one comes first."""
     some = obs.sample
     rank = X.L.shape[1]
     observed = (obs.row_observed, obs.col_observed)
     priors = [
-        Prior(int(told(_count_of_used, (seen,))), spread + np.zeros((rank, rank)), float(rank))
+        Prior(
+            int(told(_count_of_used, (seen,))),
+            spread + np.zeros((rank, rank)),
+            float(rank),
+        )
         for seen, spread in zip(observed, unknown, strict=True)
     ]
     order = (1, 0) if np.any(unknown[1]) else (0, 1)
@@ -185,11 +235,17 @@ def sweeps(
         for side in order:
             weight = noise.weight(some, X)
             F, other = X[side], X[1 - side]
-            own, across = (noise.rows, noise.cols) if side == 0 else (noise.cols, noise.rows)
+            own, across = (
+                (noise.rows, noise.cols) if side == 0 else (noise.cols, noise.rows)
+            )
             pull = obs.products(X.L, X.R, weight, **_asked(side, other, across))
             total = float(np.sum(pull.col_weight, dtype=np.float64))
             dof = min(0.9 * total, priors[0].dof + priors[1].dof)
-            variance = pull.energy * noise.relative_square(some, X, weight) / max(total - dof, 1.0)
+            variance = (
+                pull.energy
+                * noise.relative_square(some, X, weight)
+                / max(total - dof, 1.0)
+            )
             prior = priors[side]
             mean, covariance = prior.of(F, observed[side])
             ridge = noise.shrink * variance * np.linalg.inv(covariance)
@@ -202,25 +258,35 @@ def sweeps(
         typical = median(weight.rows) * median(weight.cols)
         moved = change(before, X)
         inliers = pull.n_inliers / obs.n_observed
-        yield Step(X.L, X.R, typical, inliers, float(np.sqrt(variance)), "noisy", moved=moved)
+        yield Step(
+            X.L, X.R, typical, inliers, float(np.sqrt(variance)), "noisy", moved=moved
+        )
         if moved < settled:
             return
 
 
 def _asked(side: int, other: Any, across: Array) -> dict[str, Any]:
-    """What a pass has to multiply with for the rows (side 0), or the columns: a factor in units of the noise there."""
+    """What a pass has to multiply with for the rows (side 0), or the columns: a factor
+    in units of the noise there.
+    """
     scaled, grams = each(_in_units, (other, across))[0]
     return {"P": scaled, "Pw": grams} if side else {"Q": scaled, "Qw": grams}
 
 
-def _in_units(rows: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], tuple[()]]:
+def _in_units(
+    rows: tuple[Array, Array], _: None
+) -> tuple[tuple[Array, Array], tuple[()]]:
     F, noise = rows
     square = column(noise) ** 2
     return ((F / square).astype(F.dtype), (pairs(F) / square).astype(F.dtype)), ()
 
 
-def _fitted(rows: tuple[Array, ...], same: tuple[Array, Array, int]) -> tuple[tuple[Array], tuple[Array]]:
-    """Some rows of a factor after their least-squares problems; where nothing was observed, the mean row."""
+def _fitted(
+    rows: tuple[Array, ...], same: tuple[Array, Array, int]
+) -> tuple[tuple[Array], tuple[Array]]:
+    """Some rows of a factor after their least-squares problems; where nothing was
+    observed, the mean row.
+    """
     (F, pull, H, observed, noise), (mean, ridge, threads) = rows, same
     precision = (1 / column(noise) ** 2).astype(F.dtype)
     pulled = pull * precision - ((F - mean) @ ridge).astype(F.dtype)
@@ -230,7 +296,9 @@ def _fitted(rows: tuple[Array, ...], same: tuple[Array, Array, int]) -> tuple[tu
 
 
 def _in_balance(X: Factors, priors: list[Prior]) -> Factors:
-    """The same X in factors that rounding treats well, and what is unknown of them told in the same coordinates."""
+    """The same X in factors that rounding treats well, and what is unknown of them told
+    in the same coordinates.
+    """
     turn = gauge(X)
     if turn is None:
         return X
@@ -239,7 +307,9 @@ def _in_balance(X: Factors, priors: list[Prior]) -> Factors:
     return Factors(*(turned(F, T) for F, T in zip(X, turn, strict=True)))
 
 
-def carried_over(obs: Observations, part: Factors, noise: Noise, most: int = 20) -> Iterator[Step]:
+def carried_over(
+    obs: Observations, part: Factors, noise: Noise, most: int = 20
+) -> Iterator[Step]:
     """Sweeps over all data from a fit to some of their rows, or columns.
 
     The others begin at the mean of the known ones, as uncertain as those are spread.

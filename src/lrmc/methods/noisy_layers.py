@@ -1,15 +1,16 @@
-"""Noisy data: a few layers, each a robust least-squares step on the longer factor, then one on the shorter.
+"""Noisy data: a few layers, each a robust least-squares step on the longer factor, then one on the
+shorter.
 
-A row f of a factor, with the rows o_j of the other one, its residuals e_j, weights w_j = (1 + (e_j / z)^2)^(-s), a
-Gaussian prior with mean m and covariance S, and noise of variance N:
+A row f of a factor, with the rows o_j of the other one, its residuals e_j, weights w_j = (1 + (e_j
+/ z)^2)^(-s), a Gaussian prior with mean m and covariance S, and noise of variance N:
 
     H = sum_j w_j (o_j o_j' + kappa V) + lam N S^-1
     f <- f + eta H^-1 (sum_j w_j (e_j o_j - kappa V f) - lam N S^-1 (f - m))
 
-m and S are those of all rows, S with what is unknown of them. V is the mean posterior covariance of the other factor:
-by kappa V, components that are mostly noise die, so that the rank is simply high enough. Units are natural ones (z in
-medians of |e|, N the weighted mean of e^2): the numbers of a layer serve data of any scale and size.
-"""
+m and S are those of all rows, S with what is unknown of them. V is the mean posterior covariance of
+the other factor: by kappa V, components that are mostly noise die, so that the rank is simply high
+enough. Units are natural ones (z in medians of |e|, N the weighted mean of e^2): the numbers of a
+layer serve data of any scale and size."""
 
 from __future__ import annotations
 
@@ -33,8 +34,10 @@ from .step import Step
 HIGH_ENOUGH = 20  # a rank that most tables do not reach: what is not needed dies
 PER_NUMBER = 1.0  # observed entries for each free number, at the highest rank
 CLIPPED = 6.0  # medians of |e|: beyond, entries are clipped for the start
-ROUNDS = 3  # of power iteration for the start: it is to hang on the data, not on random numbers
-DEAD = 0.1  # of the largest singular value of noise alone: what is below did not survive
+# of power iteration for the start: it is to hang on the data, not on random numbers
+ROUNDS = 3
+# of the largest singular value of noise alone: what is below did not survive
+DEAD = 0.1
 TINY = 1e-6  # of the mean variance: keeps a prior that is no wider invertible
 LEAST = 1e-9  # of the data: a unit is never below this
 
@@ -55,7 +58,9 @@ class Layers:
             object.__setattr__(self, name, tuple(float(x) for x in getattr(self, name)))
         numbers = self.array()
         if not (np.isfinite(numbers).all() and (numbers > 0).all()):
-            raise ValueError(f"the numbers of layers are positive and finite; here are {self.plain()}")
+            raise ValueError(
+                f"the numbers of layers are positive and finite; here are {self.plain()}"
+            )
 
     def __len__(self) -> int:
         """How many layers there are."""
@@ -65,13 +70,17 @@ class Layers:
         """6 x K."""
         lengths = {len(x) for x in astuple(self)}
         if len(lengths) != 1:
-            raise ValueError(f"each layer has one number of each kind; here are {sorted(lengths)} of them")
+            raise ValueError(
+                f"each layer has one number of each kind; here are {sorted(lengths)} of them"
+            )
         return np.array(astuple(self))
 
     def of(self, k: int, side: int) -> Numbers:
         """What half a layer needs."""
         prior = self.shorter if side else self.longer
-        return Numbers(self.reach[k], self.shape[k], prior[k], self.kappa[k], self.eta[k])
+        return Numbers(
+            self.reach[k], self.shape[k], prior[k], self.kappa[k], self.eta[k]
+        )
 
     def plain(self) -> dict[str, list[float]]:
         """As it goes to JSON."""
@@ -82,7 +91,9 @@ class Layers:
         """From what `plain` gave."""
         names = [field.name for field in fields(cls)]
         if sorted(plain) != sorted(names):
-            raise ValueError(f"layers have {', '.join(names)}; here are {', '.join(map(str, plain))}")
+            raise ValueError(
+                f"layers have {', '.join(names)}; here are {', '.join(map(str, plain))}"
+            )
         return cls(**{name: tuple(plain[name]) for name in names})
 
 
@@ -141,21 +152,36 @@ def rank_for(obs: Observations) -> int:
 
 
 def begin(obs: Observations, rank: int, seed: int = 0) -> State:
-    """The leading part of what rows and columns typically are and of the clipped rest; all of it counts as known."""
-    if obs.shape[0] < obs.shape[1] and obs.is_here:  # so that a matrix and its transpose begin alike
+    """The leading part of what rows and columns typically are and of the clipped rest;
+    all of it counts as known.
+    """
+    # so that a matrix and its transpose begin alike
+    if obs.shape[0] < obs.shape[1] and obs.is_here:
         return begin(transposed(obs), rank, seed).flipped()
     middle = centre(obs)
-    if middle is not None:  # its leading component: a column that is mostly outliers must have no offset of its own
+    # its leading component: a column that is mostly outliers must have no offset of its own
+    if middle is not None:
         middle = Factors(*(turned(F, np.eye(2)[:, :1]) for F in balanced(*middle)))
     residual = obs.sample.values if middle is None else obs.sample.residual(middle)
     zeta = CLIPPED * _typical(residual, obs.scale)
     kept = middle is not None
-    X = leading(obs, rank, zeta, 1 / obs.fraction, model=middle, keep_model=kept, seed=seed, rounds=ROUNDS)
+    X = leading(
+        obs,
+        rank,
+        zeta,
+        1 / obs.fraction,
+        model=middle,
+        keep_model=kept,
+        seed=seed,
+        rounds=ROUNDS,
+    )
     nothing = np.zeros((rank, rank))
     return State(X, (nothing, nothing))
 
 
-def passes(obs: Observations, state: State, layers: Layers, noise: Noise) -> Iterator[Half]:
+def passes(
+    obs: Observations, state: State, layers: Layers, noise: Noise
+) -> Iterator[Half]:
     """Half a layer after the other, each one pass over the data."""
     longer = int(obs.shape[1] > obs.shape[0])
     for k in range(len(layers)):
@@ -165,7 +191,9 @@ def passes(obs: Observations, state: State, layers: Layers, noise: Noise) -> Ite
             yield half
 
 
-def steps(obs: Observations, state: State, layers: Layers, noise: Noise, *, trim: bool = True) -> Iterator[Step]:
+def steps(
+    obs: Observations, state: State, layers: Layers, noise: Noise, *, trim: bool = True
+) -> Iterator[Step]:
     """The same as steps of a method; with `trim`, the last is without the components that died."""
     for half in passes(obs, state, layers, noise):
         yield _step(obs, half, half.after.X)
@@ -184,16 +212,25 @@ def trimmed(obs: Observations, half: Half) -> Factors:
     X = balanced(*half.after.X)
     sizes = np.diag(gram(X.R))
     weight = total(half.pull) / obs.n_observed
-    noise = np.sqrt(half.variance / max(weight * obs.fraction, 1e-300)) * sum(np.sqrt(obs.shape))
+    noise = np.sqrt(half.variance / max(weight * obs.fraction, 1e-300)) * sum(
+        np.sqrt(obs.shape)
+    )
     kept = max(1, int(np.sum(sizes > DEAD * noise)))
     some = np.eye(len(sizes))[:, :kept]  # they come in the order of their sizes
     return Factors(*(turned(F, some) for F in X))
 
 
 def half_layer(
-    obs: Observations, state: State, side: int, numbers: Numbers, noise: Noise, size: float | None = None
+    obs: Observations,
+    state: State,
+    side: int,
+    numbers: Numbers,
+    noise: Noise,
+    size: float | None = None,
 ) -> Half:
-    """One factor given the other. `size` is the unit of the threshold; it is measured unless it is given."""
+    """One factor given the other. `size` is the unit of the threshold; it is measured
+    unless it is given.
+    """
     weight = _weight(obs, state.X, numbers, noise, size)
     F, unknown = state.of(side)
     scales = (noise.rows, noise.cols)
@@ -206,7 +243,9 @@ def half_layer(
     ridge = numbers.prior * variance * np.linalg.inv(covariance)
     rows = (F, pull[side], pull.grams[side], observed, scales[side])
     coupling = numbers.kappa * state.unknown[1 - side]
-    (after, step), (inverse,) = each(_fitted, rows, (mean, ridge, coupling, numbers.eta, obs.threads))
+    (after, step), (inverse,) = each(
+        _fitted, rows, (mean, ridge, coupling, numbers.eta, obs.threads)
+    )
     new = state.replaced(side, after, variance * inverse / count)
     return Half(
         before=state,
@@ -224,12 +263,22 @@ def half_layer(
     )
 
 
-def _weight(obs: Observations, X: Factors, numbers: Numbers, noise: Noise, size: float | None) -> Power:
+def _weight(
+    obs: Observations, X: Factors, numbers: Numbers, noise: Noise, size: float | None
+) -> Power:
     """The rule of half a layer, for residuals in units of their median."""
     if size is None:
         some = obs.sample
-        size = _typical(some.residual(X) / (noise.rows[some.rows] * noise.cols[some.cols]), obs.scale)
-    return Power(times(numbers.reach * size, noise.rows), noise.cols, noise.outliers, shape=numbers.shape)
+        size = _typical(
+            some.residual(X) / (noise.rows[some.rows] * noise.cols[some.cols]),
+            obs.scale,
+        )
+    return Power(
+        times(numbers.reach * size, noise.rows),
+        noise.cols,
+        noise.outliers,
+        shape=numbers.shape,
+    )
 
 
 def _typical(residual: Array, scale: float) -> float:
@@ -240,21 +289,33 @@ def _typical(residual: Array, scale: float) -> float:
     return max(float(np.median(size)) or float(np.mean(size)), LEAST * scale)
 
 
-def regressors(other: Any, unknown: Array, numbers: Numbers, scale: Array) -> tuple[Any, Any]:
-    """The other factor, and what Gram matrices are made of: its pairs with what is unknown, and a 1 for the weights."""
-    (plain, squares), _ = each(_in_units, (other, scale), numbers.kappa * packed(unknown))
+def regressors(
+    other: Any, unknown: Array, numbers: Numbers, scale: Array
+) -> tuple[Any, Any]:
+    """The other factor, and what Gram matrices are made of: its pairs with what is
+    unknown, and a 1 for the weights.
+    """
+    (plain, squares), _ = each(
+        _in_units, (other, scale), numbers.kappa * packed(unknown)
+    )
     return plain, squares
 
 
-def _in_units(rows: tuple[Array, Array], coupling: Array) -> tuple[tuple[Array, Array], tuple[()]]:
+def _in_units(
+    rows: tuple[Array, Array], coupling: Array
+) -> tuple[tuple[Array, Array], tuple[()]]:
     other, scale = rows
     precision = (1 / column(scale) ** 2).astype(other.dtype)
-    squares = np.hstack([pairs(other) + coupling.astype(other.dtype), np.ones_like(other[:, :1])])
+    squares = np.hstack(
+        [pairs(other) + coupling.astype(other.dtype), np.ones_like(other[:, :1])]
+    )
     return (other * precision, squares * precision), ()
 
 
 def asked_for(side: int, plain: Any, squares: Any) -> dict[str, Any]:
-    """What a pass multiplies the weighed residual and the weights with, for the rows of one side."""
+    """What a pass multiplies the weighed residual and the weights with, for the rows of
+    one side.
+    """
     return {"P": plain, "Pw": squares} if side else {"Q": plain, "Qw": squares}
 
 
@@ -263,8 +324,12 @@ def total(pull: Pull) -> float:
     return max(float(np.sum(pull.col_weight, dtype=np.float64)), 1e-300)
 
 
-def _fitted(rows: tuple[Array, ...], same: tuple[Any, ...]) -> tuple[tuple[Array, Array], tuple[Array]]:
-    """Some rows after their least-squares problems, and their steps; where nothing was observed, the mean row."""
+def _fitted(
+    rows: tuple[Array, ...], same: tuple[Any, ...]
+) -> tuple[tuple[Array, Array], tuple[Array]]:
+    """Some rows after their least-squares problems, and their steps; where nothing was
+    observed, the mean row.
+    """
     (F, pull, H, observed, scale), (mean, ridge, coupling, eta, threads) = rows, same
     precision = (1 / column(scale) ** 2).astype(F.dtype)
     H, used = H * precision, observed > 0
@@ -282,15 +347,23 @@ def prior_of(F: Any, unknown: Array, observed: Any) -> tuple[int, Array, Array]:
     mean = sums / count
     covariance = told(_square_of_used, (F, observed), mean) / count + unknown
     rank = len(mean)
-    return count, mean, covariance + (TINY * np.trace(covariance) / rank + 1e-30) * np.eye(rank)
+    return (
+        count,
+        mean,
+        covariance + (TINY * np.trace(covariance) / rank + 1e-30) * np.eye(rank),
+    )
 
 
-def _sums_of_used(rows: tuple[Array, Array], _: None) -> tuple[tuple[()], tuple[int, Array]]:
+def _sums_of_used(
+    rows: tuple[Array, Array], _: None
+) -> tuple[tuple[()], tuple[int, Array]]:
     F, observed = rows
     used = observed > 0
     return (), (int(used.sum()), np.where(used[:, None], F, 0).sum(0, dtype=np.float64))
 
 
-def _square_of_used(rows: tuple[Array, Array], mean: Array) -> tuple[tuple[()], tuple[Array]]:
+def _square_of_used(
+    rows: tuple[Array, Array], mean: Array
+) -> tuple[tuple[()], tuple[Array]]:
     F, observed = rows
     return (), (gram(np.where(observed[:, None] > 0, F.astype(np.float64) - mean, 0)),)

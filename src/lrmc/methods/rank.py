@@ -1,4 +1,6 @@
-"""The rank of exact data: components are added while the residual has any, and dropped when they are not needed."""
+"""The rank of exact data: components are added while the residual has any, and dropped
+when they are not needed.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,19 @@ from .step import Step
 MOST_AT_ONCE = 5
 MANY = 15  # components
 FEW_ROWS = 0.15  # a component this narrow may be made of outliers
-IDLE = 3  # steps after which a component that made no difference was too many; a small one may need them to show
-CLIPPED = 3.0  # times the median residual: larger ones count as so much, where a component is looked for
-HOPELESS = 25  # steps after which residuals must have fallen twentyfold: exact data are far below that by then
+# steps after which a component that made no difference was too many; a small one may need them to
+# show
+IDLE = 3
+# times the median residual: larger ones count as so much, where a component is looked for
+CLIPPED = 3.0
+# steps after which residuals must have fallen twentyfold: exact data are far below that by then
+HOPELESS = 25
 
 
 class Test(NamedTuple):
-    """A look at what is left: the singular values of the residual, against what noise alone would give."""
+    """A look at what is left: the singular values of the residual, against what noise
+    alone would give.
+    """
 
     rank: int  # of the model so far
     singular_values: tuple[float, ...]
@@ -34,7 +42,10 @@ class Test(NamedTuple):
 
     def times(self, unit: float) -> Test:
         """The same for data that are so many times larger."""
-        return self._replace(singular_values=tuple(unit * s for s in self.singular_values), noise=unit * self.noise)
+        return self._replace(
+            singular_values=tuple(unit * s for s in self.singular_values),
+            noise=unit * self.noise,
+        )
 
 
 class Found(NamedTuple):
@@ -57,7 +68,8 @@ class Pace:
     def __init__(self, obs: Observations, tol: float) -> None:
         eps = float(np.finfo(obs.dtype).eps)
         self.tol = max(tol, eps)
-        self.small = 1e3 * self.tol * obs.scale  # where steps have converged, a larger residual is noise
+        # where steps have converged, a larger residual is noise
+        self.small = 1e3 * self.tol * obs.scale
         self.rounding = 100 * eps * obs.scale
         self.scale = obs.scale
         self.moved, self.residuals, self.exact = math.inf, [math.inf], False
@@ -68,14 +80,23 @@ class Pace:
         rate = min(moved / self.moved, 0.95) if self.moved > 0 else 0.0
         self.moved = moved
         self.residuals.append(residual)
-        recent, before = self.residuals[-self.PATIENCE :], self.residuals[: -self.PATIENCE]
-        resting = len(before) > 1 and min(recent) >= self.FALLING * min(before)  # also where both are 0
-        converged = max(moved, moved * rate / (1 - rate)) < self.tol  # also what is still to come
+        recent, before = (
+            self.residuals[-self.PATIENCE :],
+            self.residuals[: -self.PATIENCE],
+        )
+        # also where both are 0
+        resting = len(before) > 1 and min(recent) >= self.FALLING * min(before)
+        # also what is still to come
+        converged = max(moved, moved * rate / (1 - rate)) < self.tol
         converged &= step.behind < 100 * self.tol * self.scale
         # All typical residuals are 0: X is 0 too, and its change compared with itself never small.
-        vanished = residual < 1e-3 * self.tol * self.scale and len(self.residuals) > 2 * self.PATIENCE
+        vanished = (
+            residual < 1e-3 * self.tol * self.scale
+            and len(self.residuals) > 2 * self.PATIENCE
+        )
         self.exact = vanished or residual < (self.small if converged else self.rounding)
-        # Small steps under a threshold that is still far above the residual say little: it has yet to come down.
+        # Small steps under a threshold that is still far above the residual say little: it has yet
+        # to come down.
         converged &= self.exact or step.zeta <= 1.1 * WIDEST * residual
         return converged or resting or vanished or not math.isfinite(moved)
 
@@ -83,18 +104,27 @@ class Pace:
 def noise_level(
     obs: Observations, X: Factors | None, zeta: float, share: float, reject: bool
 ) -> tuple[float, tuple[Array, Array]]:
-    """The largest singular value that unrelated entries of this size could have, and the inliers by row and column.
+    """The largest singular value that unrelated entries of this size could have, and the inliers by
+    row and column.
 
-    That is the largest norm of a row plus the largest of a column of the clipped (or rejected) residual.
-    """
+    That is the largest norm of a row plus the largest of a column of the clipped (or rejected)
+    residual."""
     n1, n2 = obs.shape
     rule: Weight = Huber(equal(zeta, n1), equal(1.0, n2), squares=True)
     if reject:
-        rule = Threshold(equal(zeta, n1), equal(zeta, n2), equal(0.0, n1), equal(0.0, n2), squares=True)
+        rule = Threshold(
+            equal(zeta, n1),
+            equal(zeta, n2),
+            equal(0.0, n1),
+            equal(0.0, n2),
+            squares=True,
+        )
     L, R = X if X is not None else (None, None)
     pull = obs.products(L, R, rule, Q=np.zeros((obs.shape[1], 1)))
     largest = each(_largest, (pull.row_weight,))[1][0]
-    level = (math.sqrt(float(largest)) + math.sqrt(float(pull.col_weight.max()))) / max(share, 1e-12)
+    level = (math.sqrt(float(largest)) + math.sqrt(float(pull.col_weight.max()))) / max(
+        share, 1e-12
+    )
     return level, (pull.row_inliers, pull.col_inliers)
 
 
@@ -102,10 +132,14 @@ def _largest(rows: tuple[Array], _: None) -> tuple[tuple[()], tuple[Largest]]:
     return (), (Largest(rows[0].max(initial=0.0)),)
 
 
-def first_guess(obs: Observations, zeta: float, middle: Factors | None, most: int, seed: int) -> tuple[Factors, Test]:
+def first_guess(
+    obs: Observations, zeta: float, middle: Factors | None, most: int, seed: int
+) -> tuple[Factors, Test]:
     """The leading components of the clipped data that stand out of the noise."""
     p = obs.fraction
-    X = leading(obs, most, zeta, 1 / p, model=middle, keep_model=middle is not None, seed=seed)
+    X = leading(
+        obs, most, zeta, 1 / p, model=middle, keep_model=middle is not None, seed=seed
+    )
     values = np.diag(gram(X.L))
     noise, good = noise_level(obs, middle, zeta, p, reject=False)
     wanted = (values > noise) & ~_of_outliers(X, good, obs, 1.0)
@@ -118,7 +152,9 @@ def columns(X: Factors, wanted: Array | slice) -> Factors:
     return Factors(*(kept(_chosen, (F,), wanted) for F in X))
 
 
-def _chosen(rows: tuple[Array], wanted: Array | slice) -> tuple[tuple[Array], tuple[()]]:
+def _chosen(
+    rows: tuple[Array], wanted: Array | slice
+) -> tuple[tuple[Array], tuple[()]]:
     return (np.ascontiguousarray(rows[0][:, wanted]),), ()
 
 
@@ -134,11 +170,13 @@ def settled(
 ) -> Generator[Step, None, Found]:
     """The closed loop with the rank of X until it converges, or comes to rest at the noise.
 
-    With `drop` only until it turns out that the data need less: a component too many would slow the others down, and
-    end as a row or column whose outliers it explains. `good` as for the closed loop.
-    """
+    With `drop` only until it turns out that the data need less: a component too many would slow the
+    others down, and end as a row or column whose outliers it explains. `good` as for the closed
+    loop."""
     pace, most, idle = Pace(obs, tol), X.L.shape[1], 0
-    for rounds, step in enumerate(closed_loop(obs, X, zeta, outliers=outliers, good=good), 1):
+    for rounds, step in enumerate(
+        closed_loop(obs, X, zeta, outliers=outliers, good=good), 1
+    ):
         yield step
         X = step.X
         ended = pace.ended(step)
@@ -146,7 +184,16 @@ def settled(
         idle = 0 if smaller is None else idle + 1
         if smaller is not None and (ended or idle == IDLE):
             dropped = Test(most, (), math.nan, smaller.L.shape[1] - most)
-            go_on = find_rank(obs, smaller, step.zeta, dropped, most=most, tol=tol, outliers=outliers, good=good)
+            go_on = find_rank(
+                obs,
+                smaller,
+                step.zeta,
+                dropped,
+                most=most,
+                tol=tol,
+                outliers=outliers,
+                good=good,
+            )
             return (yield from go_on)
         if ended:
             break
@@ -166,7 +213,8 @@ def find_rank(
 ) -> Generator[Step, None, Found]:
     """The closed loop, with components added and dropped on its way."""
     tests, steps, first_residual = [first], 0, math.inf
-    many = first.rank + first.added > MANY  # high ranks come in larger portions, each with its own patience
+    # high ranks come in larger portions, each with its own patience
+    many = first.rank + first.added > MANY
     step = Step(X.L, X.R, zeta, 1.0, math.inf)
     while steps < HOPELESS or step.residual < 0.05 * first_residual:
         pace, smaller, rounds = Pace(obs, tol), None, 0
@@ -178,7 +226,11 @@ def find_rank(
             if ended and pace.exact:
                 return Found(X, True, step.residual, tuple(tests), step.inliers)
             smaller = _pruned(obs, step) if rounds > 2 else None
-            if ended or smaller is not None or (rounds > 4 and pace.moved < 0.1 and _resting(pace.residuals)):
+            if (
+                ended
+                or smaller is not None
+                or (rounds > 4 and pace.moved < 0.1 and _resting(pace.residuals))
+            ):
                 break
         if smaller is not None:
             X = smaller
@@ -207,7 +259,8 @@ def _pruned(obs: Observations, step: Step) -> Factors | None:
     X, inliers = step.X, step.inliers
     rank = X.L.shape[1]
     GL = gram(X.L) if step.LL is None else step.LL
-    squares = np.sort(np.abs(np.linalg.eigvals(GL @ gram(X.R))))[::-1]  # of the singular values, roughly
+    # of the singular values, roughly
+    squares = np.sort(np.abs(np.linalg.eigvals(GL @ gram(X.R))))[::-1]
     if not np.any(squares[:-1] > 25 * squares[1:]):
         return None
     Z = balanced(*X)
@@ -230,8 +283,12 @@ def _typical(some: Sample, X: Factors, inliers: float) -> float:
     return float(np.quantile(size, 0.5 * inliers))
 
 
-def _grown(obs: Observations, step: Step, room: int, least: float) -> tuple[Factors, Test]:
-    """X with the components of the rejected residual that stand out of the noise, and are not too small to matter."""
+def _grown(
+    obs: Observations, step: Step, room: int, least: float
+) -> tuple[Factors, Test]:
+    """X with the components of the rejected residual that stand out of the noise, and
+    are not too small to matter.
+    """
     X, zeta, inliers = step.X, step.zeta, step.inliers
     rank, share = X.L.shape[1], max(obs.fraction * inliers, 1e-12)
     noise, good = noise_level(obs, X, zeta, share, reject=True)
@@ -246,7 +303,8 @@ def _grown(obs: Observations, step: Step, room: int, least: float) -> tuple[Fact
 
 
 def beyond(obs: Observations, X: Factors) -> float:
-    """How far a component of what X leaves over stands out, in multiples of what unrelated entries could have.
+    """How far a component of what X leaves over stands out, in multiples of what unrelated entries
+    could have.
 
     Six passes. Of noise it is about 0.8. One that is made of outliers is none.
     """
@@ -261,19 +319,28 @@ def beyond(obs: Observations, X: Factors) -> float:
     return float(gram(new.L)[0, 0]) / max(noise, 1e-300)
 
 
-def _of_outliers(X: Factors, good: tuple[Array, Array], obs: Observations, typical: float) -> Array:
-    """Which components live in few rows (or columns), most of whose entries are met without them: made of outliers."""
+def _of_outliers(
+    X: Factors, good: tuple[Array, Array], obs: Observations, typical: float
+) -> Array:
+    """Which components live in few rows (or columns), most of whose entries are met
+    without them: made of outliers.
+    """
     found = np.zeros(X.L.shape[1], bool)
     for F, inliers, observed in zip(X, good, (obs.row_observed, obs.col_observed)):
         squares, fourth, met = each(_moments, (F, inliers, observed))[1]
         total = np.maximum(squares, 1e-300)
-        spread = total**2 / (len(F) * np.maximum(fourth, 1e-300))  # 1/3 for Gaussian columns
+        # 1/3 for Gaussian columns
+        spread = total**2 / (len(F) * np.maximum(fourth, 1e-300))
         found |= np.asarray((spread < FEW_ROWS) & (met / total > 0.5 * typical))
     return found
 
 
-def _moments(rows: tuple[Array, ...], _: None) -> tuple[tuple[()], tuple[Array, Array, Array]]:
-    """Sums of squares and of fourth powers of components, and of squares times the share of entries that are met."""
+def _moments(
+    rows: tuple[Array, ...], _: None
+) -> tuple[tuple[()], tuple[Array, Array, Array]]:
+    """Sums of squares and of fourth powers of components, and of squares times the share
+    of entries that are met.
+    """
     F, inliers, observed = rows
     squares = F.astype(np.float64) ** 2
     met = squares * (inliers / np.maximum(observed, 1))[:, None]

@@ -1,4 +1,6 @@
-"""ScaledGD (Tong, Ma and Chi, 2021), with 1/p for entries that are not observed: the baseline of the paper."""
+"""ScaledGD (Tong, Ma and Chi, 2021), with 1/p for entries that are not observed: the
+baseline of the paper.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,14 @@ from .start import leading
 from .step import Start, Step
 
 
-def scaled_gd(obs: Observations, rank: int, tuning: Tuning, seed: int = 0) -> Iterator[Step]:
-    """S = T(Y - L R'), then a scaled gradient step on both factors. Three passes over the data per step.
+def scaled_gd(
+    obs: Observations, rank: int, tuning: Tuning, seed: int = 0
+) -> Iterator[Step]:
+    """S = T(Y - L R'), then a scaled gradient step on both factors. Three passes over the data per
+    step.
 
-    T keeps what is among the largest of both its row and its column: see `sparsify`. S is never made.
-    """
+    T keeps what is among the largest of both its row and its column: see `sparsify`. S is never
+    made."""
     eta, p = tuning.eta, obs.fraction
     begin = start(obs, rank, tuning, seed)
     L, R = begin.X
@@ -32,7 +37,14 @@ def scaled_gd(obs: Observations, rank: int, tuning: Tuning, seed: int = 0) -> It
         L, left = moved_by(L, CR, scale, None)
         moved = change_of(left, move(R, after))
         R = after
-        yield Step(L, R, typical(rule), pull.n_inliers / obs.n_observed, stage="scaled_gd", moved=moved)
+        yield Step(
+            L,
+            R,
+            typical(rule),
+            pull.n_inliers / obs.n_observed,
+            stage="scaled_gd",
+            moved=moved,
+        )
 
 
 def moved_by(L: Array, CR: Array, scale: Array, D: Array | None) -> tuple[Array, Move]:
@@ -58,9 +70,9 @@ def start(obs: Observations, rank: int, tuning: Tuning, seed: int = 0) -> Start:
 def sparsify(obs: Observations, L: Any, R: Any, share: float) -> Threshold:
     """The rule whose pull C is E - T(E), where E = Y - L R' on the observed entries.
 
-    T(E) is E where |e| is among the largest of its row and among the largest of its column, `share` of what is observed
-    in each, and 0 elsewhere. So an entry stays in C if |e| is below the larger of two thresholds.
-    """
+    T(E) is E where |e| is among the largest of its row and among the largest of its column, `share`
+    of what is observed in each, and 0 elsewhere. So an entry stays in C if |e| is below the larger
+    of two thresholds."""
     rows, cols = (kept(_just_below, (z,)) for z in obs.magnitudes(L, R, share))
     return Threshold(rows, cols, equal(0.0, len(rows)), equal(0.0, len(cols)))
 

@@ -14,16 +14,21 @@ from ..weights import Array, Threshold, Weight, as_weight
 MORE = 5  # directions than asked for: the randomised subspace is better by them
 
 
-def spectral(obs: Observations, rank: int, zeta: float, gain: float, seed: int = 0) -> Factors:
-    """The best rank-r approximation of gain * clip(Y, -zeta, zeta), balanced: L = U S^(1/2), R = V S^(1/2).
+def spectral(
+    obs: Observations, rank: int, zeta: float, gain: float, seed: int = 0
+) -> Factors:
+    """The best rank-r approximation of gain * clip(Y, -zeta, zeta), balanced: L = U S^(1/2), R = V
+    S^(1/2).
 
-    The paper's start has gain = 1/p. Randomised, 4 passes over the data, each with one product only.
-    """
+    The paper's start has gain = 1/p. Randomised, 4 passes over the data, each with one product
+    only."""
     return leading(obs, rank, zeta, gain, seed=seed)
 
 
 class Looked(NamedTuple):
-    """The matrix whose leading part is looked for: gain times the weighed residual of a model, with it or not."""
+    """The matrix whose leading part is looked for: gain times the weighed residual of a
+    model, with it or not.
+    """
 
     rule: Weight
     gain: float
@@ -43,12 +48,12 @@ def leading(
     seed: int = 0,
     rounds: int = 1,
 ) -> Factors:
-    """The leading part of gain * clip(Y - model, -zeta, zeta), to which the model is added first if `keep_model`.
+    """The leading part of gain * clip(Y - model, -zeta, zeta), to which the model is added first if
+    `keep_model`.
 
-    With `reject`, residuals beyond zeta are left out instead of clipped. Instead of zeta a rule of `lrmc.weights` may
-    say what becomes of them. Each of the `rounds` of power iteration is two passes: more of them, and weak components
-    hang less on the random numbers.
-    """
+    With `reject`, residuals beyond zeta are left out instead of clipped. Instead of zeta a rule of
+    `lrmc.weights` may say what becomes of them. Each of the `rounds` of power iteration is two
+    passes: more of them, and weak components hang less on the random numbers."""
     rule = as_weight(zeta)
     if reject:
         rows, cols = (equal(zeta, n) for n in obs.shape)  # type: ignore[arg-type]
@@ -56,7 +61,9 @@ def leading(
     L, R = model if model is not None else (None, None)
     looked = Looked(rule, gain, R, keep_model and model is not None)
     rng = np.random.default_rng(seed)
-    Q = rng.standard_normal((obs.shape[1], min(rank + MORE, *obs.shape))).astype(obs.dtype)
+    Q = rng.standard_normal((obs.shape[1], min(rank + MORE, *obs.shape))).astype(
+        obs.dtype
+    )
     B, T = _times(obs, looked, L, Q)
     P, BtP = _transposed_times(obs, looked, L, B, T)
     for _ in range(rounds):
@@ -72,7 +79,9 @@ def _times(obs: Observations, looked: Looked, L: Any, Q: Array) -> tuple[Any, Ar
     return B, whitening(G, obs.shape[0], obs.dtype)
 
 
-def _rows_times(block: Observations, rows: Lines, same: Any) -> tuple[tuple[Array], tuple[Array]]:
+def _rows_times(
+    block: Observations, rows: Lines, same: Any
+) -> tuple[tuple[Array], tuple[Array]]:
     (L, *thresholds), (looked, Q) = rows, same
     rule, R = looked.rule.joined(thresholds), looked.R
     B = block.dtype.type(looked.gain) * block.products(L, R, rule, Q=Q)[0]
@@ -81,7 +90,9 @@ def _rows_times(block: Observations, rows: Lines, same: Any) -> tuple[tuple[Arra
     return (B,), (gram(B),)
 
 
-def _transposed_times(obs: Observations, looked: Looked, L: Any, B: Any, T: Array) -> tuple[Any, Array]:
+def _transposed_times(
+    obs: Observations, looked: Looked, L: Any, B: Any, T: Array
+) -> tuple[Any, Array]:
     """P = B T, and (the matrix)' P. One pass."""
     rows, rest = _split(looked)
     (P,), (C, LP) = obs.round(_rows_transposed_times, (L, B, *rows), (rest, T))
@@ -105,21 +116,30 @@ def _split(looked: Looked) -> tuple[tuple[Any, ...], Looked]:
     return rows, looked._replace(rule=rest)
 
 
-def cur(obs: Observations, rank: int, zeta: float, gain: float, seed: int = 0) -> Factors:
-    """A start from a few rows and columns of gain * clip(Y, -zeta, zeta): the robust CUR step, for huge problems.
+def cur(
+    obs: Observations, rank: int, zeta: float, gain: float, seed: int = 0
+) -> Factors:
+    """A start from a few rows and columns of gain * clip(Y, -zeta, zeta): the robust CUR step, for
+    huge problems.
 
-    It reads O(r log n) rows and columns: less than one pass. X = C U^+ R, where the r-dimensional pseudo-inverse of the
-    intersection U is what keeps small outliers from being amplified. With many missing entries `spectral` is better.
-    """
+    It reads O(r log n) rows and columns: less than one pass. X = C U^+ R, where the r-dimensional
+    pseudo-inverse of the intersection U is what keeps small outliers from being amplified. With
+    many missing entries `spectral` is better."""
     rng = np.random.default_rng(seed)
     n1, n2 = obs.shape
     count = int(4 * rank * np.log(max(n1, n2))) + 1
-    rows, cols = (np.sort(rng.choice(n, min(n, count), replace=False)) for n in (n1, n2))
-    C, W = (gain * np.clip(obs.block(*part), -zeta, zeta) for part in ((slice(None), cols), (rows, slice(None))))
+    rows, cols = (
+        np.sort(rng.choice(n, min(n, count), replace=False)) for n in (n1, n2)
+    )
+    C, W = (
+        gain * np.clip(obs.block(*part), -zeta, zeta)
+        for part in ((slice(None), cols), (rows, slice(None)))
+    )
     U, s, Vt = np.linalg.svd(C[rows].astype(np.float64))
     keep = s[:rank] > s[0] * 1e-12 if s[0] > 0 else slice(0)
     left, right = Vt[:rank].T[:, keep] / s[:rank][keep], U[:, :rank][:, keep]
-    CL, WR = C @ left.astype(obs.dtype), W.T @ right.astype(obs.dtype)  # X = CL WR': n1 x r, n2 x r
+    # X = CL WR': n1 x r, n2 x r
+    CL, WR = C @ left.astype(obs.dtype), W.T @ right.astype(obs.dtype)
     P = orthonormal(CL)
     return _truncated(P, WR @ (CL.T @ P), rank)
 

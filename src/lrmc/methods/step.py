@@ -16,9 +16,11 @@ class Step(NamedTuple):
     R: Array
     zeta: float  # the threshold used
     inliers: float  # the fraction of observed entries within it
-    residual: float = math.nan  # the size of a typical good residual before the pass, where the method looks at it
+    # the size of a typical good residual before the pass, where the method looks at it
+    residual: float = math.nan
     stage: str = "lrmc"
-    behind: float = 0.0  # the widest threshold of a row or column that is far behind the others
+    # the widest threshold of a row or column that is far behind the others
+    behind: float = 0.0
     moved: float = math.nan  # |X - X_before|_F / |X_before|_F; NaN at a start
     LL: Array | None = None  # L' L, where it is known
 

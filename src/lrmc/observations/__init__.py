@@ -6,4 +6,13 @@ from .dense import Dense
 from .sparse import Sparse
 from .transposed import Transposed
 
-__all__ = ["OWN", "Dense", "Observations", "Pull", "Sample", "Sparse", "Transposed", "as_observations"]
+__all__ = [
+    "OWN",
+    "Dense",
+    "Observations",
+    "Pull",
+    "Sample",
+    "Sparse",
+    "Transposed",
+    "as_observations",
+]

@@ -1,4 +1,6 @@
-"""The door: the only code that knows kinds of input, and the place where everything is checked once."""
+"""The door: the only code that knows kinds of input, and the place where everything is
+checked once.
+"""
 
 from __future__ import annotations
 
@@ -30,26 +32,31 @@ from .ondisk import blocks, is_on_disk
 from .sparse import Sparse
 from .transposed import transposed
 
-# Below this observed fraction a sparse matrix is the faster form, above the dense one (benchmarks/passes.py prints
+# Below this observed fraction a sparse matrix is the faster form, above the dense one
+# (benchmarks/passes.py prints
 # where they cross). A sparse matrix becomes dense only where that takes no more memory.
 SPARSE_BELOW = 0.2
 DENSE_ABOVE = 0.5
 MOST_NAMED = 8  # columns in a message
 
 
-def as_observations(Y: Any, mask: Any = None, *, threads: int | None = None) -> Observations:
+def as_observations(
+    Y: Any, mask: Any = None, *, threads: int | None = None
+) -> Observations:
     """Look at the input once, and say what was observed.
 
-    Y: 2-D array (NaN is missing), masked array, scipy sparse matrix (stored entries are observed, also zeros), memmap,
-    DataFrame, DataArray, torch tensor, zarr or HDF5 array, or anything else that numpy reads. A Dask array is solved
-    where it lies, and arrays on disk that take more than a quarter of the memory are read block by block:
-    `lrmc.outofcore`. `mask` is True where an entry is observed.
-    float32, uint8, int16 and uint16 are read as they are and computed in float32, float64 in float64; other types are
-    converted. A dense tensor on a GPU stays there; a sparse one is copied to the CPU.
-    """
+    Y: 2-D array (NaN is missing), masked array, scipy sparse matrix (stored entries are observed,
+    also zeros), memmap, DataFrame, DataArray, torch tensor, zarr or HDF5 array, or anything else
+    that numpy reads. A Dask array is solved where it lies, and arrays on disk that take more than a
+    quarter of the memory are read block by block: `lrmc.outofcore`. `mask` is True where an entry
+    is observed. float32, uint8, int16 and uint16 are read as they are and computed in float32,
+    float64 in float64; other types are converted. A dense tensor on a GPU stays there; a sparse one
+    is copied to the CPU."""
     if isinstance(Y, Observations):
         if mask is not None:
-            raise ValueError("mask= was given with observations that are already made; give it to as_observations")
+            raise ValueError(
+                "mask= was given with observations that are already made; give it to as_observations"
+            )
         return Y
     threads = checked_threads(threads)
     if _is_tensor(Y) or _is_tensor(mask):
@@ -69,7 +76,9 @@ def _in_memory(Y: Any, mask: Any, threads: int) -> Observations:
     """What is here: a sparse matrix, or something that numpy reads."""
     if sp.issparse(Y):
         if mask is not None:
-            raise ValueError("mask= was given with a sparse matrix, which says itself what is observed: what it stores")
+            raise ValueError(
+                "mask= was given with a sparse matrix, which says itself what is observed: what it stores"
+            )
         return _from_sparse(sound(Y), threads)
     form: Form = "dense"
     if isinstance(Y, np.ma.MaskedArray):
@@ -80,12 +89,16 @@ def _in_memory(Y: Any, mask: Any, threads: int) -> Observations:
     Y = _as_array(Y)
     mask = None if mask is None else as_mask(mask, Y.shape)
     if _by_columns(Y):
-        return transposed(_from_dense(Y.T, None if mask is None else mask.T, form, threads))
+        return transposed(
+            _from_dense(Y.T, None if mask is None else mask.T, form, threads)
+        )
     return _from_dense(Y, mask, form, threads)
 
 
 def _not_empty(obs: Observations) -> Observations:
-    """As it came: asked last, because what is said has the shape of the input, not that of its transpose."""
+    """As it came: asked last, because what is said has the shape of the input, not that
+    of its transpose.
+    """
     check_observed(obs.n_observed, obs.shape)
     return obs
 
@@ -96,7 +109,9 @@ def _is_tensor(x: Any) -> bool:
 
 
 def elsewhere(Y: Any, mask: Any, threads: int) -> Observations | None:
-    """Blocks of a Dask array, or of an array on disk that takes more than a quarter of the memory; None for others."""
+    """Blocks of a Dask array, or of an array on disk that takes more than a quarter of
+    the memory; None for others.
+    """
     if "dask.array" in sys.modules:
         from .dask import as_dask_observations, is_dask
 
@@ -114,8 +129,11 @@ def _as_array(Y: Any) -> Array:
         Y = _table_values(Y)
     try:
         array = np.asanyarray(Y)
-    except (ValueError, TypeError, RuntimeError) as error:  # what other libraries raise when numpy asks them
-        raise ValueError(f"a matrix was wanted, but this could not be read as one: {error}") from None
+    # what other libraries raise when numpy asks them
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise ValueError(
+            f"a matrix was wanted, but this could not be read as one: {error}"
+        ) from None
     _refuse_records(array)
     check_shape(array.shape)
     array = array.astype(storable(array.dtype), copy=False)
@@ -134,7 +152,9 @@ def _is_table(Y: Any) -> bool:
 
 
 def check_columns(Y: Any) -> None:
-    """Refuse a DataFrame with columns that hold no numbers, although pandas could make some of them: of dates, say."""
+    """Refuse a DataFrame with columns that hold no numbers, although pandas could make
+    some of them: of dates, say.
+    """
     if not _is_table(Y):
         return
     unlike = {}
@@ -144,7 +164,9 @@ def check_columns(Y: Any) -> None:
             unlike[str(Y.columns[i])] = what
     if unlike:
         named = [f"{name!r} ({what})" for name, what in unlike.items()]
-        listed = ", ".join(named[:MOST_NAMED]) + (f" and {len(named) - MOST_NAMED} more" * (len(named) > MOST_NAMED))
+        listed = ", ".join(named[:MOST_NAMED]) + (
+            f" and {len(named) - MOST_NAMED} more" * (len(named) > MOST_NAMED)
+        )
         raise ValueError(
             f"the table has columns that are not numbers; choose the numeric ones. These are not: {listed}."
             " Drop them, or convert numbers that are written as text with pandas.to_numeric"
@@ -159,15 +181,27 @@ def _no_numbers(dtype: Any, table: Any, i: int) -> str:
     if kind in "fiub":
         return ""
     if kind == "O":
-        from pandas.api.types import infer_dtype  # the table is of pandas, so it is there
+        # the table is of pandas, so it is there
+        from pandas.api.types import infer_dtype
 
         found = infer_dtype(table.iloc[:, i], skipna=True)
         return "" if found in _NUMBERS_IN_OBJECTS else _IN_OBJECTS.get(found, found)
     return NO_NUMBERS.get(kind, (str(dtype), ""))[0]
 
 
-_NUMBERS_IN_OBJECTS = ("floating", "integer", "mixed-integer-float", "boolean", "decimal", "empty")
-_IN_OBJECTS = {"string": "text", "mixed": "things of several kinds", "mixed-integer": "numbers and other things"}
+_NUMBERS_IN_OBJECTS = (
+    "floating",
+    "integer",
+    "mixed-integer-float",
+    "boolean",
+    "decimal",
+    "empty",
+)
+_IN_OBJECTS = {
+    "string": "text",
+    "mixed": "things of several kinds",
+    "mixed-integer": "numbers and other things",
+}
 
 
 def _table_values(table: Any) -> Array:
@@ -180,9 +214,12 @@ def _table_values(table: Any) -> Array:
 def _column_values(table: Any, i: int) -> Array:
     try:
         return table.iloc[:, i].to_numpy(dtype=float, na_value=np.nan)
-    except (ValueError, TypeError, ArithmeticError) as error:  # integers of 400 digits, decimals that signal
+    # integers of 400 digits, decimals that signal
+    except (ValueError, TypeError, ArithmeticError) as error:
         name = str(table.columns[i])
-        raise ValueError(f"the column {name!r} holds a number that is no float ({error}); convert it first") from None
+        raise ValueError(
+            f"the column {name!r} holds a number that is no float ({error}); convert it first"
+        ) from None
 
 
 def _by_columns(Y: Array) -> bool:
@@ -213,7 +250,10 @@ def _from_dense(Y: Array, mask: Array | None, form: Form, threads: int) -> Obser
 def compressed(dense: Dense) -> Sparse:
     """The sparse form of a dense matrix with many gaps, made block by block."""
     indptr = np.concatenate([[0], np.cumsum(dense.row_observed)])
-    indices, values = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], dense.Y.dtype)
+    indices, values = (
+        np.empty(indptr[-1], np.int32),
+        np.empty(indptr[-1], dense.Y.dtype),
+    )
     for block in row_blocks(*dense.shape):
         here = dense.observed(block)
         at = slice(indptr[block.start], indptr[block.stop])
@@ -225,11 +265,14 @@ def compressed(dense: Dense) -> Sparse:
 def _from_sparse(Y: Any, threads: int) -> Observations:
     check_shape(Y.shape)
     if max(Y.shape) > np.iinfo(np.int32).max:
-        raise ValueError(f"shape {Y.shape}: sparse matrices have at most 2^31 - 1 rows and columns")
+        raise ValueError(
+            f"shape {Y.shape}: sparse matrices have at most 2^31 - 1 rows and columns"
+        )
     if Y.format == "csc":  # its transpose is stored by rows
         return transposed(_from_sparse(Y.T, threads))
     wanted = storable(Y.dtype)
-    if Y.dtype.char == "e" or not Y.dtype.isnative:  # scipy computes with all types but these
+    # scipy computes with all types but these
+    if Y.dtype.char == "e" or not Y.dtype.isnative:
         Y = Y.astype(wanted)
     csr = Y.tocsr()
     if not csr.has_canonical_format:  # duplicates are summed, as everywhere in scipy

@@ -24,9 +24,12 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 DRAW_FROM_STORED_BELOW = 0.2  # random places would seldom be observed
-ALL_UP_TO = 20_000  # matrices with no more entries than a sample has are their own sample
-OFTEN = 0.05  # of all entries: a value that is found more often is left out of quantiles
-DOMINANT = 0.85  # of all entries: a value that is found more often than this is the pattern, and others are outliers
+# matrices with no more entries than a sample has are their own sample
+ALL_UP_TO = 20_000
+# of all entries: a value that is found more often is left out of quantiles
+OFTEN = 0.05
+# of all entries: a value that is found more often than this is the pattern, and others are outliers
+DOMINANT = 0.85
 FEWEST_TELLING = 30  # entries that must be left then
 Form = Literal["dense", "masked", "sparse"]
 EVERY = slice(None)
@@ -44,10 +47,10 @@ OWN: Final = Own.OWN  # P=OWN is P = L, Q=OWN is Q = R; storage may then do less
 class Pull(tuple[Any, Any]):
     """The pair (C @ Q, C.T @ P), with what the pass counted on its way as attributes.
 
-    `n_inliers` counts the entries within the threshold. The rules with thresholds per row and column also count them by
-    row and column, and give the sums of weights `row_weight` and `col_weight`, and `grams` = (W @ Qw, W.T @ Pw) if
-    these were asked for; the smooth ones also the sum of w e^2 as `energy`. Otherwise these are None.
-    """
+    `n_inliers` counts the entries within the threshold. The rules with thresholds per row and
+    column also count them by row and column, and give the sums of weights `row_weight` and
+    `col_weight`, and `grams` = (W @ Qw, W.T @ Pw) if these were asked for; the smooth ones also the
+    sum of w e^2 as `energy`. Otherwise these are None."""
 
     n_inliers: int
     row_inliers: Any = None
@@ -69,10 +72,21 @@ class Pull(tuple[Any, Any]):
         def less(a: Any, b: Any) -> Any:
             return None if a is None else a - b
 
-        names = ("n_inliers", "row_inliers", "col_inliers", "row_weight", "col_weight", "energy")
-        counts = {name: less(getattr(self, name), getattr(part, name)) for name in names}
+        names = (
+            "n_inliers",
+            "row_inliers",
+            "col_inliers",
+            "row_weight",
+            "col_weight",
+            "energy",
+        )
+        counts = {
+            name: less(getattr(self, name), getattr(part, name)) for name in names
+        }
         if self.grams is not None and part.grams is not None:
-            counts["grams"] = tuple(less(a, b) for a, b in zip(self.grams, part.grams, strict=True))
+            counts["grams"] = tuple(
+                less(a, b) for a, b in zip(self.grams, part.grams, strict=True)
+            )
         return Pull(less(self[0], part[0]), less(self[1], part[1]), **counts)
 
     def flipped(self) -> Pull:
@@ -107,9 +121,15 @@ class Adjoint(NamedTuple):
 
 
 def most_frequent(values: Array) -> tuple[float, int]:
-    """The most frequent value, and how often it stands there: data that are 0 in many places agree with X = 0 there."""
+    """The most frequent value, and how often it stands there: data that are 0 in many
+    places agree with X = 0 there.
+    """
     distinct, counts = np.unique(values, return_counts=True)
-    return (float(distinct[counts.argmax()]), int(counts.max())) if len(counts) else (0.0, 0)
+    return (
+        (float(distinct[counts.argmax()]), int(counts.max()))
+        if len(counts)
+        else (0.0, 0)
+    )
 
 
 class Sample(NamedTuple):
@@ -121,7 +141,9 @@ class Sample(NamedTuple):
 
     def residual(self, X: Factors) -> Array:
         """Y - L R' at these entries."""
-        return self.values - np.einsum("ij,ij->i", take(X.L, self.rows), take(X.R, self.cols))
+        return self.values - np.einsum(
+            "ij,ij->i", take(X.L, self.rows), take(X.R, self.cols)
+        )
 
     def by_row(self) -> Sample:
         """The same entries in the order of their rows."""
@@ -129,11 +151,12 @@ class Sample(NamedTuple):
         return Sample(*(x[order] for x in self))
 
     def telling(self) -> Sample:
-        """Without the value that stands in more than a twentieth of the places, if there is one and others are left.
+        """Without the value that stands in more than a twentieth of the places, if there is one and
+        others are left.
 
-        Zeros of a dark border, a saturated or a stuck sensor are met at once or never: quantiles of residuals that
-        count them say nothing about the fit. (A value that stands nearly everywhere is what there is to fit.)
-        """
+        Zeros of a dark border, a saturated or a stuck sensor are met at once or never: quantiles of
+        residuals that count them say nothing about the fit. (A value that stands nearly everywhere
+        is what there is to fit.)"""
         value, times = most_frequent(self.values)
         share = times / max(len(self.values), 1)
         if not OFTEN < share < DOMINANT or len(self.values) - times < FEWEST_TELLING:
@@ -144,7 +167,9 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Regression:
-    """A model of rows, offset + V t + noise + outliers: the scores t of each row are fitted by a robust regression."""
+    """A model of rows, offset + V t + noise + outliers: the scores t of each row are
+    fitted by a robust regression.
+    """
 
     V: Array  # n2 x r
     offset: Array  # n2
@@ -195,7 +220,9 @@ class Stripes(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Observations(ABC):
-    """A partly observed n1 x n2 matrix Y. What is abstract here is what a kind of storage has to do."""
+    """A partly observed n1 x n2 matrix Y. What is abstract here is what a kind of
+    storage has to do.
+    """
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]  # of the arithmetic
@@ -205,7 +232,8 @@ class Observations(ABC):
     gain: float = 1.0  # Y is read as gain times the data
     threads: int = 1
     AT_ONCE: ClassVar[int] = 4_000_000  # entries that `medians` looks at
-    rows_in_memory: ClassVar[bool] = False  # one after another in a dense array: `part` is a view of them
+    # one after another in a dense array: `part` is a view of them
+    rows_in_memory: ClassVar[bool] = False
 
     @abstractmethod
     def products(
@@ -221,14 +249,14 @@ class Observations(ABC):
     ) -> Pull:
         """C @ Q and C.T @ P, where C is the weighted residual of Y - L R' on the observed entries.
 
-        One pass over the data. L and R may both be None (zero). A product whose factor is not given is not made; OWN
-        is the model's own factor, P = L or Q = R. With Pw or Qw also W.T @ Pw or W @ Qw of the weights W, as `grams`:
-        not for the rule Clip, which keeps none.
-        """
+        One pass over the data. L and R may both be None (zero). A product whose factor is not given
+        is not made; OWN is the model's own factor, P = L or Q = R. With Pw or Qw also W.T @ Pw or W
+        @ Qw of the weights W, as `grams`: not for the rule Clip, which keeps none."""
 
     @abstractmethod
     def adjoint(self, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:
-        """The reverse of `pull(L, R, zeta)`: from gradients with respect to C @ R and C.T @ L, those of L, R and zeta.
+        """The reverse of `pull(L, R, zeta)`: from gradients with respect to C @ R and C.T @ L,
+        those of L, R and zeta.
 
         One pass over the data. With E = Y - L R' and Cb = Ab R' + L Bb' on the observed entries, and Eb = Cb where
         |E| <= zeta, else 0: C @ Bb - Eb @ R, C.T @ Ab - Eb.T @ L, and the sum of Cb sign(E) over |E| > zeta. Rows in
@@ -237,20 +265,21 @@ class Observations(ABC):
 
     @abstractmethod
     def magnitudes(self, L: Any, R: Any, share: float) -> tuple[Array, Array]:
-        """The k-th largest |Y - L R'| of each row and of each column, where k is `share` of what is observed there.
+        """The k-th largest |Y - L R'| of each row and of each column, where k is `share` of what is
+        observed there.
 
-        k is rounded up; where it is 0 the answer is infinity. L and R may both be None (zero). Two passes over the data
-        and some counting, exact. The scratch is a few columns of the matrix per thread (sparse: twice the entries).
-        """
+        k is rounded up; where it is 0 the answer is infinity. L and R may both be None (zero). Two
+        passes over the data and some counting, exact. The scratch is a few columns of the matrix
+        per thread (sparse: twice the entries)."""
 
     @abstractmethod
     def regress(self, model: Regression, axis: int = 0) -> tuple[Any, Any, Any]:
         """Each row (axis 0) or column (axis 1) fitted by itself, in one pass.
 
-        Gives n x r scores; the standard deviation of the noise that each line was fitted with; and the root mean square
-        of its residuals in units of the noise, each counted as at most 6. Lines without entries get the mean. Data
-        whose blocks lie across the lines refuse: a line would have to be put together from all of them.
-        """
+        Gives n x r scores; the standard deviation of the noise that each line was fitted with; and
+        the root mean square of its residuals in units of the noise, each counted as at most 6.
+        Lines without entries get the mean. Data whose blocks lie across the lines refuse: a line
+        would have to be put together from all of them."""
 
     @abstractmethod
     def survey(self) -> Counts:
@@ -266,13 +295,17 @@ class Observations(ABC):
 
     @abstractmethod
     def residuals(self, L: Array, R: Array) -> Iterator[Sample]:
-        """Y - L R' at all observed entries, about a million places of the matrix (or stored entries) at a time."""
+        """Y - L R' at all observed entries, about a million places of the matrix (or
+        stored entries) at a time.
+        """
 
     # ---- what storage may know better
 
     @property
     def groups(self) -> Array | None:
-        """Groups x size of a group: the rows that are weighed together. None where each is weighed by itself."""
+        """Groups x size of a group: the rows that are weighed together. None where each
+        is weighed by itself.
+        """
         return None
 
     @property
@@ -287,7 +320,9 @@ class Observations(ABC):
 
     @property
     def entries_read(self) -> int:
-        """How many places of the matrix were read so far from where the data lie; 0 for data in memory."""
+        """How many places of the matrix were read so far from where the data lie; 0 for
+        data in memory.
+        """
         return 0
 
     def stripes(self) -> Stripes:
@@ -295,7 +330,9 @@ class Observations(ABC):
         return row_stripes(*self.shape)
 
     def check_unchanged(self, closely: bool = True) -> None:  # noqa: B027
-        """Raise an error if what the data are read from did not stay what it was. Data in memory always do."""
+        """Raise an error if what the data are read from did not stay what it was. Data
+        in memory always do.
+        """
 
     def with_counts(self, rows: Array, cols: Array) -> Self:
         """The same data with these for `row_observed` and `col_observed`."""
@@ -311,7 +348,10 @@ class Observations(ABC):
 
     def block(self, rows: Any, cols: Any) -> Array:
         """The rows x cols part as a dense array, 0 where not observed."""
-        return np.nan_to_num(self.grid(*(np.arange(n)[x] for n, x in zip(self.shape, (rows, cols)))), nan=0.0)
+        return np.nan_to_num(
+            self.grid(*(np.arange(n)[x] for n, x in zip(self.shape, (rows, cols)))),
+            nan=0.0,
+        )
 
     def grid(self, rows: Array, cols: Array) -> Array:
         """The entries of these rows and columns as a dense array, NaN where not observed."""
@@ -319,16 +359,19 @@ class Observations(ABC):
         return self.lookup(*places).reshape(len(rows), len(cols))
 
     def medians(self, axis: int, places: Array, subtract: Array, empty: float) -> Any:
-        """The median of some entries of each row (axis 0) or column (axis 1), less what the others typically are.
+        """The median of some entries of each row (axis 0) or column (axis 1), less what the others
+        typically are.
 
-        `places` are the columns (rows) that are looked at; `subtract` has a number for every column (row). A line
-        without entries there gets `empty`.
-        """
+        `places` are the columns (rows) that are looked at; `subtract` has a number for every column
+        (row). A line without entries there gets `empty`."""
         n = self.shape[axis]
         less, out = take(subtract, places), np.full(n, empty)
         for at in np.array_split(np.arange(n), max(1, n * len(places) // self.AT_ONCE)):
-            values = (self.grid(at, places) if axis == 0 else self.grid(places, at).T) - less
-            values = np.sort(values, axis=1)  # NaN comes last; numpy's nanmedian is ten times slower on long lines
+            values = (
+                self.grid(at, places) if axis == 0 else self.grid(places, at).T
+            ) - less
+            # NaN comes last; numpy's nanmedian is ten times slower on long lines
+            values = np.sort(values, axis=1)
             count = values.shape[1] - np.isnan(values).sum(1)
             seen = np.flatnonzero(count)
             below, above = (values[seen, (count[seen] - k) // 2] for k in (1, 0))
@@ -340,12 +383,16 @@ class Observations(ABC):
         return replace(self, gain=self.gain * gain)
 
     def round(self, work: Work, rows: tuple[Any, ...], shared: Any) -> tuple[Any, Any]:
-        """One pass: `work(block, rows, shared)` on every block of rows. See `lrmc._rows`. In memory there is one."""
+        """One pass: `work(block, rows, shared)` on every block of rows. See
+        `lrmc._rows`. In memory there is one.
+        """
         return work(self, rows, shared)
 
     @property
     def across(self) -> Observations | None:
-        """The transposed matrix, where that is what workers of a cluster have lines of; None elsewhere."""
+        """The transposed matrix, where that is what workers of a cluster have lines of;
+        None elsewhere.
+        """
         return None
 
     @property
@@ -360,8 +407,8 @@ class Observations(ABC):
     def pull(self, L: Any, R: Any, weight: Weight | float) -> Pull:
         """C @ R and C.T @ L, where C is the weighted residual of Y - L R' on the observed entries.
 
-        `weight` is the paper's threshold zeta (C is the residual clipped to it) or a rule of `lrmc.weights`.
-        """
+        `weight` is the paper's threshold zeta (C is the residual clipped to it) or a rule of
+        `lrmc.weights`."""
         return self.products(L, R, weight, P=OWN, Q=OWN)
 
     @cached_property
@@ -375,7 +422,9 @@ class Observations(ABC):
         return self.n_observed / (self.shape[0] * self.shape[1])
 
     def draw(self, size: int = 20_000, seed: int = 0) -> Sample:
-        """About `size` observed entries: the same ones whatever the storage, if at least a fifth is observed."""
+        """About `size` observed entries: the same ones whatever the storage, if at least
+        a fifth is observed.
+        """
         rng = np.random.default_rng(seed)
         candidates = int(size / self.fraction) + 1
         rows, cols = (rng.integers(0, n, candidates) for n in self.shape)
@@ -385,7 +434,9 @@ class Observations(ABC):
 
     @cached_property
     def sample(self) -> Sample:
-        """The entries that thresholds are taken from, row by row: what `draw` gives, once; of a small matrix, all."""
+        """The entries that thresholds are taken from, row by row: what `draw` gives,
+        once; of a small matrix, all.
+        """
         n1, n2 = self.shape
         if n1 * n2 > ALL_UP_TO:
             return self.draw().by_row()
@@ -396,7 +447,9 @@ class Observations(ABC):
 
     @cached_property
     def scale(self) -> float:
-        """The median of |y| over a sample of the observed entries: the unit of relative thresholds. Never 0."""
+        """The median of |y| over a sample of the observed entries: the unit of relative
+        thresholds. Never 0.
+        """
         size = np.abs(self.sample.values)
         for typical in (np.median, np.mean):
             with np.errstate(over="ignore"):
@@ -412,8 +465,12 @@ def common(obs: Observations) -> dict[str, Any]:
 
 
 def how_many(share: float, observed: Array) -> Array:
-    """A share of each number, rounded up: 0.3 of 10 is 3, though 0.3 * 10 may be a little more in floating point."""
-    return np.minimum(np.ceil(share * observed * (1 - 1e-12)), observed).astype(np.int64)
+    """A share of each number, rounded up: 0.3 of 10 is 3, though 0.3 * 10 may be a
+    little more in floating point.
+    """
+    return np.minimum(np.ceil(share * observed * (1 - 1e-12)), observed).astype(
+        np.int64
+    )
 
 
 def row_blocks(n1: int, n2: int, entries: int = 1 << 20) -> list[slice]:
@@ -424,10 +481,14 @@ def row_blocks(n1: int, n2: int, entries: int = 1 << 20) -> list[slice]:
 
 def row_stripes(n1: int, n2: int) -> Stripes:
     """The same as stripes."""
-    return Stripes(np.append([rows.start for rows in row_blocks(n1, n2)], n1), by_columns=False)
+    return Stripes(
+        np.append([rows.start for rows in row_blocks(n1, n2)], n1), by_columns=False
+    )
 
 
-def standing_out(residuals: Iterable[Sample], threshold: float, shape: tuple[int, int]) -> Any:
+def standing_out(
+    residuals: Iterable[Sample], threshold: float, shape: tuple[int, int]
+) -> Any:
     """A CSR matrix of the entries whose residuals are larger than the threshold, and only these."""
     found = []
     for some in residuals:

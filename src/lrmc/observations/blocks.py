@@ -1,8 +1,8 @@
-"""Data in blocks of rows, each of which is in memory only while its turn is: a pass is a sum over the blocks.
+"""Data in blocks of rows, each of which is in memory only while its turn is: a pass is a sum over
+the blocks.
 
-`RowBlocks` reads them one after another from disk; `dask.DaskBlocks` leaves them where Dask has them. What is done
-with one block is the same, and is written here once.
-"""
+`RowBlocks` reads them one after another from disk; `dask.DaskBlocks` leaves them where Dask has
+them. What is done with one block is the same, and is written here once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,17 @@ from .._typing import override
 from ..units import Units
 from ..weights import Array, DType, Weight, as_weight
 from ._checks import seen_by
-from .base import DRAW_FROM_STORED_BELOW, Adjoint, Counts, Observations, Pull, Regression, Sample, Stripes, standing_out
+from .base import (
+    DRAW_FROM_STORED_BELOW,
+    Adjoint,
+    Counts,
+    Observations,
+    Pull,
+    Regression,
+    Sample,
+    Stripes,
+    standing_out,
+)
 from .dense import Dense
 from .sparse import Sparse
 from .transposed import transposed
@@ -32,9 +42,12 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 PANEL = 1 << 25  # entries of some columns that are looked at together
-NOT_COUNTED = np.zeros(0, np.int64)  # in place of the counts of a block, which no pass needs
-Answers = tuple[tuple[Any, ...], tuple[Any, ...]]  # for the rows of a block, and to be summed over blocks
-Question = Callable[..., Any]  # a function of one block, its rows, what is the same for all, and a question of its own
+# in place of the counts of a block, which no pass needs
+NOT_COUNTED = np.zeros(0, np.int64)
+# for the rows of a block, and to be summed over blocks
+Answers = tuple[tuple[Any, ...], tuple[Any, ...]]
+# a function of one block, its rows, what is the same for all, and a question of its own
+Question = Callable[..., Any]
 
 
 class BlockError(OSError):
@@ -57,18 +70,25 @@ class Blocks(Observations):
     meter: Meter = field(default_factory=Meter)  # shared by all forms of the same data
     reading: Reading
     watched: tuple[Watched, ...] = ()  # what the data are read from
-    AT_ONCE: ClassVar[int] = 16_000_000  # more than for data in memory: each time is a pass
+    # more than for data in memory: each time is a pass
+    AT_ONCE: ClassVar[int] = 16_000_000
 
     @abstractmethod
     @override
     def round(self, work: Work, rows: Lines, shared: Any) -> Answer: ...
 
     @abstractmethod
-    def visit(self, ask: Question, rows: Lines, shared: Any, each: Mapping[int, Any]) -> Iterator[tuple[int, Any]]:
-        """The answers of `ask(block, rows, shared, each[number])` with their numbers, of the blocks in `each` only."""
+    def visit(
+        self, ask: Question, rows: Lines, shared: Any, each: Mapping[int, Any]
+    ) -> Iterator[tuple[int, Any]]:
+        """The answers of `ask(block, rows, shared, each[number])` with their numbers, of
+        the blocks in `each` only.
+        """
 
     def check_unchanged(self, closely: bool = True) -> None:
-        """Raise an error if what the data are read from did not stay what it was. See `Watched.check`."""
+        """Raise an error if what the data are read from did not stay what it was. See
+        `Watched.check`.
+        """
         for source in self.watched:
             source.check(closely)
 
@@ -101,16 +121,24 @@ class Blocks(Observations):
     @override
     def regress(self, model: Regression, axis: int = 0) -> tuple[Any, Any, Any]:
         if axis:
-            raise ValueError("rows of these data lie across their blocks; chunks of whole rows are wanted here")
+            raise ValueError(
+                "rows of these data lie across their blocks; chunks of whole rows are wanted here"
+            )
         scores, deviation, distance = self.round(_regress, (), model)[0]
         return scores, deviation, distance
 
     def scaled(self, gain: float) -> Self:
         """See `Observations.scaled`. A sample that was drawn is kept: drawing one takes a pass."""
-        scaled = replace(self, gain=self.gain * gain, reading=replace(self.reading, gain=self.reading.gain * gain))
+        scaled = replace(
+            self,
+            gain=self.gain * gain,
+            reading=replace(self.reading, gain=self.reading.gain * gain),
+        )
         if "sample" in vars(self):
             some = self.sample
-            vars(scaled)["sample"] = some._replace(values=some.values * self.dtype.type(gain))
+            vars(scaled)["sample"] = some._replace(
+                values=some.values * self.dtype.type(gain)
+            )
         return scaled
 
     @property
@@ -131,9 +159,14 @@ class Blocks(Observations):
         Qw: Any = None,
     ) -> Pull:
         thresholds, rest = as_weight(weight).split()
-        (CQ, WQ, row_inliers, row_weight), told = self.round(_products, (L, P, Pw, *thresholds), (R, Q, Qw, rest))
+        (CQ, WQ, row_inliers, row_weight), told = self.round(
+            _products, (L, P, Pw, *thresholds), (R, Q, Qw, rest)
+        )
         CtP, WtP, col_inliers, col_weight, energy, n_inliers = told
-        CtP, WtP, col_weight = (None if x is None else x.astype(self.dtype, copy=False) for x in (CtP, WtP, col_weight))
+        CtP, WtP, col_weight = (
+            None if x is None else x.astype(self.dtype, copy=False)
+            for x in (CtP, WtP, col_weight)
+        )
         if not thresholds:
             return Pull(CQ, CtP, n_inliers=int(n_inliers))
         return Pull(
@@ -154,22 +187,34 @@ class Blocks(Observations):
         return Adjoint(GL, GR.astype(self.dtype), float(slope))
 
     def magnitudes(self, L: Any, R: Any, share: float) -> tuple[Array, Array]:
-        """See `Observations.magnitudes`. Columns are looked at some at a time, with one more pass for each lot."""
+        """See `Observations.magnitudes`. Columns are looked at some at a time, with one
+        more pass for each lot.
+        """
         (rows,), _ = self.round(_row_magnitudes, (L,), (R, share))
         cols, every = [], np.arange(self.shape[0])
-        for some in np.array_split(np.arange(self.shape[1]), -(-self.shape[0] * self.shape[1] // PANEL)):
+        for some in np.array_split(
+            np.arange(self.shape[1]), -(-self.shape[0] * self.shape[1] // PANEL)
+        ):
             Y = self.grid(every, some)
             panel = _dense(Y, None, self.dtype, 1.0, self.threads)
-            panel = replace(panel, row_observed=np.zeros(len(Y), np.int64), col_observed=self.col_observed[some])
+            panel = replace(
+                panel,
+                row_observed=np.zeros(len(Y), np.int64),
+                col_observed=self.col_observed[some],
+            )
             left, right = (None, None) if L is None else (np.asarray(L), R[some])
-            cols.append(panel.magnitudes(left, right, share)[1])  # rounded as in a pass: what is k-th largest is exact
+            # rounded as in a pass: what is k-th largest is exact
+            cols.append(panel.magnitudes(left, right, share)[1])
         return rows, np.concatenate(cols)
 
     def lookup(self, rows: Array, cols: Array) -> Array:
         """See `Observations.lookup`. Each block is read at most once."""
         rows, cols = np.asarray(rows), np.asarray(cols)
         out = np.full(len(rows), np.nan, self.dtype)
-        each = {b: (rows[at] - self.borders[b], cols[at], at) for b, at in self._by_block(rows)}
+        each = {
+            b: (rows[at] - self.borders[b], cols[at], at)
+            for b, at in self._by_block(rows)
+        }
         sent = {b: places[:2] for b, places in each.items()}
         for b, values in self.visit(_lookup, (), None, sent):
             out[each[b][2]] = values
@@ -180,7 +225,9 @@ class Blocks(Observations):
         rows, cols = np.asarray(rows), np.asarray(cols)
         out = np.empty((len(rows), len(cols)), self.dtype)
         where = dict(self._by_block(rows))
-        for b, values in self.visit(_grid, (), cols, {b: rows[at] - self.borders[b] for b, at in where.items()}):
+        for b, values in self.visit(
+            _grid, (), cols, {b: rows[at] - self.borders[b] for b, at in where.items()}
+        ):
             out[where[b]] = values
         return out
 
@@ -197,8 +244,15 @@ class Blocks(Observations):
         where = np.sort(np.random.default_rng(seed).integers(0, self.n_observed, size))
         before = np.concatenate([[0], np.cumsum(self.block_observed)])
         parts = np.searchsorted(where, before)
-        each = {b: where[i:j] - before[b] for b, (i, j) in enumerate(pairwise(parts)) if j > i}
-        found = [(i + self.borders[b], j, y) for b, (i, j, y) in self.visit(_numbered, (), None, each)]
+        each = {
+            b: where[i:j] - before[b]
+            for b, (i, j) in enumerate(pairwise(parts))
+            if j > i
+        }
+        found = [
+            (i + self.borders[b], j, y)
+            for b, (i, j, y) in self.visit(_numbered, (), None, each)
+        ]
         return Sample(*(np.concatenate(x) for x in zip(*found, strict=True)))
 
     @override
@@ -223,7 +277,14 @@ def _products(block: Observations, rows: Lines, same: Any) -> Answers:
     R, Q, Qw, rest = same
     pull = block.products(L, R, rest.joined(thresholds), P=P, Q=Q, Pw=Pw, Qw=Qw)
     WQ, WtP = pull.grams or (None, None)
-    told = (pull[1], WtP, pull.col_inliers, pull.col_weight, pull.energy, pull.n_inliers)
+    told = (
+        pull[1],
+        WtP,
+        pull.col_inliers,
+        pull.col_weight,
+        pull.energy,
+        pull.n_inliers,
+    )
     return (pull[0], WQ, pull.row_inliers, pull.row_weight), told
 
 
@@ -256,7 +317,9 @@ def _grid(block: Observations, _rows: tuple[()], cols: Array, rows: Array) -> Ar
     return block.grid(rows, cols)
 
 
-def _numbered(block: Observations, _rows: tuple[()], _same: None, numbers: Array) -> tuple[Array, Array, Array]:
+def _numbered(
+    block: Observations, _rows: tuple[()], _same: None, numbers: Array
+) -> tuple[Array, Array, Array]:
     """Observed entries by their numbers, row after row, in order."""
     rows, _, _ = block.survey()
     before = np.concatenate([[0], np.cumsum(rows)])
@@ -270,7 +333,9 @@ def _numbered(block: Observations, _rows: tuple[()], _same: None, numbers: Array
     return i, j, block.lookup(i, j)
 
 
-def _residuals(block: Observations, rows: tuple[Array], R: Array, _: Any) -> tuple[Array, Array, Array]:
+def _residuals(
+    block: Observations, rows: tuple[Array], R: Array, _: Any
+) -> tuple[Array, Array, Array]:
     parts = list(block.residuals(rows[0], R))
     return tuple(np.concatenate(x) for x in zip(*parts, strict=True))  # type: ignore[return-value]
 
@@ -298,7 +363,11 @@ class Reading:
         """Rows as they came, ready for the kernels."""
         if sp.issparse(Y):
             return self._sparse(Y)
-        seen = None if mask is None else seen_by(mask.toarray() if sp.issparse(mask) else np.asarray(mask))
+        seen = (
+            None
+            if mask is None
+            else seen_by(mask.toarray() if sp.issparse(mask) else np.asarray(mask))
+        )
         if isinstance(Y, np.ma.MaskedArray):
             here = ~np.ma.getmaskarray(Y)
             Y, seen = Y.data, here if seen is None else seen & here
@@ -307,8 +376,17 @@ class Reading:
             here = np.not_equal(Y, self.fill)
             seen = here if seen is None else seen & here
         Y = Y.astype(self.stored, copy=False)
-        if Y.strides[1] != Y.itemsize and Y.strides[0] == Y.itemsize and Y.shape[1] > 1:  # columns are contiguous
-            return transposed(_dense(Y.T, None if seen is None else seen.T, self.dtype, self.gain, self.threads))
+        # columns are contiguous
+        if Y.strides[1] != Y.itemsize and Y.strides[0] == Y.itemsize and Y.shape[1] > 1:
+            return transposed(
+                _dense(
+                    Y.T,
+                    None if seen is None else seen.T,
+                    self.dtype,
+                    self.gain,
+                    self.threads,
+                )
+            )
         return _dense(Y, seen, self.dtype, self.gain, self.threads)
 
     def _sparse(self, Y: Any) -> Sparse:
@@ -330,9 +408,15 @@ class Reading:
         )
 
 
-def _dense(Y: Array, seen: Array | None, dtype: DType, gain: float, threads: int) -> Dense:
+def _dense(
+    Y: Array, seen: Array | None, dtype: DType, gain: float, threads: int
+) -> Dense:
     def rows_contiguous(X: Array) -> Array:
-        return X if X.strides[1] == X.itemsize and X.flags.aligned else np.array(X, order="C")
+        return (
+            X
+            if X.strides[1] == X.itemsize and X.flags.aligned
+            else np.array(X, order="C")
+        )
 
     return Dense(
         shape=(Y.shape[0], Y.shape[1]),
@@ -351,7 +435,9 @@ def _dense(Y: Array, seen: Array | None, dtype: DType, gain: float, threads: int
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RowBlocks(Blocks):
-    """Rows that are read from disk block by block, the next one while the present one is computed with."""
+    """Rows that are read from disk block by block, the next one while the present one is
+    computed with.
+    """
 
     source: Any  # has read(rows, into): some rows, in memory
     mask: Any = None  # the same for a mask
@@ -364,7 +450,9 @@ class RowBlocks(Blocks):
             first, last = (int(x) for x in self.borders[b : b + 2])
             answer, told = work(block, cut(rows, first, last), shared)
             out = out or [self._room(x) for x in answer]
-            total = like(told, [wide(x) for x in told] if total is None else added(total, told))
+            total = like(
+                told, [wide(x) for x in told] if total is None else added(total, told)
+            )
             for room, x in zip(out, answer, strict=True):
                 if room is not None:
                     room[first:last] = x
@@ -372,10 +460,16 @@ class RowBlocks(Blocks):
 
     def _room(self, x: Any) -> Any:
         """For what a work keeps of all rows."""
-        return np.empty((self.shape[0], *x.shape[1:]), x.dtype) if isinstance(x, np.ndarray) else None
+        return (
+            np.empty((self.shape[0], *x.shape[1:]), x.dtype)
+            if isinstance(x, np.ndarray)
+            else None
+        )
 
     @override
-    def visit(self, ask: Question, rows: Lines, shared: Any, each: Mapping[int, Any]) -> Iterator[tuple[int, Any]]:
+    def visit(
+        self, ask: Question, rows: Lines, shared: Any, each: Mapping[int, Any]
+    ) -> Iterator[tuple[int, Any]]:
         for b, block in self._read(sorted(each)):
             first, last = (int(x) for x in self.borders[b : b + 2])
             yield b, ask(block, cut(rows, first, last), shared, each[b])
@@ -388,26 +482,38 @@ class RowBlocks(Blocks):
                 yield Sample(i + first, j, e)
 
     def outliers(self, L: Array, R: Array, threshold: float) -> Any:
-        """A CSR matrix of the entries that stand out, and only these: the others would not fit into memory."""
+        """A CSR matrix of the entries that stand out, and only these: the others would
+        not fit into memory.
+        """
         return standing_out(self.residuals(L, R), threshold, self.shape)
 
     def _read(self, numbers: Sequence[int]) -> Iterator[tuple[int, Observations]]:
         """Blocks in order; while one is used, the next one is read."""
-        rooms: list[Any] = [{}, {}]  # two buffers in turn: fresh memory for each block would cost as much as reading
+        # two buffers in turn: fresh memory for each block would cost as much as reading
+        rooms: list[Any] = [{}, {}]
         with ThreadPoolExecutor(1) as reader:
             ahead: Future[Observations] | None = None
             for k, b in enumerate(numbers):
                 now = ahead or reader.submit(self._one, b, rooms[k % 2])
                 block = now.result()
                 self.meter.rows += block.shape[0]
-                ahead = reader.submit(self._one, numbers[k + 1], rooms[(k + 1) % 2]) if k + 1 < len(numbers) else None
+                ahead = (
+                    reader.submit(self._one, numbers[k + 1], rooms[(k + 1) % 2])
+                    if k + 1 < len(numbers)
+                    else None
+                )
                 yield b, block
-        self.check_unchanged(closely=len(numbers) == len(self.block_observed))  # a glance if it was no whole pass
+        # a glance if it was no whole pass
+        self.check_unchanged(closely=len(numbers) == len(self.block_observed))
 
     def _one(self, b: int, room: dict[str, Any]) -> Observations:
         rows = slice(int(self.borders[b]), int(self.borders[b + 1]))
         try:
-            mask = None if self.mask is None else self.mask.read(rows, room.setdefault("mask", {}))
+            mask = (
+                None
+                if self.mask is None
+                else self.mask.read(rows, room.setdefault("mask", {}))
+            )
             Y = self.source.read(rows, room)
         except Exception as error:
             self.check_unchanged()
@@ -419,7 +525,9 @@ def unreadable(b: int, borders: Array, error: BaseException) -> BlockError:
     """What is said of a block that cannot be read."""
     reason = " ".join(str(error).split()) or type(error).__name__
     first, last = borders[b : b + 2]
-    return BlockError(f"block {b} of {len(borders) - 1} (lines {first} to {last - 1}) could not be read: {reason}")
+    return BlockError(
+        f"block {b} of {len(borders) - 1} (lines {first} to {last - 1}) could not be read: {reason}"
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -432,7 +540,11 @@ class Stored:
     def read(self, rows: slice, into: dict[str, Any]) -> Any:
         """Some rows, in memory; of an array by columns, some columns, transposed."""
         part = self.array[:, rows] if self.by_columns else self.array[rows]
-        part = part if sp.issparse(part) or isinstance(part, np.ma.MaskedArray) else np.asarray(part)
+        part = (
+            part
+            if sp.issparse(part) or isinstance(part, np.ma.MaskedArray)
+            else np.asarray(part)
+        )
         return part.T if self.by_columns else part
 
 
@@ -458,7 +570,9 @@ class Rescaled:
 
 @dataclass(frozen=True, eq=False)
 class InFile:
-    """Rows one after another in a file, read without mapping it: mapped pages would count as memory."""
+    """Rows one after another in a file, read without mapping it: mapped pages would
+    count as memory.
+    """
 
     path: str
     offset: int
@@ -486,8 +600,16 @@ class InFile:
             while done < wanted:
                 got = file.readinto(room[done:wanted].data)
                 if not got:
-                    raise OSError(f"{self.path} ends too early: {self.offset + rows.start * size + done} bytes")
+                    raise OSError(
+                        f"{self.path} ends too early: {self.offset + rows.start * size + done} bytes"
+                    )
                 done += got
-            if hasattr(os, "posix_fadvise"):  # the system fetches what comes next while this is computed with
-                os.posix_fadvise(file.fileno(), self.offset + rows.stop * size, 2 * wanted, os.POSIX_FADV_WILLNEED)
+            # the system fetches what comes next while this is computed with
+            if hasattr(os, "posix_fadvise"):
+                os.posix_fadvise(
+                    file.fileno(),
+                    self.offset + rows.stop * size,
+                    2 * wanted,
+                    os.POSIX_FADV_WILLNEED,
+                )
         return room[:wanted].view(self.dtype).reshape(-1, length)

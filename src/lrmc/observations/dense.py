@@ -61,7 +61,9 @@ class Dense(Observations):
 
     @override
     def regress(self, model: Regression, axis: int = 0) -> tuple[Array, Array, Array]:
-        return regress_by_parts(self, model, axis) if axis else native.regress(self, model)
+        return (
+            regress_by_parts(self, model, axis) if axis else native.regress(self, model)
+        )
 
     @override
     def survey(self) -> Counts:
@@ -84,7 +86,11 @@ class Dense(Observations):
 
     @override
     def part(self, rows: slice = EVERY, cols: slice = EVERY) -> Part:
-        return Part(self.Y[rows, cols], None if self.mask is None else self.mask[rows, cols], self.gain)
+        return Part(
+            self.Y[rows, cols],
+            None if self.mask is None else self.mask[rows, cols],
+            self.gain,
+        )
 
     @override
     def grid(self, rows: Array, cols: Array) -> Array:
@@ -93,7 +99,11 @@ class Dense(Observations):
     @override
     def lookup(self, rows: Array, cols: Array) -> Array:
         values = self.Y[rows, cols].astype(self.dtype) * self.dtype.type(self.gain)
-        return values if self.mask is None else np.where(self.mask[rows, cols], values, np.nan)
+        return (
+            values
+            if self.mask is None
+            else np.where(self.mask[rows, cols], values, np.nan)
+        )
 
     @override
     def draw(self, size: int = 20_000, seed: int = 0) -> Sample:
@@ -102,10 +112,15 @@ class Dense(Observations):
             return super().draw(size, seed)
         first = np.concatenate([[0], np.cumsum(self.row_observed)])
         where = np.sort(np.random.default_rng(seed).integers(0, self.n_observed, size))
-        rows, cols = np.searchsorted(first, where, side="right") - 1, np.empty(size, np.int64)
+        rows, cols = (
+            np.searchsorted(first, where, side="right") - 1,
+            np.empty(size, np.int64),
+        )
         for block in row_blocks(*self.shape):
             here = slice(*np.searchsorted(where, first[[block.start, block.stop]]))
-            cols[here] = np.nonzero(self.observed(block))[1][where[here] - first[block.start]]
+            cols[here] = np.nonzero(self.observed(block))[1][
+                where[here] - first[block.start]
+            ]
         return Sample(rows, cols, self.lookup(rows, cols))
 
     def observed(self, rows: slice) -> Array:
@@ -151,36 +166,59 @@ class Dense(Observations):
 def copied(obs: Observations, rows: slice = EVERY) -> Dense:
     """Some rows one after another in memory; without a copy, where that is how they are stored."""
     Y, mask, gain = obs.part(rows)
-    about = common(obs) | {"shape": Y.shape, "gain": gain, "row_observed": obs.row_observed[rows]}
+    about = common(obs) | {
+        "shape": Y.shape,
+        "gain": gain,
+        "row_observed": obs.row_observed[rows],
+    }
     if len(Y) < obs.shape[0]:
-        about["col_observed"] = np.zeros(Y.shape[1], np.int64)  # of these rows not known, and nobody asks
-    return Dense(Y=rows_contiguous(Y), mask=None if mask is None else rows_contiguous(mask), **about)
+        # of these rows not known, and nobody asks
+        about["col_observed"] = np.zeros(Y.shape[1], np.int64)
+    return Dense(
+        Y=rows_contiguous(Y),
+        mask=None if mask is None else rows_contiguous(mask),
+        **about,
+    )
 
 
 def rows_contiguous(X: Array) -> Array:
     """The same array, with the entries of a row side by side."""
-    return X if X.strides[1] == X.itemsize or X.shape[1] == 1 else np.ascontiguousarray(X)
+    return (
+        X if X.strides[1] == X.itemsize or X.shape[1] == 1 else np.ascontiguousarray(X)
+    )
 
 
-def regress_by_parts(obs: Observations, model: Regression, axis: int) -> tuple[Array, Array, Array]:
+def regress_by_parts(
+    obs: Observations, model: Regression, axis: int
+) -> tuple[Array, Array, Array]:
     """`Observations.regress` with copies of some lines at a time."""
     if axis:
         return regress_by_parts(transposed(obs), model, 0)
     n, rank = obs.shape[0], model.V.shape[1]
-    answers = np.empty((n, rank), obs.dtype), np.empty(n, obs.dtype), np.empty(n, obs.dtype)
+    answers = (
+        np.empty((n, rank), obs.dtype),
+        np.empty(n, obs.dtype),
+        np.empty(n, obs.dtype),
+    )
     for rows in row_blocks(*obs.shape):
         for room, found in zip(answers, copied(obs, rows).regress(model), strict=True):
             room[rows] = found
     return answers
 
 
-def magnitudes_by_parts(obs: Observations, L: Any, R: Any, share: float) -> tuple[Array, Array]:
+def magnitudes_by_parts(
+    obs: Observations, L: Any, R: Any, share: float
+) -> tuple[Array, Array]:
     """`Observations.magnitudes` with copies of some rows, and then of some columns, at a time."""
-    return _row_magnitudes(obs, L, R, share), _row_magnitudes(transposed(obs), R, L, share)
+    return _row_magnitudes(obs, L, R, share), _row_magnitudes(
+        transposed(obs), R, L, share
+    )
 
 
 def _row_magnitudes(obs: Observations, L: Any, R: Any, share: float) -> Array:
     out = np.full(obs.shape[0], np.inf, obs.dtype)
     for rows in row_blocks(*obs.shape):
-        out[rows] = copied(obs, rows).magnitudes(None if L is None else L[rows], R, share)[0]
+        out[rows] = copied(obs, rows).magnitudes(
+            None if L is None else L[rows], R, share
+        )[0]
     return out

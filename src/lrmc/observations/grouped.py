@@ -22,7 +22,9 @@ from .dense import Dense, copied
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Grouped(Dense):
-    """Data whose rows are weighed in groups. The rule Threshold protects no rows and columns here."""
+    """Data whose rows are weighed in groups. The rule Threshold protects no rows and
+    columns here.
+    """
 
     members: Array  # groups x size of a group: rows
 
@@ -34,26 +36,36 @@ class Grouped(Dense):
     @property
     @override
     def weighed(self) -> DenseData:
-        return native.dense_data(self.Y, self.mask, members=self.members, gain=self.gain)
+        return native.dense_data(
+            self.Y, self.mask, members=self.members, gain=self.gain
+        )
 
     @override
     def adjoint(self, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:
         """Not for groups: the weight of an entry would depend on the residuals of others."""
-        raise NotImplementedError("rows in groups have no gradients: train on the same data without groups")
+        raise NotImplementedError(
+            "rows in groups have no gradients: train on the same data without groups"
+        )
 
 
 def grouped(obs: Observations, labels: Any) -> Grouped:
-    """The same data with rows in groups: `labels` names the group of each row; all groups have as many rows.
+    """The same data with rows in groups: `labels` names the group of each row; all groups have as
+    many rows.
 
     Data that are not stored row by row are copied.
     """
     labels = _checked_labels(labels, obs.shape[0])
     _, counts = np.unique(labels, return_counts=True)
     if counts.min() != counts.max():
-        raise ValueError(f"groups have {counts.min()} to {counts.max()} rows; as many in each are wanted")
+        raise ValueError(
+            f"groups have {counts.min()} to {counts.max()} rows; as many in each are wanted"
+        )
     members = np.argsort(labels, kind="stable").reshape(-1, counts[0])
     dense = _by_rows(obs)
-    return Grouped(**{field.name: getattr(dense, field.name) for field in fields(Dense)}, members=members)
+    return Grouped(
+        **{field.name: getattr(dense, field.name) for field in fields(Dense)},
+        members=members,
+    )
 
 
 def _checked_labels(labels: Any, n: int) -> Array:
@@ -65,17 +77,27 @@ def _checked_labels(labels: Any, n: int) -> Array:
         raise ValueError(f"groups holds lists of unlike lengths; {wanted}") from None
     if labels.shape != (n,):
         raise ValueError(f"groups has shape {labels.shape}; {wanted}")
-    if labels.dtype.kind not in "biufSUMm" and not all(isinstance(x, str) for x in labels):
+    if labels.dtype.kind not in "biufSUMm" and not all(
+        isinstance(x, str) for x in labels
+    ):
         other = next(x for x in labels if not isinstance(x, str))
-        raise ValueError(f"groups holds {shown(other)}; {wanted}, and all of them numbers, or all text")
+        raise ValueError(
+            f"groups holds {shown(other)}; {wanted}, and all of them numbers, or all text"
+        )
     missing = labels != labels
     if np.any(missing):
-        raise ValueError(f"groups holds {np.count_nonzero(missing)} missing labels; {wanted}")
+        raise ValueError(
+            f"groups holds {np.count_nonzero(missing)} missing labels; {wanted}"
+        )
     return labels
 
 
 def _by_rows(obs: Observations) -> Dense:
     """The same data, one row after another in memory."""
-    if not obs.rows_in_memory and is_large(float(obs.shape[0]) * obs.shape[1] * obs.dtype.itemsize):
-        raise ValueError("groups= takes the data into memory, and these are too large for that")
+    if not obs.rows_in_memory and is_large(
+        float(obs.shape[0]) * obs.shape[1] * obs.dtype.itemsize
+    ):
+        raise ValueError(
+            "groups= takes the data into memory, and these are too large for that"
+        )
     return copied(obs)

@@ -12,7 +12,17 @@ import scipy.sparse as sp
 from .._typing import override
 from ..weights import Array, Weight, as_weight
 from ._door import as_observations
-from .base import Adjoint, Counts, Observations, Pull, Regression, Sample, Stripes, common, standing_out
+from .base import (
+    Adjoint,
+    Counts,
+    Observations,
+    Pull,
+    Regression,
+    Sample,
+    Stripes,
+    common,
+    standing_out,
+)
 from .dense import magnitudes_by_parts, regress_by_parts
 from .grouped import grouped
 
@@ -20,7 +30,8 @@ MOST = 20_000  # entries that a fit is judged by
 SHARE = 0.1  # of the observed entries that are set aside at most
 ENOUGH_CELLS = 1_000_000  # of a matrix to choose by
 FEWEST = 3  # entries that a fit can be judged by at all
-UNEVEN = 4.0  # gaps are structured where their share varies so many times more than by chance
+# gaps are structured where their share varies so many times more than by chance
+UNEVEN = 4.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -43,7 +54,10 @@ class Without(Observations):
         Qw: Any = None,
     ) -> Pull:
         rule = as_weight(weight)
-        whole, part = (obs.products(L, R, rule, P=P, Q=Q, Pw=Pw, Qw=Qw) for obs in (self.of, self.held))
+        whole, part = (
+            obs.products(L, R, rule, P=P, Q=Q, Pw=Pw, Qw=Qw)
+            for obs in (self.of, self.held)
+        )
         return whole.minus(part)
 
     @override
@@ -53,7 +67,9 @@ class Without(Observations):
 
     @override
     def magnitudes(self, L: Any, R: Any, share: float) -> tuple[Array, Array]:
-        """What is largest cannot be taken away again: copies of some lines at a time are looked at."""
+        """What is largest cannot be taken away again: copies of some lines at a time are
+        looked at.
+        """
         return magnitudes_by_parts(self, L, R, share)
 
     @override
@@ -64,7 +80,11 @@ class Without(Observations):
     @override
     def survey(self) -> Counts:
         whole, part = self.of.survey(), self.held.survey()
-        return Counts(whole.rows - part.rows, whole.cols - part.cols, whole.infinite - part.infinite)
+        return Counts(
+            whole.rows - part.rows,
+            whole.cols - part.cols,
+            whole.infinite - part.infinite,
+        )
 
     @override
     def outliers(self, L: Array, R: Array, threshold: float) -> Any:
@@ -123,23 +143,28 @@ class Without(Observations):
 
 
 def can_hold_out(obs: Observations) -> bool:
-    """Whether there are enough entries to set some aside, and rows and columns to tell them from."""
+    """Whether there are enough entries to set some aside, and rows and columns to tell
+    them from.
+    """
     return min(obs.shape) > 1 and SHARE * obs.n_observed >= FEWEST
 
 
 def hold_out(obs: Observations, seed: int = 0) -> tuple[Observations, Sample]:
     """The data without a tenth of their entries, and (at most 20,000 of) these.
 
-    What is set aside looks like what is missing: where gaps are uneven, as with clouds or broken sensors, the gaps of
-    one column (or row) are laid over another. Random entries would be too easy there, and favour too high a rank.
-    """
+    What is set aside looks like what is missing: where gaps are uneven, as with clouds or broken
+    sensors, the gaps of one column (or row) are laid over another. Random entries would be too easy
+    there, and favour too high a rank."""
     rng = np.random.default_rng(seed)
     axis = _uneven_axis(obs)
-    rows, cols = _random_places(obs, rng) if axis is None else _gaps_elsewhere(obs, axis, rng)
+    rows, cols = (
+        _random_places(obs, rng) if axis is None else _gaps_elsewhere(obs, axis, rng)
+    )
     if obs.groups is not None:
         return _without_groups(obs, obs.groups, (rows, cols), rng)
     values = obs.lookup(rows, cols)
-    if np.isnan(values).all():  # columns that are missing together: nothing is seen in the gaps of the other
+    # columns that are missing together: nothing is seen in the gaps of the other
+    if np.isnan(values).all():
         rows, cols = _random_places(obs, rng)
         values = obs.lookup(rows, cols)
     seen = ~np.isnan(values)
@@ -151,14 +176,22 @@ def hold_out(obs: Observations, seed: int = 0) -> tuple[Observations, Sample]:
 def without(obs: Observations, some: Sample) -> Without:
     """The data without these entries, which are copied."""
     held = as_sparse(obs, some)
-    left = {name: getattr(obs, name) - getattr(held, name) for name in ("row_observed", "col_observed")}
+    left = {
+        name: getattr(obs, name) - getattr(held, name)
+        for name in ("row_observed", "col_observed")
+    }
     return Without(of=obs, held=held, **(common(obs) | left))
 
 
 def _without_groups(
-    obs: Observations, groups: Array, places: tuple[Array, Array], rng: np.random.Generator
+    obs: Observations,
+    groups: Array,
+    places: tuple[Array, Array],
+    rng: np.random.Generator,
 ) -> tuple[Observations, Sample]:
-    """The same for rows in groups: a group is set aside as a whole. Makes a copy: give it a part of the data."""
+    """The same for rows in groups: a group is set aside as a whole. Makes a copy: give
+    it a part of the data.
+    """
     count, size = groups.shape
     group_of = np.empty(obs.shape[0], np.int64)
     group_of[groups.ravel()] = np.repeat(np.arange(count), size)
@@ -175,13 +208,20 @@ def _without_groups(
     return rest, Sample(rows[judged], cols[judged], held[judged])
 
 
-def _some_groups(obs: Observations, groups: Array, rng: np.random.Generator) -> Observations:
-    size, count = groups.shape[1], max(ENOUGH_CELLS // (obs.shape[1] * groups.shape[1]), 100)
+def _some_groups(
+    obs: Observations, groups: Array, rng: np.random.Generator
+) -> Observations:
+    size, count = (
+        groups.shape[1],
+        max(ENOUGH_CELLS // (obs.shape[1] * groups.shape[1]), 100),
+    )
     if count >= len(groups):
         return obs
     rows = groups[np.sort(rng.choice(len(groups), count, replace=False))].ravel()
     values = obs.grid(rows, np.arange(obs.shape[1]))
-    return grouped(as_observations(values, threads=obs.threads), np.repeat(np.arange(count), size))
+    return grouped(
+        as_observations(values, threads=obs.threads), np.repeat(np.arange(count), size)
+    )
 
 
 def part_of(obs: Observations, seed: int = 0) -> Observations:
@@ -203,9 +243,15 @@ def part_of(obs: Observations, seed: int = 0) -> Observations:
     across = np.arange(obs.shape[1 - axis])
     entries = obs.fraction * count * len(across)
     if entries > 4 * ENOUGH_CELLS:
-        across = np.sort(rng.choice(len(across), int(len(across) * ENOUGH_CELLS / entries), replace=False))
+        across = np.sort(
+            rng.choice(
+                len(across), int(len(across) * ENOUGH_CELLS / entries), replace=False
+            )
+        )
     rows, cols = (chosen, across) if axis == 0 else (across, chosen)
-    return as_observations(obs.grid(rows, cols).astype(obs.dtype, copy=False), threads=obs.threads)
+    return as_observations(
+        obs.grid(rows, cols).astype(obs.dtype, copy=False), threads=obs.threads
+    )
 
 
 def _brought(obs: Observations) -> Observations:
@@ -215,7 +261,9 @@ def _brought(obs: Observations) -> Observations:
 
 
 def _uneven_axis(obs: Observations) -> int | None:
-    """Along which axis the share of missing entries varies far more than by chance: 0 for columns, 1 for rows."""
+    """Along which axis the share of missing entries varies far more than by chance: 0
+    for columns, 1 for rows.
+    """
     missing = 1 - obs.fraction
     if missing == 0:
         return None
@@ -233,11 +281,13 @@ def _random_places(obs: Observations, rng: np.random.Generator) -> tuple[Array, 
     return places // obs.shape[1], places % obs.shape[1]
 
 
-def _gaps_elsewhere(obs: Observations, axis: int, rng: np.random.Generator) -> tuple[Array, Array]:
+def _gaps_elsewhere(
+    obs: Observations, axis: int, rng: np.random.Generator
+) -> tuple[Array, Array]:
     """Places in some columns (axis 0; rows for axis 1) that are missing in others.
 
-    Neighbouring columns take the gaps of neighbours, so that gaps which reach over several keep their shape.
-    """
+    Neighbouring columns take the gaps of neighbours, so that gaps which reach over several keep
+    their shape."""
     n, lines = obs.shape[axis], obs.shape[1 - axis]
     along, beside = np.arange(n), max(1, lines // 20)
     seen = obs.col_observed if axis == 0 else obs.row_observed
@@ -248,7 +298,11 @@ def _gaps_elsewhere(obs: Observations, axis: int, rng: np.random.Generator) -> t
         for line in (begin + np.arange(beside)) % lines:
             donor = (line + shift) % lines
             gap = along[np.isnan(obs.lookup(*_line(axis, donor, along)))]
-            if line in taken or seen[line] < 0.3 * n * obs.fraction or not 0 < len(gap) < 0.9 * n:
+            if (
+                line in taken
+                or seen[line] < 0.3 * n * obs.fraction
+                or not 0 < len(gap) < 0.9 * n
+            ):
                 continue
             taken.add(int(line))
             ones.append(gap)
@@ -271,5 +325,7 @@ def _line(axis: int, line: Any, along: Array) -> tuple[Array, Array]:
 
 def as_sparse(obs: Observations, some: Sample) -> Observations:
     """These entries as a sparse matrix in the precision of the data."""
-    matrix = sp.csr_array((some.values.astype(obs.dtype), (some.rows, some.cols)), shape=obs.shape)
+    matrix = sp.csr_array(
+        (some.values.astype(obs.dtype), (some.rows, some.cols)), shape=obs.shape
+    )
     return as_observations(matrix, threads=obs.threads)

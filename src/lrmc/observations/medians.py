@@ -8,21 +8,30 @@ from .._rows import equal
 from ..weights import Array
 from .base import Observations
 
-ENTRIES = 65  # looked at per row, and MANY per column (or the other way round, for the longer side)
+# looked at per row, and MANY per column (or the other way round, for the longer side)
+ENTRIES = 65
 MANY = 2001
 LOOKS = 20_000_000  # places that are looked at, if that leaves ENTRIES
 
 
 def medians_of_lines(obs: Observations, axis: int) -> Array:
-    """The median of (some entries of) each row (axis 0) or column (axis 1); of all, where a line is empty."""
+    """The median of (some entries of) each row (axis 0) or column (axis 1); of all,
+    where a line is empty.
+    """
     middle = float(np.median(obs.sample.values)) if len(obs.sample.values) else 0.0
     return np.asarray(medians(obs, axis, equal(0.0, obs.shape[1 - axis]), middle))
 
 
 def medians(obs: Observations, axis: int, subtract: Array, empty: float) -> Array:
-    """The median of some entries of each row (axis 0) or column (axis 1), less what the others typically are."""
+    """The median of some entries of each row (axis 0) or column (axis 1), less what the
+    others typically are.
+    """
     n, across = obs.shape[axis], obs.shape[1 - axis]
-    entries = max(ENTRIES, min(MANY, int(LOOKS * obs.fraction / n))) if n < across else ENTRIES
+    entries = (
+        max(ENTRIES, min(MANY, int(LOOKS * obs.fraction / n)))
+        if n < across
+        else ENTRIES
+    )
     count = min(across, int(entries / obs.fraction))
     places = np.unique(np.linspace(0, across - 1, count).astype(np.int64))
     return obs.medians(axis, places, subtract, empty)

@@ -1,4 +1,6 @@
-"""Every call of a compiled kernel on data: arguments as the kernels take them, and room for their answers."""
+"""Every call of a compiled kernel on data: arguments as the kernels take them, and room
+for their answers.
+"""
 
 from __future__ import annotations
 
@@ -50,12 +52,20 @@ class Source(Protocol):
         """The same for `products`, with what says how rows are weighed."""
 
 
-def dense_data(Y: Array, mask: Array | None = None, *, members: Array | None = None, gain: float = 1.0) -> DenseData:
+def dense_data(
+    Y: Array,
+    mask: Array | None = None,
+    *,
+    members: Array | None = None,
+    gain: float = 1.0,
+) -> DenseData:
     """Rows one after another; `members` are groups of rows that are weighed together."""
     return DenseData(_kernels.aligned(Y), mask=mask, members=members, gain=gain)
 
 
-def sparse_data(indptr: Array, indices: Array, values: Array, *, n2: int, gain: float) -> SparseData:
+def sparse_data(
+    indptr: Array, indices: Array, values: Array, *, n2: int, gain: float
+) -> SparseData:
     """The observed entries by row."""
     return SparseData(
         indptr=_kernels.aligned(indptr),
@@ -67,16 +77,27 @@ def sparse_data(indptr: Array, indices: Array, values: Array, *, n2: int, gain: 
 
 
 def products(
-    of: Source, L: Any, R: Any, weight: Weight, *, P: Any = None, Q: Any = None, Pw: Any = None, Qw: Any = None
+    of: Source,
+    L: Any,
+    R: Any,
+    weight: Weight,
+    *,
+    P: Any = None,
+    Q: Any = None,
+    Pw: Any = None,
+    Qw: Any = None,
 ) -> Pull:
-    """See `Observations.products`. The kernels know the model's own factor by where it is in memory."""
+    """See `Observations.products`. The kernels know the model's own factor by where it
+    is in memory.
+    """
     dtype, (n1, n2) = of.dtype, of.shape
     L, R = _ready(L, dtype), _ready(R, dtype)
     P = L if P is OWN else _ready(P, dtype)
     Q = R if Q is OWN else _ready(Q, dtype)
     Pw, Qw = _ready(Pw, dtype), _ready(Qw, dtype)
     CQ, CtP, WQ, WtP = (
-        None if X is None else np.zeros((n, X.shape[1]), dtype) for X, n in ((Q, n1), (P, n2), (Qw, n1), (Pw, n2))
+        None if X is None else np.zeros((n, X.shape[1]), dtype)
+        for X, n in ((Q, n1), (P, n2), (Qw, n1), (Pw, n2))
     )
     counts: dict[str, Any] = {"row_inliers": np.zeros(n1, np.int64)}
     energy = None
@@ -87,7 +108,9 @@ def products(
         counts["col_weight"] = np.zeros(n2, dtype)
     factors = Factors(L=L, R=R, P=P, Q=Q, Pw=Pw, Qw=Qw)
     room = Room(CQ=CQ, CtP=CtP, WQ=WQ, WtP=WtP, energy=energy, **counts)
-    _kernels.products(of.weighed, factors, _weight(weight, dtype), room, threads=of.threads)
+    _kernels.products(
+        of.weighed, factors, _weight(weight, dtype), room, threads=of.threads
+    )
     n_inliers = int(counts["row_inliers"].sum())
     if energy is None:
         return Pull(CQ, CtP, n_inliers=n_inliers)
@@ -129,7 +152,9 @@ def _directions(outliers: str) -> tuple[float, float]:
     return float(outliers != "negative"), float(outliers != "positive")
 
 
-def adjoint(of: Source, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:
+def adjoint(
+    of: Source, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array
+) -> Adjoint:
     """See `Observations.adjoint`."""
     L, R, Ab, Bb = (_kernels.ready(X, of.dtype) for X in (L, R, Ab, Bb))
     GL, GR, zeta_bar = np.zeros_like(L), np.zeros_like(R), np.zeros(1)
@@ -141,7 +166,8 @@ def adjoint(of: Source, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -
 
 def magnitudes(of: Source, L: Any, R: Any, share: float) -> tuple[Array, Array]:
     """See `Observations.magnitudes`."""
-    rows, cols = (np.full(n, np.inf, of.dtype) for n in of.shape)  # of a matrix without rows, no column is visited
+    # of a matrix without rows, no column is visited
+    rows, cols = (np.full(n, np.inf, of.dtype) for n in of.shape)
     _kernels.magnitudes(
         of.data,
         Factors(L=_ready(L, of.dtype), R=_ready(R, of.dtype)),
@@ -155,7 +181,9 @@ def magnitudes(of: Source, L: Any, R: Any, share: float) -> tuple[Array, Array]:
 
 
 def regress(of: Source, model: Regression) -> tuple[Array, Array, Array]:
-    """See `Observations.regress`: each row, all of its iterations while it is in the cache (`_kernels/regress.hpp`)."""
+    """See `Observations.regress`: each row, all of its iterations while it is in the
+    cache (`_kernels/regress.hpp`).
+    """
     n, dtype = of.shape[0], of.dtype
     scores = np.empty((n, model.V.shape[1]), dtype)
     deviation, distance = np.empty(n, dtype), np.empty(n, dtype)
@@ -173,11 +201,20 @@ def regress(of: Source, model: Regression) -> tuple[Array, Array, Array]:
         up=up,
         down=down,
     )
-    _kernels.regress(of.data, settings, scores=scores, deviation=deviation, distance=distance, threads=of.threads)
+    _kernels.regress(
+        of.data,
+        settings,
+        scores=scores,
+        deviation=deviation,
+        distance=distance,
+        threads=of.threads,
+    )
     return scores, deviation, distance
 
 
-def residual(data: SparseData, L: Array, R: Array, *, out: Array, threads: int) -> Array:
+def residual(
+    data: SparseData, L: Array, R: Array, *, out: Array, threads: int
+) -> Array:
     """Y - L R' at the stored entries of sparse data, written into `out`."""
     factors = Factors(L=_kernels.ready(L, out.dtype), R=_kernels.ready(R, out.dtype))
     _kernels.residual(data, factors, out=out, threads=threads)
@@ -195,5 +232,7 @@ def locate(indptr: Array, indices: Array, rows: Array, cols: Array) -> Array:
 def survey(Y: Array, mask: Array | None, threads: int) -> Counts:
     """What is observed of a dense matrix: no NaN, and not 0 in the mask."""
     rows, cols = (np.zeros(n, np.int64) for n in Y.shape)
-    infinite = _kernels.survey(dense_data(Y, mask), rows=rows, cols=cols, threads=threads)
+    infinite = _kernels.survey(
+        dense_data(Y, mask), rows=rows, cols=cols, threads=threads
+    )
     return Counts(rows, cols, infinite)

@@ -13,7 +13,16 @@ from .._kernels import SparseData
 from .._typing import override
 from ..weights import Array, Weight, as_weight
 from . import native
-from .base import DRAW_FROM_STORED_BELOW, Adjoint, Counts, Observations, Pull, Regression, Sample, in_form
+from .base import (
+    DRAW_FROM_STORED_BELOW,
+    Adjoint,
+    Counts,
+    Observations,
+    Pull,
+    Regression,
+    Sample,
+    in_form,
+)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -59,7 +68,9 @@ class Sparse(Observations):
     @property
     def data(self) -> SparseData:
         """As the kernels take them."""
-        return native.sparse_data(self.indptr, self.indices, self.values, n2=self.shape[1], gain=self.gain)
+        return native.sparse_data(
+            self.indptr, self.indices, self.values, n2=self.shape[1], gain=self.gain
+        )
 
     @property
     def weighed(self) -> SparseData:
@@ -111,7 +122,12 @@ class Sparse(Observations):
         residual = self.residual(L, R)
         for first in range(0, len(residual), 1 << 20):
             some = slice(first, min(first + (1 << 20), len(residual)))
-            rows = np.searchsorted(self.indptr, np.arange(some.start, some.stop), side="right") - 1
+            rows = (
+                np.searchsorted(
+                    self.indptr, np.arange(some.start, some.stop), side="right"
+                )
+                - 1
+            )
             yield Sample(rows, self.indices[some].astype(np.int64), residual[some])
 
     def residual(self, L: Array, R: Array) -> Array:

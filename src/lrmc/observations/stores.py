@@ -1,4 +1,5 @@
-"""Matrices in .npy, .zarr and HDF5 files, opened without reading them. Files may be damaged, or made to do harm.
+"""Matrices in .npy, .zarr and HDF5 files, opened without reading them. Files may be damaged, or
+made to do harm.
 
 Nothing but the file itself is read: no file that it points to, and nothing in it is executed.
 """
@@ -16,12 +17,18 @@ from .ondisk import in_npy
 
 
 def opened(source: str | os.PathLike[str], name: str | None = None) -> Any:
-    """The array in a file, of which nothing is read yet. `name` chooses one where there are several."""
+    """The array in a file, of which nothing is read yet. `name` chooses one where there
+    are several.
+    """
     source = Path(source)
     if source.suffix.lower() == ".npy":
         return in_npy(source)
     with readable(source):
-        arrays = zarr_arrays(source) if source.suffix.lower() == ".zarr" else _of_hdf5(source)
+        arrays = (
+            zarr_arrays(source)
+            if source.suffix.lower() == ".zarr"
+            else _of_hdf5(source)
+        )
     if name is not None and name in arrays:
         return arrays[name]
     if name is not None or len(arrays) != 1:
@@ -43,7 +50,9 @@ def readable(source: Path) -> Iterator[None]:
         raise
     except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(f"{source} could not be opened; is it damaged, or of another kind? ({reason})") from error
+        raise ValueError(
+            f"{source} could not be opened; is it damaged, or of another kind? ({reason})"
+        ) from error
 
 
 def zarr_arrays(source: Path) -> dict[str, Any]:
@@ -53,20 +62,28 @@ def zarr_arrays(source: Path) -> dict[str, Any]:
     arrays = dict(found.arrays()) if hasattr(found, "arrays") else {"": found}
     for array in arrays.values():
         if "pickle" in str(_codecs(array.metadata)).lower():
-            raise _Refused(f"{source} is stored with pickle, which can execute anything; it is not read")
+            raise _Refused(
+                f"{source} is stored with pickle, which can execute anything; it is not read"
+            )
     return arrays
 
 
 def _codecs(metadata: Any) -> list[Any]:
     """How chunks are decoded, by the second and the third version of the format."""
-    return [getattr(metadata, name, None) for name in ("codecs", "compressor", "filters")]
+    return [
+        getattr(metadata, name, None) for name in ("codecs", "compressor", "filters")
+    ]
 
 
 def _of_hdf5(source: Path) -> dict[str, Any]:
     with optional("h5py", "scale").File(source, "r") as file:
         _check_links(source, file)
-    dataset = optional("xarray", "scale").open_dataset(source, engine="h5netcdf", phony_dims="access")
-    return {str(key): value for key, value in dataset.data_vars.items() if value.ndim == 2}
+    dataset = optional("xarray", "scale").open_dataset(
+        source, engine="h5netcdf", phony_dims="access"
+    )
+    return {
+        str(key): value for key, value in dataset.data_vars.items() if value.ndim == 2
+    }
 
 
 def _check_links(source: Path, file: Any) -> None:
@@ -80,10 +97,18 @@ def _check_links(source: Path, file: Any) -> None:
         if not isinstance(found, h5py.Dataset):
             return None
         others = [place[0] for place in found.external or ()]
-        others += [place.file_name for place in found.virtual_sources()] if found.is_virtual else []
-        return next(((name, other) for other in others if other != "."), None)  # "." is this file
+        others += (
+            [place.file_name for place in found.virtual_sources()]
+            if found.is_virtual
+            else []
+        )
+        # "." is this file
+        return next(((name, other) for other in others if other != "."), None)
 
-    elsewhere = file.visititems_links(linked) or file.visititems(held)  # the first that is found
+    # the first that is found
+    elsewhere = file.visititems_links(linked) or file.visititems(held)
     if elsewhere is not None:
         name, other = elsewhere
-        raise _Refused(f"{source}: {name!r} lies in another file, {other!r}, which is not read; copy it into this one")
+        raise _Refused(
+            f"{source}: {name!r} lies in another file, {other!r}, which is not read; copy it into this one"
+        )

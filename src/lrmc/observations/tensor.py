@@ -1,8 +1,9 @@
-"""Data in a torch tensor, on whatever device it lies: `solve` reads it there. Imported only where torch is.
+"""Data in a torch tensor, on whatever device it lies: `solve` reads it there. Imported only where
+torch is.
 
-Each pass takes the factors to the device and brings (n1 + n2) x r numbers back; the methods' small algebra stays in
-NumPy. The rules are those of `weights.py`, applied to blocks of rows. On the CPU the kernels are several times faster.
-"""
+Each pass takes the factors to the device and brings (n1 + n2) x r numbers back; the methods' small
+algebra stays in NumPy. The rules are those of `weights.py`, applied to blocks of rows. On the CPU
+the kernels are several times faster."""
 
 from __future__ import annotations
 
@@ -17,7 +18,14 @@ import scipy.sparse as sp
 from .._extras import optional
 from .._typing import override
 from ..weights import Array, Clip, DType, Threshold, Weight, as_weight, ratio, weights
-from ._checks import check_finite, check_mask, check_numbers, check_observed, check_shape, seen_by
+from ._checks import (
+    check_finite,
+    check_mask,
+    check_numbers,
+    check_observed,
+    check_shape,
+    seen_by,
+)
 from .base import (
     DRAW_FROM_STORED_BELOW,
     OWN,
@@ -41,12 +49,15 @@ else:
     Tensor = torch.Tensor
 
 ENTRIES_ON_CPU = 1 << 18  # at a time: a block and what is made of it stay in the cache
-ENTRIES = 1 << 23  # at a time elsewhere, where starting an operation costs more (not measured)
+# at a time elsewhere, where starting an operation costs more (not measured)
+ENTRIES = 1 << 23
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TorchObservations(Observations):
-    """A 2-D tensor; missing entries are NaN, or False in the mask. Nothing larger than some blocks of rows is made."""
+    """A 2-D tensor; missing entries are NaN, or False in the mask. Nothing larger than
+    some blocks of rows is made.
+    """
 
     Y: Tensor
     mask: Tensor | None = None
@@ -80,9 +91,20 @@ class TorchObservations(Observations):
             energy.append((C * E).sum())
             summed = C * C if getattr(rule, "squares", False) else W
             by_rows.append((_times(C, Q), _times(W, Qw), inlier.sum(1), summed.sum(1)))
-            block = (_times(C.mT, P, rows), _times(W.mT, Pw, rows), inlier.sum(0), summed.sum(0))
-            by_cols = block if by_cols is None else [a if a is None else a + b for a, b in zip(by_cols, block)]
-        CQ, WQ, row_inliers, row_weight = (_array(None if x[0] is None else torch.cat(x)) for x in zip(*by_rows))
+            block = (
+                _times(C.mT, P, rows),
+                _times(W.mT, Pw, rows),
+                inlier.sum(0),
+                summed.sum(0),
+            )
+            by_cols = (
+                block
+                if by_cols is None
+                else [a if a is None else a + b for a, b in zip(by_cols, block)]
+            )
+        CQ, WQ, row_inliers, row_weight = (
+            _array(None if x[0] is None else torch.cat(x)) for x in zip(*by_rows)
+        )
         CtP, WtP, col_inliers, col_weight = map(_array, by_cols)
         n_inliers = int(row_inliers.sum())
         if isinstance(rule, Clip):
@@ -95,7 +117,9 @@ class TorchObservations(Observations):
             col_inliers=col_inliers,
             row_weight=row_weight,
             col_weight=col_weight,
-            energy=None if isinstance(rule, Threshold) else float(_array(torch.stack(energy)).sum(dtype=np.float64)),
+            energy=None
+            if isinstance(rule, Threshold)
+            else float(_array(torch.stack(energy)).sum(dtype=np.float64)),
             grams=(WQ, WtP),
         )
 
@@ -119,7 +143,10 @@ class TorchObservations(Observations):
     def magnitudes(self, L: Any, R: Any, share: float) -> tuple[Array, Array]:
         model = None if L is None else (self._sent(L), self._sent(R))
         every = slice(None)
-        rows = [self._kth_largest(i, every, 1, how_many(share, self.row_observed[i]), model) for i in self._blocks()]
+        rows = [
+            self._kth_largest(i, every, 1, how_many(share, self.row_observed[i]), model)
+            for i in self._blocks()
+        ]
         cols = [
             self._kth_largest(every, j, 0, how_many(share, self.col_observed[j]), model)
             for j in row_blocks(self.shape[1], self.shape[0], self._entries)
@@ -135,18 +162,30 @@ class TorchObservations(Observations):
     def survey(self) -> Counts:
         return _survey(self.Y, self.mask)
 
-    def _kth_largest(self, rows: slice, cols: slice, axis: int, k: Array, model: Any) -> Array:
-        """Of |Y - L R'| along an axis of a block, k of its own for each line; infinity where k is 0."""
+    def _kth_largest(
+        self, rows: slice, cols: slice, axis: int, k: Array, model: Any
+    ) -> Array:
+        """Of |Y - L R'| along an axis of a block, k of its own for each line; infinity
+        where k is 0.
+        """
         E = self._read(rows, cols)
         size = abs(E if model is None else E - model[0][rows] @ model[1][cols].mT)
-        size = torch.sort(torch.where(torch.isnan(size), -1.0, size), dim=axis, descending=True).values
-        where = torch.as_tensor(np.maximum(k - 1, 0), device=size.device).unsqueeze(axis)
+        size = torch.sort(
+            torch.where(torch.isnan(size), -1.0, size), dim=axis, descending=True
+        ).values
+        where = torch.as_tensor(np.maximum(k - 1, 0), device=size.device).unsqueeze(
+            axis
+        )
         found = _array(size.gather(axis, where).squeeze(axis))
         return np.where(k > 0, found, np.inf).astype(self.dtype)
 
     @override
     def lookup(self, rows: Array, cols: Array) -> Array:
-        return _array(self._read(*(torch.as_tensor(i, device=self.Y.device) for i in (rows, cols))))
+        return _array(
+            self._read(
+                *(torch.as_tensor(i, device=self.Y.device) for i in (rows, cols))
+            )
+        )
 
     @override
     def draw(self, size: int = 20_000, seed: int = 0) -> Sample:
@@ -157,10 +196,16 @@ class TorchObservations(Observations):
         before = np.concatenate([[0], np.cumsum(self.row_observed)])
         places = []
         for rows in self._blocks():
-            first, last = np.searchsorted(where, (before[rows.start], before[rows.stop]))
+            first, last = np.searchsorted(
+                where, (before[rows.start], before[rows.stop])
+            )
             if last > first:
                 seen = torch.nonzero(~torch.isnan(self._read(rows)))
-                chosen = seen[torch.as_tensor(where[first:last] - before[rows.start], device=seen.device)]
+                chosen = seen[
+                    torch.as_tensor(
+                        where[first:last] - before[rows.start], device=seen.device
+                    )
+                ]
                 places.append(_array(chosen) + np.array([rows.start, 0]))
         i, j = np.concatenate(places).T
         return Sample(i, j, self.lookup(i, j))
@@ -168,7 +213,9 @@ class TorchObservations(Observations):
     @override
     def block(self, rows: Any, cols: Any) -> Array:
         i, j = (
-            torch.arange(n, device=self.Y.device)[x if isinstance(x, slice) else torch.as_tensor(x)]
+            torch.arange(n, device=self.Y.device)[
+                x if isinstance(x, slice) else torch.as_tensor(x)
+            ]
             for n, x in zip(self.shape, (rows, cols))
         )
         return _array(torch.nan_to_num(self._read(i[:, None], j[None, :]), nan=0.0))
@@ -209,24 +256,38 @@ class TorchObservations(Observations):
     def _read(self, *at: Any) -> Tensor:
         """Entries in the precision of the arithmetic, NaN where not observed."""
         values = self.Y[at].to(_torch_type(self.dtype)) * self.gain
-        return values if self.mask is None else torch.where(self.mask[at], values, torch.nan)
+        return (
+            values
+            if self.mask is None
+            else torch.where(self.mask[at], values, torch.nan)
+        )
 
 
-def as_torch_observations(Y: Any, mask: Any = None, *, threads: int = 1) -> Observations:
-    """Look at a tensor once, where it is, and say what was observed: as `as_observations`, which calls this for tensors
-    that are not on the CPU. `threads` is for the algebra on the factors.
+def as_torch_observations(
+    Y: Any, mask: Any = None, *, threads: int = 1
+) -> Observations:
+    """Look at a tensor once, where it is, and say what was observed: as `as_observations`, which
+    calls this for tensors that are not on the CPU. `threads` is for the algebra on the factors.
 
-    float64, int32 and int64 are computed in float64 (float32 on devices without), all else in float32.
-    """
+    float64, int32 and int64 are computed in float64 (float32 on devices without), all else in
+    float32."""
     if Y.layout != torch.strided or Y.device.type == "meta":
-        raise ValueError(f"the tensor is {Y.layout} on {Y.device}; a dense one that holds data is wanted")
+        raise ValueError(
+            f"the tensor is {Y.layout} on {Y.device}; a dense one that holds data is wanted"
+        )
     check_shape(tuple(Y.shape))
     check_numbers(Y.dtype)
-    Y, mask = Y.detach(), None if mask is None else as_tensor_mask(mask, tuple(Y.shape), Y.device)
-    by_columns = Y.stride(0) == 1 and Y.stride(1) != 1 and Y.shape[1] > 1  # columns are contiguous
+    Y, mask = (
+        Y.detach(),
+        None if mask is None else as_tensor_mask(mask, tuple(Y.shape), Y.device),
+    )
+    # columns are contiguous
+    by_columns = Y.stride(0) == 1 and Y.stride(1) != 1 and Y.shape[1] > 1
     if by_columns:
         Y, mask = Y.mT, None if mask is None else mask.mT
-    wide = Y.dtype in (torch.float64, torch.int32, torch.int64) and Y.device.type != "mps"
+    wide = (
+        Y.dtype in (torch.float64, torch.int32, torch.int64) and Y.device.type != "mps"
+    )
     shape = (Y.shape[0], Y.shape[1])
     rows, cols, infinite = _survey(Y, mask)
     check_finite(infinite)
@@ -245,12 +306,16 @@ def as_torch_observations(Y: Any, mask: Any = None, *, threads: int = 1) -> Obse
 
 
 def stays(Y: Tensor) -> bool:
-    """Whether a tensor is read where it is: a dense one on another device. On the CPU the kernels are faster."""
+    """Whether a tensor is read where it is: a dense one on another device. On the CPU
+    the kernels are faster.
+    """
     return Y.layout == torch.strided and Y.device.type not in ("cpu", "meta")
 
 
 def on_cpu(Y: Tensor) -> Any:
-    """A tensor as an array that shares its memory where it can; a sparse tensor as a scipy matrix."""
+    """A tensor as an array that shares its memory where it can; a sparse tensor as a
+    scipy matrix.
+    """
     Y = Y.detach()
     if Y.device.type == "meta":
         raise ValueError("the tensor is on the device 'meta', which holds no data")
@@ -259,19 +324,31 @@ def on_cpu(Y: Tensor) -> Any:
     shape = tuple(Y.shape)
     if Y.layout == torch.sparse_coo and Y.sparse_dim() == len(shape) == 2:
         Y = Y.coalesce()
-        return sp.coo_array((on_cpu(Y.values()), tuple(on_cpu(Y.indices()))), shape=shape)
+        return sp.coo_array(
+            (on_cpu(Y.values()), tuple(on_cpu(Y.indices()))), shape=shape
+        )
     if Y.layout == torch.sparse_csr and len(shape) == 2:
-        return sp.csr_array(tuple(map(on_cpu, (Y.values(), Y.col_indices(), Y.crow_indices()))), shape=shape)
+        return sp.csr_array(
+            tuple(map(on_cpu, (Y.values(), Y.col_indices(), Y.crow_indices()))),
+            shape=shape,
+        )
     if Y.layout == torch.sparse_csc and len(shape) == 2:
-        return sp.csc_array(tuple(map(on_cpu, (Y.values(), Y.row_indices(), Y.ccol_indices()))), shape=shape)
-    raise ValueError(f"the tensor is {Y.layout} of shape {shape}; a dense, COO, CSR or CSC matrix is wanted")
+        return sp.csc_array(
+            tuple(map(on_cpu, (Y.values(), Y.row_indices(), Y.ccol_indices()))),
+            shape=shape,
+        )
+    raise ValueError(
+        f"the tensor is {Y.layout} of shape {shape}; a dense, COO, CSR or CSC matrix is wanted"
+    )
 
 
 def _shared(Y: Tensor) -> Array:
     try:
         return Y.resolve_neg().resolve_conj().cpu().numpy()
     except (TypeError, RuntimeError):  # a type that numpy does not have
-        raise ValueError(f"the tensor is of {Y.dtype}; convert it first: Y.float(), or Y.dequantize()") from None
+        raise ValueError(
+            f"the tensor is of {Y.dtype}; convert it first: Y.float(), or Y.dequantize()"
+        ) from None
 
 
 def as_tensor_mask(mask: Any, shape: tuple[int, ...], device: torch.device) -> Tensor:
@@ -284,7 +361,9 @@ def as_tensor_mask(mask: Any, shape: tuple[int, ...], device: torch.device) -> T
 def _survey(Y: Tensor, mask: Tensor | None) -> Counts:
     """How many entries of each row and column are observed, and how many of these are infinite."""
     rows = []
-    cols, infinite = (torch.zeros(n, dtype=torch.int64, device=Y.device) for n in (Y.shape[1], ()))
+    cols, infinite = (
+        torch.zeros(n, dtype=torch.int64, device=Y.device) for n in (Y.shape[1], ())
+    )
     for block in row_blocks(*Y.shape):
         seen = ~torch.isnan(Y[block])
         if mask is not None:
@@ -303,7 +382,11 @@ def _weighed(E: Tensor, rule: Weight) -> tuple[Tensor, Tensor, Tensor]:
     if isinstance(rule, Threshold):  # what is protected is clipped
         protect: tuple[Any, Any] = (rule.protect_rows[:, None], rule.protect_cols)
         W = torch.where(inlier, W, torch.maximum(*protect) / q)
-    return torch.where(seen, E, 0.0), torch.where(seen, W, 0.0).to(E.dtype), inlier & seen
+    return (
+        torch.where(seen, E, 0.0),
+        torch.where(seen, W, 0.0).to(E.dtype),
+        inlier & seen,
+    )
 
 
 def _times(Z: Tensor, X: Tensor | None, rows: slice = slice(None)) -> Tensor | None:

@@ -27,7 +27,9 @@ from .base import (
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Transposed(Observations):
-    """A matrix whose columns are stored one after another: the other matrix with the roles swapped."""
+    """A matrix whose columns are stored one after another: the other matrix with the
+    roles swapped.
+    """
 
     of: Observations
 
@@ -142,5 +144,9 @@ class Transposed(Observations):
 
 def transposed(obs: Observations) -> Transposed:
     """The transposed matrix, stored as it is."""
-    swapped = {"shape": obs.shape[::-1], "row_observed": obs.col_observed, "col_observed": obs.row_observed}
+    swapped = {
+        "shape": obs.shape[::-1],
+        "row_observed": obs.col_observed,
+        "col_observed": obs.row_observed,
+    }
     return Transposed(**(common(obs) | swapped), of=obs)

@@ -1,8 +1,8 @@
-"""Data that are read again in every pass must stay what they are: a file or store is looked at, and looked at again.
+"""Data that are read again in every pass must stay what they are: a file or store is looked at, and
+looked at again.
 
-zarr reads a chunk that is gone as zeros, and a file may be written anew while it is read: neither is an error to those
-who read it.
-"""
+zarr reads a chunk that is gone as zeros, and a file may be written anew while it is read: neither
+is an error to those who read it."""
 
 from __future__ import annotations
 
@@ -31,10 +31,13 @@ class Watched:
     first: tuple[Any, Any]  # at a glance, and closely
 
     def check(self, closely: bool = False) -> None:
-        """Raise an error unless it still looks the same. Closely: with every chunk, but without reading any."""
+        """Raise an error unless it still looks the same. Closely: with every chunk, but
+        without reading any.
+        """
         try:
             same = self.look(closely) == self.first[closely]
-        except Exception:  # what cannot be looked at any more: each kind of store has its own errors
+        # what cannot be looked at any more: each kind of store has its own errors
+        except Exception:
             same = False
         if not same:
             raise ChangedError(
@@ -66,10 +69,16 @@ def _place(Y: Any) -> tuple[str, Callable[[bool], Any]] | None:
 
 
 def _wrapped(variable: Any) -> Any:
-    """The array of zarr that xarray reads, which it does not tell otherwise; None if there is none."""
+    """The array of zarr that xarray reads, which it does not tell otherwise; None if
+    there is none.
+    """
     inner = getattr(variable, "_data", None)
     while inner is not None and type(inner).__module__.startswith("xarray"):
-        inner = getattr(inner, "array", None) if hasattr(inner, "array") else getattr(inner, "_array", None)
+        inner = (
+            getattr(inner, "array", None)
+            if hasattr(inner, "array")
+            else getattr(inner, "_array", None)
+        )
     return inner
 
 
@@ -82,7 +91,8 @@ def _of_path(path: Path, within: str = "") -> tuple[str, Callable[[bool], Any]] 
 
 def _of_zarr(Y: Any) -> tuple[str, Callable[[bool], Any]] | None:
     store = Y.store
-    root = getattr(store, "root", None) or getattr(store, "path", None)  # a folder, or a zip file
+    # a folder, or a zip file
+    root = getattr(store, "root", None) or getattr(store, "path", None)
     if isinstance(root, Path):
         return _of_path(root, Y.path)
     return str(Y.store_path), lambda closely: _array(Y, closely)
@@ -97,13 +107,21 @@ def _file(path: Path) -> tuple[int, ...]:
 
 
 def _folder(path: Path, closely: bool) -> Any:
-    """Of a zarr array its metadata; closely, all of its files: one digest, since there may be millions."""
+    """Of a zarr array its metadata; closely, all of its files: one digest, since there
+    may be millions.
+    """
     if not closely:
-        return [_file(path / name) for name in METADATA if (path / name).exists()] or _file(path)[:2]
+        return [
+            _file(path / name) for name in METADATA if (path / name).exists()
+        ] or _file(path)[:2]
     digest = blake2b()
     for file in _files(path):
         found = file.stat()
-        digest.update(f"{file.path} {found.st_ino} {found.st_size} {found.st_mtime_ns}\n".encode(errors="replace"))
+        digest.update(
+            f"{file.path} {found.st_ino} {found.st_size} {found.st_mtime_ns}\n".encode(
+                errors="replace"
+            )
+        )
     return digest.digest()
 
 
@@ -119,10 +137,13 @@ def _files(path: str | os.PathLike[str]) -> Iterator[os.DirEntry[str]]:
 
 
 def _array(Y: Any, closely: bool) -> Any:
-    """Of a zarr array in some other store: what opening it anew tells, and how many chunks there are."""
+    """Of a zarr array in some other store: what opening it anew tells, and how many
+    chunks there are.
+    """
     import zarr
 
     now = zarr.open_array(Y.store, path=Y.path, mode="r")
     return repr(
         now.metadata
-    ), now.nchunks_initialized if closely else None  # a fill value of NaN is not equal to itself
+        # a fill value of NaN is not equal to itself
+    ), now.nchunks_initialized if closely else None

@@ -11,7 +11,8 @@ from ..result import Result, Status, Undetermined
 from .survey import Survey
 from .text import count, number, percent, plural
 
-Record: TypeAlias = object  # of the evidence: a named tuple, or a dictionary if the result comes from a file
+# of the evidence: a named tuple, or a dictionary if the result comes from a file
+Record: TypeAlias = object
 
 ADVICE = {
     Status.MAX_ITER: "Give it more passes (max_iter), or be content with less (a larger tol). If the change in the"

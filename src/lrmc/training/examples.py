@@ -1,4 +1,6 @@
-"""What a schedule is trained on: problems like the user's, pairs of data and truth, or the data alone."""
+"""What a schedule is trained on: problems like the user's, pairs of data and truth, or
+the data alone.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ from ..solve import solve
 from ..synthetic import Problems
 from .goals import Goal, Hidden, Truth
 
-SMALL = 500  # rows of a synthetic problem to train on; larger ones have more entries of the same kind
+# rows of a synthetic problem to train on; larger ones have more entries of the same kind
+SMALL = 500
 SPLITS = 8  # ways to hide some entries of data without truth
 ENOUGH = 50  # observed entries
 ROUNDING = 1e-7  # of the scale of the data: residuals below are as good as none
@@ -39,7 +42,9 @@ class Example:
 
     @cached_property
     def units(self) -> tuple[float, float]:
-        """What thresholds and steps are multiples of: the scale of the data, and their observed fraction."""
+        """What thresholds and steps are multiples of: the scale of the data, and their
+        observed fraction.
+        """
         return self.obs.scale, self.obs.fraction
 
     def start(self, schedule: Schedule) -> Factors:
@@ -57,7 +62,8 @@ class Example:
         return [layer for layer, _ in zip(schedule.layers(*self.units), range(count))]
 
 
-Examples = Callable[[int], Example]  # the example number ...; the same number gives the same example
+# the example number ...; the same number gives the same example
+Examples = Callable[[int], Example]
 
 
 @dataclass(frozen=True)
@@ -72,25 +78,37 @@ class Series:
         return self.draw(number)
 
 
-def as_examples(data: Any, rank: int, mask: Any = None, threads: int | None = None) -> Series:
+def as_examples(
+    data: Any, rank: int, mask: Any = None, threads: int | None = None
+) -> Series:
     """What `train` was given, as examples."""
     if mask is not None and (isinstance(data, Problems) or _are_pairs(data)):
-        raise ValueError("mask= belongs to one matrix; problems have the observed fraction p, and pairs NaN in Y")
+        raise ValueError(
+            "mask= belongs to one matrix; problems have the observed fraction p, and pairs NaN in Y"
+        )
     if isinstance(data, Problems):
         synthetic(data, rank, 0)  # refuses now what cannot be drawn
-        return Series(lambda number: synthetic(data, rank, number), {"problems": asdict(data)})
+        return Series(
+            lambda number: synthetic(data, rank, number), {"problems": asdict(data)}
+        )
     if _are_pairs(data):
         pairs = [_pair(Y, X, rank, threads) for Y, X in data]
         about = {"pairs": len(pairs)} | _told([pair.obs for pair in pairs])
         return Series(lambda number: pairs[number % len(pairs)], about)
     obs = _checked(data, mask, rank, threads)
-    about = {"data": "hidden entries of the data themselves", "shape": [int(n) for n in obs.shape]}
+    about = {
+        "data": "hidden entries of the data themselves",
+        "shape": [int(n) for n in obs.shape],
+    }
     return Series(_itself(part_of(obs), rank), about | _told([obs]))
 
 
 def _told(every: list[Observations]) -> dict[str, Any]:
     """What tells these data from others."""
-    return {"observed": sum(obs.n_observed for obs in every), "scale": float(np.mean([_scale(obs) for obs in every]))}
+    return {
+        "observed": sum(obs.n_observed for obs in every),
+        "scale": float(np.mean([_scale(obs) for obs in every])),
+    }
 
 
 def _scale(obs: Observations) -> float:
@@ -105,14 +123,20 @@ def _checked(Y: Any, mask: Any, rank: int, threads: int | None) -> Observations:
 
 
 def synthetic(problems: Problems, rank: int, number: int) -> Example:
-    """A small problem of the kind: with as many observed per hidden entry in a row as the large ones have."""
+    """A small problem of the kind: with as many observed per hidden entry in a row as
+    the large ones have.
+    """
     small = problems.shrunk(SMALL)
     problem = small.draw(rank, number, form="dense")
-    return Example(as_observations(problem.Y, threads=1), Truth(problem.X_factors), rank, number)
+    return Example(
+        as_observations(problem.Y, threads=1), Truth(problem.X_factors), rank, number
+    )
 
 
 def _itself(obs: Observations, rank: int) -> Examples:
-    """The data without some of their entries, which are the goal. The default method tells the noise of the data."""
+    """The data without some of their entries, which are the goal. The default method
+    tells the noise of the data.
+    """
     if obs.n_observed < ENOUGH:
         raise ValueError(
             f"{obs.n_observed} entries are observed, and at least {ENOUGH} are wanted to hide some of them"
@@ -146,9 +170,13 @@ def _pair(Y: Any, X: Any, rank: int, threads: int | None) -> Example:
     factors = _as_factors(X, rank)
     shape = (len(factors.L), len(factors.R))
     if shape != obs.shape:
-        raise ValueError(f"the truth has shape {shape}, its data {obs.shape}; a pair is (Y, X)")
+        raise ValueError(
+            f"the truth has shape {shape}, its data {obs.shape}; a pair is (Y, X)"
+        )
     if not 0 < norm(factors) < np.inf:
-        raise ValueError("the truth is zero or not finite; a known low-rank matrix is wanted, without gaps")
+        raise ValueError(
+            "the truth is zero or not finite; a known low-rank matrix is wanted, without gaps"
+        )
     unit = obs.scaled(1 / obs.scale)
     return Example(unit, Truth(Factors(factors.L / obs.scale, factors.R)), rank)
 
@@ -156,12 +184,24 @@ def _pair(Y: Any, X: Any, rank: int, threads: int | None) -> Example:
 def _as_factors(X: Any, rank: int) -> Factors:
     if isinstance(X, tuple):
         shapes = [np.shape(F) for F in X]
-        if len(X) != 2 or {len(shape) for shape in shapes} != {2} or shapes[0][1] != shapes[1][1]:
-            raise ValueError(f"the truth has factors of shapes {shapes}; (n1, r) and (n2, r) are wanted")
+        if (
+            len(X) != 2
+            or {len(shape) for shape in shapes} != {2}
+            or shapes[0][1] != shapes[1][1]
+        ):
+            raise ValueError(
+                f"the truth has factors of shapes {shapes}; (n1, r) and (n2, r) are wanted"
+            )
         return Factors(*(np.asarray(F, np.float64) for F in X))
     X = np.asarray(X, np.float64)
     if X.ndim != 2:
-        raise ValueError(f"the truth has {X.ndim} dimensions; a matrix is wanted, or its factors (L, R)")
+        raise ValueError(
+            f"the truth has {X.ndim} dimensions; a matrix is wanted, or its factors (L, R)"
+        )
     if not np.isfinite(X).all():
-        raise ValueError("the truth is not finite; a known low-rank matrix is wanted, without gaps")
-    return spectral(as_observations(X), min(rank, *X.shape), float(np.abs(X).max(initial=0.0)), 1.0)
+        raise ValueError(
+            "the truth is not finite; a known low-rank matrix is wanted, without gaps"
+        )
+    return spectral(
+        as_observations(X), min(rank, *X.shape), float(np.abs(X).max(initial=0.0)), 1.0
+    )

@@ -34,14 +34,19 @@ class Truth:
         return self.error_and_gradient(X)[0]
 
     def error_and_gradient(self, X: Factors) -> tuple[float, Factors]:
-        """See `Goal.error_and_gradient`. By QR of the stacked factors: exact however small the error is."""
+        """See `Goal.error_and_gradient`. By QR of the stacked factors: exact however
+        small the error is.
+        """
         (A, left), (B, right) = (
-            np.linalg.qr(np.hstack(pair).astype(np.float64)) for pair in ((X.L, self.X.L), (X.R, -self.X.R))
+            np.linalg.qr(np.hstack(pair).astype(np.float64))
+            for pair in ((X.L, self.X.L), (X.R, -self.X.R))
         )
         D = left @ right.T  # L R' - X = A D B'
         size = float(np.linalg.norm(D))
         if not 0 < size < math.inf:
-            return (-math.inf if size == 0 else math.inf), Factors(np.zeros_like(X.L), np.zeros_like(X.R))
+            return (-math.inf if size == 0 else math.inf), Factors(
+                np.zeros_like(X.L), np.zeros_like(X.R)
+            )
         D /= size
         gradient = Factors(A @ (D @ (B.T @ X.R)) / size, B @ (D.T @ (A.T @ X.L)) / size)
         return math.log(size / norm(self.X)), gradient
@@ -51,20 +56,25 @@ class Truth:
 class Hidden:
     """Entries that were set aside: exp(mean log sqrt(s^2 + e^2)), where e are their residuals.
 
-    For e beyond s that is their geometric mean: halving the errors of the good entries counts the same however large
-    the outliers among them are. Below s, the size of the noise, nothing is to be gained.
-    """
+    For e beyond s that is their geometric mean: halving the errors of the good entries counts the
+    same however large the outliers among them are. Below s, the size of the noise, nothing is to be
+    gained."""
 
     held: Observations
     noise: float  # s
 
     def error(self, X: Factors) -> float:
         """See `Goal.error`."""
-        parts = [np.hypot(part.values.astype(np.float64), self.noise) for part in self.held.residuals(X.L, X.R)]
+        parts = [
+            np.hypot(part.values.astype(np.float64), self.noise)
+            for part in self.held.residuals(X.L, X.R)
+        ]
         return float(np.mean(np.log(np.concatenate(parts))))
 
     def error_and_gradient(self, X: Factors) -> tuple[float, Factors]:
-        """See `Goal.error_and_gradient`. One pass over the hidden entries: the pull of the Cauchy loss is the slope."""
+        """See `Goal.error_and_gradient`. One pass over the hidden entries: the pull of
+        the Cauchy loss is the slope.
+        """
         rows, cols = self.held.shape
         C = self.held.pull(X.L, X.R, Cauchy(np.full(rows, self.noise), np.ones(cols)))
         scale = -1 / (self.noise**2 * self.held.n_observed)

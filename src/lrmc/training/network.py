@@ -1,4 +1,6 @@
-"""A schedule as a network: its numbers as one vector, and the gradient of a loss with respect to that."""
+"""A schedule as a network: its numbers as one vector, and the gradient of a loss with
+respect to that.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ LOST = 10.0  # the logarithm of an error that is as bad as any
 
 @dataclass(frozen=True)
 class Shape:
-    """Which numbers of a schedule are learned: thresholds and steps of K layers, and the momentum if there is one."""
+    """Which numbers of a schedule are learned: thresholds and steps of K layers, and the
+    momentum if there is one.
+    """
 
     layers: int
     momentum: bool
@@ -29,32 +33,50 @@ class Shape:
     def packed(self, schedule: Schedule) -> Array:
         """log zeta_1 .. log zeta_K, log eta_1 .. log eta_K, gamma_1 .. gamma_K."""
         numbers = [np.log(schedule.zeta[1:]), np.log(schedule.eta)]
-        return np.concatenate(numbers + ([np.array(schedule.momentum)] if self.momentum else []))
+        return np.concatenate(
+            numbers + ([np.array(schedule.momentum)] if self.momentum else [])
+        )
 
     def unpacked(self, theta: Array, schedule: Schedule) -> Schedule:
         """The schedule with these numbers."""
         K = self.layers
         zeta, eta = np.exp(np.clip(theta[: 2 * K], -60, 60)).reshape(2, K).tolist()
         gamma = np.clip(theta[2 * K :], 0, 0.99).tolist()
-        return replace(schedule, zeta=(schedule.zeta[0], *zeta), eta=tuple(eta), momentum=tuple(gamma))
+        return replace(
+            schedule,
+            zeta=(schedule.zeta[0], *zeta),
+            eta=tuple(eta),
+            momentum=tuple(gamma),
+        )
 
 
 def errors(schedule: Schedule, example: Example, at: Sequence[int]) -> Array:
-    """The logarithms of the errors after some of the layers (1 is the first), at most LOST. Iterates are not kept."""
-    start, layers = Start(example.start(schedule), math.nan), example.layers(schedule, max(at))
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is noticed by its error
+    """The logarithms of the errors after some of the layers (1 is the first), at most
+    LOST. Iterates are not kept.
+    """
+    start, layers = (
+        Start(example.start(schedule), math.nan),
+        example.layers(schedule, max(at)),
+    )
+    # what overflows is noticed by its error
+    with np.errstate(over="ignore", invalid="ignore"):
         steps = enumerate(lrmc(example.obs, start, layers, schedule.tangent))
-        found = {k: _bounded(example.goal.error(Factors(step.L, step.R))) for k, step in steps if k in at}
+        found = {
+            k: _bounded(example.goal.error(Factors(step.L, step.R)))
+            for k, step in steps
+            if k in at
+        }
     return np.array([found[k] for k in at])
 
 
 def loss_and_gradient(
     schedule: Schedule, shape: Shape, weights: dict[int, float], example: Example
 ) -> tuple[float, Array, float]:
-    """The weighted sum of log errors after some layers, its gradient, and the log error after layer K.
+    """The weighted sum of log errors after some layers, its gradient, and the log error after layer
+    K.
 
-    Layers beyond K are those of the tail: what they say of the last threshold and step counts for layer K.
-    """
+    Layers beyond K are those of the tail: what they say of the last threshold and step counts for
+    layer K."""
     with np.errstate(over="ignore", invalid="ignore"):
         return _loss_and_gradient(schedule, shape, weights, example)
 

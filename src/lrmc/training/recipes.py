@@ -41,17 +41,18 @@ def train(
 ) -> Schedule:
     """Learn the thresholds and steps of LRMC.
 
-    `data` is a kind of synthetic problems (`lrmc.synthetic.Problems`), a list of pairs (Y, X) of data and their truth
-    (a matrix, or its factors), or one matrix Y (with `mask`, as for `lrmc.solve`): then some of its entries are hidden
-    in turn, and the schedule is trained to find them from the rest.
+    `data` is a kind of synthetic problems (`lrmc.synthetic.Problems`), a list of pairs (Y, X) of
+    data and their truth (a matrix, or its factors), or one matrix Y (with `mask`, as for
+    `lrmc.solve`): then some of its entries are hidden in turn, and the schedule is trained to find
+    them from the rest.
 
-    The model "frmnn" has `layers` layers of their own and then a tail, "fnn" only the layers, "rnn" only the tail.
-    `tangent` and `momentum` are the two improvements on the paper's iteration. The recipe "fast" takes seconds; "paper"
-    trains layer after layer by stochastic gradient descent as the paper does. `steps` are those of gradient descent.
+    The model "frmnn" has `layers` layers of their own and then a tail, "fnn" only the layers, "rnn"
+    only the tail. `tangent` and `momentum` are the two improvements on the paper's iteration. The
+    recipe "fast" takes seconds; "paper" trains layer after layer by stochastic gradient descent as
+    the paper does. `steps` are those of gradient descent.
 
-    With a `checkpoint` file, training that was interrupted goes on where it was; the same seed gives the same schedule
-    either way. `progress` is called with each state.
-    """
+    With a `checkpoint` file, training that was interrupted goes on where it was; the same seed
+    gives the same schedule either way. `progress` is called with each state."""
     plan = _plan(
         recipe=recipe,
         model=model,
@@ -67,8 +68,12 @@ def train(
     examples = as_examples(data, plan.rank, mask, threads)
     plan = replace(plan, trained_on=examples.about)
     state = None if checkpoint is None else State.load(checkpoint, plan)
-    offset = 1_000_000 * (plan.seed + 1)  # far from the seeds that people try schedules on
-    states = _timed(RECIPES[plan.recipe](lambda number: examples(offset + number), plan, state), state)
+    # far from the seeds that people try schedules on
+    offset = 1_000_000 * (plan.seed + 1)
+    states = _timed(
+        RECIPES[plan.recipe](lambda number: examples(offset + number), plan, state),
+        state,
+    )
     saved = time.perf_counter()
     try:
         for state in states:
@@ -107,11 +112,17 @@ def _plan(
     one_of("recipe", recipe, tuple(RECIPES))
     one_of("model", model, MODELS)
     layers = whole_number("layers", layers, 0 if model == "rnn" else 1, MOST_LAYERS)
-    steps = DEFAULT_STEPS[recipe] if steps is None else whole_number("steps", steps, 0, MOST_STEPS)
+    steps = (
+        DEFAULT_STEPS[recipe]
+        if steps is None
+        else whole_number("steps", steps, 0, MOST_STEPS)
+    )
     seed, rank = whole_number("seed", seed, 0), whole_number("rank", rank, 1)
     tangent, momentum = yes_or_no("tangent", tangent), yes_or_no("momentum", momentum)
     if recipe == "paper" and (tangent or momentum):
-        raise ValueError("tangent and momentum are not in the paper; train them with recipe='fast'")
+        raise ValueError(
+            "tangent and momentum are not in the paper; train them with recipe='fast'"
+        )
     return Plan(
         recipe=recipe,
         model=model,

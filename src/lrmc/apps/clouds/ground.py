@@ -32,7 +32,8 @@ from .seasons import Seasons, seasons
 LEARN_FROM = 2500  # pixels, evenly spread
 # The threshold of each pass over a block, in that threshold.
 WIDER = (16.0, 4.0, 2.0, 1.0, 1.0, 1.0)
-FAR_BRIGHTER = 8.0  # times as far from the usual brightness as dates below it are: an overcast date
+# times as far from the usual brightness as dates below it are: an overcast date
+FAR_BRIGHTER = 8.0
 BRIGHT = 3.0  # standard deviations that an overcast date is brighter in every band
 FEW = 0.02  # a date of which less is seen is taken from its neighbours
 MAD = 1.4826  # median absolute deviations in a standard deviation, of Gaussian noise

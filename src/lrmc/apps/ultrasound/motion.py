@@ -20,7 +20,8 @@ from ...linalg import power_of_4
 from ...weights import Array
 
 BLOCK = 8  # pixels between grid points
-WINDOW = 32.0  # pixels, the standard deviation of the windows: smaller ones follow the bubbles
+# pixels, the standard deviation of the windows: smaller ones follow the bubbles
+WINDOW = 32.0
 ROUNDS = 3  # least-squares steps at each size of the picture
 # Pixels of the shorter and the longer side of the pictures that are compared.
 SMALLEST, LARGEST = 24, 400
@@ -226,7 +227,8 @@ def _displacement(
         grid = tuple(-(-n // BLOCK) for n in picture.shape)
         if field is None:
             field = np.zeros(grid, np.float32), np.zeros(grid, np.float32)
-        else:  # the grid points of this size lie at the middles of half blocks of the last
+        # the grid points of this size lie at the middles of half blocks of the last
+        else:
             places = [np.arange(n, dtype=np.float32) for n in grid]
             field = 2 * spread(field[0], 2, *places), 2 * spread(field[1], 2, *places)
         for _ in range(ROUNDS):
