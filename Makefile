@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+# Tests run beside each other: threads of each would wait for those of the others.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 KERNELS := $(wildcard src/lrmc/_kernels/*.cpp src/lrmc/_kernels/*.hpp)
 BUILT_FROM := pyproject.toml CMakeLists.txt $(KERNELS)
 
@@ -25,10 +27,10 @@ demo: $(READY)
 	@$(BIN)/lrmc demo -o lrmc-demo
 
 test: $(READY)
-	@$(BIN)/pytest -q -n auto
+	@$(ONE_THREAD) $(BIN)/pytest -q -n auto
 
 slow: $(READY)
-	@$(BIN)/pytest -q -n auto -m slow
+	@$(ONE_THREAD) $(BIN)/pytest -q -n auto -m slow
 
 # Without xdist, so that a crash names its test. A failure prints its seed: LRMC_FUZZ_SEED=N LRMC_FUZZ_SECONDS=0 repeats it.
 SECONDS ?= 600
