@@ -170,7 +170,7 @@ def qr(X: Array) -> tuple[Array, Array]:
 def balanced(L: Array, R: Array) -> Factors:
     """The same product with factors U S^(1/2) and V S^(1/2) of its singular value decomposition."""
     (QL, TL), (QR, TR) = qr(L), qr(R)
-    U, s, Vt = np.linalg.svd(TL @ TR.T)
+    U, s, Vt = np.linalg.svd(TL @ TR.T, full_matrices=False)
     return Factors(turned(QL, U * np.sqrt(s)), turned(QR, Vt.T * np.sqrt(s)))
 
 

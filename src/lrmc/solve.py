@@ -351,6 +351,8 @@ def flipped(job: Job) -> Job:
 def _result(job: Job, ended: Ended) -> Result:
     """What a run gives, with what speaks against it."""
     last, found, status = ended.last, ended.found, ended.status
+    if job.rank is not None:  # which was asked for, not cut by a prior
+        found = replace(found, shrunk=False)
     X = Factors(last.L, last.R)
     few = job.method == "closed_loop" and not found.shrunk and _too_few(job.obs, last)
     if status is Status.CONVERGED and few:

@@ -334,7 +334,9 @@ def few_observed(result: Result) -> str:
     there are none.
     """
     obs = result.observations
-    if obs is None:
+    if (
+        obs is None or "layers" in result.evidence
+    ):  # a prior holds rows with few entries
         return ""
     parts = []
     sides = (
