@@ -29,7 +29,7 @@ from threadpoolctl import threadpool_limits
 import lrmc
 from lrmc import Schedule
 from lrmc._files import whole, write_whole
-from lrmc.linalg import Factors, change, power_of_4
+from lrmc.linalg import power_of_4
 from lrmc.methods.default import exact
 from lrmc.observations._door import SPARSE_BELOW
 from lrmc.result import Iterate
@@ -167,19 +167,11 @@ def iterates(method: Method, problem: Problem) -> Iterator[Iterate]:
     obs = lrmc.as_observations(problem.Y)
     unit = power_of_4(obs.scale)
     root = obs.dtype.type(math.sqrt(unit))
-    before: Factors | None = None
     for k, step in enumerate(exact(obs.scaled(1 / unit), problem.rank, "both", 0.0, 0)):
-        X = Factors(step.L, step.R)
-        moved = math.nan if before is None else _moved(before, X)
+        zeta = step.zeta * unit
         yield Iterate(
-            k, X.L * root, X.R * root, moved, step.zeta * unit, step.inliers, step.stage
+            k, step.L * root, step.R * root, step.moved, zeta, step.inliers, step.stage
         )
-        before = X
-
-
-def _moved(before: Factors, X: Factors) -> float:
-    """What `lrmc.iterates` computes for everyone; a component may have been dropped."""
-    return change(before, X) if before.L.shape == X.L.shape else math.inf
 
 
 def at_rest(points: Sequence[Point]) -> bool:
