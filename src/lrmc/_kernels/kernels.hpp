@@ -19,7 +19,7 @@ enum class Rule : int {
 
 template <class T> struct Weight {
   Rule rule = Rule::clip;
-  T z = 0;                                                 // clip; for mixture the odds of an outlier at e = 0, for power its exponent
+  T z = 0;  // clip; for mixture the odds of an outlier at e = 0, for power its exponent
   const T *row_z = nullptr, *col_z = nullptr;              // the others: a threshold per row and per column
   const T *row_protect = nullptr, *col_protect = nullptr;  // 1 where outliers are clipped rather than rejected, else 0
   bool squares = false;                                    // sum c^2 instead of w over rows and columns
