@@ -503,7 +503,7 @@ def signature_of(name):
     return re.sub(r"\[.*?\]", "", signatures[0][0])
 
 
-STUB = names_of(Path(_native.__file__).with_name("_native.pyi").read_text())
+STUB = names_of(Path(_kernels.__file__).with_name("_native.pyi").read_text())
 
 
 def test_the_stub_is_complete():
