@@ -389,12 +389,15 @@ def test_bytes_moved_do_not_grow_with_the_rows(client, kept, monkeypatch):
         obs = lrmc.as_observations(Y.persist() if kept else Y)
         assert isinstance(obs.data[0], da.Array if kept else dasked.Reads)
         R = np.random.default_rng(1).random((20, 3))
-        moved[0] = 0
-        L, _ = obs.products(None, None, 1.0, Q=R)
-        CR, _ = obs.pull(scaled(L, 0.1), R, 1.0)
-        gram(CR)
-        found[n] = moved[0]
-    assert found[240_000] < 1.2 * found[30_000] + 20_000  # heartbeats come now and then
+        counts = []
+        for _ in range(3):  # heartbeats come now and then: the least counts
+            moved[0] = 0
+            L, _ = obs.products(None, None, 1.0, Q=R)
+            CR, _ = obs.pull(scaled(L, 0.1), R, 1.0)
+            gram(CR)
+            counts.append(moved[0])
+        found[n] = min(counts)
+    assert found[240_000] < 1.2 * found[30_000] + 20_000
     # a hundredth of what the rows of L in two passes would be
     assert found[240_000] < 240_000
 

@@ -429,13 +429,13 @@ def _asked(job: Job, slots: list[Any], n: int, question: Any) -> Any:
     return job.work(*job.arguments(slots, n), job.shared, question)
 
 
-def _one_by_one(job: Same, several: list[Several]) -> Answer:
-    """The answers of some blocks together."""
+def _one_by_one(job: Same, several: list[Several]) -> tuple[list[Kept], Total]:
+    """What some blocks keep, and what they tell together."""
     answers = [_worked(job.value, block.slots, block.n, None) for block in several]
-    return Answer(_together(answers), _total(answers).told)
+    return [Kept(answer.rows) for answer in answers], _total(answers)
 
 
-def _together(answers: Sequence[Answer]) -> Any:
+def _together(answers: Sequence[Answer | Kept]) -> Any:
     """What blocks keep, one after another."""
     columns = zip(*(answer.rows for answer in answers), strict=True)
     return like(
@@ -583,10 +583,10 @@ class Graph:
             ]
             self.tasks[(self.name, g)] = (_one_by_one, self.job, several)
         with _limited(threads):
-            answers = dask.compute(
-                *self._delayed([(self.name, g) for g in range(len(groups))])
-            )
-        return _together(answers), _total(answers).told
+            keys = [(self.name, g) for g in range(len(groups))]
+            found = dask.compute(*self._delayed(keys))
+        kept = [rows for some, _ in found for rows in some]
+        return _together(kept), _total([total for _, total in found]).told
 
     def asked(self, each: Mapping[int, Any], threads: int = 0) -> Any:
         """What the tasks of some blocks answer, each to a question of its own, here."""
