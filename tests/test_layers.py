@@ -24,7 +24,6 @@ LAYERS = (  # each may import from itself and from those before it
     ("cli", "__main__"),
 )
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
-VERSION = "__version__"  # of the package itself
 FILES = sorted(ROOT.rglob("*.py"))
 
 

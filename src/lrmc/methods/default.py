@@ -25,7 +25,7 @@ from .centre import centre
 from .certificate import NEARLY, OVERSAMPLED, Certificate, agreement_border, certify
 from .choose import choose, grown_ranks, is_gaussian, lowest_good
 from .closed_loop import FEW_GOOD, HIGH, LOW, closed_loop
-from .consensus import finished, on_what_agrees, promising, repaired
+from .consensus import WIDE, finished, on_what_agrees, promising, repaired
 from .few_samples import few_sampled, likely_rank, rank_to_look_for, wants_newton
 from .learn import fit
 from .lopsided import is_one_sided, moved_start, repeated, without_values
@@ -198,17 +198,13 @@ def exact_after_all(
 
     Two sweeps tell; what is not proven is left, and the last step is where the fit was.
     """
-    size, border = _sizes(obs, step.X), agreement_border(obs, tol)
-    before, wide = (
-        float(np.quantile(size, LOW)),
-        6 * float(np.quantile(size, HIGH * step.inliers)),
-    )
-    if not (step.X.L.shape[1] <= determined_rank(obs) and is_here(step.L)):
-        return None
     X = step.X
-    for k, nearer in enumerate(
-        on_what_agrees(obs, X, max(wide, NEARLY * border), border)
-    ):
+    if X.L.shape[1] > determined_rank(obs) or not is_here(X.L):
+        return None
+    size, border = _sizes(obs, X), agreement_border(obs, tol)
+    before, near = np.quantile(size, [LOW, HIGH * step.inliers])
+    wide = max(WIDE * float(near), NEARLY * border)
+    for k, nearer in enumerate(on_what_agrees(obs, X, wide, border)):
         yield nearer._replace(stage="again")
         X = nearer.X
         if k == 1 and float(np.quantile(_sizes(obs, X), LOW)) > FAR_BETTER * before:

@@ -22,7 +22,7 @@ from ..observations.dense import Dense
 from ..observations.heldout import can_hold_out, hold_out
 from ..observations.sparse import Sparse
 from ..weights import Array
-from .choose import missed_by_medians
+from .choose import TYPICAL, missed_by_medians
 from .gradients import gradient
 from .noisy import Noise
 from .noisy_layers import Half, Layers, State, begin, passes, rank_for, steps
@@ -42,7 +42,6 @@ BEND = 3.0  # medians of the error: up to here its square counts, beyond its siz
 BORDERS = np.log(
     [[0.3, 0.01, 0.02, 0.02, 0.01, 0.05], [20.0, 4.0, 20.0, 20.0, 20.0, 1.5]]
 )[:, :, None]
-TYPICAL = 0.25  # the quantile of absolute errors that stands for those of good entries
 
 # Learned together on a week of traffic, ratings of jokes, one face under many lights, a medical
 # table with and without
