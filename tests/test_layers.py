@@ -15,6 +15,7 @@ LAYERS = (  # each may import from itself and from those before it
     ("weights", "_rows", "formats", "_files"),
     ("schedule", "units", "linalg", "row_systems"),
     ("observations",),
+    ("fit",),
     ("evidence",),
     ("result", "plot", "metrics", "synthetic", "outofcore"),
     ("methods", "report"),

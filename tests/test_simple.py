@@ -16,6 +16,7 @@ from lrmc.evidence.simple import (
     contest,
     simple_models,
 )
+from lrmc.fit import Fit
 from lrmc.linalg import Factors
 from lrmc.observations import as_observations
 from lrmc.observations.base import Sample
@@ -111,7 +112,7 @@ def follower(seed):
 
 
 def refitted(refit, rest, seed):
-    return spoiled(refit(rest, seed), np.random.default_rng(seed))
+    return Fit(spoiled(refit(rest, seed).X, np.random.default_rng(seed)))
 
 
 @pytest.mark.parametrize("seed", [10, 11, pytest.param(12, marks=pytest.mark.slow)])
@@ -153,7 +154,7 @@ def test_chance_decides_nothing():
         some = Sample(rows, cols, np.zeros(200))
         X = biases(obs)
         judged = Sample(rows, cols, -some.residual(X) + rng.standard_normal(200))
-        sets.append(Fitted(obs, judged, X))
+        sets.append(Fitted(obs, judged, Fit(X)))
     assert contest(sets).winner == LOW_RANK
     with pytest.raises(ValueError, match="at least 2"):
         contest(sets[:1])

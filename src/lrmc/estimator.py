@@ -29,6 +29,7 @@ from sklearn.utils.validation import (
 from ._arguments import one_of, real_number, whole_number, yes_or_no
 from ._job import checked_max_iter, checked_tol
 from .evidence.calibration import calibrate, fitted_again
+from .fit import Fit
 from .linalg import Factors
 from .methods.noisy import AskedLoss
 from .observations._checks import check_finite, check_numbers, checked_threads
@@ -576,13 +577,13 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
             else (ends[0][:, self._seen], ends[1][:, self._seen])
         )
 
-    def _again(self, rest: Observations, seed: int) -> Factors:
+    def _again(self, rest: Observations, seed: int) -> Fit:
         """The same components of the data without some entries."""
         again = clone(self.pca_).set_params(n_components=self.rank_, random_state=seed)
         with warnings.catch_warnings():
             # what is wrong with the data was said when they were fitted
             warnings.simplefilter("ignore")
-            return again.fit(rest)._factors(rest)
+            return Fit(again.fit(rest)._factors(rest))
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """The names of the columns that `transform` gives."""

@@ -25,6 +25,7 @@ from .evidence.calibration import (
     fitted_again,
 )
 from .evidence.simple import Contest, Fitted, blend, contest, simple_models
+from .fit import Fit, Part, block_of
 from .linalg import Factors
 from .observations._door import as_observations
 from .observations.base import Observations, Sample
@@ -113,6 +114,7 @@ class Result:
     certificate: Mapping[str, Any] | None = None
     warnings: tuple[str, ...] = ()  # what was said about the answer, besides its status
     refit: Refit | None = None  # the same run, on the data without some entries
+    beyond: tuple[Part, ...] = ()  # what is added to L R' in `completed`
     calibrated: Calibration | None = None  # of a result from a file
 
     def __repr__(self) -> str:
@@ -154,6 +156,32 @@ class Result:
         NaN; with undetermined="keep" they are what L R' has there, which may be anything."""
         one_of("undetermined", undetermined, UNDETERMINED)
         X = np.atleast_2d(self.L[rows]) @ np.atleast_2d(self.R[cols]).T
+        return self._determined(X, rows, cols, undetermined)
+
+    def completed(
+        self,
+        rows: Any = slice(None),
+        cols: Any = slice(None),
+        *,
+        undetermined: Undetermined = "nan",
+    ) -> Array:
+        """The best estimate of a block of entries: the low-rank part and what lies beyond it.
+
+        `beyond` says what that is: nothing, unless entries that were set aside are found better
+        with it. See `low_rank` for the rest."""
+        X = self.low_rank(rows, cols, undetermined=undetermined)
+        if not self.beyond:
+            return X
+        places = (
+            np.atleast_1d(np.arange(n)[chosen])
+            for n, chosen in zip(self.shape, (rows, cols), strict=True)
+        )
+        return (X + block_of(self.beyond, *places)).astype(X.dtype)
+
+    def _determined(
+        self, X: Array, rows: Any, cols: Any, undetermined: Undetermined
+    ) -> Array:
+        """A block, NaN where it is not determined unless that is kept."""
         if undetermined == "keep":
             return X
         if len(self.undetermined_cols):
@@ -334,9 +362,9 @@ class Result:
         return alarms(obs, self.factors(), self.calibration, float(limit))
 
     def _at(self, rows: Array, cols: Array) -> Array:
-        """L R' at these places, NaN where it is not determined."""
+        """The estimate at these places, NaN where it is not determined."""
         flat = rows.ravel(), cols.ravel()
-        X = np.einsum("ij,ij->i", self.L[flat[0]], self.R[flat[1]])
+        X = Fit(self.factors(), self.beyond).at(*flat)
         undetermined = np.isin(flat[0], self.undetermined_rows) | np.isin(
             flat[1], self.undetermined_cols
         )
@@ -440,9 +468,11 @@ class Result:
         return Factors(self.L, self.R)
 
 
-def _blended(refit: Refit, found: Contest, rest: Observations, seed: int) -> Factors:
+def _blended(refit: Refit, found: Contest, rest: Observations, seed: int) -> Fit:
     """A fit that is blended with a simple model as the whole was."""
-    return blend(refit(rest, seed), simple_models(rest)[found.winner], found.weight)
+    again = refit(rest, seed)
+    simple = simple_models(rest)[found.winner]
+    return again._replace(X=blend(again.X, simple, found.weight))
 
 
 def _among(lines: Array, n: int, chosen: Any) -> Array:

@@ -25,6 +25,7 @@ from ._job import (
     checked_tol,
 )
 from ._rows import scaled, where
+from .fit import Fit
 from .linalg import Factors, change, power_of_4
 from .methods import step as at
 from .methods.certificate import Certificate
@@ -203,10 +204,10 @@ def _told(job: Job, ended: Ended) -> Job:
     return replace(job, loss=evidence.get("loss", job.loss), known_noisy=chosen)
 
 
-def _again(job: Job, max_iter: int, rest: Observations, seed: int) -> Factors:
+def _again(job: Job, max_iter: int, rest: Observations, seed: int) -> Fit:
     """The same run with what it found, on the data without some entries."""
     last = _run(replace(job, obs=rest, seed=job.seed + seed + 1), max_iter, None).last
-    return Factors(last.L, last.R)
+    return Fit(Factors(last.L, last.R))
 
 
 # ---- the loop

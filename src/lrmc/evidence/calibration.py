@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..fit import Fit
 from ..linalg import Factors
 from ..observations.base import Observations, Sample
 from ..observations.heldout import can_hold_out, hold_out
@@ -26,7 +27,7 @@ from .tails import COARSE, FEW, Tails, fit_tails, fit_with, thinned
 Target = Literal["value", "observation"]
 TARGETS = ("value", "observation")
 # the data without some entries, a seed -> the fit to them
-Refit = Callable[[Observations, int], Factors]
+Refit = Callable[[Observations, int], Fit]
 SETS = 5  # of entries that are set aside
 PLACES = 20_000  # missing ones, that held-out ones are compared with
 KEPT = 10_000  # errors
@@ -194,12 +195,12 @@ def _held_out(sets: Iterable[Fitted], seed: int) -> tuple[Array, Parts, Array]:
     """
     found = []
     for rest, judged, again in sets:
-        rows, cols = line_noise(rest, again)
-        left_open = unknown(rest, again)
+        rows, cols = line_noise(rest, again.X)
+        left_open = unknown(rest, again.X)
         leverage = left_open.leverage(judged.rows, judged.cols)
         relative = rows[judged.rows] * cols[judged.cols]
         found.append(
-            (judged.residual(again), relative, left_open.noise * leverage, leverage)
+            (again.residual(judged), relative, left_open.noise * leverage, leverage)
         )
     residual, relative, variance, leverage = (
         np.concatenate(x).astype(np.float64) for x in zip(*found, strict=True)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..fit import Fit
 from ..linalg import Factors
 from ..observations.base import Observations, Sample
 from ..observations.medians import medians_of_lines
@@ -39,11 +40,11 @@ class Score(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """A low-rank fit to the data without some entries, and these."""
+    """A fit to the data without some entries, and these."""
 
     rest: Observations
     judged: Sample
-    X: Factors
+    fit: Fit
 
 
 class Contest(NamedTuple):
@@ -160,8 +161,8 @@ def _tables(sets: Sequence[Fitted]) -> tuple[list[str], Array, dict[str, Score]]
         )
     each = []
     alone: dict[str, list[Score]] = {}
-    for rest, judged, X in sets:
-        own = judged.residual(X)
+    for rest, judged, fit in sets:
+        own = fit.residual(judged)
         models = {
             name: judged.residual(simple)
             for name, simple in simple_models(rest).items()

@@ -1,0 +1,52 @@
+"""What a run says of every entry: a low-rank matrix, and what lies beyond it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from .linalg import Factors
+from .observations.base import Sample
+from .weights import Array
+
+
+class Part(Protocol):
+    """What a fit says of entries beyond low rank: time, or neighbors."""
+
+    @property
+    def name(self) -> str:
+        """What it is, in a word or two."""
+
+    def at(self, rows: Array, cols: Array) -> Array:
+        """Its values at these places: two arrays of indices of the same length."""
+
+
+class Fit(NamedTuple):
+    """The low-rank part, and the others, which are added to it."""
+
+    X: Factors
+    beyond: tuple[Part, ...] = ()
+
+    def at(self, rows: Array, cols: Array) -> Array:
+        """The estimate at these places: two arrays of indices of the same length."""
+        low_rank = np.einsum("ij,ij->i", self.X.L[rows], self.X.R[cols])
+        return sum((part.at(rows, cols) for part in self.beyond), start=low_rank)
+
+    def residual(self, some: Sample) -> Array:
+        """What these entries have that the fit does not."""
+        rest = some.residual(self.X)
+        if not self.beyond:
+            return rest
+        return rest - sum(part.at(some.rows, some.cols) for part in self.beyond)
+
+
+def block_of(parts: tuple[Part, ...], rows: Array, cols: Array) -> Any:
+    """The sum of these parts where rows and columns cross; 0 without any."""
+    if not parts:
+        return 0.0
+    at = [x.ravel() for x in np.broadcast_arrays(rows[:, None], cols)]
+    total = np.zeros(len(at[0]))
+    for part in parts:
+        total += part.at(*at)
+    return total.reshape(len(rows), len(cols))
