@@ -26,7 +26,9 @@ def assert_pull(got, want, dtype):
             assert_close(a, b, dtype)
     assert got.n_inliers == want.row_inliers.sum()
     if got.energy is not None:
-        assert_close(got.energy, want.energy, dtype)
+        assert_close(got.energy, want.row_energy.sum(), dtype)
+        assert_close(got.row_energy, want.row_energy, dtype)
+        assert_close(got.col_energy, want.col_energy, dtype)
     if got.col_inliers is not None:
         np.testing.assert_array_equal(got.row_inliers, want.row_inliers)
         np.testing.assert_array_equal(got.col_inliers, want.col_inliers)

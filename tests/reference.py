@@ -73,7 +73,8 @@ class Products(NamedTuple):
     col_inliers: np.ndarray
     row_weight: np.ndarray
     col_weight: np.ndarray
-    energy: float
+    row_energy: np.ndarray
+    col_energy: np.ndarray
     W: np.ndarray
     C: np.ndarray
 
@@ -95,7 +96,8 @@ def products(Y, mask, L, R, rule, P, Q):
         inlier.sum(0),
         W.sum(1),
         W.sum(0),
-        float(np.sum(W[mask] * E[mask] ** 2)),
+        np.where(mask, W * E**2, 0).sum(1),
+        np.where(mask, W * E**2, 0).sum(0),
         W,
         C,
     )

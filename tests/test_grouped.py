@@ -58,7 +58,7 @@ def naive(Y, L, R, rule, weight, labels):
 
 @pytest.mark.parametrize("layout", ["stacked", "beside each other", "mixed"])
 @each("order", ["C", "F"])
-@each("which", range(5))
+@each("which", range(6))
 def test_products(data, layout, order, which):
     Y, L, R = data
     labels = {
@@ -82,6 +82,12 @@ def test_products(data, layout, order, which):
         assert_allclose(got, want, atol=1e-12)
     assert_allclose(pull.row_weight, W.sum(1))
     assert_allclose(pull.col_weight, W.sum(0))
+    if not isinstance(rule, Cauchy):
+        return
+    energy = np.where(W > 0, W * np.nan_to_num(Y - L @ R.T) ** 2, 0)
+    assert_allclose(pull.row_energy, energy.sum(1))
+    assert_allclose(pull.col_energy, energy.sum(0))
+    assert_allclose(pull.energy, energy.sum())
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -372,7 +372,6 @@ def arguments():
                 name: np.zeros((n, 2), np.float32)
                 for name, n in (("CQ", 6), ("CtP", 5), ("WQ", 6), ("WtP", 5))
             },
-            "energy": np.zeros(1),
             **{
                 "row_inliers": np.zeros(6, np.int64),
                 "col_inliers": np.zeros(5, np.int64),

@@ -122,6 +122,9 @@ def test_transpose(case):
         np.testing.assert_array_equal(one.row_inliers, flipped.col_inliers)
         assert_close(one.col_weight, flipped.row_weight, one[0].dtype)
         assert_close(one.row_weight, flipped.col_weight, one[0].dtype)
+    if one.energy is not None:
+        assert_close(one.col_energy, flipped.row_energy, one[0].dtype)
+        assert_close(one.row_energy, flipped.col_energy, one[0].dtype)
 
 
 @given(cases(), st.integers(0, 2**32))

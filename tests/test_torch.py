@@ -603,6 +603,8 @@ def _same_pull(got, want, dtype):
         "col_inliers",
         "row_weight",
         "col_weight",
+        "row_energy",
+        "col_energy",
         "energy",
     )
     parts += [(getattr(got, name), getattr(want, name)) for name in names]

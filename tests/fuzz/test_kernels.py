@@ -197,6 +197,10 @@ def test_groups():
         if got.row_weight is not None:
             assert_close(got.row_weight, W.sum(1), case.dtype)
             assert_close(got.col_weight, W.sum(0), case.dtype)
+        if got.row_energy is not None:
+            energy = C * np.nan_to_num(E)
+            assert_close(got.row_energy, energy.sum(1), case.dtype)
+            assert_close(got.col_energy, energy.sum(0), case.dtype)
 
 
 def test_counts_of_what_is_there():

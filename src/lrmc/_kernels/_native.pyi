@@ -78,7 +78,7 @@ class Weight:
 
 class Room:
     """Zeros, one array for each factor that is asked about; row_inliers always, and the other sums for the rules that
-    have them. Counts are int64, the energy one float64."""
+    have them. Counts are int64, energies float64; z_slope is one float64, for the adjoint."""
 
     def __init__(
         self,
@@ -87,11 +87,13 @@ class Room:
         CtP: Array | None = None,
         WQ: Array | None = None,
         WtP: Array | None = None,
-        energy: Array | None = None,
         row_inliers: Array | None = None,
         col_inliers: Array | None = None,
         row_weight: Array | None = None,
         col_weight: Array | None = None,
+        row_energy: Array | None = None,
+        col_energy: Array | None = None,
+        z_slope: Array | None = None,
     ) -> None: ...
 
 class Regression:
@@ -129,7 +131,7 @@ def adjoint(
     zeta: float,
     threads: int,
 ) -> None:
-    """P and Q are the gradients of C R and C' L; CQ, CtP and energy become those of L, R and zeta."""
+    """P and Q are the gradients of C R and C' L; CQ, CtP and z_slope become those of L, R and zeta."""
 
 def magnitudes(
     data: DenseData | SparseData,

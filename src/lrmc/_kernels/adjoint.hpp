@@ -79,7 +79,7 @@ template <class T> void adjoint_tile(const Weight<T> &weight, const Tile<T> &til
         store(at, b + more);
       }
   }
-  *tile.side.energy += double(sum<T>(reverse.zb));
+  *tile.z_slope += double(sum<T>(reverse.zb));
 }
 
 // E and -Cb of n entries (a multiple of W) of one row become C and D.

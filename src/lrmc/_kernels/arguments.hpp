@@ -129,7 +129,7 @@ struct Weight {
 
 struct Room {
   LinesRoom CQ, CtP, WQ, WtP;
-  LineRoom energy, row_inliers, col_inliers, row_weight, col_weight;
+  LineRoom row_inliers, col_inliers, row_weight, col_weight, row_energy, col_energy, z_slope;
 };
 
 struct Regression {
@@ -193,20 +193,22 @@ template <class T> void write_into(Products<T> &job, const Room &room) {
   if (job.Pw) job.WtP = lines<T>(room.WtP, job.n2, job.width_w, "WtP");
   job.row_inliers = line<int64_t>(room.row_inliers, job.n1, "row_inliers");
   if (job.weight.rule == Rule::clip) return;
-  job.energy = line<double>(room.energy, 1, "energy");
   job.col_inliers = line<int64_t>(room.col_inliers, job.n2, "col_inliers");
   job.row_weight = line<T>(room.row_weight, job.n1, "row_weight");
   job.col_weight = line<T>(room.col_weight, job.n2, "col_weight");
+  if (!smooth(job.weight.rule)) return;
+  job.row_energy = line<double>(room.row_energy, job.n1, "row_energy");
+  job.col_energy = line<double>(room.col_energy, job.n2, "col_energy");
 }
 
-// P and Q are the gradients with respect to C R and C' L; CQ, CtP and energy those of L, R and zeta. See adjoint.hpp.
+// P and Q are the gradients with respect to C R and C' L; CQ, CtP and z_slope those of L, R and zeta. See adjoint.hpp.
 template <class T> void reverse(Products<T> &job, double zeta, const Room &room) {
   need(job.L && job.P && job.Q && job.width == job.rank, "the adjoint", "wants four factors with as many columns");
   job.weight.z = T(zeta);
   job.adjoint = true;
   job.CQ = lines<T>(room.CQ, job.n1, job.rank, "CQ");
   job.CtP = lines<T>(room.CtP, job.n2, job.rank, "CtP");
-  job.energy = line<double>(room.energy, 1, "energy");
+  job.z_slope = line<double>(room.z_slope, 1, "z_slope");
 }
 
 template <class T> lrmc::Regression<T> regression_of(const Data &data, const Regression &given, int threads) {

@@ -173,13 +173,14 @@ template <class T, class S> struct RowSums {
   S *CQ, *WQ;
   int64_t *inliers;
   S *weight;
+  double *energy;
 };
 template <class T> struct Share {
-  Buffer<double> own_CQ, own_WQ, own_weight;
+  Buffer<double> own_CQ, own_WQ, own_weight, own_energy;
   Buffer<int64_t> own_inliers;
-  Sums<T> CtP, WtP, col_weight;
+  Sums<T> CtP, WtP, col_weight, col_energy;
   Sums<Count<T>> col_inliers;
-  double energy = 0;
+  double z_slope = 0;
 };
 
 // What a block of rows needs at hand: its rows of the factors, and the sums over its columns so far.
@@ -189,6 +190,7 @@ template <class T> struct Block {
   T *L, *P, *A, *Pw, *Aw;
   int here = 0;
   T row_z[rows], row_protect[rows], row_weight[rows];
+  double row_energy[rows];
   Count<T> row_inliers[rows];
   alignas(64) T C[ROWS * TILE<T>], W[ROWS * TILE<T>], room[ROWS * TILE<T>];
 
@@ -211,6 +213,7 @@ template <class T> struct Block {
     std::fill(A, A + rows * job.width, T(0));
     std::fill(Aw, Aw + rows * job.width_w, T(0));
     std::fill(row_weight, row_weight + rows, T(0));
+    std::fill(row_energy, row_energy + rows, 0.0);
     std::fill(row_inliers, row_inliers + rows, Count<T>(0));
   }
   template <class S> void end(const Products<T> &job, int64_t i, bool weighted, const RowSums<T, S> &out) const {
@@ -218,6 +221,7 @@ template <class T> struct Block {
     if (job.Qw) add(Aw, int64_t(here) * job.width_w, out.WQ + i * job.width_w);
     if (job.row_inliers) add(row_inliers, here, out.inliers + i);
     if (weighted) add(row_weight, here, out.weight + i);
+    if (job.row_energy) add(row_energy, here, out.energy + i);
   }
   void take(const T *X, int64_t i, int k, T *out) const {  // zeros beyond the last row
     const int n = X ? here * k : 0;
@@ -281,12 +285,14 @@ template <class T> struct DensePass {
         for (int64_t t = t0; t < t1; t++)
           for (int m = 0; m < block.here; m += ROWS) work_tile(i + m, m, t, part, block, share);
         if (share.own_CQ) block.end(job, i - part.i0, weighted, own_rows(share));
-        else block.end(job, i, weighted, RowSums<T, T>{job.CQ, job.WQ, job.row_inliers, job.row_weight});
+        else
+          block.end(job, i, weighted, RowSums<T, T>{job.CQ, job.WQ, job.row_inliers, job.row_weight, job.row_energy});
       }
     }
   }
   static RowSums<T, double> own_rows(const Share<T> &share) {
-    return {share.own_CQ.get(), share.own_WQ.get(), share.own_inliers.get(), share.own_weight.get()};
+    return {share.own_CQ.get(), share.own_WQ.get(), share.own_inliers.get(), share.own_weight.get(),
+            share.own_energy.get()};
   }
   void settle(int64_t t0, int64_t t1, Share<T> &share) const {  // the sums of some tiles of columns
     const int64_t from = t0 * TILE<T>, to = t1 * TILE<T>;
@@ -294,6 +300,7 @@ template <class T> struct DensePass {
     share.WtP.settle(from * job.width_w, to * job.width_w);
     share.col_weight.settle(from, to);
     share.col_inliers.settle(from, to);
+    share.col_energy.settle(from, to);
   }
 
   // 4 rows (m, ... of the block, from row i of the matrix) and tile t of the columns.
@@ -313,17 +320,20 @@ template <class T> struct DensePass {
                  own_factor ? B : nullptr,
                  block.C,
                  job.width_w || job.adjoint ? block.W : nullptr,
-                 {}};
+                 {},
+                 &share.z_slope};
     for (int a = 0; a < ROWS; a++)  // rows beyond the last read as missing
       tile.source[a] = source<T>(data, i + a, at, m + a < block.here ? n : 0, padded, block.room + a * TILE<T>);
-    tile.side = {block.row_z + m, block.row_protect + m, nullptr, nullptr,      false, block.row_inliers + m,
-                 nullptr,         block.row_weight + m,  nullptr, &share.energy};
+    tile.side = {block.row_z + m, block.row_protect + m, nullptr, nullptr,
+                 false,           block.row_inliers + m, nullptr, block.row_weight + m,
+                 nullptr,         block.row_energy + m,  nullptr};
     if (weighted) {
       tile.side.col_z = col_z.get() + at;
       tile.side.col_protect = col_protect.get() + at;
       tile.side.col_clips = tile_clips[t];
       tile.side.col_inliers = share.col_inliers.get() + own;
       tile.side.col_weight = share.col_weight.get() + own;
+      tile.side.col_energy = after(share.col_energy.get(), own);
     }
     (rejects(tile.side) ? &weigh_tile<T, Reject> : weigh)(job.weight, tile);
     if (job.adjoint)
@@ -362,6 +372,7 @@ template <class T> struct DensePass {
       out.own_WQ = zeros<double>(job.Qw ? rows * job.width_w : 0);
       out.own_inliers = zeros<int64_t>(rows);
       out.own_weight = zeros<double>(rows);
+      out.own_energy = zeros<double>(rows);
     }
     if (job.P) out.CtP = Sums<T>(cols * job.width);
     if (job.Pw) out.WtP = Sums<T>(cols * job.width_w);
@@ -369,6 +380,7 @@ template <class T> struct DensePass {
       out.col_inliers = Sums<Count<T>>(cols);
       out.col_weight = Sums<T>(cols);
     }
+    if (job.col_energy) out.col_energy = Sums<T>(cols);
     return out;
   }
 
@@ -379,10 +391,12 @@ template <class T> struct DensePass {
       if (job.Qw) add(share.own_WQ.get(), rows * job.width_w, job.WQ);
       if (job.row_inliers) add(share.own_inliers.get(), rows, job.row_inliers);
       if (weighted) add(share.own_weight.get(), rows, job.row_weight);
+      if (job.row_energy) add(share.own_energy.get(), rows, job.row_energy);
     }
     if (job.P) add_untiled<T>(share.CtP, cols, job.width, job.CtP + j0 * job.width);
     if (job.Pw) add_untiled<T>(share.WtP, cols, job.width_w, job.WtP + j0 * job.width_w);
-    if (job.energy) *job.energy += share.energy;
+    if (job.z_slope) *job.z_slope += share.z_slope;
+    if (job.col_energy) add_untiled<T>(share.col_energy, cols, 1, job.col_energy + j0);
     if (weighted) {
       add_untiled<T>(share.col_weight, cols, 1, job.col_weight + j0);
       add_untiled<T>(share.col_inliers, cols, 1, job.col_inliers + j0);

@@ -48,7 +48,7 @@ template <class T, Rule which> void weigh_group(const Weight<T> &weight, const G
     }
     Mask<T> inlier, col_inliers = {};
     const Vec<T> w = rule.weight(worst, inlier);
-    Vec<T> col_weight = {}, some = {}, energy = {};
+    Vec<T> col_weight = {}, some = {}, col_energy = {}, some_energy = {};
     for (int64_t m = 0; m < tile.size; m++) {
       T *at = tile.E + m * TILE<T> + j;
       const Vec<T> e = load<Vec<T>>(at);
@@ -56,7 +56,9 @@ template <class T, Rule which> void weigh_group(const Weight<T> &weight, const G
       const Vec<T> own = seen ? w : Vec<T>{}, c = seen ? w * e : Vec<T>{}, summed = weight.squares ? c * c : own;
       store(at, c);
       store(tile.W + m * TILE<T> + j, own);
-      energy += seen ? c * e : Vec<T>{};
+      const Vec<T> energy = seen ? c * e : Vec<T>{};
+      if (side.row_energy) side.row_energy[m] += double(sum<T>(energy));
+      some_energy += energy;
       const Mask<T> good = seen & inlier;
       for (int t = 0; t < width<T>; t++) side.row_inliers[m] -= good[t];
       col_inliers -= good;
@@ -65,13 +67,13 @@ template <class T, Rule which> void weigh_group(const Weight<T> &weight, const G
       if ((m + 1) % SETTLE) continue;  // of a large group, sums of sums: small numbers are not lost among large ones
       col_weight += some;
       some = Vec<T>{};
-      *side.energy += double(sum<T>(energy));
-      energy = Vec<T>{};
+      col_energy += some_energy;
+      some_energy = Vec<T>{};
     }
-    *side.energy += double(sum<T>(energy));
     if (!tile.sums) continue;
     store(side.col_inliers + j, load<Mask<T>>(side.col_inliers + j) + col_inliers);
     store(side.col_weight + j, load<Vec<T>>(side.col_weight + j) + (col_weight + some));
+    if (side.col_energy) store(side.col_energy + j, load<Vec<T>>(side.col_energy + j) + (col_energy + some_energy));
   }
 }
 
@@ -101,15 +103,14 @@ template <class T> struct GroupedPass {
   decltype(weigh_group_for<T>(Rule::clip)) weigh = weigh_group_for<T>(job.weight.rule);
 
   struct Share {
-    Sums<T> CtP, WtP, col_weight;
+    Sums<T> CtP, WtP, col_weight, col_energy;
     Sums<Count<T>> col_inliers;
-    double energy = 0;
     int64_t unsettled = 0;  // rows
   };
   struct Room {  // one thread's scratch: a group's rows of everything
     Buffer<T> L, P, Pw, E, W, room, row_z;
     Sums<T> A, Aw;
-    Buffer<double> row_weight;
+    Buffer<double> row_weight, row_energy;
     Buffer<Count<T>> row_inliers;
   };
 
@@ -125,27 +126,29 @@ template <class T> struct GroupedPass {
             Sums<T>(s * job.width),
             Sums<T>(s * job.width_w),
             zeros<double>(s),
+            job.row_energy ? zeros<double>(s) : nullptr,
             zeros<Count<T>>(s)};
   }
   Share share() const {
     const int64_t cols = n_tiles * TILE<T>;
     return {Sums<T>(job.P ? cols * job.width : 0), Sums<T>(job.Pw ? cols * job.width_w : 0), Sums<T>(cols),
-            Sums<Count<T>>(cols)};
+            job.col_energy ? Sums<T>(cols) : Sums<T>(), Sums<Count<T>>(cols)};
   }
 
   static void take(const T *X, const int64_t *rows, int64_t n, int k, T *out) {
     if (X)
       for (int64_t m = 0; m < n; m++) std::copy(X + rows[m] * k, X + (rows[m] + 1) * k, out + m * k);
   }
-  template <class From> static void give(const From &X, const int64_t *rows, int64_t n, int k, T *out) {
+  template <class From, class To> static void give(const From &X, const int64_t *rows, int64_t n, int k, To *out) {
     for (int64_t m = 0; m < n; m++)
-      for (int c = 0; c < k; c++) out[rows[m] * k + c] = T(X[m * k + c]);
+      for (int c = 0; c < k; c++) out[rows[m] * k + c] = To(X[m * k + c]);
   }
   void settle(int64_t t0, int64_t t1, Share &share) const {  // the sums of some tiles of columns
     const int64_t from = t0 * TILE<T>, to = t1 * TILE<T>;
     if (job.P) share.CtP.settle(from * job.width, to * job.width);
     if (job.Pw) share.WtP.settle(from * job.width_w, to * job.width_w);
     share.col_weight.settle(from, to);
+    share.col_energy.settle(from, to);
     share.col_inliers.settle(from, to);
   }
 
@@ -158,6 +161,7 @@ template <class T> struct GroupedPass {
     room.A.clear();
     room.Aw.clear();
     std::fill_n(room.row_weight.get(), s, 0.0);
+    if (room.row_energy) std::fill_n(room.row_energy.get(), s, 0.0);
     std::fill_n(room.row_inliers.get(), s, Count<T>(0));
     for (int64_t t = 0; t < n_tiles; t++) {
       work_tile(rows, t, room, share);
@@ -172,6 +176,7 @@ template <class T> struct GroupedPass {
     if (job.Q) give(room.A, rows, size, job.width, job.CQ);
     if (job.Qw) give(room.Aw, rows, size, job.width_w, job.WQ);
     if (weighted) give(room.row_weight, rows, size, 1, job.row_weight);
+    if (job.row_energy) give(room.row_energy, rows, size, 1, job.row_energy);
     for (int64_t m = 0; m < size; m++) job.row_inliers[rows[m]] = room.row_inliers[m];
   }
 
@@ -191,7 +196,8 @@ template <class T> struct GroupedPass {
                    nullptr,
                    room.E.get() + q * TILE<T>,
                    nullptr,
-                   {}};
+                   {},
+                   nullptr};
       for (int m = 0; m < ROWS; m++) {  // rows beyond the last read as missing
         const bool there = q + m < groups.size;
         tile.source[m] =
@@ -206,7 +212,8 @@ template <class T> struct GroupedPass {
                        room.E.get(),
                        room.W.get(),
                        {room.row_z.get(), nullptr, after(col_z.get(), at), nullptr, false, room.row_inliers.get(),
-                        share.col_inliers.get() + at, nullptr, share.col_weight.get() + at, &share.energy},
+                        share.col_inliers.get() + at, nullptr, share.col_weight.get() + at, room.row_energy.get(),
+                        after(share.col_energy.get(), at)},
                        room.row_weight.get(),
                        weighted});
     for (int64_t q = 0; q < padded_size; q += ROWS) {
@@ -234,7 +241,7 @@ template <class T> struct GroupedPass {
       if (!weighted) continue;
       add_untiled<T>(shares[t].col_weight, job.n2, 1, job.col_weight);
       add_untiled<T>(shares[t].col_inliers, job.n2, 1, job.col_inliers);
-      *job.energy += shares[t].energy;
+      if (job.col_energy) add_untiled<T>(shares[t].col_energy, job.n2, 1, job.col_energy);
     }
   }
 };

@@ -17,6 +17,8 @@ enum class Rule : int {
   power,      // w = (1 + (e / z_ij)^2)^(-z): squares for z = 0, near the absolute value for 1/2, cauchy for 1
 };
 
+inline bool smooth(Rule rule) { return rule != Rule::clip && rule != Rule::threshold; }
+
 template <class T> struct Weight {
   Rule rule = Rule::clip;
   T z = 0;  // clip; for mixture the odds of an outlier at e = 0, for power its exponent
@@ -42,9 +44,10 @@ template <class T> struct Products {
   bool adjoint = false;             // the pass of adjoint.hpp: the rule is clip, P is Ab, Q is Bb
   T *CQ = nullptr, *CtP = nullptr;  // n1 x width, n2 x width; of the adjoint, the gradients of L and R
   T *WQ = nullptr, *WtP = nullptr;  // n1 x width_w, n2 x width_w
-  double *energy = nullptr;         // the sum of w e^2, for the smooth rules; of the adjoint, the gradient of z
+  double *z_slope = nullptr;        // of the adjoint: the gradient of z
   int64_t *row_inliers = nullptr, *col_inliers = nullptr;  // counts; the adjoint has none
   T *row_weight = nullptr, *col_weight = nullptr;          // sums of w, or of c^2
+  double *row_energy = nullptr, *col_energy = nullptr;     // sums of w e^2, for the smooth rules
   int threads = 1;
 };
 

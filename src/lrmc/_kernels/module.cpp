@@ -93,15 +93,17 @@ static void bind_factors(nb::module_ &m) {
   nb::class_<given::Room>(m, "Room").def(
       "__init__",
       [](given::Room *self, given::LinesRoom CQ, given::LinesRoom CtP, given::LinesRoom WQ, given::LinesRoom WtP,
-         given::LineRoom energy, given::LineRoom row_inliers, given::LineRoom col_inliers, given::LineRoom row_weight,
-         given::LineRoom col_weight) {
-        new (self) given::Room{std::move(CQ),          std::move(CtP),        std::move(WQ),
-                               std::move(WtP),         std::move(energy),     std::move(row_inliers),
-                               std::move(col_inliers), std::move(row_weight), std::move(col_weight)};
+         given::LineRoom row_inliers, given::LineRoom col_inliers, given::LineRoom row_weight,
+         given::LineRoom col_weight, given::LineRoom row_energy, given::LineRoom col_energy, given::LineRoom z_slope) {
+        new (self)
+            given::Room{std::move(CQ),          std::move(CtP),         std::move(WQ),         std::move(WtP),
+                        std::move(row_inliers), std::move(col_inliers), std::move(row_weight), std::move(col_weight),
+                        std::move(row_energy),  std::move(col_energy),  std::move(z_slope)};
       },
       nb::kw_only(), as_it_is_or_none("CQ"), as_it_is_or_none("CtP"), as_it_is_or_none("WQ"), as_it_is_or_none("WtP"),
-      as_it_is_or_none("energy"), as_it_is_or_none("row_inliers"), as_it_is_or_none("col_inliers"),
-      as_it_is_or_none("row_weight"), as_it_is_or_none("col_weight"));
+      as_it_is_or_none("row_inliers"), as_it_is_or_none("col_inliers"), as_it_is_or_none("row_weight"),
+      as_it_is_or_none("col_weight"), as_it_is_or_none("row_energy"), as_it_is_or_none("col_energy"),
+      as_it_is_or_none("z_slope"));
   nb::class_<given::Regression>(m, "Regression")
       .def(
           "__init__",

@@ -148,15 +148,15 @@ template <class T> struct SparsePass {
 
   struct Share {
     Sums<T> CtP, WtP;
-    Buffer<double> col_weight;
+    Buffer<double> col_weight, col_energy;
     Buffer<int64_t> col_inliers, col_ones;
-    double energy = 0;
+    double z_slope = 0;
     int64_t unsettled = 0;  // entries
   };
   struct Room {  // one thread's scratch
     Buffer<T> l, p, pw;
     Sums<T> a, aw;
-    T E[CHUNK], W[CHUNK], col_z[CHUNK], col_protect[CHUNK], col_weight[CHUNK];
+    T E[CHUNK], W[CHUNK], col_z[CHUNK], col_protect[CHUNK], col_weight[CHUNK], col_energy[CHUNK];
     Count<T> col_inliers[CHUNK];
     int32_t j[CHUNK];
   };
@@ -174,34 +174,41 @@ template <class T> struct SparsePass {
     return full;
   }
 
-  void weigh_row(int64_t i, int n, int full, Room &room, Share &share, double &weight_of_row,
-                 int64_t &inliers_of_row) const {
+  struct RowSums {
+    double weight = 0, energy = 0;
+    int64_t inliers = 0;
+  };
+
+  void weigh_row(int64_t i, int n, int full, Room &room, Share &share, RowSums &of_row) const {
     const auto &w = job.weight;
     T row_weight = 0;
     Count<T> row_inliers = 0;
     Sides<T> side{after(w.row_z, i), after(w.row_protect, i), room.col_z,  room.col_protect, false,
-                  &row_inliers,      room.col_inliers,        &row_weight, room.col_weight,  &share.energy};
+                  &row_inliers,      room.col_inliers,        &row_weight, room.col_weight,  &of_row.energy,
+                  room.col_energy};
     if (weighted)
       for (int t = 0; t < full; t++) {
         room.col_z[t] = w.col_z[room.j[t]];
         room.col_protect[t] = w.col_protect[room.j[t]];
         side.col_clips |= room.col_protect[t] > 0;
         room.col_weight[t] = 0;
+        room.col_energy[t] = 0;
         room.col_inliers[t] = 0;
       }
     weigh(w, side, full, room.E, job.width_w ? room.W : nullptr);
-    weight_of_row += row_weight;
-    inliers_of_row += row_inliers;
+    of_row.weight += row_weight;
+    of_row.inliers += row_inliers;
     if (weighted)
       for (int t = 0; t < n; t++) {
         share.col_weight[room.j[t]] += room.col_weight[t];
         share.col_inliers[room.j[t]] += room.col_inliers[t];
       }
+    if (job.col_energy)
+      for (int t = 0; t < n; t++) share.col_energy[room.j[t]] += room.col_energy[t];
   }
 
   // The same for a row of which nothing is clipped.
-  void reject_row(int64_t i, int n, int full, Room &room, Share &share, double &row_weight,
-                  int64_t &row_inliers) const {
+  void reject_row(int64_t i, int n, int full, Room &room, Share &share, RowSums &of_row) const {
     const auto &w = job.weight;
     const bool alike = w.row_z[i] >= widest_col;
     if (!alike)
@@ -209,8 +216,8 @@ template <class T> struct SparsePass {
     const Count<T> count = reject_entries(w, w.row_z[i], alike ? nullptr : room.col_z, full, room.E,
                                           job.width_w ? room.W : nullptr, room.col_inliers);
     for (int t = 0; t < n; t++) share.col_ones[room.j[t]] += room.col_inliers[t];
-    row_inliers += count;
-    row_weight += count;
+    of_row.inliers += count;
+    of_row.weight += count;
   }
 
   // C in room.E and D in room.W; the second term of the products is added here.
@@ -218,13 +225,12 @@ template <class T> struct SparsePass {
     std::fill(room.W, room.W + full, T(0));
     model.subtract(1, room.p.get(), R.get(), room.j, rank / width<T>, full, room.W);
     model.subtract(1, room.l.get(), Q, room.j, rank / width<T>, full, room.W);
-    adjoint_entries(job.weight, full, room.E, room.W, &share.energy);
+    adjoint_entries(job.weight, full, room.E, room.W, &share.z_slope);
     model.spread(room.W, room.j, n, room.l.get(), R.get(), rank / width<T>, room.a.get(), share.CtP.get());
   }
 
   void row(int64_t i, Room &room, Share &share) const {
-    double row_weight = 0;
-    int64_t row_inliers = 0;
+    RowSums of_row;
     for (int c = 0; c < job.rank; c++) room.l[c] = job.L[i * job.rank + c];
     for (int c = 0; c < job.width; c++) room.p[c] = job.P ? job.P[i * job.width + c] : T(0);
     for (int c = 0; c < job.width_w; c++) room.pw[c] = job.Pw ? job.Pw[i * job.width_w + c] : T(0);
@@ -233,9 +239,8 @@ template <class T> struct SparsePass {
     for (int64_t q = data.indptr[i], chunks = 1; q < data.indptr[i + 1]; q += CHUNK, chunks++) {
       const int n = int(std::min<int64_t>(CHUNK, data.indptr[i + 1] - q)), full = residual(q, n, room);
       if (job.adjoint) reverse_row(n, full, room, share);
-      else if (rejects && !(job.weight.row_protect[i] > 0))
-        reject_row(i, n, full, room, share, row_weight, row_inliers);
-      else weigh_row(i, n, full, room, share, row_weight, row_inliers);
+      else if (rejects && !(job.weight.row_protect[i] > 0)) reject_row(i, n, full, room, share, of_row);
+      else weigh_row(i, n, full, room, share, of_row);
       products.spread(room.E, room.j, n, room.p.get(), Q, width_ / width<T>, room.a.get(), share.CtP.get());
       if (job.width_w)
         grams.spread(room.W, room.j, n, room.pw.get(), Qw.get(), width_w / width<T>, room.aw.get(), share.WtP.get());
@@ -246,8 +251,9 @@ template <class T> struct SparsePass {
       for (int c = 0; c < job.width; c++) job.CQ[i * job.width + c] = T(room.a[c]);
     if (job.Qw)
       for (int c = 0; c < job.width_w; c++) job.WQ[i * job.width_w + c] = T(room.aw[c]);
-    if (job.row_inliers) job.row_inliers[i] = row_inliers;
-    if (weighted) job.row_weight[i] = T(row_weight);
+    if (job.row_inliers) job.row_inliers[i] = of_row.inliers;
+    if (weighted) job.row_weight[i] = T(of_row.weight);
+    if (job.row_energy) job.row_energy[i] = of_row.energy;
   }
   static constexpr int64_t TYPICAL =
       128;  // entries that a column has had when the sums by column are settled: their cost is small then
@@ -288,6 +294,7 @@ template <class T> struct SparsePass {
         shares[t].col_inliers = zeros<int64_t>(job.n2);
         if (rejects) shares[t].col_ones = zeros<int64_t>(job.n2);
       }
+      if (job.col_energy) shares[t].col_energy = zeros<double>(job.n2);
       for (int64_t i = first_row(t, threads); i < first_row(t + 1, threads); i++) row(i, *own, shares[t]);
     });
     for (int t = 0; t < threads; t++) {
@@ -301,7 +308,8 @@ template <class T> struct SparsePass {
           add(shares[t].col_ones.get(), job.n2, job.col_inliers);
         }
       }
-      if (job.energy) *job.energy += shares[t].energy;
+      if (job.col_energy) add(shares[t].col_energy.get(), job.n2, job.col_energy);
+      if (job.z_slope) *job.z_slope += shares[t].z_slope;
     }
   }
 

@@ -186,7 +186,8 @@ template <class T> struct Sides {
   bool col_clips;  // some column of this tile is protected
   Count<T> *row_inliers, *col_inliers;
   T *row_weight, *col_weight;
-  double *energy;
+  double *row_energy;
+  T *col_energy;  // both missing where the rule has none
 };
 
 // One tile of 4 rows, as it meets the weights and the model.
@@ -201,16 +202,17 @@ template <class T> struct Tile {
   T *C;            // 4 x TILE: the answer
   T *W;            // 4 x TILE: its weights, if wanted; for the adjoint D
   Sides<T> side;
+  double *z_slope;  // for the adjoint
 };
 
 // Turns residuals of M rows into pulls, one vector of columns after another, and keeps the sums.
 template <class T, int M, template <class> class Rule_> struct Weigher {
-  static constexpr bool sums = Rule_<T>::sums, counts = Rule_<T>::counts;
+  static constexpr bool sums = Rule_<T>::sums, counts = Rule_<T>::counts, energies = Rule_<T>::energies;
   const Sides<T> &side;
   const std::array<Rule_<T>, M> rules;
   const bool squares;
   Mask<T> inliers[M] = {};
-  Vec<T> weights[M] = {}, energy = {};
+  Vec<T> weights[M] = {}, energy[M] = {};
 
   Weigher(const Weight<T> &weight, const Sides<T> &side)
       : Weigher(weight, side, std::make_integer_sequence<int, M>{}) {}
@@ -223,7 +225,7 @@ template <class T, int M, template <class> class Rule_> struct Weigher {
   // e: the residuals in columns j, j + 1, ... of each row. Missing entries (NaN) become 0. The weights go to `kept`,
   // rows being `stride` apart, if it is there.
   inline __attribute__((always_inline)) void operator()(int j, Vec<T> *e, T *kept, int stride) {
-    Vec<T> zc = {}, pc = {}, col_w = {};
+    Vec<T> zc = {}, pc = {}, col_w = {}, col_e = {};
     Mask<T> col_k = {};
     if constexpr (sums) {
       zc = load<Vec<T>>(side.col_z + j);
@@ -246,7 +248,11 @@ template <class T, int M, template <class> class Rule_> struct Weigher {
       c = seen ? c : Vec<T>{};
       if constexpr (sums) {
         w = seen ? w : Vec<T>{};
-        if constexpr (Rule_<T>::energies) energy += seen ? c * e[m] : Vec<T>{};
+        if constexpr (energies) {
+          const Vec<T> we2 = seen ? c * e[m] : Vec<T>{};
+          energy[m] += we2;
+          col_e += we2;
+        }
         if (kept) store(kept + m * stride + j, w);
         if (squares) w = c * c;
         weights[m] += w;
@@ -263,6 +269,7 @@ template <class T, int M, template <class> class Rule_> struct Weigher {
       store(side.col_weight + j, col_w);
       store(side.col_inliers + j, col_k);
     }
+    if constexpr (energies) store(side.col_energy + j, load<Vec<T>>(side.col_energy + j) + col_e);
   }
   inline __attribute__((always_inline)) void finish() {
     for (int m = 0; m < M; m++) {
@@ -270,8 +277,8 @@ template <class T, int M, template <class> class Rule_> struct Weigher {
       for (int t = 0; t < width<T>; t++) n += inliers[m][t];
       side.row_inliers[m] += n;
       if constexpr (sums) side.row_weight[m] += counts ? T(n) : sum<T>(weights[m]);
+      if constexpr (energies) side.row_energy[m] += double(sum<T>(energy[m]));
     }
-    if constexpr (Rule_<T>::energies) *side.energy += double(sum<T>(energy));
   }
 };
 

@@ -50,13 +50,16 @@ class Pull(tuple[Any, Any]):
     `n_inliers` counts the entries within the threshold. The rules with thresholds per row and
     column also count them by row and column, and give the sums of weights `row_weight` and
     `col_weight`, and `grams` = (W @ Qw, W.T @ Pw) if these were asked for; the smooth ones also the
-    sum of w e^2 as `energy`. Otherwise these are None."""
+    sums of w e^2 in double precision, `row_energy`, `col_energy` and `energy` of all. Otherwise
+    these are None."""
 
     n_inliers: int
     row_inliers: Any = None
     col_inliers: Any = None
     row_weight: Any = None
     col_weight: Any = None
+    row_energy: Any = None
+    col_energy: Any = None
     energy: Any = None
     grams: Any = None
 
@@ -78,6 +81,8 @@ class Pull(tuple[Any, Any]):
             "col_inliers",
             "row_weight",
             "col_weight",
+            "row_energy",
+            "col_energy",
             "energy",
         )
         counts = {
@@ -99,6 +104,8 @@ class Pull(tuple[Any, Any]):
             col_inliers=self.row_inliers,
             row_weight=self.col_weight,
             col_weight=self.row_weight,
+            row_energy=self.col_energy,
+            col_energy=self.row_energy,
             energy=self.energy,
             grams=self.grams and self.grams[::-1],
         )

@@ -159,10 +159,10 @@ class Blocks(Observations):
         Qw: Any = None,
     ) -> Pull:
         thresholds, rest = as_weight(weight).split()
-        (CQ, WQ, row_inliers, row_weight), told = self.round(
+        (CQ, WQ, row_inliers, row_weight, row_energy), told = self.round(
             _products, (L, P, Pw, *thresholds), (R, Q, Qw, rest)
         )
-        CtP, WtP, col_inliers, col_weight, energy, n_inliers = told
+        CtP, WtP, col_inliers, col_weight, col_energy, energy, n_inliers = told
         CtP, WtP, col_weight = (
             None if x is None else x.astype(self.dtype, copy=False)
             for x in (CtP, WtP, col_weight)
@@ -177,6 +177,8 @@ class Blocks(Observations):
             col_inliers=col_inliers,
             row_weight=row_weight,
             col_weight=col_weight,
+            row_energy=row_energy,
+            col_energy=col_energy,
             energy=None if energy is None else float(energy),
             grams=(WQ, WtP),
         )
@@ -282,10 +284,12 @@ def _products(block: Observations, rows: Lines, same: Any) -> Answers:
         WtP,
         pull.col_inliers,
         pull.col_weight,
+        pull.col_energy,
         pull.energy,
         pull.n_inliers,
     )
-    return (pull[0], WQ, pull.row_inliers, pull.row_weight), told
+    of_rows = (pull[0], WQ, pull.row_inliers, pull.row_weight, pull.row_energy)
+    return of_rows, told
 
 
 def _adjoint(block: Observations, rows: tuple[Array, Array], same: Any) -> Answers:

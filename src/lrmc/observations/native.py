@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import _kernels
 from .._kernels import DenseData, Factors, Room, SparseData
-from ..weights import Array, Clip, Mixture, Power, Threshold, Weight
+from ..weights import Array, Cauchy, Clip, Mixture, Power, Weight
 from .base import OWN, Adjoint, Counts, Pull, Regression, how_many
 
 Data = DenseData | SparseData
@@ -100,21 +100,22 @@ def products(
         for X, n in ((Q, n1), (P, n2), (Qw, n1), (Pw, n2))
     )
     counts: dict[str, Any] = {"row_inliers": np.zeros(n1, np.int64)}
-    energy = None
     if not isinstance(weight, Clip):
-        energy = np.zeros(1)
         counts["col_inliers"] = np.zeros(n2, np.int64)
         counts["row_weight"] = np.zeros(n1, dtype)
         counts["col_weight"] = np.zeros(n2, dtype)
+    if isinstance(weight, Cauchy):
+        counts["row_energy"], counts["col_energy"] = np.zeros(n1), np.zeros(n2)
     factors = Factors(L=L, R=R, P=P, Q=Q, Pw=Pw, Qw=Qw)
-    room = Room(CQ=CQ, CtP=CtP, WQ=WQ, WtP=WtP, energy=energy, **counts)
+    room = Room(CQ=CQ, CtP=CtP, WQ=WQ, WtP=WtP, **counts)
     _kernels.products(
         of.weighed, factors, _weight(weight, dtype), room, threads=of.threads
     )
     n_inliers = int(counts["row_inliers"].sum())
-    if energy is None:
+    if isinstance(weight, Clip):
         return Pull(CQ, CtP, n_inliers=n_inliers)
-    counts["energy"] = None if isinstance(weight, Threshold) else float(energy[0])
+    if isinstance(weight, Cauchy):
+        counts["energy"] = float(counts["row_energy"].sum())
     return Pull(CQ, CtP, n_inliers=n_inliers, grams=(WQ, WtP), **counts)
 
 
@@ -159,7 +160,7 @@ def adjoint(
     L, R, Ab, Bb = (_kernels.ready(X, of.dtype) for X in (L, R, Ab, Bb))
     GL, GR, zeta_bar = np.zeros_like(L), np.zeros_like(R), np.zeros(1)
     factors = Factors(L=L, R=R, P=Ab, Q=Bb)
-    room = Room(CQ=GL, CtP=GR, energy=zeta_bar)
+    room = Room(CQ=GL, CtP=GR, z_slope=zeta_bar)
     _kernels.adjoint(of.data, factors, room, zeta=float(zeta), threads=of.threads)
     return Adjoint(GL, GR, float(zeta_bar[0]))
 

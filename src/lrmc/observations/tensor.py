@@ -17,7 +17,17 @@ import scipy.sparse as sp
 
 from .._extras import optional
 from .._typing import override
-from ..weights import Array, Clip, DType, Threshold, Weight, as_weight, ratio, weights
+from ..weights import (
+    Array,
+    Cauchy,
+    Clip,
+    DType,
+    Threshold,
+    Weight,
+    as_weight,
+    ratio,
+    weights,
+)
 from ._checks import (
     check_finite,
     check_mask,
@@ -81,34 +91,49 @@ class TorchObservations(Observations):
         Pw, Qw = self._sent_if_any(Pw), self._sent_if_any(Qw)
         by_rows: list[Any] = []
         by_cols: Any = None
-        energy = []
         for rows in self._blocks():
             E = self._read(rows)
             if L is not None:
                 E = E - L[rows] @ R.mT
             E, W, inlier = _weighed(E, rule.mapped(rows=itemgetter(rows)))
             C = W * E
-            energy.append((C * E).sum())
+            energy = C * E
             summed = C * C if getattr(rule, "squares", False) else W
-            by_rows.append((_times(C, Q), _times(W, Qw), inlier.sum(1), summed.sum(1)))
+            by_rows.append(
+                (
+                    _times(C, Q),
+                    _times(W, Qw),
+                    inlier.sum(1),
+                    summed.sum(1),
+                    energy.sum(1),
+                )
+            )
             block = (
                 _times(C.mT, P, rows),
                 _times(W.mT, Pw, rows),
                 inlier.sum(0),
                 summed.sum(0),
+                energy.sum(0),
             )
             by_cols = (
                 block
                 if by_cols is None
                 else [a if a is None else a + b for a, b in zip(by_cols, block)]
             )
-        CQ, WQ, row_inliers, row_weight = (
+        CQ, WQ, row_inliers, row_weight, row_energy = (
             _array(None if x[0] is None else torch.cat(x)) for x in zip(*by_rows)
         )
-        CtP, WtP, col_inliers, col_weight = map(_array, by_cols)
+        CtP, WtP, col_inliers, col_weight, col_energy = map(_array, by_cols)
         n_inliers = int(row_inliers.sum())
         if isinstance(rule, Clip):
             return Pull(CQ, CtP, n_inliers=n_inliers)
+        energies = {}
+        if isinstance(rule, Cauchy):
+            energies = {
+                "row_energy": row_energy.astype(np.float64),
+                "col_energy": col_energy.astype(np.float64),
+                "energy": float(row_energy.sum(dtype=np.float64)),
+            }
         return Pull(
             CQ,
             CtP,
@@ -117,10 +142,8 @@ class TorchObservations(Observations):
             col_inliers=col_inliers,
             row_weight=row_weight,
             col_weight=col_weight,
-            energy=None
-            if isinstance(rule, Threshold)
-            else float(_array(torch.stack(energy)).sum(dtype=np.float64)),
             grams=(WQ, WtP),
+            **energies,
         )
 
     @override
