@@ -156,6 +156,24 @@ def regress(
 ) -> None:
     """Scores, deviation and distance are room."""
 
+def slopes(
+    data: SparseData,
+    factors: Factors,
+    weight: Weight,
+    room: Room,
+    *,
+    L: Array,
+    R: Array,
+    rows: Array,
+    cols: Array,
+    shape: Array,
+    energy: float,
+    total: float,
+    threads: int,
+) -> None:
+    """The adjoint of a pass with the rule power: see slopes.hpp. L, R, rows, cols and shape, the last three of float64,
+    are room; CQ and WQ, or CtP and WtP, are made where there is room for them."""
+
 def residual(
     data: SparseData, factors: Factors, *, out: Array, threads: int
 ) -> None: ...

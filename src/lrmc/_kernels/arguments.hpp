@@ -132,6 +132,12 @@ struct Room {
   LineRoom row_inliers, col_inliers, row_weight, col_weight, row_energy, col_energy, z_slope;
 };
 
+struct Slopes {
+  double energy = 0, total = 0;
+  LinesRoom L, R;
+  LineRoom rows, cols, shape;
+};
+
 struct Regression {
   Lines V;
   Line offset, mean;
@@ -209,6 +215,23 @@ template <class T> void reverse(Products<T> &job, double zeta, const Room &room)
   job.CQ = lines<T>(room.CQ, job.n1, job.rank, "CQ");
   job.CtP = lines<T>(room.CtP, job.n2, job.rank, "CtP");
   job.z_slope = line<double>(room.z_slope, 1, "z_slope");
+}
+
+// The products of one side, where there is room for them, and the gradients. See slopes.hpp.
+template <class T> lrmc::Slopes<T> slopes_of(Products<T> &job, const Slopes &given, const Room &room) {
+  need(job.weight.rule == Rule::power, "slopes", "want the rule power");
+  need(job.L && job.P && job.Q && job.Pw && job.Qw, "slopes", "want all six factors");
+  if (room.CQ) job.CQ = lines<T>(room.CQ, job.n1, job.width, "CQ");
+  if (room.CtP) job.CtP = lines<T>(room.CtP, job.n2, job.width, "CtP");
+  if (room.WQ) job.WQ = lines<T>(room.WQ, job.n1, job.width_w, "WQ");
+  if (room.WtP) job.WtP = lines<T>(room.WtP, job.n2, job.width_w, "WtP");
+  return {T(given.energy),
+          T(given.total),
+          lines<T>(given.L, job.n1, job.rank, "L"),
+          lines<T>(given.R, job.n2, job.rank, "R"),
+          line<double>(given.rows, job.n1, "rows"),
+          line<double>(given.cols, job.n2, "cols"),
+          line<double>(given.shape, 1, "shape")};
 }
 
 template <class T> lrmc::Regression<T> regression_of(const Data &data, const Regression &given, int threads) {

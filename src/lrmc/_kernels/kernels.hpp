@@ -57,6 +57,14 @@ template <class T> struct Magnitudes {
   T *rows = nullptr, *cols = nullptr;
 };
 
+// Beside the products, for the adjoint of a pass with the rule power: see slopes.hpp.
+template <class T> struct Slopes {
+  T energy = 0, total = 0;                  // gradients with respect to the sums of w e^2 and of w
+  T *L = nullptr, *R = nullptr;             // n1 x rank, n2 x rank: those with respect to the factors
+  double *rows = nullptr, *cols = nullptr;  // and to the logarithms of the thresholds
+  double *shape = nullptr;                  // and to the exponent
+};
+
 struct Dense {
   const void *data = nullptr;
   Storage storage = Storage::f32;
@@ -108,6 +116,7 @@ template <class T> struct Passes {
   void (*dense)(const Dense &, const Products<T> &);
   void (*grouped)(const Dense &, const Groups &, const Products<T> &);
   void (*sparse)(const Sparse &, const Products<T> &);
+  void (*slopes)(const Sparse &, const Products<T> &, const Slopes<T> &);
   void (*residual)(const Sparse &, const Products<T> &, T *out);
   void (*regress_dense)(const Dense &, const Regression<T> &);
   void (*regress_sparse)(const Sparse &, const Regression<T> &);

@@ -229,6 +229,22 @@ static void residual(const given::Sparse &data, const given::Factors &factors, g
   });
 }
 
+static void slopes(const given::Sparse &data, const given::Factors &factors, const given::Weight &weight,
+                   const given::Room &room, given::LinesRoom L, given::LinesRoom R, given::LineRoom rows,
+                   given::LineRoom cols, given::LineRoom shape, double energy, double total, int threads) {
+  const lrmc::Sparse view = data.view();
+  const given::Slopes wanted{energy,          total,           std::move(L),    std::move(R),
+                             std::move(rows), std::move(cols), std::move(shape)};
+  given::in_precision(view.storage, [&](auto number) {
+    using T = decltype(number);
+    auto job = given::pass_of<T>(data, factors, threads);
+    given::weigh(job, weight);
+    const auto out = given::slopes_of<T>(job, wanted, room);
+    nb::gil_scoped_release unlocked;
+    chosen->in<T>().slopes(view, job, out);
+  });
+}
+
 static int64_t survey(const given::Dense &data, given::Vector<int64_t> rows, given::Vector<int64_t> cols, int threads) {
   const lrmc::Dense view = data.view();
   need(int64_t(rows.shape(0)) == data.n1, "rows", "has another length than the data");
@@ -392,6 +408,9 @@ NB_MODULE(_native, m) {
   bind_factors(m);
   bind_passes<given::Dense>(m);
   bind_passes<given::Sparse>(m);
+  m.def("slopes", &slopes, nb::arg("data"), nb::arg("factors"), nb::arg("weight"), nb::arg("room"), nb::kw_only(),
+        as_it_is("L"), as_it_is("R"), as_it_is("rows"), as_it_is("cols"), as_it_is("shape"), nb::arg("energy"),
+        nb::arg("total"), nb::arg("threads"));
   m.def("residual", &residual, nb::arg("data"), nb::arg("factors"), nb::kw_only(), as_it_is("out"), nb::arg("threads"));
   m.def("survey", &survey, nb::arg("data"), nb::kw_only(), as_it_is("rows"), as_it_is("cols"), nb::arg("threads"));
   m.def("locate", &locate, nb::kw_only(), as_it_is("indptr"), as_it_is("indices"), as_it_is("rows"), as_it_is("cols"),

@@ -31,40 +31,58 @@ void subtract_entries(T gain, const T *l, const T *R, const int32_t *j, int vect
   const int v = V ? V : vectors;
   for (int t = 0; t < n; t += W) {
     Vec<T> each[W];
+    const T *r[W];
 #pragma GCC unroll 16
     for (int s = 0; s < W; s++) {
-      const T *r = R + int64_t(j[t + s]) * v * W;
-      each[s] = load<Vec<T>>(l) * load<Vec<T>>(r);
-      for (int c = 1; c < v; c++) each[s] += load<Vec<T>>(l + c * W) * load<Vec<T>>(r + c * W);
+      r[s] = R + int64_t(j[t + s]) * v * W;
+      each[s] = load<Vec<T>>(l) * load<Vec<T>>(r[s]);
+    }
+    for (int c = 1; c < v; c++) {  // W sums beside each other: none waits for itself
+      const Vec<T> lc = load<Vec<T>>(l + c * W);
+#pragma GCC unroll 16
+      for (int s = 0; s < W; s++) each[s] += lc * load<Vec<T>>(r[s] + c * W);
     }
     store(E + t, gain * load<Vec<T>>(E + t) - sum_each<T>(each));
   }
 }
 
-// a += c Q_j and B_j += c p for n entries of one row; either of Q and B may be missing.
+// a += c Q_j and B_j += c p for n entries of one row; either of Q and B may be missing. V vectors of rows that are
+// `stride` vectors long, from `at` on.
+template <class T, int V>
+inline __attribute__((always_inline)) void spread_some(const T *C, const int32_t *j, int n, const T *p, const T *Q,
+                                                       int stride, int at, T *__restrict a, T *__restrict B) {
+  constexpr int W = width<T>, U = V < 3 ? 4 : 2;  // U entries at a time: sums that do not wait for each other
+  Vec<T> sums[U][V] = {}, pc[V];
+#pragma GCC unroll 4
+  for (int c = 0; c < V; c++) pc[c] = load<Vec<T>>(p + (at + c) * W);
+  auto entry = [&](int t, Vec<T> *total) __attribute__((always_inline)) {
+    const int64_t from = (int64_t(j[t]) * stride + at) * W;
+    const Vec<T> e = fill<T>(C[t]);
+#pragma GCC unroll 4
+    for (int c = 0; c < V; c++) {
+      if (Q) total[c] += e * load<Vec<T>>(Q + from + c * W);
+      if (B) store(B + from + c * W, load<Vec<T>>(B + from + c * W) + e * pc[c]);
+    }
+  };
+  int t = 0;
+  for (; t + U <= n; t += U)
+#pragma GCC unroll 4
+    for (int u = 0; u < U; u++) entry(t + u, sums[u]);
+  for (; t < n; t++) entry(t, sums[0]);
+#pragma GCC unroll 4
+  for (int c = 0; c < V; c++) {
+    Vec<T> total = sums[0][c] + sums[1][c];
+    if constexpr (U == 4) total += sums[2][c] + sums[3][c];
+    store(a + (at + c) * W, load<Vec<T>>(a + (at + c) * W) + total);
+  }
+}
 template <class T, int V>
 void spread_entries(const T *C, const int32_t *j, int n, const T *p, const T *Q, int vectors, T *__restrict a,
                     T *__restrict B) {
-  constexpr int W = width<T>;
-  const int v = V ? V : vectors;
-  for (int c = 0; c < v; c++) {
-    Vec<T> sum0 = {}, sum1 = {}, sum2 = {}, sum3 = {}, pc = p ? load<Vec<T>>(p + c * W) : Vec<T>{};
-    auto entry = [&](int t, Vec<T> &total) {
-      const int64_t at = (int64_t(j[t]) * v + c) * W;
-      Vec<T> e = fill<T>(C[t]);
-      if (Q) total += e * load<Vec<T>>(Q + at);
-      if (B) store(B + at, load<Vec<T>>(B + at) + e * pc);
-    };
-    int t = 0;
-    for (; t + 4 <= n; t += 4) {
-      entry(t, sum0);
-      entry(t + 1, sum1);
-      entry(t + 2, sum2);
-      entry(t + 3, sum3);
-    }
-    for (; t < n; t++) entry(t, sum0);
-    store(a + c * W, load<Vec<T>>(a + c * W) + ((sum0 + sum1) + (sum2 + sum3)));
-  }
+  if constexpr (V > 0) return spread_some<T, V>(C, j, n, p, Q, V, 0, a, B);
+  int at = 0;
+  for (; at + 4 <= vectors; at += 4) spread_some<T, 4>(C, j, n, p, Q, vectors, at, a, B);
+  for (; at < vectors; at++) spread_some<T, 1>(C, j, n, p, Q, vectors, at, a, B);
 }
 
 // Turns residuals of one row into pulls, in place.
@@ -229,13 +247,23 @@ template <class T> struct SparsePass {
     model.spread(room.W, room.j, n, room.l.get(), R.get(), rank / width<T>, room.a.get(), share.CtP.get());
   }
 
-  void row(int64_t i, Room &room, Share &share) const {
-    RowSums of_row;
+  void begin(int64_t i, Room &room) const {
     for (int c = 0; c < job.rank; c++) room.l[c] = job.L[i * job.rank + c];
     for (int c = 0; c < job.width; c++) room.p[c] = job.P ? job.P[i * job.width + c] : T(0);
     for (int c = 0; c < job.width_w; c++) room.pw[c] = job.Pw ? job.Pw[i * job.width_w + c] : T(0);
     room.a.clear();
     room.aw.clear();
+  }
+  void end(int64_t i, const Room &room) const {
+    if (job.CQ)
+      for (int c = 0; c < job.width; c++) job.CQ[i * job.width + c] = T(room.a[c]);
+    if (job.WQ)
+      for (int c = 0; c < job.width_w; c++) job.WQ[i * job.width_w + c] = T(room.aw[c]);
+  }
+
+  void row(int64_t i, Room &room, Share &share) const {
+    RowSums of_row;
+    begin(i, room);
     for (int64_t q = data.indptr[i], chunks = 1; q < data.indptr[i + 1]; q += CHUNK, chunks++) {
       const int n = int(std::min<int64_t>(CHUNK, data.indptr[i + 1] - q)), full = residual(q, n, room);
       if (job.adjoint) reverse_row(n, full, room, share);
@@ -244,17 +272,15 @@ template <class T> struct SparsePass {
       products.spread(room.E, room.j, n, room.p.get(), Q, width_ / width<T>, room.a.get(), share.CtP.get());
       if (job.width_w)
         grams.spread(room.W, room.j, n, room.pw.get(), Qw.get(), width_w / width<T>, room.aw.get(), share.WtP.get());
-      if (chunks % 64 == 0) settle(room.a, room.aw);
+      if (chunks % CHUNKS == 0) settle(room.a, room.aw);
       if ((share.unsettled += n) > TYPICAL * job.n2 + SETTLE) settle(share);
     }
-    if (job.Q)
-      for (int c = 0; c < job.width; c++) job.CQ[i * job.width + c] = T(room.a[c]);
-    if (job.Qw)
-      for (int c = 0; c < job.width_w; c++) job.WQ[i * job.width_w + c] = T(room.aw[c]);
+    end(i, room);
     if (job.row_inliers) job.row_inliers[i] = of_row.inliers;
     if (weighted) job.row_weight[i] = T(of_row.weight);
     if (job.row_energy) job.row_energy[i] = of_row.energy;
   }
+  static constexpr int64_t CHUNKS = 64;  // of a row, after which its sums are settled
   static constexpr int64_t TYPICAL =
       128;  // entries that a column has had when the sums by column are settled: their cost is small then
   static void settle(Sums<T> &one, Sums<T> &other) {
@@ -282,8 +308,10 @@ template <class T> struct SparsePass {
     return t == threads ? job.n1 : std::lower_bound(data.indptr, data.indptr + job.n1, entries) - data.indptr;
   }
 
+  int threads() const { return shares_of(job.threads, job.n1); }
+
   void run() const {
-    const int threads = shares_of(job.threads, job.n1);
+    const int threads = this->threads();
     std::unique_ptr<Share[]> shares(new Share[threads]);
     in_shares(threads, [&](int t) {
       auto own = std::make_unique<Room>(room());
@@ -315,7 +343,7 @@ template <class T> struct SparsePass {
 
   // The residual of every entry, in their order.
   void residuals(T *out) const {
-    const int threads = shares_of(job.threads, job.n1);
+    const int threads = this->threads();
     in_shares(threads, [&](int t) {
       auto own = std::make_unique<Room>(room());
       for (int64_t i = first_row(t, threads); i < first_row(t + 1, threads); i++) {

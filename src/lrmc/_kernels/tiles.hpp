@@ -8,8 +8,8 @@
 #include <limits>
 #include <memory>
 #include <type_traits>
+#include "elementary.hpp"
 #include "kernels.hpp"
-#include "simd.hpp"
 #include "team.hpp"
 
 namespace lrmc::LRMC_ISA {
@@ -144,11 +144,8 @@ template <class T, Rule which> inline Vec<T> weight_of(Vec<T> q, T odds, Mask<T>
   inlier = q <= one;
   if constexpr (which == Rule::huber) return smaller(one, one / larger(q, fill<T>(std::numeric_limits<T>::min())));
   Vec<T> x = q * q;
-  if constexpr (which == Rule::power) {  // one lane at a time: the passes that use it have Gram matrices to make
-    const Vec<T> capped = smaller(x, fill<T>(std::numeric_limits<T>::max()));  // not 0 times infinity
-    for (int t = 0; t < width<T>; t++) x[t] = std::exp(-odds * std::log1p(capped[t]));
-    return x;
-  }
+  if constexpr (which == Rule::power)  // of infinity there is no logarithm
+    return exponential<T>(-odds * logarithm<T>(one + smaller(x, fill<T>(std::numeric_limits<T>::max()))));
   if constexpr (which ==
                 Rule::mixture) {  // (1 + q^2 / 32)^16 is near exp(q^2 / 2), and where it is not, its tail is heavier
     x = one + x / 32;

@@ -2,7 +2,7 @@
 #include "grouped.hpp"
 #include "magnitudes.hpp"
 #include "regress.hpp"
-#include "sparse.hpp"
+#include "slopes.hpp"
 
 namespace lrmc::LRMC_ISA {
 
@@ -11,6 +11,9 @@ template <class T> void grouped(const Dense &data, const Groups &groups, const P
   GroupedPass<T>{data, job, groups}.run();
 }
 template <class T> void sparse(const Sparse &data, const Products<T> &job) { SparsePass<T>{data, job}.run(); }
+template <class T> void slopes(const Sparse &data, const Products<T> &job, const Slopes<T> &out) {
+  SlopesPass<T>{data, job, out}.run();
+}
 template <class T> void residual(const Sparse &data, const Products<T> &job, T *out) {
   SparsePass<T>{data, job}.residuals(out);
 }
@@ -64,7 +67,7 @@ void survey(const Dense &data, int64_t n1, int64_t n2, Survey &out, int threads)
 
 template <class T>
 constexpr Passes<T> passes = {
-    &dense<T>,         &grouped<T>,        &sparse<T>,     &residual<T>,  // in the order of `Passes`
+    &dense<T>,         &grouped<T>,        &sparse<T>,     &slopes<T>,     &residual<T>,  // in the order of `Passes`
     &regress_dense<T>, &regress_sparse<T>, &magnitudes<T>, &magnitudes<T>,
 };
 

@@ -8,19 +8,17 @@ is held; all else is exact."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from .._rows import column
 from ..linalg import Factors
 from ..observations.sparse import Sparse
 from ..row_systems import doubled, packed, unpacked
-from ..weights import Array, Power, sided
+from ..weights import Array
 from .noisy import Noise
-from .noisy_layers import TINY, Half, asked_for, regressors, total
+from .noisy_layers import TINY, Half, regressors, total
 
 
 class Slopes(NamedTuple):
@@ -149,58 +147,36 @@ def _passed(obs: Sparse, half: Half, noise: Noise, given: Solved) -> Passed:
     other, V = half.before.of(1 - side)
     scale = (noise.rows, noise.cols)[1 - side]
     plain, squares = regressors(other, V, half.numbers, scale)
-    pull, grams = (x.astype(obs.dtype) for x in (given.pull, given.grams))
+    sums = total(half.pull)
+    factors = (given.pull, plain, given.grams, squares)
+    if side:
+        factors = (plain, given.pull, squares, given.grams)
+    back = obs.power_adjoint(
+        *X,
+        half.weight,
+        factors=factors,
+        side=side,
+        energy=given.variance * half.relative / sums,
+        total=-given.variance * half.variance / sums,
+    )
 
-    # The other factor, as what the weights are multiplied with
-    back = obs.products(*X, half.weight, **asked_for(1 - side, pull, grams))
+    # The other factor, as what residuals and weights are multiplied with
     precision = 1 / column(scale) ** 2
-    of_squares = (back.grams[1 - side][:, :-1] * precision).astype(np.float64)
-    of_other = back[1 - side] * precision
+    of_squares = (back.grams[:, :-1] * precision).astype(np.float64)
     M = unpacked(of_squares, len(V))
     M[:, range(len(V)), range(len(V))] *= 2
+    of_other = back.pull * precision
     of_other = of_other + np.einsum("jab,jb->ja", M, other.astype(np.float64))
     halved = of_squares.sum(0) / doubled(np.ones(len(of_squares.T)), len(V))
 
-    # The residuals
-    e = obs.residual(*X).astype(np.float64)
-    sums = total(half.pull)
-    of_energy, of_total = (
-        given.variance * half.relative / sums,
-        -given.variance * half.variance / sums,
-    )
-    of_c = _dots(obs, side, pull, plain)
-    of_w = _dots(obs, side, grams, squares) + of_total
-    w, by_log_z, by_s = _weights_at(obs, e, half.weight)
-    of_w += of_energy * e**2 + of_c * e
-    inverse = np.divide(1.0, e, out=np.zeros_like(e), where=e != 0)
-    of_e = (of_c + 2 * of_energy * e) * w - of_w * by_log_z * inverse
-    E = sp.csr_array((of_e, obs.indices, obs.indptr), shape=obs.shape)
-    by_factor = [-(E @ X.R.astype(np.float64)), -(E.T @ X.L.astype(np.float64))]
+    by_factor = (back.L, back.R)
     return Passed(
         own=by_factor[side],
         other=of_other + by_factor[1 - side],
         V=unpacked(halved, len(V)),
-        reach=float(of_w @ by_log_z),
-        shape=half.numbers.shape * float(of_w @ by_s),
+        reach=float(back.rows.sum()),
+        shape=half.numbers.shape * back.shape,
     )
-
-
-def _weights_at(obs: Sparse, e: Array, rule: Power) -> tuple[Array, Array, Array]:
-    """The weights of all entries, and their derivatives by the logarithm of the
-    threshold and by the exponent.
-    """
-    rows = np.repeat(np.arange(obs.shape[0]), obs.row_observed)
-    size = sided(e, rule.outliers)
-    square = (size / (rule.rows[rows] * rule.cols[obs.indices])) ** 2
-    logs = np.log1p(square)
-    w = np.exp(-rule.shape * logs)
-    return w, 2 * rule.shape * square / (1 + square) * w, -logs * w
-
-
-def _dots(obs: Sparse, side: int, own: Array, other: Array) -> Array:
-    """The products of a row on one side and one on the other, at all entries."""
-    factors = (other, own) if side else (own, other)
-    return -replace(obs, gain=0.0).residual(*factors).astype(np.float64)
 
 
 def _symmetric(M: Array) -> Array:

@@ -127,6 +127,22 @@ class Adjoint(NamedTuple):
         return Adjoint(self.R, self.L, self.zeta)
 
 
+class PowerAdjoint(NamedTuple):
+    """Gradients with respect to what a pass with the rule `Power` was given: both factors, the
+    logarithms of its thresholds, and the exponent.
+
+    With them the products that the pass's own regressors need: C.T @ P and W.T @ Pw, or C @ Q and W
+    @ Qw."""
+
+    L: Array
+    R: Array
+    rows: Array  # one number for each row, in double precision
+    cols: Array
+    shape: float
+    pull: Array
+    grams: Array
+
+
 def most_frequent(values: Array) -> tuple[float, int]:
     """The most frequent value, and how often it stands there: data that are 0 in many
     places agree with X = 0 there.

@@ -11,7 +11,7 @@ import numpy as np
 from .. import _kernels
 from .._kernels import DenseData, Factors, Room, SparseData
 from ..weights import Array, Cauchy, Clip, Mixture, Power, Weight
-from .base import OWN, Adjoint, Counts, Pull, Regression, how_many
+from .base import OWN, Adjoint, Counts, PowerAdjoint, Pull, Regression, how_many
 
 Data = DenseData | SparseData
 
@@ -50,6 +50,14 @@ class Source(Protocol):
     @property
     def weighed(self) -> Data:
         """The same for `products`, with what says how rows are weighed."""
+
+
+class Entries(Source, Protocol):
+    """Of these, the observed entries by row."""
+
+    @property
+    def data(self) -> SparseData:
+        """As the kernels take them."""
 
 
 def dense_data(
@@ -163,6 +171,42 @@ def adjoint(
     room = Room(CQ=GL, CtP=GR, z_slope=zeta_bar)
     _kernels.adjoint(of.data, factors, room, zeta=float(zeta), threads=of.threads)
     return Adjoint(GL, GR, float(zeta_bar[0]))
+
+
+def power_adjoint(
+    of: Entries,
+    L: Array,
+    R: Array,
+    weight: Power,
+    *,
+    factors: tuple[Array, Array, Array, Array],
+    side: int,
+    energy: float,
+    total: float,
+) -> PowerAdjoint:
+    """See `Sparse.power_adjoint`."""
+    dtype = of.dtype
+    L, R, P, Q, Pw, Qw = (_kernels.ready(X, dtype) for X in (L, R, *factors))
+    n = of.shape[1 - side]
+    pull, grams = (np.zeros((n, X.shape[1]), dtype) for X in (P, Pw))
+    room = Room(CQ=pull, WQ=grams) if side else Room(CtP=pull, WtP=grams)
+    GL, GR = np.zeros_like(L), np.zeros_like(R)
+    rows, cols, shape = (np.zeros(k) for k in (*of.shape, 1))
+    _kernels.slopes(
+        of.data,
+        Factors(L=L, R=R, P=P, Q=Q, Pw=Pw, Qw=Qw),
+        _weight(weight, dtype),
+        room,
+        L=GL,
+        R=GR,
+        rows=rows,
+        cols=cols,
+        shape=shape,
+        energy=energy,
+        total=total,
+        threads=of.threads,
+    )
+    return PowerAdjoint(GL, GR, rows, cols, float(shape[0]), pull, grams)
 
 
 def magnitudes(of: Source, L: Any, R: Any, share: float) -> tuple[Array, Array]:

@@ -11,13 +11,14 @@ import scipy.sparse as sp
 
 from .._kernels import SparseData
 from .._typing import override
-from ..weights import Array, Weight, as_weight
+from ..weights import Array, Power, Weight, as_weight
 from . import native
 from .base import (
     DRAW_FROM_STORED_BELOW,
     Adjoint,
     Counts,
     Observations,
+    PowerAdjoint,
     Pull,
     Regression,
     Sample,
@@ -50,6 +51,26 @@ class Sparse(Observations):
     @override
     def adjoint(self, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:
         return native.adjoint(self, L, R, zeta, Ab, Bb)
+
+    def power_adjoint(
+        self,
+        L: Array,
+        R: Array,
+        weight: Power,
+        *,
+        factors: tuple[Array, Array, Array, Array],
+        side: int,
+        energy: float,
+        total: float,
+    ) -> PowerAdjoint:
+        """The reverse of `products` for the rows (side 0) or the columns, in one pass.
+
+        `factors` are P, Q, Pw and Qw: on the given side the gradients with respect to the products
+        with C and with W, on the other the factors of these products. `energy` and `total` are
+        the gradients with respect to the sums of w e^2 and of w. See `_kernels/slopes.hpp`."""
+        return native.power_adjoint(
+            self, L, R, weight, factors=factors, side=side, energy=energy, total=total
+        )
 
     @override
     def magnitudes(self, L: Any, R: Any, share: float) -> tuple[Array, Array]:
