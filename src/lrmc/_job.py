@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from ._arguments import checked_rank, one_of, real_number, shown, whole_number
 from ._rows import equal
+from .methods.default import Wishes
 from .methods.gd import gd
 from .methods.nearest_schedule import nearest
 from .methods.noise import unlike_members
-from .methods.noisy import AskedLoss, Loss, Noise
-from .methods.noisy_layers import Layers
+from .methods.noisy import AskedLoss, Noise
+from .methods.plan import Aim, Plan, Score
 from .methods.scaled_gd import scaled_gd
 from .methods.start import STARTS
 from .observations import as_observations
@@ -25,6 +26,7 @@ from .weights import Array, Sides
 
 Method = Literal["auto", "closed_loop", "lrmc", "scaled_gd", "gd"]
 Start = Literal["spectral", "cur"] | Iterate
+AskedAim = Literal["auto", Aim]  # what a user may say
 METHODS = get_args(Method)
 BASELINES = {"scaled_gd": scaled_gd, "gd": gd}
 DEFAULT_SCHEDULE = "geometric"
@@ -42,6 +44,8 @@ class Asked:
     method: Method
     schedule: Schedule | Tuning | str | None
     loss: AskedLoss
+    score: Score
+    aim: AskedAim
     outliers: Sides
     groups: Any
     row_noise: Any
@@ -62,11 +66,9 @@ class Job:
     schedule: Schedule | Tuning | None  # None for the closed loop, which needs none
     start: Start
     noise: Noise
-    loss: Loss | None  # None: found
     tol: float
     seed: int
-    known_noisy: bool = False  # they were not exact, which need not be tried again
-    layers: Layers | None = None  # what was learned for these data, if they are noisy
+    wishes: Wishes = field(default_factory=Wishes)  # for noisy data
 
 
 def checked_job(Y: Any, asked: Asked) -> Job:
@@ -74,8 +76,11 @@ def checked_job(Y: Any, asked: Asked) -> Job:
     one_of("method", asked.method, METHODS)
     one_of("loss", asked.loss, get_args(AskedLoss))
     one_of("outliers", asked.outliers, get_args(Sides))
+    one_of("score", asked.score, get_args(Score))
+    one_of("aim", asked.aim, ("auto", *get_args(Aim)))
     seed = whole_number("seed", asked.seed, 0)
-    method = asked.method
+    method, planned = asked.method, _planned(asked)
+    asked = asked if planned is None else replace(asked, schedule=None)
     if method == "auto":
         method = "closed_loop" if asked.schedule is None else "lrmc"
     _check_start(asked, method)
@@ -94,10 +99,31 @@ def checked_job(Y: Any, asked: Asked) -> Job:
         schedule=plan,
         start=asked.start,
         noise=_noise(asked, obs),
-        loss=None if asked.loss == "auto" else asked.loss,
         tol=asked.tol,
         seed=seed,
+        wishes=Wishes(
+            loss=None if asked.loss == "auto" else asked.loss,
+            score=asked.score,
+            aim=None if asked.aim == "auto" else asked.aim,
+            plan=planned,
+        ),
     )
+
+
+def _planned(asked: Asked) -> Plan | None:
+    """What a schedule for noisy data says; None without one."""
+    schedule = asked.schedule
+    if not isinstance(schedule, Schedule) or schedule.plan is None:
+        return None
+    if asked.method not in ("auto", "closed_loop"):
+        raise ValueError(
+            f"this schedule is for noisy data, and method={asked.method!r} is not; leave method out"
+        )
+    try:
+        plan = Plan.from_plain(schedule.plan)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"the plan of this schedule cannot be used: {error}") from None
+    return plan if asked.rank is None else replace(plan, rank=asked.rank, fixed=True)
 
 
 def _check_start(asked: Asked, method: str) -> None:

@@ -39,10 +39,13 @@ class Schedule:
 
     Relative units: zeta in multiples of the median observed |y|, eta and `start_gain` in multiples
     of 1/p, so that a schedule serves any size and scale. Absolute units: as published, tied to size
-    and scale of the training problems."""
+    and scale of the training problems.
 
-    zeta: tuple[float, ...]
-    eta: tuple[float, ...]
+    `plan` is for noisy data instead: what was learned and decided for data of one kind, as
+    `Result.schedule` has it. Such a schedule has no thresholds and steps."""
+
+    zeta: tuple[float, ...] = ()
+    eta: tuple[float, ...] = ()
     tail: tuple[float, float] | None = None
     tangent: bool = False
     momentum: tuple[float, ...] = ()
@@ -50,8 +53,16 @@ class Schedule:
     eta_0: float = 1.0
     units: Literal["relative", "absolute"] = "relative"
     card: Mapping[str, Any] = field(default_factory=dict)
+    plan: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.card, Mapping):
+            raise ValueError(
+                f"the card is a {type(self.card).__name__}; a mapping is wanted"
+            )
+        if self.plan is not None:
+            _check_plan(self)
+            return
         for name in ("zeta", "eta", "momentum"):
             object.__setattr__(self, name, _tuple(getattr(self, name), name))
         if len(self.zeta) != len(self.eta) + 1:
@@ -63,10 +74,6 @@ class Schedule:
                 f"momentum has {len(self.momentum)} numbers for {len(self.eta)} layers; give one each or none"
             )
         one_of("units", self.units, ("relative", "absolute"))
-        if not isinstance(self.card, Mapping):
-            raise ValueError(
-                f"the card is a {type(self.card).__name__}; a mapping is wanted"
-            )
         if self.tail is not None:
             tail = _tuple(self.tail, "tail")
             if len(tail) != 2:
@@ -111,7 +118,12 @@ class Schedule:
 
     def to_json(self) -> str:
         """As `save` writes it."""
-        return to_json(FORMAT, {**asdict(self), "card": dict(self.card)}, indent=1)
+        content = {**asdict(self), "card": dict(self.card)}
+        if self.plan is None:
+            del content["plan"]
+        else:
+            content = {"plan": dict(self.plan), "card": dict(self.card)}
+        return to_json(FORMAT, content, indent=1)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Schedule:
@@ -199,7 +211,8 @@ class Schedule:
                 raise ValueError(
                     f"it has a field {name!r}; those of a schedule are {', '.join(sorted(known))}"
                 )
-            for name in sorted({"zeta", "eta"} - content.keys()):
+            wanted = set() if "plan" in content else {"zeta", "eta"}
+            for name in sorted(wanted - content.keys()):
                 raise ValueError(
                     f"it has no {name}; lists of numbers zeta and eta are wanted"
                 )
@@ -231,6 +244,18 @@ class Tuning:
     def share(self) -> float:
         """The share of each row and column that is treated as outliers, at most 1."""
         return min(self.gamma * self.alpha, 1.0)
+
+
+def _check_plan(schedule: Schedule) -> None:
+    """A plan stands alone."""
+    if not isinstance(schedule.plan, Mapping):
+        raise ValueError(
+            f"the plan is a {type(schedule.plan).__name__}; a mapping is wanted"
+        )
+    if schedule.zeta or schedule.eta or schedule.tail:
+        raise ValueError(
+            "a schedule has thresholds and steps, or a plan for noisy data; not both"
+        )
 
 
 def _number(x: Any, name: str) -> float:

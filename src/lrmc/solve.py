@@ -17,6 +17,7 @@ from ._arguments import function_or_none
 from ._job import (
     BASELINES,
     Asked,
+    AskedAim,
     Job,
     Method,
     Start,
@@ -25,17 +26,16 @@ from ._job import (
     checked_tol,
 )
 from ._rows import scaled, where
-from .fit import Fit
+from .fit import Fit, Part
 from .linalg import Factors, change, power_of_4
 from .methods import step as at
 from .methods.certificate import Certificate
-from .methods.choose import TYPICAL
 from .methods.connected import unconnected
-from .methods.default import Findings, default, noisy
+from .methods.default import Findings, as_planned, default
 from .methods.lrmc import lrmc
 from .methods.nearest_schedule import misfit
 from .methods.noisy import AskedLoss, noise_and_share
-from .methods.noisy_layers import Layers
+from .methods.plan import TYPICAL, Plan, Score, parts_of
 from .methods.start import STARTS
 from .methods.step import Step
 from .observations.base import Observations
@@ -72,6 +72,8 @@ def solve(
     method: Method = "auto",
     schedule: Schedule | Tuning | str | None = None,
     loss: AskedLoss = "auto",
+    score: Score = "auto",
+    aim: AskedAim = "auto",
     outliers: Sides = "both",
     groups: Any = None,
     row_noise: Any = None,
@@ -97,7 +99,10 @@ def solve(
     The methods "scaled_gd" and "gd" are the paper's baselines. They need the rank and the share of
     outliers: `schedule` is a `Tuning`, such as Tuning(alpha=0.1).
 
-    For the closed loop on noisy data: `loss` is how residuals are weighed; `outliers` says whether
+    For the closed loop on noisy data: `loss` is how residuals are weighed; `score` what decisions
+    minimise on hidden entries ("mae", "rmse", or "auto", between the two); `aim` says whether gaps
+    are to be filled ("fill"), or what moves is to be told from a background ("separate"; "auto" does
+    so where nothing is missing); `outliers` says whether
     they lie on both sides of the truth, or only above ("positive") or below ("negative"); `groups`
     has a label for each row, and rows with the same label share one weight in each column (the
     bands of a pixel: a cloud covers all); `row_noise` and `col_noise` are known relative noise
@@ -111,6 +116,8 @@ def solve(
         method=method,
         schedule=schedule,
         loss=loss,
+        score=score,
+        aim=aim,
         outliers=outliers,
         groups=groups,
         row_noise=row_noise,
@@ -137,6 +144,8 @@ def iterates(
     method: Method = "auto",
     schedule: Schedule | Tuning | str | None = None,
     loss: AskedLoss = "auto",
+    score: Score = "auto",
+    aim: AskedAim = "auto",
     outliers: Sides = "both",
     groups: Any = None,
     row_noise: Any = None,
@@ -154,6 +163,8 @@ def iterates(
         method=method,
         schedule=schedule,
         loss=loss,
+        score=score,
+        aim=aim,
         outliers=outliers,
         groups=groups,
         row_noise=row_noise,
@@ -190,24 +201,24 @@ def _ran(job: Job, max_iter: int, progress: Progress | None) -> Result:
 
 def _told(job: Job, ended: Ended) -> Job:
     """The same job with what a run found: it need not be looked for again."""
-    evidence = ended.found.evidence
-    noisy = ended.found.regime == "noisy"
     # an earlier run has seen all entries
     start = "spectral" if isinstance(job.start, Iterate) else job.start
-    job = replace(job, rank=ended.last.L.shape[1], start=start)
-    if noisy and "layers" in evidence:
-        return replace(
-            job, known_noisy=True, layers=Layers.from_plain(evidence["layers"])
-        )
-    # by entries set aside, not by Gaussian residuals
-    chosen = noisy and "shrink" in evidence
-    return replace(job, loss=evidence.get("loss", job.loss), known_noisy=chosen)
+    plan = ended.found.plan
+    if plan is not None:
+        return replace(job, start=start, wishes=replace(job.wishes, plan=plan))
+    return replace(job, rank=ended.last.L.shape[1], start=start)
 
 
 def _again(job: Job, max_iter: int, rest: Observations, seed: int) -> Fit:
     """The same run with what it found, on the data without some entries."""
     last = _run(replace(job, obs=rest, seed=job.seed + seed + 1), max_iter, None).last
-    return Fit(Factors(last.L, last.R))
+    X = Factors(last.L, last.R)
+    return Fit(X, _beyond(job.wishes.plan, rest, X))
+
+
+def _beyond(plan: Plan | None, obs: Observations, X: Factors) -> tuple[Part, ...]:
+    """What lies beyond low rank."""
+    return () if plan is None else parts_of(plan, obs, X)
 
 
 # ---- the loop
@@ -313,15 +324,8 @@ def _steps(job: Job, unit: float) -> Iterator[Step]:
         )
         X = STARTS[str(job.start)](obs, rank, zeta / unit, gain, job.seed)
         return lrmc(obs, at.Start(X, zeta / unit), layers, job.schedule.tangent)
-    if job.known_noisy:
-        return noisy(
-            obs,
-            job.rank,
-            noise=job.noise,
-            loss=job.loss,
-            seed=job.seed,
-            layers=job.layers,
-        )
+    if job.wishes.plan is not None:
+        return as_planned(obs, job.wishes.plan, job.noise, job.seed)
     begin = None
     if isinstance(job.start, Iterate):
         X = Factors(*(scaled(F, 1 / root) for F in (job.start.L, job.start.R)))
@@ -330,7 +334,7 @@ def _steps(job: Job, unit: float) -> Iterator[Step]:
         obs,
         job.rank,
         noise=job.noise,
-        loss=job.loss,
+        wishes=job.wishes,
         tol=job.tol,
         seed=job.seed,
         begin=begin,
@@ -352,10 +356,10 @@ def flipped(job: Job) -> Job:
 def _result(job: Job, ended: Ended) -> Result:
     """What a run gives, with what speaks against it."""
     last, found, status = ended.last, ended.found, ended.status
-    if job.rank is not None:  # which was asked for, not cut by a prior
-        found = replace(found, shrunk=False)
     X = Factors(last.L, last.R)
-    few = job.method == "closed_loop" and not found.shrunk and _too_few(job.obs, last)
+    # a prior holds a rank that was not given: hidden entries say whether it follows the noise
+    shrunk = found.plan is not None and not found.plan.fixed
+    few = job.method == "closed_loop" and not shrunk and _too_few(job.obs, last)
     if status is Status.CONVERGED and few:
         status = Status.UNDETERMINED
     open_rows, open_cols = without_entries(job.obs)
@@ -370,6 +374,7 @@ def _result(job: Job, ended: Ended) -> Result:
         doubts += _not_vouched_for(proof, job.obs.is_here)
     elif job.method == "closed_loop":
         doubts += _not_believed(job.obs, X, share, found)
+    beyond = _beyond(found.plan, job.obs, X)
     L, R = job.obs.in_form(last.L, last.R)
     return Result(
         L,
@@ -385,6 +390,7 @@ def _result(job: Job, ended: Ended) -> Result:
         regime=found.regime,
         evidence=found.evidence | _held_out(found),
         observations=job.obs,
+        beyond=beyond,
         certificate=None if proof is None else proof.plain(),
         warnings=(*doubts, *_shortcomings(job.obs, last.L.shape[1])),
     )
@@ -419,7 +425,7 @@ def _not_believed(
     good, free = round((1 - share) * obs.n_observed), rank * (sum(obs.shape) - rank)
     # else that is said of all entries
     few = good < FEW_PER_UNKNOWN * free and obs.n_observed >= rank * sum(obs.shape)
-    if few and not found.shrunk:
+    if few and (found.plan is None or found.plan.fixed):
         yield f"{good} good entries are few for the {free} free numbers of rank {rank}: the fit may follow the noise"
     if found.held_out is None:
         return

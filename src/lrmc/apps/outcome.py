@@ -18,7 +18,7 @@ import numpy as np
 from .._work import SOUND, Outcome
 from ..formats.sparse import Matrix
 from ..linalg import Factors, norm, power_of_4
-from ..methods.default import noisy
+from ..methods.default import Wishes, noisy
 from ..methods.noisy import Noise
 from ..methods.step import Step
 from ..observations.base import Observations
@@ -130,7 +130,8 @@ def noisy_fit(
     interpolates it.
     """
     unit = power_of_4(obs.scale)
-    steps = noisy(obs.scaled(1 / unit), rank, noise=noise, loss=noise.loss, seed=seed)
+    wishes = Wishes(loss=noise.loss, aim="fill")
+    steps = noisy(obs.scaled(1 / unit), rank, noise, wishes, seed)
     X, outcome = run_to_end(obs, steps, what)
     root = obs.dtype.type(math.sqrt(unit))
     return Factors(X.L * root, X.R * root), outcome

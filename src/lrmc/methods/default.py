@@ -1,9 +1,9 @@
 """The default: notice which kind of data this is, and do what is right for it.
 
 Exact data (low rank plus outliers) are recovered to any accuracy by rejection: the closed loop. On
-noisy data it comes to rest at the noise; then a smooth robust loss with a prior takes over: from
-there if the noise is plain. If it is not, loss, prior, rank and way (from there, or from a fresh
-start one component at a time) are chosen by held-out error."""
+noisy data it comes to rest at the noise; then layers of robust least squares take over, whose
+numbers are learned, and whatever else is to be decided is decided, on hidden entries. Of data with
+many long lines, some of these lines tell which kind it is."""
 
 from __future__ import annotations
 
@@ -15,22 +15,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._rows import is_here, told
+from .._rows import is_here
 from ..linalg import Factors, balanced, gram
-from ..observations.base import OWN, Observations
+from ..observations.base import Observations
 from ..observations.heldout import can_hold_out, part_of
 from ..result import Status
 from ..weights import Array, Sides
 from .centre import centre
 from .certificate import NEARLY, OVERSAMPLED, Certificate, agreement_border, certify
-from .choose import choose, grown_ranks, is_gaussian, lowest_good
 from .closed_loop import FEW_GOOD, HIGH, LOW, closed_loop
 from .consensus import WIDE, finished, on_what_agrees, promising, repaired
 from .few_samples import few_sampled, likely_rank, rank_to_look_for, wants_newton
-from .learn import fit
+from .lessons import part_at
 from .lopsided import is_one_sided, moved_start, repeated, without_values
-from .noisy import Loss, Noise, carried_over, sweeps
-from .noisy_layers import Layers
+from .noisy import Loss, Noise, sweeps
+from .plan import Aim, Decided, Fitted, Plan, Score, carried, decide, fit
 from .rank import Found, Test, beyond, columns, find_rank, first_guess, settled
 from .start import leading
 from .step import Step
@@ -38,15 +37,12 @@ from .step import Step
 MOST_RANK = 15  # that is looked for at first ...
 CROWDED = 0.6  # ... and if more than this part of it stands out at once, more
 HIGHEST_RANK = 150
-AT_LIMIT = "rank {} is the highest that was tried, and did best: the data may have a higher one; give it with rank="
 TOO_LOW = (
     "components beyond rank {} stand out: rank {} leaves residuals that are"
     " {:.2g} times smaller; is the rank too low?"
 )
 STANDS_OUT = 1.1  # times what unrelated entries could have: a component is there
 FAR_BETTER = 0.1  # times the residuals: a rank that leaves no more is meant by the data
-# at most; far fewer settle it, unless the rank is high for the entries
-GAUSSIAN_SWEEPS = 20
 LOWEST = 0.15  # a quantile of the residuals that most outliers do not reach
 # of the entries still come nearer, beyond those that are small outliers: some more steps
 ON_THEIR_WAY = 1e-3
@@ -58,7 +54,12 @@ AT_FIRST = 60
 NEARLY_THERE = 30  # more of them, where many entries nearly agree by then
 # inliers at rest: of Gaussian noise, 0.87 are within the threshold
 MANY_OUTLIERS = 0.78
-UNEVEN = 0.01  # of the rows may have far fewer inliers than chance would have it
+# entries: with more, other ways to exact data are tried only where the noisy fit is poor
+FEW_TO_TRY = 50_000
+POOR = 0.5  # of the error of simple models: a fit that misses hidden entries by more
+# lines of the longer side, for each of the shorter one, and entries: enough to tell by
+LINES_EACH, TOLD_BY = 10, 200_000
+FAR_MORE = 4  # times as many lines: else all of them are looked at
 # times: components that are so much smaller than the one before may be too many
 GAP = 20.0
 
@@ -85,8 +86,8 @@ class Findings:
     certificate: Certificate | None = None  # of exact data
     doubts: tuple[str, ...] = ()  # sentences: why the answer may be wrong
     held_out: HeldOut | None = None  # of noisy data
-    # a prior holds the fit: held-out error, not its rank, says whether it follows the noise
-    shrunk: bool = False
+    plan: Plan | None = None  # of noisy data: what was decided
+    fitted: Fitted | None = None  # of noisy data: where the layers ended
 
     def flipped(self) -> Findings:
         """The same for the transposed matrix."""
@@ -103,7 +104,7 @@ class Findings:
         """The same for data that are so many times larger."""
         records = {
             name: self.evidence[name]
-            for name in ("rank_tests", "trials", "taken_as_missing")
+            for name in ("rank_tests", "table", "taken_as_missing")
             if name in self.evidence
         }
         larger = {
@@ -135,13 +136,29 @@ def _first_threshold(obs: Observations, middle: Factors | None) -> float:
     return 6 * float(np.median(size)) or 6 * obs.scale
 
 
+@dataclass(frozen=True)
+class Wishes:
+    """What was said of noisy data."""
+
+    loss: Loss | None = None  # None: learned
+    score: Score = "auto"  # what decisions minimise
+    aim: Aim | None = None  # None: to fill gaps where there are any
+    plan: Plan | None = None  # what was decided before
+
+    def aim_for(self, obs: Observations) -> Aim:
+        """What was asked for, or what makes sense: without gaps there is nothing to fill."""
+        if self.aim is not None:
+            return self.aim
+        return "separate" if obs.fraction == 1 else "fill"
+
+
 def default(
     obs: Observations,
     rank: int | None,
     *,
     noise: Noise,
-    loss: Loss | None,
     tol: float,
+    wishes: Wishes | None = None,
     seed: int = 0,
     begin: tuple[Factors, float] | None = None,
 ) -> Generator[Step, None, Findings]:
@@ -150,6 +167,14 @@ def default(
 
     `begin` is where an earlier run was, and its threshold.
     """
+    wishes = wishes or Wishes()
+    lines = long_lines(obs, seed) if begin is None else None
+    if lines is not None:
+        part, here = part_of_lines(obs, lines, noise)
+        done = ended(default(part, rank, noise=here, tol=tol, wishes=wishes, seed=seed))
+        if done.plan is not None and done.fitted is not None:
+            yield from carried(obs, done.plan, done.fitted, noise=noise)
+            return replace(done, fitted=None)
     found, certificate = yield from exactly(obs, rank, noise.outliers, tol, seed, begin)
     evidence: dict[str, Any] = {"rank_tests": found.tests}
     if found.missing:
@@ -164,35 +189,70 @@ def default(
         () if rank is None else too_low(obs, rank, found.X, noise.outliers, tol, seed)
     )
     last: list[Step] = []
-    gaussian = (
-        loss in (None, "mixture")
-        and is_gaussian(_sizes(obs, found.X))
-        and _even(obs, found.X, noise)
-    )
-    if gaussian:
-        steps = plainly_noisy(obs, rank, found.X, noise, seed)
-    else:
-        steps = noisy(obs, rank, noise=noise, loss=loss, seed=seed, rested=found.X)
-    ended = yield from remembered(steps, last)
-    evidence |= ended.evidence
-    X = Factors(last[-1].L, last[-1].R)
-    if ended.shrunk:
-        fit = yield from exact_after_all(obs, last[-1], tol)
-        if fit is not None:
-            evidence["certificate"] = fit[1].plain()
-            return Findings(Status.CONVERGED, "exact", evidence, fit[1])
-    # smooth losses can get there too
-    elif float(np.quantile(_sizes(obs, X), LOWEST)) < SMALL * obs.scale:
-        _, certificate = yield from repaired(obs, X, certify(obs, X, tol), tol)
-        evidence["certificate"] = certificate.plain()
-        if certificate.holds:
-            return Findings(Status.CONVERGED, "exact", evidence, certificate)
-    return replace(ended, evidence=evidence, doubts=(*ended.doubts, *doubts))
+    done = yield from remembered(noisy(obs, rank, noise, wishes, seed), last)
+    evidence |= done.evidence
+    proof = yield from exact_after_all(obs, last[-1], tol)
+    if proof is None and is_poor(obs, done):
+        fit = yield from other_ways(obs, rank, found, noise.outliers, tol, seed)
+        if fit is None:
+            yield last[-1]
+        else:
+            proof = fit[1]
+    if proof is not None:
+        evidence["certificate"] = proof.plain()
+        return Findings(Status.CONVERGED, "exact", evidence, proof)
+    return replace(done, evidence=evidence, doubts=(*done.doubts, *doubts))
+
+
+def ended(steps: Generator[Step, None, Findings]) -> Findings:
+    """What a run found, at its end."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
+def long_lines(obs: Observations, seed: int) -> Array | None:
+    """Some lines of the longer side, where there are far more than are needed to tell what kind of
+    data this is; None where there are not.
+
+    Of a tall matrix each row has the entries that it has, and columns have more than enough."""
+    n, across = max(obs.shape), min(obs.shape)
+    count = max(LINES_EACH * across, int(TOLD_BY / (obs.fraction * across)))
+    if FAR_MORE * count > n:
+        return None
+    rng = np.random.default_rng(seed)
+    if obs.groups is None:
+        return np.sort(rng.choice(n, count, replace=False))
+    if obs.shape[0] < n:
+        return None
+    groups = max(1, count // obs.groups.shape[1])
+    chosen = rng.choice(len(obs.groups), groups, replace=False)
+    return np.asarray(obs.groups[np.sort(chosen)].ravel())
+
+
+def part_of_lines(
+    obs: Observations, lines: Array, noise: Noise
+) -> tuple[Observations, Noise]:
+    """These lines of the longer side, and what is known of their noise."""
+    rows, cols = map(np.arange, obs.shape)
+    places = (lines, cols) if len(rows) >= len(cols) else (rows, lines)
+    rows, cols = noise.rows[places[0]], noise.cols[places[1]]
+    return part_at(obs, *places, obs.dtype), replace(noise, rows=rows, cols=cols)
+
+
+def is_poor(obs: Observations, done: Findings) -> bool:
+    """Whether a noisy fit to many entries says so little that data may be exact all the same."""
+    missed = done.held_out
+    if missed is None or obs.n_observed <= FEW_TO_TRY:  # it was tried before
+        return False
+    return missed.error > POOR * missed.simple
 
 
 def exact_after_all(
     obs: Observations, step: Step, tol: float
-) -> Generator[Step, None, tuple[Factors, Certificate] | None]:
+) -> Generator[Step, None, Certificate | None]:
     """Least squares on what a fit meets that a prior holds: where residuals then fall far below,
     data may be exact.
 
@@ -212,7 +272,7 @@ def exact_after_all(
     else:
         X, certificate = yield from repaired(obs, X, certify(obs, X, tol), tol)
         if certificate.holds:
-            return X, certificate
+            return certificate
     yield step
     return None
 
@@ -268,13 +328,29 @@ def exactly(
         found, ended = yield from first_steps(run, NEARLY_THERE)
     found, certificate = yield from proven(obs, found, outliers, tol)
     if certificate is None or not certificate.holds:
-        for way in (lopsided, otherwise):
-            fit = yield from way(obs, rank, found, outliers, tol, seed)
+        if obs.n_observed <= FEW_TO_TRY:
+            fit = yield from other_ways(obs, rank, found, outliers, tol, seed)
             if fit is not None:
                 return fit
         if not ended:
             found, certificate = yield from proven(obs, (yield from run), outliers, tol)
     return found, certificate
+
+
+def other_ways(
+    obs: Observations,
+    rank: int | None,
+    found: Found,
+    outliers: Sides,
+    tol: float,
+    seed: int,
+) -> Generator[Step, None, tuple[Found, Certificate] | None]:
+    """What is found, and proven, where the closed loop has no certificate; None if nothing is."""
+    for way in (lopsided, otherwise):
+        fit = yield from way(obs, rank, found, outliers, tol, seed)
+        if fit is not None:
+            return fit
+    return None
 
 
 def otherwise(
@@ -358,99 +434,69 @@ def first_steps(
     return Found(Factors(step.L, step.R), False, step.residual, (), step.inliers), False
 
 
-def plainly_noisy(
-    obs: Observations, rank: int | None, X: Factors, noise: Noise, seed: int
+def noisy(
+    obs: Observations,
+    rank: int | None,
+    noise: Noise,
+    wishes: Wishes,
+    seed: int = 0,
 ) -> Generator[Step, None, Findings]:
-    """Sweeps from X, where the closed loop came to rest and residuals are Gaussian; its
-    rank is put to the test.
-    """
-    reached = X.L.shape[1]
-    noise = replace(noise, loss="mixture")
-    most = highest_rank(obs) if rank is None else rank
-    trials, simple = grown_ranks(
-        obs, noise, start, polished, rank=reached, most=most, seed=seed
-    )
-    best = lowest_good(trials)
-    if best.rank == reached:
-        yield from sweeps(obs, X, noise)
+    """Steps for data with noise of any kind, as planned, or as hidden entries decide."""
+    if wishes.plan is not None:
+        decided = Decided(wishes.plan)
     else:
-        yield from polished(obs, start(obs, best.rank, seed), noise, GAUSSIAN_SWEEPS)
-    evidence = {"loss": "mixture", "why": "Gaussian residuals", "trials": trials}
+        decided = decide(
+            obs,
+            rank,
+            noise=noise,
+            loss=wishes.loss,
+            score=wishes.score,
+            aim=wishes.aim_for(obs),
+            seed=seed,
+        )
+    fitted = yield from fit(obs, decided.plan, noise=noise, seed=seed)
+    return findings(decided, wishes, fitted)
+
+
+def as_planned(
+    obs: Observations, plan: Plan, noise: Noise, seed: int = 0
+) -> Generator[Step, None, Findings]:
+    """Steps for noisy data of which everything was decided before."""
+    wishes = Wishes(plan=plan)
+    lines = long_lines(obs, seed)
+    if lines is None:
+        return (yield from noisy(obs, plan.rank, noise, wishes, seed))
+    part, here = part_of_lines(obs, lines, noise)
+    done = ended(noisy(part, plan.rank, here, wishes, seed))
+    assert done.fitted is not None
+    yield from carried(obs, plan, done.fitted, noise=noise)
+    return replace(done, fitted=None)
+
+
+def findings(decided: Decided, wishes: Wishes, fitted: Fitted) -> Findings:
+    """What was decided, as evidence."""
+    plan = decided.plan
+    evidence = {
+        "loss": wishes.loss or "cauchy",  # what new rows are weighed by
+        "why": "as planned" if wishes.plan else "learned on hidden entries",
+        "aim": plan.aim,
+        "plan": plan.plain(),
+        "lessons": decided.trials,
+        "table": decided.table,
+    }
+    missed = (
+        HeldOut(decided.typical, decided.error, decided.simple)
+        if decided.table
+        else None
+    )
     return Findings(
         Status.CONVERGED,
         "noisy",
         evidence,
-        held_out=HeldOut(best.typical, best.error, simple),
+        held_out=missed,
+        plan=plan,
+        fitted=fitted,
     )
-
-
-def noisy(
-    obs: Observations,
-    rank: int | None,
-    *,
-    noise: Noise,
-    loss: Loss | None,
-    seed: int = 0,
-    rested: Factors | None = None,
-    layers: Layers | None = None,
-) -> Generator[Step, None, Findings]:
-    """Steps for data with noise: by layers that are learned; if a loss, a side or groups are given,
-    by choosing.
-
-    `rested` is where the closed loop came to rest, if it was tried; `layers` what was learned
-    before."""
-    if loss is None and noise.outliers == "both" and obs.groups is None:
-        return (yield from by_layers(obs, rank, noise, seed, layers))
-    most = max(1, min(MOST_RANK, min(obs.shape) - 1, determined_rank(obs)))
-    choice = choose(
-        obs, noise, start, polished, loss=loss, rank=rank, most=most, seed=seed
-    )
-    if choice.way == "grown" and any(
-        len(F) == n for F, n in zip(choice.X, obs.shape, strict=True)
-    ):
-        yield from carried_over(obs, choice.X, choice.noise)
-    elif rested is not None and choice.rank == rested.L.shape[1]:
-        yield from sweeps(obs, rested, choice.noise, 6)
-    else:
-        yield from polished(obs, start(obs, choice.rank, seed), choice.noise)
-    evidence = {
-        "loss": choice.noise.loss,
-        "shrink": choice.noise.shrink,
-        "way": choice.way,
-        "trials": choice.trials,
-    }
-    doubts = (
-        (AT_LIMIT.format(most),)
-        if rank is None and choice.rank == most == MOST_RANK
-        else ()
-    )
-    missed = HeldOut(choice.best.typical, choice.best.error, choice.simple)
-    return Findings(Status.CONVERGED, "noisy", evidence, doubts=doubts, held_out=missed)
-
-
-def by_layers(
-    obs: Observations,
-    rank: int | None,
-    noise: Noise,
-    seed: int,
-    layers: Layers | None = None,
-) -> Generator[Step, None, Findings]:
-    """Steps for data with noise of any kind: layers whose numbers are learned on hidden
-    entries, unless given.
-    """
-    found = yield from fit(obs, rank, noise=noise, seed=seed, schedule=layers)
-    evidence = {
-        "loss": "cauchy",  # what new rows are weighed by
-        "why": "learned on hidden entries",
-        "layers": found.layers.plain(),
-        "lessons": found.trials,
-    }
-    missed = (
-        None
-        if layers is not None
-        else HeldOut(found.typical, found.error, found.simple)
-    )
-    return Findings(Status.CONVERGED, "noisy", evidence, held_out=missed, shrunk=True)
 
 
 def determined_rank(obs: Observations) -> int:
@@ -578,33 +624,6 @@ def exact(
             obs, X, zeta, first, most=most, tol=tol, outliers=outliers, good=good
         )
     )
-
-
-def _even(obs: Observations, X: Factors, noise: Noise) -> bool:
-    """Whether outliers are spread over all rows and columns, as far as chance would have it."""
-    weight = replace(noise, loss="mixture").weight(obs.sample, X)
-    pull = obs.products(X.L, X.R, weight, Q=OWN)
-    share = pull.n_inliers / obs.n_observed
-    for inliers, seen in (
-        (pull.row_inliers, obs.row_observed),
-        (pull.col_inliers, obs.col_observed),
-    ):
-        few, used = told(_far_fewer, (inliers, seen), share)
-        if few > UNEVEN * used:
-            return False
-    return True
-
-
-def _far_fewer(
-    rows: tuple[Array, Array], share: float
-) -> tuple[tuple[()], tuple[Array]]:
-    """How many lines have far fewer inliers than chance would have it, and how many have
-    entries.
-    """
-    inliers, seen = rows
-    spread = np.sqrt(share * (1 - share) * seen) + 1
-    few = (seen > 0) & (inliers < share * seen - 5 * spread)
-    return (), (np.array([few.sum(), (seen > 0).sum()]),)
 
 
 def _sizes(obs: Observations, X: Factors) -> Array:

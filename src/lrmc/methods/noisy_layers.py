@@ -31,9 +31,14 @@ from .noisy import Noise
 from .start import leading
 from .step import Step
 
-HIGH_ENOUGH = 20  # a rank that most tables do not reach: what is not needed dies
+HIGH_ENOUGH = 32  # a rank that most tables do not reach: what is not needed dies
 PER_NUMBER = 1.0  # observed entries for each free number, at the highest rank
+NARROW = 64  # columns of a table that can have nearly full rank: priors hold it
 CLIPPED = 6.0  # medians of |e|: beyond, entries are clipped for the start
+REJECTED = 2.0  # medians of |e|: beyond, entries in groups hardly count for the start
+FEWEST_CARRY = (
+    0.15  # of the lines: a component that fewer carry is an object that moves
+)
 # of power iteration for the start: it is to hang on the data, not on random numbers
 ROUNDS = 3
 # of the largest singular value of noise alone: what is below did not survive
@@ -81,6 +86,10 @@ class Layers:
         return Numbers(
             self.reach[k], self.shape[k], prior[k], self.kappa[k], self.eta[k]
         )
+
+    def last(self, count: int) -> Layers:
+        """The last layers alone."""
+        return Layers(*self.array()[:, -count:])
 
     def plain(self) -> dict[str, list[float]]:
         """As it goes to JSON."""
@@ -147,28 +156,33 @@ class Half(NamedTuple):
 
 def rank_for(obs: Observations) -> int:
     """High enough, and not above what the entries can carry."""
+    full = min(obs.shape) - 1
     carried = int(obs.n_observed / (PER_NUMBER * sum(obs.shape)))
-    return max(1, min(HIGH_ENOUGH, carried, min(obs.shape) - 1))
+    if full <= NARROW and obs.n_observed > full * max(obs.shape) / 2:
+        carried = full
+    return max(1, min(HIGH_ENOUGH, carried, full))
 
 
-def begin(obs: Observations, rank: int, seed: int = 0) -> State:
+def begin(obs: Observations, rank: int, noise: Noise, seed: int = 0) -> State:
     """The leading part of what rows and columns typically are and of the clipped rest;
     all of it counts as known.
     """
     # so that a matrix and its transpose begin alike
     if obs.shape[0] < obs.shape[1] and obs.is_here:
-        return begin(transposed(obs), rank, seed).flipped()
+        return begin(transposed(obs), rank, noise.flipped(), seed).flipped()
     middle = centre(obs)
     # its leading component: a column that is mostly outliers must have no offset of its own
     if middle is not None:
         middle = Factors(*(turned(F, np.eye(2)[:, :1]) for F in balanced(*middle)))
     residual = obs.sample.values if middle is None else obs.sample.residual(middle)
-    zeta = CLIPPED * _typical(residual, obs.scale)
+    rule: float | Power = CLIPPED * _typical(residual, obs.scale)
+    if obs.groups is not None:
+        rule = _rejecting(obs, residual, noise)
     kept = middle is not None
     X = leading(
         obs,
         rank,
-        zeta,
+        rule,
         1 / obs.fraction,
         model=middle,
         keep_model=kept,
@@ -177,6 +191,42 @@ def begin(obs: Observations, rank: int, seed: int = 0) -> State:
     )
     nothing = np.zeros((rank, rank))
     return State(X, (nothing, nothing))
+
+
+def _rejecting(obs: Observations, residual: Array, noise: Noise) -> Power:
+    """What covers whole groups is often large, and lies in patches: clipped, it would still
+    make components.
+    """
+    some = obs.sample
+    size = residual / (noise.rows[some.rows] * noise.cols[some.cols])
+    reach = REJECTED * _typical(size, obs.scale)
+    return Power(times(reach, noise.rows), noise.cols, noise.outliers, shape=1.0)
+
+
+def from_part(part: State, side: int, n: int) -> State:
+    """A state for n lines on one side, of which some were fitted: all of them begin at the mean,
+    and as unknown as they are spread.
+    """
+    F = np.asarray(part.X[side], np.float64)
+    spread = np.cov(F.T, bias=True).reshape(F.shape[1], F.shape[1]) + part.unknown[side]
+    lines = np.broadcast_to(F.mean(0).astype(part.X[side].dtype), (n, F.shape[1]))
+    return part.replaced(side, np.ascontiguousarray(lines), spread)
+
+
+def supported(state: State) -> State:
+    """Without components that few of the longer lines carry: what moves, and is no background.
+
+    1 / sum u^4 of a unit vector u is about how many of its entries carry it: a third of all for
+    Gaussian ones."""
+    X = balanced(*state.X)
+    side = int(len(X.R) > len(X.L))
+    squares = np.asarray(X[side], np.float64) ** 2
+    carried = squares.sum(0) ** 2 / np.maximum((squares**2).sum(0), 1e-300)
+    kept = carried >= FEWEST_CARRY * len(squares)
+    kept[0] = True
+    some = np.eye(len(kept))[:, kept]
+    nothing = np.zeros((int(kept.sum()),) * 2)
+    return State(Factors(*(turned(F, some) for F in X)), (nothing, nothing))
 
 
 def passes(
@@ -191,17 +241,8 @@ def passes(
             yield half
 
 
-def steps(
-    obs: Observations, state: State, layers: Layers, noise: Noise, *, trim: bool = True
-) -> Iterator[Step]:
-    """The same as steps of a method; with `trim`, the last is without the components that died."""
-    for half in passes(obs, state, layers, noise):
-        yield _step(obs, half, half.after.X)
-    if trim:
-        yield _step(obs, half, trimmed(obs, half))
-
-
-def _step(obs: Observations, half: Half, X: Factors) -> Step:
+def step_of(obs: Observations, half: Half, X: Factors) -> Step:
+    """Half a layer as a step of a method, which ends at X."""
     typical = median(half.weight.rows) * median(half.weight.cols)
     inliers = half.pull.n_inliers / obs.n_observed
     return Step(*X, typical, inliers, float(np.sqrt(half.variance)), "noisy")

@@ -1,0 +1,181 @@
+"""Entries that are hidden, to learn from and to decide by: in a part of the data, several times,
+in the shape of the gaps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..linalg import Factors
+from ..observations import as_observations
+from ..observations._door import compressed
+from ..observations.base import Observations, Sample
+from ..observations.dense import Dense
+from ..observations.grouped import grouped
+from ..observations.heldout import hold_out
+from ..observations.sparse import Sparse
+from ..weights import Array, DType
+from .gradients import gradient
+from .noisy import Noise
+from .noisy_layers import Half, Layers, State, begin, passes
+
+PART = 20_000  # entries that are learned on
+LARGER_PART = 50_000  # entries of the part that models are compared on
+CELLS = 2_000_000  # places of the matrix that are looked at for them
+FEWEST, MOST = 4, 8  # times that entries are hidden: more often where there are few
+SINGLE = np.dtype(np.float32)
+JUDGES = 4  # one of so many is for judging, not for learning
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """A part of the data without some entries, these, and where the layers begin."""
+
+    rest: Observations
+    hidden: Sample
+    begin: State
+    noise: Noise
+
+    @property
+    def rank(self) -> int:
+        """Of the start."""
+        return int(self.begin.X.L.shape[1])
+
+    def cut(self, rank: int) -> Lesson:
+        """The same with fewer components to begin with."""
+        # the largest come first
+        L, R = (np.ascontiguousarray(F[:, :rank]) for F in self.begin.X)
+        nothing = np.zeros((rank, rank))
+        return replace(self, begin=State(Factors(L, R), (nothing, nothing)))
+
+    def scaled(self, lines: tuple[Array, Array], powers: tuple[float, float]) -> Lesson:
+        """The same with powers of the noise of lines."""
+        return replace(self, noise=with_scales(self.noise, lines, powers))
+
+    def run(self, layers: Layers) -> list[Half]:
+        """All halves of all layers."""
+        return list(passes(self.rest, self.begin, layers, self.noise))
+
+    def fitted(self, layers: Layers) -> Factors:
+        """Where the layers end."""
+        return self.run(layers)[-1].after.X
+
+    def errors(self, X: Factors) -> Array:
+        """At what was hidden."""
+        return self.hidden.residual(X).astype(np.float64)
+
+    def slope(self, layers: Layers, bend: float) -> tuple[float, Array]:
+        """The loss, and its gradient by the logarithms of the numbers."""
+        halves = self.run(layers)
+        X = halves[-1].after.X
+        e = self.errors(X)
+        pulls = e / np.sqrt(1 + (e / bend) ** 2) / len(e)
+        at = (self.hidden.rows, self.hidden.cols)
+        G = sp.csr_array((pulls, at), shape=self.rest.shape)
+        by_factor = Factors(-(G @ X.R), -(G.T @ X.L))
+        assert isinstance(self.rest, Sparse)  # data in groups have no gradients
+        return loss_of(e, bend), gradient(self.rest, halves, self.noise, by_factor)
+
+
+def loss_of(e: Array, bend: float) -> float:
+    """The mean of what is e^2 / 2 for small errors, and grows with |e| for large ones."""
+    return float(np.mean(losses_of(e, bend)))
+
+
+def losses_of(e: Array, bend: float) -> Array:
+    """The same for each error."""
+    return np.asarray(bend**2 * (np.sqrt(1 + (e / bend) ** 2) - 1))
+
+
+def with_scales(
+    noise: Noise, lines: tuple[Array, Array], powers: tuple[float, float]
+) -> Noise:
+    """What is known of the noise, times powers of what lines seem to have."""
+    own = (
+        known * np.asarray(found, np.float64) ** power
+        for known, found, power in zip(
+            (noise.rows, noise.cols), lines, powers, strict=True
+        )
+    )
+    rows, cols = (levels / np.median(levels) for levels in own)
+    return replace(noise, rows=rows, cols=cols)
+
+
+def hidden_in(
+    obs: Observations,
+    rank: int,
+    noise: Noise,
+    seed: int,
+    *,
+    entries: int = PART,
+    least: int = FEWEST,
+) -> list[Lesson]:
+    """Lessons in a part of the data that has about so many entries; at least so many of them."""
+    rows, cols = some_lines(obs, np.random.default_rng(seed), entries)
+    part = part_at(obs, rows, cols)
+    here = replace(noise, rows=noise.rows[rows], cols=noise.cols[cols])
+    count = int(np.clip(PART // max(part.n_observed, 1), least, MOST))
+    within = min(rank, min(part.shape) - 1)
+    lessons = []
+    for k in range(count):
+        rest, hidden = hold_out(part, 1000 * seed + k)
+        left = rest if obs.groups is not None else _by_row(rest)
+        lessons.append(Lesson(left, hidden, begin(left, within, here, seed), here))
+    return lessons
+
+
+def part_at(
+    obs: Observations, rows: Array, cols: Array, dtype: DType = SINGLE
+) -> Observations:
+    """These rows and columns as data of their own."""
+    Y = obs.grid(rows, cols).astype(dtype)
+    part = as_observations(Y, threads=obs.threads)
+    if obs.groups is None:
+        return part
+    return grouped(
+        part,
+        np.repeat(np.arange(len(rows) // obs.groups.shape[1]), obs.groups.shape[1]),
+    )
+
+
+def _by_row(rest: Observations) -> Sparse:
+    """The entries that are left, row by row."""
+    Y = rest.grid(*map(np.arange, rest.shape)).astype(np.float32)
+    left = as_observations(Y, threads=rest.threads)
+    entries = compressed(left) if isinstance(left, Dense) else left
+    assert isinstance(entries, Sparse)
+    return entries
+
+
+def some_lines(
+    obs: Observations, rng: np.random.Generator, entries: int = PART
+) -> tuple[Array, Array]:
+    """Rows and columns of a part with about so many entries: some of the longer side, and
+    where that is too much, those of the shorter one that have the most entries.
+    """
+    if obs.groups is not None:
+        return _some_groups(obs, obs.groups, rng, entries)
+    axis = 0 if obs.shape[0] >= obs.shape[1] else 1
+    n, across = obs.shape[axis], obs.shape[1 - axis]
+    count = min(n, max(100, int(entries / (obs.fraction * across))))
+    lines = np.sort(rng.choice(n, count, replace=False)) if count < n else np.arange(n)
+    seen = np.asarray((obs.row_observed, obs.col_observed)[1 - axis])
+    wide = min(across, max(100, CELLS // count))
+    others = (
+        np.sort(np.argsort(-seen, kind="stable")[:wide])
+        if wide < across
+        else np.arange(across)
+    )
+    return (lines, others) if axis == 0 else (others, lines)
+
+
+def _some_groups(
+    obs: Observations, groups: Array, rng: np.random.Generator, entries: int
+) -> tuple[Array, Array]:
+    """Rows of some groups, one group after the other, and all columns."""
+    size = groups.shape[1]
+    count = max(200, int(entries / (obs.fraction * obs.shape[1] * size)))
+    chosen = rng.choice(len(groups), min(count, len(groups)), replace=False)
+    return groups[np.sort(chosen)].ravel(), np.arange(obs.shape[1])
