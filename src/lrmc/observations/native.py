@@ -206,7 +206,15 @@ def power_adjoint(
         total=total,
         threads=of.threads,
     )
-    return PowerAdjoint(GL, GR, rows, cols, float(shape[0]), pull, grams)
+    return PowerAdjoint(
+        L=GL,
+        R=GR,
+        rows=rows,
+        cols=cols,
+        shape=float(shape[0]),
+        pull=pull,
+        grams=grams,
+    )
 
 
 def magnitudes(of: Source, L: Any, R: Any, share: float) -> tuple[Array, Array]:
