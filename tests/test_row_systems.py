@@ -1,5 +1,7 @@
 """One small system per row."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import reference
@@ -10,7 +12,17 @@ from rules import rules
 
 from lrmc import as_observations
 from lrmc.observations import OWN
-from lrmc.row_systems import packed_trace, pairs, solve_rows, solve_rows_and_spread
+from lrmc.row_systems import (
+    RowStep,
+    packed,
+    packed_trace,
+    pairs,
+    regressor_slopes,
+    regressors,
+    solve_rows,
+    solve_rows_and_spread,
+    symmetric,
+)
 
 both_types = each("dtype", [np.float32, np.float64])
 every_rank = each("rank", [1, 2, 3, 7, 16, 33])
@@ -148,3 +160,137 @@ def test_gram_matrices_of_one_pass(present, p, folder):
         assert cols.grams[0] is None
         assert_close(rows.grams[0], both.grams[0], obs.dtype)
         assert_close(cols.grams[1], both.grams[1], obs.dtype)
+
+
+# ---- a step for all rows of a factor, and its reverse
+
+
+def row_step(rank, n=41, dtype=np.float64, seed=0):
+    """Rows, some of which are not used, whose numbers are NaN then."""
+    rng = np.random.default_rng(seed)
+    _, H, pull, ridge = systems(rank, n, dtype, seed)
+    weights = rng.uniform(1, 2, (n, 1)).astype(dtype)
+    used = rng.random(n) < 0.8
+    pull[~used] = np.nan
+    C = rng.standard_normal((rank, rank))
+    return RowStep(
+        F=rng.standard_normal((n, rank)).astype(dtype),
+        pull=pull,
+        grams=np.hstack([H, weights]),
+        used=used,
+        precision=rng.uniform(0.5, 2, n),
+        mean=rng.standard_normal(rank),
+        ridge=ridge + 0.1 * np.eye(rank),
+        coupling=0.1 * (C @ C.T),
+        eta=1.3,
+        threads=3,
+    )
+
+
+def naive_step(rows):
+    """The same row by row, of complex numbers too."""
+    rank = rows.F.shape[1]
+    a, b = np.triu_indices(rank)
+    after, steps = (np.zeros(rows.F.shape, rows.ridge.dtype) for _ in range(2))
+    inverse = np.zeros(rows.ridge.shape, rows.ridge.dtype)
+    for i in range(len(rows.F)):
+        if not rows.used[i]:
+            after[i] = rows.mean
+            continue
+        f, g = rows.F[i], rows.precision[i] * rows.grams[i]
+        H = np.zeros_like(inverse)
+        H[a, b] = H[b, a] = g[:-1]
+        H = H + rows.ridge
+        pulled = rows.precision[i] * rows.pull[i] - g[-1] * (rows.coupling @ f)
+        steps[i] = np.linalg.solve(H, pulled - rows.ridge @ (f - rows.mean))
+        after[i] = f + rows.eta * steps[i]
+        inverse += np.linalg.inv(H)
+    return after, steps, inverse
+
+
+@every_rank
+@both_types
+def test_steps_of_rows(rank, dtype):
+    rows = row_step(rank, dtype=dtype)
+    for got, want in zip(rows.taken(), naive_step(rows), strict=True):
+        assert_close(got, want, dtype, factor=1e2)
+
+
+@every_rank
+@each("spreads", [True, False])
+def test_slopes_of_steps_are_derivatives(rank, spreads):
+    """By a complex step: nothing is subtracted, so nothing cancels."""
+    rows = row_step(rank)
+    rng = np.random.default_rng(1)
+    of_after = rng.standard_normal(rows.F.shape)
+    of_inverse = float(spreads) * symmetric(rng.standard_normal((rank, rank)))
+    got = rows.slopes(rows.taken()[1], of_after, of_inverse)
+    assert not got.F[~rows.used].any()
+    for name in got._fields:
+        towards = rng.standard_normal(getattr(rows, name).shape)
+        if name in ("ridge", "coupling"):
+            towards = symmetric(towards)
+        turned = {
+            field: X + 0j if field != name else X + 1e-30j * towards
+            for field, X in vars(rows).items()
+            if isinstance(X, np.ndarray) and field not in ("used", "precision")
+        }
+        after, _, inverse = naive_step(replace(rows, **turned))
+        want = ((of_after * after).sum() + (of_inverse * inverse).sum()).imag / 1e-30
+        if name == "mean":  # rows that are not used become the mean
+            want -= (of_after[~rows.used] @ towards).sum()
+        slope, towards = (
+            np.nan_to_num(X[rows.used] if len(X) == len(rows.F) else X)
+            for X in (getattr(got, name), towards)
+        )
+        terms = np.abs(slope * towards).sum()
+        assert np.sum(slope * towards) == pytest.approx(want, abs=1e-9 * terms + 1e-12)
+
+
+@every_rank
+@both_types
+def test_slopes_in_single_precision(rank, dtype):
+    rows = row_step(rank, dtype=dtype)
+    exact = replace(
+        rows,
+        **{
+            name: getattr(rows, name).astype(np.float64)
+            for name in ("F", "pull", "grams")
+        },
+    )
+    of_after = np.random.default_rng(1).standard_normal(rows.F.shape)
+    given = (exact.taken()[1], of_after, np.eye(rank))
+    got, want = rows.slopes(*given), exact.slopes(*given)
+    for name in got._fields:
+        assert_close(getattr(got, name), getattr(want, name), dtype, factor=1e2)
+
+
+@every_rank
+@both_types
+@each("threads", [1, 3])
+def test_regressors_and_their_slopes(rank, dtype, threads):
+    rng = np.random.default_rng(0)
+    F = rng.standard_normal((19, rank)).astype(dtype)
+    precision = rng.uniform(0.5, 2, 19)
+    coupling = symmetric(rng.standard_normal((rank, rank)))
+
+    def naive(F, coupling):
+        squares = np.hstack([pairs(F) + packed(coupling), np.ones_like(F[:, :1])])
+        return F * precision[:, None], squares * precision[:, None]
+
+    plain, squares = regressors(F, coupling, precision, threads)
+    assert plain.dtype == squares.dtype == dtype
+    for got, want in zip((plain, squares), naive(F, coupling), strict=True):
+        assert_close(got, want, dtype)
+    pull, grams = (rng.standard_normal(X.shape) for X in (plain, squares))
+    of_F, of_coupling = regressor_slopes(F, precision, pull, grams, threads)
+    dF, towards = rng.standard_normal(F.shape), symmetric(coupling[::-1])
+    for got, moved in (
+        (np.vdot(of_F, dF), naive(F + 1e-30j * dF, coupling)),
+        (np.vdot(of_coupling, towards), naive(F, coupling + 1e-30j * towards)),
+    ):
+        want = (
+            sum((g * x.imag).sum() for g, x in zip((pull, grams), moved, strict=True))
+            / 1e-30
+        )
+        assert_close(got, want, dtype, factor=10)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import NamedTuple
+
 import numpy as np
 
 from . import _kernels
+from ._kernels import ready
 from .weights import Array
 
 # products that a thread must have to do, for starting it to pay
@@ -47,17 +51,153 @@ def _solve(
     H: Array, B: Array, ridge: Array, used: Array, mean: Array | None, threads: int
 ) -> Array:
     X = np.empty_like(B, order="C")
-    work = len(B) * B.shape[1] ** 3
     _kernels.solve_rows(
-        _kernels.ready(H, B.dtype),
-        _kernels.ready(B, B.dtype),
-        ridge=_kernels.ready(ridge, np.float64),
+        ready(H, B.dtype),
+        ready(B, B.dtype),
+        ridge=ready(ridge, np.float64),
         used=np.ascontiguousarray(used).view(np.uint8),
         X=X,
         mean_inverse=mean,
-        threads=max(1, min(threads, work // WORTH_A_THREAD)),
+        threads=_threads_for(B, threads),
     )
     return X
+
+
+def _threads_for(F: Array, threads: int) -> int:
+    """As many as are worth their while for a system per row of F."""
+    work = len(F) * F.shape[1] ** 3
+    return max(1, min(threads, work // WORTH_A_THREAD))
+
+
+@dataclass(frozen=True, eq=False)
+class RowStep:
+    """A damped Newton step for the rows f of a factor, each in units of its own noise:
+
+        f <- f + eta H^-1 (precision pull - v coupling f - ridge (f - mean))
+
+    with H = precision gram + ridge, and v = precision times the sum of weights. Rows that are not
+    used become the mean.
+    """
+
+    F: Array  # n x r
+    pull: Array  # n x r
+    grams: Array  # n x (r(r+1)/2 + 1): packed, and the sum of weights
+    used: Array  # n
+    precision: Array  # n
+    mean: Array  # r
+    ridge: Array  # r x r
+    coupling: Array  # r x r
+    eta: float
+    threads: int = 1
+
+    def taken(self) -> tuple[Array, Array, Array]:
+        """The rows after the step, H^-1 (...), and the sum of H^-1 over the rows that are used."""
+        after, step = (np.empty_like(self.F, order="C") for _ in range(2))
+        inverse = np.zeros_like(self.ridge)
+        _kernels.step_rows(
+            self._given(),
+            after=after,
+            step=step,
+            inverse=inverse,
+            threads=_threads_for(self.F, self.threads),
+        )
+        return after, step, inverse
+
+    def slopes(self, step: Array, of_after: Array, of_inverse: Array) -> RowSlopes:
+        """The reverse: from gradients with respect to the rows after the step and to the sum of
+        H^-1, those of what it was made of. `step` is what `taken` gave.
+        """
+        square = self.ridge.shape
+        out = RowSlopes(
+            F=np.empty(self.F.shape),
+            pull=np.empty_like(self.F, order="C"),
+            grams=np.empty_like(self.grams, order="C"),
+            mean=np.empty_like(self.mean),
+            ridge=np.empty(square),
+            coupling=np.empty(square),
+        )
+        _kernels.slope_rows(
+            self._given(),
+            step=ready(step, self.F.dtype),
+            of_after=ready(of_after, np.float64),
+            of_inverse=ready(of_inverse, np.float64),
+            threads=_threads_for(self.F, self.threads),
+            **out._asdict(),
+        )
+        ridge, coupling = (symmetric(M) for M in (out.ridge, out.coupling))
+        return out._replace(ridge=ridge, coupling=coupling)
+
+    def _given(self) -> _kernels.RowStep:
+        dtype = self.F.dtype
+        return _kernels.RowStep(
+            F=ready(self.F, dtype),
+            pull=ready(self.pull, dtype),
+            grams=ready(self.grams, dtype),
+            used=np.ascontiguousarray(self.used).view(np.uint8),
+            precision=ready(self.precision, np.float64),
+            mean=ready(self.mean, np.float64),
+            ridge=ready(self.ridge, np.float64),
+            coupling=ready(self.coupling, np.float64),
+            eta=self.eta,
+        )
+
+
+class RowSlopes(NamedTuple):
+    """Gradients with respect to what a `RowStep` is made of, in double precision but for `pull`
+    and `grams`.
+    """
+
+    F: Array  # 0 where rows are not used
+    pull: Array
+    grams: Array  # of a triangle: what is off the diagonal stands for two
+    mean: Array
+    ridge: Array
+    coupling: Array
+
+
+def regressors(
+    F: Array, coupling: Array, precision: Array, threads: int = 1
+) -> tuple[Array, Array]:
+    """What the systems of the other side are made of: the rows f of a factor, and `pairs` of
+    them + coupling with a 1 for the sum of weights; times the precision of each row.
+    """
+    n, rank = F.shape
+    plain = np.empty_like(F, order="C")
+    squares = np.empty((n, rank * (rank + 1) // 2 + 1), F.dtype)
+    _kernels.regressors(
+        ready(F, F.dtype),
+        precision=ready(precision, np.float64),
+        coupling=ready(coupling, np.float64),
+        plain=plain,
+        squares=squares,
+        threads=max(1, min(threads, squares.size // WORTH_A_THREAD)),
+    )
+    return plain, squares
+
+
+def regressor_slopes(
+    F: Array, precision: Array, pull: Array, grams: Array, threads: int = 1
+) -> tuple[Array, Array]:
+    """The reverse of `regressors`: from gradients with respect to both, those of the rows and of
+    the coupling, in double precision.
+    """
+    rank = F.shape[1]
+    of_F, coupling = np.empty(F.shape), np.empty((rank, rank))
+    _kernels.regressor_slopes(
+        ready(F, F.dtype),
+        precision=ready(precision, np.float64),
+        pull=ready(pull, F.dtype),
+        grams=ready(grams, F.dtype),
+        of_F=of_F,
+        coupling=coupling,
+        threads=max(1, min(threads, grams.size // WORTH_A_THREAD)),
+    )
+    return of_F, coupling
+
+
+def symmetric(M: Array) -> Array:
+    """The symmetric part of matrices."""
+    return (M + np.swapaxes(M, -1, -2)) / 2
 
 
 def packed(M: Array) -> Array:
@@ -74,11 +214,3 @@ def unpacked(H: Array, rank: int) -> Array:
     full = np.empty((*H.shape[:-1], rank, rank), H.dtype)
     full[..., a, b] = full[..., b, a] = H
     return full
-
-
-def doubled(H: Array, rank: int) -> Array:
-    """What is off the diagonal counts twice: from the entries of symmetric matrices to
-    those of their triangles.
-    """
-    a, b = np.triu_indices(rank)
-    return H * np.where(a == b, 1, 2).astype(H.dtype)

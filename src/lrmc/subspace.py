@@ -18,7 +18,7 @@ from .methods.closed_loop import DEVIATION, LOW, WIDEST
 from .methods.noisy import REACH, Loss, two_groups
 from .observations.base import Observations, Regression
 from .result import Result
-from .row_systems import pairs, solve_rows
+from .row_systems import packed, pairs, solve_rows, unpacked
 from .weights import Array, Cauchy, Huber, Mixture, Sides
 
 ROUNDS = 3  # of scores and components in turn, for each batch of a stream
@@ -267,7 +267,7 @@ def _follow(
     obs: Observations, model: Subspace, memory: Memory, forgetting: float, center: bool
 ) -> Learned:
     before = np.hstack([model.V, model.offset[:, None]])
-    now, used = before, obs.col_observed > 0
+    now, used, width = before, obs.col_observed > 0, before.shape[1]
     rows = fit_rows(obs, model)
     usual, model = model.noise, model.with_noise(obs, rows.T)
     kept = forgetting * min(1.0, max((usual / max(model.noise, 1e-300)) ** 2, 0.05))
@@ -281,7 +281,7 @@ def _follow(
             *model.factors(rows.T), model.weight(len(P)), P=P, Pw=pairs(P)
         )
         cols = old + pull.grams[1]
-        pulled = pull[1] - np.einsum("jab,jb->ja", _unpacked(old), now - before)
+        pulled = pull[1] - np.einsum("jab,jb->ja", unpacked(old, width), now - before)
         ridge = np.diag(free + 1e-9 * float(cols.max()))
         now = now + solve_rows(cols, pulled, ridge, used, obs.threads)
         model = replace(model, V=now[:, :-1], offset=now[:, -1])
@@ -290,7 +290,7 @@ def _follow(
     P = model.factors(rows.T).L[obs.row_observed > 0].astype(np.float64)
     moments = kept * memory.rows + P.T @ P
     V, offset, K = _principal(now, moments, center, model.rank, like=before[:, :-1])
-    moments, cols = K @ moments @ K.T, _packed(K @ _unpacked(cols) @ K.T)
+    moments, cols = K @ moments @ K.T, packed(K @ unpacked(cols, width) @ K.T)
     mean, covariance = _mean_and_covariance(moments)
     model = replace(model, V=V, offset=offset, mean=mean, covariance=covariance)
     return Learned(model, Memory(moments, cols), fit_rows(obs, model))
@@ -341,17 +341,3 @@ def _principal(
 def _mean_and_covariance(moments: Array) -> tuple[Array, Array]:
     mean = moments[:-1, -1] / moments[-1, -1]
     return mean, moments[:-1, :-1] / moments[-1, -1] - np.outer(mean, mean)
-
-
-def _unpacked(H: Array) -> Array:
-    """Symmetric matrices from their upper triangles."""
-    size = int((math.isqrt(8 * H.shape[1] + 1) - 1) // 2)
-    a, b = np.triu_indices(size)
-    out = np.empty((len(H), size, size))
-    out[:, a, b] = out[:, b, a] = H
-    return out
-
-
-def _packed(H: Array) -> Array:
-    a, b = np.triu_indices(H.shape[1])
-    return np.ascontiguousarray(H[:, a, b])

@@ -195,6 +195,81 @@ def solve_rows(
 ) -> None:
     """X is room, and so is mean_inverse, which like the ridge is float64."""
 
+class RowStep:
+    """The rows F of a factor with what their systems are made of: used is uint8; precision, mean, ridge and coupling
+    are float64, the last two symmetric. See kernels.hpp."""
+
+    def __init__(
+        self,
+        *,
+        F: Array,
+        pull: Array | None = None,
+        grams: Array,
+        used: Array,
+        precision: Array,
+        mean: Array,
+        ridge: Array,
+        coupling: Array,
+        eta: float,
+    ) -> None: ...
+
+def step_rows(
+    rows: RowStep, *, after: Array, step: Array, inverse: Array, threads: int
+) -> None:
+    """After, step and inverse (float64) are room."""
+
+def slope_rows(
+    rows: RowStep,
+    *,
+    step: Array,
+    of_after: Array,
+    of_inverse: Array,
+    pull: Array,
+    grams: Array,
+    F: Array,
+    mean: Array,
+    ridge: Array,
+    coupling: Array,
+    threads: int,
+) -> None:
+    """The adjoint of `step_rows`: of_after and of_inverse (float64) are what it is given, and step; the rest is room,
+    of float64 but for pull and grams."""
+
+def regressors(
+    F: Array,
+    *,
+    precision: Array,
+    coupling: Array,
+    plain: Array,
+    squares: Array,
+    threads: int,
+) -> None:
+    """Plain and squares are room; precision and coupling are float64."""
+
+def regressor_slopes(
+    F: Array,
+    *,
+    precision: Array,
+    pull: Array,
+    grams: Array,
+    of_F: Array,
+    coupling: Array,
+    threads: int,
+) -> None:
+    """The adjoint of `regressors`: of_F and coupling (float64) are room."""
+
+def residual_at(
+    L: Array,
+    R: Array,
+    *,
+    rows: Array,
+    cols: Array,
+    values: Array,
+    out: Array,
+    threads: int,
+) -> None:
+    """Rows and cols are int64; out is room."""
+
 def consensus(
     *,
     indptr: Array,

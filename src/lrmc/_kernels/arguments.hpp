@@ -148,6 +148,40 @@ struct Regression {
   double up = 1, down = 1;
 };
 
+// The rows of a factor and their systems: what lrmc::RowStep is given, without its room.
+struct RowStep {
+  Lines F, pull, grams;
+  Vector<const uint8_t> used;
+  Vector<const double> precision, mean;
+  Matrix<const double> ridge, coupling;
+  double eta = 1;
+};
+
+template <class N> N *square(const Matrix<N> &X, int rank, const char *name) {
+  need(int64_t(X.shape(0)) == rank && int64_t(X.shape(1)) == rank, name, "has another shape");
+  return X.data();
+}
+
+template <class T> lrmc::RowStep<T> row_step_of(const RowStep &given, int threads) {
+  lrmc::RowStep<T> job;
+  need(bool(given.F), "F", "is missing");
+  job.n = int64_t(given.F->shape(0));
+  const int r = job.rank = int(given.F->shape(1));
+  job.F = lines<const T>(given.F, job.n, r, "F");
+  job.grams = lines<const T>(given.grams, job.n, r * (r + 1) / 2 + 1, "grams");
+  need(int64_t(given.used.shape(0)) == job.n, "used", "has another length");
+  need(int64_t(given.precision.shape(0)) == job.n, "precision", "has another length");
+  need(int64_t(given.mean.shape(0)) == r, "mean", "has another length");
+  job.used = given.used.data();
+  job.precision = given.precision.data();
+  job.mean = given.mean.data();
+  job.ridge = square(given.ridge, r, "ridge");
+  job.coupling = square(given.coupling, r, "coupling");
+  job.eta = given.eta;
+  job.threads = threads;
+  return job;
+}
+
 // A pair of factors has as many columns: how many, 0 if both are missing.
 inline int width_of(const Lines &A, const Lines &B, const char *names) {
   need(!A || !B || A->shape(1) == B->shape(1), names, "differ in their columns");

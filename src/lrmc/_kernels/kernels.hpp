@@ -111,6 +111,73 @@ struct Survey {
   int64_t infinite = 0;
 };
 
+// X_i = (H_i + ridge)^-1 B_i for n rows, where H_i is packed: its upper triangle, row by row. Rows that are not used
+// give 0.
+template <class T> struct RowSystems {
+  int64_t n = 0;
+  int rank = 0;
+  const T *H = nullptr, *B = nullptr;  // n x rank (rank + 1) / 2, n x rank
+  const double *ridge = nullptr;       // rank x rank
+  const uint8_t *used = nullptr;       // one per row
+  T *X = nullptr;                      // n x rank
+  double *mean_inverse = nullptr;      // rank x rank: the mean of (H_i + ridge)^-1 over the rows that are used
+  int threads = 1;
+};
+
+// A step for the rows f of a factor, with H = precision grams + ridge and v = precision times the sum of weights:
+//
+//   f <- f + eta H^-1 (precision pull - v coupling f - ridge (f - mean));   rows that are not used become the mean
+template <class T> struct RowStep {
+  int64_t n = 0;
+  int rank = 0;
+  const T *F = nullptr, *pull = nullptr;  // n x rank
+  const T *grams = nullptr;               // n x (rank (rank + 1) / 2 + 1): the last column is the sum of weights
+  const uint8_t *used = nullptr;          // one per row
+  const double *precision = nullptr;      // one per row
+  const double *mean = nullptr, *ridge = nullptr, *coupling = nullptr;  // rank, and rank x rank, symmetric
+  double eta = 1;
+  T *after = nullptr, *step = nullptr;  // n x rank
+  double *inverse = nullptr;            // rank x rank: the sum of H^-1 over the rows that are used
+  int threads = 1;
+};
+
+// Its adjoint: from gradients with respect to `after` and `inverse`, those of what the step was given.
+template <class T> struct RowSlopes {
+  const T *step = nullptr;                                        // n x rank: that was made
+  const double *of_after = nullptr, *of_inverse = nullptr;        // n x rank; rank x rank, symmetric
+  T *pull = nullptr, *grams = nullptr;                            // as in RowStep
+  double *F = nullptr;                                            // n x rank; 0 where rows are not used
+  double *mean = nullptr, *ridge = nullptr, *coupling = nullptr;  // rank, and rank x rank, not symmetric
+};
+
+// What a pass multiplies with for the systems of the other side: the rows f of a factor, and the upper triangles of
+// f f' + coupling with a 1 for the sum of weights; all times the precision of the row.
+template <class T> struct Regressors {
+  int64_t n = 0;
+  int rank = 0;
+  const T *F = nullptr;                                    // n x rank
+  const double *precision = nullptr, *coupling = nullptr;  // n; rank x rank
+  T *plain = nullptr, *squares = nullptr;                  // n x rank; n x (rank (rank + 1) / 2 + 1)
+  int threads = 1;
+};
+
+// Its adjoint: from gradients with respect to plain and squares, those of the rows and of the coupling.
+template <class T> struct RegressorSlopes {
+  const T *pull = nullptr, *grams = nullptr;  // as plain and squares
+  double *F = nullptr, *coupling = nullptr;   // n x rank; rank x rank
+};
+
+// Residuals at some places of the matrix.
+template <class T> struct Places {
+  int64_t n = 0;
+  int rank = 0;
+  const T *L = nullptr, *R = nullptr;              // x rank
+  const int64_t *rows = nullptr, *cols = nullptr;  // n
+  const T *values = nullptr;                       // n
+  T *out = nullptr;                                // n: y - l . r
+  int threads = 1;
+};
+
 // The code for one precision of the arithmetic.
 template <class T> struct Passes {
   void (*dense)(const Dense &, const Products<T> &);
@@ -122,6 +189,12 @@ template <class T> struct Passes {
   void (*regress_sparse)(const Sparse &, const Regression<T> &);
   void (*magnitudes_dense)(const Dense &, const Products<T> &, const Magnitudes<T> &);
   void (*magnitudes_sparse)(const Sparse &, const Products<T> &, const Magnitudes<T> &);
+  void (*solve_rows)(const RowSystems<T> &);
+  void (*step_rows)(const RowStep<T> &);
+  void (*slope_rows)(const RowStep<T> &, const RowSlopes<T> &);
+  void (*regressors)(const Regressors<T> &);
+  void (*regressor_slopes)(const Regressors<T> &, const RegressorSlopes<T> &);
+  void (*residual_at)(const Places<T> &);
 };
 
 // One instruction set's copy of the code.
@@ -135,18 +208,6 @@ struct Kernels {
     else return f64;
   }
 };
-
-// X_i = (H_i + ridge)^-1 B_i for n rows, where H_i is packed: its upper triangle, row by row. Rows that are not used
-// give 0.
-struct RowSystems {
-  int64_t n = 0;
-  int rank = 0;
-  const double *ridge = nullptr;   // rank x rank
-  const uint8_t *used = nullptr;   // one per row
-  double *mean_inverse = nullptr;  // rank x rank: the mean of (H_i + ridge)^-1 over the rows that are used
-  int threads = 1;
-};
-template <class T> void solve_rows(const RowSystems &systems, const T *H, const T *B, T *X);
 
 // Lines refitted to subsets of their entries (CSR): y_k = g_k . f but for outliers. F is replaced where more entries
 // agree.

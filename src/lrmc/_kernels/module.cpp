@@ -270,33 +270,164 @@ static void locate(given::Vector<const int64_t> indptr, given::Vector<const int3
 
 // ---- beside the data
 
-static void bind_solve_rows(nb::module_ &m) {
-  m.def(
-      "solve_rows",
-      [](given::Lines H, given::Lines B, given::Matrix<const double> ridge, given::Vector<const uint8_t> used,
-         given::LinesRoom X, std::optional<given::Matrix<double>> mean_inverse, int threads) {
-        RowSystems systems;
-        systems.n = int64_t(B->shape(0));
-        const int r = systems.rank = int(B->shape(1));
-        auto square = [&](const auto &G) { return int64_t(G.shape(0)) == r && int64_t(G.shape(1)) == r; };
-        need(square(ridge), "ridge", "has another shape");
-        need(int64_t(used.shape(0)) == systems.n, "used", "has another length");
-        need(!mean_inverse || square(*mean_inverse), "mean_inverse", "has another shape");
-        systems.ridge = ridge.data();
-        systems.used = used.data();
-        systems.mean_inverse = mean_inverse ? mean_inverse->data() : nullptr;
-        systems.threads = threads;
-        given::in_precision(given::storage_of(B->dtype()), [&](auto number) {
-          using T = decltype(number);
-          const T *grams = given::lines<const T>(H, systems.n, r * (r + 1) / 2, "H");
-          const T *sides = given::lines<const T>(B, systems.n, r, "B");
-          T *out = given::lines<T>(X, systems.n, r, "X");
-          nb::gil_scoped_release unlocked;
-          solve_rows<T>(systems, grams, sides, out);
-        });
-      },
-      as_it_is("H"), as_it_is("B"), nb::kw_only(), as_it_is("ridge"), as_it_is("used"), as_it_is("X"),
-      as_it_is_or_none("mean_inverse"), nb::arg("threads"));
+static void solve_rows(given::Lines H, given::Lines B, given::Matrix<const double> ridge,
+                       given::Vector<const uint8_t> used, given::LinesRoom X,
+                       std::optional<given::Matrix<double>> mean_inverse, int threads) {
+  given::in_precision(given::storage_of(B->dtype()), [&](auto number) {
+    using T = decltype(number);
+    RowSystems<T> job;
+    job.n = int64_t(B->shape(0));
+    const int r = job.rank = int(B->shape(1));
+    job.H = given::lines<const T>(H, job.n, r * (r + 1) / 2, "H");
+    job.B = given::lines<const T>(B, job.n, r, "B");
+    job.X = given::lines<T>(X, job.n, r, "X");
+    job.ridge = given::square(ridge, r, "ridge");
+    job.mean_inverse = mean_inverse ? given::square(*mean_inverse, r, "mean_inverse") : nullptr;
+    need(int64_t(used.shape(0)) == job.n, "used", "has another length");
+    job.used = used.data();
+    job.threads = threads;
+    nb::gil_scoped_release unlocked;
+    chosen->in<T>().solve_rows(job);
+  });
+}
+
+static void step_rows(const given::RowStep &given, given::LinesRoom after, given::LinesRoom step,
+                      given::Matrix<double> inverse, int threads) {
+  given::in_precision(given::storage_of(given.F->dtype()), [&](auto number) {
+    using T = decltype(number);
+    auto job = given::row_step_of<T>(given, threads);
+    job.pull = given::lines<const T>(given.pull, job.n, job.rank, "pull");
+    job.after = given::lines<T>(after, job.n, job.rank, "after");
+    job.step = given::lines<T>(step, job.n, job.rank, "step");
+    job.inverse = given::square(inverse, job.rank, "inverse");
+    nb::gil_scoped_release unlocked;
+    chosen->in<T>().step_rows(job);
+  });
+}
+
+static void slope_rows(const given::RowStep &given, given::Lines step, given::Matrix<const double> of_after,
+                       given::Matrix<const double> of_inverse, given::LinesRoom pull, given::LinesRoom grams,
+                       given::Matrix<double> F, given::Vector<double> mean, given::Matrix<double> ridge,
+                       given::Matrix<double> coupling, int threads) {
+  given::in_precision(given::storage_of(given.F->dtype()), [&](auto number) {
+    using T = decltype(number);
+    const auto job = given::row_step_of<T>(given, threads);
+    const int r = job.rank;
+    const auto tall = [&](const auto &X) { return int64_t(X.shape(0)) == job.n && int64_t(X.shape(1)) == r; };
+    need(tall(of_after) && tall(F), "of_after or F", "has another shape");
+    need(int64_t(mean.shape(0)) == r, "mean", "has another length");
+    RowSlopes<T> out;
+    out.step = given::lines<const T>(step, job.n, r, "step");
+    out.of_after = of_after.data();
+    out.of_inverse = given::square(of_inverse, r, "of_inverse");
+    out.pull = given::lines<T>(pull, job.n, r, "pull");
+    out.grams = given::lines<T>(grams, job.n, r * (r + 1) / 2 + 1, "grams");
+    out.F = F.data();
+    out.mean = mean.data();
+    out.ridge = given::square(ridge, r, "ridge");
+    out.coupling = given::square(coupling, r, "coupling");
+    nb::gil_scoped_release unlocked;
+    chosen->in<T>().slope_rows(job, out);
+  });
+}
+
+// Of n rows with r columns.
+template <class T>
+static Regressors<T> regressors_of(const given::Lines &F, const given::Vector<const double> &precision, int threads) {
+  Regressors<T> job;
+  need(bool(F), "F", "is missing");
+  job.n = int64_t(F->shape(0));
+  job.rank = int(F->shape(1));
+  job.F = given::lines<const T>(F, job.n, job.rank, "F");
+  need(int64_t(precision.shape(0)) == job.n, "precision", "has another length");
+  job.precision = precision.data();
+  job.threads = threads;
+  return job;
+}
+
+static void regressors(given::Lines F, given::Vector<const double> precision, given::Matrix<const double> coupling,
+                       given::LinesRoom plain, given::LinesRoom squares, int threads) {
+  given::in_precision(given::storage_of(F->dtype()), [&](auto number) {
+    using T = decltype(number);
+    auto job = regressors_of<T>(F, precision, threads);
+    const int r = job.rank;
+    job.coupling = given::square(coupling, r, "coupling");
+    job.plain = given::lines<T>(plain, job.n, r, "plain");
+    job.squares = given::lines<T>(squares, job.n, r * (r + 1) / 2 + 1, "squares");
+    nb::gil_scoped_release unlocked;
+    chosen->in<T>().regressors(job);
+  });
+}
+
+static void regressor_slopes(given::Lines F, given::Vector<const double> precision, given::Lines pull,
+                             given::Lines grams, given::Matrix<double> of_F, given::Matrix<double> coupling,
+                             int threads) {
+  given::in_precision(given::storage_of(F->dtype()), [&](auto number) {
+    using T = decltype(number);
+    const auto job = regressors_of<T>(F, precision, threads);
+    const int r = job.rank;
+    need(int64_t(of_F.shape(0)) == job.n && int64_t(of_F.shape(1)) == r, "of_F", "has another shape");
+    RegressorSlopes<T> out;
+    out.pull = given::lines<const T>(pull, job.n, r, "pull");
+    out.grams = given::lines<const T>(grams, job.n, r * (r + 1) / 2 + 1, "grams");
+    out.F = of_F.data();
+    out.coupling = given::square(coupling, r, "coupling");
+    nb::gil_scoped_release unlocked;
+    chosen->in<T>().regressor_slopes(job, out);
+  });
+}
+
+static void residual_at(given::Lines L, given::Lines R, given::Vector<const int64_t> rows,
+                        given::Vector<const int64_t> cols, given::Line values, given::LineRoom out, int threads) {
+  given::in_precision(given::storage_of(L->dtype()), [&](auto number) {
+    using T = decltype(number);
+    Places<T> job;
+    job.n = int64_t(rows.shape(0));
+    job.rank = given::width_of(L, R, "L and R");
+    const int64_t n1 = int64_t(L->shape(0)), n2 = int64_t(R->shape(0));
+    job.L = given::lines<const T>(L, n1, job.rank, "L");
+    job.R = given::lines<const T>(R, n2, job.rank, "R");
+    need(int64_t(cols.shape(0)) == job.n, "cols", "has another length");
+    job.rows = rows.data();
+    job.cols = cols.data();
+    const auto within = [&](const int64_t *at, int64_t lines) {
+      return std::all_of(at, at + job.n, [=](int64_t line) { return line >= 0 && line < lines; });
+    };
+    need(within(job.rows, n1) && within(job.cols, n2), "a place", "is outside of the matrix");
+    job.values = given::line<const T>(values, job.n, "values");
+    job.out = given::line<T>(out, job.n, "out");
+    job.threads = threads;
+    nb::gil_scoped_release unlocked;
+    chosen->in<T>().residual_at(job);
+  });
+}
+
+static void bind_rows(nb::module_ &m) {
+  m.def("solve_rows", &solve_rows, as_it_is("H"), as_it_is("B"), nb::kw_only(), as_it_is("ridge"), as_it_is("used"),
+        as_it_is("X"), as_it_is_or_none("mean_inverse"), nb::arg("threads"));
+  nb::class_<given::RowStep>(m, "RowStep")
+      .def(
+          "__init__",
+          [](given::RowStep *self, given::Lines F, given::Lines pull, given::Lines grams,
+             given::Vector<const uint8_t> used, given::Vector<const double> precision, given::Vector<const double> mean,
+             given::Matrix<const double> ridge, given::Matrix<const double> coupling, double eta) {
+            new (self) given::RowStep{std::move(F),     std::move(pull),      std::move(grams),
+                                      std::move(used),  std::move(precision), std::move(mean),
+                                      std::move(ridge), std::move(coupling),  eta};
+          },
+          nb::kw_only(), as_it_is("F"), as_it_is_or_none("pull"), as_it_is("grams"), as_it_is("used"),
+          as_it_is("precision"), as_it_is("mean"), as_it_is("ridge"), as_it_is("coupling"), nb::arg("eta"));
+  m.def("step_rows", &step_rows, nb::arg("rows"), nb::kw_only(), as_it_is("after"), as_it_is("step"),
+        as_it_is("inverse"), nb::arg("threads"));
+  m.def("slope_rows", &slope_rows, nb::arg("rows"), nb::kw_only(), as_it_is("step"), as_it_is("of_after"),
+        as_it_is("of_inverse"), as_it_is("pull"), as_it_is("grams"), as_it_is("F"), as_it_is("mean"), as_it_is("ridge"),
+        as_it_is("coupling"), nb::arg("threads"));
+  m.def("regressors", &regressors, as_it_is("F"), nb::kw_only(), as_it_is("precision"), as_it_is("coupling"),
+        as_it_is("plain"), as_it_is("squares"), nb::arg("threads"));
+  m.def("regressor_slopes", &regressor_slopes, as_it_is("F"), nb::kw_only(), as_it_is("precision"), as_it_is("pull"),
+        as_it_is("grams"), as_it_is("of_F"), as_it_is("coupling"), nb::arg("threads"));
+  m.def("residual_at", &residual_at, as_it_is("L"), as_it_is("R"), nb::kw_only(), as_it_is("rows"), as_it_is("cols"),
+        as_it_is("values"), as_it_is("out"), nb::arg("threads"));
 }
 
 // A CSR matrix whose every index names a row of a factor.
@@ -415,7 +546,7 @@ NB_MODULE(_native, m) {
   m.def("survey", &survey, nb::arg("data"), nb::kw_only(), as_it_is("rows"), as_it_is("cols"), nb::arg("threads"));
   m.def("locate", &locate, nb::kw_only(), as_it_is("indptr"), as_it_is("indices"), as_it_is("rows"), as_it_is("cols"),
         as_it_is("out"));
-  bind_solve_rows(m);
+  bind_rows(m);
   bind_consensus(m);
   bind_newton(m);
   m.def("read_once", &read_once, as_it_is("X"), nb::arg("threads"));

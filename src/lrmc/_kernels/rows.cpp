@@ -1,48 +1,419 @@
-// Many small symmetric systems, one per row of a factor, by Cholesky in double precision.
+// Many small symmetric systems, one per row of a factor, in double precision: as many at a time as a vector has lanes,
+// one in each. So every operation is one on whole vectors, whatever the rank. Compiled once for each instruction set.
+#include "rows.hpp"
+
+#include <algorithm>
 #include <vector>
-#include "cholesky.hpp"
-#include "kernels.hpp"
-#include "team.hpp"
 
-namespace lrmc {
+#include "tiles.hpp"
 
-template <class T> void solve_rows(const RowSystems &systems, const T *H, const T *B, T *X) {
-  const int r = systems.rank, q = r * (r + 1) / 2, threads = shares_of(systems.threads, systems.n);
-  std::vector<std::vector<double>> inverses(threads, std::vector<double>(r * r, 0.0));
-  std::vector<int64_t> counts(threads, 0);
-  in_shares(threads, [&](int t) {
-    std::vector<double> A(r * r), x(r);
-    for (int64_t i = systems.n * t / threads; i < systems.n * (t + 1) / threads; i++) {
-      if (!systems.used[i]) {
-        for (int k = 0; k < r; k++) X[i * r + k] = 0;
-        continue;
+namespace lrmc::LRMC_ISA {
+namespace {
+
+using Lanes = Vec<double>;
+constexpr int LANES = width<double>;
+
+// Numbers of LANES rows: number k of all of them, then number k + 1.
+struct Numbers {
+  double *at = nullptr;
+  Lanes operator[](int64_t k) const { return load<Lanes>(at + k * LANES); }
+  void set(int64_t k, Lanes x) const { store(at + k * LANES, x); }
+  void add(int64_t k, Lanes x) const { set(k, (*this)[k] + x); }
+  Numbers from(int64_t k) const { return {at + k * LANES}; }
+};
+
+// Room for such numbers, handed out piece by piece.
+struct Scratch {
+  Buffer<double> memory;
+  double *next;
+  explicit Scratch(int64_t numbers) : memory(zeros<double>(numbers * LANES)), next(memory.get()) {}
+  Numbers take(int64_t numbers) {
+    next += numbers * LANES;
+    return {next - numbers * LANES};
+  }
+};
+
+// Rows that are computed together: `count` of them from `first` on, and 1 in the lanes of those that are used.
+struct Some {
+  int64_t first;
+  int count;
+  double used[LANES];
+  Some(int64_t first_, int64_t n, const uint8_t *flags)
+      : first(first_), count(int(std::min<int64_t>(LANES, n - first_))), used{} {
+    for (int w = 0; w < count; w++) used[w] = flags[first + w] ? 1.0 : 0.0;
+  }
+  // `width` numbers of each row; 0 for rows that are not used
+  template <class T> void read(const T *X, int width, Numbers out) const {
+    for (int w = 0; w < LANES; w++)
+      for (int k = 0; k < width; k++) out.at[k * LANES + w] = used[w] != 0 ? double(X[(first + w) * width + k]) : 0.0;
+  }
+  template <class T> void write(Numbers X, int width, T *out) const {
+    for (int w = 0; w < count; w++)
+      for (int k = 0; k < width; k++) out[(first + w) * width + k] = T(X.at[k * LANES + w]);
+  }
+  Lanes mask() const { return load<Lanes>(used); }
+};
+
+int triangle(int r) { return r * (r + 1) / 2; }
+
+// LANES symmetric matrices as upper triangles, row by row.
+struct Systems {
+  int r;
+  Numbers A, V, scaled;  // the matrices, then their factors; inverses of the factors; a row of these
+
+  Systems(int rank, Scratch &scratch)
+      : r(rank), A(scratch.take(triangle(rank))), V(scratch.take(triangle(rank))), scaled(scratch.take(rank)) {}
+  Numbers row(Numbers X, int a) const {  // of a triangle, counted from its first column
+    return X.from(int64_t(a) * r - int64_t(a) * (a - 1) / 2 - a);
+  }
+
+  // A = U' D U with 1 on the diagonal of U; 1 / D is put there. A pivot that is not positive makes its direction drop
+  // out.
+  void factor() const {
+    for (int k = 0; k < r; k++) {
+      const Numbers pivot = row(A, k);
+      const Lanes d = pivot[k], inverse = d > 0 ? 1 / d : Lanes{};
+      pivot.set(k, inverse);
+      for (int i = k + 1; i < r; i++) {
+        const Numbers below = row(A, i);
+        const Lanes u = pivot[i] * inverse;
+        for (int j = i; j < r; j++) below.set(j, below[j] - u * pivot[j]);
       }
-      const T *h = H + i * q;
-      for (int a = 0; a < r; a++)
-        for (int b = a; b < r; b++) A[a * r + b] = double(*h++) + systems.ridge[a * r + b];
-      cholesky(A.data(), r);
-      for (int k = 0; k < r; k++) x[k] = double(B[i * r + k]);
-      substitute(A.data(), r, x.data());
-      for (int k = 0; k < r; k++) X[i * r + k] = T(x[k]);
-      counts[t]++;
-      if (!systems.mean_inverse) continue;
-      for (int k = 0; k < r; k++) {
-        for (int a = 0; a < r; a++) x[a] = a == k;
-        substitute(A.data(), r, x.data());
-        for (int a = 0; a < r; a++) inverses[t][k * r + a] += x[a];
+      for (int i = k + 1; i < r; i++) pivot.set(i, pivot[i] * inverse);
+    }
+  }
+  void solve(Numbers x) const {  // x <- A^-1 x, by the factors
+    for (int k = 0; k < r; k++) {
+      const Numbers u = row(A, k);
+      const Lanes xk = x[k];
+      for (int j = k + 1; j < r; j++) x.set(j, x[j] - u[j] * xk);
+    }
+    for (int k = r - 1; k >= 0; k--) {
+      const Numbers u = row(A, k);
+      Lanes sum = x[k] * u[k];
+      for (int j = k + 1; j < r; j++) sum -= u[j] * x[j];
+      x.set(k, sum);
+    }
+  }
+  void invert_factor() const {  // V = U^-1
+    for (int i = r - 1; i >= 0; i--) {
+      const Numbers u = row(A, i), v = row(V, i);
+      v.set(i, fill<double>(1));
+      for (int j = i + 1; j < r; j++) v.set(j, -u[j]);
+      for (int k = i + 1; k < r; k++) {
+        const Numbers above = row(V, k);
+        const Lanes uk = u[k];
+        for (int j = k + 1; j < r; j++) v.set(j, v[j] - uk * above[j]);
       }
     }
-  });
-  if (!systems.mean_inverse) return;
-  int64_t count = 0;
-  for (auto c : counts) count += c;
-  for (int k = 0; k < r * r; k++) {
+  }
+  template <class Take> void invert(Take take) const {  // take(a, b, number of A^-1 = V D^-1 V') for a <= b
+    invert_factor();
+    for (int b = r - 1; b >= 0; b--) {
+      const Numbers other = row(V, b);
+      for (int k = b; k < r; k++) scaled.set(k, row(A, k)[k] * other[k]);
+      for (int a = 0; a <= b; a++) {
+        const Numbers one = row(V, a);
+        Lanes sum = {};
+        for (int k = b; k < r; k++) sum += one[k] * scaled[k];
+        take(a, b, sum);
+      }
+    }
+  }
+  int64_t place(int a, int b) const { return int64_t(a) * r - int64_t(a) * (a - 1) / 2 + b - a; }  // in a triangle
+  static int64_t room(int r) { return 2 * triangle(r) + r; }
+};
+
+double total(Lanes x) { return sum<double>(x); }
+
+// What the shares of the work add up to: `numbers` sums of each.
+struct Totals {
+  std::vector<std::vector<double>> shares;
+  Totals(int threads, int64_t numbers) : shares(threads, std::vector<double>(numbers, 0.0)) {}
+  double operator[](int64_t k) const {
     double sum = 0;
-    for (auto &inverse : inverses) sum += inverse[k];
-    systems.mean_inverse[k] = count ? sum / double(count) : 0;
+    for (auto &share : shares) sum += share[k];
+    return sum;
+  }
+};
+
+// work(some, share) for all rows, LANES at a time.
+template <class Work> void in_lanes(int threads, int64_t n, const uint8_t *used, Work work) {
+  const int64_t groups = (n + LANES - 1) / LANES;
+  in_shares(threads, [&](int t) {
+    work(t, [&](auto each) {
+      for (int64_t g = groups * t / threads; g < groups * (t + 1) / threads; g++) each(Some(g * LANES, n, used));
+    });
+  });
+}
+int shares_in_lanes(int threads, int64_t n) { return shares_of(threads, (n + LANES - 1) / LANES); }
+
+void symmetric(const Totals &sums, int r, double scale, double *out) {
+  int64_t k = 0;
+  for (int a = 0; a < r; a++)
+    for (int b = a; b < r; b++, k++) out[a * r + b] = out[b * r + a] = scale * sums[k];
+}
+
+}  // namespace
+
+// ---- plain systems
+
+template <class T> void solve_rows(const RowSystems<T> &job) {
+  const int r = job.rank, q = triangle(r), threads = shares_in_lanes(job.threads, job.n);
+  Totals inverses(threads, job.mean_inverse ? q : 0);
+  in_lanes(threads, job.n, job.used, [&](int t, auto for_each) {
+    Scratch scratch(Systems::room(r) + r + (job.mean_inverse ? q : 0));
+    const Systems systems(r, scratch);
+    const Numbers x = scratch.take(r), sums = scratch.take(job.mean_inverse ? q : 0);
+    for_each([&](const Some &some) {
+      some.read(job.H, q, systems.A);
+      for (int a = 0, k = 0; a < r; a++)
+        for (int b = a; b < r; b++, k++) systems.A.add(k, fill<double>(job.ridge[a * r + b]));
+      some.read(job.B, r, x);
+      systems.factor();
+      systems.solve(x);
+      some.write(x, r, job.X);
+      if (!job.mean_inverse) return;
+      systems.invert([&](int a, int b, Lanes x) { sums.add(systems.place(a, b), some.mask() * x); });
+    });
+    for (size_t k = 0; k < inverses.shares[t].size(); k++) inverses.shares[t][k] = total(sums[k]);
+  });
+  if (!job.mean_inverse) return;
+  const int64_t count = std::count_if(job.used, job.used + job.n, [](uint8_t flag) { return flag != 0; });
+  symmetric(inverses, r, count ? 1 / double(count) : 0.0, job.mean_inverse);
+}
+
+// ---- the rows of half a layer
+
+namespace {
+
+// H_i = precision_i grams_i + ridge and what a row is, in lanes.
+template <class T> struct LayerRows {
+  const RowStep<T> &job;
+  const int r = job.rank, q = triangle(r);
+  Scratch scratch;
+  const Systems systems;
+  const Numbers F, away, x, turned, grams;
+  Lanes precision = {}, weight = {};  // of the row, and the sum of its weights in its own unit
+
+  LayerRows(const RowStep<T> &job_, int64_t more)
+      : job(job_),
+        scratch(Systems::room(job.rank) + 4 * job.rank + triangle(job.rank) + 1 + more),
+        systems(r, scratch),
+        F(scratch.take(r)),
+        away(scratch.take(r)),
+        x(scratch.take(r)),
+        turned(scratch.take(r)),
+        grams(scratch.take(q + 1)) {}
+
+  void begin(const Some &some) {
+    double units[LANES] = {};
+    for (int w = 0; w < some.count; w++) units[w] = some.used[w] != 0 ? job.precision[some.first + w] : 0.0;
+    precision = load<Lanes>(units);
+    some.read(job.F, r, F);
+    some.read(job.grams, q + 1, grams);
+    weight = precision * grams[q];
+    for (int a = 0, k = 0; a < r; a++) {
+      away.set(a, some.mask() * (F[a] - job.mean[a]));
+      for (int b = a; b < r; b++, k++) systems.A.set(k, precision * grams[k] + job.ridge[a * r + b]);
+    }
+    times(job.coupling, F, turned);
+    systems.factor();
+  }
+  void times(const double *M, Numbers from, Numbers out) const {  // M symmetric
+    for (int a = 0; a < r; a++) {
+      Lanes sum = {};
+      for (int b = 0; b < r; b++) sum += M[a * r + b] * from[b];
+      out.set(a, sum);
+    }
+  }
+};
+
+}  // namespace
+
+template <class T> void step_rows(const RowStep<T> &job) {
+  const int r = job.rank, q = triangle(r), threads = shares_in_lanes(job.threads, job.n);
+  Totals inverses(threads, q);
+  in_lanes(threads, job.n, job.used, [&](int t, auto for_each) {
+    LayerRows<T> rows(job, 2 * r + q);
+    const Systems &systems = rows.systems;
+    const Numbers pulled = rows.scratch.take(r), after = rows.scratch.take(r), sums = rows.scratch.take(q);
+    for_each([&](const Some &some) {
+      rows.begin(some);
+      some.read(job.pull, r, pulled);
+      rows.times(job.ridge, rows.away, after);
+      for (int a = 0; a < r; a++) rows.x.set(a, rows.precision * pulled[a] - rows.weight * rows.turned[a] - after[a]);
+      systems.solve(rows.x);
+      some.write(rows.x, r, job.step);
+      for (int a = 0; a < r; a++) after.set(a, rows.F[a] + job.eta * rows.x[a] + (1 - some.mask()) * job.mean[a]);
+      some.write(after, r, job.after);
+      systems.invert([&](int a, int b, Lanes x) { sums.add(systems.place(a, b), some.mask() * x); });
+    });
+    for (int k = 0; k < q; k++) inverses.shares[t][k] = total(sums[k]);
+  });
+  symmetric(inverses, r, 1.0, job.inverse);
+}
+
+namespace {
+
+// out = X K X, of which the upper triangle is made; X is symmetric and full, K symmetric.
+void between(Numbers X, const double *K, int r, Numbers column, Numbers out) {
+  for (int b = 0; b < r; b++) {
+    const Numbers x = X.from(int64_t(b) * r);
+    for (int a = 0; a < r; a++) {
+      Lanes sum = {};
+      for (int k = 0; k < r; k++) sum += K[a * r + k] * x[k];
+      column.set(a, sum);
+    }
+    for (int a = 0; a <= b; a++) {
+      const Numbers y = X.from(int64_t(a) * r);
+      Lanes sum = {};
+      for (int k = 0; k < r; k++) sum += y[k] * column[k];
+      out.set(int64_t(a) * r - int64_t(a) * (a - 1) / 2 + b - a, sum);
+    }
   }
 }
-template void solve_rows<float>(const RowSystems &, const float *, const float *, float *);
-template void solve_rows<double>(const RowSystems &, const double *, const double *, double *);
 
-}  // namespace lrmc
+}  // namespace
+
+template <class T> void slope_rows(const RowStep<T> &job, const RowSlopes<T> &out) {
+  const int r = job.rank, q = triangle(r), square = r * r, threads = shares_in_lanes(job.threads, job.n);
+  const bool spreads = std::any_of(out.of_inverse, out.of_inverse + square, [](double x) { return x != 0; });
+  Totals totals(threads, 2 * square + r);  // of ridge, coupling and mean
+  in_lanes(threads, job.n, job.used, [&](int t, auto for_each) {
+    LayerRows<T> rows(job, 4 * r + square + (q + 1) + 2 * square + r);
+    const Systems &systems = rows.systems;
+    Scratch &scratch = rows.scratch;
+    const Numbers late = scratch.take(r), step = scratch.take(r), of_F = scratch.take(r), column = scratch.take(r);
+    const Numbers inverse = scratch.take(square), of_H = scratch.take(q + 1);
+    const Numbers of_ridge = scratch.take(square), of_coupling = scratch.take(square), of_mean = scratch.take(r);
+    const Numbers &pull = rows.x;
+    for_each([&](const Some &some) {
+      rows.begin(some);
+      some.read(out.of_after, r, late);
+      some.read(out.step, r, step);
+      for (int a = 0; a < r; a++) pull.set(a, job.eta * late[a]);
+      systems.solve(pull);
+      if (spreads) {
+        systems.invert([&](int a, int b, Lanes x) {
+          inverse.set(a * r + b, some.mask() * x);
+          inverse.set(b * r + a, some.mask() * x);
+        });
+        between(inverse, out.of_inverse, r, column, of_H);
+      }
+      for (int a = 0, k = 0; a < r; a++)
+        for (int b = a; b < r; b++, k++) {  // what is off the diagonal stands for two
+          const Lanes both = (pull[a] * step[b] + pull[b] * step[a]) / 2, x = spreads ? -of_H[k] - both : -both;
+          of_ridge.add(a * r + b, x);
+          if (a != b) of_ridge.add(b * r + a, x);
+          of_H.set(k, (a == b ? 1.0 : 2.0) * rows.precision * x);
+        }
+      Lanes of_sums = {};
+      rows.times(job.ridge, pull, of_F);
+      rows.times(job.coupling, pull, column);
+      for (int a = 0; a < r; a++) {
+        of_sums -= pull[a] * rows.turned[a];
+        of_mean.add(a, of_F[a]);
+        of_F.set(a, late[a] - of_F[a] - rows.weight * column[a]);
+        for (int b = 0; b < r; b++) {
+          of_ridge.add(a * r + b, -pull[a] * rows.away[b]);
+          of_coupling.add(a * r + b, -rows.weight * pull[a] * rows.F[b]);
+        }
+      }
+      of_H.set(q, rows.precision * of_sums);
+      for (int a = 0; a < r; a++) pull.set(a, rows.precision * pull[a]);
+      some.write(of_F, r, out.F);
+      some.write(pull, r, out.pull);
+      some.write(of_H, q + 1, out.grams);
+    });
+    double *sums = totals.shares[t].data();
+    for (int k = 0; k < square; k++) {
+      sums[k] = total(of_ridge[k]);
+      sums[square + k] = total(of_coupling[k]);
+    }
+    for (int k = 0; k < r; k++) sums[2 * square + k] = total(of_mean[k]);
+  });
+  for (int k = 0; k < square; k++) {
+    out.ridge[k] = totals[k];
+    out.coupling[k] = totals[square + k];
+  }
+  for (int k = 0; k < r; k++) out.mean[k] = totals[2 * square + k];
+}
+
+// ---- what Gram matrices are made of
+
+template <class T> void regressors(const Regressors<T> &job) {
+  const int r = job.rank, q = triangle(r), threads = shares_of(job.threads, job.n);
+  in_shares(threads, [&](int t) {
+    for (int64_t i = job.n * t / threads; i < job.n * (t + 1) / threads; i++) {
+      const T precision = T(job.precision[i]), *f = job.F + i * r;
+      T *square = job.squares + i * (q + 1);
+      for (int a = 0; a < r; a++) {
+        job.plain[i * r + a] = precision * f[a];
+        for (int b = a; b < r; b++) *square++ = precision * (f[a] * f[b] + T(job.coupling[a * r + b]));
+      }
+      *square = precision;
+    }
+  });
+}
+
+template <class T> void regressor_slopes(const Regressors<T> &job, const RegressorSlopes<T> &out) {
+  const int r = job.rank, q = triangle(r), threads = shares_of(job.threads, job.n);
+  Totals sums(threads, q);
+  in_shares(threads, [&](int t) {
+    std::vector<double> g(q), f(r), slope(r);
+    for (int64_t i = job.n * t / threads; i < job.n * (t + 1) / threads; i++) {
+      const double precision = job.precision[i];
+      double *total = sums.shares[t].data();
+      for (int k = 0; k < q; k++) total[k] += g[k] = precision * double(out.grams[i * (q + 1) + k]);
+      for (int a = 0; a < r; a++) {
+        f[a] = double(job.F[i * r + a]);
+        slope[a] = precision * double(out.pull[i * r + a]);
+      }
+      for (int a = 0, k = 0; a < r; k += r - a, a++) {  // d (f_a f_b) = f_a df_b + f_b df_a
+        const double *line = g.data() + k - a;
+        double sum = 0;
+        for (int b = a; b < r; b++) {
+          sum += line[b] * f[b];
+          slope[b] += line[b] * f[a];
+        }
+        slope[a] += sum;
+      }
+      std::copy(slope.begin(), slope.end(), out.F + i * r);
+    }
+  });
+  for (int a = 0, k = 0; a < r; a++)
+    for (int b = a; b < r; b++, k++) out.coupling[a * r + b] = out.coupling[b * r + a] = sums[k] / (a == b ? 1 : 2);
+}
+
+// ---- at some places of the matrix
+
+template <class T> void residual_at(const Places<T> &job) {
+  constexpr int W = width<T>;
+  const int r = job.rank, whole = r / W * W, threads = shares_of(job.threads, job.n);
+  in_shares(threads, [&](int t) {
+    for (int64_t k = job.n * t / threads; k < job.n * (t + 1) / threads; k++) {
+      const T *l = job.L + job.rows[k] * r, *f = job.R + job.cols[k] * r;
+      Vec<T> some = {};
+      for (int c = 0; c < whole; c += W) some += load<Vec<T>>(l + c) * load<Vec<T>>(f + c);
+      T dot = sum<T>(some);
+      for (int c = whole; c < r; c++) dot += l[c] * f[c];
+      job.out[k] = job.values[k] - dot;
+    }
+  });
+}
+
+template void solve_rows<float>(const RowSystems<float> &);
+template void solve_rows<double>(const RowSystems<double> &);
+template void step_rows<float>(const RowStep<float> &);
+template void step_rows<double>(const RowStep<double> &);
+template void slope_rows<float>(const RowStep<float> &, const RowSlopes<float> &);
+template void slope_rows<double>(const RowStep<double> &, const RowSlopes<double> &);
+template void regressors<float>(const Regressors<float> &);
+template void regressors<double>(const Regressors<double> &);
+template void regressor_slopes<float>(const Regressors<float> &, const RegressorSlopes<float> &);
+template void regressor_slopes<double>(const Regressors<double> &, const RegressorSlopes<double> &);
+template void residual_at<float>(const Places<float> &);
+template void residual_at<double>(const Places<double> &);
+
+}  // namespace lrmc::LRMC_ISA

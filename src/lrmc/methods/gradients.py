@@ -12,13 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._rows import column
 from ..linalg import Factors
 from ..observations.sparse import Sparse
-from ..row_systems import doubled, packed, unpacked
+from ..row_systems import RowStep, regressor_slopes
 from ..weights import Array
 from .noisy import Noise
-from .noisy_layers import TINY, Half, regressors, total
+from .noisy_layers import TINY, Half, regressors_of, total
 
 
 class Slopes(NamedTuple):
@@ -56,12 +55,9 @@ def reverse(
     solved = _solved(half, observed > 0, scale, late)
     passed = _passed(obs, half, noise, solved)
     own = (solved.F + passed.own, solved.unknown)
-    V = half.before.unknown[1 - side]
-    other = (
-        late.X[1 - side] + passed.other,
-        late.unknown[1 - side] + solved.V + numbers.kappa * passed.V,
-    )
-    of_kappa = numbers.kappa * (solved.kappa + float(np.vdot(passed.V, V)))
+    coupling = numbers.kappa * (solved.coupling + passed.coupling)
+    other = (late.X[1 - side] + passed.other, late.unknown[1 - side] + coupling)
+    of_kappa = float(np.vdot(coupling, half.before.unknown[1 - side]))
     logs = np.array([passed.reach, passed.shape, solved.prior, of_kappa, solved.eta])
     first, second = (other, own) if side else (own, other)
     return Slopes((first[0], second[0]), (first[1], second[1])), logs
@@ -72,11 +68,10 @@ class Solved(NamedTuple):
 
     F: Array  # the rows themselves
     unknown: Array  # what was unknown of them
-    V: Array  # what was unknown of the other factor
+    coupling: Array  # kappa V, where V is what was unknown of the other factor
     pull: Array  # n x r
     grams: Array  # n x (r(r+1)/2 + 1): Gram matrices, as triangles, and sums of weights
     variance: float
-    kappa: float
     prior: float  # of its logarithm
     eta: float  # of its logarithm
 
@@ -87,43 +82,39 @@ def _solved(half: Half, used: Array, scale: Array, late: Slopes) -> Solved:
     """
     side, (_, _, lam, kappa, eta) = half.side, half.numbers
     V, ridge, N = half.before.unknown[1 - side], half.ridge, half.variance
-    F, step = half.before.X[side].astype(np.float64), half.step.astype(np.float64)
-    used, count = used[:, None], max(int(used.sum()), 1)
-    precision = 1 / column(scale) ** 2
-    H = half.pull.grams[side] * precision
-    H, sums = H[:, :-1].astype(np.float64), H[:, -1:].astype(np.float64)
+    F, slope = half.before.X[side], late.X[side]
+    count = max(int(used.sum()), 1)
+    rows = RowStep(
+        F=F,
+        pull=half.pull[side],
+        grams=half.pull.grams[side],
+        used=used,
+        precision=1 / scale**2,
+        mean=half.mean,
+        ridge=ridge,
+        coupling=kappa * V,
+        eta=eta,
+    )
+    made = rows.slopes(half.step, slope, N / count * late.unknown[side])
 
-    slope = np.where(used, late.X[side], 0.0)
-    inverse = np.linalg.inv(unpacked(H, len(V)) + ridge) * used[:, :, None]
-    pull = np.einsum("iab,ib->ia", inverse, eta * slope)
-    of_H = -_symmetric(pull[:, :, None] * step[:, None, :])
-    of_H -= inverse @ (N / count * late.unknown[side]) @ inverse
-
-    away = np.where(used, F - half.mean, 0.0)
-    of_ridge = of_H.sum(0) - _symmetric(pull.T @ away)
-    of_mean = late.X[side].sum(0) - slope.sum(0) + ridge @ pull.sum(0)
+    away = np.where(used[:, None], F - half.mean, 0.0)
+    of_mean = slope[~used].sum(0) + made.mean
     root = np.linalg.inv(half.covariance)
-    of_S = -lam * N * root @ of_ridge @ root  # ridge = lam N S^-1
+    of_S = -lam * N * root @ made.ridge @ root  # ridge = lam N S^-1
     of_S += TINY * np.trace(of_S) / len(of_S) * np.eye(len(of_S))
+    through_prior = (2 * away @ of_S + of_mean) / count
 
-    coupled = kappa * sums * pull
-    of_F = slope - pull @ ridge - coupled @ V
-    of_F += np.where(used, (2 * away @ of_S + of_mean) / count, 0.0)
-    turned = F @ V
-    of_sums = -kappa * np.einsum("ia,ia->i", pull, turned)
-    triangles = doubled(packed(of_H), len(V))
-    of_prior = float(np.vdot(of_ridge, ridge))
+    of_prior = float(np.vdot(made.ridge, ridge))
     of_N = (of_prior + float(np.vdot(late.unknown[side], half.after.unknown[side]))) / N
     return Solved(
-        F=of_F,
+        F=made.F + np.where(used[:, None], through_prior, 0.0),
         unknown=of_S,
-        V=-_symmetric(F.T @ coupled),
-        pull=pull * precision,
-        grams=np.hstack([triangles, of_sums[:, None]]) * precision,
+        coupling=made.coupling,
+        pull=made.pull,
+        grams=made.grams,
         variance=of_N,
-        kappa=-float(np.vdot(sums * pull, turned)),
         prior=of_prior,
-        eta=eta * float(np.vdot(slope, step)),
+        eta=eta * float(np.vdot(slope, half.step)),
     )
 
 
@@ -134,7 +125,7 @@ class Passed(NamedTuple):
 
     own: Array
     other: Array
-    V: Array
+    coupling: Array
     reach: float  # of its logarithm
     shape: float  # of its logarithm
 
@@ -146,7 +137,7 @@ def _passed(obs: Sparse, half: Half, noise: Noise, given: Solved) -> Passed:
     side, X = half.side, half.before.X
     other, V = half.before.of(1 - side)
     scale = (noise.rows, noise.cols)[1 - side]
-    plain, squares = regressors(other, V, half.numbers, scale)
+    plain, squares = regressors_of(other, V, half.numbers, scale, obs.threads)
     sums = total(half.pull)
     factors = (given.pull, plain, given.grams, squares)
     if side:
@@ -160,24 +151,14 @@ def _passed(obs: Sparse, half: Half, noise: Noise, given: Solved) -> Passed:
         total=-given.variance * half.variance / sums,
     )
 
-    # The other factor, as what residuals and weights are multiplied with
-    precision = 1 / column(scale) ** 2
-    of_squares = (back.grams[:, :-1] * precision).astype(np.float64)
-    M = unpacked(of_squares, len(V))
-    M[:, range(len(V)), range(len(V))] *= 2
-    of_other = back.pull * precision
-    of_other = of_other + np.einsum("jab,jb->ja", M, other.astype(np.float64))
-    halved = of_squares.sum(0) / doubled(np.ones(len(of_squares.T)), len(V))
-
+    by_regressors, coupling = regressor_slopes(
+        other, 1 / scale**2, back.pull, back.grams, obs.threads
+    )
     by_factor = (back.L, back.R)
     return Passed(
         own=by_factor[side],
-        other=of_other + by_factor[1 - side],
-        V=unpacked(halved, len(V)),
+        other=by_regressors + by_factor[1 - side],
+        coupling=coupling,
         reach=float(back.rows.sum()),
         shape=half.numbers.shape * back.shape,
     )
-
-
-def _symmetric(M: Array) -> Array:
-    return (M + np.swapaxes(M, -1, -2)) / 2

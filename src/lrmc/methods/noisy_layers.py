@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._rows import column, each, median, times, told, turned
+from .._rows import each, median, times, told, turned
 from ..linalg import Factors, balanced, gram
 from ..observations.base import Observations, Pull
 from ..observations.transposed import transposed
-from ..row_systems import packed, pairs, solve_rows_and_spread
+from ..row_systems import RowStep, regressors
 from ..weights import Array, Power
 from .centre import centre
 from .noisy import Noise
@@ -275,7 +275,7 @@ def half_layer(
     weight = _weight(obs, state.X, numbers, noise, size)
     F, unknown = state.of(side)
     scales = (noise.rows, noise.cols)
-    asked = regressors(*state.of(1 - side), numbers, scales[1 - side])
+    asked = regressors_of(*state.of(1 - side), numbers, scales[1 - side], obs.threads)
     pull = obs.products(*state.X, weight, **asked_for(side, *asked))
     relative = noise.relative_square(obs.sample, state.X, weight)
     variance = max(relative * pull.energy / total(pull), (LEAST * obs.scale) ** 2)
@@ -330,27 +330,22 @@ def _typical(residual: Array, scale: float) -> float:
     return max(float(np.median(size)) or float(np.mean(size)), LEAST * scale)
 
 
-def regressors(
-    other: Any, unknown: Array, numbers: Numbers, scale: Array
+def regressors_of(
+    other: Any, unknown: Array, numbers: Numbers, scale: Array, threads: int
 ) -> tuple[Any, Any]:
     """The other factor, and what Gram matrices are made of: its pairs with what is
     unknown, and a 1 for the weights.
     """
-    (plain, squares), _ = each(
-        _in_units, (other, scale), numbers.kappa * packed(unknown)
-    )
+    coupling = numbers.kappa * unknown
+    (plain, squares), _ = each(_regressors, (other, scale), (coupling, threads))
     return plain, squares
 
 
-def _in_units(
-    rows: tuple[Array, Array], coupling: Array
+def _regressors(
+    rows: tuple[Array, Array], same: tuple[Array, int]
 ) -> tuple[tuple[Array, Array], tuple[()]]:
-    other, scale = rows
-    precision = (1 / column(scale) ** 2).astype(other.dtype)
-    squares = np.hstack(
-        [pairs(other) + coupling.astype(other.dtype), np.ones_like(other[:, :1])]
-    )
-    return (other * precision, squares * precision), ()
+    (other, scale), (coupling, threads) = rows, same
+    return regressors(other, coupling, 1 / scale**2, threads), ()
 
 
 def asked_for(side: int, plain: Any, squares: Any) -> dict[str, Any]:
@@ -371,13 +366,23 @@ def _fitted(
     """Some rows after their least-squares problems, and their steps; where nothing was
     observed, the mean row.
     """
-    (F, pull, H, observed, scale), (mean, ridge, coupling, eta, threads) = rows, same
-    precision = (1 / column(scale) ** 2).astype(F.dtype)
-    H, used = H * precision, observed > 0
-    pulled = pull * precision - H[:, -1:] * (F @ coupling.astype(F.dtype))
-    pulled -= ((F - mean) @ ridge).astype(F.dtype)
-    step, inverse = solve_rows_and_spread(H[:, :-1], pulled, ridge, used, threads)
-    after = np.where(used[:, None], F + F.dtype.type(eta) * step, mean.astype(F.dtype))
+    (F, pull, grams, observed, scale), (mean, ridge, coupling, eta, threads) = (
+        rows,
+        same,
+    )
+    problems = RowStep(
+        F=F,
+        pull=pull,
+        grams=grams,
+        used=observed > 0,
+        precision=1 / scale**2,
+        mean=mean,
+        ridge=ridge,
+        coupling=coupling,
+        eta=eta,
+        threads=threads,
+    )
+    after, step, inverse = problems.taken()
     return (after, step), (inverse,)
 
 
