@@ -4,7 +4,7 @@ import scipy.sparse as sp
 
 from lrmc import _kernels, solve
 from lrmc.linalg import Factors
-from lrmc.methods.default import start
+from lrmc.methods.rested import start
 from lrmc.methods.few_samples import (
     TRIES,
     all_entries,

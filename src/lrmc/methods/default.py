@@ -8,7 +8,7 @@ many long lines, some of these lines tell which kind it is."""
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, NamedTuple
@@ -28,10 +28,10 @@ from .consensus import WIDE, finished, on_what_agrees, promising, repaired
 from .few_samples import few_sampled, likely_rank, rank_to_look_for, wants_newton
 from .lessons import part_at
 from .lopsided import is_one_sided, moved_start, repeated, without_values
-from .noisy import Loss, Noise, sweeps
+from .noisy import Loss, Noise, is_gaussian
 from .plan import Aim, Decided, Fitted, Plan, Score, carried, decide, fit
 from .rank import Found, Test, beyond, columns, find_rank, first_guess, settled
-from .start import leading
+from .rested import first_threshold, start
 from .step import Step
 
 MOST_RANK = 15  # that is looked for at first ...
@@ -115,27 +115,6 @@ class Findings:
         return replace(self, evidence=self.evidence | larger, held_out=held_out)
 
 
-def start(obs: Observations, rank: int, seed: int) -> tuple[Factors, float]:
-    """A spectral start around the typical rows and columns, and a threshold above its errors."""
-    middle = centre(obs)
-    zeta = _first_threshold(obs, middle)
-    return leading(
-        obs,
-        rank,
-        zeta,
-        1 / obs.fraction,
-        model=middle,
-        keep_model=middle is not None,
-        seed=seed,
-    ), zeta
-
-
-def _first_threshold(obs: Observations, middle: Factors | None) -> float:
-    some = obs.sample
-    size = np.abs(some.values) if middle is None else _sizes(obs, middle)
-    return 6 * float(np.median(size)) or 6 * obs.scale
-
-
 @dataclass(frozen=True)
 class Wishes:
     """What was said of noisy data."""
@@ -189,7 +168,10 @@ def default(
         () if rank is None else too_low(obs, rank, found.X, noise.outliers, tol, seed)
     )
     last: list[Step] = []
-    done = yield from remembered(noisy(obs, rank, noise, wishes, seed), last)
+    sizes = _sizes(obs, found.X)
+    rested = found.X.L.shape[1] if is_gaussian(sizes) else None
+    steps = noisy(obs, rank, noise, wishes, seed, rested)
+    done = yield from remembered(steps, last)
     evidence |= done.evidence
     proof = yield from exact_after_all(obs, last[-1], tol)
     if proof is None and is_poor(obs, done):
@@ -239,7 +221,8 @@ def part_of_lines(
     rows, cols = map(np.arange, obs.shape)
     places = (lines, cols) if len(rows) >= len(cols) else (rows, lines)
     rows, cols = noise.rows[places[0]], noise.cols[places[1]]
-    return part_at(obs, *places, obs.dtype), replace(noise, rows=rows, cols=cols)
+    part = part_at(obs, places[0], places[1], dtype=obs.dtype)
+    return part, replace(noise, rows=rows, cols=cols)
 
 
 def is_poor(obs: Observations, done: Findings) -> bool:
@@ -440,8 +423,11 @@ def noisy(
     noise: Noise,
     wishes: Wishes,
     seed: int = 0,
+    rested: int | None = None,
 ) -> Generator[Step, None, Findings]:
-    """Steps for data with noise of any kind, as planned, or as hidden entries decide."""
+    """Steps for data with noise of any kind, as planned, or as hidden entries decide.
+
+    `rested` as for `decide`."""
     if wishes.plan is not None:
         decided = Decided(wishes.plan)
     else:
@@ -452,6 +438,7 @@ def noisy(
             loss=wishes.loss,
             score=wishes.score,
             aim=wishes.aim_for(obs),
+            rested=rested,
             seed=seed,
         )
     fitted = yield from fit(obs, decided.plan, noise=noise, seed=seed)
@@ -473,7 +460,7 @@ def as_planned(
     return replace(done, fitted=None)
 
 
-def findings(decided: Decided, wishes: Wishes, fitted: Fitted) -> Findings:
+def findings(decided: Decided, wishes: Wishes, fitted: Fitted | None) -> Findings:
     """What was decided, as evidence."""
     plan = decided.plan
     evidence = {
@@ -567,15 +554,6 @@ def before_gap(X: Factors) -> Factors | None:
     return columns(Z, slice(keep))
 
 
-def polished(
-    obs: Observations, begin: tuple[Factors, float], noise: Noise, most: int = 6
-) -> Iterator[Step]:
-    """The closed loop until it rests at the noise, then sweeps."""
-    X, zeta = begin
-    found = yield from settled(obs, X, zeta, tol=0.0, outliers=noise.outliers)
-    yield from sweeps(obs, found.X, noise, most)
-
-
 def exact(
     obs: Observations,
     rank: int | None,
@@ -610,7 +588,7 @@ def exact(
             return found
         return (yield from settled(obs, *origin, tol=tol, outliers=outliers, good=good))
     middle = centre(obs)
-    zeta = _first_threshold(obs, middle)
+    zeta = first_threshold(obs, middle)
     most = min(MOST_RANK, *obs.shape)
     X, first = first_guess(obs, zeta, middle, most, seed)
     highest = highest_rank(obs)

@@ -19,14 +19,14 @@ from ..observations.sparse import Sparse
 from ..weights import Array, DType
 from .gradients import gradient
 from .noisy import Noise
-from .noisy_layers import Half, Layers, State, begin, passes
+from .noisy_layers import Half, Layers, State, grown, passes
 
 PART = 20_000  # entries that are learned on
 LARGER_PART = 50_000  # entries of the part that models are compared on
 CELLS = 2_000_000  # places of the matrix that are looked at for them
-FEWEST, MOST = 4, 8  # times that entries are hidden: more often where there are few
+FEWEST, MOST = 3, 8  # times that entries are hidden: more often where there are few
 SINGLE = np.dtype(np.float32)
-JUDGES = 4  # one of so many is for judging, not for learning
+JUDGES = 3  # one of so many is for judging, not for learning
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,20 +35,17 @@ class Lesson:
 
     rest: Observations
     hidden: Sample
-    begin: State
+    states: tuple[State, ...]  # of growing rank: the layers begin with the last
     noise: Noise
 
     @property
     def rank(self) -> int:
         """Of the start."""
-        return int(self.begin.X.L.shape[1])
+        return int(self.states[-1].X.L.shape[1])
 
-    def cut(self, rank: int) -> Lesson:
-        """The same with fewer components to begin with."""
-        # the largest come first
-        L, R = (np.ascontiguousarray(F[:, :rank]) for F in self.begin.X)
-        nothing = np.zeros((rank, rank))
-        return replace(self, begin=State(Factors(L, R), (nothing, nothing)))
+    def lower(self) -> Lesson | None:
+        """The same with fewer components to begin with; None if there is but one."""
+        return replace(self, states=self.states[:-1]) if self.states[1:] else None
 
     def scaled(self, lines: tuple[Array, Array], powers: tuple[float, float]) -> Lesson:
         """The same with powers of the noise of lines."""
@@ -56,7 +53,7 @@ class Lesson:
 
     def run(self, layers: Layers) -> list[Half]:
         """All halves of all layers."""
-        return list(passes(self.rest, self.begin, layers, self.noise))
+        return list(passes(self.rest, self.states[-1], layers, self.noise))
 
     def fitted(self, layers: Layers) -> Factors:
         """Where the layers end."""
@@ -122,7 +119,7 @@ def hidden_in(
     for k in range(count):
         rest, hidden = hold_out(part, 1000 * seed + k)
         left = rest if obs.groups is not None else _by_row(rest)
-        lessons.append(Lesson(left, hidden, begin(left, within, here, seed), here))
+        lessons.append(Lesson(left, hidden, grown(left, within, here, seed), here))
     return lessons
 
 

@@ -9,8 +9,8 @@ from ..linalg import Factors
 from ..observations.base import Observations
 from ..schedule import Schedule
 from .closed_loop import closed_loop
-from .default import start
 from .noisy import noise_and_share
+from .rested import start
 
 LOOKS = 6  # steps of the closed loop that tell the share of outliers
 # a schedule is not used where entries per unknown are so many times fewer than in its training

@@ -14,13 +14,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .._rows import beside, column, each, equal, median, times, told, turned
+from .._rows import column, each, equal, median, times, told, turned
 from ..linalg import Factors, change, gauge, gram
 from ..observations.base import Observations, Sample
 from ..row_systems import pairs, solve_rows_and_spread
 from ..weights import Array, Cauchy, Huber, Mixture, Sides
 from .closed_loop import LOW, WIDEST
-from .start import leading
 from .step import Step
 
 Loss = Literal["mixture", "cauchy", "huber", "squares"]
@@ -94,6 +93,8 @@ class Noise:
         in units of the data.
         """
         scale = self.rows[some.rows] * self.cols[some.cols]
+        if np.all(scale == scale[:1]):  # the same noise everywhere
+            return float(1 / scale[0] ** 2) if len(scale) else 1.0
         residual = some.residual(X)
         good = np.abs(residual) <= 2 * weight.rows[some.rows] * weight.cols[some.cols]
         squares = residual[good].astype(np.float64) ** 2
@@ -143,6 +144,26 @@ def two_groups(
                 float(np.sqrt((w * square).sum() / max(float(w.sum()), 1e-300))), 1e-9
             )
     return low * deviation, odds, share
+
+
+def is_gaussian(size: Array) -> bool:
+    """Whether residuals are Gaussian noise mixed with uniform outliers: the distance of
+    Kolmogorov is small.
+    """
+    from scipy.special import erf
+
+    size = np.sort(size.astype(np.float64))
+    low = float(np.quantile(size, 0.3))
+    if low <= 0:
+        return False
+    deviation, _, share = two_groups(size, low)
+    widest = max(float(np.quantile(size, 0.999)), 3 * deviation)
+    model = share * erf(size / (deviation * np.sqrt(2))) + (1 - share) * np.minimum(
+        size / widest, 1
+    )
+    steps = np.arange(1, len(size) + 1) / len(size)
+    # 0.05 for half outliers, 0.1 and more on real data
+    return bool(np.abs(model - steps).max() < 0.06)
 
 
 def noise_and_share(obs: Observations, X: Factors) -> tuple[float, float]:
@@ -305,24 +326,3 @@ def _in_balance(X: Factors, priors: list[Prior]) -> Factors:
     for prior, T in zip(priors, turn, strict=True):
         prior.unknown = T.T @ prior.unknown @ T
     return Factors(*(turned(F, T) for F, T in zip(X, turn, strict=True)))
-
-
-def carried_over(
-    obs: Observations, part: Factors, noise: Noise, most: int = 20
-) -> Iterator[Step]:
-    """Sweeps over all data from a fit to some of their rows, or columns.
-
-    The others begin at the mean of the known ones, as uncertain as those are spread.
-    """
-    X, unknown = [], []
-    for F, n in zip(part, obs.shape, strict=True):
-        known = len(F) == n
-        X.append(F if known else np.broadcast_to(F.mean(0), (n, F.shape[1])))
-        unknown.append(0.0 if known else np.cov(F.T.astype(np.float64), bias=True))
-    return sweeps(obs, Factors(*X), noise, most, unknown=(unknown[0], unknown[1]))
-
-
-def with_component(obs: Observations, X: Factors, zeta: float) -> Factors:
-    """X with the leading component of the clipped residual."""
-    new = leading(obs, 1, zeta, 1 / obs.fraction, model=X)
-    return Factors(*(beside(*pair) for pair in zip(X, new, strict=True)))

@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._rows import each, median, times, told, turned
+from .._rows import beside, each, median, times, told, turned
 from ..linalg import Factors, balanced, gram
 from ..observations.base import Observations, Pull
 from ..observations.transposed import transposed
 from ..row_systems import RowStep, regressors
-from ..weights import Array, Power
+from ..weights import Array, Huber, Power
 from .centre import centre
 from .noisy import Noise
 from .start import leading
@@ -34,16 +34,17 @@ from .step import Step
 HIGH_ENOUGH = 32  # a rank that most tables do not reach: what is not needed dies
 PER_NUMBER = 1.0  # observed entries for each free number, at the highest rank
 NARROW = 64  # columns of a table that can have nearly full rank: priors hold it
-CLIPPED = 6.0  # medians of |e|: beyond, entries are clipped for the start
-REJECTED = 2.0  # medians of |e|: beyond, entries in groups hardly count for the start
+CLIPPED = 2.3  # medians of |e|: beyond, entries are clipped where components are added
+FIRST_LAYERS = 2  # of rank 1
 FEWEST_CARRY = (
     0.15  # of the lines: a component that fewer carry is an object that moves
 )
-# of power iteration for the start: it is to hang on the data, not on random numbers
-ROUNDS = 3
+# of power iteration for new components: they are to hang on the data, not on random numbers
+ROUNDS = 2
 # of the largest singular value of noise alone: what is below did not survive
 DEAD = 0.1
 TINY = 1e-6  # of the mean variance: keeps a prior that is no wider invertible
+TYPICAL_OF = 4_000  # entries: their median is within 2 % of that of all
 LEAST = 1e-9  # of the data: a unit is never below this
 
 
@@ -116,6 +117,12 @@ class Numbers(NamedTuple):
     eta: float
 
 
+# While components are added: near the absolute value, which rejects nothing; what covers whole
+# groups lies in patches, and is rejected.
+GROWING = Numbers(reach=2.3, shape=0.5, prior=1.0, kappa=0.3, eta=1.0)
+GROWING_IN_GROUPS = GROWING._replace(shape=1.0)
+
+
 class State(NamedTuple):
     """Both factors, and the mean posterior covariances of their rows."""
 
@@ -164,43 +171,71 @@ def rank_for(obs: Observations) -> int:
 
 
 def begin(obs: Observations, rank: int, noise: Noise, seed: int = 0) -> State:
-    """The leading part of what rows and columns typically are and of the clipped rest;
-    all of it counts as known.
-    """
+    """Where the layers begin: the last state of `grown`."""
+    return grown(obs, rank, noise, seed)[-1]
+
+
+def grown(
+    obs: Observations, rank: int, noise: Noise, seed: int = 0
+) -> tuple[State, ...]:
+    """States of rank 1, 2, 4 and so on up to this one, each from the one before: what stands
+    out of the clipped residual is added, and a layer fits it.
+
+    Started with all components at once, patches of outliers become components of their own."""
     # so that a matrix and its transpose begin alike
     if obs.shape[0] < obs.shape[1] and obs.is_here:
-        return begin(transposed(obs), rank, noise.flipped(), seed).flipped()
-    middle = centre(obs)
-    # its leading component: a column that is mostly outliers must have no offset of its own
-    if middle is not None:
-        middle = Factors(*(turned(F, np.eye(2)[:, :1]) for F in balanced(*middle)))
-    residual = obs.sample.values if middle is None else obs.sample.residual(middle)
-    rule: float | Power = CLIPPED * _typical(residual, obs.scale)
-    if obs.groups is not None:
-        rule = _rejecting(obs, residual, noise)
-    kept = middle is not None
-    X = leading(
-        obs,
-        rank,
-        rule,
-        1 / obs.fraction,
-        model=middle,
-        keep_model=kept,
-        seed=seed,
-        rounds=ROUNDS,
-    )
-    nothing = np.zeros((rank, rank))
-    return State(X, (nothing, nothing))
+        across = grown(transposed(obs), rank, noise.flipped(), seed)
+        return tuple(state.flipped() for state in across)
+    numbers = GROWING if obs.groups is None else GROWING_IN_GROUPS
+    state = _settled(obs, _first(obs, noise, seed), numbers, FIRST_LAYERS, noise)
+    states = [state]
+    while (now := states[-1].X.L.shape[1]) < rank:
+        state = _more(obs, states[-1], min(now, rank - now), noise, seed)
+        states.append(_settled(obs, state, numbers, 1, noise))
+    return tuple(states)
 
 
-def _rejecting(obs: Observations, residual: Array, noise: Noise) -> Power:
-    """What covers whole groups is often large, and lies in patches: clipped, it would still
-    make components.
+def _first(obs: Observations, noise: Noise, seed: int) -> State:
+    """The leading component of what rows and columns typically are, or of the data: a column
+    that is mostly outliers must have no offset of its own.
     """
-    some = obs.sample
-    size = residual / (noise.rows[some.rows] * noise.cols[some.cols])
-    reach = REJECTED * _typical(size, obs.scale)
-    return Power(times(reach, noise.rows), noise.cols, noise.outliers, shape=1.0)
+    middle = centre(obs)
+    if middle is not None:
+        X = Factors(*(turned(F, np.eye(2)[:, :1]) for F in balanced(*middle)))
+    else:
+        rule = Huber(times(CLIPPED * obs.scale, noise.rows), noise.cols)
+        X = leading(obs, 1, rule, 1 / obs.fraction, seed=seed, rounds=ROUNDS)
+    return State(X, (np.zeros((1, 1)), np.zeros((1, 1))))
+
+
+def _settled(
+    obs: Observations, state: State, numbers: Numbers, layers: int, noise: Noise
+) -> State:
+    """A state after some layers with the same numbers."""
+    longer = int(obs.shape[1] > obs.shape[0])
+    for turn in (0, 1) * layers:
+        state = half_layer(obs, state, longer ^ turn, numbers, noise).after
+    return state
+
+
+def _more(
+    obs: Observations, state: State, count: int, noise: Noise, seed: int
+) -> State:
+    """A state with more components: the leading ones of the clipped residual."""
+    rule = Huber(times(CLIPPED * _unit_of(obs, state.X, noise), noise.rows), noise.cols)
+    new = leading(
+        obs, count, rule, 1 / obs.fraction, model=state.X, seed=seed, rounds=ROUNDS
+    )
+    pairs = zip(state.X, new, strict=True)
+    unknown = [np.pad(V, ((0, count), (0, count))) for V in state.unknown]
+    return State(Factors(*(beside(*pair) for pair in pairs)), (unknown[0], unknown[1]))
+
+
+def _unit_of(obs: Observations, X: Factors, noise: Noise) -> float:
+    """The typical residual, in units of the noise that is known."""
+    some = obs.sample.thinned(TYPICAL_OF)
+    scale = noise.rows[some.rows] * noise.cols[some.cols]
+    return _typical(some.residual(X) / scale, obs.scale)
 
 
 def from_part(part: State, side: int, n: int) -> State:
@@ -309,11 +344,7 @@ def _weight(
 ) -> Power:
     """The rule of half a layer, for residuals in units of their median."""
     if size is None:
-        some = obs.sample
-        size = _typical(
-            some.residual(X) / (noise.rows[some.rows] * noise.cols[some.cols]),
-            obs.scale,
-        )
+        size = _unit_of(obs, X, noise)
     return Power(
         times(numbers.reach * size, noise.rows),
         noise.cols,

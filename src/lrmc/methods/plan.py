@@ -7,7 +7,7 @@ by the same hidden entries, and what is simpler stays unless the gain is clear."
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -19,8 +19,16 @@ from ..fit import Part
 from ..linalg import Factors
 from ..observations.base import Observations, Sample
 from ..weights import Array
-from .learn import CLEARLY, SHIPPED, Learned, Trial, learned
-from .lessons import LARGER_PART, Lesson, hidden_in, loss_of, losses_of, with_scales
+from .learn import CLEARLY, SHIPPED, Trial, learned
+from .lessons import (
+    LARGER_PART,
+    PART,
+    Lesson,
+    hidden_in,
+    loss_of,
+    losses_of,
+    with_scales,
+)
 from .neighbors import can_compare, neighbors
 from .noisy import Loss, Noise, sweeps
 from .noisy_layers import (
@@ -36,18 +44,23 @@ from .noisy_layers import (
     supported,
     trimmed,
 )
+from .rested import polished, start
 from .step import Step
 
 Score = Literal["auto", "mae", "rmse"]
 Aim = Literal["fill", "separate"]
 # medians of the error: up to here its square counts, beyond its size
 BENDS: Mapping[Score, float] = {"mae": 0.3, "auto": 3.0, "rmse": 10.0}
-SAME = 0.004  # a part of the loss: what gains less is not worth a higher rank
+SAME = 0.004  # a part of the loss: what gains less is no gain
 WORTH = 0.01  # a part of the loss: what gains less is not worth another model
 POWERS = (0.0, 0.5, 1.0)  # of the noise of lines
 # medians of |e|: where the values of neighbors are clipped; gently, or all but outliers
 REACHES = (3.0, 30.0)
 COMPARISONS = 2  # times that entries are hidden in a larger part
+FAR = 100.0  # medians of the loss, about 10 of the error: what is missed by more is an outlier
+MOST_POLISH = (
+    20  # sweeps after the closed loop: far fewer settle it, unless entries are few
+)
 POLISH = 6  # sweeps with the mixture of noise and outliers
 TYPICAL = 0.25  # the quantile of absolute errors that stands for those of good entries
 SHAPES: Mapping[Loss, float] = {"cauchy": 1.0, "huber": 0.5, "squares": 0.02}
@@ -75,6 +88,7 @@ class Plan:
     rank: int  # that the layers begin with
     powers: tuple[float, float] = (0.0, 0.0)  # of the noise of rows and columns
     polish: bool = False  # whether the mixture of noise and outliers comes last
+    closed_loop: bool = False  # whether that, and no layers, come before the mixture
     blend: Blend = NOTHING
     fixed: bool = False  # whether the rank was given: nothing is cut
     aim: Aim = "fill"
@@ -86,6 +100,7 @@ class Plan:
             "rank": self.rank,
             "powers": list(self.powers),
             "polish": self.polish,
+            "closed_loop": self.closed_loop,
             "blend": list(self.blend),
             "fixed": self.fixed,
             "aim": self.aim,
@@ -101,6 +116,7 @@ class Plan:
             int(plain["rank"]),
             (rows, cols),
             bool(plain["polish"]),
+            bool(plain["closed_loop"]),
             Blend(str(name), float(weight), float(reach)),
             bool(plain["fixed"]),
             "separate" if plain["aim"] == "separate" else "fill",
@@ -140,51 +156,82 @@ def decide(
     loss: Loss | None = None,
     score: Score = "auto",
     aim: Aim = "fill",
+    rested: int | None = None,
     seed: int = 0,
     layers: Layers = SHIPPED,
 ) -> Decided:
-    """A plan for these data, by entries that are hidden in a part of them."""
+    """A plan for these data, by entries that are hidden in a part of them.
+
+    `rested` is the rank at which the closed loop came to rest, where residuals there are those of
+    Gaussian noise and outliers."""
     shape = None if loss is None else SHAPES.get(loss)
     layers = layers if shape is None else with_shape(layers, shape)
     high = rank_for(obs) if rank is None else rank
-    lessons = hidden_in(obs, high, noise, seed)
-    whole = lessons[0].rest.shape == obs.shape
-    bend = BENDS[score] * _unit([x.errors(x.fitted(layers)) for x in lessons])
-    if rank is None and whole and aim == "fill":
-        lessons = low_enough(lessons, layers, bend)
-    plan = Plan(
-        layers, lessons[0].rank if whole else high, fixed=rank is not None, aim=aim
-    )
-    found = Learned(layers, ())
+    compared = hidden_in(obs, high, noise, seed, entries=LARGER_PART, least=COMPARISONS)
+    bend = BENDS[score] * _unit([x.errors(x.fitted(layers)) for x in compared])
+    if rank is None and aim == "fill":
+        whole = compared[0].rest.shape == obs.shape
+        compared = good_rank(compared, layers, bend, whole)
+    plan = Plan(layers, compared[0].rank, fixed=rank is not None, aim=aim)
+    trials: tuple[Trial, ...] = ()
     if aim == "fill":
-        powers, lessons = own_noise(lessons, layers, bend)
-        plan = replace(plan, powers=powers)
-        if obs.groups is None:
-            found = learned(lessons, bend, layers, shape)
-    plan = replace(plan, layers=found.layers)
-    if not whole:
-        lessons = larger(obs, plan, noise, seed)
-    fits = [lesson.fitted(plan.layers) for lesson in lessons]
-    plan = replace(plan, polish=loss == "mixture")
-    if loss is None and obs.groups is None and aim == "fill":
-        plan = replace(plan, polish=is_polish_better(lessons, fits, bend))
-    if plan.polish:
-        fits = [
-            polished(x.rest, X, x.noise) for x, X in zip(lessons, fits, strict=True)
-        ]
-    return contested(plan, lessons, fits, bend, found.trials)
+        lessons = lessons_for(obs, plan, noise, seed, compared)
+        learns = obs.groups is None
+        plan, trials = taught(plan, lessons, bend, learns=learns, shape=shape)
+        if lessons is not compared and not is_confirmed(compared, plan, layers, bend):
+            plan = replace(plan, layers=layers, powers=(0.0, 0.0))
+    compared = scaled_as(compared, plan)
+    fits = [lesson.fitted(plan.layers) for lesson in compared]
+    if aim == "fill" and obs.groups is None and loss in (None, "mixture"):
+        plan, fits = with_mixture(plan, compared, fits, bend, rested, loss == "mixture")
+    return contested(plan, compared, fits, bend, trials)
 
 
-def larger(obs: Observations, plan: Plan, noise: Noise, seed: int) -> list[Lesson]:
-    """Lessons in a larger part, to compare models: what neighbors know grows with the data."""
-    lessons = hidden_in(
-        obs, plan.rank, noise, seed + 1, entries=LARGER_PART, least=COMPARISONS
-    )
+def lessons_for(
+    obs: Observations, plan: Plan, noise: Noise, seed: int, compared: list[Lesson]
+) -> list[Lesson]:
+    """Lessons to learn from: in a small part, where the others have more entries."""
+    if compared[0].rest.n_observed <= PART:
+        return compared
+    return hidden_in(obs, plan.rank, noise, seed + 1)
+
+
+def taught(
+    plan: Plan,
+    lessons: list[Lesson],
+    bend: float,
+    *,
+    learns: bool,
+    shape: float | None,
+) -> tuple[Plan, tuple[Trial, ...]]:
+    """The plan with noise of lines and numbers that hidden entries ask for."""
+    powers, lessons = own_noise(lessons, plan.layers, bend)
+    plan = replace(plan, powers=powers)
+    if not learns:
+        return plan, ()
+    found = learned(lessons, bend, plan.layers, shape)
+    return replace(plan, layers=found.layers), found.trials
+
+
+def scaled_as(lessons: list[Lesson], plan: Plan) -> list[Lesson]:
+    """The lessons with the noise of their lines, as planned."""
     if not any(plan.powers):
         return lessons
-    fits = (lesson.fitted(plan.layers) for lesson in lessons)
+    fits = [lesson.fitted(plan.layers) for lesson in lessons]
     pairs = zip(lessons, fits, strict=True)
     return [x.scaled(line_noise(x.rest, X), plan.powers) for x, X in pairs]
+
+
+def is_confirmed(
+    lessons: list[Lesson], plan: Plan, layers: Layers, bend: float
+) -> bool:
+    """Whether what was learned on a part does better than `layers` on a larger one."""
+    if plan.layers == layers and not any(plan.powers):
+        return True
+    before = _losses(lessons, [x.fitted(layers) for x in lessons], bend)
+    scaled = scaled_as(lessons, plan)
+    after = _losses(scaled, [x.fitted(plan.layers) for x in scaled], bend)
+    return _is_better(before, after, SAME)
 
 
 def with_shape(layers: Layers, shape: float) -> Layers:
@@ -198,23 +245,23 @@ def _unit(errors: Sequence[Array]) -> float:
     return float(np.median(size)) or float(np.mean(size)) or 1.0
 
 
-def low_enough(lessons: list[Lesson], layers: Layers, bend: float) -> list[Lesson]:
-    """The lessons with the lowest rank that is as good as any.
+def good_rank(
+    lessons: list[Lesson], layers: Layers, bend: float, whole: bool
+) -> list[Lesson]:
+    """The lessons with the lowest rank that is as good as any; in a part of the data with the
+    highest that is nearly as good, since all of them can carry more.
 
     Components that are not needed die, but of small tables not soon enough.
     """
-    ranks = [lessons[0].rank]
-    while ranks[-1] > 1:
-        ranks.append((ranks[-1] + 1) // 2)
+    ladder = [lessons]
+    while (lower := [x.lower() for x in ladder[-1]])[0] is not None:
+        ladder.append([x for x in lower if x is not None])
     losses = [
-        sum(loss_of(x.errors(x.cut(rank).fitted(layers)), bend) for x in lessons)
-        for rank in ranks
+        sum(loss_of(x.errors(x.fitted(layers)), bend) for x in some) for some in ladder
     ]
-    best = min(losses)
-    good = [
-        r for r, loss in zip(ranks, losses, strict=True) if loss <= (1 + SAME) * best
-    ]
-    return [lesson.cut(min(good)) for lesson in lessons]
+    most = (1 + (SAME if whole else WORTH)) * min(losses)
+    good = [some for some, loss in zip(ladder, losses, strict=True) if loss <= most]
+    return good[-1 if whole else 0]
 
 
 def own_noise(
@@ -232,7 +279,7 @@ def own_noise(
             trial = (power, powers[1]) if side == 0 else (powers[0], power)
             scaled = [x.scaled(n, trial) for x, n in zip(lessons, lines, strict=True)]
             after = _losses(scaled, [x.fitted(layers) for x in scaled], bend)
-            if _is_better(before, after):
+            if _is_better(before, after, SAME):
                 powers, best, before = trial, scaled, after
     return powers, best
 
@@ -243,28 +290,69 @@ def _losses(lessons: Sequence[Lesson], fits: Sequence[Factors], bend: float) -> 
 
 
 def _is_better(before: Array, after: Array, worth: float = WORTH) -> bool:
-    """Whether losses at the same entries fell by more than chance, and enough."""
-    gains = before - after
-    error = float(gains.std()) / np.sqrt(len(gains))
-    return bool(gains.mean() > max(CLEARLY * error, worth * float(before.mean())))
+    """Whether losses at the same entries fell by more than chance, and enough.
+
+    Entries that both miss by far are outliers, and say nothing of either.
+    """
+    found = np.minimum(before, after) < FAR * float(np.median(before))
+    gains = (before - after)[found]
+    error = float(gains.std()) / np.sqrt(max(len(gains), 1))
+    least = max(CLEARLY * error, worth * float(before[found].mean()))
+    return bool(gains.mean() > least)
 
 
-def polished(obs: Observations, X: Factors, noise: Noise) -> Factors:
+def with_mixture(
+    plan: Plan,
+    lessons: Sequence[Lesson],
+    fits: list[Factors],
+    bend: float,
+    rested: int | None,
+    asked: bool,
+) -> tuple[Plan, list[Factors]]:
+    """The plan with a mixture of noise and outliers at the end: after the layers, or after the
+    closed loop at the rank where it came to rest.
+
+    It is right for Gaussian noise, and taken then unless it is clearly worse; else only if it is
+    clearly better, or asked for."""
+    plain, pairs = _losses(lessons, fits, bend), zip(lessons, fits, strict=True)
+    after_layers = [mixed(x.rest, X, x.noise) for x, X in pairs]
+    ways = [(replace(plan, polish=True), after_layers)]
+    if rested is not None:
+        again = [rested_at(x.rest, rested, x.noise) for x in lessons]
+        loop = replace(plan, polish=True, rank=rested, closed_loop=True)
+        ways.append((loop, again))
+    sound = [
+        way for way in ways if all(np.isfinite(F).all() for X in way[1] for F in X)
+    ]
+    if not sound:
+        return plan, fits
+    best = min(
+        sound, key=lambda way: _loss_found(_losses(lessons, way[1], bend), plain)
+    )
+    mixture = _losses(lessons, best[1], bend)
+    usual = rested is not None and not _is_better(mixture, plain, SAME)
+    taken = asked or usual or _is_better(plain, mixture, SAME)
+    return best if taken else (plan, fits)
+
+
+def _loss_found(losses: Array, others: Array) -> float:
+    """The mean where not both miss by far."""
+    found = np.minimum(losses, others) < FAR * float(np.median(others))
+    return float(losses[found].mean())
+
+
+def mixed(obs: Observations, X: Factors, noise: Noise) -> Factors:
     """X after sweeps with the mixture of noise and outliers."""
     for step in sweeps(obs, X, replace(noise, loss="mixture"), POLISH):
         X = step.X
     return X
 
 
-def is_polish_better(
-    lessons: Sequence[Lesson], fits: Sequence[Factors], bend: float
-) -> bool:
-    """Whether hidden entries are found better by the mixture."""
-    pairs = list(zip(lessons, fits, strict=True))
-    after = [polished(x.rest, X, x.noise) for x, X in pairs]
-    if not all(np.isfinite(F).all() for X in after for F in X):
-        return False
-    return _is_better(_losses(lessons, fits, bend), _losses(lessons, after, bend))
+def rested_at(obs: Observations, rank: int, noise: Noise) -> Factors:
+    """Where the closed loop comes to rest at this rank, and then the mixture."""
+    begin = start(obs, rank, 0)
+    *_, last = polished(obs, begin, replace(noise, loss="mixture"), POLISH)
+    return last.X
 
 
 # ---- against what is simple
@@ -400,19 +488,25 @@ def standings(heard: Sequence[Hearing], chosen: Blend) -> tuple[Standing, ...]:
 
 def fit(
     obs: Observations, plan: Plan, *, noise: Noise, seed: int = 0
-) -> Generator[Step, None, Fitted]:
+) -> Generator[Step, None, Fitted | None]:
     """Layers over all data as planned; the last step is the answer."""
+    if plan.closed_loop:
+        begin_at = start(obs, plan.rank, seed)
+        mixture = replace(noise, loss="mixture")
+        for step in polished(obs, begin_at, mixture, MOST_POLISH):
+            yield step
+        yield from _blended(obs, plan, step)
+        return None
     half = yield from _through(
         obs, begin(obs, plan.rank, noise, seed), plan.layers, noise
     )
     if any(plan.powers):
         noise = with_scales(noise, line_noise(obs, half.after.X), plan.powers)
-        start = begin(obs, plan.rank, noise, seed)
-        half = yield from _through(obs, start, plan.layers, noise)
+        state = begin(obs, plan.rank, noise, seed)
+        half = yield from _through(obs, state, plan.layers, noise)
     if plan.aim == "separate" and not plan.fixed:
-        start = supported(half.after)
         last = plan.layers.last(RECOVERY)
-        half = yield from _through(obs, start, last, noise)
+        half = yield from _through(obs, supported(half.after), last, noise)
     yield from _finished(obs, plan, half, noise)
     return Fitted(half, noise)
 
@@ -425,9 +519,9 @@ class Fitted(NamedTuple):
 
 
 def _through(
-    obs: Observations, start: State, layers: Layers, noise: Noise
+    obs: Observations, state: State, layers: Layers, noise: Noise
 ) -> Generator[Step, None, Half]:
-    for half in passes(obs, start, layers, noise):
+    for half in passes(obs, state, layers, noise):
         yield step_of(obs, half, half.after.X)
     return half
 
@@ -442,6 +536,11 @@ def _finished(
     if plan.polish:
         for step in sweeps(obs, X, replace(noise, loss="mixture"), POLISH):
             yield step
+    yield from _blended(obs, plan, step)
+
+
+def _blended(obs: Observations, plan: Plan, step: Step) -> Iterator[Step]:
+    """A simple model blended in, if that is planned."""
     if plan.blend.weight and plan.blend.name != NEIGHBORS:
         simple = simple_models(obs)[plan.blend.name]
         X = blend(step.X, simple, 1 - plan.blend.weight)

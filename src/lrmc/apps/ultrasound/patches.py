@@ -8,8 +8,8 @@ import numpy as np
 
 from ..._work import SOUND, Outcome, Progress, Tell
 from ...linalg import power_of_4
-from ...methods.default import polished, start
 from ...methods.noisy import Noise
+from ...methods.rested import polished, start
 from ...observations._door import as_observations
 from ...result import Status
 from ...weights import Array, Sides
