@@ -14,7 +14,7 @@ import numpy as np
 
 from ._arguments import one_of, real_number, whole_number
 from ._files import Format, opened_arrays, save_arrays
-from .evidence.alarms import Alarms, alarms
+from .evidence.alarms import Alarms, Listing, listing
 from .evidence.calibration import (
     TARGETS,
     Calibration,
@@ -28,7 +28,8 @@ from .evidence.simple import Contest, Fitted, blend, contest, simple_models
 from .fit import Fit, Part, block_of
 from .linalg import Factors
 from .observations._door import as_observations
-from .observations.base import Observations, Sample
+from .observations.base import Observations
+from .observations.heldout import Submatrix
 from .weights import Array
 
 FORMAT = Format("lrmc-result", "a result")
@@ -204,9 +205,8 @@ class Result:
         """The outliers S = Y - L R' where it stands out, 0 elsewhere on the observed entries, in
         the form of the data.
 
-        An entry stands out above `threshold`; without one, above the last threshold of the run and
-        above six standard deviations of the noise: `noise_level`, or what the median residual says.
-        A loaded result needs the data again."""
+        An entry stands out above `threshold`; without one, so far off that few of what is listed are
+        expected to be good: `false_alarms` says how many. A loaded result needs the data again."""
         obs = self._data(Y, mask)
         return obs.outliers(
             self.L,
@@ -229,23 +229,33 @@ class Result:
 
     def noise_threshold(self, obs: Observations) -> float:
         """What `outliers` takes as the border between noise and outlier."""
-        some = obs.sample
-        residual = some.residual(self.factors())
-        deviations = (
-            1.4826 * float(np.median(np.abs(residual), axis=None)),
-            self.noise_level,
-        )
-        return max(
-            self.history[-1].zeta,
-            *(6 * deviation for deviation in deviations if math.isfinite(deviation)),
-        )
+        return self._listing(obs).threshold
+
+    def _listing(self, obs: Observations) -> Listing:
+        """From where on entries are listed: of the data of the run, found once."""
+        if obs is not self.observations:
+            return self._listed(obs)
+        return self._own_listing
+
+    @cached_property
+    def _own_listing(self) -> Listing:
+        assert self.observations is not None
+        return self._listed(self.observations)
+
+    def _listed(self, obs: Observations) -> Listing:
+        residual = self._fit.residual(obs.sample)
+        if self.regime == "noisy":
+            return listing(residual, obs.n_observed)
+        deviations = (1.4826 * float(np.median(np.abs(residual))), self.noise_level)
+        known = (6 * x for x in deviations if math.isfinite(x))
+        return Listing(max(self.history[-1].zeta, *known))
 
     # ---- how far off it may be
 
     @cached_property
     def fitted_again(self) -> tuple[Fitted, ...]:
-        """Five runs on the data without some entries, which look like the gaps. Made
-        when first asked for.
+        """Five runs on the data without some entries (of some rows, where data are large). Made when
+        first asked for.
         """
         if self.observations is None or self.refit is None:
             raise NotCalibrated(
@@ -255,11 +265,7 @@ class Result:
             raise NotCalibrated(
                 f"the run did not come to rest ({self.status.meaning}): there is nothing to calibrate"
             )
-        if not all(isinstance(F, np.ndarray) for F in self.factors()):
-            raise NotCalibrated(
-                "intervals are for data in memory, as numpy reads them; these are elsewhere"
-            )
-        return fitted_again(self.observations, self.refit)
+        return fitted_again(self.observations, self.refit, self.rank)
 
     @cached_property
     def calibration(self) -> Calibration:
@@ -270,7 +276,7 @@ class Result:
             return self.calibrated
         sets = self.fitted_again
         assert self.observations is not None  # else there would be no sets
-        return calibrate(self.observations, self.factors(), sets)
+        return calibrate(self.observations, self._fit, sets)
 
     @cached_property
     def contest(self) -> Contest:
@@ -349,22 +355,27 @@ class Result:
         rows, cols = self._places(rows, cols)
         obs, flat = self._data(Y, mask), (rows.ravel(), cols.ravel())
         residual = obs.lookup(*flat) - self._at(*flat)
-        return self.calibration.outlying(Sample(*flat, residual)).reshape(rows.shape)
+        found = self.calibration
+        chance = found.tails.outlying(residual, found.scales.at(*flat))
+        return chance.reshape(rows.shape)
 
     def false_alarms(
         self, Y: Any = None, *, mask: Any = None, threshold: float | None = None
     ) -> Alarms:
         """How many entries `outliers` lists at this threshold, and how many of these are
-        expected to be good ones.
+        expected to be good ones. One pass over the data.
         """
         obs = self._data(Y, mask)
-        limit = self.noise_threshold(obs) if threshold is None else threshold
-        return alarms(obs, self.factors(), self.calibration, float(limit))
+        listed = self._listing(obs)
+        limit = listed.threshold if threshold is None else float(threshold)
+        beyond = (np.abs(some.values) > limit for some in self._fit.residuals(obs))
+        found = sum(int(large.sum()) for large in beyond)
+        return listed.alarms(found, obs.n_observed, limit)
 
     def _at(self, rows: Array, cols: Array) -> Array:
         """The estimate at these places, NaN where it is not determined."""
         flat = rows.ravel(), cols.ravel()
-        X = Fit(self.factors(), self.beyond).at(*flat)
+        X = self._fit.at(*flat)
         undetermined = np.isin(flat[0], self.undetermined_rows) | np.isin(
             flat[1], self.undetermined_cols
         )
@@ -467,11 +478,18 @@ class Result:
         """L and R as a pair."""
         return Factors(self.L, self.R)
 
+    @cached_property
+    def _fit(self) -> Fit:
+        """All that is said of entries, in this process: where rows are elsewhere, n1 x rank numbers
+        are brought.
+        """
+        return Fit(Factors(np.asarray(self.L), np.asarray(self.R)), self.beyond)
 
-def _blended(refit: Refit, found: Contest, rest: Observations, seed: int) -> Fit:
+
+def _blended(refit: Refit, found: Contest, rest: Submatrix, seed: int) -> Fit:
     """A fit that is blended with a simple model as the whole was."""
     again = refit(rest, seed)
-    simple = simple_models(rest)[found.winner]
+    simple = simple_models(rest.obs)[found.winner]
     return again._replace(X=blend(again.X, simple, found.weight))
 
 
