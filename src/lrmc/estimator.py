@@ -608,6 +608,7 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
 
     def _again(self, part: Submatrix, seed: int) -> Fit:
         """The same components of the data without some entries."""
+        assert self._refit is not None  # of a run that was just made
         X = self._refit(part, seed).X
         again = self.pca_._learned(part.obs, self.pca_._result, X)
         return Fit(again.model.factors(again.rows.T))

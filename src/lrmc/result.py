@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from ._arguments import one_of, real_number, whole_number
 from ._files import Format, opened_arrays, save_arrays
@@ -28,7 +29,7 @@ from .evidence.simple import Contest, Fitted, blend, contest, simple_models
 from .fit import Fit, Part, block_of
 from .linalg import Factors
 from .observations._door import as_observations
-from .observations.base import Observations
+from .observations.base import Observations, Sample
 from .observations.heldout import Submatrix
 from .weights import Array
 
@@ -208,11 +209,9 @@ class Result:
         An entry stands out above `threshold`; without one, so far off that few of what is listed are
         expected to be good: `false_alarms` says how many. A loaded result needs the data again."""
         obs = self._data(Y, mask)
-        return obs.outliers(
-            self.L,
-            self.R,
-            self.noise_threshold(obs) if threshold is None else threshold,
-        )
+        if threshold is not None:
+            return obs.outliers(self.L, self.R, threshold)
+        return _standing_out(obs, self.factors(), self.listing(obs))
 
     def _data(self, Y: Any, mask: Any) -> Observations:
         """The data of the run, or what is given in their place."""
@@ -227,28 +226,25 @@ class Result:
             )
         return obs
 
-    def noise_threshold(self, obs: Observations) -> float:
-        """What `outliers` takes as the border between noise and outlier."""
-        return self._listing(obs).threshold
-
-    def _listing(self, obs: Observations) -> Listing:
-        """From where on entries are listed: of the data of the run, found once."""
-        if obs is not self.observations:
-            return self._listed(obs)
-        return self._own_listing
+    def listing(self, obs: Observations | None = None) -> Listing:
+        """From where on observed entries are listed as outliers. Of noisy data it takes a few
+        passes, once.
+        """
+        if obs is None or obs is self.observations:
+            return self._own_listing
+        return self._listed(obs)
 
     @cached_property
     def _own_listing(self) -> Listing:
-        assert self.observations is not None
-        return self._listed(self.observations)
+        return self._listed(self._data(None, None))
 
     def _listed(self, obs: Observations) -> Listing:
-        residual = self._fit.residual(obs.sample)
         if self.regime == "noisy":
-            return listing(residual, obs.n_observed)
+            return listing(obs, self.fit)
+        residual = self.fit.residual(obs.sample)
         deviations = (1.4826 * float(np.median(np.abs(residual))), self.noise_level)
         known = (6 * x for x in deviations if math.isfinite(x))
-        return Listing(max(self.history[-1].zeta, *known))
+        return Listing.even(max(self.history[-1].zeta, *known), self.shape)
 
     # ---- how far off it may be
 
@@ -276,7 +272,7 @@ class Result:
             return self.calibrated
         sets = self.fitted_again
         assert self.observations is not None  # else there would be no sets
-        return calibrate(self.observations, self._fit, sets)
+        return calibrate(self.observations, self.fit, sets)
 
     @cached_property
     def contest(self) -> Contest:
@@ -355,8 +351,7 @@ class Result:
         rows, cols = self._places(rows, cols)
         obs, flat = self._data(Y, mask), (rows.ravel(), cols.ravel())
         residual = obs.lookup(*flat) - self._at(*flat)
-        found = self.calibration
-        chance = found.tails.outlying(residual, found.scales.at(*flat))
+        chance = self.listing(obs).outlying(Sample(*flat, residual))
         return chance.reshape(rows.shape)
 
     def false_alarms(
@@ -366,16 +361,18 @@ class Result:
         expected to be good ones. One pass over the data.
         """
         obs = self._data(Y, mask)
-        listed = self._listing(obs)
-        limit = listed.threshold if threshold is None else float(threshold)
-        beyond = (np.abs(some.values) > limit for some in self._fit.residuals(obs))
-        found = sum(int(large.sum()) for large in beyond)
+        listed, limit = (
+            self.listing(obs),
+            None if threshold is None else float(threshold),
+        )
+        parts = self.fit.residuals(obs)
+        found = sum(int(listed.beyond(some, limit).sum()) for some in parts)
         return listed.alarms(found, obs.n_observed, limit)
 
     def _at(self, rows: Array, cols: Array) -> Array:
         """The estimate at these places, NaN where it is not determined."""
         flat = rows.ravel(), cols.ravel()
-        X = self._fit.at(*flat)
+        X = self.fit.at(*flat)
         undetermined = np.isin(flat[0], self.undetermined_rows) | np.isin(
             flat[1], self.undetermined_cols
         )
@@ -479,7 +476,7 @@ class Result:
         return Factors(self.L, self.R)
 
     @cached_property
-    def _fit(self) -> Fit:
+    def fit(self) -> Fit:
         """All that is said of entries, in this process: where rows are elsewhere, n1 x rank numbers
         are brought.
         """
@@ -491,6 +488,24 @@ def _blended(refit: Refit, found: Contest, rest: Submatrix, seed: int) -> Fit:
     again = refit(rest, seed)
     simple = simple_models(rest.obs)[found.winner]
     return again._replace(X=blend(again.X, simple, found.weight))
+
+
+def _standing_out(obs: Observations, X: Factors, listed: Listing) -> Any:
+    """The residuals that are listed, 0 elsewhere on the observed entries, in the form of the data."""
+    rows, cols = listed.rows, listed.cols
+    least = listed.threshold * float(rows.min()) * float(cols.min())
+    S = obs.outliers(*X, least)
+    if np.ptp(rows) == 0 and np.ptp(cols) == 0:
+        return S
+    if sp.issparse(S):
+        at = S.tocoo()
+        some = Sample(at.row, at.col, at.data)
+        at.data = np.where(listed.beyond(some), at.data, 0)
+        return at.tocsr()
+    if hasattr(S, "new_tensor"):  # of torch
+        rows, cols = S.new_tensor(rows), S.new_tensor(cols)
+    # a product, not a choice: NaN stay, masks too, and arrays of Dask are not computed
+    return S * (abs(S) / rows[:, None] / cols > listed.threshold)
 
 
 def _among(lines: Array, n: int, chosen: Any) -> Array:

@@ -20,7 +20,7 @@ from scipy.special import betainc, betaln
 from ..weights import Array
 
 POWERS = (1.0, 1.5, 2.0, 3.0)  # p: how sharp the peak is
-WEIGHTS = (0.5, 1.0, 2.0, 5.0, 500.0)  # q: from Cauchy's tails to light ones
+WEIGHTS = (0.5, 0.8, 1.2, 1.8, 3.0, 6.0, 500.0)  # q: from Cauchy's tails to light ones
 FEW, MANY = 2000, 10_000  # residuals that are looked at
 BEST = 4  # shapes that are looked at again
 FINE = (0.55, 0.75, 1.35, 1.8)  # times q: the best of them once more
@@ -77,24 +77,27 @@ class Tails(NamedTuple):
     def outlying(self, residual: Array, scale: Array) -> Array:
         """How likely residuals of these scales are gross errors."""
         density = np.exp(self.shape.log_density(residual, self.unit * scale))
-        widths = self.width * (scale if self.relative else np.ones_like(scale))
-        densities = _gross_densities(residual, widths)[: len(self.gross)]
+        densities = _gross_densities(residual, self._widths(scale))[: len(self.gross)]
         gross = np.asarray(self.gross) @ densities
         total = (1 - self.share) * density + gross
         return np.asarray(gross / np.maximum(total, TINY))
 
-    def good_beyond(self, threshold: float, scale: Array) -> Array:
-        """How likely entries of these scales are good, and farther off than the threshold."""
+    def good_beyond(self, threshold: Array, scale: Array) -> Array:
+        """How likely entries of these scales are good, and farther off than their thresholds."""
         ratio = threshold / (self.unit * scale)
         return np.asarray((1 - self.share) * self.shape.beyond(ratio))
 
-    def gross_within(self, threshold: float) -> float:
-        """How likely entries are gross errors, and no farther off than the threshold: in units of
-        the data.
+    def gross_within(self, threshold: Array, scale: Array) -> Array:
+        """How likely entries of these scales are gross errors, and no farther off than their
+        thresholds.
         """
-        begins = np.array(BEGINS[: len(self.gross)])
-        within = np.clip(threshold / self.width - begins, 0, 1 - begins) / (1 - begins)
-        return float((1 - BEYOND) * np.asarray(self.gross) @ within)
+        begins = np.array(BEGINS[: len(self.gross)])[:, None]
+        ratio = threshold / self._widths(scale)
+        within = np.clip(ratio - begins, 0, 1 - begins) / (1 - begins)
+        return np.asarray((1 - BEYOND) * (np.asarray(self.gross) @ within))
+
+    def _widths(self, scale: Array) -> Array:
+        return self.width * (scale if self.relative else np.ones_like(scale))
 
 
 def fit_tails(residual: Array, scale: Array) -> Tails:
