@@ -1,21 +1,28 @@
 """Intervals, gross errors and false alarms, where the truth is known."""
 
-import warnings
 from functools import cache
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy import stats
 
 import lrmc
 from lrmc.evidence import NotCalibrated
 from lrmc.evidence.alarms import FALSE, border_of
-from lrmc.evidence.calibration import HARDER, LEVELS, UNLIKE, fitted_again
+from lrmc.evidence.calibration import (
+    HARDER,
+    LEVELS,
+    UNLIKE,
+    calibrate,
+    fitted_again,
+)
 from lrmc.evidence.scales import learned_powers, leverage, line_noise
 from lrmc.evidence.tails import Shape, fit_tails
 from lrmc.fit import Fit
 from lrmc.linalg import Factors
-from lrmc.observations import as_observations
+from lrmc.observations import as_observations, heldout
+from lrmc.outofcore import blocks
 
 SHAPE = (200, 120)
 
@@ -263,18 +270,23 @@ def test_gaps_unlike_anything_observed_are_refused():
 
 
 def test_gaps_that_are_harder_in_one_piece_are_refused():
-    """Rows drift: what is observed beside an entry tells more of it than the rank lets on."""
+    """A fit that knows single entries, and nothing of a row that has lost many."""
     rng = np.random.default_rng(8)
-    Y = np.cumsum(rng.standard_normal((60, 400)), axis=1)
+    L, R = (rng.standard_normal((n, 1)) for n in (60, 400))
+    Y = L @ R.T + 0.3 * rng.standard_normal((60, 400))
     for i in range(60):
         for begin in rng.integers(0, 360, 1 + i % 5):
             Y[i, begin : begin + 40] = np.nan
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        result = lrmc.solve(Y)
+    obs = as_observations(Y)
+
+    def refit(part, seed):
+        left = part.obs.row_observed > 0.9 * obs.row_observed
+        return Fit(Factors(L * left[:, None], R))
+
+    found = calibrate(obs, Fit(Factors(L, R)), fitted_again(obs, refit, 1))
+    assert found.gaps.harder > HARDER
     with pytest.raises(NotCalibrated, match="times as much as single ones"):
-        result.interval(0, 0)
-    assert result.calibration.gaps.harder > HARDER
+        found.quantile(0.9)
 
 
 def test_even_gaps_are_like_what_was_observed():
@@ -361,3 +373,57 @@ def test_too_few_entries():
     obs = as_observations(np.arange(6.0).reshape(2, 3))
     with pytest.raises(NotCalibrated, match="6 entries are observed"):
         fitted_again(obs, lambda part, seed: None, 1)
+
+
+def test_a_large_matrix_is_calibrated_on_a_part(monkeypatch):
+    """Refits are made of some rows; intervals hold for all."""
+    monkeypatch.setattr(heldout, "ENOUGH_CELLS", 10_000)
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((2000, 2)) @ rng.standard_normal((30, 2)).T
+    values = X + 0.3 * rng.standard_normal(X.shape)
+    Y = np.where(rng.random(X.shape) < 0.7, values, np.nan)
+    result = lrmc.solve(Y, 2)
+    assert {some.rest.shape for some in result.fitted_again} == {(1000, 30)}
+    rows, cols = np.nonzero(np.isnan(Y))
+    low, high = result.interval(rows, cols)
+    held = (low <= values[rows, cols]) & (values[rows, cols] <= high)
+    assert abs(held.mean() - 0.9) < 0.02
+
+
+def by_blocks(Y):
+    return blocks(Y, memory=200_000)
+
+
+def by_dask(Y):
+    da = pytest.importorskip("dask.array")
+    return da.from_array(Y, chunks=(70, -1))
+
+
+def by_columns_of_dask(Y):
+    da = pytest.importorskip("dask.array")
+    return da.from_array(Y, chunks=(-1, 50))
+
+
+def by_torch(Y):
+    torch = pytest.importorskip("torch")
+    return torch.tensor(Y)
+
+
+@pytest.mark.parametrize("present", [by_blocks, by_dask, by_columns_of_dask, by_torch])
+def test_data_elsewhere_have_intervals(present, known):
+    """The same numbers come out as in memory, up to where entries are set aside."""
+    here, Y, values, _ = known
+    result = lrmc.solve(present(Y), 3)
+    rows, cols = np.nonzero(np.isnan(Y))
+    low, high = result.interval(rows, cols)
+    held = (low <= values[rows, cols]) & (values[rows, cols] <= high)
+    assert abs(held.mean() - 0.9) < 0.02
+    width, wanted = (
+        (b - a).mean() for a, b in ((low, high), here.interval(rows, cols))
+    )
+    assert abs(width / wanted - 1) < 0.1
+    alarms = result.false_alarms()
+    assert abs(alarms.found - here.false_alarms().found) < 0.02 * alarms.found
+    S = result.outliers()
+    S = S.toarray() if sp.issparse(S) else np.nan_to_num(np.asarray(S))
+    assert np.count_nonzero(S) == alarms.found
