@@ -347,7 +347,7 @@ def test_single_entries_are_set_aside_where_entries_are_missing():
 def test_no_line_loses_much():
     Y = np.arange(600.0).reshape(20, 30)
     Y[0, :25] = np.nan
-    rest, some = set_aside(as_observations(Y), 0.5)
+    _, some = set_aside(as_observations(Y), 0.5)
     lost = np.bincount(some.rows, minlength=20)
     assert lost[0] == 1  # of five
     assert lost.max() <= 5  # of thirty
