@@ -712,7 +712,10 @@ def test_models_beside_each_other_and_how_sure():
     for name in ("low rank", "row median", "column median", "row + column"):
         assert name in text
     # a solver that says so itself is believed
-    table = [{"name": "this one", "mae": 1.0}, {"name": "that one", "mae": 4.0}]
+    table = [
+        {"name": "that one", "mae": 4.0, "chosen": False},
+        {"name": "this one", "mae": 1.0, "chosen": True},
+    ]
     told = read(report.result_sections(replace(result, evidence={"table": table})))
     assert "this one" in told.text
     assert "25 % of its error" in told.text

@@ -34,6 +34,7 @@ from .observations.heldout import Submatrix
 from .weights import Array
 
 FORMAT = Format("lrmc-result", "a result")
+EVERYTHING = -1.0  # as a threshold: all residuals are larger
 INTERVALS = "interval_"  # how arrays of a file begin that intervals are made of
 # what becomes of rows and columns that are not determined
 Undetermined = Literal["nan", "keep"]
@@ -209,9 +210,10 @@ class Result:
         An entry stands out above `threshold`; without one, so far off that few of what is listed are
         expected to be good: `false_alarms` says how many. A loaded result needs the data again."""
         obs = self._data(Y, mask)
-        if threshold is not None:
-            return obs.outliers(self.L, self.R, threshold)
-        return _standing_out(obs, self.factors(), self.listing(obs))
+        fit = Fit(self.factors(), self.beyond)
+        if threshold is None:
+            return _standing_out(obs, fit, self.listing(obs))
+        return _standing_out(obs, fit, Listing.even(float(threshold), self.shape))
 
     def _data(self, Y: Any, mask: Any) -> Observations:
         """The data of the run, or what is given in their place."""
@@ -490,18 +492,24 @@ def _blended(refit: Refit, found: Contest, rest: Submatrix, seed: int) -> Fit:
     return again._replace(X=blend(again.X, simple, found.weight))
 
 
-def _standing_out(obs: Observations, X: Factors, listed: Listing) -> Any:
+def _standing_out(obs: Observations, fit: Fit, listed: Listing) -> Any:
     """The residuals that are listed, 0 elsewhere on the observed entries, in the form of the data."""
     rows, cols = listed.rows, listed.cols
+    if not fit.beyond and np.ptp(rows) == 0 and np.ptp(cols) == 0:
+        return obs.outliers(*fit.X, listed.threshold * float(rows[0] * cols[0]))
     least = listed.threshold * float(rows.min()) * float(cols.min())
-    S = obs.outliers(*X, least)
-    if np.ptp(rows) == 0 and np.ptp(cols) == 0:
-        return S
+    # what lies beyond low rank is taken away before sizes are looked at
+    S = obs.outliers(*fit.X, EVERYTHING if fit.beyond else least)
     if sp.issparse(S):
         at = S.tocoo()
         some = Sample(at.row, at.col, at.data)
-        at.data = np.where(listed.beyond(some), at.data, 0)
-        return at.tocsr()
+        for part in fit.beyond:
+            some = some._replace(values=some.values - part.at(some.rows, some.cols))
+        kept = np.where(listed.beyond(some), some.values, 0).astype(at.data.dtype)
+        return sp.csr_array((kept, (at.row, at.col)), shape=S.shape)
+    if fit.beyond:
+        every = (np.arange(n) for n in obs.shape)
+        S = S - block_of(fit.beyond, *every).astype(obs.dtype)
     if hasattr(S, "new_tensor"):  # of torch
         rows, cols = S.new_tensor(rows), S.new_tensor(cols)
     # a product, not a choice: NaN stay, masks too, and arrays of Dask are not computed

@@ -247,19 +247,16 @@ def _beside_simple(result: Result) -> list[Mapping[str, Any]]:
     """
     table = result.evidence.get("table")
     if table:
-        return list(table)
+        records = [
+            {name: words.field(line, name) for name in ("name", "mae", "chosen")}
+            for line in table
+        ]
+        return sorted(records, key=lambda record: not record["chosen"])
     made = result.evidence.get("contest") or vars(result).get("contest")
     if made is None:
         return []
-    scores = words.field(made, "scores")
-    return [
-        {
-            "name": name,
-            "mae": words.field(score, "error"),
-            "rmse": words.field(score, "rmse"),
-        }
-        for name, score in scores.items()
-    ]
+    scores = words.field(made, "scores").items()
+    return [{"name": name, "mae": words.field(x, "error")} for name, x in scores]
 
 
 def _contest(records: list[Mapping[str, Any]], unit: str) -> Bars:
