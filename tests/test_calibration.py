@@ -4,14 +4,25 @@ from functools import cache
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from scipy import stats
 
 import lrmc
 from lrmc.evidence import NotCalibrated
-from lrmc.evidence.calibration import UNLIKE, fitted_again
-from lrmc.evidence.scales import line_noise, unknown
-from lrmc.evidence.tails import fit_tails
+from lrmc.evidence.alarms import FALSE, border_of
+from lrmc.evidence.calibration import (
+    HARDER,
+    LEVELS,
+    UNLIKE,
+    calibrate,
+    fitted_again,
+)
+from lrmc.evidence.scales import learned_powers, leverage, line_noise
+from lrmc.evidence.tails import Shape, fit_tails
+from lrmc.fit import Fit
 from lrmc.linalg import Factors
-from lrmc.observations import as_observations
+from lrmc.observations import as_observations, heldout
+from lrmc.outofcore import blocks
 
 SHAPE = (200, 120)
 
@@ -125,7 +136,7 @@ def test_gross_errors_are_found_and_good_entries_are_not(known):
     )
 
 
-@pytest.mark.parametrize("threshold", [0.7, 0.9, 1.2])
+@pytest.mark.parametrize("threshold", [None, 0.9, 1.2])
 def test_false_alarms_are_as_many_as_expected(known, threshold):
     result, Y, _, wrong = known
     listed = np.nan_to_num(result.outliers(threshold=threshold)) != 0
@@ -135,6 +146,67 @@ def test_false_alarms_are_as_many_as_expected(known, threshold):
     assert abs(alarms.false - false) < 0.3 * false + 8
     assert abs(alarms.missed - missed) < 0.3 * missed + 10
     assert alarms.rate == alarms.false / alarms.found
+
+
+@pytest.mark.parametrize("noise", [gaussian, heavy, uneven])
+def test_a_list_of_outliers_keeps_what_it_promises(noise):
+    result, Y, _, wrong = solved(noise, 0.1)
+    listed = np.nan_to_num(result.outliers()) != 0
+    false = (listed & ~wrong).sum() / listed.sum()
+    assert result.false_alarms().rate <= FALSE + 1e-9
+    assert false < FALSE + 3 * np.sqrt(FALSE / listed.sum())
+    # and it is not short: most that could be told are there
+    assert (listed & wrong).sum() > 0.6 * (wrong & ~np.isnan(Y)).sum()
+
+
+def test_good_entries_are_not_listed_however_heavy_their_tails():
+    rng = np.random.default_rng(3)
+    for noise in (rng.standard_normal(20_000), rng.standard_t(3, 20_000)):
+        border, _ = border_of(noise, np.ones(len(noise)), len(noise))
+        assert (np.abs(noise) > border).sum() <= 5
+        few = np.concatenate([noise, 1000 + rng.random(5)])
+        border, _ = border_of(few, np.ones(len(few)), len(few))
+        assert (np.abs(few) > border).sum() >= 5
+    assert border_of(np.zeros(10), np.ones(10), 10) == (0.0, None)
+
+
+def test_the_coverage_is_measured(known):
+    result, _, values, _ = known
+    assert [x.level for x in result.calibration.coverage] == list(LEVELS)
+    for level, value, observation in result.calibration.coverage:
+        assert abs(value - level) < 0.01
+        assert abs(observation - level) < 0.01
+        assert abs(cover(result, values, level)[0] - value) < 0.02
+
+
+def test_shapes_are_those_of_known_distributions():
+    x = np.linspace(-9, 9, 41)
+    one = np.ones_like(x)
+    for shape, unit, other in (
+        # Student's with 5 degrees of freedom, Laplace's and the Gaussian
+        (Shape(2, 2.5), np.sqrt(2), stats.t(5)),
+        (Shape(1, 1e7), 1.0, stats.laplace()),
+        (Shape(2, 1e7), np.sqrt(2), stats.norm()),
+    ):
+        got = np.exp(shape.log_density(x, unit * one))
+        np.testing.assert_allclose(got, other.pdf(x), rtol=1e-4, atol=1e-12)
+        beyond = shape.beyond(np.abs(x) / unit)
+        np.testing.assert_allclose(beyond, 2 * other.sf(np.abs(x)), atol=1e-6)
+
+
+def test_powers_are_learned_from_errors():
+    rng = np.random.default_rng(0)
+    logs = rng.standard_normal((20_000, 3))
+    want = np.array([1.2, 0.0, 0.4])
+    errors = 0.3 * np.exp(logs @ want) * rng.standard_normal(len(logs))
+    unit, powers = learned_powers(errors, logs, np.ones(len(logs)))
+    np.testing.assert_allclose(powers, want, atol=0.1)
+    assert abs(np.median(np.abs(errors) / (unit * np.exp(logs @ powers))) - 1) < 0.1
+    # what is known to be wrong does not speak
+    bad = rng.random(len(logs)) < 0.2
+    wrong = np.where(bad, 1e3 * np.exp(-3 * logs[:, 1]), errors)
+    _, again = learned_powers(wrong, logs, np.where(bad, 1e-6, 1.0))
+    np.testing.assert_allclose(again, powers, atol=0.15)
 
 
 def test_heavy_tails_are_not_gross_errors():
@@ -163,10 +235,10 @@ def test_noise_of_lines_is_found_and_even_noise_is_left_alone():
     rows, cols = (np.exp(0.5 * rng.standard_normal(n)) for n in SHAPE)
     zero = Factors(np.zeros((SHAPE[0], 1)), np.zeros((SHAPE[1], 1)))
     E = rng.standard_normal(SHAPE)
-    found = line_noise(as_observations(E * np.outer(rows, cols)), zero)
+    found = line_noise(as_observations(E * np.outer(rows, cols)), Fit(zero))
     for got, want in zip(found, (rows, cols), strict=True):
         assert np.std(np.log(got) - np.log(want)) < 0.15
-    for got in line_noise(as_observations(E), zero):
+    for got in line_noise(as_observations(E), Fit(zero)):
         assert np.std(np.log(got)) < 0.05
 
 
@@ -176,14 +248,12 @@ def test_less_is_known_where_less_was_seen():
     seen = rng.random(SHAPE) < np.where(np.arange(SHAPE[0]) < 20, 0.1, 0.6)[:, None]
     Y = np.where(seen, L @ R.T + 0.3 * rng.standard_normal(SHAPE), np.nan)
     obs = as_observations(Y)
-    found = unknown(obs, Factors(L, R))
+    found = leverage(obs, Factors(L, R))
     assert found.rows[:20].min() > 2 * np.median(found.rows[20:])
-    # least squares with known R: the variance of row i is 0.09 r' (R_seen' R_seen)^-1 r
-    wanted = [
-        0.09 * np.trace(np.linalg.inv(R[s].T @ R[s]) @ R.T @ R) / len(R) for s in seen
-    ]
-    rows = found.noise * found.rows * np.mean(found.col_lean)
-    # the noise is that of good entries, and a little smaller
+    # least squares with known R: in units of the noise, the variance of row i is
+    # r' (R_seen' R_seen)^-1 r; here with a prior, and robust weights
+    wanted = [np.trace(np.linalg.inv(R[s].T @ R[s]) @ R.T @ R) / len(R) for s in seen]
+    rows = found.rows * np.mean(found.col_lean)
     assert np.median(np.abs(np.log(rows / wanted))) < 0.4
 
 
@@ -196,7 +266,27 @@ def test_gaps_unlike_anything_observed_are_refused():
     result = lrmc.solve(Y, 3)
     with pytest.raises(NotCalibrated, match="unlike anything"):
         result.interval(0, 0)
-    assert result.calibration.distance > UNLIKE
+    assert result.calibration.gaps.distance > UNLIKE
+
+
+def test_gaps_that_are_harder_in_one_piece_are_refused():
+    """A fit that knows single entries, and nothing of a row that has lost many."""
+    rng = np.random.default_rng(8)
+    L, R = (rng.standard_normal((n, 1)) for n in (60, 400))
+    Y = L @ R.T + 0.3 * rng.standard_normal((60, 400))
+    for i in range(60):
+        for begin in rng.integers(0, 360, 1 + i % 5):
+            Y[i, begin : begin + 40] = np.nan
+    obs = as_observations(Y)
+
+    def refit(part, seed):
+        left = part.obs.row_observed > 0.9 * obs.row_observed
+        return Fit(Factors(L * left[:, None], R))
+
+    found = calibrate(obs, Fit(Factors(L, R)), fitted_again(obs, refit, 1))
+    assert found.gaps.harder > HARDER
+    with pytest.raises(NotCalibrated, match="times as much as single ones"):
+        found.quantile(0.9)
 
 
 def test_even_gaps_are_like_what_was_observed():
@@ -210,7 +300,7 @@ def test_even_gaps_are_like_what_was_observed():
     result = lrmc.solve(Y, 1)
     low, high = result.interval(0, 0)
     assert low < high
-    assert result.calibration.distance < 0.15
+    assert result.calibration.gaps.distance < 0.15
 
 
 def test_what_was_saved_gives_the_same_intervals(known, tmp_path):
@@ -282,4 +372,58 @@ def test_exact_data_have_next_to_no_width():
 def test_too_few_entries():
     obs = as_observations(np.arange(6.0).reshape(2, 3))
     with pytest.raises(NotCalibrated, match="6 entries are observed"):
-        fitted_again(obs, lambda rest, seed: None)
+        fitted_again(obs, lambda part, seed: None, 1)
+
+
+def test_a_large_matrix_is_calibrated_on_a_part(monkeypatch):
+    """Refits are made of some rows; intervals hold for all."""
+    monkeypatch.setattr(heldout, "ENOUGH_CELLS", 10_000)
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((2000, 2)) @ rng.standard_normal((30, 2)).T
+    values = X + 0.3 * rng.standard_normal(X.shape)
+    Y = np.where(rng.random(X.shape) < 0.7, values, np.nan)
+    result = lrmc.solve(Y, 2)
+    assert {some.rest.shape for some in result.fitted_again} == {(1000, 30)}
+    rows, cols = np.nonzero(np.isnan(Y))
+    low, high = result.interval(rows, cols)
+    held = (low <= values[rows, cols]) & (values[rows, cols] <= high)
+    assert abs(held.mean() - 0.9) < 0.02
+
+
+def by_blocks(Y):
+    return blocks(Y, memory=200_000)
+
+
+def by_dask(Y):
+    da = pytest.importorskip("dask.array")
+    return da.from_array(Y, chunks=(70, -1))
+
+
+def by_columns_of_dask(Y):
+    da = pytest.importorskip("dask.array")
+    return da.from_array(Y, chunks=(-1, 50))
+
+
+def by_torch(Y):
+    torch = pytest.importorskip("torch")
+    return torch.tensor(Y)
+
+
+@pytest.mark.parametrize("present", [by_blocks, by_dask, by_columns_of_dask, by_torch])
+def test_data_elsewhere_have_intervals(present, known):
+    """The same numbers come out as in memory, up to where entries are set aside."""
+    here, Y, values, _ = known
+    result = lrmc.solve(present(Y), 3)
+    rows, cols = np.nonzero(np.isnan(Y))
+    low, high = result.interval(rows, cols)
+    held = (low <= values[rows, cols]) & (values[rows, cols] <= high)
+    assert abs(held.mean() - 0.9) < 0.02
+    width, wanted = (
+        (b - a).mean() for a, b in ((low, high), here.interval(rows, cols))
+    )
+    assert abs(width / wanted - 1) < 0.1
+    alarms = result.false_alarms()
+    assert abs(alarms.found - here.false_alarms().found) < 0.02 * alarms.found
+    S = result.outliers()
+    S = S.toarray() if sp.issparse(S) else np.nan_to_num(np.asarray(S))
+    assert np.count_nonzero(S) == alarms.found

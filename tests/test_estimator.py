@@ -18,6 +18,7 @@ from sklearn.preprocessing import RobustScaler
 
 import lrmc
 from lrmc import RobustImputer, RobustPCA
+from lrmc.evidence import NotCalibrated
 from lrmc.subspace import Subspace, fit_rows
 
 
@@ -546,10 +547,30 @@ def test_intervals_of_what_is_filled_in(keep):
     assert np.all((high - low)[missing] > 0)
 
 
+def test_new_rows_have_intervals_and_they_are_pickled():
+    X, _ = rows(400, 30, 3, noise=0.0, wrong=0.0, seen=1.0)
+    rng = np.random.default_rng(5)
+    values = X + 0.3 * rng.standard_normal(X.shape)
+    Y = np.where(rng.random(X.shape) < 0.6, values, np.nan)
+    imputer = RobustImputer(3, scale=False).fit(Y[:200])
+    with pytest.raises(NotCalibrated, match="not pickled"):
+        pickle.loads(pickle.dumps(imputer)).predict_interval(Y[200:])
+    low, high = imputer.predict_interval(Y[200:])
+    missing = np.isnan(Y[200:])
+    held = ((low <= values[200:]) & (values[200:] <= high))[missing]
+    assert abs(held.mean() - 0.9) < 0.025
+    again = pickle.loads(pickle.dumps(imputer))
+    np.testing.assert_array_equal(again.predict_interval(Y[200:])[0], low)
+    # a row has the same interval whoever is beside it
+    alone = imputer.predict_interval(Y[200:201])[1]
+    np.testing.assert_allclose(alone, high[:1], rtol=0.15, atol=0.1)
+
+
 def test_intervals_want_a_level_and_data():
     _, Y = rows(60, 20, 2, noise=0.1)
     imputer = RobustImputer(2).fit(Y)
     with pytest.raises(ValueError, match="level=2"):
         imputer.predict_interval(Y, 2)
-    with pytest.raises(ValueError, match="nothing is observed"):
-        imputer.predict_interval(Y * np.nan)
+    # the mean row, as `transform` has it, with intervals as wide as rows differ
+    low, high = imputer.predict_interval(Y[:2] * np.nan)
+    assert np.all(high - low > 0)

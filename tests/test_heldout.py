@@ -11,7 +11,13 @@ from rules import rules
 
 from lrmc import as_observations
 from lrmc.observations.base import Regression
-from lrmc.observations.heldout import MOST, hold_out, part_of
+from lrmc.observations.heldout import (
+    MOST,
+    THINNED,
+    hold_out,
+    part_of,
+    set_aside,
+)
 from lrmc.row_systems import pairs
 from lrmc.weights import Cauchy, Threshold
 
@@ -316,3 +322,32 @@ def test_part_of_a_large_matrix(flip):
     assert np.all(np.diff(lines[:, 0]) > 0)
     little = as_observations(Y[:100])
     assert part_of(little) is little
+
+
+def test_single_entries_are_set_aside_where_entries_are_missing():
+    rng = np.random.default_rng(0)
+    rates = np.repeat([0.1, 0.5], 100)[:, None]
+    Y = np.where(
+        rng.random((200, 300)) < rates, np.nan, rng.standard_normal((200, 300))
+    )
+    obs = as_observations(Y)
+    rest, some = set_aside(obs, 0.02, seed=1)
+    assert len(some.rows) == int(0.02 * obs.n_observed)
+    np.testing.assert_array_equal(some.values, Y[some.rows, some.cols])
+    assert np.isnan(rest.lookup(some.rows, some.cols)).all()
+    assert rest.n_observed == obs.n_observed - len(some.rows)
+    # five times as many gaps there: about five times as likely, and 0.5 / 0.9 as many entries
+    there = (some.rows >= 100).mean()
+    assert 0.65 < there < 0.85
+    for lines, seen in ((some.rows, obs.row_observed), (some.cols, obs.col_observed)):
+        lost = np.bincount(lines, minlength=len(seen))
+        assert np.all(lost <= np.maximum(1, THINNED * seen + 1))
+
+
+def test_no_line_loses_much():
+    Y = np.arange(600.0).reshape(20, 30)
+    Y[0, :25] = np.nan
+    _, some = set_aside(as_observations(Y), 0.5)
+    lost = np.bincount(some.rows, minlength=20)
+    assert lost[0] == 1  # of five
+    assert lost.max() <= 5  # of thirty

@@ -82,15 +82,14 @@ def test_the_list_is_that_of_the_result(result):
         found.expected, result.low_rank()[found.rows, found.cols]
     )
     assert np.all(np.diff(found.scores) <= 0)
-    unit = (
-        result.noise_level
-        if result.regime == "noisy"
-        else result.noise_threshold(result.observations)
-    )
+    listed = result.listing()
+    noisy = result.regime == "noisy"
+    unit = listed.rows[found.rows] * listed.cols[found.cols]
+    unit = unit * (result.noise_level if noisy else listed.threshold)
     np.testing.assert_allclose(
         found.scores, np.abs(found.values - found.expected) / unit, rtol=1e-6
     )
-    assert found.scores.min() > (5.99 if result.regime == "noisy" else 1)
+    assert found.scores.min() > (2 if noisy else 1)
 
 
 @pytest.fixture(scope="module")

@@ -18,10 +18,13 @@ from pages import Reader, everything, film
 
 import lrmc
 from lrmc import report
+from lrmc.evidence.alarms import Listing
+from lrmc.fit import Fit
 from lrmc.report import images, text
 from lrmc.report.charts import Series
 from lrmc.report.standard import noise_norm
 from lrmc.report.survey import CELLS, survey
+from lrmc.report.text import percent
 from lrmc.result import Record, Result, Status
 from lrmc.units import Units
 
@@ -411,7 +414,8 @@ def test_survey_matches_a_plain_one(shape, p, form):
         "csr": lambda: sp.csr_array(np.nan_to_num(Y)),
         "csc": lambda: sp.csc_array(np.nan_to_num(Y)),
     }[form]()
-    seen = survey(lrmc.as_observations(given), lrmc.linalg.Factors(L, R), 3.0, worst=20)
+    fit, listed = Fit(lrmc.linalg.Factors(L, R)), Listing.even(3.0, Y.shape)
+    seen = survey(lrmc.as_observations(given), fit, listed, worst=20)
     observed, outliers, entries = plain_survey(Y, L @ R.T, 3.0)
     assert_allclose(seen.observed, observed)
     assert_allclose(seen.outliers, outliers)
@@ -429,12 +433,13 @@ def test_the_worst_of_many_blocks():
         lrmc.as_observations(Y),
         lrmc.linalg.Factors(*(np.zeros((n, 1), np.float32) for n in Y.shape)),
     )
-    seen = survey(obs, X, 3.0, worst=3)
+    listed = Listing.even(3.0, Y.shape)
+    seen = survey(obs, Fit(X), listed, worst=3)
     assert_array_equal(seen.rows, [1000, 3, 1999])
     assert_allclose(seen.differences, [-100, 90, 80])
     assert seen.n_outliers == np.count_nonzero(np.abs(Y) > 3)
     assert max(seen.observed.shape) <= CELLS
-    assert not len(survey(obs, X, 3.0, worst=0).rows)
+    assert not len(survey(obs, Fit(X), listed, worst=0).rows)
 
 
 def test_a_huge_matrix_becomes_a_small_map():
@@ -511,12 +516,7 @@ def test_names_are_used(result):
         "col_names": [f"c{j}" for j in range(n2)],
     }
     found = read(report.result_sections(result, **names))
-    worst = survey(
-        result.observations,
-        result.factors(),
-        result.noise_threshold(result.observations),
-        1,
-    )
+    worst = survey(result.observations, result.fit, result.listing(), 1)
     assert f"r{worst.rows[0]}" in found.text
     assert "counted from 0" not in found.text
     with pytest.raises(ValueError, match=f"row_names has 2 names; {n1} are wanted"):
@@ -695,3 +695,33 @@ def test_entries_in_the_units_of_the_data():
     assert "column spreads (noise)" in said
     assert "noise, in spreads" in said
     assert "units of the data" not in said
+
+
+def test_models_beside_each_other_and_how_sure():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80, 2)) @ rng.standard_normal((2, 60))
+    Y = X + 0.3 * rng.standard_normal(X.shape)
+    Y[rng.random(X.shape) < 0.3] = np.nan
+    result = lrmc.solve(Y, 2)
+    assert "How sure" not in read(report.result_sections(result)).text
+    assert result.contest.winner == "low rank"
+    level = result.calibration.coverage[0]
+    text = read(report.result_sections(result)).text
+    assert "How sure" in text
+    assert percent(level.value) in text
+    for name in ("low rank", "row median", "column median", "row + column"):
+        assert name in text
+    # a solver that says so itself is believed
+    table = [
+        {"name": "that one", "mae": 4.0, "chosen": False},
+        {"name": "this one", "mae": 1.0, "chosen": True},
+    ]
+    told = read(report.result_sections(replace(result, evidence={"table": table})))
+    assert "this one" in told.text
+    assert "25 % of its error" in told.text
+
+
+def test_named_values_are_drawn_with_their_errors():
+    page = read([report.Bars("", ["a", "<b>"], [1.0, 2.0], [0.1, math.nan], "c")])
+    assert "<b>" in page.text
+    assert "No values to draw." in read([report.Bars("", ["a"], [math.nan], [0])]).text

@@ -16,7 +16,6 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     OneToOneFeatureMixin,
     TransformerMixin,
-    clone,
 )
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import (
@@ -28,17 +27,24 @@ from sklearn.utils.validation import (
 
 from ._arguments import one_of, real_number, whole_number, yes_or_no
 from ._job import checked_max_iter, checked_tol
-from .evidence.calibration import calibrate, fitted_again
+from .evidence.calibration import (
+    Calibration,
+    NotCalibrated,
+    calibrate,
+    fitted_again,
+)
+from .evidence.scales import lines_of
 from .fit import Fit
 from .linalg import Factors
 from .methods.noisy import AskedLoss
 from .observations._checks import check_finite, check_numbers, checked_threads
 from .observations._door import as_observations, check_columns, elsewhere
 from .observations.base import Observations, row_blocks
+from .observations.heldout import Submatrix, part_in_memory
 from .outofcore import FILLS, Fill
 from .result import Result
 from .solve import solve
-from .subspace import Learned, Rows, fit_rows, follow, learn
+from .subspace import Learned, Rows, fit_rows, follow, learn_factors
 from .weights import Array, Sides
 
 if TYPE_CHECKING:
@@ -219,16 +225,8 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 f"nothing is observed: all entries of the {given.X.shape[0]} x {given.X.shape[1]} X are NaN"
             )
         result = self._solve(obs)
-        self._keep(
-            learn(
-                obs,
-                result,
-                center=self.center,
-                most=self.n_components,
-                outliers=self.outliers,
-            ),
-            obs,
-        )
+        self._keep(self._learned(obs, result, result.factors()), obs)
+        self._result = result
         self.n_iter_, self.status_, self.history_ = (
             result.n_iter,
             result.status,
@@ -375,6 +373,20 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             seed=seed,
         )
 
+    def _learned(self, obs: Observations, result: Result, X: Factors) -> Learned:
+        """The components of factors that were found as those of a result were."""
+        loss = result.evidence.get("loss", "mixture")
+        shrink = float(result.evidence.get("shrink", 1.0))
+        return learn_factors(
+            obs,
+            X,
+            loss,
+            shrink,
+            center=self.center,
+            most=self.n_components,
+            outliers=self.outliers,
+        )
+
     def _keep(self, learned: Learned, obs: Observations) -> None:
         """The attributes of a model."""
         model, moments = learned.model, learned.memory.rows
@@ -428,11 +440,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return self._last
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            name: value
-            for name, value in super().__getstate__().items()
-            if name != "_last"
-        }
+        return _without(super().__getstate__(), "_last", "_result")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -515,7 +523,11 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         )
         self.pca_ = RobustPCA(**{name: getattr(self, name) for name in names})
         self.pca_.fit(self._scaled(Y))
-        del self.pca_._last  # a copy of the data that nobody else has
+        # the only copies of the data, some rows of which tell how far off new ones are
+        self._training = part_in_memory(self.pca_._last[0])
+        self._refit = self.pca_._result.refit
+        self._calibration: Calibration | None = None
+        del self.pca_._last
         self.rank_, self.status_ = self.pca_.rank_, self.pca_.status_
         self.n_iter_, self.history_ = self.pca_.n_iter_, self.pca_.history_
         self.noise_level_ = self.pca_.noise_level_ * self.scale_
@@ -546,44 +558,66 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         """Lower and upper ends around what `transform` fills in; what was observed is both its
         ends.
 
-        X is the table that was fitted, or one like it and about as large: the components are found
-        again in X without some of its entries, five times, and the intervals hold as many of those
-        as `level` says. The same shape as `transform` gives. `lrmc.evidence.NotCalibrated` says
-        why, where there are none to vouch for."""
+        X is the table that was fitted, or new rows like its own. When first asked for, the
+        components are found again without some entries of the table that was fitted (of some of its
+        rows, if it is large), five times; the intervals hold as many of those as `level` says. The
+        same shape as `transform` gives. `lrmc.evidence.NotCalibrated` says why, where there are
+        none to vouch for."""
         check_is_fitted(self)
         level = real_number(
             "level", level, lambda x: 0 < x < 1, "a number between 0 and 1, such as 0.9"
         )
         Y = _read(self, X, reset=False).dense()
-        part = self._scaled(Y)
-        obs = Given(part).observations(self.threads)
-        if obs is None:
-            raise ValueError(
-                f"nothing is observed: all entries of the {Y.shape[0]} x {Y.shape[1]} X are NaN"
-            )
-        fit = self.pca_._factors(obs)
-        found = calibrate(obs, fit, fitted_again(obs, self._again))
-        ends = Y.copy(), Y.copy()
         rows, cols = np.nonzero(np.isnan(Y) & self._seen)
-        inner = np.cumsum(self._seen) - 1  # which of the columns that were seen
-        half = found.half_width(rows, inner[cols], level)
-        middle = np.einsum("ij,ij->i", fit.L[rows], fit.R[inner[cols]])
+        inner = (np.cumsum(self._seen) - 1)[cols]  # which of the columns that were seen
+        middle, scale = self._expected(self._scaled(Y), rows, inner)
+        half = self._calibrated().quantile(level) * scale
+        ends = Y.copy(), Y.copy()
         for end, sign in zip(ends, (-1, 1), strict=True):
             end[rows, cols] = (middle + sign * half) * self.scale_[cols]
             end[:, ~self._seen] = 0
-        return (
-            ends
-            if self.keep_empty_features
-            else (ends[0][:, self._seen], ends[1][:, self._seen])
-        )
+        if self.keep_empty_features:
+            return ends
+        return ends[0][:, self._seen], ends[1][:, self._seen]
 
-    def _again(self, rest: Observations, seed: int) -> Fit:
+    def _calibrated(self) -> Calibration:
+        """What intervals are made of: learned once, from the rows that were fitted."""
+        if self._calibration is None:
+            if not hasattr(self, "_refit"):
+                raise NotCalibrated(
+                    "intervals are learned from the data that were fitted, which are not"
+                    " pickled: ask for one before, or fit again"
+                )
+            obs = self._training.obs
+            sets = fitted_again(obs, self._again, self.rank_)
+            self._calibration = calibrate(obs, Fit(self.pca_._factors(obs)), sets)
+        return self._calibration
+
+    def _expected(self, part: Array, rows: Array, cols: Array) -> tuple[Array, Array]:
+        """What the model has at these places of some rows, and the scale of its errors there: the
+        rows are looked at beside those that were fitted.
+        """
+        scales, fitted = self._calibrated().scales, self._training.obs
+        beside = fitted.grid(*map(np.arange, fitted.shape))
+        obs = Given(np.vstack([beside, part])).observations(self.threads)
+        assert obs is not None  # something was fitted
+        fit = Fit(self.pca_._factors(obs))
+        own = scales._replace(lines=lines_of(obs, fit))
+        at = rows + len(beside), cols
+        return fit.at(*at), own.at(*at)
+
+    def _again(self, part: Submatrix, seed: int) -> Fit:
         """The same components of the data without some entries."""
-        again = clone(self.pca_).set_params(n_components=self.rank_, random_state=seed)
-        with warnings.catch_warnings():
-            # what is wrong with the data was said when they were fitted
-            warnings.simplefilter("ignore")
-            return Fit(again.fit(rest)._factors(rest))
+        assert self._refit is not None  # of a run that was just made
+        X = self._refit(part, seed).X
+        again = self.pca_._learned(part.obs, self.pca_._result, X)
+        return Fit(again.model.factors(again.rows.T))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Rows that were fitted go with the model only if intervals were made of them."""
+        state = _without(super().__getstate__(), "_refit")
+        unmade = state.get("_calibration") is None
+        return _without(state, "_training") if unmade else state
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """The names of the columns that `transform` gives."""
@@ -599,6 +633,11 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _without(state: dict[str, Any], *names: str) -> dict[str, Any]:
+    """What is pickled: all but these."""
+    return {name: value for name, value in state.items() if name not in names}
 
 
 def _spread(Y: Array) -> Array:

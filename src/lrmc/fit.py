@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from .linalg import Factors
-from .observations.base import Sample
+from .observations.base import Observations, Sample
 from .weights import Array
 
 
@@ -39,6 +40,35 @@ class Fit(NamedTuple):
         if not self.beyond:
             return rest
         return rest - sum(part.at(some.rows, some.cols) for part in self.beyond)
+
+    def residuals(self, block: Observations, first: int = 0) -> Iterator[Sample]:
+        """What all entries of a block of rows have that the fit does not, some at a time; `first`
+        is its first row.
+        """
+        for some in block.residuals(*self.X):
+            values = some.values
+            for part in self.beyond:
+                values = values - part.at(some.rows + first, some.cols)
+            yield some._replace(values=values)
+
+    def flipped(self) -> Fit:
+        """Of the transposed matrix."""
+        return Fit(Factors(*self.X[::-1]), tuple(map(Flipped, self.beyond)))
+
+
+class Flipped(NamedTuple):
+    """A part of the transposed matrix."""
+
+    of: Part
+
+    @property
+    def name(self) -> str:
+        """What it is, in a word or two."""
+        return self.of.name
+
+    def at(self, rows: Array, cols: Array) -> Array:
+        """Its values at these places."""
+        return self.of.at(cols, rows)
 
 
 def block_of(parts: tuple[Part, ...], rows: Array, cols: Array) -> Any:

@@ -17,6 +17,7 @@ import numpy as np
 from ._extras import optional
 from ._files import together, whole
 from ._memory import allowed_memory, as_bytes, memory_there_is
+from .evidence.alarms import Listing
 from .observations.base import Observations, Stripes, row_stripes
 from .observations.ondisk import blocks, in_npy
 from .result import Result, Undetermined
@@ -62,12 +63,9 @@ def write_completed(
             f"fill={fill!r} needs the data, which a result loaded from a file does not hold"
         )
     # what is farther from the model is replaced by it
-    border = {"all": -1.0, "missing": np.inf}.get(fill, 0.0)
-    border = (
-        result.noise_threshold(obs)
-        if obs is not None and fill == "missing+outliers"
-        else border
-    )
+    border = Listing.even(-1.0 if fill == "all" else np.inf, result.shape)
+    if fill == "missing+outliers":
+        border = result.listing()
     data = obs if data is None else data
     stripes = row_stripes(*result.shape) if data is None else data.stripes()
     with _opened(target, result, stripes) as put:
@@ -101,20 +99,23 @@ def _part(
     data: Observations | None,
     some: _Lines,
     units: Units | None,
-    border: float,
+    border: Listing,
 ) -> Array:
     """Some lines of the completed matrix: the data, but the model X where these are
     missing or beyond the border.
     """
     X = X if units is None else units.put_back(X, some.cols)
-    if border < 0:
+    if border.threshold < 0:
         return X
     assert data is not None
     Y = data.grid(
         *(np.arange(n)[at] for n, at in zip(data.shape, (some.rows, some.cols)))
     )
     away = np.abs(Y - X) if units is None else np.abs(Y - X) / units.spread[some.cols]
-    return np.where(np.isnan(Y) | (away > border), X, Y)
+    far = (
+        away > border.threshold * border.rows[some.rows, None] * border.cols[some.cols]
+    )
+    return np.where(np.isnan(Y) | far, X, Y)
 
 
 @contextlib.contextmanager
@@ -192,7 +193,7 @@ def write_outliers(result: Result, target: Any, *, units: Units | None = None) -
         )
     if target.suffix != ".zarr":
         raise ValueError(f"{target}: outliers of large matrices are written as .zarr")
-    threshold, count = result.noise_threshold(obs), 0
+    listed, count = result.listing(), 0
     zarr = optional("zarr", "scale")
     with together() as meanwhile, _finished() as do:
         folder = meanwhile(target)
@@ -202,8 +203,8 @@ def write_outliers(result: Result, target: Any, *, units: Units | None = None) -
             k: do(group.create_array, k, shape=(0,), dtype=t, chunks=(1 << 20,))
             for k, t in kinds.items()
         }
-        for some in obs.residuals(result.L, result.R):
-            large = np.abs(some.values) > threshold
+        for some in result.fit.residuals(obs):
+            large = listed.beyond(some)
             count += int(large.sum())
             found = (
                 some

@@ -11,10 +11,11 @@ from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from ._arguments import one_of, real_number, whole_number
 from ._files import Format, opened_arrays, save_arrays
-from .evidence.alarms import Alarms, alarms
+from .evidence.alarms import Alarms, Listing, listing
 from .evidence.calibration import (
     TARGETS,
     Calibration,
@@ -29,9 +30,11 @@ from .fit import Fit, Part, block_of
 from .linalg import Factors
 from .observations._door import as_observations
 from .observations.base import Observations, Sample
+from .observations.heldout import Submatrix
 from .weights import Array
 
 FORMAT = Format("lrmc-result", "a result")
+EVERYTHING = -1.0  # as a threshold: all residuals are larger
 INTERVALS = "interval_"  # how arrays of a file begin that intervals are made of
 # what becomes of rows and columns that are not determined
 Undetermined = Literal["nan", "keep"]
@@ -204,15 +207,13 @@ class Result:
         """The outliers S = Y - L R' where it stands out, 0 elsewhere on the observed entries, in
         the form of the data.
 
-        An entry stands out above `threshold`; without one, above the last threshold of the run and
-        above six standard deviations of the noise: `noise_level`, or what the median residual says.
-        A loaded result needs the data again."""
+        An entry stands out above `threshold`; without one, so far off that few of what is listed are
+        expected to be good: `false_alarms` says how many. A loaded result needs the data again."""
         obs = self._data(Y, mask)
-        return obs.outliers(
-            self.L,
-            self.R,
-            self.noise_threshold(obs) if threshold is None else threshold,
-        )
+        fit = Fit(self.factors(), self.beyond)
+        if threshold is None:
+            return _standing_out(obs, fit, self.listing(obs))
+        return _standing_out(obs, fit, Listing.even(float(threshold), self.shape))
 
     def _data(self, Y: Any, mask: Any) -> Observations:
         """The data of the run, or what is given in their place."""
@@ -227,25 +228,32 @@ class Result:
             )
         return obs
 
-    def noise_threshold(self, obs: Observations) -> float:
-        """What `outliers` takes as the border between noise and outlier."""
-        some = obs.sample
-        residual = some.residual(self.factors())
-        deviations = (
-            1.4826 * float(np.median(np.abs(residual), axis=None)),
-            self.noise_level,
-        )
-        return max(
-            self.history[-1].zeta,
-            *(6 * deviation for deviation in deviations if math.isfinite(deviation)),
-        )
+    def listing(self, obs: Observations | None = None) -> Listing:
+        """From where on observed entries are listed as outliers. Of noisy data it takes a few
+        passes, once.
+        """
+        if obs is None or obs is self.observations:
+            return self._own_listing
+        return self._listed(obs)
+
+    @cached_property
+    def _own_listing(self) -> Listing:
+        return self._listed(self._data(None, None))
+
+    def _listed(self, obs: Observations) -> Listing:
+        if self.regime == "noisy":
+            return listing(obs, self.fit)
+        residual = self.fit.residual(obs.sample)
+        deviations = (1.4826 * float(np.median(np.abs(residual))), self.noise_level)
+        known = (6 * x for x in deviations if math.isfinite(x))
+        return Listing.even(max(self.history[-1].zeta, *known), self.shape)
 
     # ---- how far off it may be
 
     @cached_property
     def fitted_again(self) -> tuple[Fitted, ...]:
-        """Five runs on the data without some entries, which look like the gaps. Made
-        when first asked for.
+        """Five runs on the data without some entries (of some rows, where data are large). Made when
+        first asked for.
         """
         if self.observations is None or self.refit is None:
             raise NotCalibrated(
@@ -255,11 +263,7 @@ class Result:
             raise NotCalibrated(
                 f"the run did not come to rest ({self.status.meaning}): there is nothing to calibrate"
             )
-        if not all(isinstance(F, np.ndarray) for F in self.factors()):
-            raise NotCalibrated(
-                "intervals are for data in memory, as numpy reads them; these are elsewhere"
-            )
-        return fitted_again(self.observations, self.refit)
+        return fitted_again(self.observations, self.refit, self.rank)
 
     @cached_property
     def calibration(self) -> Calibration:
@@ -270,7 +274,7 @@ class Result:
             return self.calibrated
         sets = self.fitted_again
         assert self.observations is not None  # else there would be no sets
-        return calibrate(self.observations, self.factors(), sets)
+        return calibrate(self.observations, self.fit, sets)
 
     @cached_property
     def contest(self) -> Contest:
@@ -349,22 +353,28 @@ class Result:
         rows, cols = self._places(rows, cols)
         obs, flat = self._data(Y, mask), (rows.ravel(), cols.ravel())
         residual = obs.lookup(*flat) - self._at(*flat)
-        return self.calibration.outlying(Sample(*flat, residual)).reshape(rows.shape)
+        chance = self.listing(obs).outlying(Sample(*flat, residual))
+        return chance.reshape(rows.shape)
 
     def false_alarms(
         self, Y: Any = None, *, mask: Any = None, threshold: float | None = None
     ) -> Alarms:
         """How many entries `outliers` lists at this threshold, and how many of these are
-        expected to be good ones.
+        expected to be good ones. One pass over the data.
         """
         obs = self._data(Y, mask)
-        limit = self.noise_threshold(obs) if threshold is None else threshold
-        return alarms(obs, self.factors(), self.calibration, float(limit))
+        listed, limit = (
+            self.listing(obs),
+            None if threshold is None else float(threshold),
+        )
+        parts = self.fit.residuals(obs)
+        found = sum(int(listed.beyond(some, limit).sum()) for some in parts)
+        return listed.alarms(found, obs.n_observed, limit)
 
     def _at(self, rows: Array, cols: Array) -> Array:
         """The estimate at these places, NaN where it is not determined."""
         flat = rows.ravel(), cols.ravel()
-        X = Fit(self.factors(), self.beyond).at(*flat)
+        X = self.fit.at(*flat)
         undetermined = np.isin(flat[0], self.undetermined_rows) | np.isin(
             flat[1], self.undetermined_cols
         )
@@ -467,12 +477,43 @@ class Result:
         """L and R as a pair."""
         return Factors(self.L, self.R)
 
+    @cached_property
+    def fit(self) -> Fit:
+        """All that is said of entries, in this process: where rows are elsewhere, n1 x rank numbers
+        are brought.
+        """
+        return Fit(Factors(np.asarray(self.L), np.asarray(self.R)), self.beyond)
 
-def _blended(refit: Refit, found: Contest, rest: Observations, seed: int) -> Fit:
+
+def _blended(refit: Refit, found: Contest, rest: Submatrix, seed: int) -> Fit:
     """A fit that is blended with a simple model as the whole was."""
     again = refit(rest, seed)
-    simple = simple_models(rest)[found.winner]
+    simple = simple_models(rest.obs)[found.winner]
     return again._replace(X=blend(again.X, simple, found.weight))
+
+
+def _standing_out(obs: Observations, fit: Fit, listed: Listing) -> Any:
+    """The residuals that are listed, 0 elsewhere on the observed entries, in the form of the data."""
+    rows, cols = listed.rows, listed.cols
+    if not fit.beyond and np.ptp(rows) == 0 and np.ptp(cols) == 0:
+        return obs.outliers(*fit.X, listed.threshold * float(rows[0] * cols[0]))
+    least = listed.threshold * float(rows.min()) * float(cols.min())
+    # what lies beyond low rank is taken away before sizes are looked at
+    S = obs.outliers(*fit.X, EVERYTHING if fit.beyond else least)
+    if sp.issparse(S):
+        at = S.tocoo()
+        some = Sample(at.row, at.col, at.data)
+        for part in fit.beyond:
+            some = some._replace(values=some.values - part.at(some.rows, some.cols))
+        kept = np.where(listed.beyond(some), some.values, 0).astype(at.data.dtype)
+        return sp.csr_array((kept, (at.row, at.col)), shape=S.shape)
+    if fit.beyond:
+        every = (np.arange(n) for n in obs.shape)
+        S = S - block_of(fit.beyond, *every).astype(obs.dtype)
+    if hasattr(S, "new_tensor"):  # of torch
+        rows, cols = S.new_tensor(rows), S.new_tensor(cols)
+    # a product, not a choice: NaN stay, masks too, and arrays of Dask are not computed
+    return S * (abs(S) / rows[:, None] / cols > listed.threshold)
 
 
 def _among(lines: Array, n: int, chosen: Any) -> Array:

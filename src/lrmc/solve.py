@@ -39,6 +39,7 @@ from .methods.plan import TYPICAL, Plan, Score, parts_of
 from .methods.start import STARTS
 from .methods.step import Step
 from .observations.base import Observations
+from .observations.heldout import Submatrix
 from .result import Iterate, Record, Result, Status
 from .schedule import Schedule, Tuning
 from .weights import Array, Sides
@@ -209,11 +210,13 @@ def _told(job: Job, ended: Ended) -> Job:
     return replace(job, rank=ended.last.L.shape[1], start=start)
 
 
-def _again(job: Job, max_iter: int, rest: Observations, seed: int) -> Fit:
-    """The same run with what it found, on the data without some entries."""
-    last = _run(replace(job, obs=rest, seed=job.seed + seed + 1), max_iter, None).last
+def _again(job: Job, max_iter: int, part: Submatrix, seed: int) -> Fit:
+    """The same run with what it found, on a part of the data without some entries."""
+    noise = job.noise.of(part.rows, part.cols)
+    job = replace(job, obs=part.obs, noise=noise, seed=job.seed + seed + 1)
+    last = _run(job, max_iter, None).last
     X = Factors(last.L, last.R)
-    return Fit(X, _beyond(job.wishes.plan, rest, X))
+    return Fit(X, _beyond(job.wishes.plan, part.obs, X))
 
 
 def _beyond(plan: Plan | None, obs: Observations, X: Factors) -> tuple[Part, ...]:

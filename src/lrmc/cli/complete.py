@@ -239,8 +239,18 @@ def _of_memory(done: in_memory.Completed) -> dict[str, str]:
     return {
         "iterations": f"{done.result.n_iter}",
         "time": f"{done.seconds:.2f} s",
-        "outliers": f"{count} ({count / (done.observed * n1 * n2):.1%} of the observed)",
+        "outliers": f"{count} ({count / (done.observed * n1 * n2):.1%} of the observed),"
+        f" about {done.alarms.false:.0f} of them expected to be good",
+        **_coverage(done),
     }
+
+
+def _coverage(done: in_memory.Completed | blockwise.Completed) -> dict[str, str]:
+    """What intervals hold, if they were written."""
+    if done.coverage is None:
+        return {}
+    held = (f"{x.value:.1%} (level {x.level:.0%})" for x in done.coverage)
+    return {"intervals": f"hold {', '.join(held)} of hidden entries"}
 
 
 def _of_blocks(done: blockwise.Completed) -> dict[str, str]:

@@ -58,8 +58,8 @@ def check_intervals(wanted: bool, level: float, large: bool) -> None:
         )
     if large:
         raise ValueError(
-            "--intervals are for data in memory, and these are read block by block;"
-            " leave it out"
+            "--intervals list every gap, for data in memory, and these are read block by"
+            " block; leave it out, and ask `interval` of the result of lrmc.solve for some"
         )
 
 

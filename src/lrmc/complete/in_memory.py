@@ -24,6 +24,7 @@ from .._files import whole
 from .._rows import where
 from .._work import Outcome, Tell, following
 from ..evidence import NotCalibrated
+from ..evidence.alarms import Alarms
 from ..formats.sparse import Matrix, sound
 from ..observations._door import as_observations
 from ..observations.base import row_blocks
@@ -56,7 +57,8 @@ class Outliers(NamedTuple):
     cols: Array
     values: Array  # as observed
     expected: Array  # by the model
-    # the difference, in standard deviations of the noise; in thresholds without
+    # the difference, in standard deviations of the noise of its row and column; in thresholds
+    # without
     scores: Array
 
     def named(
@@ -88,6 +90,7 @@ class Completed(Completion):
     """How a matrix in memory was completed."""
 
     outliers: Outliers
+    alarms: Alarms  # how many of the outliers are expected to be good entries
     left: int  # entries that stay missing, because nothing determines them
 
 
@@ -149,7 +152,9 @@ def complete(
         observed=obs.fraction,
         undetermined=undetermined,
         outliers=outliers,
+        alarms=result.listing().alarms(len(outliers.rows), obs.n_observed),
         left=int(np.isnan(X).sum()),
+        coverage=None if to.intervals is None else result.calibration.coverage,
         status=outcome.status,
         warnings=outcome.warnings,
         files=to.given,
@@ -201,19 +206,22 @@ def outlying(
         raise ValueError(
             "this result was loaded from a file, which does not hold the data"
         )
-    threshold = result.noise_threshold(obs)
+    listed = result.listing()
     found = []
-    for rows, cols, residual in obs.residuals(*result.factors()):
-        large = np.abs(residual) > threshold
-        found.append((rows[large], cols[large], residual[large]))
-    rows, cols, residual = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    for some in result.fit.residuals(obs):
+        large = listed.beyond(some)
+        found.append((*(x[large] for x in some), listed.scale(some)[large]))
+    rows, cols, residual, scale = (
+        np.concatenate(parts) for parts in zip(*found, strict=True)
+    )
     noisy = result.regime == "noisy" and result.noise_level > 0
-    scores = np.abs(residual) / ((result.noise_level if noisy else threshold) or 1.0)
+    unit = scale * (result.noise_level if noisy else listed.threshold)
+    scores = np.abs(residual) / np.where(unit > 0, unit, 1.0)
     order = np.lexsort((cols, rows, -scores))
     rows, cols, scores = rows[order], cols[order], scores[order]
     values, expected = (
         obs.lookup(rows, cols),
-        np.einsum("ij,ij->i", result.L[rows], result.R[cols]),
+        result.fit.at(rows, cols),
     )
     if units is not None:
         values, expected = (
@@ -237,7 +245,7 @@ def filled(
     outliers. "all": everywhere. Gaps in rows and columns that are not determined stay NaN, unless
     these are kept; what was observed there stays as well, since nothing tells what is an outlier.
     """
-    X = result.low_rank(undetermined=undetermined)
+    X = result.completed(undetermined=undetermined)
     if units is not None:
         X = units.put_back(X)
     if fill == "all":

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .._work import Outcome
+from ..evidence.calibration import Coverage
 from ..result import Result, Undetermined
 from ..units import Units
 
@@ -61,3 +62,4 @@ class Completion(Outcome):
     units: Units | None  # that columns were scaled by
     observed: float  # fraction
     undetermined: Undetermined = "nan"  # what became of lines that are not determined
+    coverage: tuple[Coverage, ...] | None = None  # of intervals, if they were written

@@ -317,8 +317,8 @@ def _table(mended: Mended | None) -> list[Section]:
         " far to the right.",
         f"lrmc complete {mended.source.name} -o {mended.target.name} found"
         f" {mended.slips_found} of the {slips} slips."
-        f" It also lists {mended.others_found} entries that nobody touched: real"
-        " samples can be odd, and the list is"
+        f" It also lists {mended.others_found} entries that nobody touched, and expected"
+        f" about {done.alarms.false:.0f}: real samples can be odd, and the list is"
         " there to be looked at. The error of what it filled in is"
         f" {percent(mended.missed)} of the error that the"
         " medians of the columns would make.",

@@ -1,4 +1,8 @@
-"""Outliers that are none: how many of a list are expected to be good entries."""
+"""Outliers that are none: from where on observed entries are listed, and how many of the list are
+expected to be good.
+
+Good residuals and gross errors are told apart by their sizes in units of the noise of their rows
+and columns (`tails`), in a sample of the observed entries: no other fit is needed."""
 
 from __future__ import annotations
 
@@ -6,9 +10,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..linalg import Factors
-from ..observations.base import Observations
-from .calibration import Calibration
+from ..fit import Fit
+from ..observations.base import Observations, Sample
+from ..weights import Array
+from .scales import line_noise
+from .tails import Tails, fit_tails
+
+FALSE = 0.03  # of a list may be good entries, by expectation
+HALF = 0.5  # an entry: so much is allowed of any list, also of one of none
+STEPS = 400  # thresholds that are tried, evenly in their logarithms
+TALLER = 1e3  # times the largest residual of a sample: the highest of them
 
 
 class Alarms(NamedTuple):
@@ -24,15 +35,73 @@ class Alarms(NamedTuple):
         return self.false / max(self.found, 1)
 
 
-def alarms(
-    obs: Observations, X: Factors, calibration: Calibration, threshold: float
-) -> Alarms:
-    """Of all observed entries, by how likely each is a gross error. One pass over the data."""
-    found, false, missed = 0, 0.0, 0.0
-    for some in obs.residuals(*X):
-        beyond = np.abs(some.values) > threshold
-        gross = calibration.outlying(some)
-        found += int(beyond.sum())
-        false += float((1 - gross[beyond]).sum())
-        missed += float(gross[~beyond].sum())
-    return Alarms(found, false, missed)
+class Listing(NamedTuple):
+    """From where on entries are listed as outliers: beyond threshold rows[i] cols[j]."""
+
+    threshold: float
+    rows: Array  # relative noise
+    cols: Array
+    typical: Array  # scales of some entries
+    tails: Tails | None = None  # None for exact data: nothing good is listed
+
+    @classmethod
+    def even(cls, threshold: float, shape: tuple[int, int]) -> Listing:
+        """The same threshold everywhere, beyond which there is nothing good."""
+        rows, cols = (np.ones(n) for n in shape)
+        return cls(threshold, rows, cols, np.ones(1))
+
+    def scale(self, some: Sample) -> Array:
+        """The noise of these entries, beside that of others."""
+        return np.asarray(self.rows[some.rows] * self.cols[some.cols])
+
+    def beyond(self, some: Sample, threshold: float | None = None) -> Array:
+        """Which residuals are listed; with a threshold, those that are larger."""
+        border = self.threshold * self.scale(some) if threshold is None else threshold
+        return np.asarray(np.abs(some.values) > border)
+
+    def outlying(self, some: Sample) -> Array:
+        """How likely residuals are gross errors; NaN where they are."""
+        if self.tails is None:
+            listed = self.beyond(some).astype(np.float64)
+            return np.where(np.isnan(some.values), np.nan, listed)
+        return self.tails.outlying(some.values, self.scale(some))
+
+    def alarms(
+        self, found: int, n_observed: int, threshold: float | None = None
+    ) -> Alarms:
+        """What is to be expected of so many entries that were found beyond a threshold."""
+        if self.tails is None:
+            return Alarms(found, 0.0, 0.0)
+        scale = self.typical
+        border = self.threshold * scale if threshold is None else threshold + 0 * scale
+        good = n_observed * float(self.tails.good_beyond(border, scale).mean())
+        missed = n_observed * float(self.tails.gross_within(border, scale).mean())
+        return Alarms(found, min(float(found), good), missed)
+
+
+def listing(obs: Observations, fit: Fit) -> Listing:
+    """Where a list of outliers begins that has few good entries. A few passes."""
+    rows, cols = line_noise(obs, fit)
+    some = obs.sample
+    scale = rows[some.rows] * cols[some.cols]
+    threshold, tails = border_of(fit.residual(some), scale, obs.n_observed)
+    return Listing(threshold, rows, cols, scale, tails)
+
+
+def border_of(
+    residual: Array, scale: Array, n_observed: int
+) -> tuple[float, Tails | None]:
+    """The lowest threshold, in units of the scales, beyond which no more than FALSE of what is
+    found is expected to be good, or half an entry of all data; and the tails that tell so.
+    """
+    size = np.sort(np.abs(residual).astype(np.float64) / scale)
+    if not len(size) or size[-1] == 0:
+        return 0.0, None
+    order = np.random.default_rng(0).permutation(len(size))
+    tails = fit_tails(residual[order], scale[order])
+    low = max(float(np.median(size)), 1e-9 * float(size[-1]))
+    found_from = np.geomspace(low, TALLER * size[-1], STEPS)
+    share = 1 - np.searchsorted(size, found_from, side="right") / len(size)
+    false = n_observed * tails.good_beyond(found_from, np.ones(STEPS))
+    few = false <= np.maximum(FALSE * n_observed * share, HALF)
+    return float(found_from[np.argmax(few)] if few.any() else np.inf), tails

@@ -1,16 +1,18 @@
-"""How uncertain each entry of a low-rank fit is, beside the others: by its row, its column, and
-what is known of them.
+"""How uncertain each entry of a fit is, beside the others: by the noise of its row, the noise of
+its column, and how much is known of both.
 
-Everything is a few numbers per row and column: nothing has n1 x n2 entries.
+How much each of the three counts is learned from errors of entries that were set aside. Everything
+is a few numbers per row and column: nothing has n1 x n2 entries, and rows stay where they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
+from .._rows import Joined, Some, every
+from ..fit import Fit
 from ..linalg import Factors, balanced, gram
 from ..observations.base import Observations, row_blocks
 from ..row_systems import pairs
@@ -22,13 +24,15 @@ LEAST = 0.03  # of the typical residual: what is smaller says no more (data are 
 FAR = 2.5
 REACH = 4.0  # thresholds of weights, in quantiles LOW of the residuals
 LOW = 0.3
-SIZES = (0.0, 0.5, 1.0)  # powers of the noise of rows and columns that are tried
-DOUBTS = (0.0, 1.0, 3.0, 10.0)  # how many times what is unknown of the factors counts
+# entries that speak for a power of 0: lines of equal noise have none that could be learned
+RIDGE = 1.0
+UPDATES = 3  # of the powers: what is far off is clipped anew each time
+TINY = 1e-300
 
 
-class Unknown(NamedTuple):
-    """What is not known of the factors: at (i, j), noise times rows[i] col_lean[j] +
-    cols[j] row_lean[i].
+class Leverage(NamedTuple):
+    """The variance of a fit in units of the noise: at (i, j), rows[i] col_lean[j] + cols[j]
+    row_lean[i].
     """
 
     # how little is known of each row of L, beside the others: 1 in the mean
@@ -37,95 +41,137 @@ class Unknown(NamedTuple):
     # how far what is unknown of a column of the matrix reaches in this row
     row_lean: Array
     col_lean: Array
-    noise: float  # the variance of good entries
-
-    def leverage(self, rows: Array, cols: Array) -> Array:
-        """The variance of the fit at these places, in units of the noise."""
-        return np.asarray(
-            self.rows[rows] * self.col_lean[cols]
-            + self.cols[cols] * self.row_lean[rows]
-        )
 
     def at(self, rows: Array, cols: Array) -> Array:
-        """The variance of the fit at these places."""
-        return self.noise * self.leverage(rows, cols)
+        """At these places; never 0."""
+        of_row = self.rows[rows] * self.col_lean[cols]
+        of_col = self.cols[cols] * self.row_lean[rows]
+        return np.asarray(np.maximum(of_row + of_col, TINY))
 
-    def times(self, gain: float) -> Unknown:
-        """So many times the variance."""
-        return self._replace(noise=gain * self.noise)
+    def flipped(self) -> Leverage:
+        """Of the transposed matrix."""
+        return Leverage(self.cols, self.rows, self.col_lean, self.row_lean)
+
+
+class Lines(NamedTuple):
+    """What is known of the rows and columns of a fit."""
+
+    row_noise: Array  # relative: 1 is typical
+    col_noise: Array
+    leverage: Leverage
+
+    def flipped(self) -> Lines:
+        """Of the transposed matrix."""
+        return Lines(self.col_noise, self.row_noise, self.leverage.flipped())
+
+    def logs(self, rows: Array, cols: Array) -> Array:
+        """What scales at these places are made of, in logarithms: the last axis has 3."""
+        parts = (
+            self.row_noise[rows],
+            self.col_noise[cols],
+            self.leverage.at(rows, cols),
+        )
+        return np.asarray(np.log(np.stack(parts, axis=-1)))
 
 
 class Scales(NamedTuple):
-    """The scale of errors at (i, j): the root of (row_noise[i] col_noise[j])^2 + the
-    variance of the fit there.
-    """
+    """The scale of errors at (i, j): unit row_noise[i]^a col_noise[j]^b leverage^c."""
 
-    row_noise: Array
-    col_noise: Array
-    unknown: Unknown
+    lines: Lines
+    unit: float
+    powers: Array  # a, b and c
 
     def at(self, rows: Array, cols: Array) -> Array:
         """At these places."""
-        noise = self.row_noise[rows] * self.col_noise[cols]
-        return np.asarray(np.sqrt(noise**2 + self.unknown.at(rows, cols)))
+        return np.asarray(self.unit * np.exp(self.lines.logs(rows, cols) @ self.powers))
 
 
-class Parts(NamedTuple):
-    """What scales at some places are made of."""
+def learned_powers(residual: Array, logs: Array, weight: Array) -> tuple[float, Array]:
+    """The unit and the powers of scales, from errors and what their scales are made of.
 
-    relative: Array  # noise of row times noise of column, 1 where typical
-    variance: Array  # of the fit
+    A weighted regression of the logarithms of their sizes, those far off clipped. Powers are not
+    below 0: what is noisier is not more certain.
+    """
+    size = np.abs(residual).astype(np.float64)
+    least = max(LEAST * float(np.median(size)), TINY)
+    heights = np.log(size + least)
+    mean = np.average(logs, axis=0, weights=weight)
+    spread, powers = logs - mean, np.zeros(logs.shape[1])
+    gram_ = (spread * weight[:, None]).T @ spread + RIDGE * np.eye(logs.shape[1])
+    for _ in range(UPDATES):
+        away = heights - spread @ powers
+        away = np.clip(away - np.median(away), -FAR, FAR)
+        away -= np.average(away, weights=weight)
+        powers = powers + np.linalg.solve(gram_, (spread * weight[:, None]).T @ away)
+        powers = np.maximum(powers, 0.0)
+    level = float(np.median(heights - spread @ powers))
+    return float(np.exp(level - mean @ powers)), powers
 
-    def scale(self, noise: float, size: float, doubt: float) -> Array:
-        """With this typical noise, and so much faith in each part."""
-        return np.asarray(
-            np.sqrt((noise * self.relative**size) ** 2 + doubt * self.variance)
-        )
+
+def lines_of(obs: Observations, fit: Fit) -> Lines:
+    """Noise and leverage of the rows and columns of a fit to these data: a few passes."""
+    if obs.across is not None:  # rows lie across the blocks of a cluster
+        return lines_of(obs.across, fit.flipped()).flipped()
+    return Lines(*line_noise(obs, fit), leverage(obs, fit.X))
 
 
-def line_noise(obs: Observations, X: Factors) -> tuple[Array, Array]:
+# ---- noise
+
+
+class Usual(NamedTuple):
+    """What the size of a residual is compared with."""
+
+    R: Array
+    cols: Array  # the levels of columns, in logarithms
+    least: float
+    middle: float
+    side: int  # whose sums are wanted: 0 is rows
+
+
+def line_noise(obs: Observations, fit: Fit) -> tuple[Array, Array]:
     """The relative noise of rows and of columns: typical sizes of residuals, drawn to the others
     where entries are few.
 
-    Logarithms of sizes are a sum of what rows and columns have. A few passes over the data.
+    Logarithms of sizes are a sum of what rows and columns have. Four passes over the data.
     """
-    levels = [np.zeros(n) for n in obs.shape]
-    size = np.abs(obs.sample.residual(X))
-    least = max(LEAST * float(np.median(size)), 1e-300)
+    rows, cols = (np.zeros(n) for n in obs.shape)
+    some = obs.sample
+    size = np.abs(fit.residual(some))
+    least = max(LEAST * float(np.median(size)), TINY)
     for _ in range(ROUNDS):
         for side, seen in enumerate((obs.row_observed, obs.col_observed)):
-            middle = float(
-                np.median(
-                    np.log(size + least)
-                    - levels[0][obs.sample.rows]
-                    - levels[1][obs.sample.cols]
-                )
-            )
-            total, square = np.zeros(obs.shape[side]), 0.0
-            for lines, away in _sizes(obs, X, levels, least, middle, side):
-                total += np.bincount(lines, away, obs.shape[side])
-                square += float((away**2).sum())
-            levels[side] = levels[side] + _drawn_together(
-                total, np.asarray(seen), square
-            )
-    return np.exp(levels[0]), np.exp(levels[1])
+            away = np.log(size + least) - rows[some.rows] - cols[some.cols]
+            usual = Usual(fit.X.R, cols, least, float(np.median(away)), side)
+            shared = (usual, fit.beyond)
+            at_home = (every(obs.shape[0]), fit.X.L, rows)
+            _, (of_rows, of_cols, square) = obs.round(_sizes, at_home, shared)
+            total = of_cols if side else of_rows.lines
+            level = _drawn_together(total, np.asarray(seen), float(square))
+            rows, cols = (rows, cols + level) if side else (rows + level, cols)
+    return np.exp(rows), np.exp(cols)
 
 
 def _sizes(
-    obs: Observations,
-    X: Factors,
-    levels: list[Array],
-    least: float,
-    middle: float,
-    side: int,
-) -> Iterator[tuple[Array, Array]]:
-    """Lines (rows or columns) of entries, and how far the logarithm of their residual is
-    above its usual size.
+    block: Observations,
+    rows: tuple[Some, Array, Array],
+    shared: tuple[Usual, tuple[object, ...]],
+) -> tuple[tuple[()], tuple[Joined, Array, float]]:
+    """How far logarithms of residuals are above their usual size: sums by rows or by columns, and
+    of squares.
     """
-    for some in obs.residuals(*X):
-        usual = levels[0][some.rows] + levels[1][some.cols] + middle
-        away = np.log(np.abs(some.values).astype(np.float64) + least) - usual
-        yield (some.rows, some.cols)[side], np.clip(away, -FAR, FAR)
+    (numbers, L, levels), (usual, beyond) = rows, shared
+    by_row, by_col, square = np.zeros(len(L)), np.zeros(len(usual.R)), 0.0
+    fit = Fit(Factors(L, usual.R), beyond)  # type: ignore[arg-type]
+    for some in fit.residuals(block, numbers.first):
+        expected = levels[some.rows] + usual.cols[some.cols] + usual.middle
+        size = np.abs(some.values).astype(np.float64)
+        away = np.clip(np.log(size + usual.least) - expected, -FAR, FAR)
+        if usual.side:
+            by_col += np.bincount(some.cols, away, len(by_col))
+        else:
+            by_row += np.bincount(some.rows, away, len(by_row))
+        square += float((away**2).sum())
+    return (), (Joined.of(by_row), by_col, square)
 
 
 def _drawn_together(total: Array, count: Array, square: float) -> Array:
@@ -134,7 +180,7 @@ def _drawn_together(total: Array, count: Array, square: float) -> Array:
     mean = total.sum() / entries
     each = np.where(count > 0, total / np.maximum(count, 1) - mean, 0.0)
     within = max(
-        square / entries - mean**2 - float((count * each**2).sum()) / entries, 1e-300
+        square / entries - mean**2 - float((count * each**2).sum()) / entries, TINY
     )
     used = count > 0
     between = float((each[used] ** 2).mean() - (within / count[used]).mean())
@@ -143,51 +189,76 @@ def _drawn_together(total: Array, count: Array, square: float) -> Array:
     return np.asarray(each * count / (count + within / between))
 
 
-def unknown(obs: Observations, X: Factors) -> Unknown:
-    """What is not known of the factors of a fit to these data: one pass, and a small
+# ---- leverage
+
+
+class Known(NamedTuple):
+    """What the posterior covariances of rows are made of, beside their own entries."""
+
+    R: Array
+    reach: float  # the threshold of the weights
+    ridge: Array
+    across: Array  # the mean square of the other factor
+
+
+def leverage(obs: Observations, X: Factors) -> Leverage:
+    """How little is known of the factors of a fit to these data: one pass, and a small
     system per row and column.
     """
     Z = balanced(*(np.asarray(F, np.float64) for F in X))
-    typed = Factors(*(F.astype(obs.dtype) for F in Z))
-    size = np.abs(obs.sample.residual(typed))
+    L, R = (F.astype(obs.dtype) for F in Z)
+    size = np.abs(obs.sample.residual(Factors(L, R))).astype(np.float64)
     reach = max(REACH * float(np.quantile(size, LOW)), 1e-30 * obs.scale)
-    weight = Cauchy(np.full(obs.shape[0], reach), np.ones(obs.shape[1]))
-    pull = obs.products(*typed, weight, Pw=pairs(typed.L), Qw=pairs(typed.R))
-    variance = float(pull.energy) / max(
-        float(np.sum(pull.row_weight, dtype=np.float64)), 1e-300
-    )
-    own = [
-        _left_open(H, F, other, variance)
-        for H, F, other in zip(pull.grams, Z, reversed(Z), strict=True)
-    ]
-    (rows, row_mean), (cols, col_mean) = own
-    return Unknown(
-        rows / max(float(rows.mean()), 1e-300),
-        cols / max(float(cols.mean()), 1e-300),
-        np.einsum("ia,ab,ib->i", Z.L, col_mean, Z.L),
+    weight = 1 / (1 + (size / reach) ** 2)
+    variance = float((weight * size**2).sum() / weight.sum())
+    known = Known(R, reach, _ridge(Z.L, Z.R, variance), gram(Z.R) / len(Z.R))
+    _, (left, total, H) = obs.round(_known_of_rows, (L,), known)
+    rows, row_mean = left.lines, total / len(L)
+    cols, col_total = _left_open(H, _ridge(Z.R, Z.L, variance), gram(Z.L) / len(Z.L))
+    return Leverage(
+        rows / max(float(rows.mean()), TINY),
+        cols / max(float(cols.mean()), TINY),
+        np.einsum("ia,ab,ib->i", Z.L, col_total / len(R), Z.L),
         np.einsum("ja,ab,jb->j", Z.R, row_mean, Z.R),
-        variance,
     )
 
 
-def _left_open(
-    H: Array, F: Array, other: Array, variance: float
-) -> tuple[Array, Array]:
-    """Of each row of a factor, the mean variance that it leaves in the matrix; and the mean
-    covariance of a row.
-
-    In units of the noise: the posterior covariance is (H_i + ridge)^-1, where the ridge is what
-    rows are spread like."""
+def _ridge(F: Array, other: Array, variance: float) -> Array:
+    """What is known of a row before its entries: it is spread like the others."""
     rank = F.shape[1]
     spread, across = gram(F - F.mean(0)) / len(F), gram(other) / len(other)
-    spread += (1e-6 * np.trace(spread) / rank + 1e-300) * np.eye(rank)
-    ridge = variance * np.linalg.inv(spread) + 1e-12 * np.trace(across) * np.eye(rank)
-    left, total = np.empty(len(F)), np.zeros((rank, rank))
+    spread += (1e-6 * np.trace(spread) / rank + TINY) * np.eye(rank)
+    small = 1e-12 * np.trace(across) * np.eye(rank)
+    return np.asarray(variance * np.linalg.inv(spread) + small)
+
+
+def _known_of_rows(
+    block: Observations, rows: tuple[Array], known: Known
+) -> tuple[tuple[()], tuple[Joined, Array, Array]]:
+    """What the rows of a block leave open, the sum of their covariances, and the Gram matrices of
+    columns.
+    """
+    (L,) = rows
+    rule = Cauchy(np.full(len(L), known.reach), np.ones(len(known.R)))
+    asked = {"Pw": pairs(L), "Qw": pairs(known.R)}
+    pull = block.products(L, known.R, rule, **asked)
+    left, total = _left_open(pull.grams[0], known.ridge, known.across)
+    return (), (Joined.of(left), total, np.asarray(pull.grams[1], np.float64))
+
+
+def _left_open(H: Array, ridge: Array, across: Array) -> tuple[Array, Array]:
+    """Of each row of a factor, the mean variance that it leaves in the matrix; and the sum of
+    covariances.
+
+    In units of the noise: the posterior covariance is (H_i + ridge)^-1.
+    """
+    rank = len(ridge)
+    left, total = np.empty(len(H)), np.zeros((rank, rank))
     a, b = np.triu_indices(rank)
-    for block in row_blocks(len(F), rank * rank):
-        A = np.empty((len(F[block]), rank, rank))
+    for block in row_blocks(len(H), rank * rank):
+        A = np.empty((len(H[block]), rank, rank))
         A[:, a, b] = A[:, b, a] = H[block]
         inverse = np.linalg.inv(A + ridge)
         left[block] = np.einsum("nab,ab->n", inverse, across)
         total += inverse.sum(0)
-    return left, total / len(F)
+    return left, total

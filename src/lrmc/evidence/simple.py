@@ -45,6 +45,7 @@ class Fitted(NamedTuple):
     rest: Observations
     judged: Sample
     fit: Fit
+    whole_gaps: bool = False  # whether what was set aside has the shape of gaps
 
 
 class Contest(NamedTuple):
@@ -161,7 +162,7 @@ def _tables(sets: Sequence[Fitted]) -> tuple[list[str], Array, dict[str, Score]]
         )
     each = []
     alone: dict[str, list[Score]] = {}
-    for rest, judged, fit in sets:
+    for rest, judged, fit, _ in sets:
         own = fit.residual(judged)
         models = {
             name: judged.residual(simple)

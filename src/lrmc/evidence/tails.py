@@ -1,25 +1,30 @@
 """What residuals are made of: good ones with tails as heavy as they like, and gross errors.
 
-A good residual, in units of its scale, follows Student's distribution, whose freedom says how heavy
-the tails are. A gross error is as likely to be large as to be small, or more so: its density does
-not fall up to some width. That good ones fall and gross ones do not is what tells the two apart.
-With Gaussian noise every heavy tail would be gross errors, and intervals without them too short.
+A good residual, in units of its scale, follows the generalized t distribution (McDonald and Newey,
+1988), whose density is proportional to (1 + |x|^p / q)^-(q + 1 / p): p = 2 is Student's, a large q
+the Gaussian (p = 2) and Laplace's (p = 1). A gross error is as likely to be large as to be small,
+or more so: its density does not fall up to some width. That good ones fall and gross ones do not is
+what tells the two apart. With Gaussian noise every heavy tail would be gross errors, and intervals
+without them too short.
 """
 
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import betainc, betaln
 
 from ..weights import Array
 
-# freedoms that are tried first: from Cauchy's tails to Gaussian ones
-COARSE = (1.0, 2.0, 4.0, 10.0, 1000.0)
-FINE = (0.75, 0.9, 1.0, 1.15, 1.35)  # times the best of them, afterwards
-FEW, MANY = 3000, 10_000  # entries that are looked at
+POWERS = (1.0, 1.5, 2.0, 3.0)  # p: how sharp the peak is
+WEIGHTS = (0.5, 0.8, 1.2, 1.8, 3.0, 6.0, 500.0)  # q: from Cauchy's tails to light ones
+FEW, MANY = 2000, 10_000  # residuals that are looked at
+BEST = 4  # shapes that are looked at again
+FINE = (0.55, 0.75, 1.35, 1.8)  # times q: the best of them once more
+EARNED = 10.0  # in logarithms of the likelihood of all that are looked at
 FIRST_SHARE = 0.05  # of gross errors, where the search begins
 MOST_SHARE = 0.6
 BEGINS = (0.0, 1 / 3, 2 / 3)
@@ -27,15 +32,36 @@ BEGINS = (0.0, 1 / 3, 2 / 3)
 NEARLY_ALL = 0.999
 # of gross errors are wider than that: a single huge one must not make the others improbable
 BEYOND = 0.05
-ROUNDS = 100
+ROUNDS = 150
 SETTLED = 1e-5
 TINY = 1e-300
+
+
+class Shape(NamedTuple):
+    """Of the generalized t distribution."""
+
+    p: float
+    q: float
+
+    def log_density(self, residual: Array, scale: Array) -> Array:
+        """Of residuals with these scales."""
+        p, q = self
+        constant = math.log(p / 2) - math.log(q) / p - float(betaln(1 / p, q))
+        ratio = np.abs(residual) / scale
+        return np.asarray(
+            constant - np.log(scale) - (q + 1 / p) * np.log1p(ratio**p / q)
+        )
+
+    def beyond(self, ratio: Array) -> Array:
+        """How likely a residual is larger than so many scales, on either side."""
+        power = ratio**self.p
+        return np.asarray(1 - betainc(1 / self.p, self.q, power / (self.q + power)))
 
 
 class Tails(NamedTuple):
     """A mixture of good residuals and gross errors."""
 
-    freedom: float
+    shape: Shape
     unit: float  # what the scales of good residuals are multiplied by
     # shares of errors that are uniform from each of BEGINS times the width up to the width
     gross: tuple[float, ...]
@@ -50,22 +76,58 @@ class Tails(NamedTuple):
 
     def outlying(self, residual: Array, scale: Array) -> Array:
         """How likely residuals of these scales are gross errors."""
-        good = (1 - self.share) * np.exp(
-            _log_density(residual, self.unit * scale, self.freedom)
-        )
-        widths = self.width * (scale if self.relative else np.ones_like(scale))
-        gross = np.asarray(self.gross) @ _gross_densities(residual, widths)
-        return np.asarray(gross / np.maximum(good + gross, TINY))
+        density = np.exp(self.shape.log_density(residual, self.unit * scale))
+        densities = _gross_densities(residual, self._widths(scale))[: len(self.gross)]
+        gross = np.asarray(self.gross) @ densities
+        total = (1 - self.share) * density + gross
+        return np.asarray(gross / np.maximum(total, TINY))
+
+    def good_beyond(self, threshold: Array, scale: Array) -> Array:
+        """How likely entries of these scales are good, and farther off than their thresholds."""
+        ratio = threshold / (self.unit * scale)
+        return np.asarray((1 - self.share) * self.shape.beyond(ratio))
+
+    def gross_within(self, threshold: Array, scale: Array) -> Array:
+        """How likely entries of these scales are gross errors, and no farther off than their
+        thresholds.
+        """
+        begins = np.array(BEGINS[: len(self.gross)])[:, None]
+        ratio = threshold / self._widths(scale)
+        within = np.clip(ratio - begins, 0, 1 - begins) / (1 - begins)
+        return np.asarray((1 - BEYOND) * (np.asarray(self.gross) @ within))
+
+    def _widths(self, scale: Array) -> Array:
+        return self.width * (scale if self.relative else np.ones_like(scale))
 
 
 def fit_tails(residual: Array, scale: Array) -> Tails:
-    """The mixture under which residuals of these scales are most likely."""
+    """The mixture under which residuals of these scales are most likely.
+
+    All shapes are tried on a few residuals, and the best of them on many. Gross errors that are
+    rarely small have to earn it: a hole in the middle of theirs can be filled with heavier tails of
+    good ones, and the two are hardly told apart.
+    """
     few, many = (thinned(residual, scale, most) for most in (FEW, MANY))
-    first = max(
-        (fit_with(*few, COARSE, relative) for relative in (False, True)),
-        key=lambda fit: fit.likelihood,
-    )
-    return fit_with(*many, tuple(x * first.freedom for x in FINE), first.relative)
+    units = (False, True) if np.ptp(scale) > 0 else (False,)
+    best: list[Tails] = []
+    for begins in (1, len(BEGINS)):
+        tried = product(units, POWERS, WEIGHTS)
+        first = [_fit(few, Shape(p, q), relative, begins) for relative, p, q in tried]
+        for x in sorted(first, key=_likelihood)[-BEST:]:
+            best.append(_fit(many, x.shape, x.relative, begins))
+    found = max(best, key=lambda fit: _worth(fit, len(many[0])))
+    (p, q), relative, begins = found.shape, found.relative, len(found.gross)
+    finer = (_fit(many, Shape(p, x * q), relative, begins) for x in FINE)
+    return max((found, *finer), key=_likelihood)
+
+
+def _worth(fit: Tails, count: int) -> float:
+    """The likelihood of so many residuals, less what a hole costs."""
+    return count * fit.likelihood - EARNED * (len(fit.gross) > 1)
+
+
+def _likelihood(fit: Tails) -> float:
+    return fit.likelihood
 
 
 def thinned(residual: Array, scale: Array, most: int) -> tuple[Array, Array]:
@@ -74,68 +136,48 @@ def thinned(residual: Array, scale: Array, most: int) -> tuple[Array, Array]:
     return tuple(np.asarray(x[::step], np.float64) for x in (residual, scale))  # type: ignore[return-value]
 
 
-def fit_with(
-    residual: Array, scale: Array, freedoms: tuple[float, ...], relative: bool
-) -> Tails:
-    """The same among these freedoms, where gross errors are in units of the scales, or
-    of the data.
+def _fit(some: tuple[Array, Array], shape: Shape, relative: bool, begins: int) -> Tails:
+    """The same for good residuals of this shape, where gross errors are in units of the scales, or
+    of the data, and begin at the first of BEGINS.
     """
+    residual, scale = some
     ratio = np.abs(residual) / scale
     typical = float(np.median(ratio)) or float(np.mean(ratio))
     if typical == 0:
-        return Tails(freedoms[-1], 1.0, (0.0,) * len(BEGINS), 1.0, relative, math.inf)
+        return Tails(shape, 1.0, (0.0,) * begins, 1.0, relative, math.inf)
     widths = scale if relative else np.ones_like(scale)
     width = float(np.quantile(np.abs(residual) / widths, NEARLY_ALL))
-    densities = _gross_densities(residual, width * widths)
-    fits = []
-    for freedom in freedoms:
-        unit, gross, likelihood = _expectation_maximisation(
-            residual, scale, freedom, typical, densities
-        )
-        fits.append(Tails(freedom, unit, gross, width, relative, likelihood))
-    return max(fits, key=lambda fit: fit.likelihood)
+    densities = _gross_densities(residual, width * widths)[:begins]
+    unit, gross, likelihood = _expectation_maximisation(
+        residual, scale, shape, typical, densities
+    )
+    return Tails(shape, unit, gross, width, relative, likelihood)
 
 
 def _expectation_maximisation(
-    residual: Array, scale: Array, freedom: float, unit: float, densities: Array
+    residual: Array, scale: Array, shape: Shape, unit: float, densities: Array
 ) -> tuple[float, tuple[float, ...], float]:
     """The unit of good residuals, the shares of gross errors, and the mean logarithm of
     the likelihood.
     """
-    ratio, least = (residual / scale) ** 2, 1e-9 * unit
-    gross = np.full(len(BEGINS), FIRST_SHARE / len(BEGINS))
+    p, q = shape
+    power, least = np.abs(residual / scale) ** p, 1e-9 * unit
+    gross = np.full(len(densities), FIRST_SHARE / len(densities))
     for _ in range(ROUNDS):
-        good = (1 - gross.sum()) * np.exp(_log_density(residual, unit * scale, freedom))
+        density = np.exp(shape.log_density(residual, unit * scale))
+        good = (1 - gross.sum()) * density
         total = np.maximum(good + gross @ densities, TINY)
         here = good / total
-        weight = here * (freedom + 1) / (freedom + ratio / unit**2)
+        weight = here * (p * q + 1) / (q + power / unit**p)
         before, share = unit, gross
-        unit = max(
-            math.sqrt(float((weight * ratio).sum()) / max(float(here.sum()), TINY)),
-            least,
-        )
+        mean = float((weight * power).sum()) / max(float(here.sum()), TINY)
+        unit = max(mean ** (1 / p), least)
         gross = gross * (densities @ (1 / total)) / len(total)
         gross *= min(1.0, MOST_SHARE / max(gross.sum(), TINY))
-        if (
-            abs(unit - before) < SETTLED * unit
-            and np.abs(gross - share).max() < SETTLED
-        ):
+        moved = np.abs(gross - share).max()
+        if abs(unit - before) < SETTLED * unit and moved < SETTLED:
             break
     return unit, tuple(gross.tolist()), float(np.log(total).mean())
-
-
-def _log_density(residual: Array, scale: Array, freedom: float) -> Array:
-    """Of Student's distribution."""
-    constant = (
-        gammaln((freedom + 1) / 2)
-        - gammaln(freedom / 2)
-        - 0.5 * math.log(freedom * math.pi)
-    )
-    return np.asarray(
-        constant
-        - np.log(scale)
-        - (freedom + 1) / 2 * np.log1p((residual / scale) ** 2 / freedom)
-    )
 
 
 def _gross_densities(residual: Array, widths: Array) -> Array:

@@ -112,7 +112,7 @@ def hidden_in(
     """Lessons in a part of the data that has about so many entries; at least so many of them."""
     rows, cols = some_lines(obs, np.random.default_rng(seed), entries)
     part = part_at(obs, rows, cols)
-    here = replace(noise, rows=noise.rows[rows], cols=noise.cols[cols])
+    here = noise.of(rows, cols)
     count = int(np.clip(PART // max(part.n_observed, 1), least, MOST))
     within = min(rank, min(part.shape) - 1)
     lessons = []

@@ -55,6 +55,10 @@ class Noise:
         """The same noise everywhere."""
         return cls(equal(1.0, obs.shape[0]), equal(1.0, obs.shape[1]), loss, outliers)
 
+    def of(self, rows: Array, cols: Array) -> Noise:
+        """The same for some rows and columns."""
+        return replace(self, rows=self.rows[rows], cols=self.cols[cols])
+
     def flipped(self) -> Noise:
         """The same for the transposed matrix."""
         return replace(self, rows=self.cols, cols=self.rows)

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..evidence.scales import line_noise
 from ..evidence.simple import LOW_RANK, blend, simple_models
-from ..fit import Part
+from ..fit import Fit, Part
 from ..linalg import Factors
 from ..observations.base import Observations, Sample
 from ..weights import Array
@@ -219,7 +219,7 @@ def scaled_as(lessons: list[Lesson], plan: Plan) -> list[Lesson]:
         return lessons
     fits = [lesson.fitted(plan.layers) for lesson in lessons]
     pairs = zip(lessons, fits, strict=True)
-    return [x.scaled(line_noise(x.rest, X), plan.powers) for x, X in pairs]
+    return [x.scaled(line_noise(x.rest, Fit(X)), plan.powers) for x, X in pairs]
 
 
 def is_confirmed(
@@ -271,7 +271,7 @@ def own_noise(
     other, as long as hidden entries clearly gain.
     """
     fits = [lesson.fitted(layers) for lesson in lessons]
-    lines = [line_noise(x.rest, X) for x, X in zip(lessons, fits, strict=True)]
+    lines = [line_noise(x.rest, Fit(X)) for x, X in zip(lessons, fits, strict=True)]
     before = _losses(lessons, fits, bend)
     powers, best = (0.0, 0.0), lessons
     for side in (1, 0):
@@ -501,7 +501,7 @@ def fit(
         obs, begin(obs, plan.rank, noise, seed), plan.layers, noise
     )
     if any(plan.powers):
-        noise = with_scales(noise, line_noise(obs, half.after.X), plan.powers)
+        noise = with_scales(noise, line_noise(obs, Fit(half.after.X)), plan.powers)
         state = begin(obs, plan.rank, noise, seed)
         half = yield from _through(obs, state, plan.layers, noise)
     if plan.aim == "separate" and not plan.fixed:
@@ -564,7 +564,7 @@ def carried(
         state = half.after
         yield step_of(obs, half, state.X)
     if any(plan.powers):
-        noise = with_scales(noise, line_noise(obs, state.X), plan.powers)
+        noise = with_scales(noise, line_noise(obs, Fit(state.X)), plan.powers)
     for turn in (1, 0):
         numbers = plan.layers.of(len(plan.layers) - 1, turn)._replace(eta=1.0)
         half = half_layer(obs, state, side ^ turn, numbers, noise)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -32,6 +32,10 @@ ENOUGH_CELLS = 1_000_000  # of a matrix to choose by
 FEWEST = 3  # entries that a fit can be judged by at all
 # gaps are structured where their share varies so many times more than by chance
 UNEVEN = 4.0
+# of a row's or a column's entries, at most, where single entries are set aside: with far fewer, it
+# would be another fit that is judged
+THINNED = 0.15
+POOL = 20  # entries that are drawn for each that is set aside: those near gaps are few
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -173,6 +177,60 @@ def hold_out(obs: Observations, seed: int = 0) -> tuple[Observations, Sample]:
     return rest, rest.held.draw(MOST, seed) if rest.held.n_observed > MOST else some
 
 
+def in_one_piece(obs: Observations) -> bool:
+    """Whether gaps are structured, so that `hold_out` lays whole ones over other lines."""
+    return _uneven_axis(obs) is not None
+
+
+def set_aside(
+    obs: Observations, share: float, seed: int = 0
+) -> tuple[Observations, Sample]:
+    """The data without about this share of their entries, and these: single ones, where entries are
+    missing.
+
+    Rows and columns with many gaps give more. None loses more than a few, so that the fit to the
+    rest is as good as one to all.
+    """
+    rng = np.random.default_rng(seed)
+    wanted = max(FEWEST, int(share * obs.n_observed))
+    some = obs.draw(POOL * wanted, int(rng.integers(1 << 31)))
+    numbers = some.rows * obs.shape[1] + some.cols
+    some = Sample(*(x[np.unique(numbers, return_index=True)[1]] for x in some))
+    # in a random order, those first that are more likely: Efraimidis and Spirakis, 2006
+    order = np.argsort(rng.exponential(size=len(some.rows)) / _gaps_at(obs, some))
+    some = Sample(*(x[order] for x in some))
+    spared = np.ones(len(order), bool)
+    for lines, seen in (
+        (some.rows, obs.row_observed),
+        (some.cols, obs.col_observed),
+    ):
+        most = np.maximum(1, THINNED * np.asarray(seen)[lines])
+        spared &= _number_within(np.where(spared, lines, -1)) < most
+    some = Sample(*(x[np.flatnonzero(spared)[:wanted]] for x in some))
+    if obs.groups is not None:
+        return _without_groups(obs, obs.groups, some[:2], rng)
+    return without(obs, some), some
+
+
+def _gaps_at(obs: Observations, some: Sample) -> Array:
+    """How likely these places would be missing, from the shares of their rows and columns."""
+    n1, n2 = obs.shape
+    # half a gap more: without any, all lines are alike
+    rows = n2 - np.asarray(obs.row_observed)[some.rows] + 0.5
+    cols = n1 - np.asarray(obs.col_observed)[some.cols] + 0.5
+    return np.asarray(rows / n2 * cols / n1)
+
+
+def _number_within(lines: Array) -> Array:
+    """The how many-th of its line each is, from 0."""
+    order = np.argsort(lines, kind="stable")
+    ordered = lines[order]
+    first = np.searchsorted(ordered, ordered)
+    numbers = np.empty(len(lines), np.int64)
+    numbers[order] = np.arange(len(lines)) - first
+    return numbers
+
+
 def without(obs: Observations, some: Sample) -> Without:
     """The data without these entries, which are copied."""
     held = as_sparse(obs, some)
@@ -208,20 +266,12 @@ def _without_groups(
     return rest, Sample(rows[judged], cols[judged], held[judged])
 
 
-def _some_groups(
-    obs: Observations, groups: Array, rng: np.random.Generator
-) -> Observations:
-    size, count = (
-        groups.shape[1],
-        max(ENOUGH_CELLS // (obs.shape[1] * groups.shape[1]), 100),
-    )
-    if count >= len(groups):
-        return obs
-    rows = groups[np.sort(rng.choice(len(groups), count, replace=False))].ravel()
-    values = obs.grid(rows, np.arange(obs.shape[1]))
-    return grouped(
-        as_observations(values, threads=obs.threads), np.repeat(np.arange(count), size)
-    )
+class Submatrix(NamedTuple):
+    """A part of a matrix, in memory, and which rows and columns of the whole it has."""
+
+    obs: Observations
+    rows: Array
+    cols: Array
 
 
 def part_of(obs: Observations, seed: int = 0) -> Observations:
@@ -229,35 +279,55 @@ def part_of(obs: Observations, seed: int = 0) -> Observations:
 
     Of these not all entries, where they are very long.
     """
-    n1, n2 = obs.shape
-    if n1 * n2 <= 4 * ENOUGH_CELLS:
-        return obs if obs.is_here else _brought(obs)
-    if obs.groups is not None:
-        return _some_groups(obs, obs.groups, np.random.default_rng(seed))
-    axis = 0 if n1 >= n2 else 1
-    count = max(ENOUGH_CELLS // obs.shape[1 - axis], 1000)
-    if count >= obs.shape[axis]:
+    if not _is_large(obs) and obs.is_here:
         return obs
-    rng = np.random.default_rng(seed)
-    chosen = np.sort(rng.choice(obs.shape[axis], count, replace=False))
-    across = np.arange(obs.shape[1 - axis])
+    return part_in_memory(obs, seed).obs
+
+
+def part_in_memory(obs: Observations, seed: int = 0) -> Submatrix:
+    """The same as an array in memory, with the rows and columns that were chosen: all of a matrix
+    that is not large.
+    """
+    if obs.groups is not None and not obs.in_blocks:
+        return _some_groups(obs, obs.groups, np.random.default_rng(seed))
+    rows, cols = (np.arange(n) for n in obs.shape)
+    if _is_large(obs):
+        rows, cols = _some_lines(obs, np.random.default_rng(seed))
+    elif obs.is_here and not obs.in_blocks:
+        return Submatrix(obs, rows, cols)
+    values = obs.grid(rows, cols).astype(obs.dtype, copy=False)
+    return Submatrix(as_observations(values, threads=obs.threads), rows, cols)
+
+
+def _is_large(obs: Observations) -> bool:
+    return obs.shape[0] * obs.shape[1] > 4 * ENOUGH_CELLS
+
+
+def _some_groups(
+    obs: Observations, groups: Array, rng: np.random.Generator
+) -> Submatrix:
+    """Some of the rows, whole groups."""
+    rows, cols = (np.arange(n) for n in obs.shape)
+    size = groups.shape[1]
+    count = max(ENOUGH_CELLS // (obs.shape[1] * size), 100)
+    if not _is_large(obs) or count >= len(groups):
+        return Submatrix(obs, rows, cols)
+    rows = groups[np.sort(rng.choice(len(groups), count, replace=False))].ravel()
+    values = as_observations(obs.grid(rows, cols), threads=obs.threads)
+    return Submatrix(grouped(values, np.repeat(np.arange(count), size)), rows, cols)
+
+
+def _some_lines(obs: Observations, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Rows and columns of a part of a large matrix."""
+    axis = 0 if obs.shape[0] >= obs.shape[1] else 1
+    n, across = obs.shape[axis], np.arange(obs.shape[1 - axis])
+    count = min(n, max(ENOUGH_CELLS // len(across), 1000))
+    chosen = np.sort(rng.choice(n, count, replace=False))
     entries = obs.fraction * count * len(across)
     if entries > 4 * ENOUGH_CELLS:
-        across = np.sort(
-            rng.choice(
-                len(across), int(len(across) * ENOUGH_CELLS / entries), replace=False
-            )
-        )
-    rows, cols = (chosen, across) if axis == 0 else (across, chosen)
-    return as_observations(
-        obs.grid(rows, cols).astype(obs.dtype, copy=False), threads=obs.threads
-    )
-
-
-def _brought(obs: Observations) -> Observations:
-    """A small matrix from the workers of a cluster, here."""
-    values = obs.grid(*(np.arange(n) for n in obs.shape))
-    return as_observations(values.astype(obs.dtype, copy=False), threads=obs.threads)
+        fewer = int(len(across) * ENOUGH_CELLS / entries)
+        across = np.sort(rng.choice(len(across), fewer, replace=False))
+    return (chosen, across) if axis == 0 else (across, chosen)
 
 
 def _uneven_axis(obs: Observations) -> int | None:

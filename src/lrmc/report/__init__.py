@@ -9,6 +9,7 @@ from __future__ import annotations
 from .charts import Series
 from .page import page, write_report
 from .sections import (
+    Bars,
     BeforeAfter,
     Facts,
     Frames,
@@ -24,6 +25,7 @@ from .sections import (
 from .standard import film_sections, result_sections
 
 __all__ = [
+    "Bars",
     "BeforeAfter",
     "Facts",
     "Frames",

@@ -133,6 +133,49 @@ def values_svg(
     return _svg(parts, x_name, f"{name}, {n} values")
 
 
+def bars_svg(
+    names: Sequence[str],
+    values: Sequence[float],
+    deviations: Sequence[float],
+    what: str,
+) -> str:
+    """Named values from 0 on, one below the other, each with its standard error; the first stands
+    out.
+    """
+    lines = [
+        (name, float(v), float(d) if math.isfinite(d) else 0.0)
+        for name, v, d in zip(names, values, deviations)
+        if _drawable(v, False)
+    ]
+    if not lines:
+        return '<p class="none">No values to draw.</p>'
+    most = max(v + d for _, v, d in lines) or 1.0
+    across = Axis(0.0, 1.05 * most, False, LEFT, WIDTH - RIGHT)
+    step = (HEIGHT - BOTTOM - TOP) / len(lines)
+    parts = [_foot(across)]
+    for k, (name, v, d) in enumerate(lines):
+        y, kind = TOP + (k + 0.7) * step, "faint" if k else "s0"
+        left, right = (float(across.at(max(0.0, x))) for x in (v - d, v + d))
+        parts += [
+            f'<text class="marked" x="{LEFT}" y="{y - 7:.1f}">{escaped(name)}</text>',
+            f'<path class="stem {kind}" d="M{LEFT} {y:.1f}H{float(across.at(v)):.1f}"/>',
+            f'<path class="axis" d="M{left:.1f} {y:.1f}H{right:.1f}"/>',
+            _point(float(across.at(v)), y, f"{name}: {number(v, 3)}", kind, 4.5),
+        ]
+    return _svg(parts, "", f"{what}, {len(lines)} values")
+
+
+def _foot(across: Axis) -> str:
+    """Ticks of a chart whose lines have names instead of heights."""
+    parts = [f'<path class="axis" d="M{LEFT} {HEIGHT - BOTTOM}H{WIDTH - RIGHT}"/>']
+    for value in across.ticks():
+        x = float(across.at(value))
+        parts.append(
+            f'<text class="tick" x="{x:.1f}" y="{HEIGHT - BOTTOM + 17}" text-anchor="middle">{number(value)}</text>'
+        )
+    return "".join(parts)
+
+
 def _whole_numbers(n: int) -> list[float]:
     """Some of 1 to n."""
     return [t for t in _round_values(1, max(2, n)) if t == int(t) and 1 <= t <= n]

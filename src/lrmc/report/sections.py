@@ -13,7 +13,7 @@ from typing import Literal, Protocol, TypeGuard
 import numpy as np
 
 from ..weights import Array
-from .charts import Series, lines_svg, values_svg
+from .charts import Series, bars_svg, lines_svg, values_svg
 from .images import Picture, Pictures, affordable, evenly, indexed_png, picture, uri
 from .text import column, count, escaped, number, percent, plural
 
@@ -121,6 +121,24 @@ class Values:
             "level_name": self.level_name,
         }
         return _figure(values_svg(self.values, self.level, **names), self.caption)
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Named values beside each other, such as errors of models, with their standard errors; the
+    first stands out.
+    """
+
+    title: str
+    names: Sequence[str]
+    values: Sequence[float]
+    deviations: Sequence[float]
+    caption: str = ""
+
+    def html(self, room: int = 0) -> str:
+        """See `Section.html`."""
+        svg = bars_svg(self.names, self.values, self.deviations, self.title)
+        return _figure(svg, self.caption)
 
 
 @dataclass(frozen=True, eq=False)

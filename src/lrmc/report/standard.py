@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +20,7 @@ from . import words
 from .charts import Series
 from .images import Lazy, Pictures
 from .sections import (
+    Bars,
     BeforeAfter,
     Facts,
     Frames,
@@ -65,11 +67,7 @@ def result_sections(
     obs = result.observations if Y is None else as_observations(Y, mask)
     _check(result, obs, (row_names, col_names))
     spread = SPREAD if units is not None else ""
-    seen = (
-        None
-        if obs is None
-        else survey(obs, result.factors(), result.noise_threshold(obs), worst)
-    )
+    seen = None if obs is None else survey(obs, result.fit, result.listing(obs), worst)
     sections: list[Section] = [Facts("", _key_numbers(result, obs, seen, spread))]
     sections.append(
         Words("", words.ended(result), "good" if result.converged else "warning")
@@ -80,6 +78,12 @@ def result_sections(
     if unknown:
         sections.append(Words("", unknown, "warning"))
     sections.append(Words("What was done", words.done(result, obs, seen, spread)))
+    records = _beside_simple(result)
+    if records:
+        sections.append(Words("What was decided, and why", [words.decided(records)]))
+        sections.append(_contest(records, spread or DATA))
+    if words.sure(result):
+        sections.append(Words("How sure", words.sure(result)))
     sections += [
         _convergence(result, spread or DATA),
         _components(result, obs, spread or DATA),
@@ -237,6 +241,36 @@ def _trials(trials: list[words.Record], unit: str) -> Lines:
     )
 
 
+def _beside_simple(result: Result) -> list[Mapping[str, Any]]:
+    """Errors on hidden entries, what was taken first: of the solver's table, or of the contest that
+    was made of refits.
+    """
+    table = result.evidence.get("table")
+    if table:
+        records = [
+            {name: words.field(line, name) for name in ("name", "mae", "chosen")}
+            for line in table
+        ]
+        return sorted(records, key=lambda record: not record["chosen"])
+    made = result.evidence.get("contest") or vars(result).get("contest")
+    if made is None:
+        return []
+    scores = words.field(made, "scores").items()
+    return [{"name": name, "mae": words.field(x, "error")} for name, x in scores]
+
+
+def _contest(records: list[Mapping[str, Any]], unit: str) -> Bars:
+    """Mean absolute errors of models on hidden entries."""
+    return Bars(
+        "Errors on hidden entries",
+        [str(record["name"]) for record in records],
+        [float(record["mae"]) for record in records],
+        [float(record.get("standard_error", 0.0)) for record in records],
+        caption="Mean absolute error on known entries that were hidden from the fits, in"
+        f" {unit}, the one that was taken first; a line is a standard error.",
+    )
+
+
 # ---- what was found
 
 
@@ -281,6 +315,7 @@ def _table(
     counted = (
         f" {' and '.join(unnamed).capitalize()} are counted from 0." if unnamed else ""
     )
+    counted += f" {words.false_alarms(seen.alarms)}" if rows else ""
     measured = "" if units is None else ", measured by the spread of its column"
     how = " Click on a heading to sort."
     caption = (

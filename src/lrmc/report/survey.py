@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..linalg import Factors
+from ..evidence.alarms import Alarms, Listing
+from ..fit import Fit
 from ..observations.base import Observations
 from ..weights import Array
 
@@ -26,14 +27,15 @@ class Survey(NamedTuple):
     step: tuple[int, int]  # rows and columns of a cell; the last ones may have fewer
     observed: Array  # (height, width): of all places of a cell
     outliers: Array  # (height, width): of its observed entries; 0 where there is none
-    threshold: float
+    threshold: float  # typically: it follows the noise of rows and columns
     n_outliers: int
+    alarms: Alarms  # how many of them are expected to be none
     rows: Array
     cols: Array
     differences: Array  # observed - expected
 
 
-def survey(obs: Observations, X: Factors, threshold: float, worst: int = 100) -> Survey:
+def survey(obs: Observations, fit: Fit, listed: Listing, worst: int = 100) -> Survey:
     """Look at every observed entry once, in blocks. Nothing of the size of the matrix is made."""
     down, across = (-(-n // CELLS) for n in obs.shape)
     step = (down, across)
@@ -41,9 +43,10 @@ def survey(obs: Observations, X: Factors, threshold: float, worst: int = 100) ->
     seen = np.zeros(height * width, np.int64)
     beyond = np.zeros(height * width, np.int64)
     top = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
-    for rows, cols, residual in obs.residuals(*X):
+    for some in fit.residuals(obs):
+        rows, cols, residual = some
         cell = (rows // down) * width + cols // across
-        large = np.flatnonzero(np.abs(residual) > threshold)
+        large = np.flatnonzero(listed.beyond(some))
         seen += np.bincount(cell, minlength=len(seen))
         beyond += np.bincount(cell[large], minlength=len(seen))
         found = (rows[large], cols[large], residual[large].astype(np.float64))
@@ -57,8 +60,9 @@ def survey(obs: Observations, X: Factors, threshold: float, worst: int = 100) ->
         step,
         observed=seen.reshape(height, width) / places,
         outliers=(beyond / np.maximum(seen, 1)).reshape(height, width),
-        threshold=threshold,
+        threshold=listed.threshold * float(np.median(listed.typical)),
         n_outliers=int(beyond.sum()),
+        alarms=listed.alarms(int(beyond.sum()), obs.n_observed),
         rows=rows,
         cols=cols,
         differences=differences,

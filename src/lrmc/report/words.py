@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+from ..evidence.alarms import Alarms
 from ..observations.base import Observations
 from ..result import Result, Status, Undetermined
 from .survey import Survey
@@ -244,8 +245,8 @@ def _outliers(
     text = (
         f"{count(seen.n_outliers)} observed {is_} not follow the pattern ({share} of"
         " the observed): they are farther"
-        f" than {number(seen.threshold, 3)}{unit} from it, and were kept from bending"
-        " it."
+        f" than {number(seen.threshold, 3)}{unit} from it (more in noisy rows and"
+        f" columns), and were kept from bending it. {false_alarms(seen.alarms)}"
     )
     small = (
         math.isfinite(result.outlier_fraction)
@@ -256,6 +257,50 @@ def _outliers(
         " are wrong."
         if small
         else text
+    )
+
+
+def false_alarms(alarms: Alarms) -> str:
+    """How many of a list of outliers are expected to be none."""
+    if alarms.false < 0.5:
+        return "None of them is expected to be a good entry."
+    return (
+        f"About {count(round(alarms.false))} of them are expected to be good entries."
+    )
+
+
+def sure(result: Result) -> list[str]:
+    """How far the filled-in entries may be off: what intervals held, where they were made."""
+    found = result.calibrated or vars(result).get("calibration")
+    if found is None:
+        return []
+    why_not = found.gaps.why_not()
+    if why_not:
+        return [f"{why_not[0].upper()}{why_not[1:]}."]
+    held = " and ".join(
+        f"{percent(x.value)} at a level of {percent(x.level)}" for x in found.coverage
+    )
+    return [
+        "Intervals around the filled-in entries were learned from known entries that were"
+        " hidden from five more fits. Held against hidden entries that they were not"
+        f" learned from, they hold {held} of those that are no gross errors."
+    ]
+
+
+def decided(records: Sequence[Mapping[str, Any]]) -> str:
+    """What was taken and why, from the errors of models on hidden entries, the one taken first."""
+    first, *others = records
+    best = min(others, key=lambda record: float(record["mae"]), default=None)
+    taken = (
+        f"Known entries that were hidden are missed by {number(float(first['mae']), 3)}"
+        f" in the mean by what was taken ({first['name']})"
+    )
+    if best is None:
+        return f"{taken}."
+    ratio = float(first["mae"]) / max(float(best["mae"]), 1e-300)
+    return (
+        f"{taken}, and by {number(float(best['mae']), 3)} by the best of what is simpler"
+        f" ({best['name']}): {percent(ratio)} of its error."
     )
 
 
