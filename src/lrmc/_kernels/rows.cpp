@@ -388,19 +388,17 @@ template <class T> void regressor_slopes(const Regressors<T> &job, const Regress
 
 // ---- at some places of the matrix
 
-template <class T> void residual_at(const Places<T> &job) {
+template <class T> void entries_at(const Places<T> &job) {
   constexpr int W = width<T>;
-  const int r = job.rank, whole = r / W * W, threads = shares_of(job.threads, job.n);
-  in_shares(threads, [&](int t) {
-    for (int64_t k = job.n * t / threads; k < job.n * (t + 1) / threads; k++) {
-      const T *l = job.L + job.rows[k] * r, *f = job.R + job.cols[k] * r;
-      Vec<T> some = {};
-      for (int c = 0; c < whole; c += W) some += load<Vec<T>>(l + c) * load<Vec<T>>(f + c);
-      T dot = sum<T>(some);
-      for (int c = whole; c < r; c++) dot += l[c] * f[c];
-      job.out[k] = job.values[k] - dot;
-    }
-  });
+  const int r = job.rank, whole = r / W * W;
+  for (int64_t k = 0; k < job.n; k++) {
+    const T *l = job.L + job.rows[k] * r, *f = job.R + job.cols[k] * r;
+    Vec<T> some = {};
+    for (int c = 0; c < whole; c += W) some += load<Vec<T>>(l + c) * load<Vec<T>>(f + c);
+    T dot = sum<T>(some);
+    for (int c = whole; c < r; c++) dot += l[c] * f[c];
+    job.out[k] = dot;
+  }
 }
 
 template void solve_rows<float>(const RowSystems<float> &);
@@ -413,7 +411,7 @@ template void regressors<float>(const Regressors<float> &);
 template void regressors<double>(const Regressors<double> &);
 template void regressor_slopes<float>(const Regressors<float> &, const RegressorSlopes<float> &);
 template void regressor_slopes<double>(const Regressors<double> &, const RegressorSlopes<double> &);
-template void residual_at<float>(const Places<float> &);
-template void residual_at<double>(const Places<double> &);
+template void entries_at<float>(const Places<float> &);
+template void entries_at<double>(const Places<double> &);
 
 }  // namespace lrmc::LRMC_ISA

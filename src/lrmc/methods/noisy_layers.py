@@ -310,10 +310,7 @@ def _weight(
     """The rule of half a layer, for residuals in units of their median."""
     if size is None:
         some = obs.sample
-        size = _typical(
-            some.residual(X) / (noise.rows[some.rows] * noise.cols[some.cols]),
-            obs.scale,
-        )
+        size = _typical(some.residual(X) / noise.at(some), obs.scale)
     return Power(
         times(numbers.reach * size, noise.rows),
         noise.cols,
