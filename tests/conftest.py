@@ -21,6 +21,12 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("presentations")
 
 
+@pytest.fixture(autouse=True)
+def as_many_threads_as_asked_for(monkeypatch):
+    """However small a test's data are: their division among threads is tested too."""
+    monkeypatch.setattr(_kernels, "WORTH_A_THREAD", 1)
+
+
 @pytest.fixture
 def restore_instruction_set():
     """What a test chose does not outlast it."""

@@ -46,7 +46,7 @@ def sizes_of(halves, noise):
 @pytest.mark.parametrize(("outliers", "uneven"), [("both", False), ("positive", True)])
 def test_gradients_are_finite_differences(shape, outliers, uneven):
     obs, noise, layers, rng = problem(shape, outliers, uneven)
-    first = begin(obs, RANK)
+    first = begin(obs, RANK, noise)
     halves = list(passes(obs, first, layers, noise))
     sizes = sizes_of(halves, noise)
     towards = Factors(*(rng.standard_normal(F.shape) for F in halves[-1].after.X))
@@ -71,7 +71,7 @@ def test_gradients_are_finite_differences(shape, outliers, uneven):
 def test_gradients_are_those_of_torch():
     torch = pytest.importorskip("torch")
     obs, noise, layers, rng = problem((24, 16), "both", uneven=False)
-    first = begin(obs, RANK)
+    first = begin(obs, RANK, noise)
     halves = list(passes(obs, first, layers, noise))
     towards = Factors(*(rng.standard_normal(F.shape) for F in halves[-1].after.X))
     logs = torch.tensor(np.log(layers.array()), requires_grad=True)

@@ -34,6 +34,8 @@ def rules(n1, n2):
     yield Huber(one, other), lambda q: np.minimum(1, 1 / q)
     yield Mixture(one, other, odds=0.1), lambda q: 1 / (1 + 0.1 * (1 + q**2 / 32) ** 16)
     yield Power(one, other, shape=0.7), lambda q: (1 + q**2) ** -0.7
+    yield Power(one, other, "positive", shape=1.4), lambda q: (1 + q**2) ** -1.4
+    yield Power(one, other, "negative", shape=0.3), lambda q: (1 + q**2) ** -0.3
 
 
 def thresholds(rule, shape):
@@ -43,10 +45,17 @@ def thresholds(rule, shape):
     return np.maximum(rows, cols) if isinstance(rule, Threshold) else rows * cols
 
 
+def size(E, rule):
+    """0 on a side that has no outliers."""
+    outliers = getattr(rule, "outliers", "both")
+    one_sided = {"positive": np.maximum(E, 0), "negative": np.maximum(-E, 0)}
+    return one_sided.get(outliers, np.abs(E))
+
+
 def naive(Y, L, R, rule, weight, labels):
     """The worst residual of a group, entry by entry."""
     E = Y - L @ R.T
-    ratio, W = np.abs(E) / thresholds(rule, Y.shape), np.zeros(Y.shape)
+    ratio, W = size(E, rule) / thresholds(rule, Y.shape), np.zeros(Y.shape)
     for label in set(labels):
         members = np.flatnonzero(labels == label)
         for j in range(Y.shape[1]):
@@ -58,7 +67,7 @@ def naive(Y, L, R, rule, weight, labels):
 
 @pytest.mark.parametrize("layout", ["stacked", "beside each other", "mixed"])
 @each("order", ["C", "F"])
-@each("which", range(6))
+@each("which", range(8))
 def test_products(data, layout, order, which):
     Y, L, R = data
     labels = {

@@ -536,3 +536,9 @@ def test_products_with_a_part_of_the_model():
         )
         for a, b in zip(part, whole, strict=True):
             assert_close(a, b[:, :2])
+
+
+def test_short_work_is_done_alone(monkeypatch):
+    monkeypatch.setattr(_kernels, "WORTH_A_THREAD", 100)
+    got = [_kernels.threads_for(work, 4) for work in (0, 99, 199, 200, 399, 10_000)]
+    assert got == [1, 1, 1, 2, 3, 4]

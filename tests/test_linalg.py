@@ -12,6 +12,7 @@ from lrmc.linalg import (
     change,
     distance,
     divide,
+    entries_at,
     gram,
     norm,
     orthonormal,
@@ -139,3 +140,25 @@ def test_balanced(shape):
     assert_close(B.L.T @ B.L, B.R.T @ B.R, factor=100)
     s = np.linalg.svd(product(A), compute_uv=False)[: min(shape)]
     assert_close(np.sort(np.diag(B.L.T @ B.L))[::-1][: len(s)], s, factor=100)
+
+
+@each("rank", [1, 4, 5, 8, 23])
+@each(
+    "types",
+    [(np.float32, np.float32), (np.float64, np.float64), (np.float32, np.float64)],
+)
+@each("order", ["C", "F"])
+def test_entries_at_places(rank, types, order):
+    rng = np.random.default_rng(0)
+    X = Factors(
+        *(
+            np.asarray(rng.standard_normal((n, rank)), dtype, order=order)
+            for n, dtype in zip((7, 5), types, strict=True)
+        )
+    )
+    rows, cols = rng.integers(0, 7, 30), rng.integers(0, 5, 30)
+    got = entries_at(X, rows, cols)
+    assert got.dtype == np.result_type(*types)
+    assert_close(got, (X.L @ X.R.T)[rows, cols], got.dtype)
+    with pytest.raises((ValueError, IndexError), match=r"outside|out of bounds"):
+        entries_at(X, rows, cols + 1)

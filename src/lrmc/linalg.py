@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._rows import each, is_here, told, turned
+from . import _kernels
+from ._rows import each, is_here, take, told, turned
 from .weights import Array, DType
 
 # a cosine between columns of a factor above which their differences begin to be lost
@@ -26,6 +27,26 @@ class Factors(NamedTuple):
 
     L: Array
     R: Array
+
+
+def entries_at(X: Factors, rows: Array, cols: Array) -> Array:
+    """L R' at some places: (rows[k], cols[k])."""
+    dtype = np.result_type(X.L.dtype, X.R.dtype)
+    (L, rows), (R, cols) = (
+        _lines(F, lines, dtype) for F, lines in zip(X, (rows, cols), strict=True)
+    )
+    out = np.empty(len(rows), dtype)
+    _kernels.entries_at(L, R, rows=rows, cols=cols, out=out)
+    return out
+
+
+def _lines(F: Array, lines: Array, dtype: DType) -> tuple[Array, Array]:
+    """A factor as the kernels take it, and which of its lines: only these are copied,
+    where a copy is needed.
+    """
+    if isinstance(F, np.ndarray) and F.dtype == dtype and F.flags.carray:
+        return F, _kernels.ready(lines, np.int64)
+    return _kernels.ready(take(F, lines), dtype), np.arange(len(lines))
 
 
 def power_of_4(size: float) -> float:

@@ -8,11 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from . import _kernels
-from ._kernels import ready
+from ._kernels import ready, threads_for
 from .weights import Array
-
-# products that a thread must have to do, for starting it to pay
-WORTH_A_THREAD = 1_000_000
 
 
 def pairs(X: Array) -> Array:
@@ -64,9 +61,8 @@ def _solve(
 
 
 def _threads_for(F: Array, threads: int) -> int:
-    """As many as are worth their while for a system per row of F."""
-    work = len(F) * F.shape[1] ** 3
-    return max(1, min(threads, work // WORTH_A_THREAD))
+    """For a system per row of F."""
+    return threads_for(len(F) * F.shape[1] ** 3, threads)
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +166,7 @@ def regressors(
         coupling=ready(coupling, np.float64),
         plain=plain,
         squares=squares,
-        threads=max(1, min(threads, squares.size // WORTH_A_THREAD)),
+        threads=threads_for(squares.size, threads),
     )
     return plain, squares
 
@@ -190,7 +186,7 @@ def regressor_slopes(
         grams=ready(grams, F.dtype),
         of_F=of_F,
         coupling=coupling,
-        threads=max(1, min(threads, grams.size // WORTH_A_THREAD)),
+        threads=threads_for(grams.size, threads),
     )
     return of_F, coupling
 

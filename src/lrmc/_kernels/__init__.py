@@ -17,6 +17,7 @@ from ._native import (
     Weight,
     adjoint,
     consensus,
+    entries_at,
     instruction_set,
     instruction_sets,
     locate,
@@ -30,7 +31,6 @@ from ._native import (
     regressor_slopes,
     regressors,
     residual,
-    residual_at,
     slope_rows,
     slopes,
     solve_rows,
@@ -51,6 +51,7 @@ __all__ = [
     "adjoint",
     "aligned",
     "consensus",
+    "entries_at",
     "instruction_set",
     "instruction_sets",
     "locate",
@@ -65,16 +66,20 @@ __all__ = [
     "regressor_slopes",
     "regressors",
     "residual",
-    "residual_at",
     "slope_rows",
     "slopes",
     "solve_rows",
     "step_rows",
     "survey",
+    "threads_for",
     "use_instruction_set",
 ]
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+# multiplications that a thread must have to do, for starting it to pay: about a millisecond. On a busy
+# machine a thread that waits for its core makes a pass of less three to thirty times slower.
+WORTH_A_THREAD = 10_000_000
 
 
 def aligned(X: Array) -> Array:
@@ -85,3 +90,8 @@ def aligned(X: Array) -> Array:
 def ready(X: Any, dtype: Any) -> Array:
     """An array as the kernels take it: of this type, contiguous, aligned."""
     return aligned(np.ascontiguousarray(X, dtype))
+
+
+def threads_for(work: int, threads: int) -> int:
+    """As many threads as so many multiplications are worth, at least one."""
+    return max(1, min(threads, work // WORTH_A_THREAD))

@@ -258,16 +258,7 @@ def regressor_slopes(
 ) -> None:
     """The adjoint of `regressors`: of_F and coupling (float64) are room."""
 
-def residual_at(
-    L: Array,
-    R: Array,
-    *,
-    rows: Array,
-    cols: Array,
-    values: Array,
-    out: Array,
-    threads: int,
-) -> None:
+def entries_at(L: Array, R: Array, *, rows: Array, cols: Array, out: Array) -> None:
     """Rows and cols are int64; out is room."""
 
 def consensus(

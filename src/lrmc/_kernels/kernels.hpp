@@ -167,15 +167,13 @@ template <class T> struct RegressorSlopes {
   double *F = nullptr, *coupling = nullptr;   // n x rank; rank x rank
 };
 
-// Residuals at some places of the matrix.
+// L R' at some places of the matrix.
 template <class T> struct Places {
   int64_t n = 0;
   int rank = 0;
   const T *L = nullptr, *R = nullptr;              // x rank
   const int64_t *rows = nullptr, *cols = nullptr;  // n
-  const T *values = nullptr;                       // n
-  T *out = nullptr;                                // n: y - l . r
-  int threads = 1;
+  T *out = nullptr;                                // n
 };
 
 // The code for one precision of the arithmetic.
@@ -194,7 +192,7 @@ template <class T> struct Passes {
   void (*slope_rows)(const RowStep<T> &, const RowSlopes<T> &);
   void (*regressors)(const Regressors<T> &);
   void (*regressor_slopes)(const Regressors<T> &, const RegressorSlopes<T> &);
-  void (*residual_at)(const Places<T> &);
+  void (*entries_at)(const Places<T> &);
 };
 
 // One instruction set's copy of the code.

@@ -377,8 +377,8 @@ static void regressor_slopes(given::Lines F, given::Vector<const double> precisi
   });
 }
 
-static void residual_at(given::Lines L, given::Lines R, given::Vector<const int64_t> rows,
-                        given::Vector<const int64_t> cols, given::Line values, given::LineRoom out, int threads) {
+static void entries_at(given::Lines L, given::Lines R, given::Vector<const int64_t> rows,
+                       given::Vector<const int64_t> cols, given::LineRoom out) {
   given::in_precision(given::storage_of(L->dtype()), [&](auto number) {
     using T = decltype(number);
     Places<T> job;
@@ -394,11 +394,9 @@ static void residual_at(given::Lines L, given::Lines R, given::Vector<const int6
       return std::all_of(at, at + job.n, [=](int64_t line) { return line >= 0 && line < lines; });
     };
     need(within(job.rows, n1) && within(job.cols, n2), "a place", "is outside of the matrix");
-    job.values = given::line<const T>(values, job.n, "values");
     job.out = given::line<T>(out, job.n, "out");
-    job.threads = threads;
     nb::gil_scoped_release unlocked;
-    chosen->in<T>().residual_at(job);
+    chosen->in<T>().entries_at(job);
   });
 }
 
@@ -426,8 +424,8 @@ static void bind_rows(nb::module_ &m) {
         as_it_is("plain"), as_it_is("squares"), nb::arg("threads"));
   m.def("regressor_slopes", &regressor_slopes, as_it_is("F"), nb::kw_only(), as_it_is("precision"), as_it_is("pull"),
         as_it_is("grams"), as_it_is("of_F"), as_it_is("coupling"), nb::arg("threads"));
-  m.def("residual_at", &residual_at, as_it_is("L"), as_it_is("R"), nb::kw_only(), as_it_is("rows"), as_it_is("cols"),
-        as_it_is("values"), as_it_is("out"), nb::arg("threads"));
+  m.def("entries_at", &entries_at, as_it_is("L"), as_it_is("R"), nb::kw_only(), as_it_is("rows"), as_it_is("cols"),
+        as_it_is("out"));
 }
 
 // A CSR matrix whose every index names a row of a factor.

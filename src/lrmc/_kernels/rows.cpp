@@ -56,6 +56,29 @@ struct Some {
 
 int triangle(int r) { return r * (r + 1) / 2; }
 
+// take(a, the sum of value(a, k) x[k] over k in [from, to)) for the first rows a; four sums beside each other, none of
+// which waits for itself.
+template <class Value, class Take>
+inline __attribute__((always_inline)) void dots(int rows, int from, int to, Numbers x, Value value, Take take) {
+  constexpr int AT_ONCE = 4;
+  int a = 0;
+  for (; a + AT_ONCE <= rows; a += AT_ONCE) {
+    Lanes sums[AT_ONCE] = {};
+    for (int k = from; k < to; k++) {
+      const Lanes xk = x[k];
+#pragma GCC unroll 4
+      for (int u = 0; u < AT_ONCE; u++) sums[u] += value(a + u, k) * xk;
+    }
+#pragma GCC unroll 4
+    for (int u = 0; u < AT_ONCE; u++) take(a + u, sums[u]);
+  }
+  for (; a < rows; a++) {
+    Lanes sum = {};
+    for (int k = from; k < to; k++) sum += value(a, k) * x[k];
+    take(a, sum);
+  }
+}
+
 // LANES symmetric matrices as upper triangles, row by row.
 struct Systems {
   int r;
@@ -112,12 +135,7 @@ struct Systems {
     for (int b = r - 1; b >= 0; b--) {
       const Numbers other = row(V, b);
       for (int k = b; k < r; k++) scaled.set(k, row(A, k)[k] * other[k]);
-      for (int a = 0; a <= b; a++) {
-        const Numbers one = row(V, a);
-        Lanes sum = {};
-        for (int k = b; k < r; k++) sum += one[k] * scaled[k];
-        take(a, b, sum);
-      }
+      dots(b + 1, b, r, scaled, [&](int a, int k) { return row(V, a)[k]; }, [&](int a, Lanes sum) { take(a, b, sum); });
     }
   }
   int64_t place(int a, int b) const { return int64_t(a) * r - int64_t(a) * (a - 1) / 2 + b - a; }  // in a triangle
@@ -221,11 +239,9 @@ template <class T> struct LayerRows {
     systems.factor();
   }
   void times(const double *M, Numbers from, Numbers out) const {  // M symmetric
-    for (int a = 0; a < r; a++) {
-      Lanes sum = {};
-      for (int b = 0; b < r; b++) sum += M[a * r + b] * from[b];
-      out.set(a, sum);
-    }
+    dots(
+        r, 0, r, from, [&](int a, int b) { return fill<double>(M[a * r + b]); },
+        [&](int a, Lanes sum) { out.set(a, sum); });
   }
 };
 
@@ -260,17 +276,12 @@ namespace {
 void between(Numbers X, const double *K, int r, Numbers column, Numbers out) {
   for (int b = 0; b < r; b++) {
     const Numbers x = X.from(int64_t(b) * r);
-    for (int a = 0; a < r; a++) {
-      Lanes sum = {};
-      for (int k = 0; k < r; k++) sum += K[a * r + k] * x[k];
-      column.set(a, sum);
-    }
-    for (int a = 0; a <= b; a++) {
-      const Numbers y = X.from(int64_t(a) * r);
-      Lanes sum = {};
-      for (int k = 0; k < r; k++) sum += y[k] * column[k];
-      out.set(int64_t(a) * r - int64_t(a) * (a - 1) / 2 + b - a, sum);
-    }
+    dots(
+        r, 0, r, x, [&](int a, int k) { return fill<double>(K[a * r + k]); },
+        [&](int a, Lanes sum) { column.set(a, sum); });
+    dots(
+        b + 1, 0, r, column, [&](int a, int k) { return X[int64_t(a) * r + k]; },
+        [&](int a, Lanes sum) { out.set(int64_t(a) * r - int64_t(a) * (a - 1) / 2 + b - a, sum); });
   }
 }
 
@@ -388,19 +399,17 @@ template <class T> void regressor_slopes(const Regressors<T> &job, const Regress
 
 // ---- at some places of the matrix
 
-template <class T> void residual_at(const Places<T> &job) {
+template <class T> void entries_at(const Places<T> &job) {
   constexpr int W = width<T>;
-  const int r = job.rank, whole = r / W * W, threads = shares_of(job.threads, job.n);
-  in_shares(threads, [&](int t) {
-    for (int64_t k = job.n * t / threads; k < job.n * (t + 1) / threads; k++) {
-      const T *l = job.L + job.rows[k] * r, *f = job.R + job.cols[k] * r;
-      Vec<T> some = {};
-      for (int c = 0; c < whole; c += W) some += load<Vec<T>>(l + c) * load<Vec<T>>(f + c);
-      T dot = sum<T>(some);
-      for (int c = whole; c < r; c++) dot += l[c] * f[c];
-      job.out[k] = job.values[k] - dot;
-    }
-  });
+  const int r = job.rank, whole = r / W * W;
+  for (int64_t k = 0; k < job.n; k++) {
+    const T *l = job.L + job.rows[k] * r, *f = job.R + job.cols[k] * r;
+    Vec<T> some = {};
+    for (int c = 0; c < whole; c += W) some += load<Vec<T>>(l + c) * load<Vec<T>>(f + c);
+    T dot = sum<T>(some);
+    for (int c = whole; c < r; c++) dot += l[c] * f[c];
+    job.out[k] = dot;
+  }
 }
 
 template void solve_rows<float>(const RowSystems<float> &);
@@ -413,7 +422,7 @@ template void regressors<float>(const Regressors<float> &);
 template void regressors<double>(const Regressors<double> &);
 template void regressor_slopes<float>(const Regressors<float> &, const RegressorSlopes<float> &);
 template void regressor_slopes<double>(const Regressors<double> &, const RegressorSlopes<double> &);
-template void residual_at<float>(const Places<float> &);
-template void residual_at<double>(const Places<double> &);
+template void entries_at<float>(const Places<float> &);
+template void entries_at<double>(const Places<double> &);
 
 }  // namespace lrmc::LRMC_ISA

@@ -68,10 +68,22 @@ void survey(const Dense &data, int64_t n1, int64_t n2, Survey &out, int threads)
 
 template <class T>
 constexpr Passes<T> passes = {
-    &dense<T>,         &grouped<T>,        &sparse<T>,           &slopes<T>,      &residual<T>,  // in the order of
-                                                                                                 // `Passes`
-    &regress_dense<T>, &regress_sparse<T>, &magnitudes<T>,       &magnitudes<T>,  &solve_rows<T>, &step_rows<T>,
-    &slope_rows<T>,    &regressors<T>,     &regressor_slopes<T>, &residual_at<T>,
+    &dense<T>,
+    &grouped<T>,
+    &sparse<T>,
+    &slopes<T>,
+    &residual<T>,  // in the order of
+                   // `Passes`
+    &regress_dense<T>,
+    &regress_sparse<T>,
+    &magnitudes<T>,
+    &magnitudes<T>,
+    &solve_rows<T>,
+    &step_rows<T>,
+    &slope_rows<T>,
+    &regressors<T>,
+    &regressor_slopes<T>,
+    &entries_at<T>,
 };
 
 #define LRMC_TEXT_(x) #x

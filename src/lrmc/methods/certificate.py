@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._rows import Largest, equal, take, told, where
-from ..linalg import Factors, gram, inverse
+from ..linalg import Factors, entries_at, gram, inverse
 from ..observations.base import DOMINANT, OFTEN, Observations, Pull, most_frequent
 from ..weights import Array, Threshold
 
@@ -146,7 +146,7 @@ def _met_without(
     """The entries within the border that are not this value, counted by row and column."""
     counts = tuple(np.zeros(n, np.int64) for n in obs.shape)
     for rows, cols, residual in obs.residuals(*obs.in_form(*X)):
-        model = np.einsum("ij,ij->i", take(X.L, rows), take(X.R, cols))
+        model = entries_at(X, rows, cols)
         told = (np.abs(residual) <= border) & (
             np.abs(model + residual - value) > border
         )

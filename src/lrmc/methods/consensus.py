@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import _kernels
-from .._rows import equal, is_here, take
-from ..linalg import Factors, change
+from .._rows import equal, is_here
+from ..linalg import Factors, change, entries_at
 from ..observations.base import OWN, Observations
 from ..row_systems import packed_trace, pairs, solve_rows
 from ..weights import Array, Threshold
@@ -241,7 +241,7 @@ def gathered(
         line, place = sample[axis], sample[1 - axis]
         wanted = np.flatnonzero((number[line] >= 0) & known[place])
         rows, cols = sample.rows[wanted], sample.cols[wanted]
-        model = np.einsum("ij,ij->i", take(X.L, rows), take(X.R, cols))
+        model = entries_at(X, rows, cols)
         values = model.astype(np.float64) + sample.values[wanted]
         parts.append((number[line[wanted]], place[wanted], values))
     line, place, values = (np.concatenate(part) for part in zip(*parts, strict=True))

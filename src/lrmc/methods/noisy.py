@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
-from .._rows import column, each, equal, median, times, told, turned
+from .._rows import column, each, equal, median, take, times, told, turned
 from ..linalg import Factors, change, gauge, gram
 from ..observations.base import Observations, Sample
 from ..row_systems import pairs, solve_rows_and_spread
@@ -63,9 +64,20 @@ class Noise:
         """The same for the transposed matrix."""
         return replace(self, rows=self.cols, cols=self.rows)
 
+    @cached_property
+    def is_even(self) -> bool:
+        """Whether it is the same everywhere."""
+        return all(np.ptp(scale) == 0 for scale in (self.rows, self.cols))
+
+    def at(self, some: Sample) -> Array | float:
+        """The relative noise of some entries; one number where it is the same."""
+        if self.is_even:
+            return float(self.rows[0] * self.cols[0])
+        return take(self.rows, some.rows) * take(self.cols, some.cols)
+
     def weight(self, some: Sample, X: Factors) -> Cauchy:
         """The rule that fits the residuals of some entries."""
-        residual = some.residual(X) / (self.rows[some.rows] * self.cols[some.cols])
+        residual = some.residual(X).astype(np.float64) / self.at(some)
         if self.outliers != "both":
             return self._one_sided(
                 residual if self.outliers == "positive" else -residual
@@ -96,11 +108,12 @@ class Noise:
         """The mean square of good residuals in units of their relative noise, over that
         in units of the data.
         """
-        scale = self.rows[some.rows] * self.cols[some.cols]
-        if np.all(scale == scale[:1]):  # the same noise everywhere
-            return float(1 / scale[0] ** 2) if len(scale) else 1.0
+        scale = self.at(some)
+        if isinstance(scale, float):
+            return 1 / scale**2
         residual = some.residual(X)
-        good = np.abs(residual) <= 2 * weight.rows[some.rows] * weight.cols[some.cols]
+        reach = take(weight.rows, some.rows) * take(weight.cols, some.cols)
+        good = np.abs(residual) <= 2 * reach
         squares = residual[good].astype(np.float64) ** 2
         return (
             float(

@@ -234,8 +234,7 @@ def _more(
 def _unit_of(obs: Observations, X: Factors, noise: Noise) -> float:
     """The typical residual, in units of the noise that is known."""
     some = obs.sample.thinned(TYPICAL_OF)
-    scale = noise.rows[some.rows] * noise.cols[some.cols]
-    return _typical(some.residual(X) / scale, obs.scale)
+    return _typical(some.residual(X) / noise.at(some), obs.scale)
 
 
 def from_part(part: State, side: int, n: int) -> State:

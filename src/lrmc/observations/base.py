@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from .._kernels import Rule
 from .._rows import Work, is_here, take
-from ..linalg import Factors
+from ..linalg import Factors, entries_at
 from ..weights import Array, Sides, Weight
 
 if TYPE_CHECKING:
@@ -164,9 +164,7 @@ class Sample(NamedTuple):
 
     def residual(self, X: Factors) -> Array:
         """Y - L R' at these entries."""
-        return self.values - np.einsum(
-            "ij,ij->i", take(X.L, self.rows), take(X.R, self.cols)
-        )
+        return self.values - entries_at(X, self.rows, self.cols)
 
     def thinned(self, most: int) -> Sample:
         """At most so many of these entries, evenly."""

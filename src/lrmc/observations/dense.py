@@ -75,6 +75,11 @@ class Dense(Observations):
         return native.dense_data(self.Y, self.mask, gain=self.gain)
 
     @property
+    def n_stored(self) -> int:
+        """How many entries a pass reads: missing ones too."""
+        return self.shape[0] * self.shape[1]
+
+    @property
     def weighed(self) -> DenseData:
         """The same with groups of rows, of which there are none."""
         return self.data

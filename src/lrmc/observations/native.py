@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from .. import _kernels
-from .._kernels import DenseData, Factors, Room, SparseData
+from .._kernels import DenseData, Factors, Room, SparseData, threads_for
 from ..weights import Array, Cauchy, Clip, Mixture, Power, Weight
 from .base import OWN, Adjoint, Counts, PowerAdjoint, Pull, Regression, how_many
 
@@ -26,6 +26,10 @@ class Source(Protocol):
     @property
     def dtype(self) -> np.dtype[Any]:
         """Of the arithmetic."""
+
+    @property
+    def n_stored(self) -> int:
+        """How many entries a pass reads."""
 
     @property
     def row_observed(self) -> Array:
@@ -116,8 +120,9 @@ def products(
         counts["row_energy"], counts["col_energy"] = np.zeros(n1), np.zeros(n2)
     factors = Factors(L=L, R=R, P=P, Q=Q, Pw=Pw, Qw=Qw)
     room = Room(CQ=CQ, CtP=CtP, WQ=WQ, WtP=WtP, **counts)
+    threads = _threads_for(of, L, Q if P is None else P, Qw if Pw is None else Pw)
     _kernels.products(
-        of.weighed, factors, _weight(weight, dtype), room, threads=of.threads
+        of.weighed, factors, _weight(weight, dtype), room, threads=threads
     )
     n_inliers = int(counts["row_inliers"].sum())
     if isinstance(weight, Clip):
@@ -125,6 +130,12 @@ def products(
     if isinstance(weight, Cauchy):
         counts["energy"] = float(counts["row_energy"].sum())
     return Pull(CQ, CtP, n_inliers=n_inliers, grams=(WQ, WtP), **counts)
+
+
+def _threads_for(of: Source, *factors: Array | None) -> int:
+    """For a pass that multiplies every entry with a row of each of these factors."""
+    width = sum(X.shape[1] for X in factors if X is not None)
+    return threads_for(of.n_stored * width, of.threads)
 
 
 def _ready(X: Any, dtype: np.dtype[Any]) -> Array | None:
@@ -169,7 +180,8 @@ def adjoint(
     GL, GR, zeta_bar = np.zeros_like(L), np.zeros_like(R), np.zeros(1)
     factors = Factors(L=L, R=R, P=Ab, Q=Bb)
     room = Room(CQ=GL, CtP=GR, z_slope=zeta_bar)
-    _kernels.adjoint(of.data, factors, room, zeta=float(zeta), threads=of.threads)
+    threads = _threads_for(of, L, L, Ab, Ab)
+    _kernels.adjoint(of.data, factors, room, zeta=float(zeta), threads=threads)
     return Adjoint(GL, GR, float(zeta_bar[0]))
 
 
@@ -204,7 +216,7 @@ def power_adjoint(
         shape=shape,
         energy=energy,
         total=total,
-        threads=of.threads,
+        threads=_threads_for(of, L, P, Pw, Pw),
     )
     return PowerAdjoint(
         L=GL,

@@ -94,6 +94,11 @@ class Sparse(Observations):
         )
 
     @property
+    def n_stored(self) -> int:
+        """How many entries a pass reads."""
+        return len(self.values)
+
+    @property
     def weighed(self) -> SparseData:
         """The same: each entry is weighed by itself."""
         return self.data
