@@ -6,6 +6,7 @@ them scikit-learn."""
 from __future__ import annotations
 
 import warnings
+from hashlib import blake2b
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
@@ -34,13 +35,14 @@ from .evidence.calibration import (
     fitted_again,
 )
 from .evidence.scales import lines_of
-from .fit import Fit
+from .fit import Fit, block_of
 from .linalg import Factors
+from .methods.neighbors import Neighbors
 from .methods.noisy import AskedLoss
 from .observations._checks import check_finite, check_numbers, checked_threads
 from .observations._door import as_observations, check_columns, elsewhere
 from .observations.base import Observations, row_blocks
-from .observations.heldout import Submatrix, part_in_memory
+from .observations.heldout import part_in_memory
 from .outofcore import FILLS, Fill
 from .result import Result
 from .solve import solve
@@ -525,8 +527,11 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         self.pca_.fit(self._scaled(Y))
         # the only copies of the data, some rows of which tell how far off new ones are
         self._training = part_in_memory(self.pca_._last[0])
-        self._refit = self.pca_._result.refit
+        result = self.pca_._result
+        self._refit = result.refit
         self._calibration: Calibration | None = None
+        self._fit = Fit(result.factors(), result.beyond)
+        self._known = {key: row for row, key in enumerate(_keys(self._scaled(Y)))}
         del self.pca_._last
         self.rank_, self.status_ = self.pca_.rank_, self.pca_.status_
         self.n_iter_, self.history_ = self.pca_.n_iter_, self.pca_.history_
@@ -539,10 +544,7 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         Y = _read(self, X, reset=False).dense()
         for rows in row_blocks(*Y.shape):
             part = self._scaled(Y[rows])
-            with warnings.catch_warnings():
-                # the mean row is what is wanted
-                warnings.filterwarnings("ignore", message=".*have no observation.*")
-                model = self.pca_.inverse_transform(self.pca_.transform(part))
+            model = self._completed(part)
             replaced = np.isnan(part) | (self.fill == "all")
             if self.fill == "missing+outliers":
                 replaced |= np.abs(part - model) > OUTLYING * self.pca_.noise_level_
@@ -553,6 +555,27 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
             ]
         Y[:, ~self._seen] = 0
         return Y if self.keep_empty_features else Y[:, self._seen]
+
+    def _completed(self, part: Array) -> Array:
+        """The estimate of rows: of those that were fitted, what they were found to be; of others,
+        their fit to the components, and what neighbors say.
+        """
+        with warnings.catch_warnings():
+            # the mean row is what is wanted
+            warnings.filterwarnings("ignore", message=".*have no observation.*")
+            model = self.pca_.inverse_transform(self.pca_.transform(part))
+        for beyond in self._fit.beyond:
+            if isinstance(beyond, Neighbors):
+                model = beyond.for_new(part, model)
+        found = np.array([self._known.get(key, -1) for key in _keys(part)])
+        here = np.flatnonzero(found >= 0)
+        if len(here):
+            X = self._fit.X
+            block = X.L[found[here]] @ X.R.T
+            across = np.arange(part.shape[1])
+            block = block + block_of(self._fit.beyond, found[here], across)
+            model[here] = block
+        return model
 
     def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
         """Lower and upper ends around what `transform` fills in; what was observed is both its
@@ -589,8 +612,9 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
                     " pickled: ask for one before, or fit again"
                 )
             obs = self._training.obs
-            sets = fitted_again(obs, self._again, self.rank_)
-            self._calibration = calibrate(obs, Fit(self.pca_._factors(obs)), sets)
+            assert self._refit is not None  # of a run that was just made
+            sets = fitted_again(obs, self._refit, self.rank_)
+            self._calibration = calibrate(obs, self._training_fit(), sets)
         return self._calibration
 
     def _expected(self, part: Array, rows: Array, cols: Array) -> tuple[Array, Array]:
@@ -603,15 +627,11 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         assert obs is not None  # something was fitted
         fit = Fit(self.pca_._factors(obs))
         own = scales._replace(lines=lines_of(obs, fit))
-        at = rows + len(beside), cols
-        return fit.at(*at), own.at(*at)
+        return self._completed(part)[rows, cols], own.at(rows + len(beside), cols)
 
-    def _again(self, part: Submatrix, seed: int) -> Fit:
-        """The same components of the data without some entries."""
-        assert self._refit is not None  # of a run that was just made
-        X = self._refit(part, seed).X
-        again = self.pca_._learned(part.obs, self.pca_._result, X)
-        return Fit(again.model.factors(again.rows.T))
+    def _training_fit(self) -> Fit:
+        """The fit to the rows that intervals are learned from."""
+        return self._fit.part(self._training.rows, self._training.cols)
 
     def __getstate__(self) -> dict[str, Any]:
         """Rows that were fitted go with the model only if intervals were made of them."""
@@ -633,6 +653,11 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _keys(rows: Array) -> list[bytes]:
+    """What a row is known by."""
+    return [blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
 
 
 def _without(state: dict[str, Any], *names: str) -> dict[str, Any]:

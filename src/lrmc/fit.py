@@ -51,9 +51,31 @@ class Fit(NamedTuple):
                 values = values - part.at(some.rows + first, some.cols)
             yield some._replace(values=values)
 
+    def part(self, rows: Array, cols: Array) -> Fit:
+        """Of the rows and columns with these indices."""
+        X = Factors(self.X.L[rows], self.X.R[cols])
+        return Fit(X, tuple(Of(part, rows, cols) for part in self.beyond))
+
     def flipped(self) -> Fit:
         """Of the transposed matrix."""
         return Fit(Factors(*self.X[::-1]), tuple(map(Flipped, self.beyond)))
+
+
+class Of(NamedTuple):
+    """A part of some rows and columns of the matrix."""
+
+    of: Part
+    rows: Array
+    cols: Array
+
+    @property
+    def name(self) -> str:
+        """What it is, in a word or two."""
+        return self.of.name
+
+    def at(self, rows: Array, cols: Array) -> Array:
+        """Its values at these places."""
+        return self.of.at(self.rows[rows], self.cols[cols])
 
 
 class Flipped(NamedTuple):

@@ -72,7 +72,7 @@ def write_completed(
         for first, last in pairwise(stripes.borders):
             some = _Lines(slice(int(first), int(last)), stripes.by_columns)
             X = np.asarray(
-                result.low_rank(some.rows, some.cols, undetermined=undetermined)
+                result.completed(some.rows, some.cols, undetermined=undetermined)
             )
             put(int(first), int(last), _part(X, data, some, units, border))
         if data is not None:

@@ -27,6 +27,7 @@ class Neighbors:
 
     X: Factors  # the lines that are compared are rows of L
     cleaned: Array  # the data, residuals clipped; NaN where nothing was observed
+    bend: float  # where residuals are clipped
     nearest: Array  # for each line, the indices of its neighbors
     weight: float
     transposed: bool  # whether the lines are columns of the matrix
@@ -36,13 +37,35 @@ class Neighbors:
         """By how much neighbors change the entries at these places."""
         lines, across = (cols, rows) if self.transposed else (rows, cols)
         fit = np.einsum("ij,ij->i", self.X.L[lines], self.X.R[across])
-        total, count = DOUBT * fit, np.full(len(fit), DOUBT)
-        for near in self.nearest[lines].T:
+        said = self._said(fit, self.nearest[lines].T, across)
+        return np.asarray(self.weight * (said - fit))
+
+    def for_new(self, Y: Array, fit: Array) -> Array:
+        """What new rows become that were fitted to the same columns: `fit`, and what the rows
+        that are known say.
+        """
+        if self.transposed:
+            return fit
+        known = self.X.L @ self.X.R.T
+        known = np.where(np.isnan(self.cleaned), known, self.cleaned)
+        moved = fit + np.clip(Y - fit, -self.bend, self.bend)
+        completed = np.where(np.isnan(Y), fit, moved)
+        nearest = nearest_lines(completed, self.nearest.shape[1], known)
+        across = np.arange(Y.shape[1])[None, :]
+        said = self._said(fit, nearest.T[:, :, None], across)
+        return (fit + self.weight * (said - fit)).astype(fit.dtype)
+
+    def _said(self, fit: Array, nearest: Array, across: Array) -> Array:
+        """The mean of what neighbors have at these places; `nearest` are the first neighbors of
+        all places, then the second, and so on.
+        """
+        total, count = DOUBT * fit, np.full(fit.shape, DOUBT)
+        for near in nearest:
             values = self.cleaned[near, across]
             seen = ~np.isnan(values)
-            total += np.where(seen, values, 0.0)
+            total = total + np.where(seen, values, 0.0)
             count += seen
-        return np.asarray(self.weight * (total / count - fit))
+        return np.asarray(total / count)
 
 
 def can_compare(obs: Observations) -> bool:
@@ -64,18 +87,23 @@ def neighbors(
     moved = fit + np.clip(Y - fit, -bend, bend)
     completed = np.where(np.isnan(Y), fit, moved)
     nearest = nearest_lines(completed, min(NEAREST, len(Y) - 1))
-    return Neighbors(X, moved.astype(np.float32), nearest, weight, flip)
+    return Neighbors(X, moved, bend, nearest, weight, flip)
 
 
-def nearest_lines(Z: Array, count: int) -> Array:
-    """For each row the indices of the nearest other rows, the nearest first."""
-    Z = Z - Z.mean(0)
-    squares = np.einsum("ij,ij->i", Z, Z)
+def nearest_lines(Z: Array, count: int, known: Array | None = None) -> Array:
+    """For each row the indices of the nearest other rows, or of those that are known, the nearest
+    first.
+    """
+    among = Z if known is None else known
+    middle = among.mean(0)
+    Z, among = Z - middle, among - middle
+    squares = np.einsum("ij,ij->i", among, among)
     found = np.empty((len(Z), count), np.int64)
-    for block in row_blocks(len(Z), len(Z)):
-        distance = squares[None, :] - 2 * Z[block] @ Z.T
-        own = np.arange(len(Z))[block]
-        distance[np.arange(len(own)), own] = np.inf
+    for block in row_blocks(len(Z), len(among)):
+        distance = squares[None, :] - 2 * Z[block] @ among.T
+        if known is None:
+            own = np.arange(len(Z))[block]
+            distance[np.arange(len(own)), own] = np.inf
         near = np.argpartition(distance, count - 1, axis=1)[:, :count]
         order = np.argsort(np.take_along_axis(distance, near, 1), axis=1, kind="stable")
         found[block] = np.take_along_axis(near, order, 1)
