@@ -239,7 +239,8 @@ def part_of_lines(
     rows, cols = map(np.arange, obs.shape)
     places = (lines, cols) if len(rows) >= len(cols) else (rows, lines)
     rows, cols = noise.rows[places[0]], noise.cols[places[1]]
-    return part_at(obs, *places, obs.dtype), replace(noise, rows=rows, cols=cols)
+    part = part_at(obs, places[0], places[1], obs.dtype)
+    return part, replace(noise, rows=rows, cols=cols)
 
 
 def is_poor(obs: Observations, done: Findings) -> bool:
