@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 IMPORT_WITHIN = 0.5  # seconds of CPU time
+IMPORT_TIMES = 2.0  # what NumPy and SciPy take
 COMMANDS = (
     "complete",
     "demo",
@@ -53,13 +54,19 @@ def core() -> None:
 
 
 def imported_quickly() -> None:
-    """In the best of five processes: others may keep the machine busy."""
-    code = "import time; t = time.process_time(); import lrmc; print(time.process_time() - t)"
-    times = [
-        float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(5)
-    ]
-    print(f"import lrmc: {min(times):.2f} s")
-    assert min(times) < IMPORT_WITHIN, times
+    """In the best of five processes; where the machine is so busy that NumPy and SciPy alone take
+    long, in comparison with these.
+    """
+    alone, all_of_it = cpu_time("numpy, scipy.sparse, scipy.special"), cpu_time("lrmc")
+    print(f"import lrmc: {all_of_it:.2f} s; NumPy and SciPy alone: {alone:.2f} s")
+    assert all_of_it < max(IMPORT_WITHIN, IMPORT_TIMES * alone)
+
+
+def cpu_time(modules: str) -> float:
+    """Seconds of CPU time that an import takes, at best."""
+    code = f"import time; t = time.process_time(); import {modules}; print(time.process_time() - t)"
+    command = [sys.executable, "-c", code]
+    return min(float(subprocess.check_output(command)) for _ in range(5))
 
 
 def missing_packages_are_named() -> None:
