@@ -7,7 +7,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 KERNELS := $(wildcard src/lrmc/_kernels/*.cpp src/lrmc/_kernels/*.hpp)
 BUILT_FROM := pyproject.toml CMakeLists.txt $(KERNELS)
 
-.PHONY: help demo test slow fuzz silence lint format sanitize bench race experiments clean
+.PHONY: help demo test slow fuzz silence lint format docs wheels sanitize bench race experiments clean
 
 help:
 	@echo "make demo    show what lrmc does, in a minute: a table, and lrmc-demo/report.html"
@@ -17,6 +17,8 @@ help:
 	@echo "make silence count wrong answers that nobody is told of, on hundreds of problems at the edges"
 	@echo "make lint    check format, style and types"
 	@echo "make format  put the code in form"
+	@echo "make docs    build the documentation into build/docs, warnings as errors: open build/docs/index.html"
+	@echo "make wheels  build wheels, repair them and try them in fresh environments: dist/"
 	@echo "make sanitize  the kernels under AddressSanitizer and UBSan: a build of their own, their tests, random calls"
 	@echo "make bench   time one pass over the data against reading it"
 	@echo "make race [PEERS='PYTHON ...']  against the packages installed in these Pythons, and cost against size"
@@ -48,11 +50,19 @@ lint: $(READY)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
+	@$(BIN)/repo-review . --format json > /dev/null || $(BIN)/repo-review .
 
 format: $(READY)
 	@$(if $(CLANG_FORMAT),$(CLANG_FORMAT) -i $(KERNELS),echo "clang-format is not there: the kernels stay as they are")
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+docs: $(READY)
+	@$(ONE_THREAD) $(BIN)/sphinx-build -W --keep-going -q docs build/docs
+	@echo "open build/docs/index.html"
+
+wheels: $(READY)
+	@$(BIN)/python tools/wheels.py $(if $(PYTHONS),--python $(PYTHONS))
 
 # A second lrmc whose kernels stop at the first wrong address or undefined operation. The limits on memory that some tests set are
 # not for these; an editable install would take the place of this copy, so its finder goes.
@@ -92,12 +102,14 @@ experiments: $(READY)
 endif
 
 clean:
-	rm -rf quick-results
+	rm -rf quick-results docs/gallery docs/generated docs/sg_execution_times.rst
 	rm -rf .venv build dist lrmc-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find src tests benchmarks -name __pycache__ -type d -exec rm -rf {} +
+	find src tests benchmarks tools docs -name __pycache__ -type d -exec rm -rf {} +
 
 $(READY): $(BUILT_FROM)
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "building lrmc in .venv (a few minutes the first time)"
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[dev]'
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check 'pip>=25.1'  # which knows dependency groups
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[all]' --group dev
+	@$(BIN)/python -c "from lrmc import _kernels; _kernels.openmp or print('built without OpenMP: one thread. Install libgomp or libomp for more.')"
 	@touch $(READY)

@@ -4,7 +4,6 @@ import scipy.sparse as sp
 
 from lrmc import _kernels, solve
 from lrmc.linalg import Factors
-from lrmc.methods.rested import start
 from lrmc.methods.few_samples import (
     TRIES,
     all_entries,
@@ -13,6 +12,7 @@ from lrmc.methods.few_samples import (
     rank_to_look_for,
     wants_newton,
 )
+from lrmc.methods.rested import start
 from lrmc.observations import as_observations
 
 

@@ -13,11 +13,11 @@ ROOT = Path(lrmc.__file__).parent
 LAYERS = (  # each may import from itself and from those before it
     ("_program", "_typing", "_extras", "_memory", "_arguments", "_kernels"),
     ("weights", "_rows", "formats", "_files"),
-    ("schedule", "units", "linalg", "row_systems"),
+    ("schedule", "units", "linalg", "row_systems", "frames"),
     ("observations",),
     ("fit",),
     ("evidence",),
-    ("result", "plot", "metrics", "synthetic", "outofcore"),
+    ("result", "plot", "card", "_log", "metrics", "synthetic", "outofcore"),
     ("methods", "report"),
     ("solve", "_job", "subspace", "_work"),
     ("training", "torch", "estimator", "complete", "apps", "race"),

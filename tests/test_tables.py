@@ -25,7 +25,7 @@ def problem():
 def save(path, Y):
     """The same matrix in the format of the suffix, missing entries as that format says them."""
     stored = sp.coo_array((Y[~np.isnan(Y)], np.nonzero(~np.isnan(Y))), shape=Y.shape)
-    match path.suffix:
+    match tables.suffix_of(path):
         case ".npy":
             np.save(path, Y)
         case ".npz":
@@ -34,8 +34,11 @@ def save(path, Y):
             scipy.io.savemat(path, {"measured": Y, "rate": 50.0})
         case ".mtx":
             scipy.io.mmwrite(path, stored)
-        case ".csv":
-            pd.DataFrame(Y).to_csv(path, header=False, index=False)
+        case ".xlsx":
+            pd.DataFrame(Y).to_excel(path, header=False, index=False)
+        case text if text.startswith((".csv", ".tsv")):
+            tabs = "\t" if text.startswith(".tsv") else ","
+            pd.DataFrame(Y).to_csv(path, header=False, index=False, sep=tabs)
         case ".parquet":
             pd.DataFrame(Y, columns=[f"c{j}" for j in range(Y.shape[1])]).to_parquet(
                 path
@@ -117,7 +120,7 @@ def test_markers_beside_numbers_are_missing_and_told(tmp_path):
     X = np.where(np.isnan(table.values), 7, table.values)
     X[1, 0] = np.nan  # is not determined
     tables.write(tmp_path / "b.csv", table, X)
-    want = ["who,a,b,c", "x,1,7.0,?", "y, - ,2,odd", "z,3,7.0,?", "u,4.50,5,-"]
+    want = ["who,a,b,c", "x,1,7,?", "y, - ,2,odd", "z,3,7,?", "u,4.50,5,-"]
     assert (tmp_path / "b.csv").read_text().splitlines() == want
 
 
@@ -177,7 +180,7 @@ def test_parquet_keeps_types_and_index(tmp_path):
     frame = pd.DataFrame(
         {
             "who": list("abcd"),
-            "full": [1, 2, 3, 4],
+            "full": [1, 2, 4, 5],
             "gaps": pd.array([1, None, 3, 4], "Int16"),
             "flag": [True] * 4,
         },
@@ -185,13 +188,15 @@ def test_parquet_keeps_types_and_index(tmp_path):
     )
     frame.to_parquet(tmp_path / "in.parquet")
     table = tables.read(tmp_path / "in.parquet")
-    np.testing.assert_array_equal(table.values, [[1, 1], [2, np.nan], [3, 3], [4, 4]])
-    tables.write(tmp_path / "out.parquet", table, np.nan_to_num(table.values, nan=2.5))
+    np.testing.assert_array_equal(table.values, [[1, 1], [2, np.nan], [4, 3], [5, 4]])
+    assert table.decimals() == [0, 0]
+    tables.write(tmp_path / "out.parquet", table, np.nan_to_num(table.values, nan=2))
     after = pd.read_parquet(tmp_path / "out.parquet")
     pd.testing.assert_frame_equal(
         after[["who", "full", "flag"]], frame[["who", "full", "flag"]], check_freq=False
     )
-    assert after["gaps"].tolist() == [1, 2.5, 3, 4]
+    assert after["gaps"].tolist() == [1, 2, 3, 4]
+    assert after["gaps"].dtype == "Int16"
     tables.write(tmp_path / "out.csv", table, table.values)
     assert (tmp_path / "out.csv").read_text().splitlines()[2].endswith(",b,2,,True")
 

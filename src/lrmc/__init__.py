@@ -5,7 +5,7 @@ gross outliers.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 # _program comes first: the others take long to import
 from . import (
@@ -21,7 +21,18 @@ from .schedule import Schedule
 from .solve import ConvergenceWarning, DoubtWarning, iterates, solve
 from .training import train
 
-__version__ = "0.1.0"
+# At run time `__getattr__` brings these, as some need other packages; so they are not in
+# `__all__` either. `as` tells type checkers that they are public.
+if TYPE_CHECKING:
+    from . import apps as apps
+    from . import outofcore as outofcore
+    from . import report as report
+    from . import torch as torch
+    from . import xarray as xarray
+    from .estimator import RobustImputer as RobustImputer
+    from .estimator import RobustPCA as RobustPCA
+
+__version__ = "0.2.0"
 __all__ = [
     "ConvergenceWarning",
     "DoubtWarning",
@@ -45,17 +56,19 @@ _FROM_SKLEARN = ("RobustImputer", "RobustPCA")
 _MODULES = ("apps", "outofcore", "report", "torch", "xarray")
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(f"{__name__}.{name}")
-    if name not in _FROM_SKLEARN:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ._extras import optional
+if not TYPE_CHECKING:  # a type checker would take any name for one of these
 
-    optional("sklearn", "sklearn")
-    from . import estimator
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return import_module(f"{__name__}.{name}")
+        if name not in _FROM_SKLEARN:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from ._extras import optional
 
-    return getattr(estimator, name)
+        optional("sklearn", "sklearn")
+        from . import estimator
+
+        return getattr(estimator, name)
 
 
 def __dir__() -> list[str]:

@@ -34,6 +34,7 @@ from .evidence.calibration import (
     calibrate,
     fitted_again,
 )
+from .evidence.row_alarms import row_limit
 from .evidence.scales import lines_of
 from .fit import Fit, block_of
 from .linalg import Factors
@@ -158,6 +159,7 @@ def _check_shared(estimator: Any) -> None:
     checked_tol(estimator.tol)
     checked_max_iter(estimator.max_iter)
     checked_threads(estimator.threads)
+    yes_or_no("verbose", estimator.verbose)
     seed = estimator.random_state
     if isinstance(seed, Real):  # what else it may be, scikit-learn looks at
         whole_number(
@@ -166,32 +168,64 @@ def _check_shared(estimator: Any) -> None:
 
 
 class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Principal components of data with gaps and gross outliers.
+    """Robust principal component analysis of data with missing entries and gross outliers.
 
-    X may have NaN, be a masked array, or a sparse matrix (what it stores is observed, also zeros;
-    what it does not store is missing, not zero). `transform` fits each new row robustly: outliers
-    and gaps in it do no harm.
+    X may contain NaN, be a masked array, or a sparse matrix (what it stores is observed, also
+    zeros; what it does not store is missing, not zero). `transform` fits each new row robustly:
+    outliers and gaps in it do no harm. `predict` flags anomalous rows.
 
     Parameters
     ----------
-    n_components : how many components; None finds the rank (at most 15).
-    center : whether components describe deviations from the mean row `mean_`, as in PCA. Without, the mean is a
-        component like any other.
-    loss, outliers, tol, max_iter, threads : as for `lrmc.solve`.
-    forgetting : what earlier batches count, each time that `partial_fit` sees a new one; 0 < forgetting <= 1.
-    random_state : a seed, a RandomState, or None.
+    n_components : int, optional
+        Number of components; found (at most 15) if not given.
+    center : bool, default True
+        Whether components describe deviations from the mean row `mean_`, as in PCA. If not, the
+        mean is a component like any other.
+    loss : {"auto", "mixture", "cauchy", "huber", "squares"}, default "auto"
+        How residuals are weighed; see `lrmc.solve`.
+    outliers : {"both", "positive", "negative"}, default "both"
+        On which side of the truth outliers lie.
+    forgetting : float, default 0.9
+        Weight of earlier batches each time that `partial_fit` sees a new one; in (0, 1].
+    false_alarms : float, default 0.01
+        The rate of ordinary rows that `predict` may flag.
+    tol : float, default 1e-6
+        Stopping tolerance.
+    max_iter : int, default 100
+        Maximum number of iterations.
+    random_state : int, RandomState or None, default 0
+        Seed of all that is random.
+    threads : int, optional
+        Number of threads; all cores if not given.
+    verbose : bool, default False
+        Print a line per second while fitting.
 
     Attributes
     ----------
-    components_ : (n_components_, n_features), orthonormal rows, the largest variance first.
-    mean_ : (n_features,), the mean of the low-rank rows; 0 if not `center`.
-    explained_variance_, explained_variance_ratio_, singular_values_ : of the low-rank part; the ratio is to its
-        variance and that of the noise together.
-    noise_level_ : the standard deviation of the noise; n_components_, rank_ : the number of components.
-    row_scores_ : (n_samples,), what `score_samples` gives for the training rows, without the minus.
-    status_, n_iter_, history_, regime_, outlier_fraction_ : of the run; see `lrmc.Result`.
-    low_rank_, outliers_, outlier_scores_ : as large as the data, computed when asked for; of the last data fitted,
-        which are kept by reference and not pickled.
+    components_ : array of shape (`n_components_`, n_features)
+        Orthonormal rows, the largest variance first.
+    mean_ : array of shape (n_features,)
+        Mean of the low-rank rows; 0 if not `center`.
+    explained_variance_, explained_variance_ratio_, singular_values_ : arrays
+        Of the low-rank part; the ratio is to its variance and that of the noise together.
+    noise_level_ : float
+        Standard deviation of the noise.
+    n_components_, rank_ : int
+        Number of components.
+    row_scores_ : array of shape (n_samples,)
+        Distances of the training rows, minus `score_samples`.
+    status_, n_iter_, history_, regime_, outlier_fraction_
+        Of the run; see `lrmc.Result`.
+    low_rank_, outliers_, outlier_scores_, outlier_mask_ : arrays
+        As large as the last data fitted, computed when asked for. The data are kept by reference
+        and not pickled.
+
+    Examples
+    --------
+    >>> import lrmc
+    >>> X = lrmc.synthetic.problem(n=100, rank=2, p=0.8, n2=20, form="dense").Y
+    >>> lrmc.RobustPCA(n_components=2).fit(X).transform(X).shape
+    (100, 2)
     """
 
     def __init__(
@@ -202,20 +236,24 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         loss: AskedLoss = "auto",
         outliers: Sides = "both",
         forgetting: float = 0.9,
+        false_alarms: float = 0.01,
         tol: float = 1e-6,
         max_iter: int = 100,
         random_state: Any = 0,
         threads: int | None = None,
+        verbose: bool = False,
     ) -> None:
         self.n_components = n_components
         self.center = center
         self.loss = loss
         self.outliers = outliers
         self.forgetting = forgetting
+        self.false_alarms = false_alarms
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
         self.threads = threads
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the components of X (n_samples, n_features). y is not looked at."""
@@ -263,8 +301,8 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return self
 
     def transform(self, X: Any) -> Array:
-        """The scores of rows (n_samples, n_components_). A row without any observation
-        gets those of the mean row.
+        """Scores of rows, (n_samples, `n_components_`). A row without any observation gets those
+        of the mean row.
         """
         rows, obs, _ = self._rows(X)
         empty = len(rows.T) if obs is None else int(np.sum(obs.row_observed == 0))
@@ -292,6 +330,22 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         most 6; outliers count. 0 for a row without observations."""
         return -self._rows(X)[0].distance
 
+    def decision_function(self, X: Any) -> Array:
+        """How far each row is inside the limit for anomalies: negative for anomalous rows.
+
+        The limit is the distance (minus `score_samples`) that ordinary rows with as many
+        observations exceed with probability `false_alarms`. Rows without observations are
+        inside."""
+        rows, obs, _ = self._rows(X)
+        if obs is None:
+            return self._limit.at(np.zeros(len(rows.T)), self.false_alarms)
+        observed = np.asarray(obs.row_observed)
+        return self._limit.at(observed, self.false_alarms) - rows.distance
+
+    def predict(self, X: Any) -> Array:
+        """-1 for anomalous rows, 1 for ordinary ones, as scikit-learn's outlier detectors do."""
+        return np.where(self.decision_function(X) < 0, -1, 1)
+
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the mean absolute error on a fifth of the entries of X, hidden while its rows are
         fitted.
@@ -311,7 +365,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return -float(error.mean()) if len(error) else 0.0
 
     def outlier_scores(self, X: Any) -> Any:
-        """|residual| over the noise for each observed entry, in the form of X: NaN, masked or not
+        """`|residual|` over the noise for each observed entry, in the form of X: NaN, masked or not
         stored where missing.
 
         From 6 on, `outliers_` has an entry.
@@ -335,6 +389,18 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return obs.outliers(*self._model.factors(rows.T), OUTLYING * self.noise_level_)
 
     @property
+    def outlier_mask_(self) -> Array:
+        """True where an entry of the last data fitted is an outlier, more than 6 times the
+        noise from the model: (n_samples, n_features).
+        """
+        obs, rows = self._last_fitted()
+        L, R = self._model.factors(rows.T)
+        mask = np.zeros(obs.shape, bool)
+        for at, cols, residual in obs.residuals(L, R):
+            mask[at, cols] = np.abs(residual) > OUTLYING * self.noise_level_
+        return mask
+
+    @property
     def outlier_scores_(self) -> Any:
         """`outlier_scores` of the last data fitted."""
         return self._entry_scores(*self._last_fitted())
@@ -349,6 +415,12 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             self.forgetting,
             lambda x: 0 < x <= 1,
             "a number above 0 and up to 1",
+        )
+        real_number(
+            "false_alarms",
+            self.false_alarms,
+            lambda x: 0 < x < 1,
+            "a probability between 0 and 1, such as 0.01",
         )
 
     def _solve(self, obs: Observations) -> Result:
@@ -373,6 +445,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             tol=self.tol,
             max_iter=self.max_iter,
             seed=seed,
+            verbose=self.verbose,
         )
 
     def _learned(self, obs: Observations, result: Result, X: Factors) -> Learned:
@@ -408,6 +481,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         total = float(self.explained_variance_.sum()) + len(model.V) * model.noise**2
         self.explained_variance_ratio_ = self.explained_variance_ / (total or 1.0)
         self.row_scores_ = learned.rows.distance
+        self._limit = row_limit(learned.rows.distance, np.asarray(obs.row_observed))
 
     def _rows(self, X: Any) -> tuple[Rows, Observations | None, Given]:
         """Fit new rows."""
@@ -453,25 +527,56 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
 
 class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Missing values of a table, from robust principal components of its columns.
+    """Fill in missing values of a table by robust principal components of its columns.
 
-    `fit_transform` gives the completed table as an array, `transform` completes new rows. A row
-    without observations becomes the mean row. To mark what was missing, put it beside
+    `fit_transform` gives the completed table, `transform` completes new rows. A row without
+    observations becomes the mean row. To mark what was missing, put it beside
     `sklearn.impute.MissingIndicator` in a FeatureUnion.
 
     Parameters
     ----------
-    n_components : how many components there are beside the mean; None finds the number.
-    fill : what the model replaces: "missing", "missing+outliers" (observed entries that are more than 6 times the noise
-        away are cleaned) or "all".
-    scale : whether columns are divided by their interquartile range first: columns of a table have different units.
-    keep_empty_features : whether columns without any observation are kept, and filled with 0, or dropped.
-    loss, outliers, tol, max_iter, random_state, threads : as for `RobustPCA`.
+    n_components : int, optional
+        Number of components beside the mean; found if not given.
+    fill : {"missing", "missing+outliers", "all"}, default "missing"
+        Which entries the model replaces: missing ones; also observed ones that are more than 6
+        times the noise away from it; or all.
+    scale : bool, default True
+        Whether columns are divided by their interquartile range first: columns of a table have
+        different units.
+    keep_empty_features : bool, default False
+        Whether columns without any observation are kept, and filled with 0, or dropped.
+    loss : {"auto", "mixture", "cauchy", "huber", "squares"}, default "auto"
+        How residuals are weighed; see `lrmc.solve`.
+    outliers : {"both", "positive", "negative"}, default "both"
+        On which side of the truth outliers lie.
+    tol : float, default 1e-6
+        Stopping tolerance.
+    max_iter : int, default 100
+        Maximum number of iterations.
+    random_state : int, RandomState or None, default 0
+        Seed of all that is random.
+    threads : int, optional
+        Number of threads; all cores if not given.
+    verbose : bool, default False
+        Print a line per second while fitting.
 
     Attributes
     ----------
-    pca_ : the fitted `RobustPCA` of the scaled columns; rank_, status_, n_iter_, history_ : its own.
-    scale_ : (n_features,), what columns are divided by; noise_level_ : (n_features,), in the units of each column.
+    pca_ : RobustPCA
+        Fitted to the scaled columns.
+    rank_, status_, n_iter_, history_
+        Those of `pca_`.
+    scale_ : array of shape (n_features,)
+        What columns are divided by.
+    noise_level_ : array of shape (n_features,)
+        Standard deviation of the noise, in the units of each column.
+
+    Examples
+    --------
+    >>> import lrmc, numpy as np
+    >>> X = lrmc.synthetic.problem(n=100, rank=2, p=0.8, n2=20, form="dense").Y
+    >>> bool(np.isnan(lrmc.RobustImputer(2).fit_transform(X)).any())
+    False
     """
 
     def __init__(
@@ -487,6 +592,7 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         max_iter: int = 100,
         random_state: Any = 0,
         threads: int | None = None,
+        verbose: bool = False,
     ) -> None:
         self.n_components = n_components
         self.fill = fill
@@ -498,6 +604,7 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         self.max_iter = max_iter
         self.random_state = random_state
         self.threads = threads
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the components of X (n_samples, n_features). y is not looked at."""
@@ -522,6 +629,7 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
             "max_iter",
             "random_state",
             "threads",
+            "verbose",
         )
         self.pca_ = RobustPCA(**{name: getattr(self, name) for name in names})
         self.pca_.fit(self._scaled(Y))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,7 +40,7 @@ def entries_at(X: Factors, rows: Array, cols: Array) -> Array:
     return out
 
 
-def _lines(F: Array, lines: Array, dtype: DType) -> tuple[Array, Array]:
+def _lines(F: Any, lines: Array, dtype: DType) -> tuple[Array, Array]:
     """A factor as the kernels take it, and which of its lines: only these are copied,
     where a copy is needed.
     """

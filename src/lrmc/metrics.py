@@ -10,8 +10,25 @@ from .linalg import Factors, distance, norm
 
 
 def relative_error(estimate: Any, truth: Any) -> float:
-    """|L R' - X|_F / |X|_F. Each is a result, an iterate, a problem of `lrmc.synthetic`,
-    or a pair of factors.
+    """Relative error of a recovered matrix in the Frobenius norm, `|L R' - X| / |X|`.
+
+    Neither matrix is formed.
+
+    Parameters
+    ----------
+    estimate, truth : Result, Iterate, Problem or pair of arrays
+        Anything with factors L and R, or a pair (L, R).
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import lrmc
+    >>> problem = lrmc.synthetic.problem(n=100, rank=2, p=0.8)
+    >>> lrmc.relative_error(lrmc.solve(problem.Y), problem) < 1e-5
+    True
     """
     X = _factors(truth)
     return distance(_factors(estimate), X) / norm(

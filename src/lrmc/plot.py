@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,12 +16,28 @@ from .linalg import balanced
 if TYPE_CHECKING:
     from .result import Result
 
+DPI = 110
+
+
+@cache
+def _inline_figure() -> Any:
+    """matplotlib's Figure that a notebook shows, whichever backend is in use."""
+    Figure = optional("matplotlib.figure", "plot").Figure
+
+    class InlineFigure(Figure):  # type: ignore[misc, valid-type]
+        """A figure that is shown where it is the value of a cell."""
+
+        def _repr_png_(self) -> bytes:
+            buffer = io.BytesIO()
+            self.savefig(buffer, format="png", dpi=DPI)
+            return buffer.getvalue()
+
+    return InlineFigure
+
 
 def plot_result(result: Result, path: str | os.PathLike[str] | None = None) -> Any:
     """Change, threshold, inliers and singular values of a result, as a matplotlib figure."""
-    figure = optional("matplotlib.figure", "plot").Figure(
-        figsize=(9, 6), layout="constrained"
-    )
+    figure = _inline_figure()(figsize=(9, 6), layout="constrained")
     steps = result.history[1:]
     k = [record.k for record in steps]
     axes = figure.subplots(2, 2)
@@ -31,8 +49,9 @@ def plot_result(result: Result, path: str | os.PathLike[str] | None = None) -> A
     axes[0, 0].semilogy(
         k, np.where(np.isfinite(change) & (change > 0), change, np.nan), "o-", ms=3
     )
-    axes[0, 0].axhline(result.tol, color="0.6", lw=1, ls="--", label="tol")
-    axes[0, 0].legend(frameon=False)
+    if result.regime != "noisy":  # such runs stop by the noise, not by tol
+        axes[0, 0].axhline(result.tol, color="0.6", lw=1, ls="--", label="tol")
+        axes[0, 0].legend(frameon=False)
     axes[0, 0].set_title("change of X from one iteration to the next")
     zeta = np.array([record.zeta for record in steps])
     axes[0, 1].semilogy(k, np.where(zeta > 0, zeta, np.nan), "o-", ms=3, color="C1")
@@ -52,5 +71,5 @@ def plot_result(result: Result, path: str | os.PathLike[str] | None = None) -> A
         ax.spines[["top", "right"]].set_visible(False)
     if path is not None:
         with whole(path) as temporary:
-            figure.savefig(temporary, dpi=110)
+            figure.savefig(temporary, dpi=DPI)
     return figure

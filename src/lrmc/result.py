@@ -27,6 +27,7 @@ from .evidence.calibration import (
 )
 from .evidence.simple import Contest, Fitted, blend, contest, simple_models
 from .fit import Fit, Part, block_of
+from .frames import Labels
 from .linalg import Factors
 from .observations._door import as_observations
 from .observations.base import Observations, Sample
@@ -42,7 +43,13 @@ UNDETERMINED = ("nan", "keep")
 
 
 class Status(str, Enum):
-    """How a run ended."""
+    """How a run ended; `status.meaning` says it in words.
+
+    `converged`: the iterates changed by less than `tol`, or stopped at the noise level. `max_iter`:
+    still changing after `max_iter` iterations. `schedule_ended`: a schedule without a tail ran out
+    of layers. `stalled`: thresholds fell below the residual. `diverged`: iterates grew without
+    bound. `undetermined`: fewer good entries than unknowns.
+    """
 
     CONVERGED = "converged"
     MAX_ITER = "max_iter"
@@ -61,7 +68,7 @@ class Status(str, Enum):
 
 
 _MEANINGS = {
-    Status.CONVERGED: "the iterates changed by less than tol",
+    Status.CONVERGED: "the iterates changed by less than tol, or stopped at the noise level",
     Status.MAX_ITER: "max_iter iterations were made, and the iterates still changed by more than tol",
     Status.SCHEDULE_ENDED: "the schedule has no more layers and no tail; the iterates still changed by more than tol",
     Status.STALLED: "the thresholds fell below the residual, so the steps became small although the fit is not there:"
@@ -97,7 +104,46 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result:
-    """The recovered low-rank matrix X = L R', and how the run went."""
+    """Result of `lrmc.solve`: the low-rank matrix X = L R', and how the run went.
+
+    Attributes
+    ----------
+    L, R : arrays of shape (n1, rank) and (n2, rank)
+        The factors.
+    status : Status
+        How the run ended; `converged` is True if well.
+    history : tuple of Record
+        One record per iteration: k, change, zeta (the threshold), inliers, seconds.
+    method : str
+        The method that was used.
+    tol : float
+        The tolerance that was asked for.
+    undetermined_rows, undetermined_cols : arrays of int
+        Rows and columns that the data do not determine: NaN in the completion.
+    noise_level : float
+        Estimated standard deviation of the noise.
+    outlier_fraction : float
+        Estimated fraction of outliers among the observed entries.
+    regime : {"exact", "noisy", "unknown"}
+        Low rank plus outliers, proven; with noise; or the run did not get that far.
+    evidence : dict
+        Why this rank and loss: tests, and errors on entries that were set aside.
+    certificate : dict or None
+        What proves an exact answer.
+    warnings : tuple of str
+        What speaks against the answer, in sentences.
+    observations : Observations or None
+        The data; None for a loaded result.
+    refit, beyond, calibrated, labels
+        Used by `interval`, `completed` and `frame`.
+
+    Examples
+    --------
+    >>> import lrmc
+    >>> result = lrmc.solve(lrmc.synthetic.problem(n=100, rank=2, p=0.8).Y)
+    >>> result.completed().shape
+    (100, 100)
+    """
 
     L: Array
     R: Array
@@ -119,11 +165,17 @@ class Result:
     refit: Refit | None = None  # the same run, on the data without some entries
     beyond: tuple[Part, ...] = ()  # what is added to L R' in `completed`
     calibrated: Calibration | None = None  # of a result from a file
+    labels: Labels | None = None  # of a DataFrame that was solved
 
     def __repr__(self) -> str:
         n1, n2 = self.shape
         found = f"{100 * self.outlier_fraction:.3g} % outliers, noise {self.noise_level:.2g}"
         return f"Result({n1} x {n2}, rank {self.rank}, {self.status.name} after {self.n_iter}, {self.regime}: {found})"
+
+    def _repr_html_(self) -> str:
+        from .card import card
+
+        return card(self)
 
     @property
     def rank(self) -> int:
@@ -132,17 +184,17 @@ class Result:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of the matrix."""
+        """Number of rows and columns of the matrix."""
         return len(self.L), len(self.R)
 
     @property
     def n_iter(self) -> int:
-        """How many passes were made after the start."""
+        """Number of iterations after the start."""
         return self.history[-1].k
 
     @property
     def converged(self) -> bool:
-        """Whether the iterates came to rest."""
+        """Whether the run converged."""
         return self.status is Status.CONVERGED
 
     def low_rank(
@@ -180,6 +232,21 @@ class Result:
             for n, chosen in zip(self.shape, (rows, cols), strict=True)
         )
         return (X + block_of(self.beyond, *places)).astype(X.dtype)
+
+    def frame(self) -> Any:
+        """The data as a DataFrame of the same kind (pandas or polars) with the same labels, where
+        missing entries are filled in.
+
+        Observed entries stay, outliers too (`outliers()` lists these); `completed()` is the
+        estimate of every entry."""
+        if self.labels is None or self.observations is None:
+            raise ValueError(
+                "this result has no labels: frame() is for a DataFrame that was given to lrmc.solve"
+                " in this session; completed() gives an array"
+            )
+        n1, n2 = self.shape
+        seen = self.observations.grid(np.arange(n1), np.arange(n2))
+        return self.labels.frame(np.where(np.isnan(seen), self.completed(), seen))
 
     def _determined(
         self, X: Array, rows: Any, cols: Any, undetermined: Undetermined

@@ -37,7 +37,7 @@ class Schedule:
     zeta_0 and `eta_0`. `tangent` removes the part of the residual that both factors would take up;
     `momentum` is a heavy ball.
 
-    Relative units: zeta in multiples of the median observed |y|, eta and `start_gain` in multiples
+    Relative units: zeta in multiples of the median observed `|y|`, eta and `start_gain` in multiples
     of 1/p, so that a schedule serves any size and scale. Absolute units: as published, tied to size
     and scale of the training problems.
 

@@ -25,8 +25,10 @@ from ._job import (
     checked_max_iter,
     checked_tol,
 )
+from ._log import followed, log_end
 from ._rows import scaled, where
 from .fit import Fit, Part
+from .frames import labels_of
 from .linalg import Factors, change, power_of_4
 from .methods import step as at
 from .methods.certificate import Certificate
@@ -58,11 +60,11 @@ Progress = Callable[[Iterate], None]
 
 
 class ConvergenceWarning(UserWarning):
-    """A run ended otherwise than by coming to rest."""
+    """A run did not converge: see `Result.status`."""
 
 
 class DoubtWarning(UserWarning):
-    """A run ended well, and yet there is a reason not to believe the answer, or a part of it."""
+    """A run converged, but there is a reason not to believe the answer, or a part of it."""
 
 
 def solve(
@@ -85,32 +87,89 @@ def solve(
     seed: int = 0,
     threads: int | None = None,
     progress: Progress | None = None,
+    verbose: bool = False,
 ) -> Result:
-    """Recover the low-rank matrix X from partly observed, grossly corrupted Y = X + S.
+    """Recover a low-rank matrix from data with missing entries and gross outliers.
 
-    Y and `mask` are explained at `lrmc.observations.as_observations`. The default method is the
-    closed loop, which needs nothing else, not even the rank. One that is given may be too high: of
-    data without noise, components that are not needed are dropped, and `rank` of the result says
-    how many are left. With a `schedule` (a `Schedule`, the name of one, or "nearest": the one that
-    was trained on problems most like these data) the method is the paper's LRMC, as long as the
-    schedule fits the data. A run stops when |X_k - X_{k-1}|_F < tol |X_{k-1}|_F, when it has come
-    to rest at the noise, or after max_iter passes (sweeps over noisy data are not counted: their
-    number is bounded). `progress` is called with each iterate.
+    The data are Y = X + S on the observed entries, possibly with noise: X is low-rank, S is sparse.
+    The default method, the closed loop, needs nothing else, not even the rank.
 
-    The methods "scaled_gd" and "gd" are the paper's baselines. They need the rank and the share of
-    outliers: `schedule` is a `Tuning`, such as Tuning(alpha=0.1).
+    Parameters
+    ----------
+    Y : 2-D array, DataFrame, sparse matrix, memmap, DataArray, tensor, zarr, HDF5 or Dask array
+        The data. NaN, masked and not stored entries are missing; see
+        `lrmc.observations.as_observations`.
+    rank : int, optional
+        Rank of X; found if not given. On data without noise it may be too high: components that
+        are not needed are dropped.
+    mask : array of bool, optional
+        True where an entry is observed.
+    method : {"auto", "closed_loop", "lrmc", "scaled_gd", "gd"}, default "auto"
+        "auto" is the closed loop, or the paper's LRMC where a `schedule` is given and fits the
+        data. "scaled_gd" and "gd" are the paper's baselines.
+    schedule : Schedule, Tuning or str, optional
+        Thresholds and steps for LRMC: a `Schedule`, the name of one, or "nearest" for the one
+        that was trained on problems most like these data. For the baselines a `Tuning`, such as
+        `Tuning(alpha=0.1)`.
+    loss : {"auto", "mixture", "cauchy", "huber", "squares"}, default "auto"
+        How residuals are weighed on noisy data; chosen by entries that are set aside if "auto".
+    score : {"auto", "mae", "rmse"}, default "auto"
+        What decisions on noisy data minimize on hidden entries; "auto" is between the two.
+    aim : {"auto", "fill", "separate"}, default "auto"
+        Whether gaps are to be filled, or what moves is to be told from a background; "auto"
+        separates where nothing is missing.
+    outliers : {"both", "positive", "negative"}, default "both"
+        Whether outliers lie on both sides of X, only above, or only below.
+    groups : array of labels, optional
+        One label per row. Rows with the same label share one weight in each column, as the bands
+        of a pixel do: a cloud covers all of them.
+    row_noise, col_noise : array of float, optional
+        Known noise levels of rows and columns, relative to each other.
+    start : {"spectral", "cur"} or Iterate, default "spectral"
+        Where iterations begin; an iterate of an earlier run of the closed loop goes on from there.
+    tol : float, default 1e-6
+        Stop when X changes by less than this fraction of its norm. Noisy data stop at the noise
+        level.
+    max_iter : int, default 100
+        Maximum number of iterations of the first stage; the later ones for noisy data are bounded
+        anyway.
+    seed : int, default 0
+        Seed of all that is random.
+    threads : int, optional
+        Number of threads; all cores if not given.
+    progress : callable, optional
+        Called with each `Iterate`.
+    verbose : bool, default False
+        Print a line per second with the time left. The logger "lrmc" gets the same at level INFO.
 
-    For the closed loop on noisy data: `loss` is how residuals are weighed; `score` what decisions
-    minimise on hidden entries ("mae", "rmse", or "auto", between the two); `aim` says whether gaps
-    are to be filled ("fill"), or what moves is to be told from a background ("separate"; "auto" does
-    so where nothing is missing); `outliers` says whether
-    they lie on both sides of the truth, or only above ("positive") or below ("negative"); `groups`
-    has a label for each row, and rows with the same label share one weight in each column (the
-    bands of a pixel: a cloud covers all); `row_noise` and `col_noise` are known relative noise
-    levels of rows and columns. `start` may also be an iterate of an earlier run of the closed loop,
-    which goes on from there."""
+    Returns
+    -------
+    Result
+        Factors, status, outliers, evidence.
+
+    Raises
+    ------
+    ValueError
+        If an argument makes no sense, or nothing is observed.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the run did not converge.
+    DoubtWarning
+        If it converged, but there is a reason not to believe the answer or a part of it.
+
+    Examples
+    --------
+    >>> import lrmc
+    >>> problem = lrmc.synthetic.problem(n=200, rank=3, alpha=0.1, p=0.5)
+    >>> result = lrmc.solve(problem.Y)
+    >>> result.rank, str(result.status), result.regime
+    (3, 'converged', 'exact')
+    """
     max_iter = checked_max_iter(max_iter)
     function_or_none("progress", progress)
+    progress = followed(progress, verbose, checked_tol(tol))
     asked = Asked(
         rank=rank,
         mask=mask,
@@ -133,7 +192,9 @@ def solve(
         result = _with_safety_net(job, max_iter, progress)
     else:
         result = _ran(job, max_iter, progress)
+    result = replace(result, labels=labels_of(Y))
     _warn(result)
+    log_end(result, verbose)
     return result
 
 
@@ -155,8 +216,27 @@ def iterates(
     seed: int = 0,
     threads: int | None = None,
 ) -> Iterator[Iterate]:
-    """The iterates of a method, the start first (k = 0): stop when you like. Arguments
-    as for `solve`.
+    """Iterate a method step by step; stop when you like.
+
+    Parameters
+    ----------
+    Y, rank, mask, method, schedule, loss, score, aim, outliers, groups, row_noise, col_noise, start, seed, threads
+        As for `solve`.
+
+    Yields
+    ------
+    Iterate
+        The start first (k = 0).
+
+    Examples
+    --------
+    >>> import lrmc
+    >>> problem = lrmc.synthetic.problem(n=100, rank=2, p=0.8)
+    >>> for it in lrmc.iterates(problem.Y, rank=2):
+    ...     if it.change < 1e-3:
+    ...         break
+    >>> it.k < 20
+    True
     """
     asked = Asked(
         rank=rank,

@@ -105,13 +105,49 @@ def problem(
     form: Literal["auto", "dense", "sparse"] = "auto",
     dtype: Any = np.float64,
 ) -> Problem:
-    """A random problem as in the paper: Gaussian factors, entries observed with probability p, and
-    outliers that are uniform in [-E|X|, E|X|] on a fraction alpha of the observed entries.
+    """Random problem with a known answer, as in the paper.
 
-    Factors have entries N(0, 1/n), as in the authors' code. `condition` other than 1 gives singular
-    values 1 to 1/condition instead; `outlier_scale` multiplies the outliers; `noise` is the
-    standard deviation of Gaussian noise in units of E|X|. Y is an array if p = 1 (or form="dense",
-    NaN for missing), else a CSR matrix of the observed entries."""
+    Factors are Gaussian with entries N(0, 1/n), entries are observed at random, and outliers are
+    uniform in `[-E|X|, E|X|]`.
+
+    Parameters
+    ----------
+    n : int, default 3000
+        Number of rows, and of columns unless `n2` is given.
+    rank : int, default 5
+        Rank of the truth.
+    alpha : float, default 0.1
+        Fraction of the observed entries that are outliers.
+    p : float, default 0.1
+        Probability of an entry to be observed.
+    seed : int, default 0
+        Seed of all that is random.
+    n2 : int, optional
+        Number of columns.
+    outlier_scale : float, default 1.0
+        Multiplies the outliers.
+    condition : float, default 1.0
+        Condition number: if not 1, singular values go from 1 to 1 / condition.
+    noise : float, default 0.0
+        Standard deviation of Gaussian noise, in units of `E|X|`.
+    form : {"auto", "dense", "sparse"}, default "auto"
+        Whether Y is an array (NaN is missing) or a CSR matrix of the observed entries; "auto"
+        gives an array if p is 1.
+    dtype : float32 or float64, default float64
+        Type of Y.
+
+    Returns
+    -------
+    Problem
+        With the data `Y`, the truth `X_factors` and `X`, and the `outliers`.
+
+    Examples
+    --------
+    >>> import lrmc
+    >>> problem = lrmc.synthetic.problem(n=100, rank=2, p=0.5)
+    >>> problem.Y.shape
+    (100, 100)
+    """
     kind = Problems(
         n, alpha, p, n2, outlier_scale=outlier_scale, condition=condition, noise=noise
     )

@@ -133,7 +133,7 @@ class UnrolledLRMC(nn.Module):
 
         NaN is missing, and so is False in the mask, which may be one for all. Y is computed as it
         is in float32 and float64, all else in float32. `start` = (L, R) replaces the spectral
-        start. `scale` replaces the median of the observed |y| (of each matrix) as the unit of
+        start. `scale` replaces the median of the observed `|y|` (of each matrix) as the unit of
         relative thresholds: `lrmc.as_observations(Y).scale` is the one that `lrmc.solve` takes, the
         median of a sample. The unit and 1/p count as constants for the gradient."""
         for X in self.iterates(Y, mask, start=start, scale=scale):

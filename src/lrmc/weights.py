@@ -53,7 +53,7 @@ class Clip:
 
 @dataclass(frozen=True)
 class Threshold:
-    """c = e where |e| <= z_ij = max(rows_i, cols_j); outside 0, or clipped to z_ij in protected
+    """c = e where `|e| <= z_ij = max(rows_i, cols_j)`; outside 0, or clipped to z_ij in protected
     rows and columns.
 
     `outliers` says which residuals can be outliers: with "positive", a residual below zero is
@@ -147,7 +147,7 @@ class Cauchy:
 
 @dataclass(frozen=True)
 class Huber(Cauchy):
-    """c = e min(1, z_ij / |e|), z_ij = rows_i cols_j: clipping, with a threshold for each entry."""
+    """`c = e min(1, z_ij / |e|)`, `z_ij = rows_i cols_j`: clipping, with a threshold per entry."""
 
     rule: ClassVar[Rule] = Rule.huber
 
@@ -190,7 +190,7 @@ def as_weight(weight: Weight | float) -> Weight:
 
 
 def ratio(E: Any, rule: Weight, xp: Any = np) -> Any:
-    """How far out residuals are: |e| over its threshold, 0 on a side that has no
+    """How far out residuals are: `|e|` over its threshold, 0 on a side that has no
     outliers, NaN where e is NaN.
     """
     tiny = float(xp.finfo(E.dtype).tiny)  # 0 / 0 would be NaN

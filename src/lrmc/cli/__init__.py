@@ -30,7 +30,6 @@ class Commands(typer.core.TyperGroup):
 
 app = typer.Typer(
     cls=Commands,
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -54,12 +53,15 @@ def _lrmc(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_say_version, is_eager=True, help="Say which."
+            "--version",
+            callback=_say_version,
+            is_eager=True,
+            help="Show the version and exit.",
         ),
     ] = False,
 ) -> None:
-    """Robust matrix completion: fill the gaps of a low-rank matrix, and find the entries that are
-    wrong.
+    """Robust matrix completion: fill in missing values and find outliers in tables, videos and
+    images that are low-rank underneath.
     """
 
 

@@ -38,10 +38,9 @@ def bench_command(
         int,
         typer.Option(min=0, help="Threads for all; 0 for as many as there are cores."),
     ] = 0,
+    quiet: console.Quiet = False,
 ) -> None:
-    """Race lrmc against the other packages for robust PCA and completion that are installed, on
-    known problems.
-    """
+    """Compare lrmc with other installed packages on problems with a known answer."""
     out = console.out()
     with console.errors_in_a_sentence():
         places = bench.found_in([str(python) for python in pythons or ()])

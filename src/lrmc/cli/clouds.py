@@ -57,8 +57,10 @@ def clouds_command(
         typer.Option(metavar="R,G,B", help="Bands to show, from 1, such as 4,3,2."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the random start.")] = 0,
+    quiet: console.Quiet = False,
+    json: console.Json = False,
 ) -> None:
-    """Take the clouds out of a series of satellite scenes.
+    """Remove clouds from a series of satellite scenes of one place.
 
     For each X.tif the folder gets an X.tif without clouds, same grid, type and tags, and an
     X_mask.tif: 0 clear, 1 cloud or shadow, 2 nothing was observed; a quick-look of each in

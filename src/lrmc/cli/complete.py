@@ -8,8 +8,10 @@ from typing import Annotated, Literal
 import typer
 
 from ..complete import blockwise, in_memory
+from ..complete.codes import as_codes
 from ..complete.files import check_intervals, check_kept, process
 from ..complete.places import beside
+from ..complete.table import Long
 from ..methods.noisy import AskedLoss
 from ..outofcore import Fill
 from ..result import Undetermined
@@ -34,7 +36,8 @@ def complete_command(
         Path,
         typer.Argument(
             metavar="IN",
-            help="npy, npz, csv, parquet, mtx, mat, zarr, nc or h5; by its suffix.",
+            help="csv, tsv (also .gz, .bz2, .xz), xlsx, parquet, npy, npz, mtx, mat,"
+            " zarr, nc or h5; by its suffix.",
         ),
     ],
     target: Annotated[
@@ -81,7 +84,7 @@ def complete_command(
         typer.Option("--rank", "-r", help="Rank of the model; found if not given."),
     ] = None,
     fill: Annotated[
-        Fill, typer.Option(help="What the model replaces.")
+        Fill, typer.Option(help="Which entries the model replaces.")
     ] = "missing+outliers",
     undetermined: Annotated[
         Blanks,
@@ -91,7 +94,10 @@ def complete_command(
         ),
     ] = "blank",
     name: Annotated[
-        str | None, typer.Option(help="Which variable of an npz or mat file.")
+        str | None,
+        typer.Option(
+            help="Which variable of an npz or mat file, or sheet of an xlsx file."
+        ),
     ] = None,
     keep: Annotated[
         list[str] | None,
@@ -102,7 +108,7 @@ def complete_command(
         typer.Option(
             help="Columns in different units: divide each by its spread, and undo that"
             " afterwards."
-            " auto: of csv and parquet, if both sizes and spreads of columns differ by"
+            " auto: of tables, if both sizes and spreads of columns differ by"
             " more than 3 times."
         ),
     ] = "auto",
@@ -125,7 +131,7 @@ def complete_command(
         ),
     ] = 1e-6,
     max_iter: Annotated[int, typer.Option(help="Passes over the data, at most.")] = 100,
-    seed: Annotated[int, typer.Option(help="Of the random start.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the random start.")] = 0,
     memory: Annotated[
         str | None,
         typer.Option(
@@ -139,16 +145,62 @@ def complete_command(
             help="Compute with Dask: 'threads', or the address tcp://... of a cluster."
         ),
     ] = None,
+    marks: Annotated[
+        bool,
+        typer.Option(
+            "--marks",
+            help="List every cell that was filled in or replaced: OUT with .marks.csv."
+            " In xlsx files these cells are highlighted anyway.",
+        ),
+    ] = False,
+    missing: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CODES",
+            help="Codes for missing values, with commas between them: --missing=-999,?",
+        ),
+    ] = None,
+    rows: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Of a long table, with one value per line: the column that names rows,",
+        ),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="the one that names columns,"),
+    ] = None,
+    values: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="and the one with the values.")
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="A column that is data although it looks like an id, a year or a date.",
+        ),
+    ] = None,
+    no_limits: Annotated[
+        bool,
+        typer.Option(
+            "--no-limits",
+            help="Fill in values outside the plausible range of their column as well.",
+        ),
+    ] = False,
+    quiet: console.Quiet = False,
+    json: console.Json = False,
 ) -> None:
-    """Fill in what is missing, and replace what is wrong.
+    """Fill in missing values and replace outliers in a table or matrix.
 
-    Missing are NaN and empty cells; in mtx files and sparse npz and mat files, what is not stored.
-    In csv files also NA and the like, and, in columns of numbers, marks such as ? and -, which is
-    told. Of a table, columns that are not numbers, header and index pass through unchanged.
+    Missing values are NaN and empty cells, in tables also NA and the like, ? and - in columns of
+    numbers, and what --missing names; in sparse files, what is not stored. Text, dates, ids, header
+    and index of a table pass through unchanged. New cells have the decimals of their column and lie
+    in its plausible range.
 
     Beside OUT come a list of outliers (row, column, value, expected, score) and a report. The score
-    is the distance from the model in standard deviations of the noise; if there is none, in
-    thresholds.
+    is the distance from the model in standard deviations of the noise, or in thresholds if there
+    is no noise.
 
     zarr, nc and h5 files, and npy files of more than a quarter of the memory, are read and written
     block by block. Ctrl-C then keeps the last iterate, and the same command goes on from it.
@@ -157,7 +209,8 @@ def complete_command(
     cannot be used, 130 after Ctrl-C, 143 after SIGTERM.
     """
     with console.errors_in_a_sentence():
-        check_kept(source, keep or ())
+        long = _long(rows, columns, values)
+        check_kept(source, (*(keep or ()), *(data or ()), *(long or ())))
         large = blockwise.is_for(source, memory, scheduler)
         level = 0.9 if intervals is None else intervals
         check_intervals(intervals is not None, level, large)
@@ -192,6 +245,11 @@ def complete_command(
             scale=scale,
             name=name,
             keep=keep or (),
+            data=data or (),
+            missing=as_codes(missing),
+            long=long,
+            limits=not no_limits,
+            marks_to=beside(target, "marks.csv") if marks else None,
             memory=memory,
             scheduler=scheduler,
             loss=loss,
@@ -203,7 +261,7 @@ def complete_command(
             progress=progress,
         )
     _show(done)
-    console.end_with(done)
+    console.end_with(done, **_summary(done))
 
 
 def _show(done: in_memory.Completed | blockwise.Completed) -> None:
@@ -233,6 +291,32 @@ def _show(done: in_memory.Completed | blockwise.Completed) -> None:
     console.out().print(console.facts_table(facts))
 
 
+def _summary(done: in_memory.Completed | blockwise.Completed) -> dict[str, object]:
+    """What a script wants to know."""
+    result = done.result
+    if isinstance(done, blockwise.Completed):
+        counts: dict[str, object] = {"outliers": done.outliers}
+    else:
+        counts = {
+            "outliers": len(done.outliers.rows),
+            "expected_false_alarms": done.alarms.false,
+            "limited": done.limited,
+            "left_missing": done.left,
+        }
+    return {
+        "shape": list(result.shape),
+        "rank": result.rank,
+        "regime": result.regime,
+        "iterations": result.n_iter,
+        "observed": done.observed,
+        **counts,
+        "outlier_fraction": result.outlier_fraction,
+        "noise_level": result.noise_level,
+        "undetermined_rows": len(result.undetermined_rows),
+        "undetermined_columns": len(result.undetermined_cols),
+    }
+
+
 def _of_memory(done: in_memory.Completed) -> dict[str, str]:
     n1, n2 = done.result.shape
     count = len(done.outliers.rows)
@@ -242,6 +326,7 @@ def _of_memory(done: in_memory.Completed) -> dict[str, str]:
         "outliers": f"{count} ({count / (done.observed * n1 * n2):.1%} of the observed),"
         f" about {done.alarms.false:.0f} of them expected to be good",
         **_coverage(done),
+        "limited": f"{done.limited} new cells, to the plausible range of their column",
     }
 
 
@@ -282,6 +367,16 @@ def _place(
             f"--{option} and --{flag} contradict each other; leave one of them out"
         )
     return None if refused else given or beside(target, ending)
+
+
+def _long(rows: str | None, columns: str | None, values: str | None) -> Long | None:
+    """How a long table becomes a matrix: all three, or none."""
+    given = [name for name in (rows, columns, values) if name is not None]
+    if len(given) in (1, 2):
+        raise ValueError(
+            "--rows, --columns and --values belong together; give all three, or none"
+        )
+    return Long(*given) if given else None
 
 
 def _schedule(given: str | None) -> Schedule | str | None:

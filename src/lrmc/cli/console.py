@@ -4,13 +4,16 @@ shows progress.
 
 from __future__ import annotations
 
+import json
 import math
 import signal
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -21,11 +24,13 @@ from rich.progress import Progress as RichProgress
 from rich.table import Table
 
 from .._program import INTERRUPTED, TERMINATED, Terminated
-from .._work import Outcome, Progress, Tell
+from .._work import Outcome, Progress, Tell, silent
 from ..apps.outcome import FitFailed
 
 NOT_CONVERGED, BAD_INPUT = 1, 2  # exit codes
 SOON_ENOUGH = 0.2  # seconds after which a speed is told
+EVERY = 10.0  # seconds between two lines of progress in a log
+LONGEST_NAME = 24  # characters of a name before a bar
 TELLS_LITTLE = 1.0  # seconds that are too few to say how long the rest will take
 
 
@@ -47,9 +52,46 @@ def ended(stop: KeyboardInterrupt, more: str = "") -> typer.Exit:
     return typer.Exit(TERMINATED if by_signal else INTERRUPTED)
 
 
+@dataclass
+class Manner:
+    """How much a command says, and in what form."""
+
+    quiet: bool = False  # nothing but warnings and errors
+    json: bool = False  # one object on stdout, for scripts
+
+
+MANNER = Manner()  # of the command that runs; options set it
+
+
+def _be_quiet(wanted: bool) -> bool:
+    MANNER.quiet = wanted
+    return wanted
+
+
+def _speak_json(wanted: bool) -> bool:
+    MANNER.json = wanted
+    return wanted
+
+
+Quiet = Annotated[
+    bool,
+    typer.Option(
+        "--quiet", "-q", callback=_be_quiet, help="Show only warnings and errors."
+    ),
+]
+Json = Annotated[
+    bool,
+    typer.Option(
+        "--json",
+        callback=_speak_json,
+        help="Print a summary as JSON: status, counts, files, warnings.",
+    ),
+]
+
+
 def out() -> Console:
-    """For results."""
-    return Console()
+    """For results that people read; silent where they are not wanted."""
+    return Console(quiet=MANNER.quiet or MANNER.json)
 
 
 def err() -> Console:
@@ -58,10 +100,15 @@ def err() -> Console:
 
 
 def table(*columns: str) -> Table:
-    """An empty table: names on the left, numbers on the right."""
+    """An empty table: names on the left, which are folded where they are long, and numbers on the
+    right, which are always whole.
+    """
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for i, column in enumerate(columns):
-        table.add_column(column, justify="right" if i else "left", no_wrap=True)
+        if i:
+            table.add_column(column, justify="right", no_wrap=True)
+        else:
+            table.add_column(column, overflow="fold")
     return table
 
 
@@ -77,9 +124,21 @@ def facts_table(facts: Mapping[str, str]) -> Table:
 
 @contextmanager
 def progress(title: str) -> Iterator[Tell]:
-    """A bar that is told where the work is, from its first stage to its last. In the end it is
-    gone.
+    """A bar that shows the stage of the work, how much of it is done and how long the rest takes;
+    at the end it is gone. Without a terminal, a line now and then.
     """
+    screen = err()
+    if MANNER.quiet:
+        yield silent
+    elif screen.is_terminal:
+        with _bar(title, screen) as tell:
+            yield tell
+    else:
+        yield Lines(title, screen)
+
+
+@contextmanager
+def _bar(title: str, screen: Console) -> Iterator[Tell]:
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -87,16 +146,61 @@ def progress(title: str) -> Iterator[Tell]:
         TextColumn("{task.fields[state]}"),
         TimeElapsedColumn(),
     )
-    screen = err()
-    hidden = not screen.is_terminal
-    with RichProgress(*columns, console=screen, transient=True, disable=hidden) as bars:
-        task = bars.add_task(plain(title), total=None, state="reading")
-        told = InWords()
+    with RichProgress(*columns, console=screen, transient=True) as bars:
+        task = bars.add_task(plain(shortened(title)), total=None, state="reading")
+        told, forward = InWords(), Forward()
 
         def tell(at: Progress) -> None:
+            at = forward(at)
             bars.update(task, completed=at.done, total=at.total or None, state=told(at))
 
         yield tell
+
+
+def shortened(name: str) -> str:
+    """A name that leaves room for a bar."""
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+
+
+class Forward:
+    """Progress that never goes back within a stage: a fit may change more again for a while."""
+
+    def __init__(self) -> None:
+        self.stage = ""
+        self.most = 0.0
+
+    def __call__(self, at: Progress) -> Progress:
+        """The same, or as far as the stage was before."""
+        if at.stage != self.stage:
+            self.stage, self.most = at.stage, 0.0
+        self.most = max(self.most, at.done)
+        return at._replace(done=self.most)
+
+
+class Lines:
+    """Progress for logs: a line every `EVERY` seconds, so that short work says nothing."""
+
+    def __init__(
+        self,
+        title: str,
+        screen: Console,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.title = title
+        self.screen = screen
+        self.clock = clock
+        self.last = clock()
+        self.told = InWords(clock)
+        self.forward = Forward()
+
+    def __call__(self, at: Progress) -> None:
+        """Print a line if the last one is some time ago."""
+        sentence = self.told(self.forward(at))
+        if self.clock() - self.last < EVERY:
+            return
+        self.last = self.clock()
+        text = f"{plain(self.title)}: {sentence}"
+        self.screen.print(text, soft_wrap=True, highlight=False)
 
 
 class InWords:
@@ -181,8 +285,20 @@ def _tell_error(sentence: str) -> None:
     err().print(f"[red]error:[/red] {plain(sentence)}", soft_wrap=True, highlight=False)
 
 
-def end_with(outcome: Outcome) -> None:
-    """Exit code 1 if a fit is not sound: its warnings were shown, and its files are written."""
+def end_with(outcome: Outcome, **more: object) -> None:
+    """Print the summary for scripts, if it is wanted, with what else there is to say; exit code 1
+    if a fit is not sound: its warnings were shown, and its files are written.
+    """
+    if MANNER.json:
+        about = {
+            "status": str(outcome.status),
+            **more,
+            "seconds": round(outcome.seconds, 3),
+            "files": [str(file) for file in outcome.files],
+            "report": None if outcome.report is None else str(outcome.report),
+            "warnings": list(outcome.warnings),
+        }
+        typer.echo(json.dumps(about))
     if not outcome.sound:
         raise typer.Exit(NOT_CONVERGED)
 

@@ -34,8 +34,10 @@ def faces_command(
         typer.Option("--rank", "-r", help="Rank of the model; found if not given."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the random start.")] = 0,
+    quiet: console.Quiet = False,
+    json: console.Json = False,
 ) -> None:
-    """Clean faces: without shadows, highlights and what covers them.
+    """Remove shadows, highlights and occlusions from face images.
 
     Faces of a person must have one size, with eyes and mouth in the same place. OUT gets
     clean/PERSON/X.png and removed/PERSON/X.png for each picture X, contact.png and report.html. A

@@ -66,9 +66,10 @@ def ultrasound(
         ),
     ] = "auto",
     seed: Annotated[int, typer.Option(help="Of what is random.")] = 0,
+    quiet: console.Quiet = False,
+    json: console.Json = False,
 ) -> None:
-    """Tissue and blood (or bubbles) of an ultrasound cine: both as cines, a power image, and a
-    report.
+    """Separate tissue and blood (or microbubbles) in an ultrasound cine.
 
     Exit code: 0; 1 if the fit is not sound, or gave nothing that could be written; 2 if the input
     cannot be used. A sentence says so in both cases; without a usable fit or input, nothing is

@@ -48,9 +48,10 @@ def video_command(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the sampled pixels.")] = 0,
+    quiet: console.Quiet = False,
+    json: console.Json = False,
 ) -> None:
-    """Take a clip of a camera that stands still apart: its background, and what moves in front of
-    it.
+    """Separate background and foreground of a fixed-camera video.
 
     Into DIR go background.mp4, foreground.mp4, masks/000000.png and on (255 is foreground),
     background.npz (for --model) and report.html. Clips may be of any length: memory does not grow

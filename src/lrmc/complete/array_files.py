@@ -20,7 +20,7 @@ from ..formats.sparse import Matrix, sound
 from ..formats.variables import Unusable, chosen_name, read_variables
 from ..observations._checks import as_mask
 from ..weights import Array
-from .table import Table
+from .table import Reading, Table
 
 IN_NUMBERS = b"0123456789+-.eE \t\r\nnNaAiIfFtTyY"  # with inf, infinity and nan
 BROKEN_NUMBER = re.compile(rb"[eE][-+]?(?![-+\d])|\.\d*\.|\d[-+]")  # 2e, 1.5.2, 1-2
@@ -28,12 +28,12 @@ SPARSE = {"format", "shape", "data"}  # what scipy's npz files of a sparse matri
 LONGEST_NAME = 63  # characters of a variable in MATLAB
 
 
-def read_npy_file(path: Path, name: str | None) -> Table:
+def read_npy_file(path: Path, how: Reading) -> Table:
     """The only array."""
     return Table(read_npy(path))
 
 
-def read_npz_file(path: Path, name: str | None) -> Table:
+def read_npz_file(path: Path, how: Reading) -> Table:
     """A sparse matrix of scipy, or one of some arrays."""
     with opened_npz(path) as content:
         sparse = set(content) >= SPARSE
@@ -41,15 +41,15 @@ def read_npz_file(path: Path, name: str | None) -> Table:
             content.check()
     if sparse:
         return Table(sound(sp.load_npz(path)))
-    return _chosen(read_variables(path), name, path)
+    return _chosen(read_variables(path), how.name, path)
 
 
-def read_mat_file(path: Path, name: str | None) -> Table:
+def read_mat_file(path: Path, how: Reading) -> Table:
     """One of some variables."""
-    return _chosen(read_variables(path), name, path)
+    return _chosen(read_variables(path), how.name, path)
 
 
-def read_mtx_file(path: Path, name: str | None) -> Table:
+def read_mtx_file(path: Path, how: Reading) -> Table:
     """Dense or sparse."""
     whole = _check_text(path)
     return Table(

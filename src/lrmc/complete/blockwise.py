@@ -301,7 +301,7 @@ def _checked(source: Path, to: Places, fill: Fill) -> Places:
     """Refuse outputs that could not be written, before the work."""
     if fill not in FILLS:
         raise ValueError(f"fill={fill!r}; one of {', '.join(FILLS)} is wanted")
-    target, outliers, report, _ = to
+    target, outliers, report, *_ = to
     if target.suffix not in (".zarr", ".npy"):
         raise ValueError(
             f"{target}: matrices larger than memory are written as .zarr or .npy"

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from . import blockwise, in_memory
-
-TABLES = (".csv", ".parquet")  # files whose columns have names
+from .table import Long
+from .tables import TABLES
 
 
 def process(
@@ -18,6 +18,11 @@ def process(
     rank: int | None = None,
     *,
     keep: Sequence[str] = (),
+    data: Sequence[str] = (),
+    missing: Sequence[str] = (),
+    long: Long | None = None,
+    limits: bool = True,
+    marks_to: str | os.PathLike[str] | None = None,
     memory: int | str | None = None,
     scheduler: str | None = None,
     intervals_to: str | os.PathLike[str] | None = None,
@@ -27,13 +32,14 @@ def process(
     """Complete the matrix in a file, and write it.
 
     Options are those of `in_memory.complete` and `blockwise.complete_large`, which both have;
-    `keep` is for tables, `intervals_to` and `level` are for matrices in memory, `memory` and
-    `scheduler` for those that are read block by block.
+    `keep`, `data` and `long` are for tables, `missing`, `marks_to`, `intervals_to` and `level` for
+    matrices in memory, `memory` and `scheduler` for those that are read block by block.
     """
-    check_kept(Path(source), keep)
+    check_kept(Path(source), (*keep, *data, *(long or ())))
     large = blockwise.is_for(source, memory, scheduler)
     check_intervals(intervals_to is not None, level, large)
     if large:
+        check_in_memory(missing=bool(missing), marks=marks_to is not None)
         return blockwise.complete_large(
             source, target, rank, memory=memory, scheduler=scheduler, **options
         )
@@ -42,10 +48,25 @@ def process(
         target,
         rank,
         keep=keep,
+        data=data,
+        missing=missing,
+        long=long,
+        limits=limits,
+        marks_to=marks_to,
         intervals_to=intervals_to,
         level=level,
         **options,
     )
+
+
+def check_in_memory(**asked: bool) -> None:
+    """Refuse options that data have to be in memory for."""
+    for option, wanted in asked.items():
+        if wanted:
+            raise ValueError(
+                f"--{option} is for data in memory, and these are read block by block;"
+                " leave it out"
+            )
 
 
 def check_intervals(wanted: bool, level: float, large: bool) -> None:
@@ -63,10 +84,10 @@ def check_intervals(wanted: bool, level: float, large: bool) -> None:
         )
 
 
-def check_kept(source: Path, keep: Sequence[str]) -> None:
-    """Columns of an array have no names by which some could be kept out."""
-    if keep and source.suffix.lower() not in TABLES:
+def check_kept(source: Path, named: Sequence[str]) -> None:
+    """Columns of an array have no names."""
+    if named and not source.name.lower().endswith(TABLES):
         raise ValueError(
-            f"--keep {keep[0]}: {source.name} is no table; only {' and '.join(TABLES)}"
+            f"column {named[0]!r}: {source.name} is no table; only {' '.join(TABLES)}"
             " files have columns with names"
         )

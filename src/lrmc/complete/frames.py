@@ -10,18 +10,21 @@ import numpy as np
 from .._extras import optional
 from ..formats.variables import Unusable
 from ..weights import Array
-from .table import Frame, Table, is_new
+from .long import pivoted
+from .table import Frame, Reading, Table, is_new
 
 NO_NUMBERS = (
     "the table has no numbers: at least one row and one column of numbers are wanted"
 )
 
 
-def read_parquet_file(path: Path, name: str | None) -> Table:
+def read_parquet_file(path: Path, how: Reading) -> Table:
     """Columns of floats and integers are the matrix."""
     optional("pyarrow", "tables")
     pandas = optional("pandas", "tables")
     frame = pandas.read_parquet(path)
+    if how.long is not None:
+        frame = pivoted(frame.reset_index(), how.long, np.nan)
     kinds = pandas.api.types
 
     def of_numbers(dtype: object) -> bool:
@@ -67,11 +70,24 @@ def _updated_text(table: Table, X: Array) -> Frame:
     at = list(table.columns)
     changed = is_new(X, table.values)
     completed = cells[:, at]
-    completed[changed] = X[changed].astype(str)
+    decimals = table.decimals()
+    for k in np.flatnonzero(changed.any(0)).tolist():
+        new = changed[:, k]
+        completed[new, k] = written(X[new, k], decimals[k], table.decimal)
     cells[:, at] = completed
     return pandas.DataFrame(
         cells, index=table.frame.index, columns=table.frame.columns, dtype=object
     )
+
+
+def written(values: Array, decimals: int | None, decimal: str = ".") -> list[str]:
+    """Numbers as text, with so many decimals, or in full."""
+    text = (
+        values.astype(str)
+        if decimals is None
+        else [f"{x:.{decimals}f}" for x in values]
+    )
+    return [str(cell).replace(".", decimal) for cell in text]
 
 
 def _new_columns(table: Table, X: Array, as_text: bool) -> Iterator[Frame]:
@@ -84,10 +100,15 @@ def _new_columns(table: Table, X: Array, as_text: bool) -> Iterator[Frame]:
             continue
         new = X[:, place[i]]
         changed = is_new(new, table.values[:, place[i]])
+        whole = pandas.api.types.is_integer_dtype(old.dtype)
         if as_text:
             cells = old.astype(str).mask(old.isna(), "").to_numpy(object)
-            cells[changed] = new[changed].astype(str)
+            cells[changed] = written(new[changed], 0 if whole else None)
             yield pandas.Series(cells, index=old.index, dtype=object)
+        elif whole and np.all(new[changed] == np.rint(new[changed])):
+            column = old.copy()
+            column[changed] = new[changed].astype(np.int64)
+            yield column
         elif changed.any() or not pandas.api.types.is_numeric_dtype(old.dtype):
             yield pandas.Series(new, index=old.index)
         else:

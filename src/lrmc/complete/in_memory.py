@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from .._arguments import one_of
 from .._extras import optional
@@ -25,28 +24,30 @@ from .._rows import where
 from .._work import Outcome, Tell, following
 from ..evidence import NotCalibrated
 from ..evidence.alarms import Alarms
-from ..formats.sparse import Matrix, sound
+from ..formats.sparse import Matrix
 from ..observations._door import as_observations
 from ..observations.base import row_blocks
 from ..outofcore import FILLS, Fill
 from ..report import Section, Words, result_sections, write_report
+from ..report import Table as ReportTable
 from ..report.text import number
 from ..result import UNDETERMINED, Result, Undetermined
 from ..solve import solve
 from ..units import Scale, Units, chosen_units
 from ..weights import Array
-from .csv_files import MOST_NAMED
+from .limits import limited, plausible, rounded
+from .long import refuse_long
 from .places import Completion, Places, places
-from .table import Table
-from .tables import WRITERS, checked_place, checked_target, read
+from .table import Long, Table, as_dense, is_new
+from .tables import WRITERS, checked_place, checked_target, read, suffix_of
+from .text_tables import MOST_NAMED
 
-PIVOT = (
-    "pivot it first, so that each row and each column is a thing of its own"
-    " (pandas.DataFrame.pivot)"
-)
+PIVOT = "say what is what in it: --rows NAME --columns NAME --values NAME"
 TOL = 1e-6  # what `solve` stops at if not told otherwise
 COLUMNS = ("row", "column", "value", "expected", "score")  # of the list of outliers
 INTERVALS = ("row", "column", "value", "lower", "upper")  # of what was filled in
+MOST_COLUMNS = 200  # in the report
+MARKS = ("row", "column", "was", "now", "why")  # of the list of new cells
 AT_ONCE = 100_000  # places that are looked at for that list
 
 
@@ -92,6 +93,7 @@ class Completed(Completion):
     outliers: Outliers
     alarms: Alarms  # how many of the outliers are expected to be good entries
     left: int  # entries that stay missing, because nothing determines them
+    limited: int = 0  # new cells that were put to the end of their plausible range
 
 
 def complete(
@@ -103,10 +105,15 @@ def complete(
     report_to: str | os.PathLike[str] | None = None,
     intervals_to: str | os.PathLike[str] | None = None,
     level: float = 0.9,
+    marks_to: str | os.PathLike[str] | None = None,
     fill: Fill = "missing+outliers",
     scale: Scale = "auto",
     name: str | None = None,
     keep: Sequence[str] = (),
+    data: Sequence[str] = (),
+    missing: Sequence[str] = (),
+    long: Long | None = None,
+    limits: bool = True,
     undetermined: Undetermined = "nan",
     progress: Tell | None = None,
     **options: Any,
@@ -116,16 +123,19 @@ def complete(
     `outliers_to` (csv or parquet) lists what did not fit, `report_to` (html) tells and shows
     everything, `intervals_to` (csv) lists what was missing, with intervals that hold the truth with
     probability `level` (`Result.interval`); where they could not be vouched for, a warning says
-    why, and that file is not written. `fill` is explained at `filled`; `scale` at `lrmc.units`;
-    `name` chooses a variable of an npz or mat file; `keep` lists columns of a table that pass
-    through although they hold numbers; `undetermined` is explained at `Result.low_rank`. The other
-    options are those of `lrmc.solve`.
+    why, and that file is not written; `marks_to` (csv) lists every cell that was filled in or
+    replaced. `fill` is explained at `filled`; `scale` at `lrmc.units`; `name`, `keep`, `data`,
+    `missing` and `long` at `tables.read`; `undetermined` at `Result.low_rank`. New cells of a table
+    have the decimals of their column and, unless `limits` is False or the fit is proven exact, lie
+    in its plausible range (`complete.limits`). The other options are those of `lrmc.solve`.
     """
     one_of("fill", fill, FILLS)
     one_of("undetermined", undetermined, UNDETERMINED)
-    to = places(target, outliers_to, report_to, intervals_to)
+    to = places(target, outliers_to, report_to, intervals_to, marks_to)
     to = _checked_places(Path(source), to)
-    table = read(source, name=name, keep=keep)
+    table = read(source, name=name, keep=keep, data=data, missing=missing, long=long)
+    if not data and long is None:
+        refuse_long(table, Path(source))
     _check_width(table, Path(source))
     units = chosen_units(table.values, scale, table=table.frame is not None)
     if progress is not None:
@@ -136,7 +146,8 @@ def complete(
     )
     seconds = time.perf_counter() - began
     outcome = Outcome(status=result.status, warnings=result.warnings)
-    for text in _cautions(table, result):
+    text = few_observed(result)
+    if text:
         outcome = outcome.warned(text)
     why_not = "" if to.intervals is None else _no_intervals(result, level)
     if why_not:
@@ -144,6 +155,7 @@ def complete(
         to = to._replace(intervals=None)
     outliers = outlying(result, units, table.values)
     X = filled(result, table.values, fill, outliers, units, undetermined)
+    X, beyond = presentable(X, table, outliers, limits and result.regime != "exact")
     obs = result.observations
     assert obs is not None  # a result that was just made has them
     done = Completed(
@@ -155,6 +167,7 @@ def complete(
         alarms=result.listing().alarms(len(outliers.rows), obs.n_observed),
         left=int(np.isnan(X).sum()),
         coverage=None if to.intervals is None else result.calibration.coverage,
+        limited=beyond,
         status=outcome.status,
         warnings=outcome.warnings,
         files=to.given,
@@ -163,6 +176,22 @@ def complete(
     )
     _write(to, table, X, done, Path(source).name, level)
     return done
+
+
+def presentable(
+    X: Array, table: Table, outliers: Outliers, limits: bool
+) -> tuple[Array, int]:
+    """New cells of a table within plausible limits, if these are wanted, and with the decimals of
+    their columns; how many were beyond the limits.
+    """
+    if table.frame is None:
+        return X, 0
+    good = as_dense(table.values)
+    new, beyond = is_new(X, good), 0
+    if limits:
+        good[outliers.rows, outliers.cols] = np.nan
+        X, beyond = limited(X, new, plausible(good))
+    return rounded(X, new, table.decimals()), beyond
 
 
 def _no_intervals(result: Result, level: float) -> str:
@@ -257,21 +286,6 @@ def filled(
     return np.where(np.isnan(Y), X, Y)
 
 
-def as_dense(Y: Matrix) -> Array:
-    """A copy: floats, NaN where nothing was observed."""
-    if sp.issparse(Y):
-        stored = sound(Y).tocsr().copy()
-        stored.sum_duplicates()
-        stored = stored.tocoo()
-        dense = np.full(Y.shape, np.nan, np.result_type(stored.dtype, np.float32))
-        dense[stored.row, stored.col] = stored.data
-        return dense
-    floats = np.array(Y, np.result_type(Y.dtype, np.float32))
-    return (
-        np.where(Y.mask, np.nan, floats) if isinstance(Y, np.ma.MaskedArray) else floats
-    )
-
-
 def _check_width(table: Table, source: Path) -> None:
     """Refuse what has no pattern across columns: a single one, or one beside a count of the
     rows.
@@ -281,8 +295,6 @@ def _check_width(table: Table, source: Path) -> None:
         return
     columns = list(range(shape[1]))
     may_be_long = table.frame is not None and shape[1] == 2
-    if may_be_long:
-        columns = [k for k in columns if not _counts(table.values[:, k])]
     if len(columns) > 1 and shape[0] > 1:
         if may_be_long:
             text = "the table has only two columns of numbers"
@@ -316,27 +328,6 @@ def _which(table: Table, columns: Sequence[int]) -> str:
     )
 
 
-def _cautions(table: Table, result: Result) -> Iterator[str]:
-    """What the solver cannot know: columns that look like labels, and rows about which little is
-    known.
-    """
-    if table.frame is not None:
-        counters = [
-            name
-            for name, column in zip(_headings(table), table.values.T)
-            if _counts(column)
-        ]
-        if counters:
-            text = (
-                f"column {counters[0]!r} counts the rows, and is completed as if it"
-                " were data"
-            )
-            yield f"{text}: keep it out of that with --keep"
-    text = few_observed(result)
-    if text:
-        yield text
-
-
 def few_observed(result: Result) -> str:
     """A sentence about rows and columns with fewer observations than they have unknowns; empty if
     there are none.
@@ -367,15 +358,6 @@ def _fewer(rows: tuple[Array], rank: int) -> Array:
     return (seen > 0) & (seen < rank)
 
 
-def _headings(table: Table) -> list[str]:
-    return table.col_names() or [str(k) for k in range(table.values.shape[1])]
-
-
-def _counts(column: Array) -> bool:
-    """Whether a column is 0, 1, 2 ... or goes up by 1 from elsewhere: a label, most likely."""
-    return len(column) > 2 and bool(np.all(np.diff(column) == 1))
-
-
 # ---- what is written
 
 
@@ -386,6 +368,7 @@ def _checked_places(source: Path, to: Places) -> Places:
         (to.outliers, (".csv", ".parquet"), "list of outliers"),
         (to.report, (".html",), "report"),
         (to.intervals, (".csv",), "list of intervals"),
+        (to.marks, (".csv",), "list of new cells"),
     )
     for path, suffixes, what in kinds:
         if path is None:
@@ -398,7 +381,7 @@ def _checked_places(source: Path, to: Places) -> Places:
             checked_target(path)
         checked_place(path)
     taken = [os.path.realpath(path) for path in (source, *to.given)]
-    for path in (to.outliers, to.report, to.intervals):
+    for path in (to.outliers, to.report, to.intervals, to.marks):
         if path is not None and taken.count(os.path.realpath(path)) > 1:
             raise ValueError(
                 f"{path} is also the place of another file; each needs its own"
@@ -411,14 +394,14 @@ def _write(
 ) -> None:
     """Everything is written beside its place, and moved there when all of it is there."""
     with ExitStack() as stack:
-        WRITERS[to.target.suffix.lower()](
-            stack.enter_context(whole(to.target)), table, X
-        )
+        WRITERS[suffix_of(to.target)](stack.enter_context(whole(to.target)), table, X)
         if to.outliers is not None:
             _write_list(stack.enter_context(whole(to.outliers)), table, done.outliers)
         if to.intervals is not None:
             path = stack.enter_context(whole(to.intervals))
             _write_intervals(path, table, done, level)
+        if to.marks is not None:
+            _write_marks(stack.enter_context(whole(to.marks)), table, X)
         if to.report is not None:
             path = stack.enter_context(whole(to.report))
             write_report(
@@ -443,6 +426,18 @@ def _write_intervals(path: Path, table: Table, done: Completed, level: float) ->
     names = table.row_names(), table.col_names()
     lines = (line for part in parts for line in named(part, *names))
     _write_csv(path, INTERVALS, lines)
+
+
+def _write_marks(path: Path, table: Table, X: Array) -> None:
+    """Each cell that is new, with what it was and why it is new."""
+    before = as_dense(table.values)
+    rows, cols = np.nonzero(is_new(X, before))
+    was, now = before[rows, cols], X[rows, cols]
+    missing = np.isnan(was)
+    why = np.where(missing, "filled", "replaced")
+    parts = rows, cols, np.where(missing, "", was.astype(object)), now, why
+    lines = named(parts, table.row_names(), table.col_names())
+    _write_csv(path, MARKS, lines)
 
 
 def _write_csv(
@@ -482,15 +477,41 @@ def report_sections(table: Table, done: Completed) -> list[Section]:
         undetermined=done.undetermined,
     )
     few = few_observed(done.result)
-    about = [text for text in (_about_columns(table), about_units(done.units)) if text]
+    texts = (
+        _about_limits(done),
+        _about_columns(table),
+        about_units(done.units),
+    )
+    about = [text for text in texts if text]
     added: list[Section] = []
     if few:
         added.append(Words("", [few[0].upper() + few[1:] + "."], "warning"))
     if about:
         added.append(Words("The table", about))
+    if table.frame is not None:
+        rest = [*rest, _columns_section(table, done)]
     # Notes without a title come first.
     at = next(i for i, section in enumerate(rest) if section.title)
     return [facts, *rest[:at], *added, *rest[at:]]
+
+
+def _columns_section(table: Table, done: Completed) -> Section:
+    """What is missing and wrong in each column, and its range without that."""
+    Y = as_dense(table.values)
+    missing = np.isnan(Y).sum(0)
+    wrong = np.bincount(done.outliers.cols, minlength=Y.shape[1])
+    Y[done.outliers.rows, done.outliers.cols] = np.nan
+    low, high = plausible(Y)
+    names = table.col_names() or [f"{k}" for k in range(Y.shape[1])]
+    order = np.argsort(-(missing + wrong), kind="stable")[:MOST_COLUMNS].tolist()
+    rows = [
+        [names[k], int(missing[k]), int(wrong[k]), float(low[k]), float(high[k])]
+        for k in order
+        if np.isfinite(low[k])
+    ]
+    heads = ("column", "missing", "outliers", "plausible from", "to")
+    caption = "Columns with the most missing and wrong cells first. New cells lie in the plausible range."
+    return ReportTable("Column by column", heads, rows, caption)
 
 
 def _subtitle(table: Table, done: Completed) -> str:
@@ -499,6 +520,15 @@ def _subtitle(table: Table, done: Completed) -> str:
     filled_in = int(np.prod(obs.shape)) - obs.n_observed
     return (
         f"{filled_in - done.left} gaps filled, {len(done.outliers.rows)} outliers found"
+    )
+
+
+def _about_limits(done: Completed) -> str:
+    if not done.limited:
+        return ""
+    return (
+        f"{done.limited} cells are filled in at the end of the plausible range of their"
+        " column, as the model gives values beyond it; --no-limits keeps those."
     )
 
 

@@ -13,17 +13,19 @@ from .._work import Outcome
 from ..evidence.calibration import Coverage
 from ..result import Result, Undetermined
 from ..units import Units
+from .csv_files import COMPRESSED
 
 
 class Places(NamedTuple):
-    """Of the completed matrix, and of the list of outliers, the report and the list of
-    intervals if they are wanted.
+    """Of the completed matrix, and of the list of outliers, the report, the list of intervals
+    and that of new cells if they are wanted.
     """
 
     target: Path
     outliers: Path | None
     report: Path | None
     intervals: Path | None = None
+    marks: Path | None = None
 
     @property
     def given(self) -> tuple[Path, ...]:
@@ -36,11 +38,11 @@ def places(
     outliers_to: str | os.PathLike[str] | None,
     report_to: str | os.PathLike[str] | None,
     intervals_to: str | os.PathLike[str] | None = None,
+    marks_to: str | os.PathLike[str] | None = None,
 ) -> Places:
     """As paths."""
-    return Places(
-        Path(target), _path(outliers_to), _path(report_to), _path(intervals_to)
-    )
+    others = (outliers_to, report_to, intervals_to, marks_to)
+    return Places(Path(target), *map(_path, others))
 
 
 def _path(given: str | os.PathLike[str] | None) -> Path | None:
@@ -48,8 +50,13 @@ def _path(given: str | os.PathLike[str] | None) -> Path | None:
 
 
 def beside(target: Path, ending: str) -> Path:
-    """Where a file goes that belongs to another: `completed.report.html` beside `completed.csv`."""
-    return target.parent / f"{target.stem}.{ending}"
+    """Where a file goes that belongs to another: `completed.report.html` beside `completed.csv`
+    and `completed.csv.gz`.
+    """
+    stem = (
+        Path(target.stem).stem if target.suffix.lower() in COMPRESSED else target.stem
+    )
+    return target.parent / f"{stem}.{ending}"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

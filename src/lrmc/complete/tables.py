@@ -25,34 +25,69 @@ from .array_files import (
     write_npy_file,
     write_npz_file,
 )
-from .csv_files import mention_markers, read_csv_file, write_csv_file
+from .codes import mention_codes, without_codes
+from .csv_files import (
+    CSV,
+    TSV,
+    read_csv_file,
+    read_tsv_file,
+    write_csv_file,
+    write_tsv_file,
+)
+from .excel_files import read_xlsx_file, write_xlsx_file
 from .frames import read_parquet_file, write_parquet_file
-from .table import Table
+from .labels import without_labels
+from .table import Long, Reading, Table
+from .text_tables import mention_markers
 
 __all__ = [
     "READERS",
+    "TABLES",
     "WRITERS",
+    "Long",
     "Table",
     "checked_place",
     "checked_target",
     "read",
+    "suffix_of",
     "write",
 ]
+TABLES = (*CSV, *TSV, ".xlsx", ".parquet")  # files whose columns have names
 
 
 def read(
-    path: str | os.PathLike[str], *, name: str | None = None, keep: Sequence[str] = ()
+    path: str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    keep: Sequence[str] = (),
+    data: Sequence[str] = (),
+    missing: Sequence[str] = (),
+    long: Long | None = None,
 ) -> Table:
-    """The matrix in a file, by the file's suffix. Nothing in the file is executed."""
+    """The matrix in a file, by the file's suffix. Nothing in the file is executed.
+
+    `name` is a variable of an npz or mat file, or a sheet of an xlsx file; `keep` names columns
+    that pass through, `data` columns that are data although they look like labels, `missing` codes
+    for missing values; `long` says how a long table becomes a matrix.
+    """
     path = Path(path)
-    reader = READERS[_suffix(path)]
+    suffix = suffix_of(path)
     _check_loop(path)
     if not path.is_file():
         raise FileNotFoundError(2, "there is no such file", str(path))
-    with reading(f"{path} could not be read as {path.suffix.lower()[1:]}"):
-        table = reader(path, name)
-    table = table.without(keep)
+    how = Reading(
+        name=name,
+        missing=tuple(missing),
+        keep=tuple(keep),
+        data=tuple(data),
+        long=long,
+    )
+    with reading(f"{path} could not be read as {suffix[1:]}"):
+        table = READERS[suffix](path, how)
+    table = without_codes(table, how.missing).without(how.keep)
+    table = without_labels(table, how.data)
     mention_markers(table)
+    mention_codes(table)
     return table
 
 
@@ -62,16 +97,17 @@ def write(path: str | os.PathLike[str], table: Table, X: Array) -> None:
     """
     path = checked_target(path)
     with whole(path) as temporary:
-        WRITERS[path.suffix.lower()](temporary, table, X)
+        WRITERS[suffix_of(path)](temporary, table, X)
 
 
 def checked_target(path: str | os.PathLike[str]) -> Path:
     """Refuse an output that could not be written, before the work and not after it."""
     path = Path(path)
-    suffix = _suffix(path)
-    if suffix == ".parquet":
-        optional("pyarrow", "tables")
-    if suffix in (".csv", ".parquet"):
+    suffix = suffix_of(path)
+    needed = {".parquet": "pyarrow", ".xlsx": "openpyxl"}
+    if suffix in needed:
+        optional(needed[suffix], "tables")
+    if suffix in TABLES:
         optional("pandas", "tables")
     return checked_place(path)
 
@@ -103,22 +139,26 @@ def _check_loop(path: Path) -> None:
             ) from None
 
 
-def _suffix(path: Path) -> str:
-    suffix = path.suffix.lower()
-    if suffix not in READERS:
+def suffix_of(path: Path) -> str:
+    """The suffix that says the format, such as .csv or .csv.gz; unknown ones are refused."""
+    name = path.name.lower()
+    fitting = [suffix for suffix in READERS if name.endswith(suffix)]
+    if not fitting:
         raise ValueError(
             f"{path}: the suffix says the format, and one of {' '.join(READERS)} is"
             " wanted"
         )
-    return suffix
+    return max(fitting, key=len)
 
 
-Reader = Callable[[Path, str | None], Table]
+Reader = Callable[[Path, Reading], Table]
 Writer = Callable[[Path, Table, Array], None]
 READERS: dict[str, Reader] = {
     ".npy": read_npy_file,
     ".npz": read_npz_file,
-    ".csv": read_csv_file,
+    **dict.fromkeys(CSV, read_csv_file),
+    **dict.fromkeys(TSV, read_tsv_file),
+    ".xlsx": read_xlsx_file,
     ".parquet": read_parquet_file,
     ".mtx": read_mtx_file,
     ".mat": read_mat_file,
@@ -126,7 +166,9 @@ READERS: dict[str, Reader] = {
 WRITERS: dict[str, Writer] = {
     ".npy": write_npy_file,
     ".npz": write_npz_file,
-    ".csv": write_csv_file,
+    **dict.fromkeys(CSV, write_csv_file),
+    **dict.fromkeys(TSV, write_tsv_file),
+    ".xlsx": write_xlsx_file,
     ".parquet": write_parquet_file,
     ".mtx": write_mtx_file,
     ".mat": write_mat_file,

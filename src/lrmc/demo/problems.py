@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
-from .. import _kernels
 from .._work import Tell, following, silent
-from ..formats.sparse import Matrix, Sparse
+from ..formats.sparse import Matrix
 from ..linalg import Factors
 from ..metrics import relative_error
-from ..observations._door import as_observations
 from ..result import Result
 from ..solve import solve
 from ..synthetic import problem
@@ -26,7 +23,6 @@ OUTLIERS = 0.1  # fraction of the observed entries
 # trained for just this kind of problem, in the form of the paper
 SCHEDULE = "paper-r5-a0.1-p0.1"
 TOL = 1e-6  # what `solve` stops at
-REPEATS = 25  # of what is timed
 
 
 class Case(NamedTuple):
@@ -45,8 +41,6 @@ class Line(NamedTuple):
     result: Result
     error: float  # |L R' - X| / |X|
     seconds: float
-    one_pass: float
-    reading: float  # the same data, once, with the same number of threads
 
 
 def problems(n: int = 3000, seed: int = 0) -> Iterator[Case]:
@@ -93,36 +87,4 @@ def measured(case: Case, progress: Tell = silent) -> Line:
     began = time.perf_counter()
     result = solve(Y, **options, progress=following(progress, TOL))
     seconds = time.perf_counter() - began
-    obs = as_observations(Y)
-    one_pass = fastest(lambda: obs.pull(result.L, result.R, result.history[-1].zeta))
-    return Line(
-        name,
-        result,
-        relative_error(result, truth),
-        seconds,
-        one_pass,
-        reading_time(_stored(Y)),
-    )
-
-
-def _stored(Y: Sparse) -> tuple[Array, ...]:
-    return (Y.data, Y.indices) if sp.issparse(Y) else (Y,)
-
-
-def fastest(work: Callable[[], object], repeats: int = REPEATS) -> float:
-    """The shortest of some runs, after one that warms up."""
-    work()
-    times = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - began)
-    return min(times)
-
-
-def reading_time(arrays: tuple[Array, ...]) -> float:
-    """How long every byte takes to come from memory: the limit of any method that looks at the
-    data.
-    """
-    threads = _kernels.max_threads()
-    return fastest(lambda: [_kernels.read_once(x, threads) for x in arrays])
+    return Line(name, result, relative_error(result, truth), seconds)

@@ -131,7 +131,7 @@ def write_tour(
     mended: Mended | None,
 ) -> Path:
     """A page about the race, the film and the table."""
-    sections = [_welcome(mended), *_race(race), *_film(scene, found), *_table(mended)]
+    sections = [*_film(scene, found), _welcome(mended), *_race(race), *_table(mended)]
     return write_report(
         path,
         "A tour of lrmc",
@@ -169,8 +169,6 @@ def _race(race: Sequence[Line]) -> list[Section]:
         "passes",
         "time, s",
         "error",
-        "one pass, ms",
-        "÷ reading",
     ]
     rows = [
         [
@@ -179,8 +177,6 @@ def _race(race: Sequence[Line]) -> list[Section]:
             x.result.n_iter,
             x.seconds,
             x.error,
-            1e3 * x.one_pass,
-            x.one_pass / x.reading,
         ]
         for x in race
     ]
@@ -190,8 +186,7 @@ def _race(race: Sequence[Line]) -> list[Section]:
         " entries are outliers. Only the"
         " paper's LRMC was told the rank, and it has a schedule made for this problem."
         " The error is relative to the"
-        " truth; all is in single precision. The last column compares one pass with"
-        " merely reading the data once."
+        " truth; all is in single precision."
     )
     steps = [
         Series(

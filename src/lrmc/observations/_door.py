@@ -43,15 +43,36 @@ MOST_NAMED = 8  # columns in a message
 def as_observations(
     Y: Any, mask: Any = None, *, threads: int | None = None
 ) -> Observations:
-    """Look at the input once, and say what was observed.
+    """Data as the methods see them: check the input once, and find out what is observed.
 
-    Y: 2-D array (NaN is missing), masked array, scipy sparse matrix (stored entries are observed,
-    also zeros), memmap, DataFrame, DataArray, torch tensor, zarr or HDF5 array, or anything else
-    that numpy reads. A Dask array is solved where it lies, and arrays on disk that take more than a
-    quarter of the memory are read block by block: `lrmc.outofcore`. `mask` is True where an entry
-    is observed. float32, uint8, int16 and uint16 are read as they are and computed in float32,
-    float64 in float64; other types are converted. A dense tensor on a GPU stays there; a sparse one
-    is copied to the CPU."""
+    Parameters
+    ----------
+    Y : 2-D array, masked array, sparse matrix, DataFrame, DataArray, tensor, zarr, HDF5 or Dask array
+        NaN, masked and not stored entries are missing; a stored zero is an observation. A Dask
+        array is solved where it lies; arrays on disk that take more than a quarter of the memory
+        are read block by block; a dense tensor on a GPU stays there. float32, uint8, int16 and
+        uint16 are computed in float32, float64 in float64; other types are converted.
+    mask : array of bool, optional
+        True where an entry is observed.
+    threads : int, optional
+        Number of threads; all cores if not given.
+
+    Returns
+    -------
+    Observations
+
+    Raises
+    ------
+    ValueError
+        If Y is not a matrix of numbers, has infinite entries, or nothing is observed.
+
+    Examples
+    --------
+    >>> import lrmc, numpy as np
+    >>> obs = lrmc.as_observations(np.array([[1.0, np.nan], [2.0, 3.0]]))
+    >>> obs.shape, obs.n_observed
+    ((2, 2), 3)
+    """
     if isinstance(Y, Observations):
         if mask is not None:
             raise ValueError(

@@ -134,7 +134,7 @@ def _convergence(result: Result, unit: str) -> Group:
         [Series("change", k, [record.change for record in steps])],
         log=True,
         x_name="pass",
-        marks={"tol": result.tol},
+        marks={} if result.regime == "noisy" else {"tol": result.tol},
         caption="How much the whole pattern changed, relative to itself. A gap is where"
         " its rank changed.",
     )

@@ -41,18 +41,47 @@ def train(
 ) -> Schedule:
     """Learn the thresholds and steps of LRMC.
 
-    `data` is a kind of synthetic problems (`lrmc.synthetic.Problems`), a list of pairs (Y, X) of
-    data and their truth (a matrix, or its factors), or one matrix Y (with `mask`, as for
-    `lrmc.solve`): then some of its entries are hidden in turn, and the schedule is trained to find
-    them from the rest.
+    Parameters
+    ----------
+    data : Problems, list of pairs (Y, X), or matrix
+        What is trained on: a kind of synthetic problems, data with their truth (a matrix, or its
+        factors), or one matrix, some of whose entries are hidden in turn.
+    rank : int, default 5
+        Rank of the model.
+    mask : array of bool, optional
+        Of one matrix: True where an entry is observed.
+    layers : int, default 10
+        Number of layers with numbers of their own.
+    model : {"frmnn", "fnn", "rnn"}, default "frmnn"
+        Layers and then a tail, only layers, or only a tail.
+    tangent, momentum : bool, default False
+        Two improvements on the paper's iteration: what both factors would move is moved once, and
+        a heavy ball.
+    recipe : {"fast", "paper"}, default "fast"
+        All layers together, in seconds; or layer after layer by stochastic gradient descent.
+    steps : int, optional
+        Steps of gradient descent.
+    seed : int, default 0
+        The same seed gives the same schedule.
+    checkpoint : path, optional
+        Training that was interrupted goes on from this file.
+    progress : callable, optional
+        Called with each state.
+    threads : int, optional
+        Number of threads; all cores if not given.
 
-    The model "frmnn" has `layers` layers of their own and then a tail, "fnn" only the layers, "rnn"
-    only the tail. `tangent` and `momentum` are the two improvements on the paper's iteration. The
-    recipe "fast" takes seconds; "paper" trains layer after layer by stochastic gradient descent as
-    the paper does. `steps` are those of gradient descent.
+    Returns
+    -------
+    Schedule
 
-    With a `checkpoint` file, training that was interrupted goes on where it was; the same seed
-    gives the same schedule either way. `progress` is called with each state."""
+    Examples
+    --------
+    >>> import lrmc
+    >>> problems = lrmc.synthetic.Problems(n=60, alpha=0.1, p=1.0)
+    >>> schedule = lrmc.train(problems, rank=2, layers=3, model="fnn", steps=2)
+    >>> len(schedule)
+    3
+    """
     plan = _plan(
         recipe=recipe,
         model=model,

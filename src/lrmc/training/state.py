@@ -101,7 +101,7 @@ class State:
         )
         if not (
             whole
-            and isinstance(self.stage, str)
+            and isinstance(self.stage, str)  # type: ignore[redundant-expr]
             and all(type(x) in (int, float) for x in numbers)
         ):
             raise ValueError("it holds something that is not a number")
