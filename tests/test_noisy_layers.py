@@ -12,7 +12,17 @@ from lrmc import as_observations
 from lrmc.linalg import Factors
 from lrmc.methods.learn import SHIPPED
 from lrmc.methods.noisy import Noise
-from lrmc.methods.noisy_layers import Layers, State, begin, half_layer, passes, rank_for
+from lrmc.methods.noisy_layers import (
+    Layers,
+    State,
+    begin,
+    from_part,
+    grown,
+    half_layer,
+    passes,
+    rank_for,
+    supported,
+)
 from lrmc.observations.grouped import grouped
 
 
@@ -32,7 +42,8 @@ def table(shape=(90, 60), rank=3, share=0.05, missing=0.4, seed=0):
 
 def fitted(Y, rank=8, layers=SHIPPED, outliers="both"):
     obs = as_observations(Y)
-    *_, last = passes(obs, begin(obs, rank), layers, Noise.even(obs, outliers=outliers))
+    noise = Noise.even(obs, outliers=outliers)
+    *_, last = passes(obs, begin(obs, rank, noise), layers, noise)
     return last.after.X.L @ last.after.X.R.T
 
 
@@ -134,7 +145,9 @@ def test_a_row_without_entries_is_the_mean_row():
     Y, _ = table()
     Y[5] = np.nan
     obs = as_observations(Y)
-    *_, before, last = passes(obs, begin(obs, 6), SHIPPED, Noise.even(obs))
+    *_, before, last = passes(
+        obs, begin(obs, 6, Noise.even(obs)), SHIPPED, Noise.even(obs)
+    )
     assert before.side == 0
     used = np.arange(len(Y)) != 5
     np.testing.assert_allclose(before.after.X.L[5], before.before.X.L[used].mean(0))
@@ -154,7 +167,7 @@ def test_outliers_on_one_side():
 def test_rows_in_groups():
     Y, X = table((120, 40), missing=0.2)
     obs = grouped(as_observations(Y), np.repeat(np.arange(60), 2))
-    *_, last = passes(obs, begin(obs, 5), SHIPPED, Noise.even(obs))
+    *_, last = passes(obs, begin(obs, 5, Noise.even(obs)), SHIPPED, Noise.even(obs))
     assert error(last.after.X.L @ last.after.X.R.T, X) < 0.15
 
 
@@ -169,6 +182,40 @@ def test_the_rank_is_one_that_entries_can_carry():
     Y, _ = table((40, 30), missing=0.9)
     assert rank_for(as_observations(Y)) <= 2
     assert rank_for(as_observations(np.ones((2, 2)))) == 1
+
+
+def test_the_start_grows():
+    Y, X = table((200, 100))
+    obs = as_observations(Y)
+    states = grown(obs, 6, Noise.even(obs))
+    assert [state.X.L.shape[1] for state in states] == [1, 2, 4, 6]
+    errors = [error(state.X.L @ state.X.R.T, X) for state in states]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] < 0.2
+
+
+def test_components_that_few_lines_carry_are_objects():
+    rng = np.random.default_rng(0)
+    wide, narrow = rng.standard_normal((300, 2)), np.zeros((300, 1))
+    narrow[:20] = 30.0
+    L = np.hstack([wide, narrow])
+    state = State(Factors(L, rng.standard_normal((40, 3))), (np.zeros((3, 3)),) * 2)
+    left = supported(state)
+    assert left.X.L.shape[1] == 2
+    np.testing.assert_allclose(
+        left.X.L @ left.X.R.T, wide @ state.X.R[:, :2].T, atol=3.0
+    )
+
+
+def test_lines_outside_a_part_begin_at_the_mean():
+    rng = np.random.default_rng(0)
+    X = Factors(rng.standard_normal((30, 2)), rng.standard_normal((8, 2)))
+    state = from_part(State(X, (np.eye(2), np.eye(2))), 0, 100)
+    assert state.X.L.shape == (100, 2)
+    np.testing.assert_allclose(state.X.L, np.tile(X.L.mean(0), (100, 1)))
+    np.testing.assert_allclose(
+        state.unknown[0], np.cov(X.L.T, bias=True) + np.eye(2), rtol=1e-6
+    )
 
 
 def test_layers_go_to_json_and_back():

@@ -704,7 +704,6 @@ def test_models_beside_each_other_and_how_sure():
     Y[rng.random(X.shape) < 0.3] = np.nan
     result = lrmc.solve(Y, 2)
     assert "How sure" not in read(report.result_sections(result)).text
-    assert result.contest.winner == "low rank"
     level = result.calibration.coverage[0]
     text = read(report.result_sections(result)).text
     assert "How sure" in text

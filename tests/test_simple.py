@@ -1,25 +1,13 @@
 """Simple models beside low-rank fits."""
 
-from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
 
 import lrmc
-from lrmc.evidence.simple import (
-    LOW_RANK,
-    Fitted,
-    Score,
-    biases,
-    blend,
-    contest,
-    simple_models,
-)
-from lrmc.fit import Fit
+from lrmc.evidence.simple import LOW_RANK, biases, blend, simple_models
 from lrmc.linalg import Factors
 from lrmc.observations import as_observations
-from lrmc.observations.base import Sample
 
 SHAPE = (90, 60)
 
@@ -81,84 +69,10 @@ def test_blends():
         assert L.shape[1] <= 5
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_low_rank_stays_where_it_is_right(seed):
-    rng = np.random.default_rng(seed)
+def test_low_rank_stays_where_it_is_right():
+    rng = np.random.default_rng(0)
     X = rng.standard_normal((SHAPE[0], 2)) @ rng.standard_normal((SHAPE[1], 2)).T
-    result = lrmc.solve(observed(X, rng, gross=0.1), 2)
-    found = result.contest
-    assert (found.winner, found.weight) == (LOW_RANK, 1.0)
-    assert found.scores[LOW_RANK].error < 0.8 * found.scores["row + column"].error
-    assert result.never_worse().L is result.L
-
-
-def spoiled(X, rng):
-    """A fit that follows what is not there: another component, about as large as the noise."""
-    L, R = (np.hstack([F, rng.standard_normal((len(F), 1))]) for F in X)
-    return Factors(L, R)
-
-
-def follower(seed):
-    """Columns differ, the rest is noise, and the fit follows that: the result, what is
-    true, and what was observed.
-    """
-    rng = np.random.default_rng(seed)
-    X = np.broadcast_to(3 * rng.standard_normal(SHAPE[1]), SHAPE)
-    Y = observed(X, rng, noise=1.0)
-    result = lrmc.solve(Y, 1)
-    bad = spoiled(result.factors(), rng)
-    again = partial(refitted, result.refit)
-    return replace(result, L=bad.L, R=bad.R, refit=again), X, Y
-
-
-def refitted(refit, rest, seed):
-    return Fit(spoiled(refit(rest, seed).X, np.random.default_rng(seed)))
-
-
-@pytest.mark.parametrize("seed", [10, 11, pytest.param(12, marks=pytest.mark.slow)])
-def test_what_is_simple_is_told_simply(seed):
-    result, X, Y = follower(seed)
-    better = result.never_worse()
-    found = better.evidence["contest"]
-    assert found.winner in ("column median", "row + column")
-    assert found.weight < 0.5
-    assert found.gain > 2 * found.deviation
-    missed = [np.mean(np.abs(r.low_rank() - X)) for r in (better, result)]
-    assert missed[0] < 0.5 * missed[1]
-    assert better.rank <= result.rank + 2
-    if seed == 10:
-        check_intervals(better, result, X, Y)
-
-
-def check_intervals(better, result, X, Y):
-    """Those of a blend are its own, and shorter."""
-    hidden = X + np.random.default_rng(0).standard_normal(SHAPE)
-    rows, cols = np.nonzero(np.isnan(Y))
-    low, high = better.interval(rows, cols)
-    assert (
-        abs(np.mean((low <= hidden[rows, cols]) & (hidden[rows, cols] <= high)) - 0.9)
-        < 0.03
-    )
-    assert np.mean(high - low) < 0.9 * np.mean(
-        np.diff(result.interval(rows, cols), axis=0)
-    )
-
-
-def test_chance_decides_nothing():
-    """Two models that are equally good: the low-rank one stays."""
-    rng = np.random.default_rng(4)
-    obs = as_observations(observed(sums(rng), rng))
-    sets = []
-    for _ in range(5):
-        rows, cols = (rng.integers(0, n, 200) for n in SHAPE)
-        some = Sample(rows, cols, np.zeros(200))
-        X = biases(obs)
-        judged = Sample(rows, cols, -some.residual(X) + rng.standard_normal(200))
-        sets.append(Fitted(obs, judged, Fit(X)))
-    assert contest(sets).winner == LOW_RANK
-    with pytest.raises(ValueError, match="at least 2"):
-        contest(sets[:1])
-
-
-def test_scores():
-    assert Score.of(np.array([3.0, -4.0])) == (3.5, np.sqrt(12.5))
+    table = lrmc.solve(observed(X, rng, gross=0.1), 2).evidence["table"]
+    errors = {line.name: line.mae for line in table}
+    assert next(line.name for line in table if line.chosen).count(LOW_RANK)
+    assert errors[LOW_RANK] < 0.8 * errors["row + column"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -25,13 +25,13 @@ from .evidence.calibration import (
     calibrate,
     fitted_again,
 )
-from .evidence.simple import Contest, Fitted, blend, contest, simple_models
+from .evidence.simple import Fitted
 from .fit import Fit, Part, block_of
 from .frames import Labels
 from .linalg import Factors
 from .observations._door import as_observations
 from .observations.base import Observations, Sample
-from .observations.heldout import Submatrix
+from .schedule import Schedule
 from .weights import Array
 
 FORMAT = Format("lrmc-result", "a result")
@@ -343,35 +343,21 @@ class Result:
         assert self.observations is not None  # else there would be no sets
         return calibrate(self.observations, self.fit, sets)
 
-    @cached_property
-    def contest(self) -> Contest:
-        """How the fit does beside medians and sums of rows and columns, on the entries
-        of `fitted_again`.
+    @property
+    def schedule(self) -> Schedule | None:
+        """What was learned and decided for noisy data, with a card: `solve(Y, schedule=...)` takes
+        it for more data of the same kind. None for other data.
         """
-        return contest(self.fitted_again)
-
-    def never_worse(self) -> Result:
-        """This result, or the simple model (or a blend with it) that is better on entries set
-        aside, beyond chance.
-
-        What it gives is of low rank as well, at most 2 higher. Its `evidence` holds the contest.
-        """
-        found = self.contest
-        evidence = {**self.evidence, "contest": found}
-        if found.weight == 1:
-            return replace(self, evidence=evidence)
-        assert self.observations is not None  # else there would be no contest
-        assert self.refit is not None
-        X = blend(
-            self.factors(), simple_models(self.observations)[found.winner], found.weight
-        )
-        return replace(
-            self,
-            L=X.L,
-            R=X.R,
-            evidence=evidence,
-            refit=partial(_blended, self.refit, found),
-        )
+        plan = self.evidence.get("plan")
+        if plan is None:
+            return None
+        card = {
+            "source": "learned on hidden entries",
+            "shape": list(self.shape),
+            "rank": self.rank,
+            "held_out": dict(self.evidence.get("held_out", {})),
+        }
+        return Schedule(plan=plan, card=card)
 
     def interval(
         self, rows: Any, cols: Any, level: float = 0.9, of: Target = "value"
@@ -550,13 +536,6 @@ class Result:
         are brought.
         """
         return Fit(Factors(np.asarray(self.L), np.asarray(self.R)), self.beyond)
-
-
-def _blended(refit: Refit, found: Contest, rest: Submatrix, seed: int) -> Fit:
-    """A fit that is blended with a simple model as the whole was."""
-    again = refit(rest, seed)
-    simple = simple_models(rest.obs)[found.winner]
-    return again._replace(X=blend(again.X, simple, found.weight))
 
 
 def _standing_out(obs: Observations, fit: Fit, listed: Listing) -> Any:

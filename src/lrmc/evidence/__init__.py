@@ -3,13 +3,10 @@ entries that were set aside.
 """
 
 from .calibration import Calibration, NotCalibrated, calibrate, fitted_again
-from .simple import Contest, contest
 
 __all__ = [
     "Calibration",
-    "Contest",
     "NotCalibrated",
     "calibrate",
-    "contest",
     "fitted_again",
 ]

@@ -242,21 +242,12 @@ def _trials(trials: list[words.Record], unit: str) -> Lines:
 
 
 def _beside_simple(result: Result) -> list[Mapping[str, Any]]:
-    """Errors on hidden entries, what was taken first: of the solver's table, or of the contest that
-    was made of refits.
-    """
-    table = result.evidence.get("table")
-    if table:
-        records = [
-            {name: words.field(line, name) for name in ("name", "mae", "chosen")}
-            for line in table
-        ]
-        return sorted(records, key=lambda record: not record["chosen"])
-    made = result.evidence.get("contest") or vars(result).get("contest")
-    if made is None:
-        return []
-    scores = words.field(made, "scores").items()
-    return [{"name": name, "mae": words.field(x, "error")} for name, x in scores]
+    """Errors on hidden entries, what was taken first."""
+    records = [
+        {name: words.field(line, name) for name in ("name", "mae", "chosen")}
+        for line in result.evidence.get("table", ())
+    ]
+    return sorted(records, key=lambda record: not record["chosen"])
 
 
 def _contest(records: list[Mapping[str, Any]], unit: str) -> Bars:
