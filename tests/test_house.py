@@ -29,7 +29,6 @@ BRANCHES = (
 )
 
 COMPLEX = {
-    "methods/choose.py:choose",
     "methods/rank.py:find_rank",
     "observations/dask.py:done",
     "torch.py:__init__",

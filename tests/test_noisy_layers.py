@@ -197,14 +197,14 @@ def test_the_start_grows():
 def test_components_that_few_lines_carry_are_objects():
     rng = np.random.default_rng(0)
     wide, narrow = rng.standard_normal((300, 2)), np.zeros((300, 1))
-    narrow[:20] = 30.0
+    narrow[:20] = 3.0
     L = np.hstack([wide, narrow])
     state = State(Factors(L, rng.standard_normal((40, 3))), (np.zeros((3, 3)),) * 2)
     left = supported(state)
     assert left.X.L.shape[1] == 2
-    np.testing.assert_allclose(
-        left.X.L @ left.X.R.T, wide @ state.X.R[:, :2].T, atol=3.0
-    )
+    missed = left.X.L @ left.X.R.T - wide @ state.X.R[:, :2].T
+    truth = wide @ state.X.R[:, :2].T
+    assert np.linalg.norm(missed[20:]) < 0.2 * np.linalg.norm(truth)
 
 
 def test_lines_outside_a_part_begin_at_the_mean():
@@ -226,9 +226,9 @@ def test_layers_go_to_json_and_back():
     ("wrong", "said"),
     [
         ({"eta": [1.0]}, "one number of each kind"),
-        ({"eta": [-1.0] * 8}, "positive and finite"),
-        ({"kappa": [np.nan] * 8}, "positive and finite"),
-        ({"zeta": [1.0] * 8}, "layers have reach"),
+        ({"eta": [-1.0] * 5}, "positive and finite"),
+        ({"kappa": [np.nan] * 5}, "positive and finite"),
+        ({"zeta": [1.0] * 5}, "layers have reach"),
     ],
 )
 def test_layers_that_are_none(wrong, said):

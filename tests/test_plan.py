@@ -159,7 +159,8 @@ def test_blends_are_found_and_chance_is_not():
     assert best_weight(sets, Blend("other"), 100.0) == pytest.approx(0.5, abs=0.05)
     assert best_blend(sets, 100.0).name == "other"
     worse = [
-        heard(rng, y, y + a, y + 9 * b) for y, a, b in zip(truth, *noise, strict=True)
+        heard(rng, y, y + a, y + a + 9 * b)
+        for y, a, b in zip(truth, *noise, strict=True)
     ]
     assert best_blend(worse, 100.0) == Blend()
 

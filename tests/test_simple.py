@@ -1,6 +1,5 @@
 """Simple models beside low-rank fits."""
 
-
 import numpy as np
 import pytest
 

@@ -167,23 +167,42 @@ def default(
     doubts = (
         () if rank is None else too_low(obs, rank, found.X, noise.outliers, tol, seed)
     )
+    rested = found.X.L.shape[1] if is_gaussian(_sizes(obs, found.X)) else None
     last: list[Step] = []
-    sizes = _sizes(obs, found.X)
-    rested = found.X.L.shape[1] if is_gaussian(sizes) else None
     steps = noisy(obs, rank, noise, wishes, seed, rested)
     done = yield from remembered(steps, last)
+    proof = yield from proven_after_all(
+        obs, rank, found, done, last[-1], tol=tol, outliers=noise.outliers, seed=seed
+    )
     evidence |= done.evidence
-    proof = yield from exact_after_all(obs, last[-1], tol)
-    if proof is None and is_poor(obs, done):
-        fit = yield from other_ways(obs, rank, found, noise.outliers, tol, seed)
-        if fit is None:
-            yield last[-1]
-        else:
-            proof = fit[1]
     if proof is not None:
         evidence["certificate"] = proof.plain()
         return Findings(Status.CONVERGED, "exact", evidence, proof)
     return replace(done, evidence=evidence, doubts=(*done.doubts, *doubts))
+
+
+def proven_after_all(
+    obs: Observations,
+    rank: int | None,
+    found: Found,
+    done: Findings,
+    last: Step,
+    *,
+    tol: float,
+    outliers: Sides,
+    seed: int,
+) -> Generator[Step, None, Certificate | None]:
+    """A certificate that is found after a noisy fit: near it, or in other ways where it is poor.
+
+    Without one the last step is where that fit was."""
+    proof = yield from exact_after_all(obs, last, tol)
+    if proof is not None or not is_poor(obs, done):
+        return proof
+    fit = yield from other_ways(obs, rank, found, outliers, tol, seed)
+    if fit is not None:
+        return fit[1]
+    yield last
+    return None
 
 
 def ended(steps: Generator[Step, None, Findings]) -> Findings:

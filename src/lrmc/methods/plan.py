@@ -112,14 +112,14 @@ class Plan:
         name, weight, reach = plain["blend"]
         rows, cols = map(float, plain["powers"])
         return cls(
-            Layers.from_plain(plain["layers"]),
-            int(plain["rank"]),
-            (rows, cols),
-            bool(plain["polish"]),
-            bool(plain["closed_loop"]),
-            Blend(str(name), float(weight), float(reach)),
-            bool(plain["fixed"]),
-            "separate" if plain["aim"] == "separate" else "fill",
+            layers=Layers.from_plain(plain["layers"]),
+            rank=int(plain["rank"]),
+            powers=(rows, cols),
+            polish=bool(plain["polish"]),
+            closed_loop=bool(plain["closed_loop"]),
+            blend=Blend(str(name), float(weight), float(reach)),
+            fixed=bool(plain["fixed"]),
+            aim="separate" if plain["aim"] == "separate" else "fill",
         )
 
 
