@@ -334,7 +334,7 @@ def few_observed(result: Result) -> str:
     """
     obs = result.observations
     if (
-        obs is None or "layers" in result.evidence
+        obs is None or "plan" in result.evidence
     ):  # a prior holds rows with few entries
         return ""
     parts = []

@@ -147,7 +147,7 @@ def _why(result: Result) -> str:
         return " ".join(
             filter(None, (given, _by_trial(result, trials, searched=not given)))
         )
-    if "layers" in result.evidence:
+    if "plan" in result.evidence:
         return _by_layers(result, given)
     if given:
         return given
