@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -21,6 +22,22 @@ class Part(Protocol):
 
     def at(self, rows: Array, cols: Array) -> Array:
         """Its values at these places: two arrays of indices of the same length."""
+
+
+@runtime_checkable
+class Filling(Part, Protocol):
+    """A part that has a value for every entry, also in lines without one, and for lines to come."""
+
+    @property
+    def values(self) -> Array:
+        """The estimates of every entry, n1 x n2."""
+
+    @property
+    def fills(self) -> str:
+        """ "rows" or "columns": lines that are determined without an entry of their own."""
+
+    def forecast(self, obs: Observations, steps: int, level: float) -> Any:
+        """The lines after the last."""
 
 
 class Fit(NamedTuple):
@@ -91,6 +108,29 @@ class Flipped(NamedTuple):
     def at(self, rows: Array, cols: Array) -> Array:
         """Its values at these places."""
         return self.of.at(cols, rows)
+
+
+NO_MODEL = "this result was loaded from a file, which does not hold its model of time; solve again"
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """What a file holds of a fit in time: every entry, less what is of low rank."""
+
+    X: Factors
+    values: Array  # n1 x n2
+    fills: str
+
+    name = "time"
+
+    def at(self, rows: Array, cols: Array) -> Array:
+        """What is to be added to low rank at these places."""
+        low_rank = np.einsum("ij,ij->i", self.X.L[rows], self.X.R[cols])
+        return np.asarray(self.values[rows, cols] - low_rank)
+
+    def forecast(self, obs: Observations, steps: int, level: float) -> Any:
+        """Refused: a file does not hold the model."""
+        raise ValueError(NO_MODEL)
 
 
 def block_of(parts: tuple[Part, ...], rows: Array, cols: Array) -> Any:

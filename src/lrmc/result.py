@@ -26,7 +26,7 @@ from .evidence.calibration import (
     fitted_again,
 )
 from .evidence.simple import Fitted
-from .fit import Fit, Part, block_of
+from .fit import Filling, Fit, Kept, Part, block_of
 from .frames import Labels
 from .linalg import Factors
 from .observations._door import as_observations
@@ -224,14 +224,24 @@ class Result:
 
         `beyond` says what that is: nothing, unless entries that were set aside are found better
         with it. See `low_rank` for the rest."""
-        X = self.low_rank(rows, cols, undetermined=undetermined)
         if not self.beyond:
-            return X
+            return self.low_rank(rows, cols, undetermined=undetermined)
+        X = self.low_rank(rows, cols, undetermined="keep")
         places = (
             np.atleast_1d(np.arange(n)[chosen])
             for n, chosen in zip(self.shape, (rows, cols), strict=True)
         )
-        return (X + block_of(self.beyond, *places)).astype(X.dtype)
+        X = (X + block_of(self.beyond, *places)).astype(X.dtype)
+        return self._determined(X, rows, cols, undetermined, self._open_lines())
+
+    def _open_lines(self) -> tuple[Array, Array]:
+        """Rows and columns that are not determined: of those that are times, none."""
+        filled = {part.fills for part in self.beyond if isinstance(part, Filling)}
+        none = np.array([], np.int64)
+        return (
+            none if "rows" in filled else self.undetermined_rows,
+            none if "columns" in filled else self.undetermined_cols,
+        )
 
     def frame(self) -> Any:
         """The data as a DataFrame of the same kind (pandas or polars) with the same labels, where
@@ -249,20 +259,26 @@ class Result:
         return self.labels.frame(np.where(np.isnan(seen), self.completed(), seen))
 
     def _determined(
-        self, X: Array, rows: Any, cols: Any, undetermined: Undetermined
+        self,
+        X: Array,
+        rows: Any,
+        cols: Any,
+        undetermined: Undetermined,
+        lines: tuple[Array, Array] | None = None,
     ) -> Array:
         """A block, NaN where it is not determined unless that is kept."""
         if undetermined == "keep":
             return X
-        if len(self.undetermined_cols):
+        open_rows, open_cols = lines or (self.undetermined_rows, self.undetermined_cols)
+        if len(open_cols):
             X = np.where(
-                _among(self.undetermined_cols, len(self.R), cols),
+                _among(open_cols, len(self.R), cols),
                 X.dtype.type(np.nan),
                 X,
             )
-        if len(self.undetermined_rows):
+        if len(open_rows):
             X = np.where(
-                _among(self.undetermined_rows, len(self.L), rows)[:, None],
+                _among(open_rows, len(self.L), rows)[:, None],
                 X.dtype.type(np.nan),
                 X,
             )
@@ -379,6 +395,24 @@ class Result:
         middle = self._at(rows, cols)
         return middle - half, middle + half
 
+    def forecast(self, steps: int, level: float = 0.9) -> Any:
+        """The next steps in time after the end of the table: values, lower and upper ends, with
+        a line of time for each step, as in the data.
+
+        Wants a result with a model of time (see `lrmc.solve`). Intervals are learned from forecasts
+        of the table's own last steps, which takes up to five more fits."""
+        steps = whole_number("steps", steps, 1)
+        level = real_number(
+            "level", level, lambda x: 0 < x < 1, "a number between 0 and 1, such as 0.9"
+        )
+        part = next((x for x in self.beyond if isinstance(x, Filling)), None)
+        if part is None or self.observations is None:
+            raise ValueError(
+                'this result has no model of time to forecast with: solve(Y, time="columns") or'
+                ' "rows" makes one, where it is of use'
+            )
+        return part.forecast(self.observations, steps, level)
+
     def standard_error(self, rows: Any, cols: Any) -> Array:
         """The standard deviation of what is missing around the completed entries at
         these places, noise included.
@@ -428,9 +462,8 @@ class Result:
         """The estimate at these places, NaN where it is not determined."""
         flat = rows.ravel(), cols.ravel()
         X = self.fit.at(*flat)
-        undetermined = np.isin(flat[0], self.undetermined_rows) | np.isin(
-            flat[1], self.undetermined_cols
-        )
+        open_rows, open_cols = self._open_lines()
+        undetermined = np.isin(flat[0], open_rows) | np.isin(flat[1], open_cols)
         return np.where(undetermined, X.dtype.type(np.nan), X).reshape(rows.shape)
 
     def _places(self, rows: Any, cols: Any) -> tuple[Array, Array]:
@@ -475,6 +508,10 @@ class Result:
             "undetermined_rows": self.undetermined_rows,
             "undetermined_cols": self.undetermined_cols,
         }
+        for part in self.beyond:
+            if isinstance(part, Filling):
+                arrays["time_values"] = part.values
+                about["time"] = part.fills
         made = self.calibrated or vars(self).get("calibration")
         intervals = (
             {}
@@ -501,6 +538,7 @@ class Result:
                 ):
                     raise ValueError("it names rows or columns that are not there")
             certificate = about.get("certificate")
+            beyond = _kept_part(Factors(L, R), about.get("time"), content)
             stored = {
                 name.removeprefix(INTERVALS): content[name]
                 for name in content
@@ -521,6 +559,7 @@ class Result:
                 evidence=dict(about["evidence"]),
                 certificate=None if certificate is None else dict(certificate),
                 warnings=tuple(map(str, about.get("warnings", ()))),
+                beyond=beyond,
                 calibrated=Calibration.from_plain(stored, (len(L), len(R)))
                 if stored
                 else None,
@@ -560,6 +599,19 @@ def _standing_out(obs: Observations, fit: Fit, listed: Listing) -> Any:
         rows, cols = S.new_tensor(rows), S.new_tensor(cols)
     # a product, not a choice: NaN stay, masks too, and arrays of Dask are not computed
     return S * (abs(S) / rows[:, None] / cols > listed.threshold)
+
+
+def _kept_part(X: Factors, axis: Any, content: Mapping[str, Array]) -> tuple[Part, ...]:
+    """The part in time that a file holds, looked at before it is believed."""
+    if axis is None:
+        return ()
+    one_of("the axis of time", axis, ("rows", "columns"))
+    x = content["time_values"]
+    if x.shape != (len(X.L), len(X.R)) or x.dtype.kind != "f":
+        raise ValueError(
+            f"its part in time has shape {x.shape} and type {x.dtype}, its factors {len(X.L)} and {len(X.R)} rows"
+        )
+    return (Kept(X, x, axis),)
 
 
 def _among(lines: Array, n: int, chosen: Any) -> Array:

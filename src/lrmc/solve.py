@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import time
 import warnings
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
-from typing import Any
+from time import perf_counter
+from typing import Any, Literal
 
 import numpy as np
 
@@ -34,6 +34,8 @@ from .methods import step as at
 from .methods.certificate import Certificate
 from .methods.connected import unconnected
 from .methods.default import Findings, as_planned, default
+from .methods.in_time.doors import told_by
+from .methods.in_time.improve import AskedTime, checked_time, with_time
 from .methods.lrmc import lrmc
 from .methods.nearest_schedule import misfit
 from .methods.noisy import AskedLoss, noise_and_share
@@ -82,6 +84,9 @@ def solve(
     row_noise: Any = None,
     col_noise: Any = None,
     start: Start = "spectral",
+    time: AskedTime | None = "auto",
+    period: int | Literal["auto"] | None = "auto",
+    times: Any = None,
     tol: float = 1e-6,
     max_iter: int = 100,
     seed: int = 0,
@@ -127,6 +132,16 @@ def solve(
         Known noise levels of rows and columns, relative to each other.
     start : {"spectral", "cur"} or Iterate, default "spectral"
         Where iterations begin; an iterate of an earlier run of the closed loop goes on from there.
+    time : {"auto", "columns", "rows"}, optional
+        Which side of the table is time: then `completed` adds each sensor's own process in time
+        to the low-rank part, where entries that are set aside speak for it, and
+        `result.evidence["time"]` has what they say. "auto" finds out whether columns are times;
+        None forbids it. DataFrames with dates (index, columns, or one column) and DataArrays with
+        a dimension "time" say it by themselves; a 3-D array is sensors x days x slots.
+    period : int or "auto", optional
+        Steps in a period (a day, say); "auto" reads it from the calendar or the data.
+    times : array of numbers or dates, optional
+        One for each step in time, if they are not even.
     tol : float, default 1e-6
         Stop when X changes by less than this fraction of its norm. Noisy data stop at the noise
         level.
@@ -167,6 +182,7 @@ def solve(
     >>> result.rank, str(result.status), result.regime
     (3, 'converged', 'exact')
     """
+    Y, asked_time, mask = told_by(Y, mask, checked_time(time, period, times))
     max_iter = checked_max_iter(max_iter)
     function_or_none("progress", progress)
     progress = followed(progress, verbose, checked_tol(tol))
@@ -192,6 +208,8 @@ def solve(
         result = _with_safety_net(job, max_iter, progress)
     else:
         result = _ran(job, max_iter, progress)
+    if asked_time.is_given or result.regime == "noisy":
+        result = with_time(result, asked_time, seed)
     result = replace(result, labels=labels_of(Y))
     _warn(result)
     log_end(result, verbose)
@@ -321,7 +339,7 @@ class Ended:
 
 def _run(job: Job, max_iter: int, progress: Progress | None) -> Ended:
     """Run a job until it ends."""
-    began = time.perf_counter()
+    began = perf_counter()
     history: list[Record] = []
     last: Iterate | None = None
     first_norm = math.inf
@@ -343,7 +361,7 @@ def _run(job: Job, max_iter: int, progress: Progress | None) -> Ended:
         last = it
         counted += it.stage in COUNTED
         history.append(
-            Record(it.k, it.change, it.zeta, it.inliers, time.perf_counter() - began)
+            Record(it.k, it.change, it.zeta, it.inliers, perf_counter() - began)
         )
         if progress is not None:
             progress(it)

@@ -56,6 +56,7 @@ class Accessor:
         if band is not None:
             bands = ordered.sizes[band]
             options.setdefault("groups", np.tile(np.arange(len(Y) // bands), bands))
+        options.setdefault("time", None)
         result = solve(Y, rank, mask=None if mask.all() else mask, **options)
         found = {
             "low_rank": result.low_rank(),

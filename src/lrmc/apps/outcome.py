@@ -66,7 +66,7 @@ def solved(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         warnings.filterwarnings("ignore", message=UNSEEN)
-        result = solve(Y, rank, **options)
+        result = solve(Y, rank, time=None, **options)
     if result.status is Status.DIVERGED:
         raise _diverged(what)
     outcome = Outcome(status=result.status)

@@ -103,6 +103,13 @@ def complete_command(
         list[str] | None,
         typer.Option(help="A column that passes through although it holds numbers."),
     ] = None,
+    time: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="The column of dates, whose rows are times: auto finds one, none has none.",
+        ),
+    ] = "auto",
     scale: Annotated[
         Scale,
         typer.Option(
@@ -250,6 +257,7 @@ def complete_command(
             long=long,
             limits=not no_limits,
             marks_to=beside(target, "marks.csv") if marks else None,
+            time=time,
             memory=memory,
             scheduler=scheduler,
             loss=loss,
@@ -325,9 +333,22 @@ def _of_memory(done: in_memory.Completed) -> dict[str, str]:
         "time": f"{done.seconds:.2f} s",
         "outliers": f"{count} ({count / (done.observed * n1 * n2):.1%} of the observed),"
         f" about {done.alarms.false:.0f} of them expected to be good",
+        "rows": _time(done),
         **_coverage(done),
         "limited": f"{done.limited} new cells, to the plausible range of their column",
     }
+
+
+def _time(done: in_memory.Completed) -> str:
+    """What was made of the dates."""
+    if done.dated is None:
+        return "no column of dates"
+    found = done.result.evidence.get("time", {})
+    if not any(part.name == "time" for part in done.result.beyond):
+        return f"by {done.dated!r}; a model of time does no better, and is not used"
+    period = found.get("period")
+    told = "no period" if period is None else f"period of {period} steps"
+    return f"by {done.dated!r}; {told} (--time none leaves it out)"
 
 
 def _coverage(done: in_memory.Completed | blockwise.Completed) -> dict[str, str]:

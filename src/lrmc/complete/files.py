@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from . import blockwise, in_memory
+from .dates import AUTO, NONE
 from .table import Long
 from .tables import TABLES
 
@@ -23,6 +24,7 @@ def process(
     long: Long | None = None,
     limits: bool = True,
     marks_to: str | os.PathLike[str] | None = None,
+    time: str = AUTO,
     memory: int | str | None = None,
     scheduler: str | None = None,
     intervals_to: str | os.PathLike[str] | None = None,
@@ -32,7 +34,7 @@ def process(
     """Complete the matrix in a file, and write it.
 
     Options are those of `in_memory.complete` and `blockwise.complete_large`, which both have;
-    `keep`, `data` and `long` are for tables, `missing`, `marks_to`, `intervals_to` and `level` for
+    `keep`, `data`, `long` and `time` are for tables, `missing`, `marks_to`, `intervals_to` and `level` for
     matrices in memory, `memory` and `scheduler` for those that are read block by block.
     """
     check_kept(Path(source), (*keep, *data, *(long or ())))
@@ -40,6 +42,7 @@ def process(
     check_intervals(intervals_to is not None, level, large)
     if large:
         check_in_memory(missing=bool(missing), marks=marks_to is not None)
+        _check_no_time(time)
         return blockwise.complete_large(
             source, target, rank, memory=memory, scheduler=scheduler, **options
         )
@@ -53,10 +56,18 @@ def process(
         long=long,
         limits=limits,
         marks_to=marks_to,
+        time=time,
         intervals_to=intervals_to,
         level=level,
         **options,
     )
+
+
+def _check_no_time(time: str) -> None:
+    if time not in (AUTO, NONE):
+        raise ValueError(
+            f"--time {time}: only tables in memory have columns of dates; leave it out"
+        )
 
 
 def check_in_memory(**asked: bool) -> None:

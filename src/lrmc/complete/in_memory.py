@@ -7,12 +7,12 @@ from __future__ import annotations
 import csv
 import os
 import re
-import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ from .._rows import where
 from .._work import Outcome, Tell, following
 from ..evidence import NotCalibrated
 from ..evidence.alarms import Alarms
+from ..fit import Filling
 from ..formats.sparse import Matrix
 from ..observations._door import as_observations
 from ..observations.base import row_blocks
@@ -35,6 +36,7 @@ from ..result import UNDETERMINED, Result, Undetermined
 from ..solve import solve
 from ..units import Scale, Units, chosen_units
 from ..weights import Array
+from .dates import AUTO, NONE, dates_of
 from .limits import limited, plausible, rounded
 from .long import refuse_long
 from .places import Completion, Places, places
@@ -94,6 +96,7 @@ class Completed(Completion):
     alarms: Alarms  # how many of the outliers are expected to be good entries
     left: int  # entries that stay missing, because nothing determines them
     limited: int = 0  # new cells that were put to the end of their plausible range
+    dated: str | None = None  # the column of dates, if rows are times
 
 
 def complete(
@@ -114,6 +117,7 @@ def complete(
     missing: Sequence[str] = (),
     long: Long | None = None,
     limits: bool = True,
+    time: str = AUTO,
     undetermined: Undetermined = "nan",
     progress: Tell | None = None,
     **options: Any,
@@ -125,9 +129,10 @@ def complete(
     probability `level` (`Result.interval`); where they could not be vouched for, a warning says
     why, and that file is not written; `marks_to` (csv) lists every cell that was filled in or
     replaced. `fill` is explained at `filled`; `scale` at `lrmc.units`; `name`, `keep`, `data`,
-    `missing` and `long` at `tables.read`; `undetermined` at `Result.low_rank`. New cells of a table
-    have the decimals of their column and, unless `limits` is False or the fit is proven exact, lie
-    in its plausible range (`complete.limits`). The other options are those of `lrmc.solve`.
+    `missing` and `long` at `tables.read`; `time` names the column of dates ("auto" finds one,
+    "none" has none), whose rows are then times as `lrmc.solve` takes them; `undetermined` at
+    `Result.low_rank`. New cells of a table have the decimals of their column and, unless `limits`
+    is False or the fit is proven exact, lie in its plausible range (`complete.limits`). The other options are those of `lrmc.solve`.
     """
     one_of("fill", fill, FILLS)
     one_of("undetermined", undetermined, UNDETERMINED)
@@ -140,11 +145,16 @@ def complete(
     units = chosen_units(table.values, scale, table=table.frame is not None)
     if progress is not None:
         options["progress"] = following(progress, options.get("tol", TOL))
-    began = time.perf_counter()
+    dated, dates = dates_of(table, time)
+    if dated is not None:
+        options |= {"time": "rows", "times": dates}
+    elif time == NONE:
+        options["time"] = None
+    began = perf_counter()
     result = solve(
         table.values if units is None else units.removed(table.values), rank, **options
     )
-    seconds = time.perf_counter() - began
+    seconds = perf_counter() - began
     outcome = Outcome(status=result.status, warnings=result.warnings)
     text = few_observed(result)
     if text:
@@ -168,6 +178,7 @@ def complete(
         left=int(np.isnan(X).sum()),
         coverage=None if to.intervals is None else result.calibration.coverage,
         limited=beyond,
+        dated=dated,
         status=outcome.status,
         warnings=outcome.warnings,
         files=to.given,
@@ -333,9 +344,11 @@ def few_observed(result: Result) -> str:
     there are none.
     """
     obs = result.observations
-    if (
-        obs is None or "plan" in result.evidence
-    ):  # a prior holds rows with few entries
+    # a prior, or time, holds rows with few entries
+    held = "plan" in result.evidence or any(
+        isinstance(x, Filling) for x in result.beyond
+    )
+    if obs is None or held:
         return ""
     parts = []
     sides = (

@@ -138,7 +138,9 @@ def recovered(scene: Film, progress: Tell = silent) -> Recovered:
         follow(it)
 
     began = time.perf_counter()
-    result = solve(scene.observed, scene.background.R.shape[1], progress=watch)
+    result = solve(
+        scene.observed, scene.background.R.shape[1], time=None, progress=watch
+    )
     seconds = time.perf_counter() - began
     truth = scene.background.L @ scene.background.R.T
     off = np.abs(result.low_rank() - truth) > HALF_A_LEVEL

@@ -143,7 +143,7 @@ def _itself(obs: Observations, rank: int) -> Examples:
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        noise = max(solve(obs, rank).noise_level / obs.scale, ROUNDING)
+        noise = max(solve(obs, rank, time=None).noise_level / obs.scale, ROUNDING)
 
     unit = obs.scaled(1 / obs.scale)
 

@@ -1,0 +1,61 @@
+"""The column of dates of a table, if it has one: its rows are times then."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from .._extras import optional
+from .table import Table
+
+AUTO, NONE = "auto", "none"  # what `time` may be beside the name of a column
+NEARLY_ALL = 0.999  # of the cells of a column that must be dates
+
+
+def dates_of(table: Table, asked: str) -> tuple[str | None, Any]:
+    """The name of the column of dates and its dates; None without.
+
+    With "auto", the index or the first column that passes through and reads as dates."""
+    if asked == NONE or table.frame is None:
+        if asked not in (NONE, AUTO):
+            raise ValueError(f"time={asked!r}: the file has no columns with names")
+        return None, None
+    if asked == AUTO:
+        return _first(table)
+    names = [str(label) for label in table.frame.columns]
+    if asked not in names:
+        raise ValueError(
+            f"there is no column {asked!r} of times; there are: {', '.join(names)}"
+        )
+    dates = _read(table.frame.iloc[:, names.index(asked)])
+    if dates is None:
+        raise ValueError(f"the column {asked!r} does not read as dates")
+    return asked, dates
+
+
+def _first(table: Table) -> tuple[str | None, Any]:
+    if type(table.frame.index).__name__ == "DatetimeIndex":
+        return str(table.frame.index.name or "index"), table.frame.index
+    for name in table.others():
+        columns = [str(label) for label in table.frame.columns]
+        dates = _read(table.frame.iloc[:, columns.index(name)])
+        if dates is not None and dates.nunique() > 1:
+            return name, dates
+    return None, None
+
+
+def _read(column: Any) -> Any:
+    """A column as dates of the local clock; None if it is none, or holds gaps."""
+    pandas = optional("pandas", "tables")
+    if column.dtype.kind not in "OMUT" and str(column.dtype) not in ("string", "str"):
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of formats that differ by line
+        try:
+            dates = pandas.to_datetime(column, errors="raise")
+        except (ValueError, TypeError, OverflowError):
+            return None
+    if dates.dtype.kind != "M" or bool(dates.isna().any()):
+        return None
+    index = pandas.DatetimeIndex(dates)
+    return index.tz_localize(None) if index.tz is not None else index

@@ -1,0 +1,120 @@
+"""When the columns of a table were: cells of a regular grid, and what the calendar says."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...weights import Array
+
+SPARSEST = 16  # cells of the grid for each time, at most
+DENSE_STEP = 0.1  # quantile of steps between times that is the step of the grid
+DAY = 86_400.0
+MONTH = (27.9 * DAY, 31.1 * DAY)
+SHORTEST = 4  # cells of a period
+FEWEST = 2  # periods that must be there
+ALIKE = 1e-3  # by how much a step may differ from a day
+
+
+class Clock(NamedTuple):
+    """Cells of a grid in time."""
+
+    cells: Array  # of each column; several columns may share one (an hour that is lived twice)
+    n: int
+    period: int | None = None  # in cells, as the calendar has it
+
+    def on_grid(self, Y: Array) -> Array:
+        """Sensors x times as sensors x cells: means where times share one, NaN where there is none."""
+        if self.is_plain:
+            return Y
+        seen = ~np.isnan(Y)
+        total, count = (np.zeros((self.n, len(Y)), Y.dtype) for _ in range(2))
+        np.add.at(total, self.cells, np.where(seen, Y, 0).T)
+        np.add.at(count, self.cells, seen.T)
+        with np.errstate(invalid="ignore"):
+            return (total / np.where(count > 0, count, np.nan)).T
+
+    def off_grid(self, x: Array) -> Array:
+        """Sensors x cells as sensors x times."""
+        return x if self.is_plain else x[:, self.cells]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether each column is the next cell."""
+        return self.n == len(self.cells) and bool(
+            np.array_equal(self.cells, np.arange(self.n))
+        )
+
+
+def even_clock(n: int) -> Clock:
+    """One cell for each of n times."""
+    return Clock(np.arange(n), n)
+
+
+def read_clock(times: Any, n: int) -> Clock:
+    """From one number or date for each of n columns, in any order."""
+    seconds, is_date = _as_numbers(times)
+    if seconds.shape != (n,):
+        raise ValueError(
+            f"times has shape {seconds.shape}, and the table {n} steps in time;"
+            " one time for each is wanted"
+        )
+    if not np.isfinite(seconds).all():
+        raise ValueError("times holds what is no time (NaN, NaT or infinite)")
+    steps = np.diff(np.unique(seconds))
+    if not len(steps):
+        raise ValueError(
+            "all times are the same; at least two different ones are wanted"
+        )
+    step = float(np.quantile(steps, DENSE_STEP, method="lower"))
+    cells = np.rint((seconds - seconds.min()) / step).astype(np.int64)
+    count = int(cells.max()) + 1
+    if count > SPARSEST * n:
+        raise ValueError(
+            f"{n} times lie on {count} steps of {step:g}: too far apart for a model of"
+            " time. Give a part of the table, or time=None"
+        )
+    return Clock(cells, count, _calendar(step, count) if is_date else None)
+
+
+def _as_numbers(times: Any) -> tuple[Array, bool]:
+    """Seconds of dates, as the clock on the wall shows them; numbers as they are."""
+    if getattr(times, "tz", None) is not None:
+        # days have the shape that people give them: by the local clock, summer time included
+        times = times.tz_localize(None)
+    array = np.asarray(times)
+    if array.dtype.kind == "O":
+        array = _dates(array)
+    if array.dtype.kind in "Mm":
+        seconds = array.astype(
+            "datetime64[us]" if array.dtype.kind == "M" else "m8[us]"
+        )
+        missing = np.isnat(seconds)
+        return np.where(missing, np.nan, seconds.astype(np.int64) / 1e6), True
+    if array.dtype.kind not in "fiu":
+        raise ValueError(
+            f"times has the type {array.dtype}; numbers or dates (datetime64) are wanted"
+        )
+    return array.astype(np.float64), False
+
+
+def _dates(array: Array) -> Array:
+    try:
+        return array.astype("datetime64[us]")
+    except (ValueError, TypeError):
+        raise ValueError(
+            f"times holds {array.ravel()[0]!r}; numbers or dates (datetime64) are wanted"
+        ) from None
+
+
+def _calendar(step: float, cells: int) -> int | None:
+    """How many steps of so many seconds a day, a week (of days) or a year (of months) has."""
+    if MONTH[0] < step < MONTH[1]:
+        period = 12
+    elif abs(step / DAY - 1) < ALIKE:
+        period = 7
+    else:
+        period = round(DAY / step)
+    fits = period >= SHORTEST and FEWEST * period <= cells
+    return period if fits else None

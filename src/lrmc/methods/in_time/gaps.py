@@ -1,0 +1,86 @@
+"""Entries set aside in the shape of the gaps: runs in time of a sensor, and of all sensors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...weights import Array
+
+SHARE = 0.1  # of the observed entries that are set aside
+MOST = 50_000  # of them
+TOGETHER = 4.0  # times the variance by chance, from which on sensors fail together
+WINDOWS = 40  # in which gaps are moved together, of the whole length
+
+
+def gaps_elsewhere(seen: Array, seed: int, period: int | None = None) -> Array:
+    """Which of the seen entries (sensors x times) to set aside: gaps, moved in time.
+
+    Gaps of single sensors are moved one by one; where sensors fail together, all gaps of a window
+    are, as they are. A move is one of whole periods, if there is one, so that days stay days.
+    Single entries, where there are no gaps."""
+    rng = np.random.default_rng(seed)
+    wanted = min(SHARE * seen.sum(), MOST)
+    held = np.zeros_like(seen)
+    if not seen.all():
+        move = _windows_moved if _fail_together(seen) else _moved
+        held = move(~seen, wanted, rng, period) & seen
+    # gaps that recur at the same places cannot be moved by periods
+    if held.sum() < 0.1 * wanted:
+        held |= seen & (rng.random(seen.shape) < wanted / seen.sum())
+    return held & _others_left(seen & ~held)
+
+
+def _fail_together(seen: Array) -> bool:
+    """Whether the share of missing sensors varies in time far more than by chance."""
+    missing = 1 - float(seen.mean())
+    by_chance = missing * (1 - missing) / len(seen)
+    return float((1 - seen.mean(0)).var()) > TOGETHER * by_chance
+
+
+def _windows_moved(
+    missing: Array, wanted: float, rng: np.random.Generator, period: int | None
+) -> Array:
+    """All gaps of some windows, elsewhere: about so many entries."""
+    length = missing.shape[1]
+    step = period if period is not None and 2 * period <= length else 1
+    moved = np.zeros_like(missing)
+    width = max(period or 0, length // WINDOWS, 1)
+    for begin in rng.permutation(length)[: 2 * WINDOWS]:
+        here = (begin + np.arange(width)) % length
+        there = (here + step * int(rng.integers(1, max(length // step, 2)))) % length
+        moved[:, here] |= missing[:, there]
+        if (moved & ~missing).sum() >= wanted:
+            break
+    return moved
+
+
+def _others_left(left: Array) -> Array:
+    """Where a sensor keeps an entry: one that loses all of them tells nothing."""
+    return np.broadcast_to(left.any(1, keepdims=True), left.shape)
+
+
+def _moved(
+    missing: Array, wanted: float, rng: np.random.Generator, period: int | None
+) -> Array:
+    """Runs of missing entries in the same row, elsewhere: about so many entries."""
+    n, length = missing.shape
+    rows, starts, lengths = runs(missing)
+    # some of a moved gap falls on what is missing anyway
+    wanted = wanted / max(1 - float(missing.mean()), SHARE)
+    order = rng.permutation(len(rows))
+    chosen = order[: int(np.searchsorted(np.cumsum(lengths[order]), wanted)) + 1]
+    rows, starts, lengths = rows[chosen], starts[chosen], lengths[chosen]
+    step = period if period is not None and 2 * period <= length else 1
+    starts = starts + step * rng.integers(1, max(length // step, 2), len(rows))
+    places = np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
+    places = (places + np.arange(len(places))) % length
+    moved = np.zeros((n, length), bool)
+    moved[np.repeat(rows, lengths), places] = True
+    return moved
+
+
+def runs(missing: Array) -> tuple[Array, Array, Array]:
+    """Rows, beginnings and lengths of runs of True along the last axis."""
+    edges = np.diff(np.pad(missing.astype(np.int8), ((0, 0), (1, 1))), axis=1)
+    rows, starts = np.nonzero(edges == 1)
+    return rows, starts, np.nonzero(edges == -1)[1] - starts

@@ -1,0 +1,179 @@
+"""A low-rank result, with a model of time where entries set aside speak for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from ..._arguments import one_of, whole_number
+from ...evidence.calibration import Refit
+from ...fit import Fit
+from ...observations._door import as_observations
+from ...observations.base import Observations
+from ...observations.heldout import Submatrix
+from ...result import Result, Status
+from ...weights import Array
+from .clock import Clock, even_clock, read_clock
+from .part import Axis, Timing, filled, whole
+from .periods import find_period, is_ordered
+from .plan import learn_plan
+from .windows import CELLS, middle_window, width_of
+
+AskedTime = Literal["auto", "columns", "rows"]
+TIMES = ("auto", "columns", "rows")
+FEWEST = 8  # times that a model of time is made of
+
+
+class Asked(NamedTuple):
+    """What a user said about time."""
+
+    time: AskedTime | None = "auto"
+    period: int | Literal["auto"] | None = "auto"
+    times: Any = None
+
+    @property
+    def is_given(self) -> bool:
+        """Whether there is time, as the user says."""
+        return self.time in ("columns", "rows")
+
+
+def checked_time(time: Any, period: Any, times: Any) -> Asked:
+    """Look at what was said, before any work."""
+    if time is not None:
+        one_of("time", time, TIMES)
+    if period is not None and period != "auto":
+        whole_number("period", period, 2, hint=', or "auto", or None for none')
+    if time is None and times is not None:
+        raise ValueError(
+            'times= was given with time=None; say time="columns" or "rows"'
+        )
+    if times is not None and time == "auto":
+        time = "columns"
+    return Asked(time, period, times)
+
+
+def with_time(result: Result, asked: Asked, seed: int) -> Result:
+    """The same result, or one with a part in time.
+
+    Where nothing was said, columns are taken for times if neighbors are alike beyond chance, and if
+    the model of time is clearly better than low rank on entries set aside, in the shape of the
+    gaps. Where time was given, it counts as far as it is of use."""
+    obs = result.observations
+    assert obs is not None  # a run has its data
+    why_not = _not_for(result, obs)
+    long = obs.shape[0] * obs.shape[1] > 2 * CELLS  # too long to try it unasked
+    if asked.time is None or ((why_not or long) and not asked.is_given):
+        return result
+    if why_not:
+        raise ValueError(f"time={asked.time!r}: {why_not}")
+    axis: Axis = "rows" if asked.time == "rows" else "columns"
+    sensors = whole(obs) if axis == "columns" else whole(obs).T
+    if not asked.is_given and not is_ordered(_some(sensors)):
+        return result
+    T = sensors.shape[1]
+    clock = even_clock(T) if asked.times is None else read_clock(asked.times, T)
+    timing = _planned(result, clock.on_grid(sensors), clock, axis, asked, seed)
+    evidence = {**result.evidence, "time": {"axis": axis, **timing.plan.plain()}}
+    if not timing.plan.is_worth_it:
+        return replace(result, evidence=evidence)
+    part = filled(obs, Fit(result.factors(), result.beyond), timing)
+    assert result.refit is not None
+    return replace(
+        result,
+        beyond=(part,),
+        evidence=evidence,
+        status=_status(result.status),
+        warnings=tuple(_still_true(result.warnings, obs, axis)),
+        refit=partial(_again, result.refit, timing),
+    )
+
+
+def _status(before: Status) -> Status:
+    """Too few entries for a low rank may be enough with time: entries set aside say so."""
+    return Status.CONVERGED if before is Status.UNDETERMINED else before
+
+
+def _still_true(told: tuple[str, ...], obs: Observations, axis: Axis) -> Iterator[str]:
+    """Warnings, without that of times that have no entry: they are filled in."""
+    seen = obs.row_observed if axis == "columns" else obs.col_observed
+    empty = int((np.asarray(seen) == 0).sum())
+    for text in told:
+        if "unknowns: not determined" in text:  # of low rank alone
+            continue
+        if "have no observation" not in text:
+            yield text
+        elif empty:
+            lines = "row(s)" if axis == "columns" else "column(s)"
+            yield f"{empty} {lines} have no observation: their values are not determined, and NaN in the completion"
+
+
+def _not_for(result: Result, obs: Observations) -> str:
+    """Why a model of time is not for this result; empty if it is."""
+    if not obs.is_here or obs.in_blocks:
+        return "a model of time is for data in memory; these are elsewhere"
+    if obs.groups is not None:
+        return "rows in groups have no model of time"
+    if min(obs.shape) < 2 or max(obs.shape) < FEWEST:
+        return f"a table of {obs.shape[0]} x {obs.shape[1]} is too small for a model of time"
+    if not all(isinstance(F, np.ndarray) for F in result.factors()):
+        return "a model of time is for data in memory; these are elsewhere"
+    return ""
+
+
+def _some(Y: Array) -> Array:
+    """Enough columns, one after another, to see whether they have an order."""
+    S, T = Y.shape
+    return np.asarray(Y[:, : width_of(S, T, None)])
+
+
+def _planned(
+    result: Result, Y: Array, clock: Clock, axis: Axis, asked: Asked, seed: int
+) -> Timing:
+    """The plan for a table on its grid, learned in a window of it."""
+    S, T = Y.shape
+    period = _period(Y, clock, asked)
+    width = width_of(S, T, period)
+    part = np.ascontiguousarray(Y[:, middle_window(T, width, period)])
+    # the fit of a long table is not made again: it was asked for with time
+    other = partial(_without_time, result, part, clock, axis, seed)
+    plan = learn_plan(part, period, other if width == T else None, seed)
+    return Timing(axis, clock, plan, width)
+
+
+def _without_time(
+    result: Result, Y: Array, clock: Clock, axis: Axis, seed: int, held: Array
+) -> Array:
+    """What a fit says of held-out cells of time that knows neither them nor time."""
+    rest = np.where(held, np.nan, Y)[:, clock.cells]
+    obs = as_observations(rest if axis == "columns" else rest.T)
+    assert result.refit is not None
+    fit = result.refit(Submatrix(obs, *map(np.arange, obs.shape)), seed)
+    column = np.zeros(clock.n, np.int64)
+    column[clock.cells] = np.arange(len(clock.cells))
+    sensors, cells = np.nonzero(held)
+    places = sensors, column[cells]
+    return fit.at(*(places if axis == "columns" else places[::-1]))
+
+
+def _period(Y: Array, clock: Clock, asked: Asked) -> int | None:
+    """As given, or as the calendar has it, or as the data show it."""
+    if asked.period != "auto":
+        period = asked.period
+        if period is not None and 2 * period > clock.n:
+            raise ValueError(
+                f"period={period}: the table has {clock.n} steps in time; at least two periods are wanted"
+            )
+        return period
+    return clock.period or find_period(_some(Y))
+
+
+def _again(refit: Refit, timing: Timing, part: Submatrix, seed: int) -> Fit:
+    """The same fit to a part of the data without some entries."""
+    fit = refit(part, seed)
+    cells = timing.clock.cells[part.cols if timing.axis == "columns" else part.rows]
+    there = timing._replace(clock=timing.clock._replace(cells=cells))
+    return Fit(fit.X, (filled(part.obs, fit, there),))

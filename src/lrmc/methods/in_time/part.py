@@ -1,0 +1,65 @@
+"""What a model of time says beyond low rank, in the orientation of the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from ..._typing import override
+from ...fit import Fit, Kept, block_of
+from ...observations.base import Observations
+from ...weights import Array
+from .clock import Clock
+from .forecast import Forecast, forecast
+from .plan import WITHOUT_TIME, Plan
+from .windows import in_windows
+
+Axis = Literal["columns", "rows"]
+
+
+class Timing(NamedTuple):
+    """Where time is in a table, and how the table is filled in."""
+
+    axis: Axis
+    clock: Clock
+    plan: Plan
+    width: int  # of windows, in cells
+
+    def sensors(self, x: Array) -> Array:
+        """As sensors x times, or back."""
+        return x if self.axis == "columns" else x.T
+
+    def grid_of(self, obs: Observations) -> Array:
+        """The data as sensors x cells of time."""
+        return self.clock.on_grid(self.sensors(whole(obs)))
+
+
+@dataclass(frozen=True, eq=False)
+class InTime(Kept):
+    """Estimates of all entries, and the model that made them."""
+
+    timing: Timing
+
+    @override
+    def forecast(self, obs: Observations, steps: int, level: float) -> Forecast:
+        timing = self.timing
+        found = forecast(timing.grid_of(obs), timing.plan, timing.width, steps, level)
+        return Forecast(*(timing.sensors(x) for x in found))
+
+
+def whole(obs: Observations) -> Array:
+    """All entries in single precision, NaN where nothing was seen."""
+    return obs.grid(*map(np.arange, obs.shape)).astype(np.float32, copy=False)
+
+
+def filled(obs: Observations, fit: Fit, timing: Timing) -> InTime:
+    """The part in time of a fit to these data, which was made without time."""
+    other = None
+    if WITHOUT_TIME in timing.plan.used:
+        X = fit.X.L @ fit.X.R.T + block_of(fit.beyond, *map(np.arange, obs.shape))
+        other = timing.clock.on_grid(timing.sensors(X.astype(np.float32)))
+    found = in_windows(timing.grid_of(obs), timing.plan, other, timing.width)
+    values = timing.sensors(timing.clock.off_grid(found.values))
+    return InTime(fit.X, values, timing.axis, timing)

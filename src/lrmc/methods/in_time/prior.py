@@ -1,0 +1,85 @@
+"""What coefficients of time are expected to be: variances of modes, and directions of sensors."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...weights import Array
+
+OVER = 1.6  # over-relaxation of `own`: expectation-maximisation alone creeps
+LARGEST_STEP = 5.0  # times, of a variance in one sweep
+PSEUDO = 10  # sensors that the separable fit of variances counts as
+FLAT = 0.05  # quantile of smoothed variances that is taken for a flat part
+WHITE = (
+    0.8  # of the flat part that is noise: what has no structure in time is none of U
+)
+LEAST = 1e-4  # of the noise: the smallest variance, which single precision can still divide by
+
+
+class Prior(NamedTuple):
+    """The covariance of each mode: own I + A diag(shared - own) A'."""
+
+    A: Array  # (S, r), orthonormal: the directions that sensors share
+    own: Array  # (D, P)
+    along: Array  # (r, D, P), the variance along each direction, `own` included
+
+    def applied(self, x: Array, own: Array, along: Array) -> Array:
+        """A function of the covariance times x: its values on `own` and on `along`."""
+        y = own * x
+        if self.A.shape[1]:
+            shared = np.tensordot(self.A.T, x, 1)
+            y += np.tensordot(self.A, (along - own) * shared, 1)
+        return y
+
+
+def directions(parts: list[Array], rank: int) -> Array:
+    """The leading left singular vectors of these arrays (sensors first) side by side."""
+    flat = [x.reshape(len(x), -1) for x in parts]
+    n = len(flat[0])
+    if not rank:
+        return np.zeros((n, 0), flat[0].dtype)
+    G = np.zeros((n, n))
+    for x in flat:
+        G += x @ x.T
+    return np.linalg.eigh(G)[1][:, ::-1][:, :rank].astype(flat[0].dtype)
+
+
+def updated(
+    before: Prior | None, moments: tuple[Array, ...], A: Array, noise: float
+) -> tuple[Prior, float]:
+    """The prior that fits coefficients (their mean and a draw of what is unknown), and the noise.
+
+    What `own` has in all modes alike is noise: it is moved there."""
+    n, rank = A.shape
+    squares = [np.tensordot(A.T, x, 1).astype(np.float64) ** 2 for x in moments]
+    along = np.sum(squares, axis=0)
+    total = sum((x**2).sum(0, dtype=np.float64) for x in moments)
+    own = np.maximum(total - along.sum(0), 0) / max(n - rank, 1)
+    own = (own * n + PSEUDO * separable(own)) / (n + PSEUDO)
+    if before is not None:
+        ratio = own / before.own
+        own = before.own * np.clip(ratio, 1 / LARGEST_STEP, LARGEST_STEP) ** OVER
+    white = WHITE * float(np.quantile(smoothed(own), FLAT))
+    own = np.maximum(own - white, LEAST * noise)
+    shared = smoothed(separable(along)) - own
+    along = own + np.maximum(shared, LEAST * noise)
+    return Prior(A, own.astype(A.dtype), along.astype(A.dtype)), white
+
+
+def separable(V: Array) -> Array:
+    """The product of sums along the last two axes that comes nearest."""
+    total = np.maximum(V.sum((-1, -2), keepdims=True), 1e-300)
+    return V.sum(-1, keepdims=True) * V.sum(-2, keepdims=True) / total
+
+
+def smoothed(V: Array) -> Array:
+    """Running means along frequencies, wider at higher ones."""
+    n = V.shape[-1]
+    begin = np.zeros((*V.shape[:-1], 1))
+    total = np.concatenate([begin, np.cumsum(V, -1, dtype=np.float64)], -1)
+    f = np.arange(n)
+    reach = np.minimum(f // 4, n // 8 + 1)
+    low, high = np.maximum(f - reach, 0), np.minimum(f + reach + 1, n)
+    return (total[..., high] - total[..., low]) / (high - low)

@@ -1,0 +1,82 @@
+"""Which entries are gross errors: residuals beside those of their neighbors in time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from ...weights import Array
+
+REACH = 4  # neighbors in time on each side
+FEWEST = 3  # of them, to tell how large residuals are around an entry
+BURST = 5.0  # residuals may be at most so many times larger than usual all around
+SOME = 50_000  # residuals that the mixture is fitted to
+ROUNDS = 15
+LOW, OF_GAUSSIAN = 0.3, 0.385  # a quantile of |e|, and what it is for e ~ N(0, 1)
+BEYOND = 2.0  # standard deviations, from which on gross errors are log-uniform
+
+
+class Mixture(NamedTuple):
+    """Gaussian residuals, and gross errors that are uniform and then log-uniform."""
+
+    share: float  # of the Gaussian ones
+    deviation: float
+    widest: float
+
+    def good(self, size: Array) -> Array:
+        """The chance that residuals of these sizes are no gross errors."""
+        share, s, widest = self
+        good = share / s * np.sqrt(2 / np.pi) * np.exp(-0.5 * (size / s) ** 2)
+        gross = (1 - share) / np.maximum(size, BEYOND * s)
+        gross /= 1 + np.log(widest / (BEYOND * s))
+        return np.asarray(good / (good + gross + 1e-30))
+
+
+def fitted_mixture(size: Array) -> Mixture:
+    """By expectation-maximisation."""
+    low, high = np.quantile(size, [LOW, 0.9995])
+    s = float(low) / OF_GAUSSIAN + 1e-12
+    found = Mixture(0.8, s, max(float(high), 2 * BEYOND * s))
+    for _ in range(ROUNDS):
+        w = found.good(size)
+        share = float(np.clip(w.mean(), 0.3, 1 - 1e-6))
+        s = float(np.sqrt((w * size**2).sum() / max(w.sum(), 1e-30))) + 1e-12
+        found = Mixture(share, s, max(found.widest, 2 * BEYOND * s))
+    return found
+
+
+def weights_of(residual: Array, seen: Array) -> Array:
+    """The chance that each entry (sensors x days x slots) is good; 0 where none was seen."""
+    size = np.abs(residual) / around(residual, seen)
+    some = size[seen]
+    found = fitted_mixture(some[:: -(-len(some) // SOME)])
+    return np.where(seen, found.good(size), 0).astype(residual.dtype)
+
+
+def around(residual: Array, seen: Array) -> Array:
+    """How large residuals are around each in time, itself left out.
+
+    In a burst that the model does not follow, all are large, and none is an outlier. It is half
+    the second or third smallest of up to eight: outliers among them do no harm."""
+    size = np.where(seen, np.abs(residual), np.inf)
+    typical = float(np.median(np.abs(residual[seen])))
+    least = [np.full_like(size, np.inf) for _ in range(FEWEST)]
+    count = np.zeros(size.shape, np.int8)
+    for near in _neighbors(size):
+        count += np.isfinite(near)
+        for k in range(FEWEST):
+            least[k], near = np.minimum(least[k], near), np.maximum(least[k], near)
+    chosen = np.select([count >= 6, count >= 4], [least[2], least[1]], least[0])
+    usual = np.clip(chosen / 2, typical, BURST * typical)
+    return np.where(count >= FEWEST, usual, typical) + 1e-30
+
+
+def _neighbors(size: Array) -> Iterator[Array]:
+    """The same moved by one slot after another to both sides; infinite where there is none."""
+    for k in range(1, min(REACH, size.shape[2] - 1) + 1):
+        for to, of in ((slice(k, None), slice(-k)), (slice(-k), slice(k, None))):
+            near = np.full_like(size, np.inf)
+            near[..., to] = size[..., of]
+            yield near

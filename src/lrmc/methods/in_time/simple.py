@@ -1,0 +1,87 @@
+"""What anybody would try first on a table with time: lines between neighbors, means of slots,
+the last value, each also behind a median filter."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...weights import Array
+from .sizes import medians_of_rows
+
+REACH = 3  # entries on each side of a median filter
+OUTLYING = (
+    3.0  # standard deviations from the median around, beyond which an entry is left out
+)
+OF_GAUSSIAN = 1.4826  # a standard deviation in median absolute deviations
+
+
+def simple_fits(Y: Array, period: int | None) -> dict[str, Array]:
+    """Each of them, sensors x times."""
+    cleaned = filtered(Y)
+    found = {}
+    for name, Z in (("", Y), ("median filter, ", cleaned)):
+        found[f"{name}linear"] = linear(Z)
+        found[f"{name}last value"] = last_value(Z)
+        if period is not None:
+            found[f"{name}slot mean"] = slot_mean(Z, period)
+    return found
+
+
+def linear(Y: Array) -> Array:
+    """By straight lines between entries in time; level beyond the first and the last."""
+    at = np.arange(Y.shape[1])
+    rest = medians_of_rows(Y[:, None, :])
+    return np.stack([_line(y, at, m) for y, m in zip(Y, rest, strict=True)])
+
+
+def _line(y: Array, at: Array, otherwise: float) -> Array:
+    seen = ~np.isnan(y)
+    if not seen.any():
+        return np.full_like(y, otherwise)
+    return np.interp(at, at[seen], y[seen]).astype(y.dtype)
+
+
+def last_value(Y: Array) -> Array:
+    """The last entry before; the first one, where there is none before."""
+    seen = ~np.isnan(Y)
+    at = np.where(seen, np.arange(Y.shape[1]), -1)
+    last = np.maximum.accumulate(at, axis=1)
+    last = np.where(last < 0, seen.argmax(1)[:, None], last)
+    filled = np.take_along_axis(Y, last, axis=1)
+    return np.where(np.isnan(filled), medians_of_rows(Y[:, None, :])[:, None], filled)
+
+
+def slot_mean(Y: Array, period: int) -> Array:
+    """The mean of a sensor at this slot of the period, over all of them."""
+    S, T = Y.shape
+    slots = np.arange(T) % period
+    seen = ~np.isnan(Y)
+    total, count = (np.zeros((S, period)) for _ in range(2))
+    for k in range(0, T, period):
+        here = slice(k, min(k + period, T))
+        part = slice(here.stop - here.start)
+        total[:, part] += np.where(seen[:, here], Y[:, here], 0)
+        count[:, part] += seen[:, here]
+    rest = medians_of_rows(Y[:, None, :])[:, None]
+    mean = np.where(count > 0, total / np.maximum(count, 1), rest)
+    return mean[:, slots].astype(Y.dtype)
+
+
+def filtered(Y: Array) -> Array:
+    """Without entries far from the median of the entries around them (Hampel's filter)."""
+    return np.stack([_filtered_row(y) for y in Y])
+
+
+def _filtered_row(y: Array) -> Array:
+    at = np.flatnonzero(~np.isnan(y))
+    if len(at) <= 2 * REACH:
+        return y
+    around = np.lib.stride_tricks.sliding_window_view(
+        np.pad(y[at], REACH, mode="reflect"), 2 * REACH + 1
+    )
+    middle = np.median(around, axis=1)
+    spread = OF_GAUSSIAN * np.median(np.abs(around - middle[:, None]), axis=1)
+    spread = np.maximum(spread, float(np.median(spread)))
+    y = y.copy()
+    y[at[np.abs(y[at] - middle) > OUTLYING * spread]] = np.nan
+    return y

@@ -1,0 +1,227 @@
+"""The fit: expectation (conjugate gradients), weights, noise, and the prior, in turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...weights import Array
+from .basis import Basis, by_likeness
+from .prior import Prior, directions, updated
+from .robust import weights_of
+from .sizes import medians_of_rows, medians_of_slots, relative_sizes, typical_rows
+from .systems import System
+
+RANK = 10  # directions that sensors share: variances of those that are not needed die
+SWEEPS = 12
+SWEEPS_AGAIN = 4  # from an earlier model
+SIZES_AGAIN = 3  # the sweep after which sizes of residuals are told anew
+SMALL = 1e-4  # of the noise: residuals of linear systems
+MOST_FREE = 0.95  # of the entries that may be taken up by the fit
+BELIEVED = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A fit to sensors x days x slots, in units rows[s] slots[p] from the middle of each sensor."""
+
+    middle: Array
+    rows: Array
+    slots: Array
+    basis: Basis
+    prior: Prior
+    noise: float  # variance
+    weights: Array  # the chance of each entry to be good; 0 where none was seen
+    c: Array | None = None  # coefficients
+    draw: Array | None = None  # of what is unknown of them
+
+    @property
+    def units(self) -> Array:
+        """By sensors x 1 x slots."""
+        return self.rows[:, None, None] * self.slots
+
+    def system(self) -> System:
+        """What the coefficients solve."""
+        return System(self.basis, self.prior, self.weights, self.noise)
+
+    def values(self) -> Array:
+        """The estimate of every entry, in the units of the data."""
+        assert self.c is not None
+        return self.units * self.basis.values(self.c) + self.middle[:, None, None]
+
+    def deviation(self, draws: int, seed: int = 0) -> Array:
+        """The standard deviation of every entry that is not an outlier around the estimate, noise
+        included: from so many draws."""
+        rng = np.random.default_rng(seed)
+        system = self.system()
+        unknown = sum(self.basis.values(system.drawn(rng)) ** 2 for _ in range(draws))
+        return np.asarray(self.units * np.sqrt(unknown / draws + self.noise))
+
+
+def fit(
+    Y: Array,
+    *,
+    robust: bool,
+    begin: Model | None = None,
+    moved: bool = False,
+    seed: int = 0,
+) -> Model:
+    """A model of Y (sensors x days x slots, NaN where missing).
+
+    From an earlier one of the same shape it takes fewer sweeps, also if that was `moved`: it knows
+    other times, and what it says of the entries does not count."""
+    seen = ~np.isnan(Y)
+    rng = np.random.default_rng(seed)
+    known = begin is not None and begin.weights.shape == Y.shape
+    if begin is None or not known:
+        model = first_model(Y, seen, robust)
+    elif moved:
+        first = first_model(Y, seen, robust)
+        model = replace(begin, weights=first.weights, c=None, draw=None)
+    else:
+        model = _taken_up(begin, Y, seen, robust)
+    Y = np.where(seen, Y - model.middle[:, None, None], 0)
+    for k in range(SWEEPS_AGAIN if known else SWEEPS):
+        again = not known and k == SIZES_AGAIN
+        model = swept(Y, seen, model, rng, robust, resize=again, rebase=k > 0)
+    return model
+
+
+def _taken_up(begin: Model, Y: Array, seen: Array, robust: bool) -> Model:
+    """An earlier model for other entries, weighed by how far they are from it."""
+    if not robust:
+        return replace(begin, weights=seen.astype(Y.dtype))
+    known = np.where(seen, begin.weights, 0)
+    e = np.where(seen, (Y - begin.values()) / begin.units, 0)
+    left_out = without_itself(e, known, begin.noise)
+    return replace(begin, weights=weights_of(left_out, seen))
+
+
+def first_model(Y: Array, seen: Array, robust: bool) -> Model:
+    """Medians of slots, sizes of what is left, and how alike days are in it."""
+    middle = medians_of_rows(Y)
+    Y = Y - middle[:, None, None]
+    rows = typical_rows(Y)
+    level = medians_of_slots(Y)[:, None, :] / rows[:, None, None]
+    E = np.where(seen, Y / rows[:, None, None] - level, 0).astype(Y.dtype)
+    w = weights_of(E, seen) if robust else seen.astype(Y.dtype)
+    relative, slots = relative_sizes(E, seen, robust)
+    units = relative[:, None, None] * slots
+    E, level = E / units, (level / units).astype(Y.dtype)
+    basis = _first_basis(E, w)
+    power = (basis.coefficients(E * w) ** 2).mean(0)
+    low, mean = float(np.median(power)), float(w.mean())
+    own = (np.maximum(power - low, 0.05 * low) / mean**2).astype(Y.dtype)
+    noise = 0.5 * float((w * E * E).sum() / w.sum())
+    c = basis.coefficients(level + w * E)
+    prior = Prior(
+        np.zeros((len(Y), 0), Y.dtype), own, np.zeros((0, *own.shape), Y.dtype)
+    )
+    model = Model(
+        middle=middle,
+        rows=rows * relative,
+        slots=slots,
+        basis=basis,
+        prior=prior,
+        noise=noise,
+        weights=w,
+        c=c,
+    )
+    return replace(model, prior=_prior(model, (c,), fresh=True)[0])
+
+
+def _first_basis(E: Array, w: Array) -> Basis:
+    S, D, _ = E.shape
+    if D == 1:
+        return Basis(np.ones((1, 1), E.dtype))
+    by_day, there = (x.transpose(1, 0, 2).reshape(D, -1) for x in (E * w, w))
+    C = (by_day @ by_day.T) / np.maximum(there @ there.T, 1)
+    diagonal = np.eye(D, dtype=bool)
+    # noise is on the diagonal alone
+    C[diagonal] = max(np.quantile(C[~diagonal], 0.9), 0.1 * np.trace(C) / D)
+    found = by_likeness(C / np.trace(C) + 1 / D, S)
+    return Basis(found.days.astype(E.dtype))
+
+
+def _prior(
+    model: Model, moments: tuple[Array, ...], fresh: bool
+) -> tuple[Prior, float]:
+    """The prior that fits these coefficients, and what of it is noise."""
+    spread = np.sqrt(model.prior.own + model.noise / float(model.weights.mean()))
+    rank = min(RANK, len(model.rows) // 3)
+    A = directions([x / spread for x in moments], rank)
+    return updated(None if fresh else model.prior, moments, A, model.noise)
+
+
+def swept(
+    Y: Array,
+    seen: Array,
+    model: Model,
+    rng: np.random.Generator,
+    robust: bool,
+    *,
+    resize: bool,
+    rebase: bool,
+) -> Model:
+    """The next model: in units that follow residuals, and with days by their likeness, if asked."""
+    system, basis = model.system(), model.basis
+    Z = Y / model.units
+    b = basis.coefficients(model.weights * Z)
+    small = SMALL * model.noise * float(model.weights.sum())
+    c, draw = system.solved(b, model.c, small=small), system.drawn(rng)
+    fitted, unknown = basis.values(c), basis.values(draw)
+    e = np.where(seen, Z - fitted, 0)
+    left_out = without_itself(e, model.weights, model.noise)
+    w = weights_of(left_out, seen) if robust else model.weights
+    model = replace(
+        model, c=c, draw=draw, weights=w, noise=_noise(e, w, unknown, model)
+    )
+    if resize:
+        model, gain = _resized(model, left_out, seen, robust)
+        fitted, unknown = fitted / gain, unknown / gain
+    moved = resize or (rebase and len(basis.days) > 1)
+    if moved:
+        model = _rebased(model, fitted, unknown)
+    prior, white = _prior(model, (model.c, model.draw), fresh=moved)  # type: ignore[arg-type]
+    return replace(model, prior=prior, noise=model.noise + white)
+
+
+def without_itself(e: Array, w: Array, noise: float) -> Array:
+    """Residuals from a fit without the entry itself, as far as a mean over all entries tells."""
+    pull = (w * e / noise)[w > BELIEVED]
+    left_open = max(1 / max(float(np.mean(pull**2)), 1e-30) - noise, 0.0)
+    return e * (1 + left_open * w / noise)
+
+
+def _noise(e: Array, w: Array, unknown: Array, model: Model) -> float:
+    """The variance of good residuals, by the degrees of freedom that the fit leaves."""
+    total = float(w.sum())
+    free = float((w * unknown**2).sum()) / model.noise / total
+    return max(float((w * e * e).sum()) / total / (1 - min(free, MOST_FREE)), 1e-8)
+
+
+def _resized(
+    model: Model, left_out: Array, seen: Array, robust: bool
+) -> tuple[Model, Array]:
+    """The same in units that follow the sizes of residuals, and by what values are divided."""
+    rows, slots = relative_sizes(left_out, seen, robust)
+    rows /= np.sqrt(np.mean(rows**2) * np.mean(slots**2))
+    gain = rows[:, None, None] * slots
+    return replace(model, rows=model.rows * rows, slots=model.slots * slots), gain
+
+
+def _rebased(model: Model, fitted: Array, unknown: Array) -> Model:
+    """Days by how alike they are in what is a sensor's own."""
+    basis, A = model.basis, model.prior.A
+    D = len(basis.days)
+    if D > 1:
+        x = fitted + unknown
+        x = x - np.tensordot(A, np.tensordot(A.T, x, 1), 1)
+        by_day = x.transpose(1, 0, 2).reshape(D, -1)
+        spectrum = (basis.coefficients(x) ** 2).sum((0, 1))
+        samples = len(x) * float(spectrum.sum() ** 2 / (spectrum**2).sum())
+        found = by_likeness((by_day @ by_day.T).astype(np.float64), samples)
+        basis = Basis(found.days.astype(x.dtype))
+    c, draw = basis.coefficients(fitted), basis.coefficients(unknown)
+    return replace(model, basis=basis, c=c, draw=draw)

@@ -1,0 +1,76 @@
+"""The weighted least-squares problem of all coefficients, by conjugate gradients."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...weights import Array
+from .basis import Basis
+from .prior import Prior
+
+MOST_STEPS = 40  # whole days without an entry take the most
+OF_DRAWS = 3e-3  # of the first residual: a draw need not be exact
+
+
+class System(NamedTuple):
+    """(Q' W Q + noise Sigma^-1) c = b, Q the basis and W the weights of entries."""
+
+    basis: Basis
+    prior: Prior
+    weights: Array
+    noise: float
+
+    def times(self, c: Array) -> Array:
+        """The matrix times c."""
+        return self._data(c) + self.prior.applied(
+            c, self.noise / self.prior.own, self.noise / self.prior.along
+        )
+
+    def _data(self, c: Array) -> Array:
+        return self.basis.coefficients(self.weights * self.basis.values(c))
+
+    def solved(
+        self, b: Array, c: Array | None, *, small: float = 0.0, relative: float = 0.0
+    ) -> Array:
+        """c, from the one given, until the squared residual, as the preconditioner measures it, is
+        small, or so small a part of the first.
+
+        One step is enough where all weights are equal."""
+        rest = b.copy() if c is None else b - self.times(c)
+        c = np.zeros_like(b) if c is None else c.copy()
+        _, own, along = self.prior
+        mean = float(self.weights.mean())
+        inverse = own / (mean * own + self.noise), along / (mean * along + self.noise)
+        # noise Sigma^-1 of a preconditioned vector: without dividing by small variances
+        again = tuple(self.noise / (mean * x + self.noise) for x in (own, along))
+        p = Sp = np.zeros_like(b)
+        before = 1.0
+        for k in range(MOST_STEPS):
+            z = self.prior.applied(rest, *inverse)
+            now = float(np.vdot(rest, z))
+            small = max(small, relative * now) if k == 0 else small
+            if now <= small:
+                break
+            beta = now / before if k else 0.0
+            p = z + beta * p
+            Sp = self.prior.applied(rest, *again) + beta * Sp
+            Hp = self._data(p) + Sp
+            curvature = float(np.vdot(p, Hp))
+            if not curvature > 0:  # rounding is all that is left
+                break
+            step = now / curvature
+            c += step * p
+            rest -= step * Hp
+            before = now
+        return c
+
+    def drawn(self, rng: np.random.Generator) -> Array:
+        """Coefficients of what is unknown: a draw from the posterior, less its mean."""
+        shape, dtype = self.weights.shape, self.weights.dtype
+        z, e = rng.standard_normal((2, *shape), np.float32).astype(dtype)
+        roots = (self.noise / np.sqrt(x) for x in (self.prior.own, self.prior.along))
+        b = self.prior.applied(z, *roots)
+        b += np.sqrt(self.noise) * self.basis.coefficients(np.sqrt(self.weights) * e)
+        return self.solved(b, None, relative=OF_DRAWS)

@@ -1,0 +1,539 @@
+"""The model of tables with time, against slow references that share no code with it."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import lrmc
+from lrmc.methods.in_time.basis import Basis, by_distance, by_likeness
+from lrmc.methods.in_time.clock import even_clock, read_clock
+from lrmc.methods.in_time.gaps import gaps_elsewhere, runs
+from lrmc.methods.in_time.periods import find_period, longer_period, order_score
+from lrmc.methods.in_time.plan import Process, folded, plausible, unfolded
+from lrmc.methods.in_time.prior import Prior, directions, separable, smoothed
+from lrmc.methods.in_time.robust import around, fitted_mixture
+from lrmc.methods.in_time.simple import filtered, last_value, linear, slot_mean
+from lrmc.methods.in_time.stack import CLASSES, distance_class, learned_weights
+from lrmc.methods.in_time.sweeps import fit
+from lrmc.methods.in_time.systems import System
+from lrmc.methods.in_time.windows import windows
+
+S, D, P = 12, 15, 24
+
+
+def seasonal(seed=0, days=D, noise=0.3, sensors=S):
+    """Sensors that share a day's shape, each with a slow process of its own."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(days * P)
+    shapes = np.stack([np.sin(2 * np.pi * t / P), np.cos(4 * np.pi * t / P)])
+    shared = rng.standard_normal((sensors, 2)) @ shapes * 3
+    own = np.cumsum(rng.standard_normal((sensors, len(t))), axis=1)
+    own -= own.mean(1, keepdims=True)
+    level = 40 + 10 * rng.random((sensors, 1))
+    clean = level + shared + 0.4 * own
+    return clean, clean + noise * rng.standard_normal(clean.shape)
+
+
+def hidden(Y, share=0.4, seed=1):
+    mask = np.random.default_rng(seed).random(Y.shape) < share
+    return np.where(mask, np.nan, Y), mask
+
+
+def rmse(A, B, where):
+    return float(np.sqrt(np.mean((A - B)[where] ** 2)))
+
+
+# ---- the pieces
+
+
+@pytest.mark.parametrize("days", [1, 5])
+def test_basis_is_orthonormal(days):
+    rng = np.random.default_rng(0)
+    basis = Basis(np.linalg.qr(rng.standard_normal((days, days)))[0])
+    x, y = rng.standard_normal((2, 3, days, 8))
+    c = basis.coefficients(x)
+    np.testing.assert_allclose(basis.values(c), x, atol=1e-12)
+    np.testing.assert_allclose(np.vdot(c, basis.coefficients(y)), np.vdot(x, y))
+
+
+def test_days_by_likeness():
+    rng = np.random.default_rng(1)
+    A = rng.standard_normal((4, 4))
+    C = A @ A.T
+    means = [np.mean([C[i, i + k] for i in range(4 - k)]) for k in range(4)]
+    want = np.array([[means[abs(i - j)] for j in range(4)] for i in range(4)])
+    np.testing.assert_allclose(by_distance(C), want)
+    days = by_likeness(C, samples=1e12).days
+    diagonal = days.T @ C @ days
+    np.testing.assert_allclose(diagonal, np.diag(np.diag(diagonal)), atol=1e-6)
+    assert np.all(np.diff(np.diag(diagonal)) <= 1e-9)
+
+
+def small_system(seed=2):
+    rng = np.random.default_rng(seed)
+    A = np.linalg.qr(rng.standard_normal((5, 2)))[0]
+    own = rng.uniform(0.5, 2, (3, 4))
+    prior = Prior(A, own, own + rng.uniform(1, 3, (2, 3, 4)))
+    basis = Basis(np.linalg.qr(rng.standard_normal((3, 3)))[0])
+    weights = rng.uniform(0, 1, (5, 3, 4)) * (rng.random((5, 3, 4)) < 0.6)
+    return System(basis, prior, weights, 0.3), rng
+
+
+def dense_of(apply, shape):
+    """The matrix of a linear map, column by column."""
+    n = int(np.prod(shape))
+    return np.stack([apply(e.reshape(shape)).ravel() for e in np.eye(n)], axis=1)
+
+
+def test_a_system_is_what_it_says():
+    system, _ = small_system()
+    shape = system.weights.shape
+    Q = dense_of(system.basis.values, shape)
+    covariance = np.zeros((60, 60))
+    index = np.arange(60).reshape(shape)
+    A, own, along = system.prior
+    for j in range(3):
+        for f in range(4):
+            at = index[:, j, f]
+            mode = own[j, f] * (np.eye(5) - A @ A.T) + A @ np.diag(along[:, j, f]) @ A.T
+            covariance[np.ix_(at, at)] = mode
+    want = Q.T @ np.diag(system.weights.ravel()) @ Q
+    want += system.noise * np.linalg.inv(covariance)
+    np.testing.assert_allclose(dense_of(system.times, shape), want, atol=1e-10)
+
+
+def test_conjugate_gradients_solve_it():
+    system, rng = small_system()
+    b = rng.standard_normal(system.weights.shape)
+    H = dense_of(system.times, b.shape)
+    want = np.linalg.solve(H, b.ravel()).reshape(b.shape)
+    np.testing.assert_allclose(system.solved(b, None, small=1e-24), want, atol=1e-8)
+    from_near = system.solved(b, want + 0.1, small=1e-24)
+    np.testing.assert_allclose(from_near, want, atol=1e-8)
+
+
+def test_draws_have_the_covariance_of_the_posterior():
+    system, rng = small_system()
+    H = dense_of(system.times, system.weights.shape)
+    want = system.noise * np.linalg.inv(H)
+    draws = np.stack([system.drawn(rng).ravel() for _ in range(4000)])
+    found = draws.T @ draws / len(draws)
+    assert np.linalg.norm(found - want) < 0.15 * np.linalg.norm(want)
+
+
+def test_directions_separable_and_smoothed():
+    rng = np.random.default_rng(3)
+    parts = list(rng.standard_normal((2, 6, 3, 7)))
+    flat = np.concatenate([x.reshape(6, -1) for x in parts], axis=1)
+    U = np.linalg.svd(flat)[0][:, :2]
+    A = directions(parts, 2)
+    np.testing.assert_allclose(A @ A.T, U @ U.T, atol=1e-10)
+    a, b = rng.random(3), rng.random(7)
+    np.testing.assert_allclose(separable(np.outer(a, b)), np.outer(a, b))
+    np.testing.assert_allclose(smoothed(np.full((2, 30), 4.0)), 4.0)
+
+
+def test_what_is_around_leaves_the_entry_out():
+    rng = np.random.default_rng(4)
+    e = rng.standard_normal((3, 2, 20))
+    seen = rng.random(e.shape) < 0.7
+    typical = np.median(np.abs(e[seen]))
+    found = around(e, seen)
+    for s, d, p in np.ndindex(e.shape):
+        near = [q for q in range(p - 4, p + 5) if q != p and 0 <= q < 20]
+        sizes = sorted(abs(e[s, d, q]) for q in near if seen[s, d, q])
+        want = typical
+        if len(sizes) >= 3:
+            half = sizes[(len(sizes) - 1) * 2 // 5] / 2
+            want = min(max(half, typical), 5 * typical)
+        assert found[s, d, p] == pytest.approx(want)
+
+
+def test_the_mixture_tells_gross_errors():
+    rng = np.random.default_rng(5)
+    e = rng.standard_normal(20_000)
+    gross = rng.random(len(e)) < 0.1
+    e[gross] = rng.uniform(20, 200, gross.sum())
+    found = fitted_mixture(np.abs(e))
+    assert found.deviation == pytest.approx(1, rel=0.05)
+    assert found.good(np.abs(e[gross])).max() < 0.01
+    assert found.good(np.abs(e[~gross])).mean() > 0.95
+
+
+# ---- what anybody would try first
+
+
+def test_simple_fits_against_loops():
+    rng = np.random.default_rng(6)
+    Y, _ = hidden(rng.standard_normal((4, 30)), seed=6)
+    lines, last, means = linear(Y), last_value(Y), slot_mean(Y, 7)
+    for i, y in enumerate(Y):
+        seen = np.flatnonzero(~np.isnan(y))
+        for t in range(30):
+            before, after = seen[seen <= t], seen[seen >= t]
+            a = before[-1] if len(before) else after[0]
+            b = after[0] if len(after) else before[-1]
+            share = 0 if a == b else (t - a) / (b - a)
+            assert lines[i, t] == pytest.approx(y[a] + share * (y[b] - y[a]))
+            assert last[i, t] == y[a]
+            slot = [y[u] for u in range(t % 7, 30, 7) if not np.isnan(y[u])]
+            if slot:
+                assert means[i, t] == pytest.approx(np.mean(slot))
+
+
+def test_a_median_filter_takes_spikes_out():
+    Y = np.sin(np.arange(100) / 9)[None] + 5
+    Y[0, [20, 60]] = 50, -50
+    found = filtered(Y)
+    assert np.flatnonzero(np.isnan(found[0])).tolist() == [20, 60]
+
+
+def test_distances_to_the_nearest_other_entry():
+    seen = np.random.default_rng(7).random((5, 40)) < 0.15
+    seen[0] = False
+    found = distance_class(seen)
+    for s, t in np.ndindex(seen.shape):
+        others = [abs(t - u) for u in np.flatnonzero(seen[s]) if u != t]
+        near = min(others, default=40)
+        assert found[s, t] == sum(near >= limit for limit in CLASSES)
+
+
+def test_weights_are_convex_and_do_best():
+    rng = np.random.default_rng(8)
+    n = 3000
+    a, b = rng.standard_normal((2, n))
+    errors = np.stack([a, b, 10 + a], axis=1)
+    errors[::50] += 1000  # outliers among the entries that were set aside
+    classes = np.zeros(n, int)
+    w = learned_weights(errors, classes)
+    np.testing.assert_allclose(w.sum(1), 1)
+    np.testing.assert_allclose(w[0], [0.5, 0.5, 0], atol=0.06)
+
+
+# ---- gaps, periods, clocks
+
+
+def test_runs():
+    missing = np.array([[1, 1, 0, 0, 1], [0, 0, 0, 0, 0], [0, 1, 1, 1, 1]], bool)
+    rows, starts, lengths = runs(missing)
+    assert rows.tolist() == [0, 0, 2]
+    assert starts.tolist() == [0, 4, 1]
+    assert lengths.tolist() == [2, 1, 4]
+
+
+def test_whole_days_are_set_aside_as_whole_days():
+    rng = np.random.default_rng(9)
+    days = rng.random((30, 20)) < 0.7
+    seen = np.repeat(days, 10, axis=1)
+    held = gaps_elsewhere(seen, 0, period=10)
+    assert not (held & ~seen).any()
+    assert 0.03 < held.sum() / seen.sum() < 0.3
+    by_day = held.reshape(30, 20, 10)
+    assert np.array_equal(by_day.any(2), by_day.all(2))
+
+
+def test_where_all_sensors_fail_all_are_set_aside():
+    seen = np.ones((20, 200), bool)
+    seen[:, ::17] = seen[:, 1::17] = False
+    held = gaps_elsewhere(seen, 0)
+    columns = held[:, seen.all(0)]
+    assert columns.any()
+    assert np.array_equal(columns.any(0), columns.all(0))
+
+
+def test_periods():
+    _, Y = seasonal(days=20)
+    assert find_period(hidden(Y)[0]) == P
+    assert find_period(np.random.default_rng(0).standard_normal((20, 300))) is None
+    week = np.where(np.arange(20 * P) // P % 7 < 5, 0, 12.0)
+    assert longer_period(Y + week, P) == 7 * P
+    assert longer_period(Y, P) is None
+
+
+def test_order_is_seen_and_no_order_is_not():
+    _, Y = seasonal()
+    shuffled = Y[:, np.random.default_rng(0).permutation(Y.shape[1])]
+    assert order_score(Y) > 12 > 6 > order_score(shuffled)
+
+
+def test_clocks():
+    even = read_clock(np.arange(5) * 0.5, 5)
+    assert even.is_plain
+    np.testing.assert_array_equal(even.cells, even_clock(5).cells)
+    gap = read_clock([0, 1, 2, 7], 4)
+    assert gap.cells.tolist() == [0, 1, 2, 7]
+    Y = np.arange(8.0).reshape(2, 4)
+    grid = gap.on_grid(Y)
+    assert np.isnan(grid[:, 3:7]).all()
+    np.testing.assert_array_equal(gap.off_grid(grid), Y)
+
+
+def test_days_are_those_of_the_local_clock():
+    pandas = pytest.importorskip("pandas")
+    hours = pandas.date_range("2024-10-25", periods=96, freq="h", tz="Europe/Berlin")
+    clock = read_clock(hours, 96)
+    assert clock.period == 24
+    assert clock.n == 95  # an hour is lived twice
+    noon = [c for c, h in zip(clock.cells, hours, strict=True) if h.hour == 12]
+    assert {int(c) % 24 for c in noon} == {12}
+
+
+@pytest.mark.parametrize(
+    ("times", "what"),
+    [
+        ([0, 1], "shape"),
+        ([0, 1, np.nan], "no time"),
+        ([1, 1, 1], "the same"),
+        (["a", "b", "c"], "dates"),
+        ([0, 1, 1000], "too far apart"),
+    ],
+)
+def test_bad_times(times, what):
+    with pytest.raises(ValueError, match=what):
+        read_clock(times, 3)
+
+
+def test_windows_cover_everything_and_begin_with_a_period():
+    spans = list(windows(1000, 240, 24))
+    assert spans[0][0] == 0
+    assert spans[-1][1] == 1000
+    assert all(begin % 24 == 0 for begin, _ in spans)
+    assert all(b < e for (_, e), (b, _) in itertools.pairwise(spans))
+
+
+def test_folding_and_back():
+    Y = np.arange(22.0).reshape(2, 11)
+    G = folded(Y, 4)
+    assert G.shape == (2, 3, 4)
+    np.testing.assert_array_equal(unfolded(G, 11), Y)
+
+
+def test_estimates_stay_in_the_range_of_good_entries():
+    Y = np.random.default_rng(0).uniform(1, 9, (3, 100))
+    good = np.ones_like(Y)
+    Y[0, 0], good[0, 0] = 1e6, 0  # an outlier
+    found = plausible(np.full_like(Y, 1e9), Y, good)
+    assert found.max() < 10
+    assert plausible(np.full_like(Y, -5.0), Y, good).min() >= 0
+
+
+# ---- the fit
+
+
+def test_the_fit_beats_lines_and_slot_means():
+    clean, Y = seasonal()
+    Z, mask = hidden(Y)
+    model = fit(folded(Z.astype(np.float32), P), robust=False)
+    found = rmse(unfolded(model.values(), Z.shape[1]), clean, mask)
+    assert found < 0.8 * rmse(linear(Z), clean, mask)
+    assert found < 0.5 * rmse(slot_mean(Z, P), clean, mask)
+    assert model.noise > 0
+
+
+def test_outliers_are_weighed_down():
+    clean, Y = seasonal(seed=3)
+    Z, mask = hidden(Y, 0.3)
+    gross = (np.random.default_rng(3).random(Z.shape) < 0.1) & ~mask
+    Z[gross] = 0.0
+    model = fit(folded(Z.astype(np.float32), P), robust=True)
+    weights = unfolded(model.weights, Z.shape[1])
+    assert weights[gross].mean() < 0.05
+    assert weights[~gross & ~mask].mean() > 0.9
+    found = rmse(unfolded(model.values(), Z.shape[1]), clean, mask)
+    assert found < 0.3 * rmse(linear(Z), clean, mask)
+
+
+def test_an_earlier_model_is_taken_up():
+    clean, Y = seasonal()
+    Z, mask = hidden(Y)
+    begin = fit(folded(Z.astype(np.float32), P), robust=True)
+    again = fit(folded(Z.astype(np.float32), P), robust=True, begin=begin)
+    cold, warm = (
+        rmse(unfolded(m.values(), Z.shape[1]), clean, mask) for m in (begin, again)
+    )
+    assert warm < 1.05 * cold
+
+
+def test_processes_have_names():
+    assert Process(24, True).name == "process, period 24, robust"
+    assert Process(None, False).name == "process, no period, all entries"
+
+
+# ---- solve
+
+
+@pytest.fixture(scope="module")
+def solved():
+    clean, Y = seasonal()
+    Z, mask = hidden(Y)
+    return clean, Z, mask, lrmc.solve(Z, time="columns")
+
+
+def test_solve_with_time(solved):
+    clean, Z, mask, result = solved
+    told = result.evidence["time"]
+    assert told["period"] == P
+    assert [part.name for part in result.beyond] == ["time"]
+    found = result.completed()
+    assert rmse(found, clean, mask) < 0.8 * rmse(linear(Z), clean, mask)
+    assert rmse(found, clean, mask) < 0.8 * rmse(result.low_rank(), clean, mask)
+    rows, cols = np.nonzero(mask)
+    np.testing.assert_allclose(
+        result.beyond[0].at(rows, cols), (found - result.low_rank())[mask], atol=1e-4
+    )
+    assert told["held_out"]["blend"] <= 1.02 * min(told["held_out"].values())
+
+
+def test_order_is_found_unasked_and_can_be_refused(solved):
+    _clean, Z, _mask, _result = solved
+    found = lrmc.solve(Z)
+    assert [part.name for part in found.beyond] == ["time"]
+    with pytest.warns(lrmc.DoubtWarning, match="not determined"):
+        refused = lrmc.solve(Z, time=None)
+    assert "time" not in refused.evidence
+
+
+def test_time_in_rows_is_the_same_table_lying(solved):
+    clean, Z, mask, result = solved
+    lying = lrmc.solve(np.ascontiguousarray(Z.T), time="rows")
+    own, other = (
+        rmse(x, clean, mask) for x in (result.completed(), lying.completed().T)
+    )
+    assert other == pytest.approx(own, rel=0.1)
+
+
+def test_three_dimensions_are_sensors_days_slots(solved):
+    _clean, Z, _mask, _result = solved
+    found = lrmc.solve(Z.reshape(S, D, P))
+    assert found.shape == Z.shape
+    assert found.evidence["time"]["period"] == P
+    with pytest.raises(ValueError, match="sensors x days x slots"):
+        lrmc.solve(Z.reshape(S, D, P), period=7)
+
+
+def test_intervals_hold_what_is_missing(solved):
+    _, _Z, mask, result = solved
+    _, Y = seasonal()
+    rows, cols = np.nonzero(mask)
+    lower, upper = result.interval(rows, cols, 0.9)
+    inside = np.mean((Y[mask] >= lower) & (Y[mask] <= upper))
+    assert 0.85 < inside < 0.95
+
+
+def test_a_file_keeps_the_part_in_time(solved, tmp_path):
+    result = solved[-1]
+    result.save(tmp_path / "a.npz")
+    loaded = lrmc.Result.load(tmp_path / "a.npz")
+    np.testing.assert_array_equal(loaded.completed(), result.completed())
+    with pytest.raises(ValueError, match="no model of time"):
+        loaded.forecast(2)
+
+
+def test_a_forecast_is_better_than_the_last_value(solved):
+    _clean, Y = seasonal(days=16)
+    result = lrmc.solve(hidden(Y[:, :-P], 0.2)[0], time="columns", period=P)
+    found = result.forecast(P, level=0.9)
+    truth = Y[:, -P:]
+    last = np.repeat(last_value(Y[:, :-P])[:, -1:], P, axis=1)
+    everywhere = np.ones_like(truth, bool)
+    assert rmse(found.values, truth, everywhere) < 0.8 * rmse(last, truth, everywhere)
+    assert np.mean((truth >= found.lower) & (truth <= found.upper)) > 0.7
+
+
+def test_a_forecast_wants_a_model_of_time():
+    rng = np.random.default_rng(0)
+    exact = rng.standard_normal((30, 2)) @ rng.standard_normal((2, 40))
+    with pytest.raises(ValueError, match="no model of time"):
+        lrmc.solve(exact).forecast(3)
+
+
+def test_unordered_data_are_left_alone():
+    rng = np.random.default_rng(10)
+    X = rng.standard_normal((60, 3)) @ rng.standard_normal((3, 50))
+    Y = hidden(X + 0.3 * rng.standard_normal(X.shape), 0.3)[0]
+    result = lrmc.solve(Y)
+    assert "time" not in result.evidence
+    # asked for, it is judged, and not used where it is of no use
+    asked = lrmc.solve(Y, time="columns", period=None)
+    assert not any(part.name == "time" for part in asked.beyond)
+    assert "held_out" in asked.evidence["time"]
+
+
+def test_times_without_an_entry_are_filled(solved):
+    clean, Y = seasonal(seed=4)
+    Y[:, 100:104] = np.nan
+    Y[3, 0:40] = np.nan  # a sensor that starts late
+    result = lrmc.solve(Y, time="columns")
+    found = result.completed()
+    assert np.isfinite(found).all()
+    gap = np.zeros_like(Y, bool)
+    gap[:, 100:104] = True
+    assert rmse(found, clean, gap) < 2.0
+    assert not any("have no observation" in text for text in result.warnings)
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"time": "sideways"}, "time"),
+        ({"time": "columns", "period": 1}, "period"),
+        ({"time": "columns", "period": 10_000}, "two periods"),
+        ({"time": None, "times": [1, 2]}, "time=None"),
+        ({"time": "columns", "times": [1, 2]}, "one time for each"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(solved, options, what):
+    with pytest.raises(ValueError, match=what):
+        lrmc.solve(solved[1], **options)
+
+
+# ---- doors
+
+
+def test_a_frame_with_dates_says_it_by_itself(solved):
+    pandas = pytest.importorskip("pandas")
+    clean, Z, mask, result = solved
+    dates = pandas.date_range("2024-01-01", periods=Z.shape[1], freq="h")
+    indexed = pandas.DataFrame(Z.T, index=dates)
+    column = pandas.DataFrame(Z.T)
+    column.insert(0, "when", dates)
+    for frame in (indexed, column):
+        found = lrmc.solve(frame)
+        assert found.evidence["time"]["axis"] == "rows"
+        assert found.evidence["time"]["period"] == 24
+        assert rmse(found.completed().T, clean, mask) < 1.1 * rmse(
+            result.completed(), clean, mask
+        )
+
+
+def test_an_array_with_a_dimension_time(solved):
+    xarray = pytest.importorskip("xarray")
+    _clean, Z, _mask, _ = solved
+    found = lrmc.solve(xarray.DataArray(Z, dims=("sensor", "time")))
+    assert found.evidence["time"]["axis"] == "columns"
+    with pytest.raises(ValueError, match="dimension 'time'"):
+        lrmc.solve(xarray.DataArray(Z, dims=("sensor", "time")), time="rows")
+
+
+def test_the_column_of_dates_of_a_file(solved, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    from lrmc.complete.in_memory import complete
+
+    clean, Z, mask, _ = solved
+    frame = pandas.DataFrame(Z.T, columns=[f"s{i}" for i in range(S)])
+    frame.insert(
+        0, "when", pandas.date_range("2024-01-01", periods=len(frame), freq="h")
+    )
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    done = complete(tmp_path / "in.csv", tmp_path / "out.csv")
+    assert done.dated == "when"
+    out = pandas.read_csv(tmp_path / "out.csv")
+    np.testing.assert_array_equal(out["when"], frame["when"].astype(str))
+    found = out.drop(columns="when").to_numpy().T
+    assert rmse(found, clean, mask) < 0.8 * rmse(linear(Z), clean, mask)
+    with pytest.raises(ValueError, match="no column 'then'"):
+        complete(tmp_path / "in.csv", tmp_path / "out.csv", time="then")
+    assert (
+        complete(tmp_path / "in.csv", tmp_path / "out.csv", time="none").dated is None
+    )
