@@ -132,7 +132,8 @@ def complete(
     `missing` and `long` at `tables.read`; `time` names the column of dates ("auto" finds one,
     "none" has none), whose rows are then times as `lrmc.solve` takes them; `undetermined` at
     `Result.low_rank`. New cells of a table have the decimals of their column and, unless `limits`
-    is False or the fit is proven exact, lie in its plausible range (`complete.limits`). The other options are those of `lrmc.solve`.
+    is False or the fit is proven exact, lie in its plausible range (`complete.limits`). The other
+    options are those of `lrmc.solve`.
     """
     one_of("fill", fill, FILLS)
     one_of("undetermined", undetermined, UNDETERMINED)
