@@ -310,7 +310,7 @@ def test_columns_of_arrays_cannot_be_kept(options, Y, tmp_path):
         *options,
     )
     assert done.exit_code == 2
-    assert "--keep id: in.npy is no table" in done.output
+    assert "column 'id': in.npy is no table" in done.output
 
 
 def test_contradictions_are_told_on_every_path(Y, tmp_path):

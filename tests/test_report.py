@@ -475,7 +475,7 @@ def test_the_words_of_a_result(result):
     assert "120 rows and 150 columns" in said
     assert text.percent(result.observations.fraction) in said
     assert "rank 3: every row is a mixture of the same 3 profiles" in said
-    assert "stand out from what chance alone could give" in said
+    assert "What was decided, and why" in said
     assert f"standard deviation of {text.number(result.noise_level, 3)} (noise)" in said
     assert "It ended well" in said
 
@@ -577,7 +577,7 @@ def test_a_loaded_result_needs_the_data_again(problem, result, tmp_path):
     bare = read(report.result_sections(loaded))
     assert "The data are not part of this result" in bare.text
     assert not bare.all("table")
-    assert "reached" in bare.text  # the evidence, now dictionaries
+    assert "Errors on hidden entries" in bare.text  # now dictionaries
     again, first = (
         read(s).all("td")
         for s in (

@@ -150,7 +150,7 @@ def ends(told):
 
 def test_options_are_refused_where_they_do_not_hold(tmp_path):
     np.save(tmp_path / "in.npy", np.ones((4, 4)))
-    with pytest.raises(ValueError, match=r"--keep a: in\.npy is no table"):
+    with pytest.raises(ValueError, match=r"column 'a': in\.npy is no table"):
         complete(tmp_path / "in.npy", tmp_path / "out.npy", keep=["a"])
     with pytest.raises(ValueError, match="--memory and --scheduler are for"):
         complete(tmp_path / "in.csv", tmp_path / "out.csv", memory="1GB")

@@ -37,6 +37,7 @@ def _inline_figure() -> Any:
 
 def plot_result(result: Result, path: str | os.PathLike[str] | None = None) -> Any:
     """Change, threshold, inliers and singular values of a result, as a matplotlib figure."""
+    optional("matplotlib", "plot")  # which may be gone since the class was made
     figure = _inline_figure()(figsize=(9, 6), layout="constrained")
     steps = result.history[1:]
     k = [record.k for record in steps]

@@ -493,7 +493,7 @@ def _result(job: Job, ended: Ended) -> Result:
         observations=job.obs,
         beyond=beyond,
         certificate=None if proof is None else proof.plain(),
-        warnings=(*doubts, *_shortcomings(job.obs, last.L.shape[1])),
+        warnings=(*doubts, *_shortcomings(job.obs, last.L.shape[1], shrunk)),
     )
 
 
@@ -573,7 +573,7 @@ def _too_few(obs: Observations, it: Iterate) -> bool:
     return it.inliers * obs.n_observed < rank * (sum(obs.shape) - rank)
 
 
-def _shortcomings(obs: Observations, rank: int) -> Iterator[str]:
+def _shortcomings(obs: Observations, rank: int, shrunk: bool) -> Iterator[str]:
     """What the entries themselves cannot determine, in sentences."""
     counts = (
         (len(lines), name)
@@ -591,7 +591,7 @@ def _shortcomings(obs: Observations, rank: int) -> Iterator[str]:
         text = f"{rows} row(s) and {cols} column(s) share no entry with the others, not even through a chain of entries"
         yield f"{text}: how large they are beside each other is not determined"
     unknowns = rank * sum(obs.shape)
-    if obs.n_observed < unknowns:
+    if obs.n_observed < unknowns and not shrunk:
         yield f"{obs.n_observed} entries are observed, and rank {rank} has {unknowns} unknowns: not determined"
 
 

@@ -20,6 +20,7 @@ from ..weights import Array, Cauchy
 
 ROUNDS = 2  # of rows and columns in turn
 LEAST = 0.03  # of the typical residual: what is smaller says no more (data are rounded)
+SMALLEST = 1e-30  # what single precision can add to 0
 # in logarithms: what is further from the typical size of its row and column counts as this far
 FAR = 2.5
 REACH = 4.0  # thresholds of weights, in quantiles LOW of the residuals
@@ -93,7 +94,7 @@ def learned_powers(residual: Array, logs: Array, weight: Array) -> tuple[float, 
     below 0: what is noisier is not more certain.
     """
     size = np.abs(residual).astype(np.float64)
-    least = max(LEAST * float(np.median(size)), TINY)
+    least = max(LEAST * float(np.median(size)), SMALLEST)
     heights = np.log(size + least)
     mean = np.average(logs, axis=0, weights=weight)
     spread, powers = logs - mean, np.zeros(logs.shape[1])
@@ -137,7 +138,7 @@ def line_noise(obs: Observations, fit: Fit) -> tuple[Array, Array]:
     rows, cols = (np.zeros(n) for n in obs.shape)
     some = obs.sample
     size = np.abs(fit.residual(some))
-    least = max(LEAST * float(np.median(size)), TINY)
+    least = max(LEAST * float(np.median(size)), SMALLEST)
     for _ in range(ROUNDS):
         for side, seen in enumerate((obs.row_observed, obs.col_observed)):
             away = np.log(size + least) - rows[some.rows] - cols[some.cols]

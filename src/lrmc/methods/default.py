@@ -56,7 +56,7 @@ NEARLY_THERE = 30  # more of them, where many entries nearly agree by then
 MANY_OUTLIERS = 0.78
 # entries: with more, other ways to exact data are tried only where the noisy fit is poor
 FEW_TO_TRY = 50_000
-POOR = 0.5  # of the error of simple models: a fit that misses hidden entries by more
+POOR = 0.3  # of the error of simple models: a fit that misses hidden entries by more
 # lines of the longer side, for each of the shorter one, and entries: enough to tell by
 LINES_EACH, TOLD_BY = 10, 200_000
 FAR_MORE = 4  # times as many lines: else all of them are looked at
@@ -123,6 +123,7 @@ class Wishes:
     score: Score = "auto"  # what decisions minimise
     aim: Aim | None = None  # None: to fill gaps where there are any
     plan: Plan | None = None  # what was decided before
+    neighbors: bool = True  # whether all lines can be compared with each other
 
     def aim_for(self, obs: Observations) -> Aim:
         """What was asked for, or what makes sense: without gaps there is nothing to fill."""
@@ -150,7 +151,8 @@ def default(
     lines = long_lines(obs, seed) if begin is None else None
     if lines is not None:
         part, here = part_of_lines(obs, lines, noise)
-        done = ended(default(part, rank, noise=here, tol=tol, wishes=wishes, seed=seed))
+        mine = replace(wishes, neighbors=False, aim=wishes.aim_for(obs))
+        done = ended(default(part, rank, noise=here, tol=tol, wishes=mine, seed=seed))
         if done.plan is not None and done.fitted is not None:
             yield from carried(obs, done.plan, done.fitted, noise=noise)
             return replace(done, fitted=None)
@@ -458,6 +460,7 @@ def noisy(
             score=wishes.score,
             aim=wishes.aim_for(obs),
             rested=rested,
+            neighbors=wishes.neighbors,
             seed=seed,
         )
     fitted = yield from fit(obs, decided.plan, noise=noise, seed=seed)

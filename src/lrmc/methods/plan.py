@@ -29,7 +29,8 @@ from .lessons import (
     losses_of,
     with_scales,
 )
-from .neighbors import can_compare, neighbors
+from .neighbors import can_compare
+from .neighbors import neighbors as neighbors_of
 from .noisy import Loss, Noise, sweeps
 from .noisy_layers import (
     Half,
@@ -65,7 +66,10 @@ POLISH = 6  # sweeps with the mixture of noise and outliers
 TYPICAL = 0.25  # the quantile of absolute errors that stands for those of good entries
 SHAPES: Mapping[Loss, float] = {"cauchy": 1.0, "huber": 0.5, "squares": 0.02}
 NEIGHBORS = "neighbors"
-RECOVERY = 3  # layers after components were dropped
+WIDE_REACH = 6.0  # medians of |e|: four standard deviations
+RECOVERY = (
+    3  # layers after components were dropped, or lines of a part were joined by all
+)
 GENTLE = 0.5  # the shape of a loss that rejects nothing: near the absolute value
 
 
@@ -157,6 +161,7 @@ def decide(
     score: Score = "auto",
     aim: Aim = "fill",
     rested: int | None = None,
+    neighbors: bool = True,
     seed: int = 0,
     layers: Layers = SHIPPED,
 ) -> Decided:
@@ -184,7 +189,8 @@ def decide(
     fits = [lesson.fitted(plan.layers) for lesson in compared]
     if aim == "fill" and obs.groups is None and loss in (None, "mixture"):
         plan, fits = with_mixture(plan, compared, fits, bend, rested, loss == "mixture")
-    return contested(plan, compared, fits, bend, trials)
+    near = neighbors and aim == "fill" and can_compare(obs)
+    return contested(plan, compared, fits, bend, trials, near)
 
 
 def lessons_for(
@@ -235,8 +241,11 @@ def is_confirmed(
 
 
 def with_shape(layers: Layers, shape: float) -> Layers:
-    """The same numbers with this shape of the loss."""
-    return replace(layers, shape=(shape,) * len(layers))
+    """The same numbers with this shape of the loss; a gentle one reaches farther, so that small
+    residuals count in full.
+    """
+    reach = tuple(max(z, WIDE_REACH) if shape < 1 else z for z in layers.reach)
+    return replace(layers, shape=(shape,) * len(layers), reach=reach)
 
 
 def _unit(errors: Sequence[Array]) -> float:
@@ -295,6 +304,8 @@ def _is_better(before: Array, after: Array, worth: float = WORTH) -> bool:
     Entries that both miss by far are outliers, and say nothing of either.
     """
     found = np.minimum(before, after) < FAR * float(np.median(before))
+    if not found.any():
+        return False
     gains = (before - after)[found]
     error = float(gains.std()) / np.sqrt(max(len(gains), 1))
     least = max(CLEARLY * error, worth * float(before[found].mean()))
@@ -338,7 +349,7 @@ def with_mixture(
 def _loss_found(losses: Array, others: Array) -> float:
     """The mean where not both miss by far."""
     found = np.minimum(losses, others) < FAR * float(np.median(others))
-    return float(losses[found].mean())
+    return float(losses[found].mean()) if found.any() else np.inf
 
 
 def mixed(obs: Observations, X: Factors, noise: Noise) -> Factors:
@@ -382,7 +393,7 @@ def hearing(obs: Observations, hidden: Sample, X: Factors, compare: bool) -> Hea
     fit = truth - hidden.residual(X).astype(np.float64)
     if compare:
         for reach in REACHES:
-            part = neighbors(obs, X, reach * _residual_unit(obs, X))
+            part = neighbors_of(obs, X, reach * _residual_unit(obs, X))
             others[Blend(NEIGHBORS, 0.0, reach)] = fit + part.at(*places)
     return Hearing(truth, fit, others)
 
@@ -397,12 +408,11 @@ def contested(
     fits: Sequence[Factors],
     bend: float,
     trials: tuple[Trial, ...],
+    near: bool,
 ) -> Decided:
     """The plan with the blend that does best, and how all models do."""
-    compare = plan.aim == "fill" and all(can_compare(x.rest) for x in lessons)
     heard = [
-        hearing(x.rest, x.hidden, X, compare)
-        for x, X in zip(lessons, fits, strict=True)
+        hearing(x.rest, x.hidden, X, near) for x, X in zip(lessons, fits, strict=True)
     ]
     chosen = best_blend(heard, bend)
     plan = replace(plan, blend=chosen)
@@ -565,17 +575,14 @@ def carried(
         yield step_of(obs, half, state.X)
     if any(plan.powers):
         noise = with_scales(noise, line_noise(obs, Fit(state.X)), plan.powers)
-    for turn in (1, 0):
-        numbers = plan.layers.of(len(plan.layers) - 1, turn)._replace(eta=1.0)
-        half = half_layer(obs, state, side ^ turn, numbers, noise)
-        state = half.after
-        yield step_of(obs, half, state.X)
+    half = yield from _through(obs, state, plan.layers.last(RECOVERY), noise)
     yield from _finished(obs, plan, half, noise)
 
 
 def parts_of(plan: Plan, obs: Observations, X: Factors) -> tuple[Part, ...]:
     """What lies beyond low rank, of a fit that was made as planned."""
-    if not plan.blend.weight or plan.blend.name != NEIGHBORS:
+    asked = plan.blend.weight and plan.blend.name == NEIGHBORS
+    if not asked or not can_compare(obs):
         return ()
     bend = plan.blend.reach * _residual_unit(obs, X)
-    return (neighbors(obs, X, bend, plan.blend.weight),)
+    return (neighbors_of(obs, X, bend, plan.blend.weight),)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .improve import Asked, AskedTime
+from .improve import FEWEST, Asked, AskedTime
 
 TIME_DIMENSION = "time"
 
@@ -25,7 +25,8 @@ def told_by(Y: Any, mask: Any, asked: Asked) -> Table:
     if asked.time is None:
         return Table(Y, asked, mask)
     if getattr(Y, "ndim", 2) == 3 and isinstance(Y, np.ndarray):
-        return _folded(Y, mask, asked)
+        few = Y.shape[1] * Y.shape[2] < FEWEST  # not sensors x days x slots
+        return Table(Y, asked, mask) if few else _folded(Y, mask, asked)
     if asked.times is not None:
         return Table(Y, asked, mask)
     if type(Y).__module__.partition(".")[0] == "pandas" and hasattr(Y, "columns"):
@@ -57,7 +58,7 @@ def _of_frame(frame: Any, asked: Asked) -> tuple[Any, Asked]:
         if _is_dates(frame.index):
             return frame, asked._replace(time="rows", times=frame.index)
         dates = [i for i, kind in enumerate(frame.dtypes) if _is_kind_of_date(kind)]
-        if len(dates) == 1:
+        if len(dates) == 1 and len(frame) >= FEWEST:
             i = dates[0]
             times = frame.iloc[:, i].array
             others = frame.drop(columns=frame.columns[i])

@@ -87,4 +87,7 @@ def _ahead(Y: Array, plan: Plan, width: int, steps: int) -> Ahead:
     found = [unfolded(m.values(), T) for m in models.values()]
     found += simple_fits(window, plan.period).values()
     deviation = unfolded(models[plan.best].deviation(DRAWS), T)[:, -steps:]
-    return Ahead(np.stack([x[:, -steps:] for x in found]), deviation)
+    seen = (~np.isnan(Y)).astype(Y.dtype)
+    # far from any entry a process can run away
+    ahead = [plausible(x[:, -steps:], Y, seen) for x in found]
+    return Ahead(np.stack(ahead), deviation)

@@ -34,6 +34,7 @@ class Asked(NamedTuple):
     time: AskedTime | None = "auto"
     period: int | Literal["auto"] | None = "auto"
     times: Any = None
+    in_words: bool = False  # said as an argument, not by labels of the data
 
     @property
     def is_given(self) -> bool:
@@ -53,11 +54,28 @@ def checked_time(time: Any, period: Any, times: Any) -> Asked:
         )
     if times is not None and time == "auto":
         time = "columns"
-    return Asked(time, period, times)
+    return Asked(time, period, times, in_words=time in ("columns", "rows"))
 
 
 def with_time(result: Result, asked: Asked, seed: int) -> Result:
     """The same result, or one with a part in time.
+
+    What was not asked for in words does no harm: where a model of time cannot be made, low rank is
+    left alone.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            return _with_time(result, asked, seed)
+    except (np.linalg.LinAlgError, FloatingPointError) as error:
+        if asked.in_words:
+            raise ValueError(
+                f"time={asked.time!r}: there is no model of time for these data ({error})"
+            ) from error
+        return result
+
+
+def _with_time(result: Result, asked: Asked, seed: int) -> Result:
+    """The same, without precautions.
 
     Where nothing was said, columns are taken for times if neighbors are alike beyond chance, and if
     the model of time is clearly better than low rank on entries set aside, in the shape of the
@@ -66,7 +84,8 @@ def with_time(result: Result, asked: Asked, seed: int) -> Result:
     assert obs is not None  # a run has its data
     why_not = _not_for(result, obs)
     long = obs.shape[0] * obs.shape[1] > 2 * CELLS  # too long to try it unasked
-    if asked.time is None or ((why_not or long) and not asked.is_given):
+    asked_for = asked.is_given and (asked.in_words or not why_not)
+    if asked.time is None or ((why_not or long) and not asked_for):
         return result
     if why_not:
         raise ValueError(f"time={asked.time!r}: {why_not}")

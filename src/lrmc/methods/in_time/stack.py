@@ -4,7 +4,6 @@ entry of the same sensor is."""
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import nnls
 
 from ...weights import Array
 
@@ -54,6 +53,8 @@ def convex_weights(E: Array) -> Array:
     outliers, which no estimate should meet."""
     n = E.shape[1]
     reach = GROSS * float(np.median(np.abs(E), axis=0).min()) + 1e-30
+    from scipy.optimize import nnls  # as heavy as all of lrmc
+
     # a line that is worth more than all others holds the sum at 1
     one = np.full((1, n), 1e3 * np.linalg.norm(E) + 1e-30)
     target = np.append(np.zeros(len(E)), one[0, 0])
