@@ -40,7 +40,7 @@ class Unreadable:
 
 REFUSED = {
     "one dimension": (np.ones(5), r"2-D matrix is wanted.*1 dimension.*\(5,\)"),
-    "three dimensions": (np.ones((2, 3, 4)), r"2-D.*3 dimension.*\(2, 3, 4\).*reshape"),
+    "three dimensions": (np.ones((2, 2, 2)), r"2-D.*3 dimension.*\(2, 2, 2\).*reshape"),
     "a number": (3.0, r"2-D.*0 dimension"),
     "no rows": (np.ones((0, 5)), r"empty: shape \(0, 5\)"),
     "no columns": (np.ones((5, 0)), r"empty: shape \(5, 0\)"),

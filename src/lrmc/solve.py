@@ -208,7 +208,7 @@ def solve(
         result = _with_safety_net(job, max_iter, progress)
     else:
         result = _ran(job, max_iter, progress)
-    if asked_time.is_given or result.regime == "noisy":
+    if result.regime != "exact":  # what is proven needs no model of time
         result = with_time(result, asked_time, seed)
     result = replace(result, labels=labels_of(Y))
     _warn(result)

@@ -180,11 +180,7 @@ def decide(
     plan = Plan(layers, compared[0].rank, fixed=rank is not None, aim=aim)
     trials: tuple[Trial, ...] = ()
     if aim == "fill":
-        lessons = lessons_for(obs, plan, noise, seed, compared)
-        learns = obs.groups is None
-        plan, trials = taught(plan, lessons, bend, learns=learns, shape=shape)
-        if lessons is not compared and not is_confirmed(compared, plan, layers, bend):
-            plan = replace(plan, layers=layers, powers=(0.0, 0.0))
+        plan, trials = taught(plan, obs, noise, compared, bend, shape=shape, seed=seed)
     compared = scaled_as(compared, plan)
     fits = [lesson.fitted(plan.layers) for lesson in compared]
     if aim == "fill" and obs.groups is None and loss in (None, "mixture"):
@@ -204,19 +200,27 @@ def lessons_for(
 
 def taught(
     plan: Plan,
-    lessons: list[Lesson],
+    obs: Observations,
+    noise: Noise,
+    compared: list[Lesson],
     bend: float,
     *,
-    learns: bool,
     shape: float | None,
+    seed: int,
 ) -> tuple[Plan, tuple[Trial, ...]]:
-    """The plan with noise of lines and numbers that hidden entries ask for."""
-    powers, lessons = own_noise(lessons, plan.layers, bend)
-    plan = replace(plan, powers=powers)
-    if not learns:
-        return plan, ()
-    found = learned(lessons, bend, plan.layers, shape)
-    return replace(plan, layers=found.layers), found.trials
+    """The plan with noise of lines and numbers that hidden entries ask for, in a small part, and
+    again in a larger one.
+    """
+    lessons = lessons_for(obs, plan, noise, seed, compared)
+    powers, scaled = own_noise(lessons, plan.layers, bend)
+    better, trials = replace(plan, powers=powers), tuple[Trial, ...]()
+    if obs.groups is None:
+        found = learned(scaled, bend, plan.layers, shape)
+        better, trials = replace(better, layers=found.layers), found.trials
+    small = lessons is not compared
+    if small and not is_confirmed(compared, better, plan.layers, bend):
+        return plan, trials
+    return better, trials
 
 
 def scaled_as(lessons: list[Lesson], plan: Plan) -> list[Lesson]:

@@ -67,11 +67,15 @@ def with_time(result: Result, asked: Asked, seed: int) -> Result:
         with np.errstate(all="ignore"):
             return _with_time(result, asked, seed)
     except (np.linalg.LinAlgError, FloatingPointError) as error:
-        if asked.in_words:
-            raise ValueError(
-                f"time={asked.time!r}: there is no model of time for these data ({error})"
-            ) from error
+        return _without(result, asked, str(error).lower())
+
+
+def _without(result: Result, asked: Asked, why: str) -> Result:
+    """Low rank alone, with a word to those who asked for more."""
+    if not asked.in_words:
         return result
+    text = f"time={asked.time!r} is left out of account: {why}"
+    return replace(result, warnings=(*result.warnings, text))
 
 
 def _with_time(result: Result, asked: Asked, seed: int) -> Result:
@@ -87,6 +91,8 @@ def _with_time(result: Result, asked: Asked, seed: int) -> Result:
     asked_for = asked.is_given and (asked.in_words or not why_not)
     if asked.time is None or ((why_not or long) and not asked_for):
         return result
+    if why_not == _too_small(obs):
+        return _without(result, asked, why_not)
     if why_not:
         raise ValueError(f"time={asked.time!r}: {why_not}")
     axis: Axis = "rows" if asked.time == "rows" else "columns"
@@ -121,7 +127,8 @@ def _still_true(told: tuple[str, ...], obs: Observations, axis: Axis) -> Iterato
     seen = obs.row_observed if axis == "columns" else obs.col_observed
     empty = int((np.asarray(seen) == 0).sum())
     for text in told:
-        if "unknowns: not determined" in text:  # of low rank alone
+        # of low rank alone
+        if "unknowns: not determined" in text or "do not determine this" in text:
             continue
         if "have no observation" not in text:
             yield text
@@ -137,10 +144,15 @@ def _not_for(result: Result, obs: Observations) -> str:
     if obs.groups is not None:
         return "rows in groups have no model of time"
     if min(obs.shape) < 2 or max(obs.shape) < FEWEST:
-        return f"a table of {obs.shape[0]} x {obs.shape[1]} is too small for a model of time"
+        return _too_small(obs)
     if not all(isinstance(F, np.ndarray) for F in result.factors()):
         return "a model of time is for data in memory; these are elsewhere"
     return ""
+
+
+def _too_small(obs: Observations) -> str:
+    n1, n2 = obs.shape
+    return f"a table of {n1} x {n2} is too small for a model of time"
 
 
 def _some(Y: Array) -> Array:
