@@ -129,9 +129,7 @@ def learn_plan(
     held = gaps_elsewhere(~np.isnan(Y), seed, period)
     rest = np.where(held, np.nan, Y).astype(Y.dtype)
     T = Y.shape[1]
-    models = {
-        p: fit(folded(rest, p.period), robust=p.robust) for p in processes(Y, period)
-    }
+    models = sound_models(rest, processes(Y, period))
     found = {p.name: unfolded(m.values(), T)[held] for p, m in models.items()}
     found |= {name: z[held] for name, z in simple_fits(rest, period).items()}
     if without_time is not None:
@@ -160,6 +158,23 @@ def learn_plan(
         best=best,
         models=used,
     )
+
+
+def sound_models(Y: Array, some: list[Process]) -> dict[Process, Model]:
+    """Those of these processes whose fits to Y (sensors x times) do not run away, as one that
+    believes all entries does from a gross error.
+    """
+    found = {}
+    for p in some:
+        try:
+            model = fit(folded(Y, p.period), robust=p.robust)
+        except np.linalg.LinAlgError:
+            continue
+        if np.isfinite(model.values()).all():
+            found[p] = model
+    if not found:
+        raise np.linalg.LinAlgError("no process in time fits these data")
+    return found
 
 
 def _counts(name: str, found: Mapping[str, Array], weights: Array) -> bool:
