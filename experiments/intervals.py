@@ -5,8 +5,8 @@ width.
 
 Each table is completed clean and with 10 % gross outliers, under several masks. What is hidden was
 never corrupted; intervals are of values. The best constant width is the quantile of the errors on
-the hidden entries themselves, which nobody knows: 1 is out of reach for it, and below 1 the widths
-follow the noise. NGSIM has gaps unlike anything observed, and is to be refused."""
+the hidden entries themselves, which nobody knows; mean widths below it follow the noise. NGSIM has
+gaps unlike anything observed, and is to be refused."""
 
 from __future__ import annotations
 
@@ -261,7 +261,13 @@ def misses(lines: list[Line]) -> int:
 
 def page(lines: list[Line]) -> str:
     """What is written to docs."""
-    text = "# Intervals\n\nMade by `python experiments/intervals.py --write`.\n"
+    text = (
+        "# Intervals\n\nMade by `python experiments/intervals.py --write`. Wanted are 88 to 92"
+        " and 93.5 to 96.5 %, a mean\nwidth of at most 1.15 times the best constant one, and"
+        " no interval for NGSIM. Of wine 460 values are\nhidden: the coverage of one mask has a"
+        " standard error of 1.4 % there, of the others less than 0.6 %.\nThe last column is"
+        " processor time.\n"
+    )
     for title, masks in (
         ("Masks that the method was made with", TUNED_ON),
         ("Masks that nobody had looked at", CONFIRMED_ON),
