@@ -42,6 +42,18 @@ SHIPPED = Layers(
 )
 
 
+# What covers whole groups lies in patches, which steps that go too far would make components of:
+# those of `GROWING_IN_GROUPS`.
+IN_GROUPS = Layers(
+    reach=(2.3,) * 3,
+    shape=(1.0,) * 3,
+    longer=(1.0,) * 3,
+    shorter=(1.0,) * 3,
+    kappa=(0.3,) * 3,
+    eta=(1.0,) * 3,
+)
+
+
 class Trial(NamedTuple):
     """What the judges said after so many steps."""
 

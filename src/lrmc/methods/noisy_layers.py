@@ -191,7 +191,8 @@ def grown(
     states = [state]
     while (now := states[-1].X.L.shape[1]) < rank:
         state = _more(obs, states[-1], min(now, rank - now), noise, seed)
-        states.append(_settled(obs, state, numbers, 1, noise))
+        again = 1 if obs.groups is None else FIRST_LAYERS
+        states.append(_settled(obs, state, numbers, again, noise))
     return tuple(states)
 
 

@@ -19,7 +19,7 @@ from ..fit import Fit, Part
 from ..linalg import Factors
 from ..observations.base import Observations, Sample
 from ..weights import Array
-from .learn import CLEARLY, SHIPPED, Trial, learned
+from .learn import CLEARLY, IN_GROUPS, SHIPPED, Trial, learned
 from .lessons import (
     LARGER_PART,
     PART,
@@ -163,13 +163,15 @@ def decide(
     rested: int | None = None,
     neighbors: bool = True,
     seed: int = 0,
-    layers: Layers = SHIPPED,
+    layers: Layers | None = None,
 ) -> Decided:
     """A plan for these data, by entries that are hidden in a part of them.
 
     `rested` is the rank at which the closed loop came to rest, where residuals there are those of
     Gaussian noise and outliers."""
     shape = None if loss is None else SHAPES.get(loss)
+    if layers is None:
+        layers = SHIPPED if obs.groups is None else IN_GROUPS
     layers = layers if shape is None else with_shape(layers, shape)
     high = rank_for(obs) if rank is None else rank
     compared = hidden_in(obs, high, noise, seed, entries=LARGER_PART, least=COMPARISONS)
@@ -179,7 +181,8 @@ def decide(
         compared = good_rank(compared, layers, bend, whole)
     plan = Plan(layers, compared[0].rank, fixed=rank is not None, aim=aim)
     trials: tuple[Trial, ...] = ()
-    if aim == "fill":
+    # of groups, what covers all of a date would count as the noise of that date
+    if aim == "fill" and obs.groups is None:
         plan, trials = taught(plan, obs, noise, compared, bend, shape=shape, seed=seed)
     compared = scaled_as(compared, plan)
     fits = [lesson.fitted(plan.layers) for lesson in compared]
@@ -213,14 +216,12 @@ def taught(
     """
     lessons = lessons_for(obs, plan, noise, seed, compared)
     powers, scaled = own_noise(lessons, plan.layers, bend)
-    better, trials = replace(plan, powers=powers), tuple[Trial, ...]()
-    if obs.groups is None:
-        found = learned(scaled, bend, plan.layers, shape)
-        better, trials = replace(better, layers=found.layers), found.trials
+    found = learned(scaled, bend, plan.layers, shape)
+    better = replace(plan, powers=powers, layers=found.layers)
     small = lessons is not compared
     if small and not is_confirmed(compared, better, plan.layers, bend):
-        return plan, trials
-    return better, trials
+        return plan, found.trials
+    return better, found.trials
 
 
 def scaled_as(lessons: list[Lesson], plan: Plan) -> list[Lesson]:
