@@ -208,7 +208,8 @@ def solve(
         result = _with_safety_net(job, max_iter, progress)
     else:
         result = _ran(job, max_iter, progress)
-    if result.regime != "exact":  # what is proven needs no model of time
+    # what is proven needs no model of time
+    if result.regime == "noisy" or (asked_time.is_given and result.regime != "exact"):
         result = with_time(result, asked_time, seed)
     result = replace(result, labels=labels_of(Y))
     _warn(result)
