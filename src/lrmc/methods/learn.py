@@ -81,7 +81,7 @@ def learned(
     judges = lessons[::-JUDGES]
     pupils = [lesson for lesson in lessons if lesson not in judges]
     judge = Judge(judges, bend)
-    first = judge.losses(layers)
+    least = first = judge.losses(layers)
     best, found = Trial(0, 1.0), layers
     trials, waited = [best], 0
     descent = Descent(np.log(layers.array()))
@@ -97,10 +97,10 @@ def learned(
         now = judge.losses(descent.layers)
         trials.append(Trial(step, float(now.mean() / first.mean())))
         if trials[-1].loss < (1 - ENOUGH) * best.loss:
-            best, found, waited = trials[-1], descent.layers, 0
+            best, found, waited, least = trials[-1], descent.layers, 0, now
         elif (waited := waited + 1) >= PATIENCE:
             break
-    if not is_clear_gain(first, judge.losses(found)):
+    if not is_clear_gain(first, least):
         found = layers
     return Learned(found, tuple(trials))
 

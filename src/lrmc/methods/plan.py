@@ -170,9 +170,7 @@ def decide(
     `rested` is the rank at which the closed loop came to rest, where residuals there are those of
     Gaussian noise and outliers."""
     shape = None if loss is None else SHAPES.get(loss)
-    if layers is None:
-        layers = SHIPPED if obs.groups is None else IN_GROUPS
-    layers = layers if shape is None else with_shape(layers, shape)
+    layers = first_numbers(obs, layers, shape)
     high = rank_for(obs) if rank is None else rank
     compared = hidden_in(obs, high, noise, seed, entries=LARGER_PART, least=COMPARISONS)
     bend = BENDS[score] * _unit([x.errors(x.fitted(layers)) for x in compared])
@@ -190,6 +188,15 @@ def decide(
         plan, fits = with_mixture(plan, compared, fits, bend, rested, loss == "mixture")
     near = neighbors and aim == "fill" and can_compare(obs)
     return contested(plan, compared, fits, bend, trials, near)
+
+
+def first_numbers(
+    obs: Observations, layers: Layers | None, shape: float | None
+) -> Layers:
+    """Those that are given, or ship for such data, with the shape that is asked for."""
+    if layers is None:
+        layers = SHIPPED if obs.groups is None else IN_GROUPS
+    return layers if shape is None else with_shape(layers, shape)
 
 
 def lessons_for(
