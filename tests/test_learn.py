@@ -5,8 +5,15 @@ import pytest
 from test_noisy_layers import error, table
 
 from lrmc import as_observations
-from lrmc.methods.learn import SHIPPED, is_clear_gain, learned
-from lrmc.methods.lessons import hidden_in, loss_of, some_lines, with_scales
+from lrmc.methods.learn import SHIPPED, learned
+from lrmc.methods.lessons import (
+    SAME,
+    hidden_in,
+    is_better,
+    loss_of,
+    some_lines,
+    with_scales,
+)
 from lrmc.methods.noisy import Noise
 from lrmc.observations.grouped import grouped
 
@@ -35,13 +42,26 @@ def test_learning_helps():
     assert error(new.L @ new.R.T, X) < error(old.L @ old.R.T, X)
 
 
-def test_numbers_that_ship_are_left_only_for_a_clear_gain():
+def test_a_gain_is_more_than_chance_and_no_trifle():
     rng = np.random.default_rng(0)
     before = rng.exponential(size=1000)
-    assert not is_clear_gain(before, before)
-    assert not is_clear_gain(before, 0.995 * before)  # too little
-    assert not is_clear_gain(before, before * rng.choice([0.1, 1.9], 1000))  # chance
-    assert is_clear_gain(before, 0.9 * before)
+    assert not is_better(before, before, SAME)
+    assert not is_better(before, 0.999 * before, SAME)  # too little
+    assert not is_better(before, rng.permutation(before), SAME)  # chance
+    assert is_better(before, 0.9 * before, SAME)
+
+
+def test_outliers_do_not_buy_what_typical_entries_pay_for():
+    """A tenth of what is hidden are outliers, which a fit that bends to them misses by less."""
+    rng = np.random.default_rng(0)
+    before = rng.exponential(size=2000)
+    before[:200] *= 20
+    after = 1.05 * before
+    after[:200] = 0.95 * before[:200]
+    assert after.mean() < before.mean()
+    assert not is_better(before, after, SAME)
+    after[:200] = 0.5 * before[:200]  # large errors that can be avoided are signal
+    assert is_better(before, after, SAME)
 
 
 def test_a_shape_that_is_given_stays():

@@ -226,9 +226,9 @@ def test_layers_go_to_json_and_back():
     ("wrong", "said"),
     [
         ({"eta": [1.0]}, "one number of each kind"),
-        ({"eta": [-1.0] * 5}, "positive and finite"),
-        ({"kappa": [np.nan] * 5}, "positive and finite"),
-        ({"zeta": [1.0] * 5}, "layers have reach"),
+        ({"eta": [-1.0] * 3}, "positive and finite"),
+        ({"kappa": [np.nan] * 3}, "positive and finite"),
+        ({"zeta": [1.0] * 3}, "layers have reach"),
     ],
 )
 def test_layers_that_are_none(wrong, said):

@@ -28,6 +28,7 @@ from sklearn.utils.validation import (
 
 from ._arguments import one_of, real_number, whole_number, yes_or_no
 from ._job import checked_max_iter, checked_tol
+from .evidence.alarms import Listing, listing, standing_out
 from .evidence.calibration import (
     Calibration,
     NotCalibrated,
@@ -53,7 +54,7 @@ from .weights import Array, Sides
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-OUTLYING = 6.0  # |residual| over the noise from which on an entry counts as an outlier
+OUTLYING = 6.0  # |residual| over what is left of it in exact data: an outlier
 HELD_OUT = 0.2  # the part of the entries that `score` hides
 
 
@@ -368,7 +369,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """`|residual|` over the noise for each observed entry, in the form of X: NaN, masked or not
         stored where missing.
 
-        From 6 on, `outliers_` has an entry.
+        See `outlier_mask_` for those that count as outliers.
         """
         rows, obs, given = self._rows(X)
         return given.X * np.nan if obs is None else self._entry_scores(obs, rows)
@@ -382,22 +383,23 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     @property
     def outliers_(self) -> Any:
-        """The residual of the last data fitted where it exceeds 6 times the noise, else
-        0; in the form of the data.
+        """The residual of the last data fitted where it stands out, else 0; in the form of the
+        data.
+
+        An entry stands out so far from the model, for the noise of its row and column, that few of
+        these entries (about 3 %) are expected to be good.
         """
         obs, rows = self._last_fitted()
-        return obs.outliers(*self._model.factors(rows.T), OUTLYING * self.noise_level_)
+        return standing_out(obs, self._fit_to(rows), self._listed(obs, rows))
 
     @property
     def outlier_mask_(self) -> Array:
-        """True where an entry of the last data fitted is an outlier, more than 6 times the
-        noise from the model: (n_samples, n_features).
-        """
+        """True where `outliers_` has an entry: (n_samples, n_features)."""
         obs, rows = self._last_fitted()
-        L, R = self._model.factors(rows.T)
+        listed = self._listed(obs, rows)
         mask = np.zeros(obs.shape, bool)
-        for at, cols, residual in obs.residuals(L, R):
-            mask[at, cols] = np.abs(residual) > OUTLYING * self.noise_level_
+        for some in obs.residuals(*self._model.factors(rows.T)):
+            mask[some.rows, some.cols] = listed.beyond(some)
         return mask
 
     @property
@@ -498,6 +500,16 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             given,
         )
 
+    def _fit_to(self, rows: Rows) -> Fit:
+        """The low-rank rows that were found."""
+        return Fit(self._model.factors(rows.T))
+
+    def _listed(self, obs: Observations, rows: Rows) -> Listing:
+        """From where on entries count as outliers."""
+        if self.regime_ == "exact":
+            return Listing.even(OUTLYING * self.noise_level_, obs.shape)
+        return listing(obs, self._fit_to(rows))
+
     def _factors(self, obs: Observations) -> Factors:
         """The low-rank rows of these data, as factors."""
         return self._model.factors(fit_rows(obs, self._model).T)
@@ -538,8 +550,8 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
     n_components : int, optional
         Number of components beside the mean; found if not given.
     fill : {"missing", "missing+outliers", "all"}, default "missing"
-        Which entries the model replaces: missing ones; also observed ones that are more than 6
-        times the noise away from it; or all.
+        Which entries the model replaces: missing ones; also observed ones that stand out as
+        outliers; or all.
     scale : bool, default True
         Whether columns are divided by their interquartile range first: columns of a table have
         different units.
@@ -639,6 +651,8 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         self._refit = result.refit
         self._calibration: Calibration | None = None
         self._fit = Fit(result.factors(), result.beyond)
+        listed = self.pca_._listed(*self.pca_._last)
+        self._border = listed.threshold * listed.cols
         self._known = {key: row for row, key in enumerate(_keys(self._scaled(Y)))}
         del self.pca_._last
         self.rank_, self.status_ = self.pca_.rank_, self.pca_.status_
@@ -655,7 +669,7 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
             model = self._completed(part)
             replaced = np.isnan(part) | (self.fill == "all")
             if self.fill == "missing+outliers":
-                replaced |= np.abs(part - model) > OUTLYING * self.pca_.noise_level_
+                replaced |= np.abs(part - model) > self._border
             here = np.full((len(part), Y.shape[1]), False)
             here[:, self._seen] = replaced
             Y[rows][here] = (model * self.scale_[self._seen].astype(model.dtype))[

@@ -11,11 +11,10 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from ._arguments import one_of, real_number, whole_number
 from ._files import Format, opened_arrays, save_arrays
-from .evidence.alarms import Alarms, Listing, listing
+from .evidence.alarms import Alarms, Listing, listing, standing_out
 from .evidence.calibration import (
     TARGETS,
     Calibration,
@@ -35,7 +34,6 @@ from .schedule import Schedule
 from .weights import Array
 
 FORMAT = Format("lrmc-result", "a result")
-EVERYTHING = -1.0  # as a threshold: all residuals are larger
 INTERVALS = "interval_"  # how arrays of a file begin that intervals are made of
 # what becomes of rows and columns that are not determined
 Undetermined = Literal["nan", "keep"]
@@ -295,8 +293,8 @@ class Result:
         obs = self._data(Y, mask)
         fit = Fit(self.factors(), self.beyond)
         if threshold is None:
-            return _standing_out(obs, fit, self.listing(obs))
-        return _standing_out(obs, fit, Listing.even(float(threshold), self.shape))
+            return standing_out(obs, fit, self.listing(obs))
+        return standing_out(obs, fit, Listing.even(float(threshold), self.shape))
 
     def _data(self, Y: Any, mask: Any) -> Observations:
         """The data of the run, or what is given in their place."""
@@ -575,30 +573,6 @@ class Result:
         are brought.
         """
         return Fit(Factors(np.asarray(self.L), np.asarray(self.R)), self.beyond)
-
-
-def _standing_out(obs: Observations, fit: Fit, listed: Listing) -> Any:
-    """The residuals that are listed, 0 elsewhere on the observed entries, in the form of the data."""
-    rows, cols = listed.rows, listed.cols
-    if not fit.beyond and np.ptp(rows) == 0 and np.ptp(cols) == 0:
-        return obs.outliers(*fit.X, listed.threshold * float(rows[0] * cols[0]))
-    least = listed.threshold * float(rows.min()) * float(cols.min())
-    # what lies beyond low rank is taken away before sizes are looked at
-    S = obs.outliers(*fit.X, EVERYTHING if fit.beyond else least)
-    if sp.issparse(S):
-        at = S.tocoo()
-        some = Sample(at.row, at.col, at.data)
-        for part in fit.beyond:
-            some = some._replace(values=some.values - part.at(some.rows, some.cols))
-        kept = np.where(listed.beyond(some), some.values, 0).astype(at.data.dtype)
-        return sp.csr_array((kept, (at.row, at.col)), shape=S.shape)
-    if fit.beyond:
-        every = (np.arange(n) for n in obs.shape)
-        S = S - block_of(fit.beyond, *every).astype(obs.dtype)
-    if hasattr(S, "new_tensor"):  # of torch
-        rows, cols = S.new_tensor(rows), S.new_tensor(cols)
-    # a product, not a choice: NaN stay, masks too, and arrays of Dask are not computed
-    return S * (abs(S) / rows[:, None] / cols > listed.threshold)
 
 
 def _kept_part(X: Factors, axis: Any, content: Mapping[str, Array]) -> tuple[Part, ...]:

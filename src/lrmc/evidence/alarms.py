@@ -6,11 +6,12 @@ and columns (`tails`), in a sample of the observed entries: no other fit is need
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
-from ..fit import Fit
+from ..fit import Fit, block_of
 from ..observations.base import Observations, Sample
 from ..weights import Array
 from .scales import line_noise
@@ -19,6 +20,7 @@ from .tails import Tails, fit_tails
 FALSE = 0.03  # of a list may be good entries, by expectation
 HALF = 0.5  # an entry: so much is allowed of any list, also of one of none
 STEPS = 400  # thresholds that are tried, evenly in their logarithms
+EVERYTHING = -1.0  # as a threshold: all residuals are larger
 TALLER = 1e3  # times the largest residual of a sample: the highest of them
 
 
@@ -105,3 +107,27 @@ def border_of(
     false = n_observed * tails.good_beyond(found_from, np.ones(STEPS))
     few = false <= np.maximum(FALSE * n_observed * share, HALF)
     return float(found_from[np.argmax(few)] if few.any() else np.inf), tails
+
+
+def standing_out(obs: Observations, fit: Fit, listed: Listing) -> Any:
+    """The residuals that are listed, 0 elsewhere on the observed entries, in the form of the data."""
+    rows, cols = listed.rows, listed.cols
+    if not fit.beyond and np.ptp(rows) == 0 and np.ptp(cols) == 0:
+        return obs.outliers(*fit.X, listed.threshold * float(rows[0] * cols[0]))
+    least = listed.threshold * float(rows.min()) * float(cols.min())
+    # what lies beyond low rank is taken away before sizes are looked at
+    S = obs.outliers(*fit.X, EVERYTHING if fit.beyond else least)
+    if sp.issparse(S):
+        at = S.tocoo()
+        some = Sample(at.row, at.col, at.data)
+        for part in fit.beyond:
+            some = some._replace(values=some.values - part.at(some.rows, some.cols))
+        kept = np.where(listed.beyond(some), some.values, 0).astype(at.data.dtype)
+        return sp.csr_array((kept, (at.row, at.col)), shape=S.shape)
+    if fit.beyond:
+        every = (np.arange(n) for n in obs.shape)
+        S = S - block_of(fit.beyond, *every).astype(obs.dtype)
+    if hasattr(S, "new_tensor"):  # of torch
+        rows, cols = S.new_tensor(rows), S.new_tensor(cols)
+    # a product, not a choice: NaN stay, masks too, and arrays of Dask are not computed
+    return S * (abs(S) / rows[:, None] / cols > listed.threshold)

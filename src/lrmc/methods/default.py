@@ -235,6 +235,16 @@ def long_lines(obs: Observations, seed: int) -> Array | None:
     return np.asarray(obs.groups[np.sort(chosen)].ravel())
 
 
+def fewer_lines(obs: Observations, seed: int) -> Observations:
+    """The data, or so many lines of the longer side as tell a rank."""
+    n, across = max(obs.shape), min(obs.shape)
+    count = LINES_EACH * across
+    if obs.groups is not None or 2 * count > n:
+        return obs
+    lines = np.sort(np.random.default_rng(seed).choice(n, count, replace=False))
+    return part_of_lines(obs, lines, Noise.even(obs))[0]
+
+
 def part_of_lines(
     obs: Observations, lines: Array, noise: Noise
 ) -> tuple[Observations, Noise]:
@@ -377,7 +387,8 @@ def otherwise(
             return second, certificate
     most = rank_to_look_for(obs)
     if rank is None and wants_newton(obs, most):
-        rank = likely_rank(obs, start(obs, most, seed)[0])
+        few = fewer_lines(obs, seed)
+        rank = likely_rank(few, start(few, most, seed)[0])
     if rank is not None and wants_newton(obs, rank):
         fit = yield from few_sampled(obs, start(obs, rank, seed)[0], tol)
         if fit is not None:

@@ -3,11 +3,15 @@ in the shape of the gaps."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from ..evidence.scales import line_noise
+from ..fit import Fit
 from ..linalg import Factors
 from ..observations import as_observations
 from ..observations._door import compressed
@@ -19,13 +23,16 @@ from ..observations.sparse import Sparse
 from ..weights import Array, DType
 from .gradients import gradient
 from .noisy import Noise
-from .noisy_layers import Half, Layers, State, grown, passes
+from .noisy_layers import DEAD, Half, Layers, State, grown, passes, trimmed
 
 PART = 20_000  # entries that are learned on
 LARGER_PART = 50_000  # entries of the part that models are compared on
 CELLS = 2_000_000  # places of the matrix that are looked at for them
 FEWEST, MOST = 3, 8  # times that entries are hidden: more often where there are few
 SINGLE = np.dtype(np.float32)
+SAME = 0.004  # a part of the loss: what gains less is no gain
+CLEARLY = 2.0  # standard errors: by less, a loss fell by chance
+FAR = 100.0  # medians of the loss, about 10 of the error: what is missed by more is an outlier
 JUDGES = 3  # one of so many is for judging, not for learning
 
 
@@ -55,9 +62,9 @@ class Lesson:
         """All halves of all layers."""
         return list(passes(self.rest, self.states[-1], layers, self.noise))
 
-    def fitted(self, layers: Layers) -> Factors:
-        """Where the layers end."""
-        return self.run(layers)[-1].after.X
+    def fitted(self, layers: Layers, least: float = DEAD) -> Factors:
+        """Where the layers end, without components that died."""
+        return trimmed(self.rest, self.run(layers)[-1], least)
 
     def errors(self, X: Factors) -> Array:
         """At what was hidden."""
@@ -84,6 +91,63 @@ def loss_of(e: Array, bend: float) -> float:
 def losses_of(e: Array, bend: float) -> Array:
     """The same for each error."""
     return np.asarray(bend**2 * (np.sqrt(1 + (e / bend) ** 2) - 1))
+
+
+def is_better(before: Array, after: Array, worth: float = 0.0) -> bool:
+    """Whether losses at the same entries fell by more than chance, and by this part of them: the
+    average of what the mean gains and what typical entries gain.
+
+    Some of what was hidden are outliers, and a fit that bends towards them gains in the mean; what
+    a typical entry gains is bounded, so that outliers have no say. But large errors often are
+    signal, and the mean knows of them. Entries that both miss by far say nothing of either.
+    """
+    usual = float(np.median(before))
+    found = np.minimum(before, after) < FAR * usual
+    if not found.any():
+        return False
+    before, after = before[found], after[found]
+    gains = _relative(before - after, before) / 2
+    bounded = before / (before + usual), after / (after + usual)
+    gains += _relative(bounded[0] - bounded[1], bounded[0]) / 2
+    error = float(gains.std()) / np.sqrt(len(gains))
+    return bool(gains.mean() > max(CLEARLY * error, worth))
+
+
+def _relative(gains: Array, before: Array) -> Array:
+    return gains / max(float(before.mean()), 1e-300)
+
+
+class Tried(NamedTuple):
+    """Lessons, and the fits to what they left."""
+
+    lessons: Sequence[Lesson]
+    fits: Sequence[Factors]
+
+    @classmethod
+    def of(
+        cls, lessons: Sequence[Lesson], layers: Layers, least: float = DEAD
+    ) -> Tried:
+        """Where the layers end."""
+        return cls(lessons, [lesson.fitted(layers, least) for lesson in lessons])
+
+    def judges(self) -> Tried:
+        """Those that nothing is learned from."""
+        return Tried(self.lessons[::-JUDGES], self.fits[::-JUDGES])
+
+    @property
+    def errors(self) -> Array:
+        """At all that was hidden."""
+        pairs = zip(self.lessons, self.fits, strict=True)
+        return np.concatenate([lesson.errors(X) for lesson, X in pairs])
+
+    def losses(self, bend: float) -> Array:
+        """The same, as losses."""
+        return losses_of(self.errors, bend)
+
+    def line_noise(self) -> list[tuple[Array, Array]]:
+        """What the rows and columns of each seem to have."""
+        pairs = zip(self.lessons, self.fits, strict=True)
+        return [line_noise(lesson.rest, Fit(X)) for lesson, X in pairs]
 
 
 def with_scales(

@@ -41,8 +41,9 @@ FEWEST_CARRY = (
 )
 # of power iteration for new components: they are to hang on the data, not on random numbers
 ROUNDS = 2
-# of the largest singular value of noise alone: what is below did not survive
-DEAD = 0.1
+# of the largest singular value of noise alone: what is below did not survive; and what is below
+# where no hidden entries have said how many components there are
+DEAD, DYING = 0.1, 0.5
 TINY = 1e-6  # of the mean variance: keeps a prior that is no wider invertible
 TYPICAL_OF = 4_000  # entries: their median is within 2 % of that of all
 LEAST = 1e-9  # of the data: a unit is never below this
@@ -67,6 +68,12 @@ class Layers:
             raise ValueError(
                 f"the numbers of layers are positive and finite; here are {self.plain()}"
             )
+
+    @classmethod
+    def same(cls, numbers: Numbers, count: int) -> Layers:
+        """So many layers with the same numbers, and the same prior on both sides."""
+        reach, shape, prior, kappa, eta = ((x,) * count for x in numbers)
+        return cls(reach, shape, prior, prior, kappa, eta)
 
     def __len__(self) -> int:
         """How many layers there are."""
@@ -283,7 +290,14 @@ def step_of(obs: Observations, half: Half, X: Factors) -> Step:
     return Step(*X, typical, inliers, float(np.sqrt(half.variance)), "noisy")
 
 
-def trimmed(obs: Observations, half: Half) -> Factors:
+def without_dead(obs: Observations, half: Half) -> State:
+    """The state after half a layer, with what is left of the components."""
+    X = trimmed(obs, half)
+    nothing = np.zeros((X.L.shape[1],) * 2)
+    return State(X, (nothing, nothing))
+
+
+def trimmed(obs: Observations, half: Half, least: float = DEAD) -> Factors:
     """What is left of the components: those far below what noise alone would have are not."""
     X = balanced(*half.after.X)
     sizes = np.diag(gram(X.R))
@@ -291,7 +305,7 @@ def trimmed(obs: Observations, half: Half) -> Factors:
     noise = np.sqrt(half.variance / max(weight * obs.fraction, 1e-300)) * sum(
         np.sqrt(obs.shape)
     )
-    kept = max(1, int(np.sum(sizes > DEAD * noise)))
+    kept = max(1, int(np.sum(sizes > least * noise)))
     some = np.eye(len(sizes))[:, :kept]  # they come in the order of their sizes
     return Factors(*(turned(F, some) for F in X))
 

@@ -19,13 +19,15 @@ from ..fit import Fit, Part
 from ..linalg import Factors
 from ..observations.base import Observations, Sample
 from ..weights import Array
-from .learn import CLEARLY, IN_GROUPS, SHIPPED, Trial, learned
+from .learn import IN_GROUPS, SHIPPED, Trial, learned
 from .lessons import (
+    FAR,
     LARGER_PART,
     PART,
-    Lesson,
+    SAME,
+    Tried,
     hidden_in,
-    loss_of,
+    is_better,
     losses_of,
     with_scales,
 )
@@ -33,6 +35,8 @@ from .neighbors import can_compare
 from .neighbors import neighbors as neighbors_of
 from .noisy import Loss, Noise, sweeps
 from .noisy_layers import (
+    DEAD,
+    DYING,
     Half,
     Layers,
     State,
@@ -44,6 +48,7 @@ from .noisy_layers import (
     step_of,
     supported,
     trimmed,
+    without_dead,
 )
 from .rested import polished, start
 from .step import Step
@@ -52,13 +57,15 @@ Score = Literal["auto", "mae", "rmse"]
 Aim = Literal["fill", "separate"]
 # medians of the error: up to here its square counts, beyond its size
 BENDS: Mapping[Score, float] = {"mae": 0.3, "auto": 3.0, "rmse": 10.0}
-SAME = 0.004  # a part of the loss: what gains less is no gain
 WORTH = 0.01  # a part of the loss: what gains less is not worth another model
-POWERS = (0.0, 0.5, 1.0)  # of the noise of lines
+POWERS = (0.5, 1.0)  # of the noise of lines that are tried
+# of a component, to be one: see there
+LEAST: Mapping[Aim, float] = {"fill": DEAD, "separate": DYING}
+SCALINGS = 2  # times that it is measured: a fit that knows of it shows it better
+EVEN = 0.1  # in logarithms: lines whose noise differs by less have the same
 # medians of |e|: where the values of neighbors are clipped; gently, or all but outliers
 REACHES = (3.0, 30.0)
 COMPARISONS = 2  # times that entries are hidden in a larger part
-FAR = 100.0  # medians of the loss, about 10 of the error: what is missed by more is an outlier
 MOST_POLISH = (
     20  # sweeps after the closed loop: far fewer settle it, unless entries are few
 )
@@ -173,21 +180,22 @@ def decide(
     layers = first_numbers(obs, layers, shape)
     high = rank_for(obs) if rank is None else rank
     compared = hidden_in(obs, high, noise, seed, entries=LARGER_PART, least=COMPARISONS)
-    bend = BENDS[score] * _unit([x.errors(x.fitted(layers)) for x in compared])
+    tried = Tried.of(compared, layers, LEAST[aim])
+    bend = BENDS[score] * _unit(tried.errors)
     if rank is None and aim == "fill":
         whole = compared[0].rest.shape == obs.shape
-        compared = good_rank(compared, layers, bend, whole)
-    plan = Plan(layers, compared[0].rank, fixed=rank is not None, aim=aim)
+        tried = good_rank(tried, layers, bend, whole)
+    rank_now = tried.lessons[0].rank
+    plan = Plan(layers, rank_now, fixed=rank is not None, aim=aim)
     trials: tuple[Trial, ...] = ()
     # of groups, what covers all of a date would count as the noise of that date
     if aim == "fill" and obs.groups is None:
-        plan, trials = taught(plan, obs, noise, compared, bend, shape=shape, seed=seed)
-    compared = scaled_as(compared, plan)
-    fits = [lesson.fitted(plan.layers) for lesson in compared]
-    if aim == "fill" and obs.groups is None and loss in (None, "mixture"):
-        plan, fits = with_mixture(plan, compared, fits, bend, rested, loss == "mixture")
+        lessons = lessons_for(obs, plan, noise, seed, tried)
+        plan, tried, trials = taught(plan, lessons, tried, bend, shape)
+        if loss in (None, "mixture"):
+            plan, tried = with_mixture(plan, tried, bend, rested, loss == "mixture")
     near = neighbors and aim == "fill" and can_compare(obs)
-    return contested(plan, compared, fits, bend, trials, near)
+    return contested(plan, tried, bend, trials, near)
 
 
 def first_numbers(
@@ -200,56 +208,44 @@ def first_numbers(
 
 
 def lessons_for(
-    obs: Observations, plan: Plan, noise: Noise, seed: int, compared: list[Lesson]
-) -> list[Lesson]:
+    obs: Observations, plan: Plan, noise: Noise, seed: int, compared: Tried
+) -> Tried:
     """Lessons to learn from: in a small part, where the others have more entries."""
-    if compared[0].rest.n_observed <= PART:
+    if compared.lessons[0].rest.n_observed <= PART:
         return compared
-    return hidden_in(obs, plan.rank, noise, seed + 1)
+    return Tried.of(hidden_in(obs, plan.rank, noise, seed + 1), plan.layers)
 
 
 def taught(
-    plan: Plan,
-    obs: Observations,
-    noise: Noise,
-    compared: list[Lesson],
-    bend: float,
-    *,
-    shape: float | None,
-    seed: int,
-) -> tuple[Plan, tuple[Trial, ...]]:
-    """The plan with noise of lines and numbers that hidden entries ask for, in a small part, and
-    again in a larger one.
+    plan: Plan, tried: Tried, compared: Tried, bend: float, shape: float | None
+) -> tuple[Plan, Tried, tuple[Trial, ...]]:
+    """The plan with noise of lines and numbers that hidden entries ask for, in a small part and
+    then in a larger one; and what is compared, fitted as planned.
     """
-    lessons = lessons_for(obs, plan, noise, seed, compared)
-    powers, scaled = own_noise(lessons, plan.layers, bend)
-    found = learned(scaled, bend, plan.layers, shape)
+    powers, scaled = own_noise(tried, plan.layers, bend)
+    found = learned(scaled.lessons, bend, plan.layers, shape)
     better = replace(plan, powers=powers, layers=found.layers)
-    small = lessons is not compared
-    if small and not is_confirmed(compared, better, plan.layers, bend):
-        return plan, found.trials
-    return better, found.trials
+    if better == plan:
+        return plan, compared, found.trials
+    if tried is compared:
+        plan, before = replace(plan, powers=powers), scaled
+        after = Tried.of(scaled.lessons, better.layers)
+        ways = before.judges(), after.judges()
+    else:
+        before = compared
+        after = Tried.of(scaled_as(compared, better).lessons, better.layers)
+        ways = before, after
+    if is_better(ways[0].losses(bend), ways[1].losses(bend), SAME):
+        return better, after, found.trials
+    return plan, before, found.trials
 
 
-def scaled_as(lessons: list[Lesson], plan: Plan) -> list[Lesson]:
-    """The lessons with the noise of their lines, as planned."""
+def scaled_as(tried: Tried, plan: Plan) -> Tried:
+    """The lessons with the noise that their fits show, as planned."""
     if not any(plan.powers):
-        return lessons
-    fits = [lesson.fitted(plan.layers) for lesson in lessons]
-    pairs = zip(lessons, fits, strict=True)
-    return [x.scaled(line_noise(x.rest, Fit(X)), plan.powers) for x, X in pairs]
-
-
-def is_confirmed(
-    lessons: list[Lesson], plan: Plan, layers: Layers, bend: float
-) -> bool:
-    """Whether what was learned on a part does better than `layers` on a larger one."""
-    if plan.layers == layers and not any(plan.powers):
-        return True
-    before = _losses(lessons, [x.fitted(layers) for x in lessons], bend)
-    scaled = scaled_as(lessons, plan)
-    after = _losses(scaled, [x.fitted(plan.layers) for x in scaled], bend)
-    return _is_better(before, after, SAME)
+        return tried
+    pairs = zip(tried.lessons, tried.line_noise(), strict=True)
+    return tried._replace(lessons=[x.scaled(lines, plan.powers) for x, lines in pairs])
 
 
 def with_shape(layers: Layers, shape: float) -> Layers:
@@ -260,102 +256,73 @@ def with_shape(layers: Layers, shape: float) -> Layers:
     return replace(layers, shape=(shape,) * len(layers), reach=reach)
 
 
-def _unit(errors: Sequence[Array]) -> float:
+def _unit(errors: Array) -> float:
     """The median of their sizes; where half are 0, the mean."""
-    size = np.abs(np.concatenate(errors))
+    size = np.abs(errors)
     return float(np.median(size)) or float(np.mean(size)) or 1.0
 
 
-def good_rank(
-    lessons: list[Lesson], layers: Layers, bend: float, whole: bool
-) -> list[Lesson]:
+def good_rank(tried: Tried, layers: Layers, bend: float, whole: bool) -> Tried:
     """The lessons with the lowest rank that is as good as any; in a part of the data with the
     highest that is nearly as good, since all of them can carry more.
 
     Components that are not needed die, but of small tables not soon enough.
     """
-    ladder = [lessons]
-    while (lower := [x.lower() for x in ladder[-1]])[0] is not None:
-        ladder.append([x for x in lower if x is not None])
-    losses = [
-        sum(loss_of(x.errors(x.fitted(layers)), bend) for x in some) for some in ladder
-    ]
+    ladder = [tried]
+    while (lower := [x.lower() for x in ladder[-1].lessons])[0] is not None:
+        ladder.append(Tried.of([x for x in lower if x is not None], layers))
+    losses = [float(some.losses(bend).mean()) for some in ladder]
     most = (1 + (SAME if whole else WORTH)) * min(losses)
     good = [some for some, loss in zip(ladder, losses, strict=True) if loss <= most]
     return good[-1 if whole else 0]
 
 
 def own_noise(
-    lessons: list[Lesson], layers: Layers, bend: float
-) -> tuple[tuple[float, float], list[Lesson]]:
+    tried: Tried, layers: Layers, bend: float
+) -> tuple[tuple[float, float], Tried]:
     """Powers of the noise that rows and columns show, and the lessons with it: one side after the
     other, as long as hidden entries clearly gain.
     """
-    fits = [lesson.fitted(layers) for lesson in lessons]
-    lines = [line_noise(x.rest, Fit(X)) for x, X in zip(lessons, fits, strict=True)]
-    before = _losses(lessons, fits, bend)
-    powers, best = (0.0, 0.0), lessons
+    lines = tried.line_noise()
+    powers, best = (0.0, 0.0), tried
     for side in (1, 0):
-        for power in POWERS[1:]:
+        if np.std(np.log(lines[0][side])) < EVEN:
+            continue
+        for power in POWERS:
             trial = (power, powers[1]) if side == 0 else (powers[0], power)
-            scaled = [x.scaled(n, trial) for x, n in zip(lessons, lines, strict=True)]
-            after = _losses(scaled, [x.fitted(layers) for x in scaled], bend)
-            if _is_better(before, after, SAME):
-                powers, best, before = trial, scaled, after
+            pairs = zip(tried.lessons, lines, strict=True)
+            scaled = Tried.of([x.scaled(n, trial) for x, n in pairs], layers)
+            if not is_better(best.losses(bend), scaled.losses(bend)):
+                break
+            powers, best = trial, scaled
     return powers, best
 
 
-def _losses(lessons: Sequence[Lesson], fits: Sequence[Factors], bend: float) -> Array:
-    pairs = zip(lessons, fits, strict=True)
-    return losses_of(np.concatenate([x.errors(X) for x, X in pairs]), bend)
-
-
-def _is_better(before: Array, after: Array, worth: float = WORTH) -> bool:
-    """Whether losses at the same entries fell by more than chance, and enough.
-
-    Entries that both miss by far are outliers, and say nothing of either.
-    """
-    found = np.minimum(before, after) < FAR * float(np.median(before))
-    if not found.any():
-        return False
-    gains = (before - after)[found]
-    error = float(gains.std()) / np.sqrt(max(len(gains), 1))
-    least = max(CLEARLY * error, worth * float(before[found].mean()))
-    return bool(gains.mean() > least)
-
-
 def with_mixture(
-    plan: Plan,
-    lessons: Sequence[Lesson],
-    fits: list[Factors],
-    bend: float,
-    rested: int | None,
-    asked: bool,
-) -> tuple[Plan, list[Factors]]:
+    plan: Plan, tried: Tried, bend: float, rested: int | None, asked: bool
+) -> tuple[Plan, Tried]:
     """The plan with a mixture of noise and outliers at the end: after the layers, or after the
     closed loop at the rank where it came to rest.
 
     It is right for Gaussian noise, and taken then unless it is clearly worse; else only if it is
     clearly better, or asked for."""
-    plain, pairs = _losses(lessons, fits, bend), zip(lessons, fits, strict=True)
-    after_layers = [mixed(x.rest, X, x.noise) for x, X in pairs]
-    ways = [(replace(plan, polish=True), after_layers)]
+    lessons, plain = tried.lessons, tried.losses(bend)
+    after = [
+        mixed(x.rest, X, x.noise) for x, X in zip(lessons, tried.fits, strict=True)
+    ]
+    ways = [(replace(plan, polish=True), tried._replace(fits=after))]
     if rested is not None:
         again = [rested_at(x.rest, rested, x.noise) for x in lessons]
         loop = replace(plan, polish=True, rank=rested, closed_loop=True)
-        ways.append((loop, again))
-    sound = [
-        way for way in ways if all(np.isfinite(F).all() for X in way[1] for F in X)
-    ]
+        ways.append((loop, tried._replace(fits=again)))
+    sound = [way for way in ways if np.isfinite(way[1].errors).all()]
     if not sound:
-        return plan, fits
-    best = min(
-        sound, key=lambda way: _loss_found(_losses(lessons, way[1], bend), plain)
-    )
-    mixture = _losses(lessons, best[1], bend)
-    usual = rested is not None and not _is_better(mixture, plain, SAME)
-    taken = asked or usual or _is_better(plain, mixture, SAME)
-    return best if taken else (plan, fits)
+        return plan, tried
+    best = min(sound, key=lambda way: _loss_found(way[1].losses(bend), plain))
+    mixture = best[1].losses(bend)
+    usual = rested is not None and not is_better(mixture, plain)
+    taken = asked or usual or is_better(plain, mixture)
+    return best if taken else (plan, tried)
 
 
 def _loss_found(losses: Array, others: Array) -> float:
@@ -411,21 +378,15 @@ def hearing(obs: Observations, hidden: Sample, X: Factors, compare: bool) -> Hea
 
 
 def _residual_unit(obs: Observations, X: Factors) -> float:
-    return _unit([obs.sample.residual(X)])
+    return _unit(obs.sample.residual(X))
 
 
 def contested(
-    plan: Plan,
-    lessons: Sequence[Lesson],
-    fits: Sequence[Factors],
-    bend: float,
-    trials: tuple[Trial, ...],
-    near: bool,
+    plan: Plan, tried: Tried, bend: float, trials: tuple[Trial, ...], near: bool
 ) -> Decided:
     """The plan with the blend that does best, and how all models do."""
-    heard = [
-        hearing(x.rest, x.hidden, X, near) for x, X in zip(lessons, fits, strict=True)
-    ]
+    pairs = zip(tried.lessons, tried.fits, strict=True)
+    heard = [hearing(x.rest, x.hidden, X, near) for x, X in pairs]
     chosen = best_blend(heard, bend)
     plan = replace(plan, blend=chosen)
     errors = np.abs(np.concatenate([_errors(x, chosen) for x in heard]))
@@ -461,7 +422,7 @@ def best_blend(heard: Sequence[Hearing], bend: float) -> Blend:
             rest = [y for j, y in enumerate(heard) if j != k]
             after.append(x.losses(other, best_weight(rest, other, bend), bend))
         losses = np.concatenate(after)
-        if _is_better(plain, losses) and losses.mean() < least.mean():
+        if is_better(plain, losses, WORTH) and losses.mean() < least.mean():
             best = other._replace(weight=best_weight(heard, other, bend))
             least = losses
     return best
@@ -519,25 +480,25 @@ def fit(
             yield step
         yield from _blended(obs, plan, step)
         return None
-    half = yield from _through(
-        obs, begin(obs, plan.rank, noise, seed), plan.layers, noise
-    )
-    if any(plan.powers):
-        noise = with_scales(noise, line_noise(obs, Fit(half.after.X)), plan.powers)
+    known = noise
+    state = begin(obs, plan.rank, known, seed)
+    half = yield from _through(obs, state, plan.layers, noise)
+    for _ in range(SCALINGS if any(plan.powers) else 0):
+        noise = with_scales(known, line_noise(obs, Fit(half.after.X)), plan.powers)
         state = begin(obs, plan.rank, noise, seed)
         half = yield from _through(obs, state, plan.layers, noise)
     if plan.aim == "separate" and not plan.fixed:
         last = plan.layers.last(RECOVERY)
         half = yield from _through(obs, supported(half.after), last, noise)
     yield from _finished(obs, plan, half, noise)
-    return Fitted(half, noise)
+    return Fitted(obs, half)
 
 
 class Fitted(NamedTuple):
-    """Where layers ended, before anything is cut, and the noise that they took for given."""
+    """Where layers ended, before anything is cut: data, and half a layer."""
 
+    obs: Observations
     half: Half
-    noise: Noise
 
 
 def _through(
@@ -552,7 +513,7 @@ def _finished(
     obs: Observations, plan: Plan, half: Half, noise: Noise
 ) -> Generator[Step, None, None]:
     """The last steps: without components that died, polished, and blended."""
-    X = half.after.X if plan.fixed else trimmed(obs, half)
+    X = half.after.X if plan.fixed else trimmed(obs, half, LEAST[plan.aim])
     step = step_of(obs, half, X)
     yield step
     if plan.polish:
@@ -573,15 +534,16 @@ def carried(
     obs: Observations, plan: Plan, part: Fitted, *, noise: Noise
 ) -> Generator[Step, None, None]:
     """All data, from a fit to some of their longer lines: the others are fitted to what is known
-    of the shorter ones, gently at first; then each side once more.
+    of the shorter ones, gently at first; then layers fit both sides.
 
     A loss that rejects would leave lines that begin at the mean there."""
     side = int(obs.shape[1] > obs.shape[0])
-    state = from_part(part.half.after, side, obs.shape[side])
+    known = part.half.after if plan.fixed else without_dead(part.obs, part.half)
+    state = from_part(known, side, obs.shape[side])
     numbers = plan.layers.of(len(plan.layers) - 1, 0)
     gentle = numbers._replace(shape=min(numbers.shape, GENTLE), eta=1.0)
     half = part.half
-    for wanted in (gentle, gentle, numbers._replace(eta=1.0)):
+    for wanted in (gentle, numbers._replace(eta=1.0)):
         half = half_layer(obs, state, side, wanted, noise)
         state = half.after
         yield step_of(obs, half, state.X)
