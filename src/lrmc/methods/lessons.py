@@ -97,24 +97,39 @@ def is_better(before: Array, after: Array, worth: float = 0.0) -> bool:
     """Whether losses at the same entries fell by more than chance, and by this part of them: the
     average of what the mean gains and what typical entries gain.
 
-    Some of what was hidden are outliers, and a fit that bends towards them gains in the mean; what
-    a typical entry gains is bounded, so that outliers have no say. But large errors often are
-    signal, and the mean knows of them. Entries that both miss by far say nothing of either.
+    Some of what was hidden are outliers, and a fit that bends towards them gains in the mean. But
+    large errors often are signal, and the mean knows of them.
     """
-    usual = float(np.median(before))
+    mean, typical = gains(before, after)
+    return _is_clear((mean + typical) / 2, worth)
+
+
+def is_typically_better(before: Array, after: Array, worth: float) -> bool:
+    """The same for typical entries alone: outliers have no say."""
+    return _is_clear(gains(before, after)[1], worth)
+
+
+def gains(before: Array, after: Array) -> tuple[Array, Array]:
+    """What entries gain, relative to the mean loss before; and the same where losses are bounded.
+
+    Entries that both miss by far say nothing of either, and are left out.
+    """
+    usual = max(float(np.median(before)), 1e-300)
     found = np.minimum(before, after) < FAR * usual
-    if not found.any():
-        return False
     before, after = before[found], after[found]
-    gains = _relative(before - after, before) / 2
     bounded = before / (before + usual), after / (after + usual)
-    gains += _relative(bounded[0] - bounded[1], bounded[0]) / 2
-    error = float(gains.std()) / np.sqrt(len(gains))
-    return bool(gains.mean() > max(CLEARLY * error, worth))
+    return _relative(before, after), _relative(*bounded)
 
 
-def _relative(gains: Array, before: Array) -> Array:
-    return gains / max(float(before.mean()), 1e-300)
+def _relative(before: Array, after: Array) -> Array:
+    return (before - after) / max(float(before.mean()) if len(before) else 0.0, 1e-300)
+
+
+def _is_clear(gain: Array, worth: float) -> bool:
+    if not len(gain):
+        return False
+    error = float(gain.std()) / np.sqrt(len(gain))
+    return bool(gain.mean() > max(CLEARLY * error, worth))
 
 
 class Tried(NamedTuple):

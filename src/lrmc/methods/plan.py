@@ -28,6 +28,7 @@ from .lessons import (
     Tried,
     hidden_in,
     is_better,
+    is_typically_better,
     losses_of,
     with_scales,
 )
@@ -281,7 +282,7 @@ def own_noise(
     tried: Tried, layers: Layers, bend: float
 ) -> tuple[tuple[float, float], Tried]:
     """Powers of the noise that rows and columns show, and the lessons with it: one side after the
-    other, as long as hidden entries clearly gain.
+    other, as long as typical entries clearly gain: it is their noise.
     """
     lines = tried.line_noise()
     powers, best = (0.0, 0.0), tried
@@ -292,7 +293,7 @@ def own_noise(
             trial = (power, powers[1]) if side == 0 else (powers[0], power)
             pairs = zip(tried.lessons, lines, strict=True)
             scaled = Tried.of([x.scaled(n, trial) for x, n in pairs], layers)
-            if not is_better(best.losses(bend), scaled.losses(bend)):
+            if not is_typically_better(best.losses(bend), scaled.losses(bend), SAME):
                 break
             powers, best = trial, scaled
     return powers, best
