@@ -281,7 +281,8 @@ def exact_after_all(
     for k, nearer in enumerate(on_what_agrees(obs, X, wide, border)):
         yield nearer._replace(stage="again")
         X = nearer.X
-        if k == 1 and float(np.quantile(_sizes(obs, X), LOW)) > FAR_BETTER * before:
+        typical = float(np.quantile(_sizes(obs, X), LOW))
+        if k == 1 and typical > max(FAR_BETTER * before, border):
             break
     else:
         X, certificate = yield from repaired(obs, X, certify(obs, X, tol), tol)

@@ -23,7 +23,7 @@ from ..observations.sparse import Sparse
 from ..weights import Array, DType
 from .gradients import gradient
 from .noisy import Noise
-from .noisy_layers import DEAD, Half, Layers, State, grown, passes, trimmed
+from .noisy_layers import DEAD, Half, Layers, State, grown, passes, settled, trimmed
 
 PART = 20_000  # entries that are learned on
 LARGER_PART = 50_000  # entries of the part that models are compared on
@@ -64,7 +64,8 @@ class Lesson:
 
     def fitted(self, layers: Layers, least: float = DEAD) -> Factors:
         """Where the layers end, without components that died."""
-        return trimmed(self.rest, self.run(layers)[-1], least)
+        *_, last = settled(self.rest, self.states[-1], layers, self.noise)
+        return trimmed(self.rest, last, least)
 
     def errors(self, X: Factors) -> Array:
         """At what was hidden."""

@@ -44,6 +44,8 @@ ROUNDS = 2
 # of the largest singular value of noise alone: what is below did not survive; and what is below
 # where no hidden entries have said how many components there are
 DEAD, DYING = 0.1, 0.5
+# times the variance of a layer ago: if it falls by more, one more layer follows, up to so many
+FALLING, MOST_MORE = 0.5, 12
 TINY = 1e-6  # of the mean variance: keeps a prior that is no wider invertible
 TYPICAL_OF = 4_000  # entries: their median is within 2 % of that of all
 LEAST = 1e-9  # of the data: a unit is never below this
@@ -281,6 +283,24 @@ def passes(
             half = half_layer(obs, state, longer ^ turn, layers.of(k, turn), noise)
             state = half.after
             yield half
+
+
+def settled(
+    obs: Observations, state: State, layers: Layers, noise: Noise
+) -> Iterator[Half]:
+    """The same, and the last layer again as long as that still makes residuals much smaller: with
+    little noise, layers come nearer for longer.
+    """
+    variances: list[float] = []
+    halves = passes(obs, state, layers, noise)
+    for _ in range(MOST_MORE + 1):
+        for half in halves:
+            yield half
+            variances.append(half.variance)
+        # on the same side, a layer ago
+        if len(variances) < 3 or variances[-1] > FALLING * variances[-3]:
+            return
+        halves = passes(obs, half.after, layers.last(1), noise)
 
 
 def step_of(obs: Observations, half: Half, X: Factors) -> Step:

@@ -44,8 +44,8 @@ from .noisy_layers import (
     begin,
     from_part,
     half_layer,
-    passes,
     rank_for,
+    settled,
     step_of,
     supported,
     trimmed,
@@ -505,7 +505,7 @@ class Fitted(NamedTuple):
 def _through(
     obs: Observations, state: State, layers: Layers, noise: Noise
 ) -> Generator[Step, None, Half]:
-    for half in passes(obs, state, layers, noise):
+    for half in settled(obs, state, layers, noise):
         yield step_of(obs, half, half.after.X)
     return half
 

@@ -214,7 +214,7 @@ def find_rank(
     """The closed loop, with components added and dropped on its way."""
     tests, steps, first_residual = [first], 0, math.inf
     # high ranks come in larger portions, each with its own patience
-    many = first.rank + first.added > MANY
+    many = most > MANY
     step = Step(X.L, X.R, zeta, 1.0, math.inf)
     while steps < HOPELESS or step.residual < 0.05 * first_residual:
         pace, smaller, rounds = Pace(obs, tol), None, 0
