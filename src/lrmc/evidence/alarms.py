@@ -15,9 +15,12 @@ from ..fit import Fit, block_of
 from ..observations.base import Observations, Sample
 from ..weights import Array
 from .scales import line_noise
-from .tails import Tails, fit_tails
+from .tails import TELLING, Tails, fit_tails
 
 FALSE = 0.03  # of a list may be good entries, by expectation
+# of it where less cannot be had, and times the least that can
+AT_WORST, NEARLY = 0.25, 1.25
+SOME = 20  # entries: a share of fewer says little
 HALF = 0.5  # an entry: so much is allowed of any list, also of one of none
 STEPS = 400  # thresholds that are tried, evenly in their logarithms
 EVERYTHING = -1.0  # as a threshold: all residuals are larger
@@ -95,6 +98,9 @@ def border_of(
 ) -> tuple[float, Tails | None]:
     """The lowest threshold, in units of the scales, beyond which no more than FALSE of what is
     found is expected to be good, or half an entry of all data; and the tails that tell so.
+
+    Where good entries have tails too heavy for that, it is the lowest with nearly the smallest
+    share of good ones, if that is not above AT_WORST and there are gross errors for certain.
     """
     size = np.sort(np.abs(residual).astype(np.float64) / scale)
     if not len(size) or size[-1] == 0:
@@ -103,9 +109,15 @@ def border_of(
     tails = fit_tails(residual[order], scale[order])
     low = max(float(np.median(size)), 1e-9 * float(size[-1]))
     found_from = np.geomspace(low, TALLER * size[-1], STEPS)
-    share = 1 - np.searchsorted(size, found_from, side="right") / len(size)
+    found = n_observed * (
+        1 - np.searchsorted(size, found_from, side="right") / len(size)
+    )
     false = n_observed * tails.good_beyond(found_from, np.ones(STEPS))
-    few = false <= np.maximum(FALSE * n_observed * share, HALF)
+    few = false <= np.maximum(FALSE * found, HALF)
+    if not np.any(few & (found >= 1)) and tails.share > TELLING:
+        share = np.where(found >= SOME, false / np.maximum(found, 1), np.inf)
+        least = float(share.min())
+        few |= share <= (NEARLY * least if least <= AT_WORST else 0.0)
     return float(found_from[np.argmax(few)] if few.any() else np.inf), tails
 
 

@@ -28,7 +28,7 @@ from ..observations.heldout import (
 from ..weights import Array
 from .scales import Leverage, Lines, Scales, learned_powers, lines_of
 from .simple import Fitted
-from .tails import Shape, Tails, fit_tails, thinned
+from .tails import TELLING, Shape, Tails, fit_tails, thinned
 
 Target = Literal["value", "observation"]
 TARGETS = ("value", "observation")
@@ -49,9 +49,6 @@ UNLIKE = 0.25
 # times: by how much more entries within whole gaps may be missed than single ones. Tables with
 # structured gaps whose intervals hold reach 1.5 (Birmingham), NGSIM's cars 2.7 to 3.9
 HARDER = 1.7
-# of gross errors: fewer cannot be told from the tails of good ones, and are counted among these;
-# intervals then hold at most so many more
-TELLING = 0.02
 
 
 class NotCalibrated(ValueError):

@@ -32,6 +32,9 @@ BEGINS = (0.0, 1 / 3, 2 / 3)
 NEARLY_ALL = 0.999
 # of gross errors are wider than that: a single huge one must not make the others improbable
 BEYOND = 0.05
+# of gross errors: fewer cannot be told from the tails of good ones, and are counted among these;
+# intervals then hold at most so many more
+TELLING = 0.02
 ROUNDS = 150
 SETTLED = 1e-5
 TINY = 1e-300
