@@ -11,7 +11,6 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -28,6 +27,7 @@ from sklearn.utils.validation import (
 
 from ._arguments import one_of, real_number, whole_number, yes_or_no
 from ._job import checked_max_iter, checked_tol
+from ._scipy import sparse as sp
 from .evidence.alarms import Listing, listing, standing_out
 from .evidence.calibration import (
     Calibration,

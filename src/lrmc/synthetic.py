@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
-import scipy.sparse as sp
 
 from ._arguments import checked_rank, one_of, real_number, shown, whole_number
+from ._scipy import sparse as sp
 from .linalg import Factors
 from .observations.base import row_blocks
 from .weights import Array, DType

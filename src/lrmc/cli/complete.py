@@ -26,11 +26,6 @@ LEFT: dict[Blanks, Undetermined] = {"blank": "nan", "keep": "keep"}
 GOES_ON = "; the same command goes on from the last iterate"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("complete")(complete_command)
-
-
 def complete_command(
     source: Annotated[
         Path,

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import scipy.sparse as sp
 
+from .._scipy import sparse as sp
 from ..formats.sparse import Matrix, sound
 from ..weights import Array
 

@@ -12,10 +12,10 @@ import os
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from ..._files import Format, opened_arrays, save_arrays
+from ..._scipy import sparse as sp
 from ..._work import SOUND, Outcome
 from ...formats.sparse import Matrix, Sparse
 from ...linalg import Factors
