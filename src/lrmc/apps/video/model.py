@@ -216,12 +216,43 @@ def separate(
     model: Background | None = None,
     seed: int = 0,
 ) -> Separation:
-    """The background of a clip, (frames, height, width) or (frames, height, width, 3) in bytes, and
-    what moves.
+    """Separate background and foreground of a clip from a fixed camera.
 
-    The background is learned from a share `sample` of the pixels, drawn at random; with `model`, it
-    is known already. A fit that diverges is an error, `lrmc.apps.outcome.FitFailed`; `status` and
-    `warnings` of the answer tell the rest.
+    Parameters
+    ----------
+    frames : array of uint8
+        (frames, height, width) or (frames, height, width, 3).
+    rank : int, default 1
+        Rank of the background: 1, or more if light moves.
+    sample : float, default 1.0
+        Fraction of the pixels that the background is learned from, drawn at random.
+    model : Background, optional
+        A background that is known already.
+    seed : int, default 0
+        Seed of the draw.
+
+    Returns
+    -------
+    Separation
+        With `background()` and `masks()` of all or some frames, `status` and `warnings`.
+
+    Raises
+    ------
+    ValueError
+        If frames or options cannot be used.
+    lrmc.apps.outcome.FitFailed
+        If the fit diverged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lrmc.apps import video
+    >>> clip = np.full((20, 30, 40), 80, np.uint8)
+    >>> for t in range(20):
+    ...     clip[t, 10:18, t : t + 8] = 200  # a square that moves
+    >>> done = video.separate(clip)
+    >>> int(done.background().max()), bool(done.masks()[5, 14, 9])
+    (80, True)
     """
     clip = _checked(frames)
     check_options(rank, sample, seed)
