@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +22,9 @@ from numpy.typing import ArrayLike
 from .._extras import optional
 from .._files import whole_folder
 from .._work import SOUND, Outcome, Progress, Tell, placed, silent
-from ..report import BeforeAfter, Facts, Frames, Section, Words, write_report
+from ..report import BeforeAfter, Facts, Files, Frames, Section, Words, write_report
 from ..report.images import Lazy, evenly
-from ..result import Result, Status
+from ..result import Iterate, Result, Status
 from ..weights import Array
 from .outcome import FitFailed, Limits, Told, after_clipping, solved
 from .pictures import (
@@ -240,16 +240,18 @@ def process(
     done: dict[str, tuple[Person, Faces]] = {}
     with whole_folder(target) as folder:
         for k, person in enumerate(people):
+            options["progress"] = _watching(tell, k, people)
             with _named(person):
                 faces = clean_faces(person.images, rank=rank, **options)
             done[person.name] = person, faces
             _write(folder, person, faces)
             tell(Progress("cleaning", k + 1, len(people), "people"))
+        tell(Progress("writing the report"))
         contact_sheet(done).save(folder / "contact.png")
         page = write_report(
             folder / "report.html",
             "Faces",
-            report_sections(done),
+            [*report_sections(done), Files.in_folder(folder)],
             subtitle=f"{len(people)} people",
         )
         return Processed(
@@ -262,6 +264,18 @@ def process(
             seconds=time.perf_counter() - began,
             report=Path(target) / page.name,
         )
+
+
+def _watching(
+    tell: Tell, k: int, people: Sequence[Person]
+) -> Callable[[Iterate], None]:
+    """What the fit to the k-th person calls with each iterate."""
+
+    def follow(it: Iterate) -> None:
+        note = f"{people[k].name}, iteration {it.k}"
+        tell(Progress("cleaning", k, len(people), "people", note))
+
+    return follow
 
 
 def _status(done: Mapping[str, tuple[Person, Faces]]) -> Status:

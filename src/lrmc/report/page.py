@@ -12,6 +12,7 @@ from pathlib import Path
 
 from .. import __version__
 from .._files import write_whole
+from .._program import command_line
 from .sections import Section, n_films
 from .text import escaped
 
@@ -73,6 +74,9 @@ def page(
     room = budget // max(1, sum(n_films(section) for section in sections))
     body = "".join(_section(section, k, room) for k, section in enumerate(sections))
     below = f'<p class="subtitle">{escaped(subtitle)}</p>' if subtitle else ""
+    typed = command_line()
+    if typed:
+        below += f'<p class="command"><code>{escaped(typed)}</code></p>'
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>

@@ -72,7 +72,7 @@ def result_sections(
     units : Units, optional
         Units of columns that were removed before the fit: single entries are shown in those of the
         data.
-    worst : int, default 50
+    worst : int, default 100
         Number of outliers that are listed.
     entries : bool, default True
         Whether single entries are shown; in a film they say little.

@@ -112,11 +112,12 @@ def remove_clouds(
     check_rank(rank, len(data), "dates")
     check_seed(seed)
     look = Look(data, None if seen is None else _readable(seen), nodata, sample, seed)
-    ground = learn_ground(look, as_days(dates, len(data)), rank, seed, threads)
+    tell = progress or silent
+    days = as_days(dates, len(data))
+    ground = learn_ground(look, days, rank, seed, threads, tell)
     T, _, height, width = data.shape
     scenes = np.empty(data.shape, data.dtype)
     mask = np.empty((T, height, width), np.uint8)
-    tell = progress or silent
     clipped = 0
     for lines in blocks(data.shape):
         Y, there = look.block(lines)

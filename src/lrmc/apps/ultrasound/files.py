@@ -12,8 +12,8 @@ import numpy as np
 
 from ..._extras import optional
 from ..._files import whole_folder
-from ..._work import Outcome, Tell, moved
-from ...report import BeforeAfter, Facts, Frames, Section, Words, write_report
+from ..._work import Outcome, Progress, Tell, moved, silent
+from ...report import BeforeAfter, Facts, Files, Frames, Section, Words, write_report
 from ...report.images import Lazy, as_bytes
 from ...weights import Array
 from .cines import Time, read_cine
@@ -95,18 +95,19 @@ def process(
         parts = separate(frames, progress=progress, **options)
         seconds = clock.perf_counter() - began
         sections = _sections(frames, parts, seconds)
+        (progress or silent)(Progress("writing"))
         files = (
             cine.write(temporary, "tissue", parts.tissue),
             cine.write(temporary, "blood", parts.blood),
             _write_picture(temporary / "power.png", decibels(parts.power)),
-            write_report(
-                temporary / "report.html",
-                "Tissue and blood",
-                sections,
-                subtitle=Path(source).name,
-            ),
         )
-    written = moved(files, folder)
+        page = write_report(
+            temporary / "report.html",
+            "Tissue and blood",
+            [*sections, Files.in_folder(temporary)],
+            subtitle=Path(source).name,
+        )
+    written = moved((*files, page), folder)
     return Processed(
         parts=parts,
         status=parts.status,

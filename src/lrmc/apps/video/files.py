@@ -154,9 +154,10 @@ def process(
             seconds=time.perf_counter() - began,
             report=Path(target) / page.name,
         )
-        report.write_report(
-            page, clip.path.name, _sections(clip, done, sample, out.shown)
-        )
+        tell(Progress("writing the report"))
+        sections = _sections(clip, done, sample, out.shown)
+        links = report.Files.in_folder(folder)
+        report.write_report(page, clip.path.name, [*sections, links])
     return done
 
 
@@ -181,9 +182,10 @@ def _learned(clip: Clip, how: _How, tell: Tell) -> tuple[Background, bool]:
             tell(Progress("reading", k + 1, clip.n_said, "frames"))
     assert kept is not None
     frames = np.stack(kept.items[:: thinning(len(kept.items), how.sample)])
-    tell(Progress("learning"))
+    tell(Progress("learning the background"))
     seen = sampled(frames, how.sample, how.seed)
-    return learn(seen, frames.shape[1:], how.rank, how.seed), kept.n <= REMEMBERED
+    back = learn(seen, frames.shape[1:], how.rank, how.seed, tell)
+    return back, kept.n <= REMEMBERED
 
 
 def _outcome(clip: Clip, back: Background, out: _Output) -> Outcome:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from ..._files import Format, opened_arrays, save_arrays
 from ..._scipy import sparse as sp
-from ..._work import SOUND, Outcome
+from ..._work import SOUND, Outcome, Tell, silent
 from ...formats.sparse import Matrix, Sparse
 from ...linalg import Factors
 from ...methods.noisy import Noise, sweeps
@@ -26,7 +26,7 @@ from ...observations.base import Observations
 from ...report.text import percent
 from ...subspace import Memory, Subspace, fit_rows, follow, learn_factors
 from ...weights import Array
-from ..outcome import Limits, Told, run_to_end
+from ..outcome import Limits, Told, run_to_end, told
 from ..stack import Stack, as_type, check_rank, check_seed, check_share, is_whole
 from .foreground import in_front, masks
 
@@ -116,7 +116,11 @@ class Background:
 
 
 def learn(
-    seen: Matrix, shape: tuple[int, ...], rank: int = 1, seed: int = 0
+    seen: Matrix,
+    shape: tuple[int, ...],
+    rank: int = 1,
+    seed: int = 0,
+    tell: Tell = silent,
 ) -> Background:
     """The background of frames x pixels (bytes; if sparse, what is stored was observed).
 
@@ -130,9 +134,9 @@ def learn(
     X = leading(
         obs, rank, zeta, 1 / obs.fraction, model=middle, keep_model=True, seed=seed
     )
-    X, outcome = run_to_end(
-        obs, sweeps(obs, X, Noise.even(obs, "huber"), SWEEPS), "the background"
-    )
+    steps = sweeps(obs, X, Noise.even(obs, "huber"), SWEEPS)
+    steps = told(steps, tell, "learning the background")
+    X, outcome = run_to_end(obs, steps, "the background")
     unseen = float(np.mean(obs.col_observed == 0))
     if unseen > 0.01:
         text = (
