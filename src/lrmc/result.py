@@ -455,7 +455,7 @@ class Result:
             )
         if not self.converged:
             raise NotCalibrated(
-                f"the run did not come to rest ({self.status.meaning}): there is nothing to calibrate"
+                f"the run did not converge ({self.status.meaning}): there is nothing to calibrate"
             )
         return fitted_again(self.observations, self.refit, self.rank)
 

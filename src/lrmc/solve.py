@@ -567,7 +567,7 @@ def _not_believed(
         )
     if error > simple:
         yield (
-            f"entries that were set aside are missed by {error:.2g} in the mean, and by {simple:.2g} if each is taken"
+            f"the mean absolute error on entries that were set aside is {error:.2g}, and {simple:.2g} if each is taken"
             " for the median of its row or column: low rank is no good model here"
         )
 

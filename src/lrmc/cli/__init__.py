@@ -105,7 +105,7 @@ class Commands(typer.core.TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
         """The command that these arguments begin with, imported now, and the other arguments."""
-        name, command, rest = super().resolve_command(ctx, args)
+        name, _, rest = super().resolve_command(ctx, args)
         return name, None if name is None else loaded(name), rest
 
     def invoke(self, ctx: Any) -> object:

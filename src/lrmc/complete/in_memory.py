@@ -34,7 +34,7 @@ from ..units import Scale, Units, chosen_units
 from ..weights import Array
 from .column_errors import ColumnErrors, column_errors
 from .dates import AUTO, NONE, dates_of
-from .limits import Limits, limited, plausible, rounded
+from .limits import Limits, limited, plausible, readable, rounded
 from .long import refuse_long
 from .places import Completion, Places, places
 from .report_page import few_observed, report_sections, subtitle
@@ -48,6 +48,7 @@ COLUMNS = ("row", "column", "value", "expected", "score")  # of the list of outl
 INTERVALS = ("row", "column", "value", "lower", "upper")  # of what was filled in
 MARKS = ("row", "column", "was", "now", "why")  # of the list of new cells
 AT_ONCE = 100_000  # places that are looked at for that list
+SCORE_DECIMALS = 2  # in the list of outliers
 
 
 class Outliers(NamedTuple):
@@ -254,7 +255,8 @@ def with_intervals(
             lower, upper = (np.clip(x, low, high) for x in (lower, upper))
         values = X[rows, cols]
         # values are rounded: an interval holds what is filled in
-        yield rows, cols, values, np.minimum(lower, values), np.maximum(upper, values)
+        lower, upper = np.minimum(lower, values), np.maximum(upper, values)
+        yield rows, cols, values, lower, upper
 
 
 def outlying(
@@ -418,7 +420,10 @@ def _write(
 
 
 def _write_list(path: Path, table: Table, outliers: Outliers) -> None:
-    lines = outliers.named(table.row_names(), table.col_names())
+    expected = readable(outliers.expected, outliers.cols, table.decimals())
+    scores = np.round(outliers.scores, SCORE_DECIMALS)
+    shown = outliers._replace(expected=expected, scores=scores)
+    lines = shown.named(table.row_names(), table.col_names())
     if path.suffix.lower() == ".parquet":
         frame = optional("pandas", "tables").DataFrame(lines, columns=list(COLUMNS))
         frame.to_parquet(path, engine="pyarrow", index=False)
@@ -429,8 +434,12 @@ def _write_list(path: Path, table: Table, outliers: Outliers) -> None:
 def _write_intervals(
     path: Path, table: Table, parts: Iterator[tuple[Array, ...]]
 ) -> None:
-    names = table.row_names(), table.col_names()
-    lines = (line for part in parts for line in named(part, *names))
+    names, decimals = (table.row_names(), table.col_names()), table.decimals()
+    shown = (
+        (rows, cols, values, *(readable(x, cols, decimals) for x in ends))
+        for rows, cols, values, *ends in parts
+    )
+    lines = (line for part in shown for line in named(part, *names))
     _write_csv(path, INTERVALS, lines)
 
 
