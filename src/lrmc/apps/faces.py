@@ -246,7 +246,7 @@ def process(
             done[person.name] = person, faces
             _write(folder, person, faces)
             tell(Progress("cleaning", k + 1, len(people), "people"))
-        tell(Progress("writing the report"))
+        tell(Progress("writing the report", 0, 1))
         contact_sheet(done).save(folder / "contact.png")
         page = write_report(
             folder / "report.html",
@@ -254,6 +254,7 @@ def process(
             [*report_sections(done), Files.in_folder(folder)],
             subtitle=f"{len(people)} people",
         )
+        tell(Progress("writing the report", 1, 1))
         return Processed(
             people=done,
             status=_status(done),

@@ -196,8 +196,9 @@ def complete(
         seconds=seconds,
         report=to.report,
     )
-    tell(Progress("writing"))
+    tell(Progress("writing", 0, 1))
     _write(to, table, X, done, Path(source).name, level)
+    tell(Progress("writing", 1, 1))
     return done
 
 

@@ -95,7 +95,8 @@ def process(
         parts = separate(frames, progress=progress, **options)
         seconds = clock.perf_counter() - began
         sections = _sections(frames, parts, seconds)
-        (progress or silent)(Progress("writing"))
+        tell = progress or silent
+        tell(Progress("writing", 0, 1))
         files = (
             cine.write(temporary, "tissue", parts.tissue),
             cine.write(temporary, "blood", parts.blood),
@@ -107,6 +108,7 @@ def process(
             [*sections, Files.in_folder(temporary)],
             subtitle=Path(source).name,
         )
+        tell(Progress("writing", 1, 1))
     written = moved((*files, page), folder)
     return Processed(
         parts=parts,

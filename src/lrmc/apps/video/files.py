@@ -154,10 +154,11 @@ def process(
             seconds=time.perf_counter() - began,
             report=Path(target) / page.name,
         )
-        tell(Progress("writing the report"))
+        tell(Progress("writing the report", 0, 1))
         sections = _sections(clip, done, sample, out.shown)
         links = report.Files.in_folder(folder)
         report.write_report(page, clip.path.name, [*sections, links])
+        tell(Progress("writing the report", 1, 1))
     return done
 
 
