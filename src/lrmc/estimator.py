@@ -323,7 +323,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
         Returns
         -------
-        array of shape (n_samples, n_components_)
+        array of shape (n_samples, n_components)
             A row without any observation gets the scores of the mean row, with a warning.
         """
         rows, obs, _ = self._rows(X)
@@ -340,7 +340,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_components_)
+        X : array-like of shape (n_samples, n_components)
             Scores, as `transform` gives them.
 
         Returns
