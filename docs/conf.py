@@ -6,15 +6,10 @@ import sys
 from datetime import date
 from pathlib import Path
 
-import tomllib
-
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 import lrmc
-
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-SOURCE = PROJECT["urls"]["Source"]
 
 project = "lrmc"
 author = "The lrmc developers"

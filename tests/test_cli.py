@@ -491,6 +491,15 @@ def test_as_a_program():
     assert "demo" in run("--help").stdout
 
 
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_help_of_each_command_begins_with_what_the_list_says(name):
+    done = run(name, "--help")
+    assert done.exit_code == 0
+    lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+    assert lines[1] == cli.COMMANDS[name].about
+    assert name in run("--help").stdout
+
+
 WHILE_WRITING = """
 import os, signal, sys, time
 from lrmc import cli

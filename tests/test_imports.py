@@ -15,8 +15,7 @@ HEAVY = [
     "rich",
     "xarray",
     "pyarrow",
-    "scipy.io",
-    "scipy.linalg",
+    "scipy",
 ]
 
 
@@ -50,6 +49,21 @@ def test_neither_does_a_solve():
         "typer",
         "xarray",
     } & set(after)
+
+
+def test_help_imports_no_command():
+    pytest.importorskip("typer")
+    code = (
+        "import sys; sys.argv = ['lrmc', '--help']; sys.stdout = sys.stderr\n"
+        "from lrmc.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: sys.stdout = sys.__stdout__\n"
+        "import sys"
+    )
+    after = modules_after(code)
+    commands = {f"lrmc.cli.{name}" for name in ("complete", "video", "training")}
+    assert "lrmc.cli.console" in after
+    assert not {*commands, *HEAVY} & (set(after) - {"typer", "rich"})
 
 
 def test_public_names():

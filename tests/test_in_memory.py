@@ -483,3 +483,80 @@ def test_intervals_have_a_place_of_their_own(tmp_path):
             completion.complete(
                 tmp_path / "in.npy", tmp_path / "o.csv", intervals_to=tmp_path / name
             )
+
+
+@pytest.fixture(scope="module")
+def noisy_table(tmp_path_factory):
+    """A noisy table of ids, dates and measurements that are never negative, with gaps; completed."""
+    folder = tmp_path_factory.mktemp("noisy")
+    rng = np.random.default_rng(5)
+    X = rng.uniform(0, 2, (150, 2)) @ rng.uniform(0, 2, (2, 8))
+    X = np.abs(X + rng.normal(size=X.shape) * 0.3).round(2)
+    X[:, 3] *= 1000
+    gaps = rng.random(X.shape) < 0.2
+    frame = pd.DataFrame(np.where(gaps, np.nan, X), columns=list("abcdefgh"))
+    frame.insert(0, "station", [f"ST-{100 + k % 3}" for k in range(len(frame))])
+    frame.insert(1, "day", pd.date_range("2024-01-01", periods=len(frame)).astype(str))
+    frame.to_csv(folder / "in.csv", index=False)
+    done = completion.complete(
+        folder / "in.csv",
+        folder / "out.csv",
+        outliers_to=folder / "out.outliers.csv",
+        intervals_to=folder / "out.intervals.csv",
+        report_to=folder / "out.html",
+    )
+    return folder, X, gaps, done
+
+
+def test_intervals_are_within_the_plausible_range(noisy_table):
+    folder, X, gaps, _ = noisy_table
+    listed = pd.read_csv(folder / "out.intervals.csv")
+    filled = pd.read_csv(folder / "out.csv")
+    assert len(listed) == gaps.sum()
+    assert (listed.lower <= listed.value).all()
+    assert (listed.value <= listed.upper).all()
+    assert (listed.lower >= 0).all()
+    assert (listed.lower == 0).any()  # noise alone would go below
+    for name, some in listed.groupby("column"):
+        k = "abcdefgh".index(name)
+        assert some.upper.max() <= 1.1 * np.nanmax(X[:, k]) + 0.01
+        rows = filled.day.searchsorted(some.row)
+        np.testing.assert_allclose(filled[name].to_numpy()[rows], some.value)
+
+
+def test_ids_are_no_dates(noisy_table):
+    folder, *_, done = noisy_table
+    assert done.dated == "day"
+    assert pd.read_csv(folder / "out.intervals.csv").row[0].startswith("2024-")
+
+
+def test_errors_of_columns_are_those_of_filling_them(noisy_table):
+    _, X, gaps, done = noisy_table
+    filled = pd.read_csv(done.files[0])[list("abcdefgh")].to_numpy()
+    off = np.abs(filled - X)
+    truth = np.array([off[gaps[:, k], k].mean() for k in range(8)])
+    assert done.errors.n_hidden > 80
+    # a dozen hidden entries per column: right within a factor, in each column's units
+    assert (done.errors.model < 2.5 * truth).all()
+    assert (done.errors.model > truth / 2.5).all()
+    median = np.array([np.abs(x - np.median(x)).mean() for x in X.T])
+    assert (done.errors.median < 2 * median).all()
+    assert (done.errors.median > median / 2).all()
+
+
+def test_the_report_has_columns_and_links(noisy_table):
+    folder, *_ = noisy_table
+    page = (folder / "out.html").read_text()
+    assert "hidden from one more fit" in page
+    for name in ("out.csv", "out.outliers.csv", "out.intervals.csv"):
+        assert f'<a href="{name}">{name}</a>' in page
+
+
+def test_too_few_entries_have_no_errors(tmp_path):
+    X = np.outer([3.5, 1.2, 7.1, 2.9, 5.3], [1.0, 2.0, 3.0])
+    X[1, 1] = np.nan
+    pd.DataFrame(X, columns=list("abc")).to_csv(tmp_path / "in.csv", index=False)
+    places = tmp_path / "in.csv", tmp_path / "out.csv"
+    done = completion.complete(*places, report_to=tmp_path / "out.html")
+    assert done.errors is None
+    assert "Column by column" in (tmp_path / "out.html").read_text()

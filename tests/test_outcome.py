@@ -7,8 +7,16 @@ import pytest
 from each import each
 from made.landscape import landscape, write_landscape
 
-from lrmc.apps import outcome
-from lrmc.apps.outcome import SOUND, FitFailed, Limits, noisy_fit, run_to_end, solved
+from lrmc.apps import clouds, outcome
+from lrmc.apps.outcome import (
+    SOUND,
+    FitFailed,
+    Limits,
+    noisy_fit,
+    run_to_end,
+    solved,
+    told,
+)
 from lrmc.methods.noisy import Noise
 from lrmc.methods.step import Step
 from lrmc.observations import as_observations
@@ -201,3 +209,28 @@ def test_ranks_are_checked_at_the_door(name, rank, tmp_path):
     assert "Traceback" not in done.output
     assert f"rank={rank} for" in done.output
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_steps_are_told_and_stay_the_same():
+    def letters():
+        yield "a"
+        yield "b"
+        return "the end"
+
+    stages = []
+    run = told(letters(), stages.append, "learning")
+    assert [next(run), next(run)] == ["a", "b"]
+    with pytest.raises(StopIteration) as end:
+        next(run)
+    assert end.value.value == "the end"
+    assert [(at.stage, at.done) for at in stages] == [("learning", 1), ("learning", 2)]
+
+
+def test_fits_of_applications_are_not_silent():
+    stages = []
+    rng = np.random.default_rng(0)
+    scenes = rng.uniform(500, 900, (2, 16, 16)) * rng.uniform(0.9, 1.1, (8, 1, 1, 1))
+    clouds.remove_clouds(scenes.astype(np.uint16), progress=stages.append)
+    counted = [at.stage for at in stages]
+    assert counted.count("learning the ground") > 2
+    assert counted[-1] == "clearing"

@@ -477,7 +477,7 @@ def test_the_words_of_a_result(result):
     assert "rank 3: every row is a mixture of the same 3 profiles" in said
     assert "What was decided, and why" in said
     assert f"standard deviation of {text.number(result.noise_level, 3)} (noise)" in said
-    assert "It ended well" in said
+    assert "Converged to" in said
 
 
 def test_the_outliers_of_the_table_are_those_of_the_result(result):
@@ -530,7 +530,7 @@ def test_every_ending_has_words(status):
             result_of(np.eye(3) + 1, np.ones((3, 1)), np.ones((3, 1)), status=status)
         )
     ).text
-    assert ("It ended well" in said) == (status is Status.CONVERGED)
+    assert ("Converged" in said) == (status is Status.CONVERGED)
     assert ("What to do" in said) == (status is not Status.CONVERGED)
     assert status is Status.CONVERGED or status.meaning in said
 
@@ -717,10 +717,31 @@ def test_models_beside_each_other_and_how_sure():
     ]
     told = read(report.result_sections(replace(result, evidence={"table": table})))
     assert "this one" in told.text
-    assert "25 % of its error" in told.text
+    assert "25 % of the error" in told.text
 
 
 def test_named_values_are_drawn_with_their_errors():
     page = read([report.Bars("", ["a", "<b>"], [1.0, 2.0], [0.1, math.nan], "c")])
     assert "<b>" in page.text
     assert "No values to draw." in read([report.Bars("", ["a"], [math.nan], [0])]).text
+
+
+def test_links_are_quoted():
+    page = report.page("T", [report.Files("Files", {"a <b>": "x y/ü#1.csv"})])
+    assert '<a href="x%20y/%C3%BC%231.csv">a &lt;b&gt;</a>' in page
+
+
+def test_links_of_a_folder(tmp_path):
+    (tmp_path / "masks").mkdir()
+    (tmp_path / "a.npz").touch()
+    found = report.Files.in_folder(tmp_path)
+    assert dict(found.links) == {"a.npz": "a.npz", "masks/": "masks"}
+
+
+def test_the_command_is_on_the_page(monkeypatch):
+    section = report.Words("W", ["said"])
+    assert '<p class="command">' not in report.page("T", [section])
+    monkeypatch.setattr("sys.argv", ["/usr/bin/lrmc", "complete", "a b.csv"])
+    assert "<code>lrmc complete &#x27;a b.csv&#x27;</code>" in report.page(
+        "T", [section]
+    )

@@ -15,7 +15,6 @@ from each import each
 from made.cine import FRAMES, SIZE, dicom, scene
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import ndimage
-from typer.testing import CliRunner
 
 from lrmc.apps.ultrasound import files, patches
 from lrmc.apps.ultrasound import model as ultrasound
@@ -23,6 +22,10 @@ from lrmc.apps.ultrasound.cines import read_cine
 from lrmc.apps.ultrasound.files import decibels, separate_file
 from lrmc.apps.ultrasound.model import beyond_noise, separate
 from lrmc.apps.ultrasound.motion import follow
+
+pytest.importorskip("typer")
+from typer.testing import CliRunner
+
 from lrmc.cli import app
 
 DATA = real_data.DATA / "ultrasound"

@@ -82,7 +82,7 @@ def missing_packages_are_named() -> None:
 
 
 def commands() -> None:
-    """All commands start, and one completes a table."""
+    """All commands start, one completes a table, and the tour is taken."""
     lrmc = shutil.which("lrmc", path=str(Path(sys.executable).parent))
     assert lrmc is not None
     for command in COMMANDS:
@@ -97,6 +97,9 @@ def commands() -> None:
         subprocess.run([lrmc, "complete", source, "-o", target], check=True)
         print(f"lrmc complete: {time.perf_counter() - began:.1f} s")
         assert target.exists()
+        tour = Path(folder) / "tour"
+        subprocess.run([lrmc, "demo", "-o", tour], check=True, capture_output=True)
+        assert (tour / "report.html").exists()
 
 
 if __name__ == "__main__":

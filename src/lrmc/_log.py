@@ -45,6 +45,12 @@ def _printed(line: str) -> None:
     print(f"lrmc: {line}", file=sys.stderr, flush=True)
 
 
+def in_words(it: Iterate) -> str:
+    """How far a run is; where its rank has just changed there is no change to tell."""
+    change = f"change {it.change:.0e}, " if math.isfinite(it.change) else ""
+    return f"{change}{it.inliers:.0%} inliers"
+
+
 class Lines:
     """A line about a run every second."""
 
@@ -66,10 +72,7 @@ class Lines:
             return
         self.last = now
         left = self._left(it.change, now - self.began)
-        self.say(
-            f"iteration {it.k} ({it.stage}), change {it.change:.0e},"
-            f" {it.inliers:.0%} inliers{left}"
-        )
+        self.say(f"iteration {it.k} ({it.stage}), {in_words(it)}{left}")
 
     def _left(self, change: float, passed: float) -> str:
         """How long the rest takes if the change goes on falling as it did."""

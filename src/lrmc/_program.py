@@ -7,6 +7,7 @@ other programs nothing is done here."""
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from types import TracebackType
 
@@ -20,13 +21,18 @@ class Terminated(KeyboardInterrupt):
 
 
 def is_the_command() -> bool:
-    """Whether Python was started as `lrmc` or `python -m lrmc.cli`. With -m, sys.argv
+    """Whether Python was started as `lrmc` or `python -m lrmc`. With -m, sys.argv
     does not tell this early.
     """
     name = os.path.splitext(os.path.basename(sys.argv[0] if sys.argv else ""))[0]
-    return name in ("lrmc", "lrmc-script") or ("-m", "lrmc.cli") in zip(
-        sys.orig_argv, sys.orig_argv[1:]
-    )
+    pairs = set(zip(sys.orig_argv, sys.orig_argv[1:]))
+    as_module = {("-m", "lrmc"), ("-m", "lrmc.cli")}
+    return name in ("lrmc", "lrmc-script") or bool(pairs & as_module)
+
+
+def command_line() -> str:
+    """What was typed, where the program is the command `lrmc`; else nothing."""
+    return shlex.join(["lrmc", *sys.argv[1:]]) if is_the_command() else ""
 
 
 def _without_traceback(

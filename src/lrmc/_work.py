@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ._log import in_words
 from .report import Words
 from .result import Iterate, Status
 from .solve import ConvergenceWarning
@@ -52,7 +53,7 @@ def following(
         if it.k == 0:
             tell(Progress("fitting", 0.0, 1.0, note="start"))
             return
-        note = f"iteration {it.k}, change {it.change:.0e}, {it.inliers:.0%} inliers"
+        note = f"iteration {it.k}, {in_words(it)}"
         if more is not None:
             note += f", {more()}"
         tell(Progress("fitting", _share(it.change, tol), 1.0, note=note))

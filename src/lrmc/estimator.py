@@ -11,7 +11,6 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -28,6 +27,7 @@ from sklearn.utils.validation import (
 
 from ._arguments import one_of, real_number, whole_number, yes_or_no
 from ._job import checked_max_iter, checked_tol
+from ._scipy import sparse as sp
 from .evidence.alarms import Listing, listing, standing_out
 from .evidence.calibration import (
     Calibration,
@@ -257,7 +257,19 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Find the components of X (n_samples, n_features). y is not looked at."""
+        """Find the components of X.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows to learn from; NaN, masked and not stored entries are missing.
+        y : ignored
+            For scikit-learn's pipelines.
+
+        Returns
+        -------
+        self
+        """
         self._check()
         given = _read(self, X, reset=True, fewest=2)
         obs = given.observations(self.threads)
@@ -302,8 +314,17 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return self
 
     def transform(self, X: Any) -> Array:
-        """Scores of rows, (n_samples, `n_components_`). A row without any observation gets those
-        of the mean row.
+        """Scores of rows; gaps and outliers do no harm.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows, which may be new.
+
+        Returns
+        -------
+        array of shape (n_samples, n_components)
+            A row without any observation gets the scores of the mean row, with a warning.
         """
         rows, obs, _ = self._rows(X)
         empty = len(rows.T) if obs is None else int(np.sum(obs.row_observed == 0))
@@ -315,7 +336,17 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return rows.T
 
     def inverse_transform(self, X: Any) -> Array:
-        """The low-rank rows (n_samples, n_features) with these scores."""
+        """The low-rank rows with these scores.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Scores, as `transform` gives them.
+
+        Returns
+        -------
+        array of shape (n_samples, n_features)
+        """
         check_is_fitted(self)
         T = check_array(X, dtype=[np.float64, np.float32])
         if T.shape[1] != self.n_components_:
@@ -328,15 +359,36 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """How well each row fits, higher is better: about -1 for a usual row, at worst -6.
 
         Minus the root mean square of the row's residuals in units of the noise, each counted as at
-        most 6; outliers count. 0 for a row without observations."""
+        most 6; outliers count.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows, which may be new.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            0 for a row without observations.
+        """
         return -self._rows(X)[0].distance
 
     def decision_function(self, X: Any) -> Array:
-        """How far each row is inside the limit for anomalies: negative for anomalous rows.
+        """How far each row is inside the limit for anomalies.
 
         The limit is the distance (minus `score_samples`) that ordinary rows with as many
-        observations exceed with probability `false_alarms`. Rows without observations are
-        inside."""
+        observations exceed with probability `false_alarms`.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows, which may be new.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Negative for anomalous rows; rows without observations are inside.
+        """
         rows, obs, _ = self._rows(X)
         if obs is None:
             return self._limit.at(np.zeros(len(rows.T)), self.false_alarms)
@@ -344,15 +396,37 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return self._limit.at(observed, self.false_alarms) - rows.distance
 
     def predict(self, X: Any) -> Array:
-        """-1 for anomalous rows, 1 for ordinary ones, as scikit-learn's outlier detectors do."""
+        """Label anomalous rows, as scikit-learn's outlier detectors do.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows, which may be new.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            -1 for anomalous rows, 1 for ordinary ones.
+        """
         return np.where(self.decision_function(X) < 0, -1, 1)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Minus the mean absolute error on a fifth of the entries of X, hidden while its rows are
-        fitted.
+        """Minus the mean absolute error on a fifth of the entries, hidden while rows are fitted.
 
         What a search over n_components can go by: unlike residuals, it does not fall with every
-        component."""
+        component.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows, which may be new.
+        y : ignored
+            For scikit-learn's pipelines.
+
+        Returns
+        -------
+        float
+        """
         check_is_fitted(self)
         Y = _read(self, X, reset=False).dense()
         rng = np.random.default_rng(0)
@@ -366,10 +440,19 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return -float(error.mean()) if len(error) else 0.0
 
     def outlier_scores(self, X: Any) -> Any:
-        """`|residual|` over the noise for each observed entry, in the form of X: NaN, masked or not
-        stored where missing.
+        """`|residual|` over the noise for each observed entry.
 
         See `outlier_mask_` for those that count as outliers.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows, which may be new.
+
+        Returns
+        -------
+        array or sparse matrix
+            In the form of X: NaN, masked or not stored where missing.
         """
         rows, obs, given = self._rows(X)
         return given.X * np.nan if obs is None else self._entry_scores(obs, rows)
@@ -619,7 +702,19 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Find the components of X (n_samples, n_features). y is not looked at."""
+        """Find the components of X.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows to learn from; NaN, masked and not stored entries are missing.
+        y : ignored
+            For scikit-learn's pipelines.
+
+        Returns
+        -------
+        self
+        """
         _check_shared(self)
         one_of("fill", self.fill, FILLS)
         yes_or_no("scale", self.scale)
@@ -661,7 +756,18 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         return self
 
     def transform(self, X: Any) -> Array:
-        """X with its missing entries filled in; see `fill` for the others."""
+        """Fill in missing entries; see `fill` for the others.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The table that was fitted, or new rows like its own.
+
+        Returns
+        -------
+        array of shape (n_samples, n_features)
+            Without columns that held nothing, unless `keep_empty_features` is set.
+        """
         check_is_fitted(self)
         Y = _read(self, X, reset=False).dense()
         for rows in row_blocks(*Y.shape):
@@ -700,14 +806,29 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         return model
 
     def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
-        """Lower and upper ends around what `transform` fills in; what was observed is both its
-        ends.
+        """Intervals around what `transform` fills in.
 
-        X is the table that was fitted, or new rows like its own. When first asked for, the
-        components are found again without some entries of the table that was fitted (of some of its
-        rows, if it is large), five times; the intervals hold as many of those as `level` says. The
-        same shape as `transform` gives. `lrmc.evidence.NotCalibrated` says why, where there are
-        none to vouch for."""
+        When first asked for, the components are found again without some entries of the table that
+        was fitted (of some of its rows, if it is large), five times; the intervals hold as many of
+        those as `level` says.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The table that was fitted, or new rows like its own.
+        level : float, default 0.9
+            Probability with which an interval holds what is missing.
+
+        Returns
+        -------
+        lower, upper : arrays
+            In the shape that `transform` gives; what was observed is both its ends.
+
+        Raises
+        ------
+        lrmc.evidence.NotCalibrated
+            If no interval could be vouched for; the message says why.
+        """
         check_is_fitted(self)
         level = real_number(
             "level", level, lambda x: 0 < x < 1, "a number between 0 and 1, such as 0.9"

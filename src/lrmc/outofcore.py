@@ -47,14 +47,39 @@ def write_completed(
     data: Observations | None = None,
     undetermined: Undetermined = "nan",
 ) -> None:
-    """Write the completed matrix to a .zarr or .npy, some rows at a time. It appears whole or not
-    at all.
+    """Write the completed matrix to a file, some rows at a time. It appears whole or not at all.
 
-    `fill` as for `lrmc complete`: "all" is L R' everywhere; "missing" only where nothing was
-    observed, the data elsewhere; "missing+outliers" also in place of the outliers. The last two
-    need the data, so no loaded result. Where `units` were removed before the fit, `data` are the
-    observations without that. `undetermined` as for `Result.low_rank`; what was observed in such
-    lines stays."""
+    Parameters
+    ----------
+    result : Result
+        Of `lrmc.solve`.
+    target : path
+        A .zarr or .npy file.
+    fill : {"all", "missing", "missing+outliers"}, default "all"
+        The model everywhere; only where nothing was observed; or also in place of the outliers. The
+        last two need the data, so no loaded result.
+    units : Units, optional
+        Units of columns that were removed before the fit.
+    data : Observations, optional
+        With `units`: the observations as they came.
+    undetermined : {"nan", "keep"}, default "nan"
+        As for `Result.low_rank`; what was observed in such rows and columns stays.
+
+    Raises
+    ------
+    ValueError
+        If an argument cannot be used.
+    OSError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> import lrmc, numpy as np
+    >>> result = lrmc.solve(lrmc.synthetic.problem(n=60, rank=2, p=0.8).Y)
+    >>> lrmc.outofcore.write_completed(result, "X.npy")
+    >>> np.load("X.npy", mmap_mode="r").shape
+    (60, 60)
+    """
     target, obs = Path(target), result.observations
     if fill not in FILLS:
         raise ValueError(f"fill={fill!r}; one of {', '.join(FILLS)} is wanted")
@@ -181,11 +206,36 @@ def _finished() -> Iterator[Callable[..., Any]]:
 
 
 def write_outliers(result: Result, target: Any, *, units: Units | None = None) -> int:
-    """Write the entries that stand out to a .zarr group of three arrays, `row`, `col` and `value`;
-    how many there are.
+    """Write the entries that stand out to a file, of one block at a time.
 
-    `value` is the data less the model, in the units of the data. Only the outliers of one block are
-    in memory."""
+    Parameters
+    ----------
+    result : Result
+        Of `lrmc.solve`; a loaded one has no data.
+    target : path
+        A .zarr group of three arrays: `row`, `col` and `value`, the data less the model in the
+        units of the data.
+    units : Units, optional
+        Units of columns that were removed before the fit.
+
+    Returns
+    -------
+    int
+        Number of outliers.
+
+    Raises
+    ------
+    ValueError
+        If the result has no data, or `target` is no .zarr file.
+
+    Examples
+    --------
+    >>> import lrmc, zarr
+    >>> result = lrmc.solve(lrmc.synthetic.problem(n=60, rank=2, p=1).Y)
+    >>> n = lrmc.outofcore.write_outliers(result, "S.zarr")
+    >>> zarr.open_group("S.zarr", mode="r")["row"].shape == (n,)
+    True
+    """
     obs, target = result.observations, Path(target)
     if obs is None:
         raise ValueError(

@@ -43,10 +43,29 @@ UNDETERMINED = ("nan", "keep")
 class Status(str, Enum):
     """How a run ended; `status.meaning` says it in words.
 
-    `converged`: the iterates changed by less than `tol`, or stopped at the noise level. `max_iter`:
-    still changing after `max_iter` iterations. `schedule_ended`: a schedule without a tail ran out
-    of layers. `stalled`: thresholds fell below the residual. `diverged`: iterates grew without
-    bound. `undetermined`: fewer good entries than unknowns.
+    Attributes
+    ----------
+    CONVERGED
+        The iterates changed by less than `tol`, or stopped at the noise level.
+    MAX_ITER
+        They were still changing after `max_iter` iterations.
+    SCHEDULE_ENDED
+        A schedule without a tail ran out of layers.
+    STALLED
+        The thresholds fell below the residual.
+    DIVERGED
+        The iterates grew without bound; the last sound one is kept.
+    UNDETERMINED
+        There are fewer good entries than unknowns.
+
+    Examples
+    --------
+    >>> import lrmc
+    >>> result = lrmc.solve(lrmc.synthetic.problem(n=100, rank=2, p=0.8).Y)
+    >>> result.status is lrmc.Status.CONVERGED
+    True
+    >>> str(result.status)
+    'converged'
     """
 
     CONVERGED = "converged"
@@ -78,7 +97,33 @@ _MEANINGS = {
 
 @dataclass(frozen=True)
 class Iterate:
-    """The factors after k passes, in the units of the data; k = 0 is the start."""
+    """The factors after k passes over the data, in the units of the data; k = 0 is the start.
+
+    Attributes
+    ----------
+    k : int
+        Number of passes.
+    L, R : arrays of shape (n1, rank) and (n2, rank)
+        The factors.
+    change : float
+        `|X_k - X_{k-1}|_F / |X_{k-1}|_F`; NaN at the start.
+    zeta : float
+        The threshold of this pass.
+    inliers : float
+        Fraction of the observed entries within it; NaN at the start.
+    stage : str
+        What the method is doing.
+    norm : float
+        `|X_k|_F`.
+
+    Examples
+    --------
+    >>> import lrmc
+    >>> problem = lrmc.synthetic.problem(n=100, rank=2, p=0.8)
+    >>> first, *_, last = lrmc.iterates(problem.Y, rank=2)
+    >>> first.k, last.L.shape
+    (0, (100, 2))
+    """
 
     k: int
     L: Array = field(repr=False)
@@ -202,11 +247,27 @@ class Result:
         *,
         undetermined: Undetermined = "nan",
     ) -> Array:
-        """A block of L R'. All rows and columns at once take n1 * n2 numbers of memory; of Dask
-        data, when computed.
+        """A block of L R'.
 
-        Rows and columns that are not determined (without an observation, or not vouched for) are
-        NaN; with undetermined="keep" they are what L R' has there, which may be anything."""
+        Parameters
+        ----------
+        rows, cols : slice, int or array of int, default all
+            The block. All of it takes n1 * n2 numbers of memory; of Dask data, when computed.
+        undetermined : {"nan", "keep"}, default "nan"
+            Rows and columns that are not determined (without an observation, or not vouched for)
+            are NaN, or what L R' has there, which may be anything.
+
+        Returns
+        -------
+        array of shape (len(rows), len(cols))
+
+        Examples
+        --------
+        >>> import lrmc
+        >>> result = lrmc.solve(lrmc.synthetic.problem(n=100, rank=2, p=0.8).Y)
+        >>> result.low_rank(slice(10), [3, 4]).shape
+        (10, 2)
+        """
         one_of("undetermined", undetermined, UNDETERMINED)
         X = np.atleast_2d(self.L[rows]) @ np.atleast_2d(self.R[cols]).T
         return self._determined(X, rows, cols, undetermined)
@@ -221,7 +282,25 @@ class Result:
         """The best estimate of a block of entries: the low-rank part and what lies beyond it.
 
         `beyond` says what that is: nothing, unless entries that were set aside are found better
-        with it. See `low_rank` for the rest."""
+        with it.
+
+        Parameters
+        ----------
+        rows, cols, undetermined
+            As for `low_rank`.
+
+        Returns
+        -------
+        array of shape (len(rows), len(cols))
+
+        Examples
+        --------
+        >>> import lrmc
+        >>> problem = lrmc.synthetic.problem(n=100, rank=2, p=0.8)
+        >>> error = abs(lrmc.solve(problem.Y).completed() - problem.X)
+        >>> bool(error.max() < 1e-4 * abs(problem.X).max())
+        True
+        """
         if not self.beyond:
             return self.low_rank(rows, cols, undetermined=undetermined)
         X = self.low_rank(rows, cols, undetermined="keep")
@@ -242,11 +321,22 @@ class Result:
         )
 
     def frame(self) -> Any:
-        """The data as a DataFrame of the same kind (pandas or polars) with the same labels, where
-        missing entries are filled in.
+        """The data as a DataFrame of the same kind and with the same labels, where missing entries
+        are filled in.
 
         Observed entries stay, outliers too (`outliers()` lists these); `completed()` is the
-        estimate of every entry."""
+        estimate of every entry.
+
+        Returns
+        -------
+        DataFrame
+            Of pandas or polars, as the one that was solved.
+
+        Raises
+        ------
+        ValueError
+            If what was solved is no DataFrame.
+        """
         if self.labels is None or self.observations is None:
             raise ValueError(
                 "this result has no labels: frame() is for a DataFrame that was given to lrmc.solve"
@@ -285,11 +375,34 @@ class Result:
     def outliers(
         self, Y: Any = None, *, mask: Any = None, threshold: float | None = None
     ) -> Any:
-        """The outliers S = Y - L R' where it stands out, 0 elsewhere on the observed entries, in
-        the form of the data.
+        """The outliers: S = Y - X where an observed entry stands out, 0 for other entries.
 
-        An entry stands out above `threshold`; without one, so far off that few of what is listed are
-        expected to be good: `false_alarms` says how many. A loaded result needs the data again."""
+        Parameters
+        ----------
+        Y, mask : optional
+            The data, which a result loaded from a file needs again.
+        threshold : float, optional
+            An entry stands out if `|Y - X|` is larger. If not given, so much that few of the listed
+            entries are expected to be good: `false_alarms` says how many.
+
+        Returns
+        -------
+        array or sparse matrix
+            In the form of the data.
+
+        Raises
+        ------
+        ValueError
+            If the data are needed and not given, or have another shape.
+
+        Examples
+        --------
+        >>> import lrmc
+        >>> problem = lrmc.synthetic.problem(n=100, rank=2, p=1, outlier_scale=9)
+        >>> S = lrmc.solve(problem.Y).outliers()
+        >>> bool(abs(S - problem.outliers).max() < 1e-4 * abs(S).max())
+        True
+        """
         obs = self._data(Y, mask)
         fit = Fit(self.factors(), self.beyond)
         if threshold is None:
@@ -342,7 +455,7 @@ class Result:
             )
         if not self.converged:
             raise NotCalibrated(
-                f"the run did not come to rest ({self.status.meaning}): there is nothing to calibrate"
+                f"the run did not converge ({self.status.meaning}): there is nothing to calibrate"
             )
         return fitted_again(self.observations, self.refit, self.rank)
 
@@ -376,14 +489,39 @@ class Result:
     def interval(
         self, rows: Any, cols: Any, level: float = 0.9, of: Target = "value"
     ) -> tuple[Array, Array]:
-        """Lower and upper ends around the entries at these places, which hold what is missing there
-        with this level.
+        """Intervals around completed entries, calibrated on entries that were set aside.
 
-        `rows` and `cols` are indices, broadcast: `rows[:, None]` and `cols` are a block. `of` is
-        "value" (what would be seen there without a gross error: the low-rank value and noise) or
-        "observation" (which may be a gross error as well). NaN where an entry is not determined.
-        See `calibration` for what it costs; `NotCalibrated` is raised where no interval could be
-        vouched for, as where gaps are unlike anything that was observed."""
+        The first call takes five more runs of the solver.
+
+        Parameters
+        ----------
+        rows, cols : int or array of int
+            Indices of the entries, broadcast: `rows[:, None]` and `cols` are a block.
+        level : float, default 0.9
+            Probability with which an interval holds what is missing.
+        of : {"value", "observation"}, default "value"
+            What would be observed there without a gross error (the low-rank value and noise), or
+            with one, if that happens.
+
+        Returns
+        -------
+        lower, upper : arrays
+            NaN where an entry is not determined.
+
+        Raises
+        ------
+        NotCalibrated
+            If no interval could be vouched for, as where gaps are unlike anything that was
+            observed.
+
+        Examples
+        --------
+        >>> import lrmc
+        >>> problem = lrmc.synthetic.problem(n=100, rank=2, p=0.8, noise=0.1)
+        >>> lower, upper = lrmc.solve(problem.Y, rank=2).interval([0, 1], [2, 3])
+        >>> bool((lower < upper).all())
+        True
+        """
         one_of("of", of, TARGETS)
         level = real_number(
             "level", level, lambda x: 0 < x < 1, "a number between 0 and 1, such as 0.9"
@@ -394,11 +532,28 @@ class Result:
         return middle - half, middle + half
 
     def forecast(self, steps: int, level: float = 0.9) -> Any:
-        """The next steps in time after the end of the table: values, lower and upper ends, with
-        a line of time for each step, as in the data.
+        """Forecast the next steps in time after the end of the table.
 
-        Wants a result with a model of time (see `lrmc.solve`). Intervals are learned from forecasts
-        of the table's own last steps, which takes up to five more fits."""
+        It takes a result with a model of time (see `time` of `lrmc.solve`). Intervals are learned
+        from forecasts of the table's own last steps, which takes up to five more fits.
+
+        Parameters
+        ----------
+        steps : int
+            How many steps.
+        level : float, default 0.9
+            Probability with which an interval holds the value.
+
+        Returns
+        -------
+        named tuple
+            Values, lower and upper ends; time goes along the axis that it has in the data.
+
+        Raises
+        ------
+        ValueError
+            If the result has no model of time.
+        """
         steps = whole_number("steps", steps, 1)
         level = real_number(
             "level", level, lambda x: 0 < x < 1, "a number between 0 and 1, such as 0.9"
@@ -412,17 +567,37 @@ class Result:
         return part.forecast(self.observations, steps, level)
 
     def standard_error(self, rows: Any, cols: Any) -> Array:
-        """The standard deviation of what is missing around the completed entries at
-        these places, noise included.
+        """Standard deviation of what is missing around completed entries, noise included.
+
+        Parameters
+        ----------
+        rows, cols
+            As for `interval`.
+
+        Returns
+        -------
+        array
         """
         rows, cols = self._places(rows, cols)
         return self.calibration.deviation(rows, cols) + 0 * self._at(rows, cols)
 
     def sample(self, rows: Any, cols: Any, n: int = 1, seed: int = 0) -> Array:
-        """n values for each of these places, spread like what is missing there may be: an axis of
-        length n comes first.
+        """Draw values that missing entries may have (multiple imputation).
 
-        Each is drawn on its own, as if errors of neighbours were independent.
+        Each is drawn on its own, as if errors of neighbouring entries were independent.
+
+        Parameters
+        ----------
+        rows, cols
+            As for `interval`.
+        n : int, default 1
+            Number of draws.
+        seed : int, default 0
+            Seed of the random numbers.
+
+        Returns
+        -------
+        array of shape (n, ...)
         """
         n, seed = whole_number("n", n, 1), whole_number("seed", seed, 0)
         rows, cols = self._places(rows, cols)
@@ -432,8 +607,19 @@ class Result:
     def outlier_probability(
         self, rows: Any, cols: Any, Y: Any = None, *, mask: Any = None
     ) -> Array:
-        """How likely the observed entries at these places are gross errors; NaN where
-        nothing was observed.
+        """Probability that observed entries are gross errors.
+
+        Parameters
+        ----------
+        rows, cols
+            As for `interval`.
+        Y, mask
+            As for `outliers`.
+
+        Returns
+        -------
+        array
+            NaN where nothing was observed.
         """
         rows, cols = self._places(rows, cols)
         obs, flat = self._data(Y, mask), (rows.ravel(), cols.ravel())
@@ -444,8 +630,19 @@ class Result:
     def false_alarms(
         self, Y: Any = None, *, mask: Any = None, threshold: float | None = None
     ) -> Alarms:
-        """How many entries `outliers` lists at this threshold, and how many of these are
-        expected to be good ones. One pass over the data.
+        """Number of entries that `outliers` lists, and how many of these are expected to be good.
+
+        One pass over the data.
+
+        Parameters
+        ----------
+        Y, mask, threshold
+            As for `outliers`.
+
+        Returns
+        -------
+        Alarms
+            A named tuple.
         """
         obs = self._data(Y, mask)
         listed, limit = (
@@ -479,8 +676,17 @@ class Result:
         return np.broadcast_arrays(*found)  # type: ignore[return-value]
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """One page of pictures (change, threshold, inliers, singular values), saved if a
-        path is given.
+        """Plot change, threshold, inliers and singular values.
+
+        Parameters
+        ----------
+        path : path, optional
+            Where the figure is saved.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            A notebook shows it.
         """
         from .plot import plot_result
 

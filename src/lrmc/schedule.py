@@ -29,20 +29,56 @@ class Layer(NamedTuple):
 
 @dataclass(frozen=True)
 class Schedule:
-    """The thresholds zeta_0 (of the start), zeta_1, ..., zeta_K and the steps eta_1, ..., eta_K of
-    Algorithm 1.
+    """Thresholds and step sizes of the paper's Algorithm 1 (LRMC), as plain data.
 
-    `tail` = (phi, beta) goes on after layer K with zeta_k = phi zeta_{k-1} and eta_k = beta
-    eta_{k-1}; without it the run ends there. K = 0 with a tail is the paper's RNN: it begins with
-    zeta_0 and `eta_0`. `tangent` removes the part of the residual that both factors would take up;
-    `momentum` is a heavy ball.
+    Made by `lrmc.train`, read from files, or one of those that come with lrmc (`Schedule.named`).
+    A schedule with a `plan` is for noisy data instead, as `Result.schedule` has it: it has no
+    thresholds and steps.
 
-    Relative units: zeta in multiples of the median observed `|y|`, eta and `start_gain` in multiples
-    of 1/p, so that a schedule serves any size and scale. Absolute units: as published, tied to size
-    and scale of the training problems.
+    Parameters
+    ----------
+    zeta : sequence of float
+        Thresholds zeta_0 (of the start), zeta_1, ..., zeta_K: one more than there are layers.
+    eta : sequence of float
+        Step sizes eta_1, ..., eta_K.
+    tail : (float, float), optional
+        (phi, beta): after layer K, zeta_k = phi zeta_{k-1} and eta_k = beta eta_{k-1}. Without it
+        the run ends after layer K. With K = 0 it is the paper's recurrent network.
+    tangent : bool, default False
+        Remove the part of the residual that both factors would take up.
+    momentum : sequence of float, optional
+        Heavy-ball momentum of each layer; none if empty.
+    start_gain : float, optional
+        What the start is multiplied by; 1/p, as in the paper, if not given.
+    eta_0 : float, default 1.0
+        The step size that the tail begins with where K = 0.
+    units : {"relative", "absolute"}, default "relative"
+        Relative: zeta in multiples of the median observed `|y|`, eta and `start_gain` in multiples
+        of 1/p, so that a schedule serves any size and scale. Absolute: as published, tied to the
+        size and scale of the training problems.
+    card : mapping, optional
+        Where the numbers come from, for people.
+    plan : mapping, optional
+        What was learned and decided for noisy data of one kind.
 
-    `plan` is for noisy data instead: what was learned and decided for data of one kind, as
-    `Result.schedule` has it. Such a schedule has no thresholds and steps."""
+    Raises
+    ------
+    ValueError
+        If the numbers do not make a schedule.
+
+    Examples
+    --------
+    >>> import lrmc
+    >>> schedule = lrmc.Schedule(zeta=(2.0, 1.0), eta=(0.8,), tail=(0.7, 1.0))
+    >>> len(schedule)
+    1
+    >>> "geometric" in lrmc.Schedule.names()
+    True
+    >>> problem = lrmc.synthetic.problem(n=300, rank=3, alpha=0.1, p=0.5)
+    >>> result = lrmc.solve(problem.Y, rank=3, schedule="geometric", method="lrmc")
+    >>> bool(lrmc.relative_error(result, problem) < 1e-4)
+    True
+    """
 
     zeta: tuple[float, ...] = ()
     eta: tuple[float, ...] = ()
@@ -91,8 +127,8 @@ class Schedule:
         return len(self.eta)
 
     def start(self, scale: float, p: float) -> tuple[float, float]:
-        """zeta_0 and the gain of the start (the paper's is 1/p), for data with this
-        scale and observed fraction.
+        """zeta_0 and the gain of the start (the paper's is 1/p), for data with this scale (the
+        median observed `|y|`) and observed fraction p.
         """
         zeta_unit, eta_unit = self._units(scale, p)
         return self.zeta[
@@ -221,12 +257,35 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Tuning:
-    """The numbers of the baselines ScaledGD and GD; the defaults of gamma and eta are those of
-    ScaledGD's authors.
+    """Parameters of the baselines ScaledGD and GD, for `lrmc.solve(..., schedule=Tuning(...))`.
 
-    `alpha` is the share of outliers, which they have to know. The largest gamma * alpha of each row
-    and column are treated as outliers (alpha at the start). `eta` is the step, in units of 1/p for
-    ScaledGD, of 1/(p sigma_1) for GD."""
+    The defaults of gamma and eta are those of ScaledGD's authors.
+
+    Parameters
+    ----------
+    alpha : float
+        Fraction of outliers, which these methods have to know: 0 <= alpha < 1.
+    gamma : float, default 2.0
+        The largest gamma * alpha of each row and column are treated as outliers (alpha at the
+        start).
+    eta : float, default 0.5
+        Step size, in units of 1/p for ScaledGD, of 1/(p sigma_1) for GD.
+
+    Raises
+    ------
+    ValueError
+        If a number is negative or not finite, or alpha is not below 1.
+
+    Examples
+    --------
+    >>> import lrmc
+    >>> from lrmc.schedule import Tuning
+    >>> problem = lrmc.synthetic.problem(n=300, rank=3, alpha=0.1, p=0.5)
+    >>> tuning = Tuning(alpha=0.1)
+    >>> result = lrmc.solve(problem.Y, rank=3, method="scaled_gd", schedule=tuning)
+    >>> bool(lrmc.relative_error(result, problem) < 1e-4)
+    True
+    """
 
     alpha: float
     gamma: float = 2.0

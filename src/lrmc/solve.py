@@ -62,11 +62,33 @@ Progress = Callable[[Iterate], None]
 
 
 class ConvergenceWarning(UserWarning):
-    """A run did not converge: see `Result.status`."""
+    """A run did not converge: see `Result.status`.
+
+    Examples
+    --------
+    >>> import lrmc, warnings
+    >>> Y = lrmc.synthetic.problem(n=100, rank=2, p=0.8).Y
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     result = lrmc.solve(Y, rank=2, max_iter=2)
+    >>> any(w.category is lrmc.ConvergenceWarning for w in caught), str(result.status)
+    (True, 'max_iter')
+    """
 
 
 class DoubtWarning(UserWarning):
-    """A run converged, but there is a reason not to believe the answer, or a part of it."""
+    """A run converged, but there is a reason not to believe the answer, or a part of it.
+
+    Examples
+    --------
+    >>> import lrmc, warnings
+    >>> Y = lrmc.synthetic.problem(n=100, rank=4, p=0.8).Y
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     result = lrmc.solve(Y, rank=2)
+    >>> any(w.category is lrmc.DoubtWarning for w in caught), result.warnings[0][:36]
+    (True, 'components beyond rank 2 stand out: ')
+    """
 
 
 def solve(
@@ -113,8 +135,10 @@ def solve(
         "auto" is the closed loop, or the paper's LRMC where a `schedule` is given and fits the
         data. "scaled_gd" and "gd" are the paper's baselines.
     schedule : Schedule, Tuning or str, optional
-        Thresholds and steps for LRMC: a `Schedule`, the name of one, or "nearest" for the one
-        that was trained on problems most like these data. For the baselines a `Tuning`, such as
+        Thresholds and step sizes for LRMC: a `Schedule`, the name of one, or "nearest" for the one
+        that was trained on problems most like these data. `result.schedule` of an earlier run has
+        what was learned and decided for noisy data (a plan): more data of the same kind are then
+        solved without learning it again. For the baselines a `Tuning`, such as
         `Tuning(alpha=0.1)`.
     loss : {"auto", "mixture", "cauchy", "huber", "squares"}, default "auto"
         How residuals are weighed on noisy data; chosen by entries that are set aside if "auto".
@@ -543,7 +567,7 @@ def _not_believed(
         )
     if error > simple:
         yield (
-            f"entries that were set aside are missed by {error:.2g} in the mean, and by {simple:.2g} if each is taken"
+            f"the mean absolute error on entries that were set aside is {error:.2g}, and {simple:.2g} if each is taken"
             " for the median of its row or column: low rank is no good model here"
         )
 

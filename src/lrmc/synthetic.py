@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
-import scipy.sparse as sp
 
 from ._arguments import checked_rank, one_of, real_number, shown, whole_number
+from ._scipy import sparse as sp
 from .linalg import Factors
 from .observations.base import row_blocks
 from .weights import Array, DType
@@ -19,7 +19,28 @@ LARGEST = 2**31 - 1  # rows and columns: indices of sparse matrices have 32 bits
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Observed data Y and what it was made of: the low-rank X = L R' and the outliers."""
+    """Observed data Y and what they were made of: the low-rank X = L R' and the outliers.
+
+    Attributes
+    ----------
+    Y : array or sparse matrix
+        The data; NaN or not stored is missing.
+    X_factors : (L, R)
+        Factors of the truth.
+    outliers : array or sparse matrix
+        What was added to X, in the form of Y.
+    rank, alpha, p, seed
+        As asked of `problem`.
+
+    Examples
+    --------
+    >>> import lrmc
+    >>> problem = lrmc.synthetic.problem(n=100, rank=2, alpha=0.1, p=0.5)
+    >>> problem.shape, problem.X.shape
+    ((100, 100), (100, 100))
+    >>> bool(0.4 < problem.mask.mean() < 0.6)
+    True
+    """
 
     Y: Any = field(repr=False)
     X_factors: Factors = field(repr=False)
@@ -53,8 +74,24 @@ class Problem:
 
 @dataclass(frozen=True)
 class Problems:
-    """A kind of problems: everything about them but the seed (and the rank). See
-    `problem` for the numbers.
+    """A kind of problems, to train on: everything about them but the rank and the seed.
+
+    Parameters
+    ----------
+    n, alpha, p, n2, outlier_scale, condition, noise
+        As for `problem`.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of its range.
+
+    Examples
+    --------
+    >>> import lrmc
+    >>> problems = lrmc.synthetic.Problems(n=200, alpha=0.2, p=0.3)
+    >>> problems.draw(rank=3, seed=7).shape
+    (200, 200)
     """
 
     n: int = 3000

@@ -47,17 +47,47 @@ class Factors(NamedTuple):
 
 
 class UnrolledLRMC(nn.Module):
-    """The K layers of a schedule, and `extra` more of its tail, as a module: `forward(Y)` gives the
-    factors of X.
+    """The layers of a schedule as a torch module: `forward(Y)` gives the factors of X.
 
-    Parameters, those that the schedule has: `log_zeta` of the thresholds zeta_0 (of the start) to
-    zeta_K, `log_eta` of the steps (of `eta_0`, where K = 0), `log_start_gain`, `momentum` (one per
-    layer; less than 0 counts as 0), and with `extra` layers `log_tail` of (phi, beta). `schedule()`
-    makes a `Schedule` of them, for `lrmc.solve`.
+    Its `nn.Parameter`s are those that the schedule has: `log_zeta` of the thresholds zeta_0 (of the
+    start) to zeta_K, `log_eta` of the step sizes (of `eta_0`, where K = 0), `log_start_gain`,
+    `momentum` (one per layer; less than 0 counts as 0), and with `extra` layers `log_tail` of
+    (phi, beta). `schedule()` makes a `Schedule` of them, for `lrmc.solve`.
 
-    With `checkpoint`, layers are computed again on the way back: memory is one layer and O(K (n1 +
-    n2) r), at the price of one more pass. Parameters have the type `dtype` (torch's default), the
-    arithmetic that of the data."""
+    Parameters
+    ----------
+    schedule : Schedule or str
+        What to begin with: a schedule, or the name of one.
+    rank : int
+        Rank of X.
+    extra : int, default 0
+        Layers of the schedule's tail after its K layers.
+    checkpoint : bool, default False
+        Compute layers again on the way back: memory is one layer and O(K (n1 + n2) r), at the
+        price of one more pass.
+    seed : int, default 0
+        Seed of the random start.
+    device : torch.device, optional
+        Where the parameters are.
+    dtype : torch.dtype, optional
+        Type of the parameters, torch's default if not given; the arithmetic has that of the data.
+
+    Raises
+    ------
+    ValueError
+        If an argument makes no sense, such as `extra` layers of a schedule without a tail.
+
+    Examples
+    --------
+    >>> import lrmc, torch
+    >>> from lrmc.torch import UnrolledLRMC
+    >>> problem = lrmc.synthetic.problem(n=60, rank=2, p=1)
+    >>> model = UnrolledLRMC("geometric", rank=2, extra=10)
+    >>> L, R = model(torch.as_tensor(problem.Y))
+    >>> torch.linalg.norm(L @ R.mT - torch.as_tensor(problem.X)).backward()
+    >>> model.log_zeta.grad is None
+    False
+    """
 
     def __init__(
         self,

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
-import scipy.sparse as sp
 
 from ._arguments import one_of
+from ._scipy import sparse as sp
 from .formats.sparse import Matrix, sound
 from .weights import Array, DType
 

@@ -23,7 +23,22 @@ Map = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Clip:
-    """c = clip(e, -zeta, zeta): the residual minus its soft threshold, as in the paper."""
+    """The paper's rule: c = clip(e, -zeta, zeta), the residual minus its soft threshold.
+
+    Parameters
+    ----------
+    zeta : float
+        The threshold, in the units of the data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lrmc.weights import Clip, ratio, weights
+    >>> rule = Clip(2.0)
+    >>> w, inlier = weights(ratio(np.array([1.0, -8.0]), rule), rule)
+    >>> w, inlier
+    (array([1.  , 0.25]), array([ True, False]))
+    """
 
     zeta: float
     rule: ClassVar[Rule] = Rule.clip
@@ -53,11 +68,29 @@ class Clip:
 
 @dataclass(frozen=True)
 class Threshold:
-    """c = e where `|e| <= z_ij = max(rows_i, cols_j)`; outside 0, or clipped to z_ij in protected
-    rows and columns.
+    """Rejection: c = e where `|e| <= z_ij = max(rows_i, cols_j)`, else 0, or clipped to z_ij in
+    protected rows and columns.
 
-    `outliers` says which residuals can be outliers: with "positive", a residual below zero is
-    always an inlier."""
+    Parameters
+    ----------
+    rows, cols : arrays of shape (n1,) and (n2,)
+        Thresholds of rows and columns.
+    protect_rows, protect_cols : arrays of shape (n1,) and (n2,)
+        Not 0 where residuals are clipped, not rejected.
+    outliers : {"both", "positive", "negative"}, default "both"
+        Which residuals can be outliers: with "positive", one below zero is always an inlier.
+    squares : bool, default False
+        Sum c^2 instead of the weights over rows and columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lrmc.weights import Threshold, ratio, weights
+    >>> none = np.zeros(1), np.zeros(2)
+    >>> rule = Threshold(np.ones(1), np.array([1.0, 3.0]), *none)
+    >>> weights(ratio(np.array([[2.0, 2.0]]), rule), rule)[0]
+    array([[0., 1.]])
+    """
 
     rows: Array
     cols: Array
@@ -101,8 +134,24 @@ class Threshold:
 
 @dataclass(frozen=True)
 class Cauchy:
-    """c = e / (1 + (e / z_ij)^2), z_ij = rows_i cols_j: every entry counts, large
-    residuals hardly.
+    """Cauchy's rule: c = e / (1 + (e / z_ij)^2). Every entry counts, large residuals hardly.
+
+    Parameters
+    ----------
+    rows, cols : arrays of shape (n1,) and (n2,)
+        Their product is the scale z_ij of an entry.
+    outliers : {"both", "positive", "negative"}, default "both"
+        Which residuals can be outliers.
+    squares : bool, default False
+        Sum c^2 instead of the weights over rows and columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lrmc.weights import Cauchy, ratio, weights
+    >>> rule = Cauchy(np.ones(1), np.ones(2))
+    >>> weights(ratio(np.array([[0.0, 2.0]]), rule), rule)[0].round(2)
+    array([[1. , 0.2]])
     """
 
     rows: Array
@@ -147,18 +196,56 @@ class Cauchy:
 
 @dataclass(frozen=True)
 class Huber(Cauchy):
-    """`c = e min(1, z_ij / |e|)`, `z_ij = rows_i cols_j`: clipping, with a threshold per entry."""
+    """Huber's rule: `c = e min(1, z_ij / |e|)`, which is clipping, with a threshold per entry.
+
+    Parameters
+    ----------
+    rows, cols : arrays of shape (n1,) and (n2,)
+        Their product is the scale z_ij of an entry.
+    outliers : {"both", "positive", "negative"}, default "both"
+        Which residuals can be outliers.
+    squares : bool, default False
+        Sum c^2 instead of the weights over rows and columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lrmc.weights import Huber, ratio, weights
+    >>> rule = Huber(np.ones(1), np.ones(2))
+    >>> weights(ratio(np.array([[0.0, 2.0]]), rule), rule)[0].round(2)
+    array([[1. , 0.5]])
+    """
 
     rule: ClassVar[Rule] = Rule.huber
 
 
 @dataclass(frozen=True)
 class Mixture(Cauchy):
-    """c = w e, where w is how likely e is noise of standard deviation rows_i cols_j rather than a
-    uniform outlier.
+    """Mixture of noise and outliers: c = w e, where w is the probability that e is noise rather
+    than a uniform outlier.
 
     w = 1 / (1 + odds (1 + (e / sd)^2 / 32)^16): noise is nearly Gaussian, with a slightly heavier
-    tail. An entry counts as an inlier where w >= 1/2."""
+    tail. An entry counts as an inlier where w >= 1/2.
+
+    Parameters
+    ----------
+    rows, cols : arrays of shape (n1,) and (n2,)
+        Their product is the standard deviation of the noise of an entry.
+    outliers : {"both", "positive", "negative"}, default "both"
+        Which residuals can be outliers.
+    squares : bool, default False
+        Sum c^2 instead of the weights over rows and columns.
+    odds : float, default 0.0
+        Odds of an outlier against noise at e = 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lrmc.weights import Mixture, ratio, weights
+    >>> rule = Mixture(np.ones(1), np.ones(2), odds=0.1)
+    >>> weights(ratio(np.array([[0.0, 2.0]]), rule), rule)[0].round(2)
+    array([[0.91, 0.6 ]])
+    """
 
     odds: float = 0.0  # of an outlier against noise at e = 0
     rule: ClassVar[Rule] = Rule.mixture
@@ -166,10 +253,30 @@ class Mixture(Cauchy):
 
 @dataclass(frozen=True)
 class Power(Cauchy):
-    """c = e (1 + (e / z_ij)^2)^(-shape), z_ij = rows_i cols_j.
+    """A family of rules: c = e (1 + (e / z_ij)^2)^(-shape).
 
     Squares for shape 0, near the absolute value for 1/2, Cauchy for 1; the larger, the less large
-    residuals count."""
+    residuals count.
+
+    Parameters
+    ----------
+    rows, cols : arrays of shape (n1,) and (n2,)
+        Their product is the scale z_ij of an entry.
+    outliers : {"both", "positive", "negative"}, default "both"
+        Which residuals can be outliers.
+    squares : bool, default False
+        Sum c^2 instead of the weights over rows and columns.
+    shape : float, default 1.0
+        How fast large residuals lose their weight.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lrmc.weights import Power, ratio, weights
+    >>> rule = Power(np.ones(1), np.ones(2), shape=2.0)
+    >>> weights(ratio(np.array([[0.0, 2.0]]), rule), rule)[0].round(2)
+    array([[1.  , 0.04]])
+    """
 
     shape: float = 1.0
     rule: ClassVar[Rule] = Rule.power

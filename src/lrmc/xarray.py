@@ -30,7 +30,25 @@ xarray = optional("xarray", "clouds")
 
 @xarray.register_dataarray_accessor("lrmc")
 class Accessor:
-    """What lrmc does with a DataArray: answers have its dimensions, coordinates and attributes."""
+    """Methods of every DataArray as `da.lrmc`, after `import lrmc.xarray`.
+
+    Answers have its dimensions, coordinates and attributes.
+
+    Parameters
+    ----------
+    array : DataArray
+        Given by xarray.
+
+    Examples
+    --------
+    >>> import numpy as np, xarray
+    >>> import lrmc.xarray
+    >>> rng = np.random.default_rng(0)
+    >>> values = rng.uniform(1, 2, (30, 1, 8)) * rng.uniform(1, 2, (1, 6, 8))
+    >>> da = xarray.DataArray(values, dims=("time", "y", "x"))
+    >>> sorted(da.lrmc.decompose())
+    ['low_rank', 'outliers']
+    """
 
     def __init__(self, array: DataArray) -> None:
         self.array = array
@@ -38,13 +56,25 @@ class Accessor:
     def decompose(
         self, dim: str | None = None, rank: int | None = None, **options: Any
     ) -> Dataset:
-        """A Dataset of `low_rank` and `outliers` (0 where nothing stands out, NaN where nothing was
-        observed).
+        """Separate the array into a low-rank part and outliers.
 
-        What rows and columns without an observation hold is not determined: NaN, also in
-        `low_rank`. Columns of the matrix are the steps along `dim` (by default the time, else the
-        first dimension), rows all else. The bands of a pixel share one weight, if there is a
-        dimension of that name. NaN and nodata are missing. Options are those of `lrmc.solve`.
+        Columns of the matrix are the steps along `dim`, rows all else. The bands of a pixel share
+        one weight, if there is a dimension of that name. NaN and nodata are missing.
+
+        Parameters
+        ----------
+        dim : str, optional
+            The dimension of the columns; the time, else the first one, if not given.
+        rank : int, optional
+            Rank of the model; found if not given.
+        **options
+            Those of `lrmc.solve`, such as `verbose=True`.
+
+        Returns
+        -------
+        Dataset
+            `low_rank` (NaN where it is not determined) and `outliers` (0 where nothing stands out,
+            NaN where nothing was observed).
         """
         dim = dimension(self.array, dim, TIMES) or str(self.array.dims[0])
         band = dimension(self.array, None, BANDS)
@@ -77,11 +107,25 @@ class Accessor:
         fill: Fill = "clouds",
         **options: Any,
     ) -> Dataset:
-        """A Dataset of `clear`, in the type of the data, and `clouds`: 0 clear, 1 cloud or shadow,
-        2 nothing observed.
+        """Remove clouds from a series of scenes; dates are the coordinate of the time.
 
-        See `lrmc.apps.clouds.remove_clouds`. Dates are the coordinate of the time; `seen` has the
-        dimensions of the array without its bands.
+        Parameters
+        ----------
+        seen : DataArray of bool, optional
+            True where a pixel may be believed; it has the dimensions of the array without its
+            bands.
+        time, band : str, optional
+            Names of these dimensions, if they are not the usual ones.
+        fill : {"clouds", "all"}, default "clouds"
+            As for `lrmc.apps.clouds.remove_clouds`.
+        **options
+            Others of `lrmc.apps.clouds.remove_clouds`, such as `progress`.
+
+        Returns
+        -------
+        Dataset
+            `clear`, in the type of the data, and `clouds`: 0 clear, 1 cloud or shadow, 2 nothing
+            observed.
         """
         laid = laid_out(self.array, time, band)
         if seen is not None and hasattr(seen, "dims"):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +22,9 @@ from numpy.typing import ArrayLike
 from .._extras import optional
 from .._files import whole_folder
 from .._work import SOUND, Outcome, Progress, Tell, placed, silent
-from ..report import BeforeAfter, Facts, Frames, Section, Words, write_report
+from ..report import BeforeAfter, Facts, Files, Frames, Section, Words, write_report
 from ..report.images import Lazy, evenly
-from ..result import Result, Status
+from ..result import Iterate, Result, Status
 from ..weights import Array
 from .outcome import FitFailed, Limits, Told, after_clipping, solved
 from .pictures import (
@@ -67,12 +67,44 @@ def clean_faces(
     rank: int | None = None,
     **options: Any,
 ) -> Faces:
-    """Pictures without what the others of the same person do not have.
+    """Remove shadows, highlights and occlusions from pictures of one person: what the other
+    pictures do not have.
 
-    `images` is n x height x width, or with three colours last; eyes and mouth should be in the same
-    place in all of them. `seen` (n x height x width) is True where a pixel may be believed; NaN is
-    missing. Options are those of `lrmc.solve`. A fit that diverges is an error,
-    `lrmc.apps.outcome.FitFailed`.
+    Parameters
+    ----------
+    images : array
+        n x height x width, or with three colours last; NaN is missing. Eyes and mouth should be in
+        the same place in all of them.
+    seen : array of bool, optional
+        n x height x width: True where a pixel may be believed.
+    rank : int, optional
+        Rank of the model; found if not given.
+    **options
+        Those of `lrmc.solve`.
+
+    Returns
+    -------
+    Faces
+        `clean` in the type of the images, `removed`, `result`, `status` and `warnings`.
+
+    Raises
+    ------
+    ValueError
+        If the images or an option cannot be used.
+    lrmc.apps.outcome.FitFailed
+        If the fit diverged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lrmc.apps import faces
+    >>> rng = np.random.default_rng(0)
+    >>> face = rng.uniform(60, 200, (24, 20))
+    >>> images = face * rng.uniform(0.7, 1.0, (12, 1, 1))
+    >>> images[3, 8:12, 5:15] = 5  # sunglasses
+    >>> done = faces.clean_faces(images, rank=1)
+    >>> bool(done.clean[3, 8:12, 5:15].min() > 30)
+    True
     """
     pictures = np.asarray(images)
     there = None if seen is None else np.asarray(seen, bool)
@@ -151,10 +183,51 @@ def process(
     progress: Tell | None = None,
     **options: Any,
 ) -> Processed:
-    """A folder of pictures per person (or one of pictures): the same again, cleaned.
+    """Clean the face images in folders: what `lrmc faces` does.
 
-    `target` gets clean/PERSON/X.png and removed/PERSON/X.png (grey: nothing) for each picture X,
+    The folder gets clean/PERSON/X.png and removed/PERSON/X.png (grey: nothing) for each picture X,
     contact.png and report.html. Everything appears, whole, or nothing does.
+
+    Parameters
+    ----------
+    source : path
+        A folder with a folder of pictures per person, or with pictures of one.
+    target : path
+        The folder to make.
+    rank : int, optional
+        Rank of the model; found for each person if not given.
+    progress : callable, optional
+        Called with each `Progress`.
+    **options
+        Those of `lrmc.solve`.
+
+    Returns
+    -------
+    Processed
+        Files, report, status, warnings and seconds, and the people.
+
+    Raises
+    ------
+    ValueError
+        If the input or an option cannot be used.
+    lrmc.apps.outcome.FitFailed
+        If a fit diverged; nothing is written then.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> from PIL import Image
+    >>> from lrmc.apps import faces
+    >>> Path("ann").mkdir()
+    >>> rng = np.random.default_rng(0)
+    >>> face = rng.uniform(60, 200, (24, 20))
+    >>> for k in range(8):
+    ...     image = (face * rng.uniform(0.7, 1.0)).astype(np.uint8)
+    ...     Image.fromarray(image).save(f"ann/{k}.png")
+    >>> done = faces.process("ann", "out", rank=1)
+    >>> [file.name for file in done.files]
+    ['clean', 'contact.png', 'removed', 'report.html']
     """
     began = time.perf_counter()
     tell = progress or silent
@@ -167,18 +240,21 @@ def process(
     done: dict[str, tuple[Person, Faces]] = {}
     with whole_folder(target) as folder:
         for k, person in enumerate(people):
+            options["progress"] = _watching(tell, k, people)
             with _named(person):
                 faces = clean_faces(person.images, rank=rank, **options)
             done[person.name] = person, faces
             _write(folder, person, faces)
             tell(Progress("cleaning", k + 1, len(people), "people"))
+        tell(Progress("writing the report", 0, 1))
         contact_sheet(done).save(folder / "contact.png")
         page = write_report(
             folder / "report.html",
             "Faces",
-            report_sections(done),
+            [*report_sections(done), Files.in_folder(folder)],
             subtitle=f"{len(people)} people",
         )
+        tell(Progress("writing the report", 1, 1))
         return Processed(
             people=done,
             status=_status(done),
@@ -189,6 +265,18 @@ def process(
             seconds=time.perf_counter() - began,
             report=Path(target) / page.name,
         )
+
+
+def _watching(
+    tell: Tell, k: int, people: Sequence[Person]
+) -> Callable[[Iterate], None]:
+    """What the fit to the k-th person calls with each iterate."""
+
+    def follow(it: Iterate) -> None:
+        note = f"{people[k].name}, iteration {it.k}"
+        tell(Progress("cleaning", k, len(people), "people", note))
+
+    return follow
 
 
 def _status(done: Mapping[str, tuple[Person, Faces]]) -> Status:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .._work import SOUND, Outcome
+from .._work import SOUND, Outcome, Progress, Tell, silent
 from ..formats.sparse import Matrix
 from ..linalg import Factors, norm, power_of_4
 from ..methods.default import Wishes, noisy
@@ -123,8 +123,26 @@ def _and_doubts(steps: Iterator[Step], doubts: list[str]) -> Iterator[Step]:
     doubts.extend(getattr(found, "doubts", ()))
 
 
+def told(steps: Iterator[Step], tell: Tell, stage: str) -> Iterator[Step]:
+    """The same steps, and a word about each of them."""
+    done = 0
+    while True:
+        try:
+            step = next(steps)
+        except StopIteration as end:
+            return end.value
+        done += 1
+        tell(Progress(stage, done, unit="steps"))
+        yield step
+
+
 def noisy_fit(
-    obs: Observations, rank: int | None, noise: Noise, seed: int, what: str
+    obs: Observations,
+    rank: int | None,
+    noise: Noise,
+    seed: int,
+    what: str,
+    tell: Tell = silent,
 ) -> tuple[Factors, Outcome]:
     """The low rank of data that a sensor gave: they have noise, and a fit that meets them exactly
     interpolates it.
@@ -132,7 +150,7 @@ def noisy_fit(
     unit = power_of_4(obs.scale)
     wishes = Wishes(loss=noise.loss, aim="fill")
     steps = noisy(obs.scaled(1 / unit), rank, noise, wishes, seed)
-    X, outcome = run_to_end(obs, steps, what)
+    X, outcome = run_to_end(obs, told(steps, tell, f"learning {what}"), what)
     root = obs.dtype.type(math.sqrt(unit))
     return Factors(X.L * root, X.R * root), outcome
 

@@ -13,8 +13,8 @@ from numbers import Integral, Real
 from typing import Any, TypeGuard
 
 import numpy as np
-import scipy.sparse as sp
 
+from .._scipy import sparse as sp
 from ..formats.sparse import Sparse
 from ..weights import Array
 

@@ -14,11 +14,6 @@ from ..race.rivals import RIVALS
 from . import console
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("bench")(bench_command)
-
-
 def bench_command(
     n: Annotated[
         int, typer.Option("--size", min=50, help="Rows and columns of the problems.")

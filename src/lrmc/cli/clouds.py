@@ -13,11 +13,6 @@ from ..apps.clouds.model import CLOUD, MISSING, Fill
 from . import console
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("clouds")(clouds_command)
-
-
 def clouds_command(
     sources: Annotated[
         list[Path],

@@ -26,11 +26,6 @@ LEFT: dict[Blanks, Undetermined] = {"blank": "nan", "keep": "keep"}
 GOES_ON = "; the same command goes on from the last iterate"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("complete")(complete_command)
-
-
 def complete_command(
     source: Annotated[
         Path,
@@ -335,8 +330,15 @@ def _of_memory(done: in_memory.Completed) -> dict[str, str]:
         f" about {done.alarms.false:.0f} of them expected to be good",
         "rows": _time(done),
         **_coverage(done),
-        "limited": f"{done.limited} new cells, to the plausible range of their column",
+        **_limited(done),
     }
+
+
+def _limited(done: in_memory.Completed) -> dict[str, str]:
+    if not done.limited:
+        return {}
+    text = f"{done.limited} new cells, to the plausible range of their column"
+    return {"limited": text}
 
 
 def _time(done: in_memory.Completed) -> str:

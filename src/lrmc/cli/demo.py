@@ -18,11 +18,6 @@ from . import console
 COLUMNS = ("problem", "rank", "passes", "time", "error")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("demo")(demo_command)
-
-
 def demo_command(
     directory: Annotated[
         Path,

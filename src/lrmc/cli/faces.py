@@ -11,11 +11,6 @@ from ..apps.faces import process
 from . import console
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("faces")(faces_command)
-
-
 def faces_command(
     source: Annotated[
         Path,

@@ -23,12 +23,6 @@ from . import console
 Card: TypeAlias = Mapping[str, Any]  # free in form
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("train")(train_command)
-    app.command("schedules")(schedules_command)
-
-
 def train_command(
     target: Annotated[
         Path,

@@ -12,12 +12,7 @@ from ..apps.ultrasound.model import PATCH
 from . import console
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("ultrasound")(ultrasound)
-
-
-def ultrasound(
+def ultrasound_command(
     source: Annotated[
         Path,
         typer.Argument(

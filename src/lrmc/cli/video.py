@@ -11,11 +11,6 @@ from ..apps.video import process
 from . import console
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("video")(video_command)
-
-
 def video_command(
     source: Annotated[
         Path,

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.io
-import scipy.sparse as sp
 
+from .._scipy import io as scipy_io
+from .._scipy import sparse as sp
 from ..formats.arrays import opened_npz, read_npy
 from ..formats.sparse import Matrix, sound
 from ..formats.variables import Unusable, chosen_name, read_variables
@@ -53,7 +53,7 @@ def read_mtx_file(path: Path, how: Reading) -> Table:
     """Dense or sparse."""
     whole = _check_text(path)
     return Table(
-        scipy.io.mmread(path if whole else io.BytesIO(path.read_bytes() + b"\n"))
+        scipy_io.mmread(path if whole else io.BytesIO(path.read_bytes() + b"\n"))
     )
 
 
@@ -145,7 +145,7 @@ def write_mat_file(path: Path, table: Table, X: Array) -> None:
             f"MATLAB has no variable named {table.name!r}; it is written as {name!r}"
         )
         warnings.warn(sentence, UserWarning, stacklevel=2)
-    scipy.io.savemat(path, {name: X})
+    scipy_io.savemat(path, {name: X})
 
 
 def _matlab_name(name: str) -> str:
@@ -160,4 +160,4 @@ def write_mtx_file(path: Path, table: Table, X: Array) -> None:
     """A dense matrix."""
     # Opened here: into a file of its own, scipy writes without looking for errors.
     with open(path, "wb") as file:
-        scipy.io.mmwrite(file, X)
+        scipy_io.mmwrite(file, X)

@@ -31,8 +31,9 @@ from ..result import UNDETERMINED, Iterate, Result, Undetermined, check_factors
 from ..solve import solve
 from ..units import Scale, Units, chosen_units
 from ..weights import Array
-from .in_memory import TOL, about_units, few_observed
+from .in_memory import TOL
 from .places import Completion, Places, places
+from .report_page import about_units, few_observed
 
 Stored: TypeAlias = Any  # an array on disk, of any library
 

@@ -9,7 +9,10 @@ from .._extras import optional
 from .table import Table
 
 AUTO, NONE = "auto", "none"  # what `time` may be beside the name of a column
-NEARLY_ALL = 0.999  # of the cells of a column that must be dates
+# Of the rows: a column with fewer different dates is no axis of time (a birthday, an id that
+# reads as a year).
+DISTINCT = 0.5
+GUESSED = "Could not infer format"  # how pandas says that it reads each cell as it can
 
 
 def dates_of(table: Table, asked: str) -> tuple[str | None, Any]:
@@ -27,7 +30,7 @@ def dates_of(table: Table, asked: str) -> tuple[str | None, Any]:
         raise ValueError(
             f"there is no column {asked!r} of times; there are: {', '.join(names)}"
         )
-    dates = _read(table.frame.iloc[:, names.index(asked)])
+    dates = _read(table.frame.iloc[:, names.index(asked)], guess=True)
     if dates is None:
         raise ValueError(f"the column {asked!r} does not read as dates")
     return asked, dates
@@ -38,22 +41,26 @@ def _first(table: Table) -> tuple[str | None, Any]:
         return str(table.frame.index.name or "index"), table.frame.index
     for name in table.others():
         columns = [str(label) for label in table.frame.columns]
-        dates = _read(table.frame.iloc[:, columns.index(name)])
-        if dates is not None and dates.nunique() > 1:
+        dates = _read(table.frame.iloc[:, columns.index(name)], guess=False)
+        if dates is not None and dates.nunique() > max(1, DISTINCT * len(dates)):
             return name, dates
     return None, None
 
 
-def _read(column: Any) -> Any:
-    """A column as dates of the local clock; None if it is none, or holds gaps."""
+def _read(column: Any, guess: bool) -> Any:
+    """A column as dates of the local clock; None if it is none, or holds gaps. Without a guess,
+    all cells must have one format: `ST-100` could be a year as well.
+    """
     pandas = optional("pandas", "tables")
     if column.dtype.kind not in "OMUT" and str(column.dtype) not in ("string", "str"):
         return None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of formats that differ by line
+        warnings.simplefilter("ignore", UserWarning)  # of days before months
+        if not guess:
+            warnings.filterwarnings("error", GUESSED, UserWarning)
         try:
             dates = pandas.to_datetime(column, errors="raise")
-        except (ValueError, TypeError, OverflowError):
+        except (ValueError, TypeError, OverflowError, UserWarning):
             return None
     if dates.dtype.kind != "M" or bool(dates.isna().any()):
         return None

@@ -31,11 +31,69 @@ def process(
     level: float = 0.9,
     **options: Any,
 ) -> in_memory.Completed | blockwise.Completed:
-    """Complete the matrix in a file, and write it.
+    """Complete the matrix in a file, and write it: what `lrmc complete` does.
 
-    Options are those of `in_memory.complete` and `blockwise.complete_large`, which both have;
-    `keep`, `data`, `long` and `time` are for tables, `missing`, `marks_to`, `intervals_to` and `level` for
-    matrices in memory, `memory` and `scheduler` for those that are read block by block.
+    All files appear, whole, or none does. Files of more than a quarter of the memory are read block
+    by block.
+
+    Parameters
+    ----------
+    source : path
+        The data, by its suffix: csv, tsv (also .gz, .bz2, .xz), xlsx, parquet, npy, npz, mtx, mat,
+        zarr, nc or h5.
+    target : path
+        Where the completed matrix goes; any of the same formats, npy or zarr if it is large.
+    rank : int, optional
+        Rank of the model; found if not given.
+    keep : sequence of str, optional
+        Columns of a table that pass through although they hold numbers.
+    data : sequence of str, optional
+        Columns that are data although they look like ids, years or dates.
+    missing : sequence of str, optional
+        Codes for missing values, such as "-999" (in memory only).
+    long : Long, optional
+        Names of the columns of a long table with row, column and value of each entry.
+    limits : bool, default True
+        Keep what is filled in, and ends of intervals, within the plausible range of their column.
+    marks_to : path, optional
+        A csv file that lists every cell that was filled in or replaced (in memory only).
+    time : str, default "auto"
+        The column of dates, whose rows are times; "auto" finds one, "none" has none.
+    memory : int or str, optional
+        Read block by block with about so much memory, such as "2GB".
+    scheduler : str, optional
+        Compute with Dask: "threads", or the address tcp://... of a cluster.
+    intervals_to : path, optional
+        A csv file that lists what was missing with intervals (in memory only).
+    level : float, default 0.9
+        Probability with which an interval holds the truth.
+    **options
+        `outliers_to` (csv, parquet or zarr: the list of outliers), `report_to` (html), `fill`
+        ("missing+outliers", "missing" or "all": which entries the model replaces), `scale` ("auto",
+        "columns" or "none": columns in different units), `name` (of a variable or sheet),
+        `undetermined` ("nan" or "keep"), `progress` (called with each `Progress`), and those of
+        `lrmc.solve`.
+
+    Returns
+    -------
+    Completed
+        The `Result`, status, warnings, files, seconds, and what was counted.
+
+    Raises
+    ------
+    ValueError
+        If the file or an option cannot be used; the message says what would do.
+    OSError
+        If a file cannot be read or written.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lrmc import complete, synthetic
+    >>> np.save("in.npy", synthetic.problem(n=60, rank=2, p=0.8, form="dense").Y)
+    >>> done = complete.process("in.npy", "out.npy", report_to="out.html")
+    >>> [file.name for file in done.files], bool(np.isnan(np.load("out.npy")).any())
+    (['out.npy', 'out.html'], False)
     """
     check_kept(Path(source), (*keep, *data, *(long or ())))
     large = blockwise.is_for(source, memory, scheduler)

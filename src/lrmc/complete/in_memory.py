@@ -20,26 +20,24 @@ import numpy as np
 from .._arguments import one_of
 from .._extras import optional
 from .._files import whole
-from .._rows import where
-from .._work import Outcome, Tell, following
+from .._work import Outcome, Progress, Tell, following, silent
 from ..evidence import NotCalibrated
 from ..evidence.alarms import Alarms
-from ..fit import Filling
 from ..formats.sparse import Matrix
 from ..observations._door import as_observations
 from ..observations.base import row_blocks
 from ..outofcore import FILLS, Fill
-from ..report import Section, Words, result_sections, write_report
-from ..report import Table as ReportTable
-from ..report.text import number
+from ..report import write_report
 from ..result import UNDETERMINED, Result, Undetermined
 from ..solve import solve
 from ..units import Scale, Units, chosen_units
 from ..weights import Array
+from .column_errors import ColumnErrors, column_errors
 from .dates import AUTO, NONE, dates_of
-from .limits import limited, plausible, rounded
+from .limits import Limits, limited, plausible, readable, rounded
 from .long import refuse_long
 from .places import Completion, Places, places
+from .report_page import few_observed, report_sections, subtitle
 from .table import Long, Table, as_dense, is_new
 from .tables import WRITERS, checked_place, checked_target, read, suffix_of
 from .text_tables import MOST_NAMED
@@ -48,9 +46,9 @@ PIVOT = "say what is what in it: --rows NAME --columns NAME --values NAME"
 TOL = 1e-6  # what `solve` stops at if not told otherwise
 COLUMNS = ("row", "column", "value", "expected", "score")  # of the list of outliers
 INTERVALS = ("row", "column", "value", "lower", "upper")  # of what was filled in
-MOST_COLUMNS = 200  # in the report
 MARKS = ("row", "column", "was", "now", "why")  # of the list of new cells
 AT_ONCE = 100_000  # places that are looked at for that list
+SCORE_DECIMALS = 2  # in the list of outliers
 
 
 class Outliers(NamedTuple):
@@ -97,6 +95,8 @@ class Completed(Completion):
     left: int  # entries that stay missing, because nothing determines them
     limited: int = 0  # new cells that were put to the end of their plausible range
     dated: str | None = None  # the column of dates, if rows are times
+    limits: Limits | None = None  # of new cells, if they are kept within these
+    errors: ColumnErrors | None = None  # on hidden entries, if a report is written
 
 
 def complete(
@@ -144,8 +144,8 @@ def complete(
         refuse_long(table, Path(source))
     _check_width(table, Path(source))
     units = chosen_units(table.values, scale, table=table.frame is not None)
-    if progress is not None:
-        options["progress"] = following(progress, options.get("tol", TOL))
+    tell = progress or silent
+    options["progress"] = following(tell, options.get("tol", TOL))
     dated, dates = dates_of(table, time)
     if dated is not None:
         options |= {"time": "rows", "times": dates}
@@ -164,9 +164,17 @@ def complete(
     if why_not:
         outcome = outcome.warned(f"no intervals are written: {why_not}")
         to = to._replace(intervals=None)
+    tell(Progress("listing outliers"))
     outliers = outlying(result, units, table.values)
     X = filled(result, table.values, fill, outliers, units, undetermined)
-    X, beyond = presentable(X, table, outliers, limits and result.regime != "exact")
+    within = None
+    if limits and result.regime != "exact":
+        within = limits_of(table, outliers)
+    X, beyond = presentable(X, table, within)
+    errors = None
+    if to.report is not None:
+        tell(Progress("checking hidden entries"))
+        errors = column_errors(result, units)
     obs = result.observations
     assert obs is not None  # a result that was just made has them
     done = Completed(
@@ -180,29 +188,38 @@ def complete(
         coverage=None if to.intervals is None else result.calibration.coverage,
         limited=beyond,
         dated=dated,
+        limits=within,
+        errors=errors,
         status=outcome.status,
         warnings=outcome.warnings,
         files=to.given,
         seconds=seconds,
         report=to.report,
     )
+    tell(Progress("writing", 0, 1))
     _write(to, table, X, done, Path(source).name, level)
+    tell(Progress("writing", 1, 1))
     return done
 
 
-def presentable(
-    X: Array, table: Table, outliers: Outliers, limits: bool
-) -> tuple[Array, int]:
-    """New cells of a table within plausible limits, if these are wanted, and with the decimals of
-    their columns; how many were beyond the limits.
+def limits_of(table: Table, outliers: Outliers) -> Limits | None:
+    """The plausible range of each column of a table; an array has none."""
+    if table.frame is None:
+        return None
+    good = as_dense(table.values)
+    good[outliers.rows, outliers.cols] = np.nan
+    return plausible(good)
+
+
+def presentable(X: Array, table: Table, within: Limits | None) -> tuple[Array, int]:
+    """New cells of a table within these limits and with the decimals of their columns; how many
+    were beyond the limits.
     """
     if table.frame is None:
         return X, 0
-    good = as_dense(table.values)
-    new, beyond = is_new(X, good), 0
-    if limits:
-        good[outliers.rows, outliers.cols] = np.nan
-        X, beyond = limited(X, new, plausible(good))
+    new, beyond = is_new(X, as_dense(table.values)), 0
+    if within is not None:
+        X, beyond = limited(X, new, within)
     return rounded(X, new, table.decimals()), beyond
 
 
@@ -216,22 +233,31 @@ def _no_intervals(result: Result, level: float) -> str:
 
 
 def with_intervals(
-    result: Result, level: float, units: Units | None = None
+    done: Completed, X: Array, level: float
 ) -> Iterator[tuple[Array, ...]]:
-    """Rows, columns, values, lower and upper ends of all missing entries that are determined, some
-    at a time.
+    """Rows, columns, values (of X, the completed matrix), lower and upper ends of all missing
+    entries that are determined, some at a time; ends are within the limits of new cells.
     """
+    result, units = done.result, done.units
     obs, (n1, n2) = result.observations, result.shape
     assert obs is not None
     for block in row_blocks(n1, n2, AT_ONCE):
         grid = obs.grid(np.arange(block.start, block.stop), np.arange(n2))
         at, cols = np.nonzero(np.isnan(grid))
         rows = at + block.start
-        lower, upper = result.interval(rows, cols, level)
-        ends = (lower + upper) / 2, lower, upper
-        known = ~np.isnan(lower)
-        given = ends if units is None else (units.put_back(x, cols) for x in ends)
-        yield tuple(x[known] for x in (rows, cols, *given))
+        ends = result.interval(rows, cols, level)
+        known = ~np.isnan(ends[0]) & ~np.isnan(X[rows, cols])
+        rows, cols = rows[known], cols[known]
+        lower, upper = (x[known] for x in ends)
+        if units is not None:
+            lower, upper = (units.put_back(x, cols) for x in (lower, upper))
+        if done.limits is not None:
+            low, high = (x[cols] for x in done.limits)
+            lower, upper = (np.clip(x, low, high) for x in (lower, upper))
+        values = X[rows, cols]
+        # values are rounded: an interval holds what is filled in
+        lower, upper = np.minimum(lower, values), np.maximum(upper, values)
+        yield rows, cols, values, lower, upper
 
 
 def outlying(
@@ -340,38 +366,6 @@ def _which(table: Table, columns: Sequence[int]) -> str:
     )
 
 
-def few_observed(result: Result) -> str:
-    """A sentence about rows and columns with fewer observations than they have unknowns; empty if
-    there are none.
-    """
-    obs = result.observations
-    # a prior, or time, holds rows with few entries
-    held = "plan" in result.evidence or any(
-        isinstance(x, Filling) for x in result.beyond
-    )
-    if obs is None or held:
-        return ""
-    parts = []
-    sides = (
-        (obs.row_observed, "row(s)", result.undetermined_rows),
-        (obs.col_observed, "column(s)", result.undetermined_cols),
-    )
-    for seen, word, left_open in sides:
-        few = len(np.setdiff1d(where(_fewer, (seen,), result.rank), left_open))
-        parts += [f"{few} {word}"] if few else []
-    if not parts:
-        return ""
-    return (
-        f"{' and '.join(parts)} have fewer observations than the rank, {result.rank}:"
-        " what is filled in is a guess"
-    )
-
-
-def _fewer(rows: tuple[Array], rank: int) -> Array:
-    (seen,) = rows
-    return (seen > 0) & (seen < rank)
-
-
 # ---- what is written
 
 
@@ -413,7 +407,7 @@ def _write(
             _write_list(stack.enter_context(whole(to.outliers)), table, done.outliers)
         if to.intervals is not None:
             path = stack.enter_context(whole(to.intervals))
-            _write_intervals(path, table, done, level)
+            _write_intervals(path, table, with_intervals(done, X, level))
         if to.marks is not None:
             _write_marks(stack.enter_context(whole(to.marks)), table, X)
         if to.report is not None:
@@ -422,12 +416,15 @@ def _write(
                 path,
                 f"{title}, completed",
                 report_sections(table, done),
-                subtitle=_subtitle(table, done),
+                subtitle=subtitle(done),
             )
 
 
 def _write_list(path: Path, table: Table, outliers: Outliers) -> None:
-    lines = outliers.named(table.row_names(), table.col_names())
+    expected = readable(outliers.expected, outliers.cols, table.decimals())
+    scores = np.round(outliers.scores, SCORE_DECIMALS)
+    shown = outliers._replace(expected=expected, scores=scores)
+    lines = shown.named(table.row_names(), table.col_names())
     if path.suffix.lower() == ".parquet":
         frame = optional("pandas", "tables").DataFrame(lines, columns=list(COLUMNS))
         frame.to_parquet(path, engine="pyarrow", index=False)
@@ -435,10 +432,15 @@ def _write_list(path: Path, table: Table, outliers: Outliers) -> None:
     _write_csv(path, COLUMNS, lines)
 
 
-def _write_intervals(path: Path, table: Table, done: Completed, level: float) -> None:
-    parts = with_intervals(done.result, level, done.units)
-    names = table.row_names(), table.col_names()
-    lines = (line for part in parts for line in named(part, *names))
+def _write_intervals(
+    path: Path, table: Table, parts: Iterator[tuple[Array, ...]]
+) -> None:
+    names, decimals = (table.row_names(), table.col_names()), table.decimals()
+    shown = (
+        (rows, cols, values, *(readable(x, cols, decimals) for x in ends))
+        for rows, cols, values, *ends in parts
+    )
+    lines = (line for part in shown for line in named(part, *names))
     _write_csv(path, INTERVALS, lines)
 
 
@@ -478,99 +480,3 @@ def _harmless(label: object) -> object:
     if not isinstance(label, str) or NEGATIVE.fullmatch(label):
         return label
     return f"'{label}" if label.startswith(FORMULA) else label
-
-
-def report_sections(table: Table, done: Completed) -> list[Section]:
-    """The usual sections of a result, with the table's own names and units."""
-    rows, cols = table.row_names(), table.col_names()
-    facts, *rest = result_sections(
-        done.result,
-        row_names=rows,
-        col_names=cols,
-        units=done.units,
-        undetermined=done.undetermined,
-    )
-    few = few_observed(done.result)
-    texts = (
-        _about_limits(done),
-        _about_columns(table),
-        about_units(done.units),
-    )
-    about = [text for text in texts if text]
-    added: list[Section] = []
-    if few:
-        added.append(Words("", [few[0].upper() + few[1:] + "."], "warning"))
-    if about:
-        added.append(Words("The table", about))
-    if table.frame is not None:
-        rest = [*rest, _columns_section(table, done)]
-    # Notes without a title come first.
-    at = next(i for i, section in enumerate(rest) if section.title)
-    return [facts, *rest[:at], *added, *rest[at:]]
-
-
-def _columns_section(table: Table, done: Completed) -> Section:
-    """What is missing and wrong in each column, and its range without that."""
-    Y = as_dense(table.values)
-    missing = np.isnan(Y).sum(0)
-    wrong = np.bincount(done.outliers.cols, minlength=Y.shape[1])
-    Y[done.outliers.rows, done.outliers.cols] = np.nan
-    low, high = plausible(Y)
-    names = table.col_names() or [f"{k}" for k in range(Y.shape[1])]
-    order = np.argsort(-(missing + wrong), kind="stable")[:MOST_COLUMNS].tolist()
-    rows = [
-        [names[k], int(missing[k]), int(wrong[k]), float(low[k]), float(high[k])]
-        for k in order
-        if np.isfinite(low[k])
-    ]
-    heads = ("column", "missing", "outliers", "plausible from", "to")
-    caption = "Columns with the most missing and wrong cells first. New cells lie in the plausible range."
-    return ReportTable("Column by column", heads, rows, caption)
-
-
-def _subtitle(table: Table, done: Completed) -> str:
-    obs = done.result.observations
-    assert obs is not None
-    filled_in = int(np.prod(obs.shape)) - obs.n_observed
-    return (
-        f"{filled_in - done.left} gaps filled, {len(done.outliers.rows)} outliers found"
-    )
-
-
-def _about_limits(done: Completed) -> str:
-    if not done.limited:
-        return ""
-    return (
-        f"{done.limited} cells are filled in at the end of the plausible range of their"
-        " column, as the model gives values beyond it; --no-limits keeps those."
-    )
-
-
-def _about_columns(table: Table) -> str:
-    others = table.others()
-    if not others:
-        return ""
-    names = ", ".join(name or "(no name)" for name in others[:12]) + (
-        ", …" if len(others) > 12 else ""
-    )
-    return (
-        f"{len(table.columns)} columns of numbers were completed. Passed through"
-        f" unchanged: {names}."
-    )
-
-
-def about_units(units: Units | None) -> str:
-    """How columns were scaled, in words."""
-    if units is None:
-        return ""
-    ratio = number(float(units.spread.max() / units.spread.min()), 2)
-    centred = "its median was taken away, and it" if np.any(units.centre) else "it"
-    return (
-        f"The spreads of the columns differ by up to {ratio} times, and the widest"
-        " would rule the pattern. So before"
-        f" the fit each column was scaled: {centred} was divided by its spread (1.48"
-        " times the median distance from the"
-        " median); afterwards this was undone. Noise, thresholds and singular values on"
-        " this page are in such spreads;"
-        " the entries below are in the units of the table."
-    )

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from datetime import date
 
 import numpy as np
-import scipy.sparse as sp
 
+from .._scipy import sparse as sp
 from ..weights import Array
 from .table import Table
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -39,6 +40,16 @@ def limited(X: Array, new: Array, limits: Limits) -> tuple[Array, int]:
     within = np.clip(X, *limits)
     beyond = new & (within != X) & ~np.isnan(X)
     return np.where(beyond, within, X), int(beyond.sum())
+
+
+MORE = 2  # decimals of estimates in lists, beyond those of their column
+
+
+def readable(x: Array, cols: Array, decimals: Sequence[int | None]) -> Array:
+    """Estimates of entries of these columns, with little more decimals than the columns have."""
+    places = [np.nan if d is None else d + MORE for d in decimals]
+    parts = 10.0 ** np.array(places, np.float64)[cols]  # of 1
+    return np.where(np.isnan(parts), x, np.round(x * parts) / parts)
 
 
 def rounded(X: Array, new: Array, decimals: list[int | None]) -> Array:

@@ -9,13 +9,17 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import scipy.sparse as sp
 
+from .._scipy import sparse as sp
 from ..formats.sparse import Matrix, sound
 from ..weights import Array
 
 Frame: TypeAlias = Any  # of pandas, which need not be installed
 IN_FULL = 10  # decimals that nobody measured: numbers as a program writes them
+
+
+# How a date without a time of day is written by those who have times only.
+MIDNIGHT = ("T00:00:00", " 00:00:00")
 
 
 class Long(NamedTuple):
@@ -71,17 +75,17 @@ class Table:
         return [_decimals(self.frame.iloc[:, i], self.decimal) for i in self.columns]
 
     def row_names(self) -> list[str] | None:
-        """The index, or else the first column that passes through if its cells are all different;
-        None without.
+        """The index, or else the first column that passes through and whose cells are all
+        different; None without.
         """
         if self.frame is None:
             return None
         if type(self.frame.index).__name__ != "RangeIndex":
             return _distinct(self.frame.index)
-        beside = next(iter(self._beside()), None)
-        if beside is None or not self.frame.iloc[:, beside].is_unique:
-            return None
-        return _distinct(self.frame.iloc[:, beside])
+        for k in self._beside():
+            if self.frame.iloc[:, k].is_unique:
+                return _distinct(self.frame.iloc[:, k])
+        return None
 
     def col_names(self) -> list[str] | None:
         """The header over the columns of `values`; None without."""
@@ -170,6 +174,8 @@ def _distinct(labels: Iterable[object]) -> list[str]:
         " / ".join(map(str, x)) if isinstance(x, tuple) else str(x).strip()
         for x in labels
     ]
+    if names and all(name.endswith(MIDNIGHT) for name in names):  # dates without a time
+        names = [name[: -len("T00:00:00")] for name in names]
     seen = Counter(names)
     return [
         name if name and seen[name] == 1 else f"{name} [{i}]".strip()

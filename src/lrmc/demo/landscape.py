@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import scipy.ndimage as ndi
 
+from .._scipy import ndimage as ndi
 from ..weights import Array
 
 Colour = tuple[float, float, float]  # red, green and blue, from 0 to 1

@@ -20,6 +20,7 @@ from ..complete.table import Frame
 from ..report import (
     BeforeAfter,
     Facts,
+    Files,
     Frames,
     Group,
     Lines,
@@ -31,7 +32,7 @@ from ..report import (
     write_report,
 )
 from ..report.images import Lazy
-from ..report.text import count, number, percent
+from ..report.text import count, number, percent, plural
 from ..weights import Array
 from .picture import VISIBLE, any_colour
 from .problems import RANK, Line
@@ -132,6 +133,7 @@ def write_tour(
 ) -> Path:
     """A page about the race, the film and the table."""
     sections = [*_film(scene, found), _welcome(mended), *_race(race), *_table(mended)]
+    sections += _files(path, mended)
     return write_report(
         path,
         "A tour of lrmc",
@@ -139,6 +141,14 @@ def write_tour(
         subtitle="Made by lrmc demo, on this machine",
         budget=BUDGET,
     )
+
+
+def _files(page: Path, mended: Mended | None) -> list[Section]:
+    """Links to what lies beside the page."""
+    written = () if mended is None else (mended.source, *mended.done.files)
+    beside_it = [page.with_name("demo.png"), *written]
+    links = {file.name: file.name for file in beside_it if file.exists()}
+    return [Files("Files", links)] if links else []
 
 
 def _welcome(mended: Mended | None) -> Section:
@@ -224,7 +234,7 @@ def _film(scene: Film, found: Recovered) -> list[Section]:
         log=True,
         x_name="pass",
         caption="Of the whole film, relative. What is left at the end sits in"
-        f" {count(found.lost)} pixels of"
+        f" {plural(found.lost, 'pixel')} of"
         f" {count(len(scene.observed) // 3)}, which balloons or noise covered for too"
         " long.",
     )
@@ -232,12 +242,15 @@ def _film(scene: Film, found: Recovered) -> list[Section]:
         s for s in result_sections(found.result, entries=False) if s.title
     ]
     return [
-        Facts("A film, most of it hidden", facts),
+        BeforeAfter(
+            "A film, most of it hidden",
+            *pair,
+            "Drag, or use the arrow keys.",
+            ("observed", "recovered"),
+        ),
+        Facts("", facts),
         Frames(
             "", layers, caption="Three days and nights at a lake, a generated film."
-        ),
-        BeforeAfter(
-            "", *pair, "Drag, or use the arrow keys.", ("observed", "recovered")
         ),
         *(
             replace(section, title=f"The film: {section.title.lower()}")

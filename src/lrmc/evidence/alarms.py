@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
+from .._scipy import sparse as sp
 from ..fit import Fit, block_of
 from ..observations.base import Observations, Sample
 from ..weights import Array

@@ -52,7 +52,19 @@ HARDER = 1.7
 
 
 class NotCalibrated(ValueError):
-    """There is no interval that could be vouched for; the message says why."""
+    """There is no interval that could be vouched for; the message says why.
+
+    Examples
+    --------
+    >>> import lrmc
+    >>> from lrmc.evidence import NotCalibrated
+    >>> lrmc.solve(lrmc.synthetic.problem(n=60, rank=2, p=0.8).Y).save("run.npz")
+    >>> try:
+    ...     lrmc.Result.load("run.npz").interval(0, 0)
+    ... except NotCalibrated as reason:
+    ...     print(str(reason)[:34])
+    this result was loaded from a file
+    """
 
 
 class Coverage(NamedTuple):

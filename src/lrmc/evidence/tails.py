@@ -15,8 +15,8 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import betainc, betaln
 
+from .._scipy import special
 from ..weights import Array
 
 POWERS = (1.0, 1.5, 2.0, 3.0)  # p: how sharp the peak is
@@ -49,7 +49,7 @@ class Shape(NamedTuple):
     def log_density(self, residual: Array, scale: Array) -> Array:
         """Of residuals with these scales."""
         p, q = self
-        constant = math.log(p / 2) - math.log(q) / p - float(betaln(1 / p, q))
+        constant = math.log(p / 2) - math.log(q) / p - float(special.betaln(1 / p, q))
         ratio = np.abs(residual) / scale
         return np.asarray(
             constant - np.log(scale) - (q + 1 / p) * np.log1p(ratio**p / q)
@@ -58,7 +58,9 @@ class Shape(NamedTuple):
     def beyond(self, ratio: Array) -> Array:
         """How likely a residual is larger than so many scales, on either side."""
         power = ratio**self.p
-        return np.asarray(1 - betainc(1 / self.p, self.q, power / (self.q + power)))
+        return np.asarray(
+            1 - special.betainc(1 / self.p, self.q, power / (self.q + power))
+        )
 
 
 class Tails(NamedTuple):

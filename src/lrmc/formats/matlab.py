@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 import numpy as np
-import scipy.io
+
+from .._scipy import io as scipy_io
 
 BEGIN = 128  # bytes of text and version before the first element
 MATRIX, COMPRESSED = 14, 15
@@ -37,7 +38,7 @@ def read_mat(path: str | os.PathLike[str]) -> dict[str, Any]:
         _check(file)
         file.seek(0)
         try:
-            content = scipy.io.loadmat(file)
+            content = scipy_io.loadmat(file)
         except NotImplementedError:
             what = (
                 "is a MATLAB 7.3 file (HDF5), which is not read; in MATLAB, save it"

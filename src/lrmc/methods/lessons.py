@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
+from .._scipy import sparse as sp
 from ..evidence.scales import line_noise
 from ..fit import Fit
 from ..linalg import Factors

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from .. import _kernels
 from .._arguments import whole_number
+from .._scipy import sparse as sp
 from ..formats.sparse import sound
 from ..weights import Array
 

@@ -8,9 +8,9 @@ import sys
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from .._memory import is_large
+from .._scipy import sparse as sp
 from ..formats.sparse import sound
 from ..weights import Array
 from . import native

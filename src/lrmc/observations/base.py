@@ -13,10 +13,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from .._kernels import Rule
 from .._rows import Work, is_here, take
+from .._scipy import sparse as sp
 from ..linalg import Factors, entries_at
 from ..weights import Array, Sides, Weight
 

@@ -15,9 +15,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 
 from .._rows import Answer, Joined, Lines, Work, added, cut, like, wide
+from .._scipy import sparse as sp
 from .._typing import override
 from ..units import Units
 from ..weights import Array, DType, Weight, as_weight

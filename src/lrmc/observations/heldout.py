@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
+from .._scipy import sparse as sp
 from .._typing import override
 from ..weights import Array, Weight, as_weight
 from ._door import as_observations

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from .._memory import allowed_memory
+from .._scipy import sparse as sp
 from ..formats.arrays import read_header
 from ..formats.sparse import sound
 from ..units import Units, float_type

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from .._kernels import SparseData
+from .._scipy import sparse as sp
 from .._typing import override
 from ..weights import Array, Power, Weight, as_weight
 from . import native

@@ -13,9 +13,9 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from .._extras import optional
+from .._scipy import sparse as sp
 from .._typing import override
 from ..weights import (
     Array,

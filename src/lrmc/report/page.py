@@ -12,6 +12,7 @@ from pathlib import Path
 
 from .. import __version__
 from .._files import write_whole
+from .._program import command_line
 from .sections import Section, n_films
 from .text import escaped
 
@@ -32,8 +33,33 @@ def write_report(
     subtitle: str = "",
     budget: int = BUDGET,
 ) -> Path:
-    """Write a page, whole or not at all. Frames and galleries are thinned out to `budget`
-    characters together.
+    """Write a report: one HTML page that needs no network and no other files.
+
+    Parameters
+    ----------
+    path : path
+        Where it goes; it appears whole or not at all.
+    title : str
+        Its heading.
+    sections : sequence of Section
+        What it shows, such as `result_sections(result)`.
+    subtitle : str, optional
+        A line below the heading.
+    budget : int, optional
+        Frames and galleries are thinned out to so many characters together.
+
+    Returns
+    -------
+    pathlib.Path
+        The path.
+
+    Examples
+    --------
+    >>> import lrmc
+    >>> from lrmc.report import result_sections, write_report
+    >>> result = lrmc.solve(lrmc.synthetic.problem(n=60, rank=2, p=0.8).Y)
+    >>> write_report("run.html", "A run", result_sections(result)).name
+    'run.html'
     """
     write_whole(
         path, page(title, sections, subtitle=subtitle, budget=budget).encode("utf-8")
@@ -48,6 +74,9 @@ def page(
     room = budget // max(1, sum(n_films(section) for section in sections))
     body = "".join(_section(section, k, room) for k, section in enumerate(sections))
     below = f'<p class="subtitle">{escaped(subtitle)}</p>' if subtitle else ""
+    typed = command_line()
+    if typed:
+        below += f'<p class="command"><code>{escaped(typed)}</code></p>'
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>

@@ -8,7 +8,9 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal, Protocol, TypeGuard
+from urllib.parse import quote
 
 import numpy as np
 
@@ -63,6 +65,28 @@ class Facts:
             for name, value in self.facts.items()
         )
         return f'<dl class="facts">{"".join(tiles)}</dl>'
+
+
+@dataclass(frozen=True)
+class Files:
+    """Links to files: what they are called, and where they are from the page."""
+
+    title: str
+    links: Mapping[str, str]
+
+    @classmethod
+    def in_folder(cls, folder: Path) -> Files:
+        """Links to everything in the folder of the page."""
+        found = sorted(folder.iterdir())
+        return cls("Files", {x.name + "/" * x.is_dir(): x.name for x in found})
+
+    def html(self, room: int = 0) -> str:
+        """See `Section.html`."""
+        items = (
+            f'<li><a href="{escaped(quote(link))}">{escaped(name)}</a></li>'
+            for name, link in self.links.items()
+        )
+        return f'<ul class="files">{"".join(items)}</ul>'
 
 
 @dataclass(frozen=True)

@@ -55,14 +55,42 @@ def result_sections(
     entries: bool = True,
     undetermined: Undetermined = "nan",
 ) -> list[Section]:
-    """What was done in words, key numbers, convergence, singular values, the map, and the worst
-    outliers.
+    """Sections of a report on a result: key numbers, what was done in words, convergence, singular
+    values, a map of the matrix, and the worst outliers.
 
-    A loaded result needs the data again, as `Result.outliers` does; without them, the last two are
-    left out, as they are with entries=False (a film, where single entries say little). With
-    `units`, which were removed before the fit, single entries are shown in those of the data.
-    `undetermined` says what became of rows and columns that are not determined, as in
-    `Result.low_rank`. One pass over the observed entries, in blocks.
+    It takes one pass over the observed entries, in blocks.
+
+    Parameters
+    ----------
+    result : Result
+        Of `lrmc.solve`.
+    Y, mask : optional
+        The data, which a loaded result needs again; without them, maps and lists of entries are
+        left out.
+    row_names, col_names : sequence of str, optional
+        Labels.
+    units : Units, optional
+        Units of columns that were removed before the fit: single entries are shown in those of the
+        data.
+    worst : int, default 100
+        Number of outliers that are listed.
+    entries : bool, default True
+        Whether single entries are shown; in a film they say little.
+    undetermined : {"nan", "keep"}, default "nan"
+        What became of rows and columns that are not determined, as in `Result.low_rank`.
+
+    Returns
+    -------
+    list of Section
+        For `write_report`.
+
+    Examples
+    --------
+    >>> import lrmc
+    >>> result = lrmc.solve(lrmc.synthetic.problem(n=60, rank=2, p=0.8).Y)
+    >>> sections = lrmc.report.result_sections(result)
+    >>> "Convergence" in [section.title for section in sections]
+    True
     """
     obs = result.observations if Y is None else as_observations(Y, mask)
     _check(result, obs, (row_names, col_names))

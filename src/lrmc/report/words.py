@@ -24,11 +24,14 @@ ADVICE = {
     Status.DIVERGED: "Leave the schedule out, or take one that was made for data like these.",
     Status.UNDETERMINED: "Give a smaller rank, or more data.",
 }
-RESTS = {
-    "noisy": "it came to rest at the noise",
-    "exact": "the pattern meets all entries but the outliers",
+CONVERGED = {
+    "noisy": "to the noise level",
+    "exact": "to a pattern that fits all entries except the outliers",
 }
 MOST_NAMED = 12  # rows or columns without data that are named
+# A fraction of outliers that is worth a word where none is listed: less is what tails of noise
+# give.
+LEAST_ESTIMATE = 0.01
 
 
 def done(
@@ -55,10 +58,10 @@ def ended(result: Result) -> list[str]:
         f" {number(result.history[-1].seconds, 2)} s"
     )
     if result.converged:
-        rest = RESTS.get(result.regime, "the last pass changed next to nothing")
-        return [f"It ended well after {how}: {rest}."]
+        where = CONVERGED.get(result.regime, "within the tolerance")
+        return [f"Converged {where} after {how}."]
     return [
-        f"It did not end well ({how}): {result.status.meaning}.",
+        f"Did not converge ({how}): {result.status.meaning}.",
         f"What to do: {ADVICE[result.status]}",
     ]
 
@@ -176,15 +179,16 @@ def _why(result: Result) -> str:
 def _by_layers(result: Result, given: str) -> str:
     """What was learned on hidden entries, and how well these are found again."""
     found = given or (
-        "More parts than needed were allowed; those that are mostly noise died as the"
-        " fit went on."
+        "The fit began with more components than needed, and dropped those that are"
+        " mostly noise."
     )
     missed = result.evidence.get("held_out")
     if not missed:
         return found
     return (
-        f"{found} Entries that were hidden are missed by {missed['error']:.3g} in the"
-        f" mean; medians of rows or columns miss them by {missed['medians']:.3g}."
+        f"{found} The mean absolute error on hidden entries is"
+        f" {number(missed['error'], 3)}; that of row or column medians is"
+        f" {number(missed['medians'], 3)}."
     )
 
 
@@ -237,8 +241,8 @@ def _outliers(
     if not seen.n_outliers:
         threshold = f"{number(seen.threshold, 3)}{unit}"
         return (
-            f"No observed entry is farther than {threshold} from the pattern: there are"
-            " no outliers."
+            f"No observed entry is farther than {threshold} from the pattern, so none is"
+            f" listed as an outlier.{_hidden_in_noise(result, 0.0)}"
         )
     share = percent(seen.n_outliers / obs.n_observed)
     is_ = "entry does" if seen.n_outliers == 1 else "entries do"
@@ -246,17 +250,19 @@ def _outliers(
         f"{count(seen.n_outliers)} observed {is_} not follow the pattern ({share} of"
         " the observed): they are farther"
         f" than {number(seen.threshold, 3)}{unit} from it (more in noisy rows and"
-        f" columns), and were kept from bending it. {false_alarms(seen.alarms)}"
+        f" columns), and did not influence it. {false_alarms(seen.alarms)}"
     )
-    small = (
-        math.isfinite(result.outlier_fraction)
-        and result.outlier_fraction > 1.1 * seen.n_outliers / obs.n_observed
-    )
+    return text + _hidden_in_noise(result, seen.n_outliers / obs.n_observed)
+
+
+def _hidden_in_noise(result: Result, listed: float) -> str:
+    """What the fit estimates beyond the fraction that is listed, if that is clearly more."""
+    estimate = result.outlier_fraction
+    if not (math.isfinite(estimate) and estimate > max(1.1 * listed, LEAST_ESTIMATE)):
+        return ""
     return (
-        f"{text} Counting also smaller ones that hide in the noise, about {estimate}"
-        " are wrong."
-        if small
-        else text
+        f" Counting also those that cannot be told from noise one by one, about"
+        f" {percent(estimate)} are estimated to be wrong."
     )
 
 
@@ -292,15 +298,15 @@ def decided(records: Sequence[Mapping[str, Any]]) -> str:
     first, *others = records
     best = min(others, key=lambda record: float(record["mae"]), default=None)
     taken = (
-        f"Known entries that were hidden are missed by {number(float(first['mae']), 3)}"
-        f" in the mean by what was taken ({first['name']})"
+        f"The chosen model ({first['name']}) has a mean absolute error of"
+        f" {number(float(first['mae']), 3)} on known entries that were hidden from it"
     )
     if best is None:
         return f"{taken}."
     ratio = float(first["mae"]) / max(float(best["mae"]), 1e-300)
     return (
-        f"{taken}, and by {number(float(best['mae']), 3)} by the best of what is simpler"
-        f" ({best['name']}): {percent(ratio)} of its error."
+        f"{taken}, {percent(ratio)} of the error of the best simpler one ({best['name']},"
+        f" {number(float(best['mae']), 3)})."
     )
 
 

@@ -40,17 +40,55 @@ def process(
     rgb: Sequence[int] | None = None,
     **options: Any,
 ) -> Processed:
-    """Scenes without clouds, masks, quick-looks and report.html in the folder `target`: all of it,
-    or nothing.
+    """Remove clouds from files of satellite scenes: what `lrmc clouds` does.
 
-    For each GeoTIFF X.tif come an X.tif and an X_mask.tif. All must be on the same grid. `masks` is
-    a folder with a file X.tif or X_mask.tif for each scene, not 0 where it is not to be believed.
-
-    For one zarr store X.zarr (time, band, y, x) comes an X.zarr: the same, with the variable `name`
-    (the one with most dimensions, if not given) cleared, and NAME_mask added. Numbers are taken as
+    The folder gets the scenes, masks, quick-looks and report.html, all of it or nothing. For each
+    GeoTIFF X.tif come an X.tif and an X_mask.tif. For one zarr store X.zarr (time, band, y, x)
+    comes an X.zarr: the same, with the variable cleared and NAME_mask added. Numbers are taken as
     they are stored; attributes and coordinates stay.
 
-    `rgb` are the numbers of the bands to show, from 1. Options are those of `remove_clouds`.
+    Parameters
+    ----------
+    sources : sequence of paths
+        GeoTIFFs on the same grid, or one zarr store.
+    target : path
+        The folder to make.
+    masks : path, optional
+        A folder with a file X.tif or X_mask.tif for each scene, not 0 where it is not to be
+        believed.
+    name : str, optional
+        Variable of the zarr store; the one with most dimensions if not given.
+    rgb : sequence of three ints, optional
+        Numbers of the bands to show, from 1.
+    **options
+        Those of `remove_clouds`.
+
+    Returns
+    -------
+    Processed
+        Files, report, status, warnings and seconds, and the scenes.
+
+    Raises
+    ------
+    ValueError
+        If the input or an option cannot be used.
+    lrmc.apps.outcome.FitFailed
+        If a fit diverged; nothing is written then.
+
+    Examples
+    --------
+    >>> import numpy as np, xarray
+    >>> from lrmc.apps import clouds
+    >>> rng = np.random.default_rng(0)
+    >>> ground = rng.uniform(500, 2000, (3, 24, 24))
+    >>> scenes = ground * rng.uniform(0.9, 1.1, (10, 1, 1, 1))
+    >>> scenes[4, :, 5:15, 5:15] = 8000  # a cloud
+    >>> dims = ("time", "band", "y", "x")
+    >>> stored = xarray.Dataset({"light": (dims, scenes.astype(np.uint16))})
+    >>> _ = stored.to_zarr("scenes.zarr", consolidated=False)
+    >>> done = clouds.process(["scenes.zarr"], "out")
+    >>> "scenes.zarr" in [file.name for file in done.files], done.report.name
+    (True, 'report.html')
     """
     paths = [Path(source) for source in sources]
     if len(paths) == 1 and paths[0].suffix == ".zarr":

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..._rows import equal
-from ..._work import SOUND, Outcome
+from ..._work import SOUND, Outcome, Progress, Tell, silent
 from ...linalg import Factors
 from ...methods.closed_loop import DEVIATION
 from ...methods.noise import unlike_members
@@ -94,9 +94,15 @@ class Sample:
 
 
 def learn_ground(
-    look: Look, days: Array, rank: int | None, seed: int, threads: int | None
+    look: Look,
+    days: Array,
+    rank: int | None,
+    seed: int,
+    threads: int | None,
+    tell: Tell = silent,
 ) -> Ground:
     """Time factors, noise and priors from a few thousand pixels."""
+    tell(Progress("reading"))
     sample = _sample(look)
     share = sample.share
     if not share.any():
@@ -105,7 +111,7 @@ def learn_ground(
     # Clouds come in patches: Cauchy was always chosen when all losses were tried, which takes
     # three times longer.
     noise = Noise(unlike_members(obs), equal(1.0, len(share)), "cauchy")
-    X, outcome = noisy_fit(obs, rank, noise, seed, "the ground")
+    X, outcome = noisy_fit(obs, rank, noise, seed, "the ground", tell)
     L, R = _balanced(X)
     found = seasons(R, days, share, L.T @ L / len(L), FEW)
     few = share <= FEW

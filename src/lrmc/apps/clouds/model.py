@@ -53,33 +53,71 @@ def remove_clouds(
     threads: int | None = None,
     progress: Tell | None = None,
 ) -> Cleared:
-    """The scenes with the ground where clouds were, and a mask of these.
+    """Remove clouds from a series of satellite scenes of one place.
 
-    `stack` is T x bands x height x width (T x height x width is one band): anything that numpy
-    reads by slices, such as an array, a memmap or a zarr array. NaN and `nodata` are missing;
-    `seen` (T x height x width) is True where a pixel may be believed. A pixel is missing if one of
-    its bands is.
+    A date with nothing to see, or nothing but clouds, is estimated from those around it and from
+    the same season of other years.
 
-    `dates` (days, or anything numpy reads as dates) tell how far apart scenes are; without them
-    they are taken as evenly spaced. A date with nothing to see, or nothing but clouds, is estimated
-    from those around it and from the same season of other years.
+    Parameters
+    ----------
+    stack : array, memmap or zarr array
+        T x bands x height x width, or T x height x width for one band. NaN and `nodata` are
+        missing; a pixel is missing if one of its bands is.
+    seen : array of bool, optional
+        T x height x width: True where a pixel may be believed.
+    nodata : float, optional
+        The value of missing pixels.
+    dates : array, optional
+        Days, or anything NumPy reads as dates; scenes are taken as evenly spaced without.
+    rank : int, optional
+        Rank of the ground; found if not given.
+    fill : {"clouds", "all"}, default "clouds"
+        Keep the pixels that look clear as they are, or give the model everywhere, which also
+        removes thin haze and noise.
+    sample : float, default 1.0
+        Fraction of pixels and dates that is looked at, drawn at random.
+    seed : int, default 0
+        Seed of the draw.
+    threads : int, optional
+        Number of threads; all cores if not given.
+    progress : callable, optional
+        Called with each `Progress`.
 
-    fill="clouds" keeps the pixels that look clear as they are; "all" gives the model everywhere,
-    which also takes away thin haze and noise. With `sample`, only that random share of pixels and
-    dates is looked at.
+    Returns
+    -------
+    Cleared
+        `scenes` in the type of the data, `mask` (0 clear, 1 cloud or shadow, 2 nothing was
+        observed), `status` and `warnings`.
 
-    A fit that diverges is an error, `lrmc.apps.outcome.FitFailed`; `status` and `warnings` of the
-    answer tell the rest.
+    Raises
+    ------
+    ValueError
+        If the stack or an option cannot be used.
+    lrmc.apps.outcome.FitFailed
+        If the fit diverged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lrmc.apps import clouds
+    >>> rng = np.random.default_rng(0)
+    >>> ground = rng.uniform(500, 2000, (3, 24, 24))
+    >>> scenes = ground * rng.uniform(0.9, 1.1, (10, 1, 1, 1))
+    >>> scenes[4, :, 5:15, 5:15] = 8000  # a cloud
+    >>> done = clouds.remove_clouds(scenes.astype(np.uint16))
+    >>> int(done.mask[4, 10, 10]), bool(done.scenes[4].max() < 3000)
+    (1, True)
     """
     data = _checked(stack, seen, fill, sample)
     check_rank(rank, len(data), "dates")
     check_seed(seed)
     look = Look(data, None if seen is None else _readable(seen), nodata, sample, seed)
-    ground = learn_ground(look, as_days(dates, len(data)), rank, seed, threads)
+    tell = progress or silent
+    days = as_days(dates, len(data))
+    ground = learn_ground(look, days, rank, seed, threads, tell)
     T, _, height, width = data.shape
     scenes = np.empty(data.shape, data.dtype)
     mask = np.empty((T, height, width), np.uint8)
-    tell = progress or silent
     clipped = 0
     for lines in blocks(data.shape):
         Y, there = look.block(lines)

@@ -7,7 +7,16 @@ from pathlib import Path
 import numpy as np
 
 from ..._extras import optional
-from ...report import BeforeAfter, Facts, Frames, Section, Table, Words, write_report
+from ...report import (
+    BeforeAfter,
+    Facts,
+    Files,
+    Frames,
+    Section,
+    Table,
+    Words,
+    write_report,
+)
 from ...report.images import Lazy, as_bytes, evenly
 from ...weights import Array
 from .model import CLOUD, MISSING, Cleared
@@ -34,6 +43,7 @@ def write_pictures(folder: Path, scenes: Scenes, cleared: Cleared) -> Path:
     pictures = Pictures(scenes, cleared)
     pictures.write(folder / "quicklooks")
     sections = report_sections(scenes, cleared, pictures)
+    sections.append(Files.in_folder(folder))
     return write_report(
         folder / "report.html", "Clouds", sections, subtitle=_subtitle(scenes)
     )

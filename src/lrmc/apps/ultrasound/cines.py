@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-import scipy.io
 
 from ..._extras import optional
+from ..._scipy import io as scipy_io
 from ...formats.arrays import read_npy
 from ...formats.variables import Unusable, chosen_name, read_variables, reading
 from ...weights import Array
@@ -43,7 +43,7 @@ class Cine:
         if self.suffix == ".npy":
             np.save(path, values, allow_pickle=False)
         elif self.suffix == ".mat":
-            scipy.io.savemat(path, {self.name: values}, do_compression=True)
+            scipy_io.savemat(path, {self.name: values}, do_compression=True)
         else:
             content: dict[str, Any] = {
                 "frames" if self.name == "file" else self.name: values

@@ -12,8 +12,8 @@ import numpy as np
 
 from ..._extras import optional
 from ..._files import whole_folder
-from ..._work import Outcome, Tell, moved
-from ...report import BeforeAfter, Facts, Frames, Section, Words, write_report
+from ..._work import Outcome, Progress, Tell, moved, silent
+from ...report import BeforeAfter, Facts, Files, Frames, Section, Words, write_report
 from ...report.images import Lazy, as_bytes
 from ...weights import Array
 from .cines import Time, read_cine
@@ -42,12 +42,49 @@ def process(
     progress: Tell | None = None,
     **options: Any,
 ) -> Processed:
-    """Tissue and blood of a cine in a file, as files in a folder that appear together or not at
-    all.
+    """Separate tissue and blood of a cine in a file: what `lrmc ultrasound` does.
 
-    `source`, `name` and `time` as for `read_cine`, `options` as for `separate`. Written are
-    `tissue` and `blood` (npy, npz or mat, as the source; npz for DICOM), `power.png` in decibels,
-    and `report.html`.
+    The folder gets `tissue` and `blood` (npy, npz or mat, as the source; npz for DICOM),
+    `power.png` in decibels and `report.html`, together or not at all.
+
+    Parameters
+    ----------
+    source : path
+        npy, npz, mat or DICOM.
+    folder : path
+        The folder to make.
+    name : str, optional
+        Which variable of an npz or mat file.
+    time : {"auto", "first", "last"}, default "auto"
+        Which axis of the array is time.
+    progress : callable, optional
+        Called with each `Progress`.
+    **options
+        Those of `separate`.
+
+    Returns
+    -------
+    Processed
+        Files, report, status, warnings and seconds, and the parts.
+
+    Raises
+    ------
+    ValueError
+        If the input or an option cannot be used.
+    lrmc.apps.outcome.FitFailed
+        If a fit diverged; nothing is written then.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lrmc.apps import ultrasound
+    >>> rng = np.random.default_rng(0)
+    >>> cine = rng.uniform(1, 2, (32, 32)) * rng.uniform(0.9, 1.1, (20, 1, 1))
+    >>> cine[7, 10, 12] += 5  # a bubble
+    >>> np.save("cine.npy", cine)
+    >>> done = ultrasound.process("cine.npy", "out", motion=False, time="first")
+    >>> [file.name for file in done.files]
+    ['tissue.npy', 'blood.npy', 'power.png', 'report.html']
     """
     optional("PIL.Image", "report")
     # First: a folder that cannot be written is told before the work.
@@ -58,18 +95,21 @@ def process(
         parts = separate(frames, progress=progress, **options)
         seconds = clock.perf_counter() - began
         sections = _sections(frames, parts, seconds)
+        tell = progress or silent
+        tell(Progress("writing", 0, 1))
         files = (
             cine.write(temporary, "tissue", parts.tissue),
             cine.write(temporary, "blood", parts.blood),
             _write_picture(temporary / "power.png", decibels(parts.power)),
-            write_report(
-                temporary / "report.html",
-                "Tissue and blood",
-                sections,
-                subtitle=Path(source).name,
-            ),
         )
-    written = moved(files, folder)
+        page = write_report(
+            temporary / "report.html",
+            "Tissue and blood",
+            [*sections, Files.in_folder(temporary)],
+            subtitle=Path(source).name,
+        )
+        tell(Progress("writing", 1, 1))
+    written = moved((*files, page), folder)
     return Processed(
         parts=parts,
         status=parts.status,

@@ -51,17 +51,54 @@ def separate(
     seed: int = 0,
     progress: Tell | None = None,
 ) -> Separated:
-    """Tissue and blood of a cine: real numbers (frames, height, width); NaN is not observed.
+    """Separate tissue and blood (or microbubbles) of an ultrasound cine.
 
-    The tissue is a matrix of low rank, pixels x frames, in overlapping patches of `patch` x `patch`
-    pixels that are blended, or as a whole (patch=None). With `motion`, frames are first brought
-    into register, if that makes them more alike; what moved out of the picture is missing then. (A
-    cine with gaps is taken to be at rest.) `sample` is the share of the pixels that the low-rank
-    fit looks at; motion, and what is at rest, are seen from all. Blood and bubbles are brighter
-    than tissue where the cine has no negative values (B-mode, envelopes), so that outliers="auto"
-    is "positive" there and "both" for signed data. `progress` is told how far it is. A fit that
-    diverges is an error, `lrmc.apps.outcome.FitFailed`; `status` and `warnings` of the answer tell
-    the rest.
+    The tissue is a low-rank matrix, pixels x frames.
+
+    Parameters
+    ----------
+    cine : array of real numbers
+        (frames, height, width); NaN is not observed.
+    rank : int, default 1
+        Rank of the tissue.
+    patch : int, optional
+        Side of overlapping patches that are fitted one by one and blended; None fits the whole.
+    motion : bool, default True
+        Bring frames into register first, if that makes them more alike; what moved out of the
+        picture is missing then. A cine with gaps is taken to be at rest.
+    sample : float, default 1.0
+        Fraction of the pixels that the low-rank fit looks at; motion, and what is at rest, are seen
+        from all.
+    outliers : {"auto", "both", "positive"}, default "auto"
+        On which side of the tissue blood lies. It is brighter where the cine has no negative values
+        (B-mode, envelopes): "auto" is "positive" there, and "both" for signed data.
+    seed : int, default 0
+        Seed of the draw.
+    progress : callable, optional
+        Called with each `Progress`.
+
+    Returns
+    -------
+    Separated
+        `tissue`, `blood`, `noise`, `motion`, `power`, `status` and `warnings`.
+
+    Raises
+    ------
+    ValueError
+        If the cine or an option cannot be used.
+    lrmc.apps.outcome.FitFailed
+        If a fit diverged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lrmc.apps import ultrasound
+    >>> rng = np.random.default_rng(0)
+    >>> cine = rng.uniform(1, 2, (32, 32)) * rng.uniform(0.9, 1.1, (20, 1, 1))
+    >>> cine[7, 10, 12] += 5  # a bubble
+    >>> done = ultrasound.separate(cine, motion=False)
+    >>> bool(done.blood[7, 10, 12] > 4)
+    True
     """
     frames = as_cine(cine)
     _check(frames, rank, patch, sample, outliers, seed)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import ndimage
 
+from ..._scipy import ndimage
 from ..._work import Progress, Tell, silent
 from ...linalg import power_of_4
 from ...weights import Array

@@ -72,13 +72,55 @@ def process(
     seed: int = 0,
     progress: Tell | None = None,
 ) -> Processed:
-    """Write a clip's background.mp4, foreground.mp4, masks/000000.png ..., background.npz and
-    report.html to a folder.
+    """Separate background and foreground of a video file: what `lrmc video` does.
 
-    The clip is a video file or a folder of pictures, and is read twice, some frames at a time:
-    memory does not grow with its length. A background is learned from frames all over the clip, or
-    is given: `model`. If it is given, or if there are more than `REMEMBERED` frames, it follows the
-    clip from there. The folder appears whole or not at all.
+    The folder gets background.mp4, foreground.mp4, masks/000000.png and on, background.npz and
+    report.html; it appears whole or not at all. The clip is read twice, some frames at a time:
+    memory does not grow with its length. A background that is given, or one of more than
+    `REMEMBERED` frames, follows the clip.
+
+    Parameters
+    ----------
+    source : path
+        A video file, or a folder of pictures.
+    target : path
+        The folder to make.
+    rank, sample, seed
+        As for `separate`.
+    grey : bool, default False
+        Read the clip without its colours.
+    model : path or Background, optional
+        A background.npz of another clip of this camera.
+    progress : callable, optional
+        Called with each `Progress`.
+
+    Returns
+    -------
+    Processed
+        Files, report, status, warnings and seconds, and the background.
+
+    Raises
+    ------
+    ValueError
+        If the input or an option cannot be used.
+    lrmc.apps.outcome.FitFailed
+        If a fit diverged; nothing is written then.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> from PIL import Image
+    >>> from lrmc.apps import video
+    >>> Path("clip").mkdir()
+    >>> frame = np.random.default_rng(0).integers(60, 90, (48, 64)).astype(np.uint8)
+    >>> for t in range(12):
+    ...     moved = frame.copy()
+    ...     moved[20:30, 4 * t : 4 * t + 10] = 220
+    ...     Image.fromarray(moved).save(f"clip/{t:03}.png")
+    >>> done = video.process("clip", "out")
+    >>> done.n_frames, done.report.name
+    (12, 'report.html')
     """
     began = time.perf_counter()
     tell = progress or silent
@@ -112,9 +154,11 @@ def process(
             seconds=time.perf_counter() - began,
             report=Path(target) / page.name,
         )
-        report.write_report(
-            page, clip.path.name, _sections(clip, done, sample, out.shown)
-        )
+        tell(Progress("writing the report", 0, 1))
+        sections = _sections(clip, done, sample, out.shown)
+        links = report.Files.in_folder(folder)
+        report.write_report(page, clip.path.name, [*sections, links])
+        tell(Progress("writing the report", 1, 1))
     return done
 
 
@@ -139,9 +183,10 @@ def _learned(clip: Clip, how: _How, tell: Tell) -> tuple[Background, bool]:
             tell(Progress("reading", k + 1, clip.n_said, "frames"))
     assert kept is not None
     frames = np.stack(kept.items[:: thinning(len(kept.items), how.sample)])
-    tell(Progress("learning"))
+    tell(Progress("learning the background"))
     seen = sampled(frames, how.sample, how.seed)
-    return learn(seen, frames.shape[1:], how.rank, how.seed), kept.n <= REMEMBERED
+    back = learn(seen, frames.shape[1:], how.rank, how.seed, tell)
+    return back, kept.n <= REMEMBERED
 
 
 def _outcome(clip: Clip, back: Background, out: _Output) -> Outcome:

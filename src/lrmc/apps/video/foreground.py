@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.ndimage as ndi
 
+from ..._scipy import ndimage as ndi
 from ...weights import Array
 
 # Parts of the shorter side: where a majority decides, and gaps that are closed.

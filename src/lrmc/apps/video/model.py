@@ -12,11 +12,11 @@ import os
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from ..._files import Format, opened_arrays, save_arrays
-from ..._work import SOUND, Outcome
+from ..._scipy import sparse as sp
+from ..._work import SOUND, Outcome, Tell, silent
 from ...formats.sparse import Matrix, Sparse
 from ...linalg import Factors
 from ...methods.noisy import Noise, sweeps
@@ -26,7 +26,7 @@ from ...observations.base import Observations
 from ...report.text import percent
 from ...subspace import Memory, Subspace, fit_rows, follow, learn_factors
 from ...weights import Array
-from ..outcome import Limits, Told, run_to_end
+from ..outcome import Limits, Told, run_to_end, told
 from ..stack import Stack, as_type, check_rank, check_seed, check_share, is_whole
 from .foreground import in_front, masks
 
@@ -116,7 +116,11 @@ class Background:
 
 
 def learn(
-    seen: Matrix, shape: tuple[int, ...], rank: int = 1, seed: int = 0
+    seen: Matrix,
+    shape: tuple[int, ...],
+    rank: int = 1,
+    seed: int = 0,
+    tell: Tell = silent,
 ) -> Background:
     """The background of frames x pixels (bytes; if sparse, what is stored was observed).
 
@@ -130,9 +134,9 @@ def learn(
     X = leading(
         obs, rank, zeta, 1 / obs.fraction, model=middle, keep_model=True, seed=seed
     )
-    X, outcome = run_to_end(
-        obs, sweeps(obs, X, Noise.even(obs, "huber"), SWEEPS), "the background"
-    )
+    steps = sweeps(obs, X, Noise.even(obs, "huber"), SWEEPS)
+    steps = told(steps, tell, "learning the background")
+    X, outcome = run_to_end(obs, steps, "the background")
     unseen = float(np.mean(obs.col_observed == 0))
     if unseen > 0.01:
         text = (
@@ -216,12 +220,43 @@ def separate(
     model: Background | None = None,
     seed: int = 0,
 ) -> Separation:
-    """The background of a clip, (frames, height, width) or (frames, height, width, 3) in bytes, and
-    what moves.
+    """Separate background and foreground of a clip from a fixed camera.
 
-    The background is learned from a share `sample` of the pixels, drawn at random; with `model`, it
-    is known already. A fit that diverges is an error, `lrmc.apps.outcome.FitFailed`; `status` and
-    `warnings` of the answer tell the rest.
+    Parameters
+    ----------
+    frames : array of uint8
+        (frames, height, width) or (frames, height, width, 3).
+    rank : int, default 1
+        Rank of the background: 1, or more if light moves.
+    sample : float, default 1.0
+        Fraction of the pixels that the background is learned from, drawn at random.
+    model : Background, optional
+        A background that is known already.
+    seed : int, default 0
+        Seed of the draw.
+
+    Returns
+    -------
+    Separation
+        With `background()` and `masks()` of all or some frames, `status` and `warnings`.
+
+    Raises
+    ------
+    ValueError
+        If frames or options cannot be used.
+    lrmc.apps.outcome.FitFailed
+        If the fit diverged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lrmc.apps import video
+    >>> clip = np.full((20, 30, 40), 80, np.uint8)
+    >>> for t in range(20):
+    ...     clip[t, 10:18, t : t + 8] = 200  # a square that moves
+    >>> done = video.separate(clip)
+    >>> int(done.background().max()), bool(done.masks()[5, 14, 9])
+    (80, True)
     """
     clip = _checked(frames)
     check_options(rank, sample, seed)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.fft import dct, idct
 
+from ..._scipy import fft
 from ...weights import Array
 
 
@@ -17,14 +17,14 @@ class Basis(NamedTuple):
 
     def coefficients(self, x: Array) -> Array:
         """Of sensors x days x slots: sensors x modes of days x frequencies."""
-        x = dct(x, norm="ortho", axis=2)
+        x = fft.dct(x, norm="ortho", axis=2)
         return x if len(self.days) == 1 else np.matmul(self.days.T, x)
 
     def values(self, c: Array) -> Array:
         """What has these coefficients."""
         if len(self.days) > 1:
             c = np.matmul(self.days, c)
-        return np.asarray(idct(c, norm="ortho", axis=2))
+        return np.asarray(fft.idct(c, norm="ortho", axis=2))
 
 
 def by_likeness(C: Array, samples: float) -> Basis:

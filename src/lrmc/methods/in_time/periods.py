@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.fft import irfft, next_fast_len, rfft
 
+from ..._scipy import fft
 from ...weights import Array
 from .sizes import medians_of_rows
 
@@ -60,12 +60,12 @@ def autocorrelation(Y: Array) -> Array:
     """By lag, over all sensors and pairs of seen entries; 1 for neighbors, 0 where it may be
     chance."""
     T = Y.shape[1]
-    n = next_fast_len(2 * T)
+    n = fft.next_fast_len(2 * T)
     products, pairs = np.zeros(n), np.zeros(n)
     Z, seen = _standardized(Y), (~np.isnan(Y)).astype(Y.dtype)
     for z, there in zip(Z, seen, strict=True):
         for x, total in ((z, products), (there, pairs)):
-            total += irfft(np.abs(rfft(x, n)) ** 2, n)
+            total += fft.irfft(np.abs(fft.rfft(x, n)) ** 2, n)
     correlation = products[:T] / np.maximum(pairs[:T], 1)
     near = max(float(correlation[1:4].mean()), LEAST * float(correlation[0]), 1e-12)
     by_chance = CHANCE * correlation[0] / np.sqrt(np.maximum(pairs[:T], 1))
