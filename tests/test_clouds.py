@@ -72,18 +72,18 @@ def test_the_ground_comes_back(scene, cleared):
 
 
 def test_clouds_are_found_and_clear_pixels_kept(scene, cleared):
-    thick, clear = scene.clouds > 0.5, cleared.mask == clouds.CLEAR
+    thick, clear = scene.clouds > 0.5, cleared.mask == learned.CLEAR
     assert (
-        np.mean(cleared.mask[thick & (scene.data[:, 0] != NODATA)] == clouds.CLOUD)
+        np.mean(cleared.mask[thick & (scene.data[:, 0] != NODATA)] == learned.CLOUD)
         > 0.99
     )
-    assert np.mean(cleared.mask[0] == clouds.CLEAR) > 0.97  # a clear date
+    assert np.mean(cleared.mask[0] == learned.CLEAR) > 0.97  # a clear date
     assert np.array_equal(
         np.moveaxis(cleared.scenes, 1, -1)[clear], np.moveaxis(scene.data, 1, -1)[clear]
     )
     assert cleared.scenes.dtype == scene.data.dtype
     missing = (scene.data == NODATA).any(1)
-    assert np.array_equal(cleared.mask == clouds.MISSING, missing)
+    assert np.array_equal(cleared.mask == learned.MISSING, missing)
     assert not (cleared.scenes == NODATA).any()
 
 
@@ -93,7 +93,7 @@ def test_dates_without_ground_are_estimated(scene, cleared):
     for t in (3, 8):
         year = np.median(scene.ground, axis=0)
         assert rmse(cleared.scenes[t], scene.ground[t]) < rmse(year, scene.ground[t])
-    assert (cleared.mask[8] == clouds.CLOUD).mean() > 0.95
+    assert (cleared.mask[8] == learned.CLOUD).mean() > 0.95
 
 
 def test_bands_share_their_fate(scene):
@@ -103,7 +103,7 @@ def test_bands_share_their_fate(scene):
     data = scene.data.copy()
     data[0, 1, 20:24, 20:24] += 3000
     found = clouds.remove_clouds(data, nodata=NODATA, dates=scene.dates, rank=4)
-    assert (found.mask[0, 20:24, 20:24] == clouds.CLOUD).all()
+    assert (found.mask[0, 20:24, 20:24] == learned.CLOUD).all()
     assert (
         rmse(found.scenes[0, :, 20:24, 20:24], scene.ground[0, :, 20:24, 20:24]) < 150
     )
@@ -316,7 +316,7 @@ def test_masks_are_respected(tmp_path):
             covered[5:15, 5:15] = 255 * (t == 2)
             out.write(covered, 1)
     done = process(paths, tmp_path / "out", masks=masks, rank=3).cleared
-    assert (done.mask[2, 5:15, 5:15] == clouds.MISSING).all()
+    assert (done.mask[2, 5:15, 5:15] == learned.MISSING).all()
     assert rmse(done.scenes[2, :, 5:15, 5:15], few.ground[2, :, 5:15, 5:15]) < 150
     with pytest.raises(ValueError, match="there is no mask"):
         process(paths, tmp_path / "out2", masks=folder / "none", rank=3)
@@ -665,3 +665,39 @@ def test_real_clouds(monkeypatch):
     )
     ours, median = (tasks.satellite_scores(problem.score(X))["PSNR"] for X in answers)
     assert ours > median + 4
+
+
+# ---- how sure it is
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_deviations_hold_the_ground_under_clouds(seed):
+    """The ground has the noise of the pixels; where a date was hardly seen, nobody knows."""
+    scene = landscape(20, 48, 48, seed=seed)
+    done = clouds.remove_clouds(
+        scene.data, dates=scene.dates, uncertainty=True, seed=seed
+    )
+    hidden = (done.mask == learned.CLOUD) & (scene.clouds > 0.5)
+    hidden &= ~done.ground.estimated[:, None, None]
+    error = np.abs(done.scenes.astype(float) - scene.ground)
+    noise = done.ground.deviation[:, None, None]
+    ratio = (error / np.hypot(done.deviation, noise)).transpose(0, 2, 3, 1)[hidden]
+    assert 0.8 < np.mean(ratio < 1.645) < 0.98
+    kept = done.mask == learned.CLEAR
+    noise = done.deviation.transpose(0, 2, 3, 1)[kept]
+    np.testing.assert_allclose(
+        noise, np.tile(done.ground.deviation, (len(noise), 1)), rtol=1e-6
+    )
+
+
+def test_deviations_are_written_beside_the_scenes(files, tmp_path):
+    answer = CliRunner().invoke(
+        app,
+        ["clouds", *map(str, files), "-o", str(tmp_path / "out"), "--uncertainty"],
+    )
+    assert answer.exit_code == 0, answer.output
+    with rasterio.open(tmp_path / "out" / f"{files[0].stem}_sd.tif") as spread:
+        assert spread.count == 3
+        assert spread.dtypes == ("float32",) * 3
+        assert (spread.read() > 0).all()
+        assert "deviation" in spread.tags()["MEANING"]

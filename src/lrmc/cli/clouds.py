@@ -9,7 +9,8 @@ import numpy as np
 import typer
 
 from ..apps.clouds import process
-from ..apps.clouds.model import CLOUD, MISSING, Fill
+from ..apps.clouds.ground import CLOUD, MISSING
+from ..apps.clouds.model import Fill
 from . import console
 
 
@@ -47,6 +48,12 @@ def clouds_command(
     sample: Annotated[
         float, typer.Option(help="Look at this share of the pixels only.")
     ] = 1.0,
+    uncertainty: Annotated[
+        bool,
+        typer.Option(
+            "--uncertainty", help="Write the standard deviation of every value as well."
+        ),
+    ] = False,
     rgb: Annotated[
         str | None,
         typer.Option(metavar="R,G,B", help="Bands to show, from 1, such as 4,3,2."),
@@ -59,7 +66,8 @@ def clouds_command(
 
     For each X.tif the folder gets an X.tif without clouds, same grid, type and tags, and an
     X_mask.tif: 0 clear, 1 cloud or shadow, 2 nothing was observed; a quick-look of each in
-    quicklooks, and report.html.
+    quicklooks, and report.html. With --uncertainty there is an X_sd.tif: the standard deviation of
+    every value, calibrated on pixels that were hidden where other dates have clouds.
 
     Dates are read from the names (20210630 or 2021-06-30). A date with no ground to see is
     estimated from the others.
@@ -81,6 +89,7 @@ def clouds_command(
             rank=rank,
             fill=fill,
             sample=sample,
+            uncertainty=uncertainty,
             seed=seed,
             progress=progress,
         )

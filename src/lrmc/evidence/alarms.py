@@ -19,7 +19,7 @@ from .tails import TELLING, Tails, fit_tails
 
 FALSE = 0.03  # of a list may be good entries, by expectation
 # of it where less cannot be had, and times the least that can
-AT_WORST, NEARLY = 0.25, 1.25
+AT_WORST, NEARLY = 0.4, 1.25
 SOME = 20  # entries: a share of fewer says little
 HALF = 0.5  # an entry: so much is allowed of any list, also of one of none
 STEPS = 400  # thresholds that are tried, evenly in their logarithms

@@ -45,7 +45,8 @@ def process(
     The folder gets the scenes, masks, quick-looks and report.html, all of it or nothing. For each
     GeoTIFF X.tif come an X.tif and an X_mask.tif. For one zarr store X.zarr (time, band, y, x)
     comes an X.zarr: the same, with the variable cleared and NAME_mask added. Numbers are taken as
-    they are stored; attributes and coordinates stay.
+    they are stored; attributes and coordinates stay. With `uncertainty=True` there are X_sd.tif, or
+    NAME_sd: the standard deviation of every value.
 
     Parameters
     ----------
@@ -116,7 +117,8 @@ def _process_tiffs(
             scenes.data, scenes.seen, nodata=scenes.nodata, dates=scenes.days, **options
         )
         for k, path in enumerate(paths):
-            write_scene(folder, path, cleared.scenes[k], cleared.mask[k])
+            unsure = None if cleared.deviation is None else cleared.deviation[k]
+            write_scene(folder, path, cleared.scenes[k], cleared.mask[k], unsure)
         page = write_pictures(folder, scenes, cleared)
         return _processed(scenes, cleared, began, page, target)
 
@@ -147,7 +149,7 @@ def _checked_paths(sources: Sequence[Path], target: Path) -> tuple[Path, ...]:
         if not path.is_file():
             raise ValueError(f"{path}: there is no such file")
         _check_apart(path, target)
-        for name in (f"{path.stem}.tif", f"{path.stem}_mask.tif"):
+        for name in (f"{path.stem}{end}.tif" for end in ("", "_mask", "_sd")):
             if name in written:
                 raise ValueError(
                     f"{written[name]} and {path} would both be written as {name};"
@@ -195,6 +197,8 @@ def _process_zarr(
         )
         parts = answers(array, laid, cleared)
         answer = store.assign({name: parts["clear"], f"{name}_mask": parts["clouds"]})
+        if "deviation" in parts:
+            answer = answer.assign({f"{name}_sd": parts["deviation"]})
         _write_store(folder / path.name, answer, version, path)
         page = write_pictures(folder, scenes, cleared)
         return _processed(scenes, cleared, began, page, target)

@@ -20,9 +20,9 @@ from ...methods.closed_loop import DEVIATION
 from ...methods.noise import unlike_members
 from ...methods.noisy import REACH, Noise
 from ...observations._door import as_observations
-from ...observations.base import OWN
+from ...observations.base import OWN, Pull
 from ...observations.grouped import Grouped, grouped
-from ...row_systems import pairs, solve_rows
+from ...row_systems import pairs, solve_rows, unpacked
 from ...weights import Array, Cauchy
 from ..outcome import Limits, noisy_fit
 from ..stack import band_groups
@@ -37,6 +37,10 @@ FAR_BRIGHTER = 8.0
 BRIGHT = 3.0  # standard deviations that an overcast date is brighter in every band
 FEW = 0.02  # a date of which less is seen is taken from its neighbours
 MAD = 1.4826  # median absolute deviations in a standard deviation, of Gaussian noise
+CLEAR, CLOUD, MISSING = 0, 1, 2  # in a mask
+STANDS_OUT = 5.0  # standard deviations: beyond is cloud, shadow or snow
+ANY = 0.1  # of the pixels are hidden where clouds do not say which
+WITHIN = 0.6827  # of a Gaussian is within one standard deviation
 ROUNDING = 0.5  # the noise of whole numbers that cannot be told from rounding
 RELATIVE_ROUNDING = 1e-4  # the same of floats, in parts of a typical one
 RIDGE = 1e-6  # of the mean variance: factors that hardly vary keep a little freedom
@@ -57,6 +61,8 @@ class Ground:
     estimated: Array  # T: whether too little ground was seen: taken from its neighbours
     limits: Limits | None = None  # bands x 1 x 1: the range of what was observed
     outcome: Outcome = SOUND  # of the fit
+    # bands: by how much more hidden pixels are missed than the model expects; if it was asked for
+    surprise: Array | None = None
 
     @property
     def rank(self) -> int:
@@ -100,6 +106,8 @@ def learn_ground(
     seed: int,
     threads: int | None,
     tell: Tell = silent,
+    *,
+    uncertainty: bool = False,
 ) -> Ground:
     """Time factors, noise and priors from a few thousand pixels."""
     tell(Progress("reading"))
@@ -123,7 +131,8 @@ def learn_ground(
         clear = sample.there & ~overcast[:, None, None]
         L = fit_pixels(sample.Y, clear, ground, threads).astype(np.float64)
         ground = _prior(sample, L, R, found, few | overcast)
-    return replace(ground, limits=sample.limits, outcome=outcome)
+    surprise = _surprise(sample, ground, seed, threads) if uncertainty else None
+    return replace(ground, limits=sample.limits, outcome=outcome, surprise=surprise)
 
 
 def _sample(look: Look) -> Sample:
@@ -244,7 +253,74 @@ def _smallest(values: Array) -> float:
     return RELATIVE_ROUNDING * float(np.median(size)) if size.size else 1e-30
 
 
+# ---- how far off it may be
+
+
+def _surprise(sample: Sample, ground: Ground, seed: int, threads: int | None) -> Array:
+    """Errors at pixels that are hidden where other dates have clouds, in units of what the model
+    expects of them: for each band, what two thirds stay below, as one deviation of a Gaussian.
+    """
+    rng = np.random.default_rng(seed)
+    model = _modeled(
+        fit_pixels(sample.Y, sample.there, ground, threads), sample.Y, ground
+    )
+    clear = cloud_mask(sample.Y, sample.there, model, ground) == CLEAR
+    covered = ~clear[rng.permutation(len(clear))]
+    if covered[~ground.estimated].mean() < FEW:  # nearly nothing is: any pixels, then
+        covered = rng.random(clear.shape) < ANY
+    rest = sample.there & ~covered
+    L = fit_pixels(sample.Y, rest, ground, threads)
+    error = np.abs(sample.Y - _modeled(L, sample.Y, ground))
+    expected = deviations(sample.Y, rest, L, ground, threads)
+    hidden = clear & covered & ~ground.estimated[:, None, None]
+    if not hidden.any():
+        return np.ones(sample.bands)
+    # what is left of the noise of these pixels themselves is no error of the ground
+    ratios = (
+        error[:, b][hidden] / np.hypot(expected[:, b][hidden], ground.deviation[b])
+        for b in range(sample.bands)
+    )
+    return np.array([float(np.quantile(x, WITHIN)) for x in ratios])
+
+
+def deviations(
+    Y: Array, there: Array, L: Array, ground: Ground, threads: int | None = None
+) -> Array:
+    """The standard deviation of the ground of a block, T x bands x lines x width: what is unknown
+    of the factors of a pixel, on each date.
+    """
+    T, bands = Y.shape[:2]
+    pixels = there[0].size
+    R = ground.R.astype(np.float32)
+    obs = _observed(_stored(Y), there, threads)
+    H = _weighed(obs, L, ground, 1.0).grams[0]
+    answer = np.empty((T, bands, pixels), np.float32)
+    surprise = np.ones(bands) if ground.surprise is None else ground.surprise
+    for b, more in enumerate(surprise):
+        own = unpacked(H[b * pixels : (b + 1) * pixels], ground.rank)
+        unknown = np.linalg.inv(own + ground.ridge[b])
+        variance = np.einsum("ta,nab,tb->tn", R, unknown, R, optimize=True)
+        # of a pixel with its noise, so many times larger; the noise itself is not counted
+        variance = np.maximum(more**2 * (1 + variance) - 1, more**2 * variance)
+        answer[:, b] = ground.deviation[b] * np.sqrt(np.maximum(variance, 0))
+    return answer.reshape(Y.shape)
+
+
 # ---- every pixel
+
+
+def cloud_mask(Y: Array, there: Array, model: Array, ground: Ground) -> Array:
+    """Of a block: what stands out of the ground in any band is a cloud."""
+    worst = np.zeros(there.shape, np.float32)
+    for b in range(Y.shape[1]):
+        away = np.abs(Y[:, b] - model[:, b]) / np.float32(ground.deviation[b])
+        np.maximum(worst, away, out=worst, where=there)
+    found = np.where(worst > STANDS_OUT, CLOUD, CLEAR)
+    return np.where(there, found, MISSING).astype(np.uint8)
+
+
+def _modeled(L: Array, Y: Array, ground: Ground) -> Array:
+    return (ground.R.astype(np.float32) @ L.T).reshape(Y.shape)
 
 
 def fit_pixels(
@@ -255,21 +331,14 @@ def fit_pixels(
 
     Six passes over the block, with a threshold that falls to the noise.
     """
-    T, bands = Y.shape[:2]
+    bands = Y.shape[1]
     pixels = there[0].size
     L = np.repeat(ground.mean, pixels, axis=0).astype(np.float32)
     if not there.any():
         return L
-    values = Y if Y.dtype in STORED else Y.astype(np.float32)
-    obs = _observed(values, there, threads)
-    R = ground.R.astype(np.float32)
-    squares = pairs(R)
-    # A threshold in standard deviations of the noise.
-    reach = DEVIATION * REACH["cauchy"]
-    thresholds = reach * np.repeat(ground.deviation, pixels)
+    obs = _observed(_stored(Y), there, threads)
     for wider in WIDER:
-        rule = Cauchy(wider * thresholds, np.ones(T))
-        pull = obs.products(L, R, rule, Q=OWN, Qw=squares)
+        pull = _weighed(obs, L, ground, wider)
         for b in range(bands):
             here = slice(b * pixels, (b + 1) * pixels)
             ridge = ground.ridge[b].astype(np.float32)
@@ -280,3 +349,18 @@ def fit_pixels(
                 pull.grams[0][here], pulled, ground.ridge[b], used, obs.threads
             )
     return L
+
+
+def _weighed(obs: Grouped, L: Array, ground: Ground, wider: float) -> Pull:
+    """A pass over a block: what pulls at each row of L, and its Gram matrices. Thresholds are in
+    standard deviations of the noise.
+    """
+    R = ground.R.astype(np.float32)
+    pixels = len(L) // len(ground.deviation)
+    reach = wider * DEVIATION * REACH["cauchy"]
+    rule = Cauchy(reach * np.repeat(ground.deviation, pixels), np.ones(len(R)))
+    return obs.products(L, R, rule, Q=OWN, Qw=pairs(R))
+
+
+def _stored(Y: Array) -> Array:
+    return Y if Y.dtype in STORED else Y.astype(np.float32)

@@ -19,13 +19,18 @@ from ..._work import SOUND, Outcome, Progress, Tell, silent
 from ...weights import Array
 from ..outcome import Told, after_clipping
 from ..stack import as_type, check_rank, check_seed, check_share
-from .ground import Ground, fit_pixels, learn_ground
+from .ground import (
+    CLEAR,
+    Ground,
+    cloud_mask,
+    deviations,
+    fit_pixels,
+    learn_ground,
+)
 from .look import Look, Readable, blocks
 
 Fill = Literal["clouds", "all"]
 FILLS = ("clouds", "all")
-CLEAR, CLOUD, MISSING = 0, 1, 2  # in a mask
-STANDS_OUT = 5.0  # standard deviations: beyond is cloud, shadow or snow
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +43,8 @@ class Cleared(Told):
     ground: Ground
     outcome: Outcome = SOUND  # of the fit, and of what was made of it
     clipped: int = 0  # values of the ground that were far outside what was observed
+    # like the scenes: the standard deviation of what is written there, if it was asked for
+    deviation: Array | None = None
 
 
 def remove_clouds(
@@ -49,6 +56,7 @@ def remove_clouds(
     rank: int | None = None,
     fill: Fill = "clouds",
     sample: float = 1.0,
+    uncertainty: bool = False,
     seed: int = 0,
     threads: int | None = None,
     progress: Tell | None = None,
@@ -76,6 +84,10 @@ def remove_clouds(
         removes thin haze and noise.
     sample : float, default 1.0
         Fraction of pixels and dates that is looked at, drawn at random.
+    uncertainty : bool, default False
+        Whether to give the standard deviation of every value as well: of a pixel that was kept,
+        that of the noise of its band; of one that was filled in, what is unknown of it, in
+        proportion to errors at pixels that were hidden where other dates have clouds.
     seed : int, default 0
         Seed of the draw.
     threads : int, optional
@@ -87,7 +99,7 @@ def remove_clouds(
     -------
     Cleared
         `scenes` in the type of the data, `mask` (0 clear, 1 cloud or shadow, 2 nothing was
-        observed), `status` and `warnings`.
+        observed), `deviation` if `uncertainty` was asked for, `status` and `warnings`.
 
     Raises
     ------
@@ -114,27 +126,34 @@ def remove_clouds(
     look = Look(data, None if seen is None else _readable(seen), nodata, sample, seed)
     tell = progress or silent
     days = as_days(dates, len(data))
-    ground = learn_ground(look, days, rank, seed, threads, tell)
+    ground = learn_ground(
+        look, days, rank, seed, threads, tell, uncertainty=uncertainty
+    )
     T, _, height, width = data.shape
     scenes = np.empty(data.shape, data.dtype)
     mask = np.empty((T, height, width), np.uint8)
+    deviation = np.empty(data.shape, np.float32) if uncertainty else None
     clipped = 0
     for lines in blocks(data.shape):
         Y, there = look.block(lines)
         looked_at = there if sample == 1 else there & look.chosen(lines)
         L = fit_pixels(Y, looked_at, ground, threads)
         model, outside = _model(L, ground, Y.shape)
-        mask[:, lines] = _mask(Y, there, model, ground)
+        mask[:, lines] = cloud_mask(Y, there, model, ground)
         replaced = (fill == "all") | (mask[:, lines] != CLEAR)
         scenes[:, :, lines] = np.where(
             replaced[:, None], _stored(model, Y.dtype, nodata), Y
         )
+        if deviation is not None:
+            unsure = deviations(Y, looked_at, L, ground, threads)
+            noise = ground.deviation.astype(np.float32)[:, None, None]
+            deviation[:, :, lines] = np.where(replaced[:, None], unsure, noise)
         clipped += outside
         tell(Progress("clearing", lines.stop * width, height * width, "pixels"))
     outcome = ground.outcome
     if ground.limits is not None:
         outcome = after_clipping(outcome, clipped, scenes.size, ground.limits)
-    return Cleared(scenes, mask, ground, outcome, clipped)
+    return Cleared(scenes, mask, ground, outcome, clipped, deviation)
 
 
 # ---- at the door
@@ -208,16 +227,6 @@ def _model(L: Array, ground: Ground, shape: tuple[int, ...]) -> tuple[Array, int
     return (
         (model, 0) if ground.limits is None else ground.limits.held(model, "the ground")
     )
-
-
-def _mask(Y: Array, there: Array, model: Array, ground: Ground) -> Array:
-    """Of a block: what stands out of the ground in any band is a cloud."""
-    worst = np.zeros(there.shape, np.float32)
-    for b in range(Y.shape[1]):
-        away = np.abs(Y[:, b] - model[:, b]) / np.float32(ground.deviation[b])
-        np.maximum(worst, away, out=worst, where=there)
-    found = np.where(worst > STANDS_OUT, CLOUD, CLEAR)
-    return np.where(there, found, MISSING).astype(np.uint8)
 
 
 def _stored(model: Array, dtype: np.dtype[Any], nodata: float | None) -> Array:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..._extras import optional
 from ...weights import Array
-from .series import MEANING
+from .series import MEANING, SD_MEANING
 
 Raster: TypeAlias = Any  # a file that rasterio opened
 # What a GeoTIFF may be compressed by that changes its numbers.
@@ -212,8 +212,12 @@ def checked_rgb(asked: Sequence[int], count: int) -> tuple[int, ...]:
 # ---- writing
 
 
-def write_scene(folder: Path, path: Path, scene: Array, mask: Array) -> None:
-    """A scene and its mask with everything that the file had beside its numbers."""
+def write_scene(
+    folder: Path, path: Path, scene: Array, mask: Array, deviation: Array | None = None
+) -> None:
+    """A scene and its mask with everything that the file had beside its numbers; and its standard
+    deviations, if there are any.
+    """
     rasterio = optional("rasterio", "clouds")
     with _opened(path) as source:
         profile = {**source.profile, "driver": "GTiff"}
@@ -237,6 +241,16 @@ def write_scene(folder: Path, path: Path, scene: Array, mask: Array) -> None:
             out.write(mask, 1)
             out.set_band_description(1, "cloud mask")
             out.update_tags(MEANING=MEANING)
+        if deviation is None:
+            return
+        about |= {"count": len(deviation), "dtype": "float32"}
+        with rasterio.open(
+            folder / f"{path.stem}_sd.tif", "w", **about, compress="deflate"
+        ) as out:
+            out.write(deviation)
+            out.scales = source.scales  # of differences: an offset has no part in them
+            out.descriptions = source.descriptions
+            out.update_tags(MEANING=SD_MEANING)
 
 
 def _copy_tags(source: Raster, out: Raster) -> None:

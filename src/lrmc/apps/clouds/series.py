@@ -16,6 +16,7 @@ DataArray: TypeAlias = Any  # of xarray, which need not be installed
 Dataset: TypeAlias = Any
 TIMES, BANDS = ("time", "t", "date"), ("band", "bands", "channel", "wavelength")
 MEANING = "0 clear, 1 cloud or shadow, 2 nothing was observed"
+SD_MEANING = "standard deviation of the value at the same place"
 
 
 class LaidOut(NamedTuple):
@@ -54,7 +55,12 @@ def answers(array: DataArray, laid: LaidOut, done: Cleared) -> dict[str, DataArr
     like = laid.like if laid.band is None else laid.like.isel({laid.band: 0}, drop=True)
     make = optional("xarray", "clouds").DataArray
     clouds = make(done.mask, like.coords, like.dims, attrs={"meaning": MEANING})
-    return {"clear": in_order_of(array, clear), "clouds": in_order_of(array, clouds)}
+    parts = {"clear": clear, "clouds": clouds}
+    if done.deviation is not None:
+        spread = done.deviation.reshape(laid.like.shape)
+        about = {"meaning": SD_MEANING}
+        parts["deviation"] = make(spread, laid.like.coords, laid.like.dims, attrs=about)
+    return {name: in_order_of(array, part) for name, part in parts.items()}
 
 
 def in_order_of(array: DataArray, other: DataArray) -> DataArray:

@@ -19,7 +19,8 @@ from ...report import (
 )
 from ...report.images import Lazy, as_bytes, evenly
 from ...weights import Array
-from .model import CLOUD, MISSING, Cleared
+from .ground import CLOUD, MISSING
+from .model import Cleared
 from .scenes import Scenes
 
 QUICK_LOOK = 700  # pixels, at most
