@@ -311,8 +311,8 @@ def step_of(obs: Observations, half: Half, X: Factors) -> Step:
 
 
 def without_dead(obs: Observations, half: Half) -> State:
-    """The state after half a layer, with what is left of the components."""
-    X = trimmed(obs, half)
+    """The state after half a layer, with what is left of the components, or soon will be."""
+    X = trimmed(obs, half, DYING)
     nothing = np.zeros((X.L.shape[1],) * 2)
     return State(X, (nothing, nothing))
 

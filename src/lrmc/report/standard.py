@@ -300,11 +300,9 @@ def _map(obs: Observations, seen: Survey, spread: str) -> Map:
         if seen.step == (1, 1)
         else f" A cell of the map stands for {plural(rows, 'row')} × {plural(cols, 'column')}."
     )
-    caption = (
-        "Outliers are farther than"
-        f" {number(seen.threshold, 3)}{spread and f' {spread}'} from the"
-        f" pattern.{blocks}"
-    )
+    limit = f"{number(seen.threshold, 3)}{spread and f' {spread}'}"
+    told = f"Outliers are farther than {limit} from the pattern."
+    caption = f"{told if seen.n_outliers else 'No outliers are listed.'}{blocks}"
     return Map(
         "Missing and outlying entries",
         obs.shape,

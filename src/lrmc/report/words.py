@@ -239,10 +239,9 @@ def _outliers(
             else ""
         )
     if not seen.n_outliers:
-        threshold = f"{number(seen.threshold, 3)}{unit}"
         return (
-            f"No observed entry is farther than {threshold} from the pattern, so none is"
-            f" listed as an outlier.{_hidden_in_noise(result, 0.0)}"
+            "No observed entry stands out so far that few false alarms would be"
+            f" expected, so none is listed as an outlier.{_hidden_in_noise(result, 0.0)}"
         )
     share = percent(seen.n_outliers / obs.n_observed)
     is_ = "entry does" if seen.n_outliers == 1 else "entries do"
