@@ -14,7 +14,13 @@ from lrmc.methods.in_time.plan import Process, folded, plausible, unfolded
 from lrmc.methods.in_time.prior import Prior, directions, separable, smoothed
 from lrmc.methods.in_time.robust import around, fitted_mixture
 from lrmc.methods.in_time.simple import filtered, last_value, linear, slot_mean
-from lrmc.methods.in_time.stack import CLASSES, distance_class, learned_weights
+from lrmc.methods.in_time.stack import (
+    DISTANCES,
+    blended,
+    class_of,
+    learned_weights,
+    weighted_median,
+)
 from lrmc.methods.in_time.sweeps import fit
 from lrmc.methods.in_time.systems import System
 from lrmc.methods.in_time.windows import windows
@@ -189,14 +195,41 @@ def test_a_median_filter_takes_spikes_out():
     assert np.flatnonzero(np.isnan(found[0])).tolist() == [20, 60]
 
 
-def test_distances_to_the_nearest_other_entry():
-    seen = np.random.default_rng(7).random((5, 40)) < 0.15
+def test_classes_by_distance_and_by_who_else_is_there():
+    seen = np.random.default_rng(7).random((5, 40)) < 0.3
     seen[0] = False
-    found = distance_class(seen)
+    found = class_of(seen)
+    counts = [seen[:, t].sum() - seen[s, t] for s, t in np.ndindex(seen.shape)]
+    counts = np.reshape(counts, seen.shape)
+    usual = np.median(counts[:, seen.any(0)])
     for s, t in np.ndindex(seen.shape):
         others = [abs(t - u) for u in np.flatnonzero(seen[s]) if u != t]
         near = min(others, default=40)
-        assert found[s, t] == sum(near >= limit for limit in CLASSES)
+        want = sum(near >= limit for limit in DISTANCES)
+        want += 4 * (counts[s, t] < 0.5 * usual)
+        assert found[s, t] == want
+
+
+def test_one_estimate_that_runs_away_is_held():
+    rng = np.random.default_rng(8)
+    Z = list(rng.standard_normal((3, 2, 50)))
+    weights = np.tile([0.5, 0.3, 0.2], (8, 1))
+    classes = np.zeros((2, 50), int)
+    one = np.ones((2, 50))
+    plain = 0.5 * Z[0] + 0.3 * Z[1] + 0.2 * Z[2]
+    np.testing.assert_allclose(blended(Z, weights, classes, 1e3 * one), plain)
+    Z[2][1, 7] = 1e6
+    found = blended(Z, weights, classes, one)
+    assert np.abs(found - plain).max() < 4
+
+
+def test_weighted_median_against_repeated_numbers():
+    rng = np.random.default_rng(9)
+    Z, counts = rng.standard_normal((5, 30)), rng.integers(1, 9, (5, 30))
+    found = weighted_median(Z, counts)
+    for k in range(30):
+        every = np.sort(np.repeat(Z[:, k], counts[:, k]))
+        assert found[k] == every[(len(every) - 1) // 2]
 
 
 def test_weights_are_convex_and_do_best():
@@ -339,7 +372,7 @@ def test_outliers_are_weighed_down():
     model = fit(folded(Z.astype(np.float32), P), robust=True)
     weights = unfolded(model.weights, Z.shape[1])
     assert weights[gross].mean() < 0.05
-    assert weights[~gross & ~mask].mean() > 0.9
+    assert weights[~gross & ~mask].mean() > 0.97
     found = rmse(unfolded(model.values(), Z.shape[1]), clean, mask)
     assert found < 0.3 * rmse(linear(Z), clean, mask)
 

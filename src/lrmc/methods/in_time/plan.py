@@ -12,7 +12,7 @@ from ...weights import Array
 from .gaps import gaps_elsewhere
 from .periods import longer_period
 from .simple import simple_fits
-from .stack import CLASSES, blended, distance_class, learned_weights
+from .stack import DISTANCES, blended, class_of, learned_weights
 from .sweeps import Model, fit
 
 WITHOUT_TIME = "without time"  # the fit of a matrix whose columns have no order
@@ -52,7 +52,7 @@ class Plan:
 
     period: int | None
     estimates: tuple[str, ...]
-    weights: Array  # by classes of distance x estimates
+    weights: Array  # by classes of entries x estimates
     errors: Mapping[str, float]  # mean absolute, on entries set aside
     gain: float  # over the fit without time, in mean absolute error; 0 if that takes no part
     gain_error: float
@@ -71,7 +71,7 @@ class Plan:
 
     @property
     def used(self) -> dict[str, list[float]]:
-        """Estimates that count, with their weights by class of distance."""
+        """Estimates that count, with their weights by class (`stack.class_of`)."""
         return {
             name: [round(float(x), 3) for x in w]
             for name, w in zip(self.estimates, self.weights.T, strict=True)
@@ -83,7 +83,7 @@ class Plan:
         return {
             "period": self.period,
             "weights": self.used,
-            "distances": list(CLASSES),
+            "distances": list(DISTANCES),
             "held_out": dict(self.errors),
             "gain": self.gain,
             "gain_error": self.gain_error,
@@ -136,7 +136,7 @@ def learn_plan(
         found[WITHOUT_TIME] = without_time(held)
     truth = Y[held].astype(np.float64)
     errors = np.stack([z - truth for z in found.values()], axis=1)
-    classes = distance_class(~np.isnan(rest))[held]
+    classes = class_of(~np.isnan(rest))[held]
     weights = learned_weights(errors, classes)
     blend = (weights[classes] * errors).sum(1)
     sizes = {
@@ -154,7 +154,7 @@ def learn_plan(
         weights=weights,
         errors=sizes | {"blend": float(np.abs(blend).mean())},
         gain=float(better.mean()),
-        gain_error=float(better.std() / np.sqrt(max(_independent(held), 1))),
+        gain_error=_standard_error(better, held),
         best=best,
         models=used,
     )
@@ -181,9 +181,13 @@ def _counts(name: str, found: Mapping[str, Array], weights: Array) -> bool:
     return bool(weights[:, list(found).index(name)].any())
 
 
-def _independent(held: Array) -> int:
-    """How many of the errors count as independent: gaps, not entries."""
-    return int((np.diff(held.astype(np.int8), axis=1) == 1).sum() + held[:, 0].sum())
+def _standard_error(better: Array, held: Array) -> float:
+    """Of the mean of what was found at held-out entries; those of one gap are not independent."""
+    begins = held.copy()
+    begins[:, 1:] &= ~held[:, :-1]
+    gap = np.cumsum(begins[held]) - 1
+    rest = np.bincount(gap, better - better.mean())
+    return float(np.sqrt((rest**2).sum()) / len(better))
 
 
 def carried_out(
@@ -206,10 +210,10 @@ def carried_out(
     names = {name: i for name, i in names.items() if name in found}
     weights = plan.weights[:, list(names.values())] + TINY
     weights /= weights.sum(1, keepdims=True)
-    values = blended([found[name] for name in names], weights, distance_class(seen))
     own = models[plan.best]
     deviation, good = (unfolded(x, T) for x in (own.deviation(DRAWS), own.weights))
-    return Estimate(plausible(values, Y, good), deviation, good)
+    sound = [plausible(found[name], Y, good) for name in names]
+    return Estimate(blended(sound, weights, class_of(seen), deviation), deviation, good)
 
 
 def plausible(values: Array, Y: Array, good: Array) -> Array:
