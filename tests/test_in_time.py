@@ -1,5 +1,6 @@
 """The model of tables with time, against slow references that share no code with it."""
 
+import copy
 import itertools
 
 import numpy as np
@@ -9,6 +10,7 @@ import lrmc
 from lrmc.methods.in_time.basis import Basis, by_distance, by_likeness
 from lrmc.methods.in_time.clock import even_clock, read_clock
 from lrmc.methods.in_time.gaps import gaps_elsewhere, runs
+from lrmc.methods.in_time.kinds import kinds_of, stuck
 from lrmc.methods.in_time.periods import find_period, longer_period, order_score
 from lrmc.methods.in_time.plan import Process, folded, plausible, unfolded
 from lrmc.methods.in_time.prior import Prior, directions, separable, smoothed
@@ -569,3 +571,128 @@ def test_the_column_of_dates_of_a_file(solved, tmp_path):
     assert (
         complete(tmp_path / "in.csv", tmp_path / "out.csv", time="none").dated is None
     )
+
+
+# ---- streams
+
+
+@pytest.fixture(scope="module")
+def imputer():
+    """Fitted to the first 12 of 15 days; rows are times."""
+    pytest.importorskip("sklearn")
+    clean, Y = seasonal(seed=5)
+    Z, mask = hidden(Y, 0.3)
+    Z[:, 50] = Z[:, 90] = np.nan  # two times without an entry: rows that look the same
+    rows = Z.T
+    return clean.T, rows, mask.T, lrmc.RobustImputer(time="rows").fit(rows[: 12 * P])
+
+
+def test_an_imputer_in_time_fills_what_it_was_fitted_to(imputer):
+    clean, rows, mask, fitted = imputer
+    n = 12 * P
+    found = fitted.transform(rows[:n])
+    with pytest.warns(lrmc.DoubtWarning, match="no observation"):
+        plain = lrmc.RobustImputer(time=None).fit_transform(rows[:n])
+    assert rmse(found, clean[:n], mask[:n]) < 0.8 * rmse(plain, clean[:n], mask[:n])
+    # a stretch of it is what it was, and times without entries are not confused
+    np.testing.assert_array_equal(fitted.transform(rows[40:100]), found[40:100])
+    assert np.abs(found[50] - clean[50]).mean() < 2
+    assert np.abs(found[90] - clean[90]).mean() < 2
+
+
+def test_new_steps_need_no_new_solve(imputer):
+    clean, rows, mask, fitted = imputer
+    follower = copy.deepcopy(fitted)
+    again = lrmc.RobustImputer(time="rows").fit_transform(rows)
+    found = []
+    for day in range(12, 15):
+        new = rows[day * P : (day + 1) * P]
+        follower.partial_fit(new)
+        found.append(follower.transform(new))
+    end = slice(12 * P, 15 * P)
+    own, other = (
+        rmse(x, clean[end], mask[end]) for x in (np.vstack(found), again[end])
+    )
+    assert own < 1.25 * other
+    assert len(follower._steps.keys) <= 12 * P  # memory does not grow
+
+
+def test_more_new_steps_than_a_window_holds(imputer):
+    _, rows, _, fitted = imputer
+    short = fitted._steps.end._replace(width=2 * P)
+    n = 3 * P
+    new, by_rows = rows[-n:].T, np.zeros((S, n))
+    stream, values = short.followed(new, by_rows)
+    assert values.shape == (S, n)
+    assert stream.seen.shape[1] <= 2 * P
+    np.testing.assert_array_equal(stream.seen[:, -P:], new[:, -P:].astype(np.float32))
+
+
+def test_new_rows_of_uneven_times_are_refused(imputer):
+    pandas = pytest.importorskip("pandas")
+    _, rows, _, _ = imputer
+    dates = pandas.date_range("2024-01-01", periods=len(rows), freq="h")
+    kept = np.delete(np.arange(len(rows)), [30, 31, 32])
+    frame = pandas.DataFrame(rows, index=dates).iloc[kept]
+    fitted = lrmc.RobustImputer(time="rows").fit(frame)
+    assert np.isfinite(fitted.transform(frame)).all()
+    with pytest.raises(ValueError, match="not even steps"):
+        fitted.partial_fit(frame.iloc[:5] + 1)
+
+
+# ---- kinds of faults
+
+
+def test_stuck_values_against_chance():
+    rng = np.random.default_rng(11)
+    Y = rng.standard_normal((6, 400)).round(2)
+    Y[5] = np.minimum(Y[5], 0)  # saturated half of the time: it often repeats itself
+    Y[rng.random(Y.shape) < 0.2] = np.nan
+    assert not stuck(Y).any()
+    Y[2, 100:115] = np.where(np.isnan(Y[2, 100:115]), np.nan, 0.37)
+    found = stuck(Y)
+    assert found[2, 100:115].sum() == (~np.isnan(Y[2, 100:115])).sum()
+    assert (
+        found.sum() <= found[2, 100:115].sum() + 1
+    )  # the next may have that value too
+
+
+def test_kinds_of_faults_are_told_apart():
+    rng = np.random.default_rng(12)
+    Y = rng.standard_normal((4, 200))
+    residual = np.zeros_like(Y)
+    residual[0, [20, 90, 91]] = 9, -8, 7
+    residual[1, 50:80] = -6 + 0.3 * rng.standard_normal(30)
+    residual[2, 100:130] = np.linspace(1, 9, 30) + 0.3 * rng.standard_normal(30)
+    residual[3, 10:16] = [5, -5, 6, -6, 5, -7]
+    Y[0, 150:170] = 1.5
+    residual[0, 155:165] = 4.0
+    sensors, times = np.nonzero(residual)
+    mixed = rng.permutation(len(sensors))  # the list is ordered by score
+    sensors, times = sensors[mixed], times[mixed]
+    kinds = kinds_of(sensors, times, residual[sensors, times], Y)
+    for s, t, kind in zip(sensors, times, kinds, strict=True):
+        late = "stuck" if t >= 150 else "spike"
+        want = {0: late, 1: "shift", 2: "drift", 3: "spike"}[int(s)]
+        assert kind == want, (s, t)
+
+
+def test_the_list_of_a_file_has_a_kind(solved, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    from lrmc.complete.in_memory import complete
+
+    frame = pandas.DataFrame(solved[1].T.round(2), columns=[f"s{i}" for i in range(S)])
+    spikes = frame["s3"].notna() & (frame.index % 40 == 7)
+    frame.loc[spikes, "s3"] += 60
+    frame.loc[100:130, "s5"] = frame["s5"].dropna().iloc[60]
+    dates = pandas.date_range("2024-01-01", periods=len(frame), freq="h")
+    frame.insert(0, "when", dates)
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    out = tmp_path / "outliers.csv"
+    complete(tmp_path / "in.csv", tmp_path / "out.csv", outliers_to=out)
+    listed = pandas.read_csv(out)
+    assert set(listed.loc[listed["column"] == "s5", "kind"]) == {"stuck"}
+    assert (listed["column"] == "s5").sum() == 31
+    of_spikes = listed[listed["column"] == "s3"]
+    assert len(of_spikes) >= spikes.sum()
+    assert (of_spikes["kind"] == "spike").all()
