@@ -12,7 +12,13 @@ from lrmc.methods.in_time.clock import even_clock, read_clock
 from lrmc.methods.in_time.gaps import gaps_elsewhere, runs
 from lrmc.methods.in_time.kinds import kinds_of, stuck
 from lrmc.methods.in_time.periods import find_period, longer_period, order_score
-from lrmc.methods.in_time.plan import Process, folded, plausible, unfolded
+from lrmc.methods.in_time.plan import (
+    Process,
+    folded,
+    learn_plan,
+    plausible,
+    unfolded,
+)
 from lrmc.methods.in_time.prior import Prior, directions, separable, smoothed
 from lrmc.methods.in_time.robust import around, fitted_mixture
 from lrmc.methods.in_time.simple import filtered, last_value, linear, slot_mean
@@ -25,7 +31,7 @@ from lrmc.methods.in_time.stack import (
 )
 from lrmc.methods.in_time.sweeps import fit
 from lrmc.methods.in_time.systems import System
-from lrmc.methods.in_time.windows import windows
+from lrmc.methods.in_time.windows import in_windows, windows
 
 S, D, P = 12, 15, 24
 
@@ -335,6 +341,21 @@ def test_windows_cover_everything_and_begin_with_a_period():
     assert spans[-1][1] == 1000
     assert all(begin % 24 == 0 for begin, _ in spans)
     assert all(b < e for (_, e), (b, _) in itertools.pairwise(spans))
+
+
+def test_a_plan_holds_in_windows_that_it_was_not_learned_in():
+    clean, Y = seasonal(seed=6, days=60, sensors=20)
+    Z, mask = hidden(Y.astype(np.float32), 0.2)
+    width = 15 * P
+    plan = learn_plan(np.ascontiguousarray(Z[:, :width]), P, None)
+    found = in_windows(Z, plan, None, width)
+    assert np.isfinite(found).all()
+    there, elsewhere = slice(0, width - P), slice(2 * width, None)
+    own, other = (
+        rmse(found[:, part], clean[:, part], mask[:, part])
+        for part in (there, elsewhere)
+    )
+    assert other < 1.15 * own
 
 
 def test_folding_and_back():

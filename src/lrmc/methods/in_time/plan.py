@@ -17,6 +17,7 @@ from .sweeps import Model, fit
 
 WITHOUT_TIME = "without time"  # the fit of a matrix whose columns have no order
 DRAWS = 6  # from the posterior, that deviations are made of
+DRAWS_MOVED = 2  # of a window of many: there they only hold what runs away
 MARGIN = 0.1  # of the range of a sensor's entries, that estimates may lie beyond it
 ENOUGH = 50  # entries that tell the range of a sensor; else that of all
 BELIEVED = 0.5  # chance of being good
@@ -36,14 +37,6 @@ class Process(NamedTuple):
         """For people."""
         period = "no period" if self.period is None else f"period {self.period}"
         return f"process, {period}, {'robust' if self.robust else 'all entries'}"
-
-
-class Estimate(NamedTuple):
-    """What is said of every entry, sensors x times."""
-
-    values: Array
-    deviation: Array  # around the values, of what is no outlier
-    good: Array  # the chance that an entry is no outlier; 0 where none was seen
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +185,7 @@ def _standard_error(better: Array, held: Array) -> float:
 
 def carried_out(
     Y: Array, plan: Plan, without_time: Array | None, moved: bool = False
-) -> Estimate:
+) -> Array:
     """The estimate of every entry of a table by a plan; `moved` if it was made for other times."""
     T, seen = Y.shape[1], ~np.isnan(Y)
     models = {
@@ -211,9 +204,10 @@ def carried_out(
     weights = plan.weights[:, list(names.values())] + TINY
     weights /= weights.sum(1, keepdims=True)
     own = models[plan.best]
-    deviation, good = (unfolded(x, T) for x in (own.deviation(DRAWS), own.weights))
+    draws = DRAWS_MOVED if moved else DRAWS
+    deviation, good = (unfolded(x, T) for x in (own.deviation(draws), own.weights))
     sound = [plausible(found[name], Y, good) for name in names]
-    return Estimate(blended(sound, weights, class_of(seen), deviation), deviation, good)
+    return blended(sound, weights, class_of(seen), deviation)
 
 
 def plausible(values: Array, Y: Array, good: Array) -> Array:

@@ -52,7 +52,7 @@ class Stream(NamedTuple):
             np.pad(other, room, mode="edge"),
             moved=True,
         )
-        return Stream(self.plan, self.width, seen, other, found.values[:, :n])
+        return Stream(self.plan, self.width, seen, other, found[:, :n])
 
 
 def _whole_periods(steps: int, period: int | None) -> int:

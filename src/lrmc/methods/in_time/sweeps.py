@@ -16,6 +16,7 @@ from .systems import System
 RANK = 10  # directions that sensors share: variances of those that are not needed die
 SWEEPS = 12
 SWEEPS_AGAIN = 4  # from an earlier model
+SWEEPS_MOVED = 2  # from one of other times: what is known of all times is in its prior
 SIZES_AGAIN = 3  # the sweep after which sizes of residuals are told anew
 SMALL = 1e-4  # of the noise: residuals of linear systems
 MOST_FREE = 0.95  # of the entries that may be taken up by the fit
@@ -77,16 +78,22 @@ def fit(
     the entries does not count."""
     if begin is not None and begin.weights.shape != Y.shape:
         begin = None
+    if begin is not None and moved:
+        begin = replace(
+            begin,
+            middle=medians_of_rows(Y),  # levels wander
+            prior=begin.prior.elsewhere(),
+            c=None,
+            draw=None,
+        )
     if robust:
         Y = np.where(_is_gross(Y, begin, moved, seed), np.nan, Y).astype(Y.dtype)
     seen = ~np.isnan(Y)
     if begin is None:
         return _swept(Y, first_model(Y, seen, robust=False), SWEEPS, seed)
     weights = seen.astype(Y.dtype)
-    model = replace(begin, weights=weights)
-    if moved:
-        model = replace(model, c=None, draw=None)
-    return _swept(Y, model, SWEEPS_AGAIN, seed, known=True)
+    sweeps = SWEEPS_MOVED if moved else SWEEPS_AGAIN
+    return _swept(Y, replace(begin, weights=weights), sweeps, seed, known=True)
 
 
 def _is_gross(Y: Array, begin: Model | None, moved: bool, seed: int) -> Array:
@@ -95,11 +102,10 @@ def _is_gross(Y: Array, begin: Model | None, moved: bool, seed: int) -> Array:
     if begin is None or moved:
         model = first_model(Y, seen, robust=True)
         if begin is not None:
-            model = replace(begin, weights=model.weights, c=None, draw=None)
-        begin = _swept(
-            Y, model, SWEEPS_TO_WEIGH, seed, robust=True, known=begin is not None
-        )
-        good = begin.weights
+            model = replace(begin, weights=model.weights)
+        sweeps = SWEEPS_TO_WEIGH if begin is None else SWEEPS_MOVED
+        known = begin is not None
+        good = _swept(Y, model, sweeps, seed, robust=True, known=known).weights
     else:
         good = _weights_by(begin, Y, seen)
     return np.asarray(seen & (good < GROSS))
