@@ -3,6 +3,7 @@
 import argparse
 import csv
 import itertools
+import operator
 import sys
 import time
 import warnings
@@ -146,7 +147,7 @@ def hampel(Y):
 
 def ours(Y):
     """As it is called."""
-    return lrmc.solve(flat(Y)).completed()
+    return lrmc.solve(flat(Y), time="columns").completed()
 
 
 METHODS = {
@@ -212,6 +213,34 @@ def scored(method, truth, Y, judged):
     return f"{mape:.3f}", f"{rmse:.4g}", f"{seconds:.1f}"
 
 
+def shown(path):
+    """The table of the page: means over masks, the worst of lrmc in brackets."""
+    rows = list(csv.DictReader(path.open(newline="")))
+    methods = [m for m in METHODS if any(x["method"] == m for x in rows)]
+    yield f"| table, gaps, hidden, outliers | masks | {' | '.join(methods)} |"
+    yield "|---|---|" + "---|" * len(methods)
+    key = operator.itemgetter("table", "gaps", "hidden", "outliers")
+    for case in dict.fromkeys(map(key, rows)):
+        of = {
+            m: [x for x in rows if key(x) == case and x["method"] == m] for m in methods
+        }
+        name, gaps, *shares = case
+        hidden, dirty = (f"{float(x):.0%}" for x in shares)
+        masks = max(map(len, of.values()))
+        cells = [_cell(of[m], m == "lrmc") for m in methods]
+        yield f"| {name}, {gaps}, {hidden}, {dirty} | {masks} | {' | '.join(cells)} |"
+
+
+def _cell(rows, worst):
+    """MAPE / RMSE."""
+    if not rows:
+        return "-"
+    errors = np.array([[float(x["mape"]), float(x["rmse"])] for x in rows])
+    mean, most = errors.mean(0), errors.max(0)
+    text = f"{mean[0]:.1f} / {mean[1]:.3g}"
+    return f"**{text}** ({most[0]:.1f} / {most[1]:.3g})" if worst else text
+
+
 def main():
     """Run them all; lines are added to the file."""
     asked = argparse.ArgumentParser(description=__doc__)
@@ -221,7 +250,13 @@ def main():
     asked.add_argument("--gaps", nargs="*", default=None)
     asked.add_argument("--methods", nargs="*", default=list(METHODS))
     asked.add_argument("--output", type=Path, default=TARGET)
+    asked.add_argument(
+        "--show", action="store_true", help="the table, of what is there"
+    )
     args = asked.parse_args()
+    if args.show:
+        print("\n".join(shown(args.output)))
+        return
     warnings.simplefilter("ignore")
     new = not args.output.exists()
     with args.output.open("a", newline="") as file:

@@ -103,7 +103,10 @@ def _with_time(result: Result, asked: Asked, seed: int) -> Result:
     clock = even_clock(T) if asked.times is None else read_clock(asked.times, T)
     timing = _planned(result, clock.on_grid(sensors), clock, axis, asked, seed)
     evidence = {**result.evidence, "time": {"axis": axis, **timing.plan.plain()}}
-    if not timing.plan.is_worth_it:
+    left_open = (
+        result.undetermined_cols if axis == "columns" else result.undetermined_rows
+    )
+    if not timing.plan.is_worth_it(fills=len(left_open) > 0):
         return replace(result, evidence=evidence)
     part = filled(obs, Fit(result.factors(), result.beyond), timing)
     assert result.refit is not None

@@ -52,15 +52,16 @@ class Plan:
     best: Process  # the process with the least error
     models: Mapping[Process, Model] = field(default_factory=dict)  # to begin with
 
-    @property
-    def is_worth_it(self) -> bool:
-        """Whether the model of time is clearly better than the fit without it."""
+    def is_worth_it(self, *, fills: bool) -> bool:
+        """Whether the model of time is clearly better than the fit without it; where it also fills
+        what that leaves open, whether it is better at all.
+        """
         if WITHOUT_TIME not in self.errors:
             return True
         least = max(
             CLEARLY * self.gain_error, WORTH * self.errors.get(WITHOUT_TIME, np.inf)
         )
-        return self.gain > least
+        return self.gain > (0.0 if fills else least)
 
     @property
     def used(self) -> dict[str, list[float]]:
