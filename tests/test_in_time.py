@@ -5,6 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
+from real_data import DATA
 
 import lrmc
 from lrmc.methods.in_time.basis import Basis, by_distance, by_likeness
@@ -717,3 +718,30 @@ def test_the_list_of_a_file_has_a_kind(solved, tmp_path):
     of_spikes = listed[listed["column"] == "s3"]
     assert len(of_spikes) >= spikes.sum()
     assert (of_spikes["kind"] == "spike").all()
+
+
+# ---- real tables without an order
+
+
+def ratings():
+    return np.load(DATA / "ratings" / "jester5k.npz")["ratings"][:1000]
+
+
+def pixels():
+    images = np.load(DATA / "faces" / "extyaleb_yaleB01.npz")["images"][:, ::12, ::12]
+    return hidden(images.reshape(len(images), -1).T.astype(float), 0.2)[0]
+
+
+def cells():
+    datasets = pytest.importorskip("sklearn.datasets")
+    X = datasets.load_breast_cancer().data
+    return hidden(X / X.std(0), 0.2)[0]
+
+
+@pytest.mark.data
+@pytest.mark.skipif(not DATA.is_dir(), reason="no data beside the repository")
+@pytest.mark.parametrize("table", [ratings, pixels, cells])
+def test_no_order_is_found_where_there_is_none(table):
+    result = lrmc.solve(table())
+    assert "time" not in result.evidence
+    assert not any(part.name == "time" for part in result.beyond)
