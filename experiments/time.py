@@ -214,21 +214,34 @@ def scored(method, truth, Y, judged):
 
 
 def shown(path):
-    """The table of the page: means over masks, the worst of lrmc in brackets."""
+    """The table of the page: means over the masks that all methods had, the worst of lrmc in
+    brackets.
+    """
     rows = list(csv.DictReader(path.open(newline="")))
     methods = [m for m in METHODS if any(x["method"] == m for x in rows)]
     yield f"| table, gaps, hidden, outliers | masks | {' | '.join(methods)} |"
     yield "|---|---|" + "---|" * len(methods)
     key = operator.itemgetter("table", "gaps", "hidden", "outliers")
     for case in dict.fromkeys(map(key, rows)):
+        here = [x for x in rows if key(x) == case]
+        masks = _common_masks(here)
         of = {
-            m: [x for x in rows if key(x) == case and x["method"] == m] for m in methods
+            m: [x for x in here if x["method"] == m and x["mask"] in masks]
+            for m in methods
         }
         name, gaps, *shares = case
         hidden, dirty = (f"{float(x):.0%}" for x in shares)
-        masks = max(map(len, of.values()))
         cells = [_cell(of[m], m == "lrmc") for m in methods]
-        yield f"| {name}, {gaps}, {hidden}, {dirty} | {masks} | {' | '.join(cells)} |"
+        title = f"{name}, {gaps}, {hidden}, {dirty}"
+        yield f"| {title} | {len(masks)} | {' | '.join(cells)} |"
+
+
+def _common_masks(rows):
+    """Those that every method was run on that was run at all."""
+    masks = {}
+    for x in rows:
+        masks.setdefault(x["method"], set()).add(x["mask"])
+    return set.intersection(*masks.values())
 
 
 def _cell(rows, worst):

@@ -103,10 +103,7 @@ def _with_time(result: Result, asked: Asked, seed: int) -> Result:
     clock = even_clock(T) if asked.times is None else read_clock(asked.times, T)
     timing = _planned(result, clock.on_grid(sensors), clock, axis, asked, seed)
     evidence = {**result.evidence, "time": {"axis": axis, **timing.plan.plain()}}
-    left_open = (
-        result.undetermined_cols if axis == "columns" else result.undetermined_rows
-    )
-    if not timing.plan.is_worth_it(fills=len(left_open) > 0):
+    if not timing.plan.is_worth_it(fills=_leaves_times_open(result, axis)):
         return replace(result, evidence=evidence)
     part = filled(obs, Fit(result.factors(), result.beyond), timing)
     assert result.refit is not None
@@ -118,6 +115,12 @@ def _with_time(result: Result, asked: Asked, seed: int) -> Result:
         warnings=tuple(_still_true(result.warnings, obs, axis)),
         refit=partial(_again, result.refit, timing),
     )
+
+
+def _leaves_times_open(result: Result, axis: Axis) -> bool:
+    """Whether low rank alone has nothing to say of some times."""
+    rows, cols = result.undetermined_rows, result.undetermined_cols
+    return len(cols if axis == "columns" else rows) > 0
 
 
 def _status(before: Status) -> Status:
