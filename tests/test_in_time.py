@@ -1,23 +1,38 @@
 """The model of tables with time, against slow references that share no code with it."""
 
+import copy
 import itertools
 
 import numpy as np
 import pytest
+from real_data import DATA
 
 import lrmc
 from lrmc.methods.in_time.basis import Basis, by_distance, by_likeness
 from lrmc.methods.in_time.clock import even_clock, read_clock
 from lrmc.methods.in_time.gaps import gaps_elsewhere, runs
+from lrmc.methods.in_time.kinds import kinds_of, stuck
 from lrmc.methods.in_time.periods import find_period, longer_period, order_score
-from lrmc.methods.in_time.plan import Process, folded, plausible, unfolded
+from lrmc.methods.in_time.plan import (
+    Process,
+    folded,
+    learn_plan,
+    plausible,
+    unfolded,
+)
 from lrmc.methods.in_time.prior import Prior, directions, separable, smoothed
 from lrmc.methods.in_time.robust import around, fitted_mixture
 from lrmc.methods.in_time.simple import filtered, last_value, linear, slot_mean
-from lrmc.methods.in_time.stack import CLASSES, distance_class, learned_weights
+from lrmc.methods.in_time.stack import (
+    DISTANCES,
+    blended,
+    class_of,
+    learned_weights,
+    weighted_median,
+)
 from lrmc.methods.in_time.sweeps import fit
 from lrmc.methods.in_time.systems import System
-from lrmc.methods.in_time.windows import windows
+from lrmc.methods.in_time.windows import in_windows, windows
 
 S, D, P = 12, 15, 24
 
@@ -189,14 +204,41 @@ def test_a_median_filter_takes_spikes_out():
     assert np.flatnonzero(np.isnan(found[0])).tolist() == [20, 60]
 
 
-def test_distances_to_the_nearest_other_entry():
-    seen = np.random.default_rng(7).random((5, 40)) < 0.15
+def test_classes_by_distance_and_by_who_else_is_there():
+    seen = np.random.default_rng(7).random((5, 40)) < 0.3
     seen[0] = False
-    found = distance_class(seen)
+    found = class_of(seen)
+    counts = [seen[:, t].sum() - seen[s, t] for s, t in np.ndindex(seen.shape)]
+    counts = np.reshape(counts, seen.shape)
+    usual = np.median(counts[:, seen.any(0)])
     for s, t in np.ndindex(seen.shape):
         others = [abs(t - u) for u in np.flatnonzero(seen[s]) if u != t]
         near = min(others, default=40)
-        assert found[s, t] == sum(near >= limit for limit in CLASSES)
+        want = sum(near >= limit for limit in DISTANCES)
+        want += 4 * (counts[s, t] < 0.5 * usual)
+        assert found[s, t] == want
+
+
+def test_one_estimate_that_runs_away_is_held():
+    rng = np.random.default_rng(8)
+    Z = list(rng.standard_normal((3, 2, 50)))
+    weights = np.tile([0.5, 0.3, 0.2], (8, 1))
+    classes = np.zeros((2, 50), int)
+    one = np.ones((2, 50))
+    plain = 0.5 * Z[0] + 0.3 * Z[1] + 0.2 * Z[2]
+    np.testing.assert_allclose(blended(Z, weights, classes, 1e3 * one), plain)
+    Z[2][1, 7] = 1e6
+    found = blended(Z, weights, classes, one)
+    assert np.abs(found - plain).max() < 4
+
+
+def test_weighted_median_against_repeated_numbers():
+    rng = np.random.default_rng(9)
+    Z, counts = rng.standard_normal((5, 30)), rng.integers(1, 9, (5, 30))
+    found = weighted_median(Z, counts)
+    for k in range(30):
+        every = np.sort(np.repeat(Z[:, k], counts[:, k]))
+        assert found[k] == every[(len(every) - 1) // 2]
 
 
 def test_weights_are_convex_and_do_best():
@@ -302,6 +344,21 @@ def test_windows_cover_everything_and_begin_with_a_period():
     assert all(b < e for (_, e), (b, _) in itertools.pairwise(spans))
 
 
+def test_a_plan_holds_in_windows_that_it_was_not_learned_in():
+    clean, Y = seasonal(seed=6, days=60, sensors=20)
+    Z, mask = hidden(Y.astype(np.float32), 0.2)
+    width = 15 * P
+    plan = learn_plan(np.ascontiguousarray(Z[:, :width]), P, None)
+    found = in_windows(Z, plan, None, width)
+    assert np.isfinite(found).all()
+    there, elsewhere = slice(0, width - P), slice(2 * width, None)
+    own, other = (
+        rmse(found[:, part], clean[:, part], mask[:, part])
+        for part in (there, elsewhere)
+    )
+    assert other < 1.15 * own
+
+
 def test_folding_and_back():
     Y = np.arange(22.0).reshape(2, 11)
     G = folded(Y, 4)
@@ -339,7 +396,7 @@ def test_outliers_are_weighed_down():
     model = fit(folded(Z.astype(np.float32), P), robust=True)
     weights = unfolded(model.weights, Z.shape[1])
     assert weights[gross].mean() < 0.05
-    assert weights[~gross & ~mask].mean() > 0.9
+    assert weights[~gross & ~mask].mean() > 0.97
     found = rmse(unfolded(model.values(), Z.shape[1]), clean, mask)
     assert found < 0.3 * rmse(linear(Z), clean, mask)
 
@@ -536,3 +593,155 @@ def test_the_column_of_dates_of_a_file(solved, tmp_path):
     assert (
         complete(tmp_path / "in.csv", tmp_path / "out.csv", time="none").dated is None
     )
+
+
+# ---- streams
+
+
+@pytest.fixture(scope="module")
+def imputer():
+    """Fitted to the first 12 of 15 days; rows are times."""
+    pytest.importorskip("sklearn")
+    clean, Y = seasonal(seed=5)
+    Z, mask = hidden(Y, 0.3)
+    Z[:, 50] = Z[:, 90] = np.nan  # two times without an entry: rows that look the same
+    rows = Z.T
+    return clean.T, rows, mask.T, lrmc.RobustImputer(time="rows").fit(rows[: 12 * P])
+
+
+def test_an_imputer_in_time_fills_what_it_was_fitted_to(imputer):
+    clean, rows, mask, fitted = imputer
+    n = 12 * P
+    found = fitted.transform(rows[:n])
+    with pytest.warns(lrmc.DoubtWarning, match="no observation"):
+        plain = lrmc.RobustImputer(time=None).fit_transform(rows[:n])
+    assert rmse(found, clean[:n], mask[:n]) < 0.8 * rmse(plain, clean[:n], mask[:n])
+    # a stretch of it is what it was, and times without entries are not confused
+    np.testing.assert_array_equal(fitted.transform(rows[40:100]), found[40:100])
+    assert np.abs(found[50] - clean[50]).mean() < 2
+    assert np.abs(found[90] - clean[90]).mean() < 2
+
+
+def test_new_steps_need_no_new_solve(imputer):
+    clean, rows, mask, fitted = imputer
+    follower = copy.deepcopy(fitted)
+    again = lrmc.RobustImputer(time="rows").fit_transform(rows)
+    found = []
+    for day in range(12, 15):
+        new = rows[day * P : (day + 1) * P]
+        follower.partial_fit(new)
+        found.append(follower.transform(new))
+    end = slice(12 * P, 15 * P)
+    own, other = (
+        rmse(x, clean[end], mask[end]) for x in (np.vstack(found), again[end])
+    )
+    assert own < 1.25 * other
+    assert len(follower._steps.keys) <= 12 * P  # memory does not grow
+
+
+def test_more_new_steps_than_a_window_holds(imputer):
+    _, rows, _, fitted = imputer
+    short = fitted._steps.end._replace(width=2 * P)
+    n = 3 * P
+    new, by_rows = rows[-n:].T, np.zeros((S, n))
+    stream, values = short.followed(new, by_rows)
+    assert values.shape == (S, n)
+    assert stream.seen.shape[1] <= 2 * P
+    np.testing.assert_array_equal(stream.seen[:, -P:], new[:, -P:].astype(np.float32))
+
+
+def test_new_rows_of_uneven_times_are_refused(imputer):
+    pandas = pytest.importorskip("pandas")
+    _, rows, _, _ = imputer
+    dates = pandas.date_range("2024-01-01", periods=len(rows), freq="h")
+    kept = np.delete(np.arange(len(rows)), [30, 31, 32])
+    frame = pandas.DataFrame(rows, index=dates).iloc[kept]
+    fitted = lrmc.RobustImputer(time="rows").fit(frame)
+    assert np.isfinite(fitted.transform(frame)).all()
+    with pytest.raises(ValueError, match="not even steps"):
+        fitted.partial_fit(frame.iloc[:5] + 1)
+
+
+# ---- kinds of faults
+
+
+def test_stuck_values_against_chance():
+    rng = np.random.default_rng(11)
+    Y = rng.standard_normal((6, 400)).round(2)
+    Y[5] = np.minimum(Y[5], 0)  # saturated half of the time: it often repeats itself
+    Y[rng.random(Y.shape) < 0.2] = np.nan
+    assert not stuck(Y).any()
+    Y[2, 100:115] = np.where(np.isnan(Y[2, 100:115]), np.nan, 0.37)
+    found = stuck(Y)
+    assert found[2, 100:115].sum() == (~np.isnan(Y[2, 100:115])).sum()
+    assert (
+        found.sum() <= found[2, 100:115].sum() + 1
+    )  # the next may have that value too
+
+
+def test_kinds_of_faults_are_told_apart():
+    rng = np.random.default_rng(12)
+    Y = rng.standard_normal((4, 200))
+    residual = np.zeros_like(Y)
+    residual[0, [20, 90, 91]] = 9, -8, 7
+    residual[1, 50:80] = -6 + 0.3 * rng.standard_normal(30)
+    residual[2, 100:130] = np.linspace(1, 9, 30) + 0.3 * rng.standard_normal(30)
+    residual[3, 10:16] = [5, -5, 6, -6, 5, -7]
+    Y[0, 150:170] = 1.5
+    residual[0, 155:165] = 4.0
+    sensors, times = np.nonzero(residual)
+    mixed = rng.permutation(len(sensors))  # the list is ordered by score
+    sensors, times = sensors[mixed], times[mixed]
+    kinds = kinds_of(sensors, times, residual[sensors, times], Y)
+    for s, t, kind in zip(sensors, times, kinds, strict=True):
+        late = "stuck" if t >= 150 else "spike"
+        want = {0: late, 1: "shift", 2: "drift", 3: "spike"}[int(s)]
+        assert kind == want, (s, t)
+
+
+def test_the_list_of_a_file_has_a_kind(solved, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    from lrmc.complete.in_memory import complete
+
+    frame = pandas.DataFrame(solved[1].T.round(2), columns=[f"s{i}" for i in range(S)])
+    spikes = frame["s3"].notna() & (frame.index % 40 == 7)
+    frame.loc[spikes, "s3"] += 60
+    frame.loc[100:130, "s5"] = frame["s5"].dropna().iloc[60]
+    dates = pandas.date_range("2024-01-01", periods=len(frame), freq="h")
+    frame.insert(0, "when", dates)
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    out = tmp_path / "outliers.csv"
+    complete(tmp_path / "in.csv", tmp_path / "out.csv", outliers_to=out)
+    listed = pandas.read_csv(out)
+    assert set(listed.loc[listed["column"] == "s5", "kind"]) == {"stuck"}
+    assert (listed["column"] == "s5").sum() == 31
+    of_spikes = listed[listed["column"] == "s3"]
+    assert len(of_spikes) >= spikes.sum()
+    assert (of_spikes["kind"] == "spike").all()
+
+
+# ---- real tables without an order
+
+
+def ratings():
+    return np.load(DATA / "ratings" / "jester5k.npz")["ratings"][:1000]
+
+
+def pixels():
+    images = np.load(DATA / "faces" / "extyaleb_yaleB01.npz")["images"][:, ::12, ::12]
+    return hidden(images.reshape(len(images), -1).T.astype(float), 0.2)[0]
+
+
+def cells():
+    datasets = pytest.importorskip("sklearn.datasets")
+    X = datasets.load_breast_cancer().data
+    return hidden(X / X.std(0), 0.2)[0]
+
+
+@pytest.mark.data
+@pytest.mark.skipif(not DATA.is_dir(), reason="no data beside the repository")
+@pytest.mark.parametrize("table", [ratings, pixels, cells])
+def test_no_order_is_found_where_there_is_none(table):
+    result = lrmc.solve(table())
+    assert "time" not in result.evidence
+    assert not any(part.name == "time" for part in result.beyond)

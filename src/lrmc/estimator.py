@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from hashlib import blake2b
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from sklearn.base import (
@@ -39,6 +39,9 @@ from .evidence.row_alarms import row_limit
 from .evidence.scales import lines_of
 from .fit import Fit, block_of
 from .linalg import Factors
+from .methods.in_time.improve import AskedTime, checked_time
+from .methods.in_time.part import InTime
+from .methods.in_time.stream import Stream, stream_of
 from .methods.neighbors import Neighbors
 from .methods.noisy import AskedLoss
 from .observations._checks import check_finite, check_numbers, checked_threads
@@ -270,6 +273,10 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         -------
         self
         """
+        return self._fitted(X)
+
+    def _fitted(self, X: Any, **in_time: Any) -> Self:
+        """The same; `in_time` is what `lrmc.solve` is told about time."""
         self._check()
         given = _read(self, X, reset=True, fewest=2)
         obs = given.observations(self.threads)
@@ -277,7 +284,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             raise ValueError(
                 f"nothing is observed: all entries of the {given.X.shape[0]} x {given.X.shape[1]} X are NaN"
             )
-        result = self._solve(obs)
+        result = self._solve(obs, **in_time)
         self._keep(self._learned(obs, result, result.factors()), obs)
         self._result = result
         self.n_iter_, self.status_, self.history_ = (
@@ -508,7 +515,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             "a probability between 0 and 1, such as 0.01",
         )
 
-    def _solve(self, obs: Observations) -> Result:
+    def _solve(self, obs: Observations, **in_time: Any) -> Result:
         """A low-rank fit with n_components, and one more if the mean needs it."""
         rank, most = self.n_components, min(obs.shape)
         seed = self.random_state
@@ -531,6 +538,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             max_iter=self.max_iter,
             seed=seed,
             verbose=self.verbose,
+            **in_time,
         )
 
     def _learned(self, obs: Observations, result: Result, X: Factors) -> Learned:
@@ -628,6 +636,11 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
     observations becomes the mean row. To mark what was missing, put it beside
     `sklearn.impute.MissingIndicator` in a FeatureUnion.
 
+    With time="rows", rows are even steps in time, and each column's own process in time counts where
+    it is of use (see `lrmc.solve`). Rows given to `transform` are then a stretch of those that were
+    fitted, or else the steps after the last; `partial_fit` takes in the next steps without solving
+    again.
+
     Parameters
     ----------
     n_components : int, optional
@@ -640,6 +653,12 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         different units.
     keep_empty_features : bool, default False
         Whether columns without any observation are kept, and filled with 0, or dropped.
+    time : {"auto", "rows", "columns"}, optional
+        Which side of the table is time; see `lrmc.solve`. None forbids it.
+    period : int or "auto", optional
+        Steps in a period; "auto" reads it from the DatetimeIndex of a DataFrame or from the data.
+    forgetting : float, default 0.9
+        Weight of earlier rows each time that `partial_fit` sees new ones; in (0, 1].
     loss : {"auto", "mixture", "cauchy", "huber", "squares"}, default "auto"
         How residuals are weighed; see `lrmc.solve`.
     outliers : {"both", "positive", "negative"}, default "both"
@@ -681,6 +700,9 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         fill: Fill = "missing",
         scale: bool = True,
         keep_empty_features: bool = False,
+        time: AskedTime | None = "auto",
+        period: int | Literal["auto"] | None = "auto",
+        forgetting: float = 0.9,
         loss: AskedLoss = "auto",
         outliers: Sides = "both",
         tol: float = 1e-6,
@@ -693,6 +715,9 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         self.fill = fill
         self.scale = scale
         self.keep_empty_features = keep_empty_features
+        self.time = time
+        self.period = period
+        self.forgetting = forgetting
         self.loss = loss
         self.outliers = outliers
         self.tol = tol
@@ -715,10 +740,8 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         -------
         self
         """
-        _check_shared(self)
-        one_of("fill", self.fill, FILLS)
-        yes_or_no("scale", self.scale)
-        yes_or_no("keep_empty_features", self.keep_empty_features)
+        self._check()
+        in_time = self._in_time(X)
         Y = _read(self, X, reset=True, fewest=2).dense()
         self._seen = ~np.isnan(Y).all(0)
         if not self._seen.any():
@@ -730,6 +753,7 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
             self.scale_[self._seen] = _spread(Y[:, self._seen])
         names = (
             "n_components",
+            "forgetting",
             "loss",
             "outliers",
             "tol",
@@ -739,7 +763,7 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
             "verbose",
         )
         self.pca_ = RobustPCA(**{name: getattr(self, name) for name in names})
-        self.pca_.fit(self._scaled(Y))
+        self.pca_._fitted(self._scaled(Y), **in_time)
         # the only copies of the data, some rows of which tell how far off new ones are
         self._training = part_in_memory(self.pca_._last[0])
         result = self.pca_._result
@@ -748,12 +772,57 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         self._fit = Fit(result.factors(), result.beyond)
         listed = self.pca_._listed(*self.pca_._last)
         self._border = listed.threshold * listed.cols
-        self._known = {key: row for row, key in enumerate(_keys(self._scaled(Y)))}
+        keys = _keys(self._scaled(Y))
+        self._known = {key: row for row, key in enumerate(keys)}
+        self._steps = _steps_of(result, keys)
         del self.pca_._last
         self.rank_, self.status_ = self.pca_.rank_, self.pca_.status_
         self.n_iter_, self.history_ = self.pca_.n_iter_, self.pca_.history_
         self.noise_level_ = self.pca_.noise_level_ * self.scale_
         return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Follow a stream: the first batch of rows is fitted, later ones move the components.
+
+        With time="rows" these are the next steps in time. Columns keep the scale that the first
+        batch had; see `RobustPCA.partial_fit` for the rest.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            New rows; NaN, masked and not stored entries are missing.
+        y : ignored
+            For scikit-learn's pipelines.
+
+        Returns
+        -------
+        self
+        """
+        if not hasattr(self, "pca_"):
+            return self.fit(X)
+        self._check()
+        part = self._scaled(_read(self, X, reset=False).dense())
+        self.pca_.partial_fit(part)
+        if hasattr(self.pca_, "_last"):
+            del self.pca_._last
+        self._known = {}  # rows of before are seen through other components now
+        if self._steps is not None:
+            self._steps = self._steps.followed(part, self._by_rows(part))
+        return self
+
+    def _check(self) -> None:
+        _check_shared(self)
+        one_of("fill", self.fill, FILLS)
+        yes_or_no("scale", self.scale)
+        yes_or_no("keep_empty_features", self.keep_empty_features)
+        checked_time(self.time, self.period, None)
+
+    def _in_time(self, X: Any) -> dict[str, Any]:
+        """What `lrmc.solve` is told about time."""
+        index = getattr(X, "index", None)
+        dates = self.time == "rows" and type(index).__name__ == "DatetimeIndex"
+        times = index if dates else None
+        return {"time": self.time, "period": self.period, "times": times}
 
     def transform(self, X: Any) -> Array:
         """Fill in missing entries; see `fill` for the others.
@@ -770,7 +839,9 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         """
         check_is_fitted(self)
         Y = _read(self, X, reset=False).dense()
-        for rows in row_blocks(*Y.shape):
+        # what is said of a step in time hangs on those before and after it
+        alone = row_blocks(*Y.shape) if self._steps is None else [slice(0, len(Y))]
+        for rows in alone:
             part = self._scaled(Y[rows])
             model = self._completed(part)
             replaced = np.isnan(part) | (self.fill == "all")
@@ -786,15 +857,11 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
 
     def _completed(self, part: Array) -> Array:
         """The estimate of rows: of those that were fitted, what they were found to be; of others,
-        their fit to the components, and what neighbors say.
+        their fit to the components, and what neighbors or times before say.
         """
-        with warnings.catch_warnings():
-            # the mean row is what is wanted
-            warnings.filterwarnings("ignore", message=".*have no observation.*")
-            model = self.pca_.inverse_transform(self.pca_.transform(part))
-        for beyond in self._fit.beyond:
-            if isinstance(beyond, Neighbors):
-                model = beyond.for_new(part, model)
+        model = self._by_rows(part)
+        if self._steps is not None:
+            return self._steps.completed(part, model).astype(model.dtype)
         found = np.array([self._known.get(key, -1) for key in _keys(part)])
         here = np.flatnonzero(found >= 0)
         if len(here):
@@ -803,6 +870,17 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
             across = np.arange(part.shape[1])
             block = block + block_of(self._fit.beyond, found[here], across)
             model[here] = block
+        return model
+
+    def _by_rows(self, part: Array) -> Array:
+        """The estimate of rows one by one: their fit to the components, and neighbors."""
+        with warnings.catch_warnings():
+            # the mean row is what is wanted
+            warnings.filterwarnings("ignore", message=".*have no observation.*")
+            model = self.pca_.inverse_transform(self.pca_.transform(part))
+        for beyond in self._fit.beyond:
+            if isinstance(beyond, Neighbors):
+                model = beyond.for_new(part, model)
         return model
 
     def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
@@ -901,6 +979,53 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
 def _keys(rows: Array) -> list[bytes]:
     """What a row is known by."""
     return [blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
+
+
+class Steps(NamedTuple):
+    """Rows that are steps in time, as far as they are kept."""
+
+    keys: list[bytes]
+    values: Array  # the estimates of these rows
+    end: Stream | None  # None if times are not even
+
+    def completed(self, rows: Array, by_rows: Array) -> Array:
+        """What rows are estimated to be: a stretch of those that are known, or the next steps."""
+        at = self._place(_keys(rows))
+        if at is not None:
+            return self.values[at : at + len(rows)]
+        return self._end().followed(rows.T, by_rows.T)[1].T
+
+    def followed(self, rows: Array, by_rows: Array) -> Steps:
+        """After the next steps."""
+        end, _ = self._end().followed(rows.T, by_rows.T)
+        kept = end.values.T
+        return Steps((self.keys + _keys(rows))[-len(kept) :], kept, end)
+
+    def _place(self, keys: list[bytes]) -> int | None:
+        """Where a stretch of rows begins that has these keys."""
+        n = len(keys)
+        for at in range(len(self.keys) - n + 1):
+            if self.keys[at] == keys[0] and self.keys[at : at + n] == keys:
+                return at
+        return None
+
+    def _end(self) -> Stream:
+        if self.end is None:
+            raise ValueError(
+                "the times of the rows that were fitted are not even steps, so that it is not known"
+                " when new rows are; call lrmc.solve(Y, time='rows', times=...) with all of them"
+            )
+        return self.end
+
+
+def _steps_of(result: Result, keys: list[bytes]) -> Steps | None:
+    """The rows of a result as steps in time; None if they are none."""
+    part = next((x for x in result.beyond if isinstance(x, InTime)), None)
+    if part is None or part.fills != "rows":
+        return None
+    assert result.observations is not None
+    end = stream_of(part, result.observations, result.factors())
+    return Steps(keys, part.values, end)
 
 
 def _without(state: dict[str, Any], *names: str) -> dict[str, Any]:

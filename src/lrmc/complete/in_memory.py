@@ -24,8 +24,10 @@ from .._work import Outcome, Progress, Tell, following, silent
 from ..evidence import NotCalibrated
 from ..evidence.alarms import Alarms
 from ..formats.sparse import Matrix
+from ..methods.in_time.kinds import kinds_of, stuck
+from ..methods.in_time.part import InTime
 from ..observations._door import as_observations
-from ..observations.base import row_blocks
+from ..observations.base import Observations, row_blocks
 from ..outofcore import FILLS, Fill
 from ..report import write_report
 from ..result import UNDETERMINED, Result, Undetermined
@@ -61,14 +63,22 @@ class Outliers(NamedTuple):
     # the difference, in standard deviations of the noise of its row and column; in thresholds
     # without
     scores: Array
+    # spike, stuck, drift or shift (`in_time.kinds`); None of a table without time
+    kinds: Array | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Of the list."""
+        return COLUMNS if self.kinds is None else (*COLUMNS, "kind")
 
     def named(
         self, row_names: Sequence[str] | None, col_names: Sequence[str] | None
     ) -> Iterator[tuple[object, ...]]:
-        """Row, column, value, expected and score of each; rows and columns without names by number,
-        from 0.
+        """Row, column, value, expected, score and, with time, kind of each; rows and columns
+        without names by number, from 0.
         """
-        return named(self, row_names, col_names)
+        parts = tuple(x for x in self if x is not None)
+        return named(parts, row_names, col_names)
 
 
 def named(
@@ -264,7 +274,7 @@ def outlying(
     result: Result, units: Units | None = None, Y: Matrix | None = None
 ) -> Outliers:
     """What stands out of a result, as `Result.outliers` has it, in blocks of rows; values in the
-    units of the data.
+    units of the data. With time, also values that are stuck, and the kind of each.
 
     With `units`, Y is the matrix as it was before these were removed.
     """
@@ -273,10 +283,12 @@ def outlying(
         raise ValueError(
             "this result was loaded from a file, which does not hold the data"
         )
-    listed = result.listing()
+    listed, in_time = result.listing(), _in_time(result, obs)
     found = []
     for some in result.fit.residuals(obs):
         large = listed.beyond(some)
+        if in_time is not None:
+            large |= in_time.stuck[in_time.places(some.rows, some.cols)]
         found.append((*(x[large] for x in some), listed.scale(some)[large]))
     rows, cols, residual, scale = (
         np.concatenate(parts) for parts in zip(*found, strict=True)
@@ -295,7 +307,35 @@ def outlying(
             as_observations(Y).lookup(rows, cols),
             units.put_back(expected, cols),
         )
-    return Outliers(rows, cols, values, expected, scores)
+    kinds = None
+    if in_time is not None:
+        sensors, times = in_time.places(rows, cols)
+        kinds = kinds_of(sensors, times, residual[order], in_time.table)
+    return Outliers(rows, cols, values, expected, scores, kinds)
+
+
+class _InTime(NamedTuple):
+    """The data of a result with time, as sensors x times, the earliest first."""
+
+    table: Array
+    stuck: Array  # which entries are
+    flipped: bool
+    nth: Array  # of each line of the data that is a time: how many are earlier
+
+    def places(self, rows: Array, cols: Array) -> tuple[Array, Array]:
+        """Sensors and times of these entries."""
+        sensors, times = (cols, rows) if self.flipped else (rows, cols)
+        return sensors, self.nth[times]
+
+
+def _in_time(result: Result, obs: Observations) -> _InTime | None:
+    part = next((x for x in result.beyond if isinstance(x, InTime)), None)
+    if part is None:
+        return None
+    Y, flipped = obs.grid(*map(np.arange, obs.shape)), part.fills == "rows"
+    order = np.argsort(part.timing.clock.cells, kind="stable")
+    table = (Y.T if flipped else Y)[:, order]
+    return _InTime(table, stuck(table), flipped, np.argsort(order))
 
 
 def filled(
@@ -426,10 +466,12 @@ def _write_list(path: Path, table: Table, outliers: Outliers) -> None:
     shown = outliers._replace(expected=expected, scores=scores)
     lines = shown.named(table.row_names(), table.col_names())
     if path.suffix.lower() == ".parquet":
-        frame = optional("pandas", "tables").DataFrame(lines, columns=list(COLUMNS))
+        frame = optional("pandas", "tables").DataFrame(
+            lines, columns=list(outliers.columns)
+        )
         frame.to_parquet(path, engine="pyarrow", index=False)
         return
-    _write_csv(path, COLUMNS, lines)
+    _write_csv(path, outliers.columns, lines)
 
 
 def _write_intervals(

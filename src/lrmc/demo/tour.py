@@ -349,7 +349,7 @@ def _table(mended: Mended | None) -> list[Section]:
 def _examples(mended: Mended) -> list[list[object]]:
     """Slips that were found, one per measurement."""
     table, listed, lines = mended.table, mended.done.outliers, dict[int, list[object]]()
-    for i, j, value, expected, score in zip(*(x.tolist() for x in listed)):
+    for i, j, value, expected, score in zip(*(x.tolist() for x in listed[:5])):
         if table.slipped[i, j] and j not in lines and len(lines) < EXAMPLES:
             truth = float(table.truth[i, j])
             lines[j] = [

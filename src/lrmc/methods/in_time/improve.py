@@ -21,7 +21,7 @@ from .clock import Clock, even_clock, read_clock
 from .part import Axis, Timing, filled, whole
 from .periods import find_period, is_ordered
 from .plan import learn_plan
-from .windows import CELLS, middle_window, width_of
+from .windows import WHOLE, middle_window, width_of
 
 AskedTime = Literal["auto", "columns", "rows"]
 TIMES = ("auto", "columns", "rows")
@@ -87,7 +87,7 @@ def _with_time(result: Result, asked: Asked, seed: int) -> Result:
     obs = result.observations
     assert obs is not None  # a run has its data
     why_not = _not_for(result, obs)
-    long = obs.shape[0] * obs.shape[1] > 2 * CELLS  # too long to try it unasked
+    long = obs.shape[0] * obs.shape[1] > WHOLE  # too long to try it unasked
     asked_for = asked.is_given and (asked.in_words or not why_not)
     if asked.time is None or ((why_not or long) and not asked_for):
         return result
@@ -103,7 +103,7 @@ def _with_time(result: Result, asked: Asked, seed: int) -> Result:
     clock = even_clock(T) if asked.times is None else read_clock(asked.times, T)
     timing = _planned(result, clock.on_grid(sensors), clock, axis, asked, seed)
     evidence = {**result.evidence, "time": {"axis": axis, **timing.plan.plain()}}
-    if not timing.plan.is_worth_it:
+    if not timing.plan.is_worth_it(fills=_leaves_times_open(result, axis)):
         return replace(result, evidence=evidence)
     part = filled(obs, Fit(result.factors(), result.beyond), timing)
     assert result.refit is not None
@@ -115,6 +115,12 @@ def _with_time(result: Result, asked: Asked, seed: int) -> Result:
         warnings=tuple(_still_true(result.warnings, obs, axis)),
         refit=partial(_again, result.refit, timing),
     )
+
+
+def _leaves_times_open(result: Result, axis: Axis) -> bool:
+    """Whether low rank alone has nothing to say of some times."""
+    rows, cols = result.undetermined_rows, result.undetermined_cols
+    return len(cols if axis == "columns" else rows) > 0
 
 
 def _status(before: Status) -> Status:

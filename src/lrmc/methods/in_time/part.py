@@ -61,5 +61,5 @@ def filled(obs: Observations, fit: Fit, timing: Timing) -> InTime:
         X = fit.X.L @ fit.X.R.T + block_of(fit.beyond, *map(np.arange, obs.shape))
         other = timing.clock.on_grid(timing.sensors(X.astype(np.float32)))
     found = in_windows(timing.grid_of(obs), timing.plan, other, timing.width)
-    values = timing.sensors(timing.clock.off_grid(found.values))
+    values = timing.sensors(timing.clock.off_grid(found))
     return InTime(fit.X, values, timing.axis, timing)

@@ -12,11 +12,12 @@ from ...weights import Array
 from .gaps import gaps_elsewhere
 from .periods import longer_period
 from .simple import simple_fits
-from .stack import CLASSES, blended, distance_class, learned_weights
+from .stack import DISTANCES, blended, class_of, learned_weights
 from .sweeps import Model, fit
 
 WITHOUT_TIME = "without time"  # the fit of a matrix whose columns have no order
 DRAWS = 6  # from the posterior, that deviations are made of
+DRAWS_MOVED = 2  # of a window of many: there they only hold what runs away
 MARGIN = 0.1  # of the range of a sensor's entries, that estimates may lie beyond it
 ENOUGH = 50  # entries that tell the range of a sensor; else that of all
 BELIEVED = 0.5  # chance of being good
@@ -38,40 +39,33 @@ class Process(NamedTuple):
         return f"process, {period}, {'robust' if self.robust else 'all entries'}"
 
 
-class Estimate(NamedTuple):
-    """What is said of every entry, sensors x times."""
-
-    values: Array
-    deviation: Array  # around the values, of what is no outlier
-    good: Array  # the chance that an entry is no outlier; 0 where none was seen
-
-
 @dataclass(frozen=True, eq=False)
 class Plan:
     """How tables like this one are filled in."""
 
     period: int | None
     estimates: tuple[str, ...]
-    weights: Array  # by classes of distance x estimates
+    weights: Array  # by classes of entries x estimates
     errors: Mapping[str, float]  # mean absolute, on entries set aside
     gain: float  # over the fit without time, in mean absolute error; 0 if that takes no part
     gain_error: float
     best: Process  # the process with the least error
     models: Mapping[Process, Model] = field(default_factory=dict)  # to begin with
 
-    @property
-    def is_worth_it(self) -> bool:
-        """Whether the model of time is clearly better than the fit without it."""
+    def is_worth_it(self, *, fills: bool) -> bool:
+        """Whether the model of time is clearly better than the fit without it; where it also fills
+        what that leaves open, whether it is better at all.
+        """
         if WITHOUT_TIME not in self.errors:
             return True
         least = max(
             CLEARLY * self.gain_error, WORTH * self.errors.get(WITHOUT_TIME, np.inf)
         )
-        return self.gain > least
+        return self.gain > (0.0 if fills else least)
 
     @property
     def used(self) -> dict[str, list[float]]:
-        """Estimates that count, with their weights by class of distance."""
+        """Estimates that count, with their weights by class (`stack.class_of`)."""
         return {
             name: [round(float(x), 3) for x in w]
             for name, w in zip(self.estimates, self.weights.T, strict=True)
@@ -83,7 +77,7 @@ class Plan:
         return {
             "period": self.period,
             "weights": self.used,
-            "distances": list(CLASSES),
+            "distances": list(DISTANCES),
             "held_out": dict(self.errors),
             "gain": self.gain,
             "gain_error": self.gain_error,
@@ -136,7 +130,7 @@ def learn_plan(
         found[WITHOUT_TIME] = without_time(held)
     truth = Y[held].astype(np.float64)
     errors = np.stack([z - truth for z in found.values()], axis=1)
-    classes = distance_class(~np.isnan(rest))[held]
+    classes = class_of(~np.isnan(rest))[held]
     weights = learned_weights(errors, classes)
     blend = (weights[classes] * errors).sum(1)
     sizes = {
@@ -154,7 +148,7 @@ def learn_plan(
         weights=weights,
         errors=sizes | {"blend": float(np.abs(blend).mean())},
         gain=float(better.mean()),
-        gain_error=float(better.std() / np.sqrt(max(_independent(held), 1))),
+        gain_error=_standard_error(better, held),
         best=best,
         models=used,
     )
@@ -181,14 +175,18 @@ def _counts(name: str, found: Mapping[str, Array], weights: Array) -> bool:
     return bool(weights[:, list(found).index(name)].any())
 
 
-def _independent(held: Array) -> int:
-    """How many of the errors count as independent: gaps, not entries."""
-    return int((np.diff(held.astype(np.int8), axis=1) == 1).sum() + held[:, 0].sum())
+def _standard_error(better: Array, held: Array) -> float:
+    """Of the mean of what was found at held-out entries; those of one gap are not independent."""
+    begins = held.copy()
+    begins[:, 1:] &= ~held[:, :-1]
+    gap = np.cumsum(begins[held]) - 1
+    rest = np.bincount(gap, better - better.mean())
+    return float(np.sqrt((rest**2).sum()) / len(better))
 
 
 def carried_out(
     Y: Array, plan: Plan, without_time: Array | None, moved: bool = False
-) -> Estimate:
+) -> Array:
     """The estimate of every entry of a table by a plan; `moved` if it was made for other times."""
     T, seen = Y.shape[1], ~np.isnan(Y)
     models = {
@@ -206,10 +204,11 @@ def carried_out(
     names = {name: i for name, i in names.items() if name in found}
     weights = plan.weights[:, list(names.values())] + TINY
     weights /= weights.sum(1, keepdims=True)
-    values = blended([found[name] for name in names], weights, distance_class(seen))
     own = models[plan.best]
-    deviation, good = (unfolded(x, T) for x in (own.deviation(DRAWS), own.weights))
-    return Estimate(plausible(values, Y, good), deviation, good)
+    draws = DRAWS_MOVED if moved else DRAWS
+    deviation, good = (unfolded(x, T) for x in (own.deviation(draws), own.weights))
+    sound = [plausible(found[name], Y, good) for name in names]
+    return blended(sound, weights, class_of(seen), deviation)
 
 
 def plausible(values: Array, Y: Array, good: Array) -> Array:

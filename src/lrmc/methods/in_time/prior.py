@@ -33,6 +33,13 @@ class Prior(NamedTuple):
             y += np.tensordot(self.A, (along - own) * shared, 1)
         return y
 
+    def elsewhere(self) -> Prior:
+        """What is to be expected at other times: directions may have taken up all that sensors
+        did at a slow mode, and do something else then. So each sensor has its full variance."""
+        shared = (self.along - self.own).sum(0) / len(self.A)
+        own = self.own + shared
+        return Prior(self.A, own, np.maximum(self.along, own))
+
 
 def directions(parts: list[Array], rank: int) -> Array:
     """The leading left singular vectors of these arrays (sensors first) side by side."""

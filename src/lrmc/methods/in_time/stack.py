@@ -1,5 +1,5 @@
-"""Several estimates in one: weights that do best on entries set aside, by how far the nearest
-entry of the same sensor is."""
+"""Several estimates in one: weights that do best on entries set aside, by what is known around an
+entry: how far the nearest one of the same sensor is, and whether other sensors are there."""
 
 from __future__ import annotations
 
@@ -9,17 +9,24 @@ from ...weights import Array
 
 # Distances in time to the nearest entry, from which on other weights hold: next to it lines are
 # hard to beat, far from it periods are.
-CLASSES = (2, 4, 12)
+DISTANCES = (2, 4, 12)
+ALONE = (
+    0.5  # of the usual number of sensors at a time: with fewer, low rank knows little
+)
 FEWEST = (
-    200  # held-out entries that weights of a class are learned from; else those of all
+    200  # held-out entries that weights of a class are learned from; else those of more
 )
 ROUNDS = 15  # of reweighted least squares
 GROSS = 4.0  # median errors: larger ones count by their size, not by its square
+APART = 3.0  # deviations; 2 to 6 make no difference of 2 % in RMSE
 SMALLEST = 0.05  # weight: what is below is left out, and need not be computed
+N_DISTANCES = len(DISTANCES) + 1
 
 
-def distance_class(seen: Array) -> Array:
-    """The class of each entry (sensors x times); of one that was seen, as if it were missing."""
+def class_of(seen: Array) -> Array:
+    """The class of each entry (sensors x times); of one that was seen, as if it were missing.
+
+    Classes of distance come first, those of times with few sensors after them."""
     n = seen.shape[1]
     near = np.full(seen.shape, n, np.int32)
     at = np.arange(n, dtype=np.int32)
@@ -29,23 +36,33 @@ def distance_class(seen: Array) -> Array:
         # the entry itself does not count
         before = np.pad(last[:, :-1], ((0, 0), (1, 0)), constant_values=-n)
         near = np.minimum(near, (at - before)[:, ::step])
-    return np.searchsorted(CLASSES, near, side="right").astype(np.int8)
+    distance = np.searchsorted(DISTANCES, near, side="right").astype(np.int8)
+    others = seen.sum(0) - seen
+    usual = np.median(others[:, seen.any(0)]) if seen.any() else 0.0
+    return distance + np.int8(N_DISTANCES) * (others < ALONE * usual)
 
 
 def learned_weights(errors: Array, classes: Array) -> Array:
     """For each class, the convex weights of estimates whose sum has the least errors.
 
-    `errors` has a line for each entry that was set aside and a column for each estimate."""
+    `errors` has a line for each entry that was set aside and a column for each estimate. A class
+    with few entries has the weights of all distances, or of all entries."""
     overall = convex_weights(errors)
-    own = [
-        convex_weights(errors[classes == k])
-        if (classes == k).sum() >= FEWEST
-        else overall
-        for k in range(len(CLASSES) + 1)
-    ]
-    weights = np.stack(own)
+    rows = []
+    for others in range(2):
+        here = classes // N_DISTANCES == others
+        usual = _learned(errors[here], overall)
+        rows += [
+            _learned(errors[here & (classes % N_DISTANCES == k)], usual)
+            for k in range(N_DISTANCES)
+        ]
+    weights = np.stack(rows)
     weights[weights < SMALLEST] = 0
     return weights / weights.sum(1, keepdims=True)
+
+
+def _learned(errors: Array, otherwise: Array) -> Array:
+    return convex_weights(errors) if len(errors) >= FEWEST else otherwise
 
 
 def convex_weights(E: Array) -> Array:
@@ -66,9 +83,25 @@ def convex_weights(E: Array) -> Array:
     return w
 
 
-def blended(estimates: list[Array], weights: Array, classes: Array) -> Array:
-    """The sum of estimates (sensors x times), each with its weight in the class of the entry."""
-    total = np.zeros_like(estimates[0])
-    for estimate, w in zip(estimates, weights.T.astype(total.dtype), strict=True):
-        total += w[classes] * estimate
+def blended(
+    estimates: list[Array], weights: Array, classes: Array, deviation: Array
+) -> Array:
+    """The sum of estimates (sensors x times), each with its weight in the class of the entry.
+
+    None counts as farther from their weighted median than some deviations: one of them may run
+    away where the others do not."""
+    total = np.empty_like(estimates[0])
+    for s in range(len(total)):
+        Z = np.stack([z[s] for z in estimates])
+        w = weights[classes[s]].T.astype(Z.dtype)
+        middle, reach = weighted_median(Z, w), APART * deviation[s]
+        total[s] = (w * np.clip(Z, middle - reach, middle + reach)).sum(0)
     return total
+
+
+def weighted_median(Z: Array, w: Array) -> Array:
+    """Of each column, the least of its numbers that holds half of the weight with those below."""
+    order = np.argsort(Z, axis=0)
+    w = np.cumsum(np.take_along_axis(w, order, 0), axis=0)
+    first = np.argmax(w >= w[-1] / 2, axis=0)
+    return np.asarray(np.take_along_axis(Z, order, 0)[first, np.arange(Z.shape[1])])

@@ -16,10 +16,13 @@ from .systems import System
 RANK = 10  # directions that sensors share: variances of those that are not needed die
 SWEEPS = 12
 SWEEPS_AGAIN = 4  # from an earlier model
+SWEEPS_MOVED = 2  # from one of other times: what is known of all times is in its prior
 SIZES_AGAIN = 3  # the sweep after which sizes of residuals are told anew
 SMALL = 1e-4  # of the noise: residuals of linear systems
 MOST_FREE = 0.95  # of the entries that may be taken up by the fit
 BELIEVED = 0.5
+SWEEPS_TO_WEIGH = 9  # which entries are gross errors is settled by then
+GROSS = 0.01  # chance of being good, below which an entry is left out
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,33 +72,69 @@ def fit(
 ) -> Model:
     """A model of Y (sensors x days x slots, NaN where missing).
 
-    From an earlier one of the same shape it takes fewer sweeps, also if that was `moved`: it knows
-    other times, and what it says of the entries does not count."""
+    A robust one is that of the entries that are no gross errors: those left count in full, since
+    weights between cost more by good entries lost than they gain. From an earlier model of the same
+    shape it takes fewer sweeps, also if that was `moved`: it knows other times, and what it says of
+    the entries does not count."""
+    if begin is not None and begin.weights.shape != Y.shape:
+        begin = None
+    if begin is not None and moved:
+        begin = replace(
+            begin,
+            middle=medians_of_rows(Y),  # levels wander
+            prior=begin.prior.elsewhere(),
+            c=None,
+            draw=None,
+        )
+    if robust:
+        Y = np.where(_is_gross(Y, begin, moved, seed), np.nan, Y).astype(Y.dtype)
     seen = ~np.isnan(Y)
-    rng = np.random.default_rng(seed)
-    known = begin is not None and begin.weights.shape == Y.shape
-    if begin is None or not known:
-        model = first_model(Y, seen, robust)
-    elif moved:
-        first = first_model(Y, seen, robust)
-        model = replace(begin, weights=first.weights, c=None, draw=None)
+    if begin is None:
+        return _swept(Y, first_model(Y, seen, robust=False), SWEEPS, seed)
+    weights = seen.astype(Y.dtype)
+    sweeps = SWEEPS_MOVED if moved else SWEEPS_AGAIN
+    return _swept(Y, replace(begin, weights=weights), sweeps, seed, known=True)
+
+
+def _is_gross(Y: Array, begin: Model | None, moved: bool, seed: int) -> Array:
+    """Which entries are hardly good: told by an earlier model, or by one that weighs them."""
+    seen = ~np.isnan(Y)
+    if begin is None or moved:
+        model = first_model(Y, seen, robust=True)
+        if begin is not None:
+            model = replace(begin, weights=model.weights)
+        sweeps = SWEEPS_TO_WEIGH if begin is None else SWEEPS_MOVED
+        known = begin is not None
+        good = _swept(Y, model, sweeps, seed, robust=True, known=known).weights
     else:
-        model = _taken_up(begin, Y, seen, robust)
+        good = _weights_by(begin, Y, seen)
+    return np.asarray(seen & (good < GROSS))
+
+
+def _swept(
+    Y: Array,
+    model: Model,
+    sweeps: int,
+    seed: int,
+    *,
+    robust: bool = False,
+    known: bool = False,
+) -> Model:
+    """A model after some sweeps; sizes of one that is `known` are left as they are."""
+    rng = np.random.default_rng(seed)
+    seen = ~np.isnan(Y)
     Y = np.where(seen, Y - model.middle[:, None, None], 0)
-    for k in range(SWEEPS_AGAIN if known else SWEEPS):
+    for k in range(sweeps):
         again = not known and k == SIZES_AGAIN
         model = swept(Y, seen, model, rng, robust, resize=again, rebase=k > 0)
     return model
 
 
-def _taken_up(begin: Model, Y: Array, seen: Array, robust: bool) -> Model:
-    """An earlier model for other entries, weighed by how far they are from it."""
-    if not robust:
-        return replace(begin, weights=seen.astype(Y.dtype))
+def _weights_by(begin: Model, Y: Array, seen: Array) -> Array:
+    """The chances of entries to be good, by how far they are from an earlier model."""
     known = np.where(seen, begin.weights, 0)
     e = np.where(seen, (Y - begin.values()) / begin.units, 0)
-    left_out = without_itself(e, known, begin.noise)
-    return replace(begin, weights=weights_of(left_out, seen))
+    return weights_of(without_itself(e, known, begin.noise), seen)
 
 
 def first_model(Y: Array, seen: Array, robust: bool) -> Model:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from ..._kernels import max_threads
 from ...weights import Array
-from .plan import Estimate, Plan, carried_out
+from .plan import Plan, carried_out
 
-CELLS = 2_000_000  # of a window: about 200 MB in all
+WHOLE = 4_000_000  # cells of a table that is filled in as one
+CELLS = 1_000_000  # of a window of a longer one: about 100 MB in all
 OVERLAP = 8  # a window shares a part of this size with the next
+MOST_AT_ONCE = 4  # windows in memory
 FEWEST_DAYS = 8  # of a window, as far as the table has them
 
 
 def width_of(S: int, T: int, period: int | None) -> int:
     """Of a window of a table with S sensors and T times: whole periods."""
-    if S * T <= 2 * CELLS:
+    if S * T <= WHOLE:
         return T
     P = period or 1
     width = max(CELLS // S, FEWEST_DAYS * P)
@@ -41,32 +45,47 @@ def middle_window(T: int, width: int, period: int | None) -> slice:
     return slice(begin, end)
 
 
-def in_windows(
-    Y: Array, plan: Plan, without_time: Array | None, width: int
-) -> Estimate:
-    """The estimate of a long table: windows fade into each other where they overlap."""
+def in_windows(Y: Array, plan: Plan, without_time: Array | None, width: int) -> Array:
+    """The estimate of a long table: windows fade into each other where they overlap.
+
+    No window looks at another one, so that several are filled in at once."""
     S, T = Y.shape
     if width == T:
         return carried_out(Y, plan, without_time)
-    total = Estimate(*(np.zeros((S, T), Y.dtype) for _ in range(3)))
+    total = np.zeros((S, T), Y.dtype)
+    spans = list(windows(T, width, plan.period))
     faded = 0  # columns up to here have been estimated before
-    for begin, end in windows(T, width, plan.period):
-        part = np.full((S, width), np.nan, Y.dtype)
-        part[:, : end - begin] = Y[:, begin:end]
-        own = None if without_time is None else np.zeros_like(part)
-        if own is not None and without_time is not None:
-            own[:, : end - begin] = without_time[:, begin:end]
-        found = carried_out(part, plan, own, moved=True)
-        _fade(total, found, begin, end, faded)
-        faded = end
+    with ThreadPoolExecutor(max(min(max_threads(), MOST_AT_ONCE), 1)) as team:
+        parts = team.map(
+            lambda span: _filled(Y, plan, without_time, width, span), spans
+        )
+        for (begin, end), found in zip(spans, parts, strict=True):
+            _fade(total, found, begin, end, faded)
+            faded = end
     return total
 
 
-def _fade(total: Estimate, found: Estimate, begin: int, end: int, faded: int) -> None:
+def _filled(
+    Y: Array,
+    plan: Plan,
+    without_time: Array | None,
+    width: int,
+    span: tuple[int, int],
+) -> Array:
+    """The estimate of one window; the last one is filled up with NaN."""
+    begin, end = span
+    room = (0, 0), (0, width - (end - begin))
+    part = np.pad(Y[:, begin:end], room, constant_values=np.nan)
+    own = None
+    if without_time is not None:
+        own = np.pad(without_time[:, begin:end], room)
+    return carried_out(part, plan, own, moved=True)
+
+
+def _fade(total: Array, found: Array, begin: int, end: int, faded: int) -> None:
     """Put an estimate in its place; where there is one already, the new one comes in slowly."""
     overlap = max(faded - begin, 0)
-    rise = np.ones(end - begin, total.values.dtype)
+    rise = np.ones(end - begin, total.dtype)
     rise[:overlap] = (np.arange(overlap) + 0.5) / max(overlap, 1)
-    for old, new in zip(total, found, strict=True):
-        here = old[:, begin:end]
-        here += rise * (new[:, : end - begin] - here)
+    here = total[:, begin:end]
+    here += rise * (found[:, : end - begin] - here)
