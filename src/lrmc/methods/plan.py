@@ -183,7 +183,7 @@ def decide(
     compared = hidden_in(obs, high, noise, seed, entries=LARGER_PART, least=COMPARISONS)
     tried = Tried.of(compared, layers, LEAST[aim])
     bend = BENDS[score] * _unit(tried.errors)
-    if rank is None and aim == "fill":
+    if rank is None:
         whole = compared[0].rest.shape == obs.shape
         tried = good_rank(tried, layers, bend, whole)
     rank_now = tried.lessons[0].rank
