@@ -8,6 +8,7 @@ from problems import concentrated
 
 import lrmc
 from lrmc.linalg import Factors
+from lrmc.methods.learn import SHIPPED
 from lrmc.methods.rank import beyond
 from lrmc.observations import as_observations
 
@@ -102,9 +103,8 @@ def test_the_evidence_of_held_out_entries():
     )
     result = lrmc.solve(Y)
     assert result.regime == "noisy"
-    assert {len(numbers) for numbers in result.evidence["plan"]["layers"].values()} == {
-        5
-    }
+    layers = result.evidence["plan"]["layers"]
+    assert {len(numbers) for numbers in layers.values()} == {len(SHIPPED)}
     assert min(trial.loss for trial in result.evidence["lessons"]) <= 1
     assert result.evidence["held_out"]["error"] < result.evidence["held_out"]["medians"]
     assert 3 <= result.rank <= 5

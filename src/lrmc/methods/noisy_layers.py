@@ -318,7 +318,11 @@ def without_dead(obs: Observations, half: Half) -> State:
 
 
 def trimmed(obs: Observations, half: Half, least: float = DEAD) -> Factors:
-    """What is left of the components: those far below what noise alone would have are not."""
+    """What is left of the components: those far below what noise alone would have are not. Factors
+    that are not finite are left as they are.
+    """
+    if not np.isfinite([gram(F).sum() for F in half.after.X]).all():
+        return half.after.X
     X = balanced(*half.after.X)
     sizes = np.diag(gram(X.R))
     weight = total(half.pull) / obs.n_observed

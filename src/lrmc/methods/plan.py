@@ -272,10 +272,11 @@ def good_rank(tried: Tried, layers: Layers, bend: float, whole: bool) -> Tried:
     ladder = [tried]
     while (lower := [x.lower() for x in ladder[-1].lessons])[0] is not None:
         ladder.append(Tried.of([x for x in lower if x is not None], layers))
-    losses = [float(some.losses(bend).mean()) for some in ladder]
-    most = (1 + (SAME if whole else WORTH)) * min(losses)
-    good = [some for some, loss in zip(ladder, losses, strict=True) if loss <= most]
-    return good[-1 if whole else 0]
+    losses = np.array([some.losses(bend).mean() for some in ladder])
+    losses[~np.isfinite(losses)] = np.inf
+    most = (1 + (SAME if whole else WORTH)) * losses.min()
+    good = np.flatnonzero(losses <= most)
+    return ladder[good[-1 if whole else 0]]
 
 
 def own_noise(
