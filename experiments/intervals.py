@@ -35,7 +35,7 @@ WIDEST = 1.15  # times the best constant width
 SLACK = (0.02, 0.015)  # of the coverage at LEVELS
 OUTLIERS = 0.1  # of the observed entries
 TUNED_ON = (0, 1)  # masks that were looked at when the method was made
-CONFIRMED_ON = (100, 101)
+CONFIRMED_ON = (100, 102)
 
 
 class Table(NamedTuple):

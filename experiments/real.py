@@ -51,7 +51,7 @@ def solved(
     result = lrmc.solve(
         problem.Y, rank, mask=mask, loss=loss, method=method, groups=groups
     )
-    return result.low_rank(), result.rank
+    return result.completed(undetermined="keep"), result.rank
 
 
 def methods(
