@@ -272,11 +272,16 @@ def good_rank(tried: Tried, layers: Layers, bend: float, whole: bool) -> Tried:
     ladder = [tried]
     while (lower := [x.lower() for x in ladder[-1].lessons])[0] is not None:
         ladder.append(Tried.of([x for x in lower if x is not None], layers))
-    losses = np.array([some.losses(bend).mean() for some in ladder])
-    losses[~np.isfinite(losses)] = np.inf
-    most = (1 + (SAME if whole else WORTH)) * losses.min()
-    good = np.flatnonzero(losses <= most)
-    return ladder[good[-1 if whole else 0]]
+    losses = [some.losses(bend) for some in ladder]
+    means = np.array([float(loss.mean()) for loss in losses])
+    means[~np.isfinite(means)] = np.inf
+    best = int(means.argmin())
+    good = np.flatnonzero(means <= (1 + (SAME if whole else WORTH)) * means[best])
+    if not whole:
+        return ladder[good[0]]
+    # the mean may be that of outliers: typical entries are asked as well
+    alike = [k for k in good if not is_better(losses[k], losses[best], SAME)]
+    return ladder[alike[-1]]
 
 
 def own_noise(
