@@ -242,18 +242,23 @@ def fewer_lines(obs: Observations, seed: int) -> Observations:
     if obs.groups is not None or 2 * count > n:
         return obs
     lines = np.sort(np.random.default_rng(seed).choice(n, count, replace=False))
-    return part_of_lines(obs, lines, Noise.even(obs))[0]
+    return part_at(obs, *_places(obs, lines), dtype=obs.dtype)
 
 
 def part_of_lines(
     obs: Observations, lines: Array, noise: Noise
 ) -> tuple[Observations, Noise]:
     """These lines of the longer side, and what is known of their noise."""
-    rows, cols = map(np.arange, obs.shape)
-    places = (lines, cols) if len(rows) >= len(cols) else (rows, lines)
+    places = _places(obs, lines)
     rows, cols = noise.rows[places[0]], noise.cols[places[1]]
-    part = part_at(obs, places[0], places[1], dtype=obs.dtype)
+    part = part_at(obs, *places, dtype=obs.dtype)
     return part, replace(noise, rows=rows, cols=cols)
+
+
+def _places(obs: Observations, lines: Array) -> tuple[Array, Array]:
+    """The rows and columns of these lines of the longer side."""
+    rows, cols = map(np.arange, obs.shape)
+    return (lines, cols) if len(rows) >= len(cols) else (rows, lines)
 
 
 def is_poor(obs: Observations, done: Findings) -> bool:

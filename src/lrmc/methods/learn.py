@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..weights import Array
-from .lessons import JUDGES, SAME, Lesson, losses_of
+from .lessons import JUDGES, SAME, Lesson, Tried
 from .noisy_layers import GROWING_IN_GROUPS, Layers
 
 STEPS = 24  # of the learning, at most
@@ -66,8 +66,7 @@ def learned(
     """
     judges = lessons[::-JUDGES]
     pupils = [lesson for lesson in lessons if lesson not in judges]
-    judge = Judge(judges, bend)
-    least = first = judge.losses(layers)
+    least = first = Tried.of(judges, layers).losses(bend)
     trials, found, waited = [Trial(0, 1.0)], layers, 0
     descent = Descent(np.log(layers.array()))
     for step in range(1, STEPS + 1):
@@ -79,25 +78,13 @@ def learned(
         descent = descent.moved(slope)
         if step % EVERY:
             continue
-        now = judge.losses(descent.layers)
+        now = Tried.of(judges, descent.layers).losses(bend)
         trials.append(Trial(step, float(now.mean() / first.mean())))
         if now.mean() < (1 - SAME) * least.mean():
             found, least, waited = descent.layers, now, 0
         elif (waited := waited + 1) == PATIENCE:
             break
     return Learned(found, tuple(trials))
-
-
-class Judge(NamedTuple):
-    """Lessons that are not learned from."""
-
-    lessons: Sequence[Lesson]
-    bend: float
-
-    def losses(self, layers: Layers) -> Array:
-        """At all entries that they hide."""
-        errors = [lesson.errors(lesson.fitted(layers)) for lesson in self.lessons]
-        return losses_of(np.concatenate(errors), self.bend)
 
 
 @dataclass(frozen=True, eq=False)

@@ -138,6 +138,12 @@ class State(NamedTuple):
     X: Factors
     unknown: tuple[Array, Array]
 
+    @classmethod
+    def known(cls, X: Factors) -> State:
+        """Factors of which nothing is unknown yet."""
+        nothing = np.zeros((X.L.shape[1],) * 2)
+        return cls(X, (nothing, nothing))
+
     def of(self, side: int) -> tuple[Any, Array]:
         """One factor, and what is unknown of it."""
         return self.X[side], self.unknown[side]
@@ -215,7 +221,7 @@ def _first(obs: Observations, noise: Noise, seed: int) -> State:
     else:
         rule = Huber(times(CLIPPED * obs.scale, noise.rows), noise.cols)
         X = leading(obs, 1, rule, 1 / obs.fraction, seed=seed, rounds=ROUNDS)
-    return State(X, (np.zeros((1, 1)), np.zeros((1, 1))))
+    return State.known(X)
 
 
 def _settled(
@@ -269,8 +275,7 @@ def supported(state: State) -> State:
     kept = carried >= FEWEST_CARRY * len(squares)
     kept[0] = True
     some = np.eye(len(kept))[:, kept]
-    nothing = np.zeros((int(kept.sum()),) * 2)
-    return State(Factors(*(turned(F, some) for F in X)), (nothing, nothing))
+    return State.known(Factors(*(turned(F, some) for F in X)))
 
 
 def passes(
@@ -312,9 +317,7 @@ def step_of(obs: Observations, half: Half, X: Factors) -> Step:
 
 def without_dead(obs: Observations, half: Half) -> State:
     """The state after half a layer, with what is left of the components, or soon will be."""
-    X = trimmed(obs, half, DYING)
-    nothing = np.zeros((X.L.shape[1],) * 2)
-    return State(X, (nothing, nothing))
+    return State.known(trimmed(obs, half, DYING))
 
 
 def trimmed(obs: Observations, half: Half, least: float = DEAD) -> Factors:

@@ -261,16 +261,15 @@ def _surprise(sample: Sample, ground: Ground, seed: int, threads: int | None) ->
     expects of them: for each band, what two thirds stay below, as one deviation of a Gaussian.
     """
     rng = np.random.default_rng(seed)
-    model = _modeled(
-        fit_pixels(sample.Y, sample.there, ground, threads), sample.Y, ground
-    )
+    L = fit_pixels(sample.Y, sample.there, ground, threads)
+    model = modeled(L, sample.Y.shape, ground)
     clear = cloud_mask(sample.Y, sample.there, model, ground) == CLEAR
     covered = ~clear[rng.permutation(len(clear))]
     if covered[~ground.estimated].mean() < FEW:  # nearly nothing is: any pixels, then
         covered = rng.random(clear.shape) < ANY
     rest = sample.there & ~covered
     L = fit_pixels(sample.Y, rest, ground, threads)
-    error = np.abs(sample.Y - _modeled(L, sample.Y, ground))
+    error = np.abs(sample.Y - modeled(L, sample.Y.shape, ground))
     expected = deviations(sample.Y, rest, L, ground, threads)
     hidden = clear & covered & ~ground.estimated[:, None, None]
     if not hidden.any():
@@ -319,8 +318,9 @@ def cloud_mask(Y: Array, there: Array, model: Array, ground: Ground) -> Array:
     return np.where(there, found, MISSING).astype(np.uint8)
 
 
-def _modeled(L: Array, Y: Array, ground: Ground) -> Array:
-    return (ground.R.astype(np.float32) @ L.T).reshape(Y.shape)
+def modeled(L: Array, shape: tuple[int, ...], ground: Ground) -> Array:
+    """The ground of a block of this shape, T x bands x lines x width."""
+    return (ground.R.astype(np.float32) @ L.T).reshape(shape)
 
 
 def fit_pixels(

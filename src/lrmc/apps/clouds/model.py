@@ -26,6 +26,7 @@ from .ground import (
     deviations,
     fit_pixels,
     learn_ground,
+    modeled,
 )
 from .look import Look, Readable, blocks
 
@@ -223,7 +224,7 @@ def _model(L: Array, ground: Ground, shape: tuple[int, ...]) -> tuple[Array, int
     """The ground of a block, T x bands x lines x width, and how many of its values had to be
     clipped.
     """
-    model = (ground.R.astype(np.float32) @ L.T).reshape(shape)
+    model = modeled(L, shape, ground)
     return (
         (model, 0) if ground.limits is None else ground.limits.held(model, "the ground")
     )
