@@ -48,12 +48,18 @@ class Shape(NamedTuple):
 
     def log_density(self, residual: Array, scale: Array) -> Array:
         """Of residuals with these scales."""
-        p, q = self
-        constant = math.log(p / 2) - math.log(q) / p - float(special.betaln(1 / p, q))
         ratio = np.abs(residual) / scale
-        return np.asarray(
-            constant - np.log(scale) - (q + 1 / p) * np.log1p(ratio**p / q)
-        )
+        return self.log_constant - np.log(scale) + self.log_fall(ratio**self.p)
+
+    @property
+    def log_constant(self) -> float:
+        """Of the density where the residual is 0 and the scale 1."""
+        p, q = self
+        return math.log(p / 2) - math.log(q) / p - float(special.betaln(1 / p, q))
+
+    def log_fall(self, power: Array) -> Array:
+        """By how much it falls from there to residuals whose p-th powers these are."""
+        return np.asarray(-(self.q + 1 / self.p) * np.log1p(power / self.q))
 
     def beyond(self, ratio: Array) -> Array:
         """How likely a residual is larger than so many scales, on either side."""
@@ -167,13 +173,14 @@ def _expectation_maximisation(
     """
     p, q = shape
     power, least = np.abs(residual / scale) ** p, 1e-9 * unit
+    peak = np.exp(shape.log_constant - np.log(scale))
     gross = np.full(len(densities), FIRST_SHARE / len(densities))
     for _ in range(ROUNDS):
-        density = np.exp(shape.log_density(residual, unit * scale))
-        good = (1 - gross.sum()) * density
+        ratio = power / unit**p
+        good = (1 - gross.sum()) / unit * peak * np.exp(shape.log_fall(ratio))
         total = np.maximum(good + gross @ densities, TINY)
         here = good / total
-        weight = here * (p * q + 1) / (q + power / unit**p)
+        weight = here * (p * q + 1) / (q + ratio)
         before, share = unit, gross
         mean = float((weight * power).sum()) / max(float(here.sum()), TINY)
         unit = max(mean ** (1 / p), least)
