@@ -99,6 +99,50 @@ def test_with_dask(Y, tmp_path):
     )
 
 
+@pytest.mark.parametrize("options", [("--memory", "100kB"), ("--scheduler", "threads")])
+@pytest.mark.parametrize("scale", ["none", "columns"])
+def test_intervals_are_like_those_of_data_in_memory(options, scale, tmp_path):
+    if "threads" in options:
+        pytest.importorskip("dask.array")
+    Y = lrmc.synthetic.problem(
+        300, 2, alpha=0.05, p=0.7, n2=40, noise=0.1, form="dense"
+    ).Y
+    Y = Y * np.geomspace(1, 100, 40) if scale == "columns" else Y
+    source = saved(Y, tmp_path, ".zarr")
+    done = run(
+        "complete", source, "-o", tmp_path / "out.npy", "-r", 2, "--scale", scale,
+        "--intervals", 0.9, *options,
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "out.intervals.zarr" in done.stdout
+    assert "of hidden entries" in done.stdout
+    group = zarr.open_group(tmp_path / "out.intervals.zarr", mode="r")
+    row, col, value, lower, upper = (
+        group[name][:] for name in ("row", "col", "value", "lower", "upper")
+    )
+    order = np.lexsort((col, row))
+    np.testing.assert_array_equal((row[order], col[order]), np.nonzero(np.isnan(Y)))
+    np.testing.assert_allclose(value, np.load(tmp_path / "out.npy")[row, col])
+    units = lrmc.units.column_units(Y) if scale == "columns" else None
+    inside = lrmc.solve(Y if units is None else units.removed(Y), 2)
+    want = np.subtract(*inside.interval(row, col)[::-1])
+    width = upper - lower if units is None else (upper - lower) / units.spread[col]
+    np.testing.assert_allclose(np.median(width / want), 1, rtol=0.05)
+
+
+def test_intervals_that_cannot_be_vouched_for_are_not_written(tmp_path):
+    rng = np.random.default_rng(0)
+    Y = rng.standard_normal((60, 1)) @ rng.standard_normal((1, 30))
+    Y += 0.1 * rng.standard_normal(Y.shape)
+    source = saved(np.where(rng.random(Y.shape) < 0.9, Y, np.nan), tmp_path, ".zarr")
+    done = run(
+        "complete", source, "-o", tmp_path / "out.npy", "-r", 1, "--intervals", 0.9999
+    )
+    assert "no intervals are written" in done.stderr
+    assert not (tmp_path / "out.intervals.zarr").exists()
+    assert (tmp_path / "out.npy").exists()
+
+
 def test_an_interrupted_run_goes_on(Y, tmp_path):
     source, target = saved(Y, tmp_path, ".zarr"), tmp_path / "out.zarr"
     seen = []

@@ -6,7 +6,7 @@ may be used."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
@@ -31,6 +31,7 @@ __all__ = [
     "in_npy",
     "memory_there_is",
     "write_completed",
+    "write_intervals",
     "write_outliers",
 ]
 
@@ -244,25 +245,106 @@ def write_outliers(result: Result, target: Any, *, units: Units | None = None) -
     if target.suffix != ".zarr":
         raise ValueError(f"{target}: outliers of large matrices are written as .zarr")
     listed, count = result.listing(), 0
-    zarr = optional("zarr", "scale")
-    with together() as meanwhile, _finished() as do:
-        folder = meanwhile(target)
-        group = do(zarr.open_group, folder, mode="w")
-        kinds = {"row": np.int64, "col": np.int64, "value": result.R.dtype}
-        out = {
-            k: do(group.create_array, k, shape=(0,), dtype=t, chunks=(1 << 20,))
-            for k, t in kinds.items()
-        }
+    kinds: dict[str, Any] = {"row": np.int64, "col": np.int64, "value": result.R.dtype}
+    with _lists(target, kinds) as append:
         for some in result.fit.residuals(obs):
             large = listed.beyond(some)
+            values = some.values
+            if units is not None:
+                values = values * units.spread[some.cols]
+            append(some.rows[large], some.cols[large], values[large])
             count += int(large.sum())
-            found = (
-                some
-                if units is None
-                else some._replace(values=some.values * units.spread[some.cols])
-            )
-            for array, x in zip(out.values(), found):
-                if large.any():
-                    do(array.append, x[large])
         obs.check_unchanged()
     return count
+
+
+def write_intervals(
+    result: Result, target: Any, level: float = 0.9, *, units: Units | None = None
+) -> int:
+    """Write what is missing to a file, with intervals, of one block at a time.
+
+    Parameters
+    ----------
+    result : Result
+        Of `lrmc.solve`; a loaded one has no data.
+    target : path
+        A .zarr group of five arrays: `row`, `col`, `value`, `lower` and `upper`, in the units of
+        the data. Entries that are not determined are left out.
+    level : float, default 0.9
+        Probability with which an interval holds what is missing.
+    units : Units, optional
+        Units of columns that were removed before the fit.
+
+    Returns
+    -------
+    int
+        Number of entries.
+
+    Raises
+    ------
+    NotCalibrated
+        If no interval could be vouched for; see `Result.interval`.
+    ValueError
+        If the result has no data, or `target` is no .zarr file.
+
+    Examples
+    --------
+    >>> import lrmc, zarr
+    >>> result = lrmc.solve(lrmc.synthetic.problem(n=60, rank=2, p=0.8, noise=0.1).Y)
+    >>> n = lrmc.outofcore.write_intervals(result, "intervals.zarr", 0.9)
+    >>> zarr.open_group("intervals.zarr", mode="r")["lower"].shape == (n,)
+    True
+    """
+    obs, target = result.observations, Path(target)
+    if obs is None:
+        raise ValueError(
+            "this result was loaded from a file, which does not hold the data"
+        )
+    if target.suffix != ".zarr":
+        raise ValueError(f"{target}: intervals of large matrices are written as .zarr")
+    result.interval(0, 0, level)  # calibrated, or refused, before a file is made
+    kinds: dict[str, Any] = dict.fromkeys(("row", "col"), np.int64)
+    kinds |= dict.fromkeys(("value", "lower", "upper"), result.R.dtype)
+    count = 0
+    with _lists(target, kinds) as append:
+        for rows, cols in _missing(obs):
+            lower, upper = result.interval(rows, cols, level)
+            known = ~np.isnan(lower)
+            rows, cols = rows[known], cols[known]
+            lower, upper = lower[known], upper[known]
+            numbers = [(lower + upper) / 2, lower, upper]
+            if units is not None:
+                numbers = [units.put_back(x, cols) for x in numbers]
+            append(rows, cols, *numbers)
+            count += int(known.sum())
+        obs.check_unchanged()
+    return count
+
+
+def _missing(obs: Observations) -> Iterator[tuple[Array, Array]]:
+    """Where nothing was observed: indices of rows and columns, of one block at a time."""
+    stripes = obs.stripes()
+    for first, last in pairwise(stripes.borders):
+        some = _Lines(slice(int(first), int(last)), stripes.by_columns)
+        lines = [np.arange(n)[at] for n, at in zip(obs.shape, (some.rows, some.cols))]
+        at = np.nonzero(np.isnan(obs.grid(*lines)))
+        yield lines[0][at[0]], lines[1][at[1]]
+
+
+@contextlib.contextmanager
+def _lists(target: Path, kinds: Mapping[str, Any]) -> Iterator[Callable[..., None]]:
+    """A function that appends to arrays of these names in a .zarr group."""
+    zarr = optional("zarr", "scale")
+    with together() as meanwhile, _finished() as do:
+        group = do(zarr.open_group, meanwhile(target), mode="w")
+        arrays = [
+            do(group.create_array, name, shape=(0,), dtype=dtype, chunks=(1 << 20,))
+            for name, dtype in kinds.items()
+        ]
+
+        def append(*columns: Array) -> None:
+            for array, x in zip(arrays, columns, strict=True):
+                if len(x):
+                    do(array.append, x)
+
+        yield append

@@ -9,7 +9,7 @@ import typer
 
 from ..complete import blockwise, in_memory
 from ..complete.codes import as_codes
-from ..complete.files import check_intervals, check_kept, process
+from ..complete.files import check_kept, check_level, process
 from ..complete.places import beside
 from ..complete.table import Long
 from ..methods.noisy import AskedLoss
@@ -71,7 +71,8 @@ def complete_command(
         typer.Option(
             metavar="LEVEL",
             help="List what is filled in with intervals that hold the truth with this"
-            " probability, such as 0.9: OUT with .intervals.csv. Takes five more runs.",
+            " probability, such as 0.9: OUT with .intervals.csv (.zarr if it is read"
+            " block by block). Takes five more runs.",
         ),
     ] = None,
     rank: Annotated[
@@ -215,7 +216,7 @@ def complete_command(
         check_kept(source, (*(keep or ()), *(data or ()), *(long or ())))
         large = blockwise.is_for(source, memory, scheduler)
         level = 0.9 if intervals is None else intervals
-        check_intervals(intervals is not None, level, large)
+        check_level(level)
         kind = "zarr" if large else "csv"
         listed = _place(
             target,
@@ -225,7 +226,7 @@ def complete_command(
             "outliers-to",
             "no-outliers-file",
         )
-        ends = None if intervals is None else beside(target, "intervals.csv")
+        ends = None if intervals is None else beside(target, f"intervals.{kind}")
         report = _place(
             target, "report.html", report_to, no_report, "report", "no-report"
         )
@@ -287,6 +288,7 @@ def _show(done: in_memory.Completed | blockwise.Completed) -> None:
             if isinstance(done, blockwise.Completed)
             else _of_memory(done)
         ),
+        **_coverage(done),
         "estimated": f"{result.outlier_fraction:.1%} outliers, {noise}",
         "undetermined": _undetermined(done),
         "written": "\n".join(str(path) for path in done.files),
@@ -329,7 +331,6 @@ def _of_memory(done: in_memory.Completed) -> dict[str, str]:
         "outliers": f"{count} ({count / (done.observed * n1 * n2):.1%} of the observed),"
         f" about {done.alarms.false:.0f} of them expected to be good",
         "rows": _time(done),
-        **_coverage(done),
         **_limited(done),
     }
 

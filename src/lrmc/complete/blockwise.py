@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -25,13 +25,13 @@ from ..observations.blocks import InFile
 from ..observations.ondisk import AT_A_TIME, blocks, declared
 from ..observations.stores import opened
 from ..observations.watched import ChangedError, watched
-from ..outofcore import FILLS, Fill, write_completed, write_outliers
+from ..outofcore import FILLS, Fill, write_completed, write_intervals, write_outliers
 from ..report import Words, result_sections, write_report
 from ..result import UNDETERMINED, Iterate, Result, Undetermined, check_factors
 from ..solve import solve
 from ..units import Scale, Units, chosen_units
 from ..weights import Array
-from .in_memory import TOL
+from .in_memory import TOL, no_intervals
 from .places import Completion, Places, places
 from .report_page import about_units, few_observed
 
@@ -82,6 +82,8 @@ def complete_large(
     *,
     outliers_to: str | os.PathLike[str] | None = None,
     report_to: str | os.PathLike[str] | None = None,
+    intervals_to: str | os.PathLike[str] | None = None,
+    level: float = 0.9,
     fill: Fill = "missing+outliers",
     scale: Scale = "auto",
     name: str | None = None,
@@ -94,7 +96,10 @@ def complete_large(
     """Complete a matrix on disk block by block, and write it as .zarr or .npy. All outputs appear,
     whole, or none does.
 
-    `outliers_to` (.zarr) lists what did not fit, `report_to` (.html) tells and shows everything.
+    `outliers_to` (.zarr) lists what did not fit, `report_to` (.html) tells and shows everything,
+    `intervals_to` (.zarr) lists what was missing, with intervals that hold the truth with
+    probability `level`; where they could not be vouched for, a warning says why, and none is
+    written.
     `scale` is explained at `lrmc.units`; medians and spreads of columns are those of at most a few
     thousand rows. `scheduler` is "threads", or the address of a Dask cluster that sees the same
     files; without, this process reads block by block, with about `memory`. `name` chooses an array
@@ -103,7 +108,8 @@ def complete_large(
     `lrmc.solve`.
     """
     one_of("undetermined", undetermined, UNDETERMINED)
-    to = _checked(Path(source), places(target, outliers_to, report_to), fill)
+    given = places(target, outliers_to, report_to, intervals_to)
+    to = _checked(Path(source), given, fill)
     resume = to.target.with_name(to.target.name + ".resume.npz")
     with _computing(scheduler):
         data = _observations(Path(source), name, memory, scheduler)
@@ -125,7 +131,10 @@ def complete_large(
         try:
             result = solve(obs, rank, progress=watch, **options)
             seconds = time.perf_counter() - began
-            how = fill, undetermined
+            why_not = "" if to.intervals is None else no_intervals(result, level)
+            if why_not:
+                to = to._replace(intervals=None)
+            how = _How(fill, undetermined, level)
             count = _write(to, result, data, units, how, Path(source).name)
         except ChangedError:  # what was learned of other data is no place to go on from
             raise
@@ -135,11 +144,12 @@ def complete_large(
                 watch.save()
             raise
         resume.unlink(missing_ok=True)
-    return Completed(
+    done = Completed(
         result=result,
         units=units,
         observed=obs.fraction,
         undetermined=undetermined,
+        coverage=None if to.intervals is None else result.calibration.coverage,
         outliers=count,
         passes=watch.passes,
         resumed=None if start is None else start.k,
@@ -149,6 +159,7 @@ def complete_large(
         seconds=seconds,
         report=to.report,
     )
+    return done.warned(f"no intervals are written: {why_not}") if why_not else done
 
 
 def _some_rows(data: Observations, memory: int | str | None = None) -> Array:
@@ -162,31 +173,41 @@ def _some_rows(data: Observations, memory: int | str | None = None) -> Array:
     return data.grid(np.sort(rows), np.arange(n2))
 
 
+class _How(NamedTuple):
+    """What is written."""
+
+    fill: Fill
+    undetermined: Undetermined
+    level: float  # of intervals
+
+
 def _write(
     to: Places,
     result: Result,
     data: Observations,
     units: Units | None,
-    how: tuple[Fill, Undetermined],
+    how: _How,
     title: str,
 ) -> int | None:
     """Everything is written beside its place, and moved there when all of it is there; how many
     outliers there are.
     """
-    count, (fill, undetermined) = None, how
+    count = None
     with together() as meanwhile:
         write_completed(
             result,
             meanwhile(to.target),
-            fill=fill,
+            fill=how.fill,
             units=units,
             data=data,
-            undetermined=undetermined,
+            undetermined=how.undetermined,
         )
         if to.outliers is not None:
             count = write_outliers(result, meanwhile(to.outliers), units=units)
+        if to.intervals is not None:
+            write_intervals(result, meanwhile(to.intervals), how.level, units=units)
         if to.report is not None:
-            _report(result, meanwhile(to.report), units, undetermined, title)
+            _report(result, meanwhile(to.report), units, how.undetermined, title)
     return count
 
 
@@ -302,15 +323,15 @@ def _checked(source: Path, to: Places, fill: Fill) -> Places:
     """Refuse outputs that could not be written, before the work."""
     if fill not in FILLS:
         raise ValueError(f"fill={fill!r}; one of {', '.join(FILLS)} is wanted")
-    target, outliers, report, *_ = to
-    if target.suffix not in (".zarr", ".npy"):
+    if to.target.suffix not in (".zarr", ".npy"):
         raise ValueError(
-            f"{target}: matrices larger than memory are written as .zarr or .npy"
+            f"{to.target}: matrices larger than memory are written as .zarr or .npy"
         )
-    if outliers is not None and outliers.suffix != ".zarr":
-        raise ValueError(f"{outliers}: outliers of large matrices are written as .zarr")
-    if report is not None and report.suffix.lower() != ".html":
-        raise ValueError(f"{report}: the report is written as .html")
+    for what, path in (("outliers", to.outliers), ("intervals", to.intervals)):
+        if path is not None and path.suffix != ".zarr":
+            raise ValueError(f"{path}: {what} of large matrices are written as .zarr")
+    if to.report is not None and to.report.suffix.lower() != ".html":
+        raise ValueError(f"{to.report}: the report is written as .html")
     for path in to.given:
         if not path.parent.is_dir():
             raise FileNotFoundError(2, "there is no such directory", str(path.parent))
@@ -322,7 +343,7 @@ def _checked(source: Path, to: Places, fill: Fill) -> Places:
         _check_replaced(path)
     if len({path.resolve() for path in to.given}) < len(to.given):
         raise ValueError(
-            f"{target} is also the place of another output; each needs its own"
+            f"{to.target} is also the place of another output; each needs its own"
         )
     if not source.exists():
         raise FileNotFoundError(2, "there is no such file", str(source))

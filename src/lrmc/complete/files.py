@@ -64,7 +64,8 @@ def process(
     scheduler : str, optional
         Compute with Dask: "threads", or the address tcp://... of a cluster.
     intervals_to : path, optional
-        A csv file that lists what was missing with intervals (in memory only).
+        Where what was missing is listed with intervals: csv, or zarr for what is read block by
+        block.
     level : float, default 0.9
         Probability with which an interval holds the truth.
     **options
@@ -97,12 +98,19 @@ def process(
     """
     check_kept(Path(source), (*keep, *data, *(long or ())))
     large = blockwise.is_for(source, memory, scheduler)
-    check_intervals(intervals_to is not None, level, large)
+    check_level(level)
     if large:
         check_in_memory(missing=bool(missing), marks=marks_to is not None)
         _check_no_time(time)
         return blockwise.complete_large(
-            source, target, rank, memory=memory, scheduler=scheduler, **options
+            source,
+            target,
+            rank,
+            memory=memory,
+            scheduler=scheduler,
+            intervals_to=intervals_to,
+            level=level,
+            **options,
         )
     return in_memory.complete(
         source,
@@ -138,18 +146,11 @@ def check_in_memory(**asked: bool) -> None:
             )
 
 
-def check_intervals(wanted: bool, level: float, large: bool) -> None:
-    """A level, and data in memory."""
-    if not wanted:
-        return
+def check_level(level: float) -> None:
+    """Refuse what is no probability of intervals."""
     if not 0 < level < 1:
         raise ValueError(
             f"--intervals {level:g}: a number between 0 and 1 is wanted, such as 0.9"
-        )
-    if large:
-        raise ValueError(
-            "--intervals list every gap, for data in memory, and these are read block by"
-            " block; leave it out, and ask `interval` of the result of lrmc.solve for some"
         )
 
 

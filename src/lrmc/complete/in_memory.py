@@ -170,7 +170,7 @@ def complete(
     text = few_observed(result)
     if text:
         outcome = outcome.warned(text)
-    why_not = "" if to.intervals is None else _no_intervals(result, level)
+    why_not = "" if to.intervals is None else no_intervals(result, level)
     if why_not:
         outcome = outcome.warned(f"no intervals are written: {why_not}")
         to = to._replace(intervals=None)
@@ -233,7 +233,7 @@ def presentable(X: Array, table: Table, within: Limits | None) -> tuple[Array, i
     return rounded(X, new, table.decimals()), beyond
 
 
-def _no_intervals(result: Result, level: float) -> str:
+def no_intervals(result: Result, level: float) -> str:
     """Why there are none; empty if there are some."""
     try:
         result.interval(0, 0, level)
