@@ -106,6 +106,7 @@ def checked_job(Y: Any, asked: Asked) -> Job:
             score=asked.score,
             aim=None if asked.aim == "auto" else asked.aim,
             plan=planned,
+            foreign=planned is not None,
         ),
     )
 

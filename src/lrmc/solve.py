@@ -329,7 +329,8 @@ def _told(job: Job, ended: Ended) -> Job:
     start = "spectral" if isinstance(job.start, Iterate) else job.start
     plan = ended.found.plan
     if plan is not None:
-        return replace(job, start=start, wishes=replace(job.wishes, plan=plan))
+        wishes = replace(job.wishes, plan=plan, foreign=False)
+        return replace(job, start=start, wishes=wishes)
     return replace(job, rank=ended.last.L.shape[1], start=start)
 
 
@@ -451,7 +452,7 @@ def _steps(job: Job, unit: float) -> Iterator[Step]:
         X = STARTS[str(job.start)](obs, rank, zeta / unit, gain, job.seed)
         return lrmc(obs, at.Start(X, zeta / unit), layers, job.schedule.tangent)
     if job.wishes.plan is not None:
-        return as_planned(obs, job.wishes.plan, job.noise, job.seed)
+        return as_planned(obs, job.wishes, job.noise, job.seed)
     begin = None
     if isinstance(job.start, Iterate):
         X = Factors(*(scaled(F, 1 / root) for F in (job.start.L, job.start.R)))

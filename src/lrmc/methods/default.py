@@ -25,10 +25,12 @@ from .centre import centre
 from .certificate import NEARLY, OVERSAMPLED, Certificate, agreement_border, certify
 from .closed_loop import FEW_GOOD, HIGH, LOW, closed_loop
 from .consensus import WIDE, finished, on_what_agrees, promising, repaired
+from .family import caught
 from .few_samples import few_sampled, likely_rank, rank_to_look_for, wants_newton
 from .lessons import part_at
 from .lopsided import is_one_sided, moved_start, repeated, without_values
 from .noisy import Loss, Noise, is_gaussian
+from .noisy_layers import rank_for
 from .plan import Aim, Decided, Fitted, Plan, Score, carried, decide, fit
 from .rank import Found, Test, beyond, columns, find_rank, first_guess, settled
 from .rested import first_threshold, start
@@ -123,6 +125,7 @@ class Wishes:
     score: Score = "auto"  # what decisions minimise
     aim: Aim | None = None  # None: to fill gaps where there are any
     plan: Plan | None = None  # what was decided before
+    foreign: bool = False  # whether that was for other data
     neighbors: bool = True  # whether all lines can be compared with each other
 
     def aim_for(self, obs: Observations) -> Aim:
@@ -485,19 +488,35 @@ def noisy(
 
 
 def as_planned(
-    obs: Observations, plan: Plan, noise: Noise, seed: int = 0
+    obs: Observations, wishes: Wishes, noise: Noise, seed: int = 0
 ) -> Generator[Step, None, Findings]:
-    """Steps for noisy data of which everything was decided before."""
-    wishes = Wishes(plan=plan)
+    """Steps for noisy data of which everything was decided before. What was decided for other
+    data is looked at first.
+    """
+    plan = wishes.plan
+    assert plan is not None
+    if not plan.fixed:
+        plan = replace(plan, rank=min(plan.rank, rank_for(obs)))
+    net = None
+    if wishes.foreign and can_hold_out(obs):
+        net = caught(obs, plan, noise, seed)
+        plan = net.decided.plan
+    wishes = replace(wishes, plan=plan)
     # the closed loop leaves no layers that all lines could be carried on from
     lines = None if plan.closed_loop else long_lines(obs, seed)
     if lines is None:
-        return (yield from noisy(obs, plan.rank, noise, wishes, seed))
-    part, here = part_of_lines(obs, lines, noise)
-    done = ended(noisy(part, plan.rank, here, wishes, seed))
-    assert done.fitted is not None
-    yield from carried(obs, plan, done.fitted, noise=noise)
-    return replace(done, fitted=None)
+        done = yield from noisy(obs, plan.rank, noise, wishes, seed)
+    else:
+        part, here = part_of_lines(obs, lines, noise)
+        done = ended(noisy(part, plan.rank, here, wishes, seed))
+        assert done.fitted is not None
+        yield from carried(obs, plan, done.fitted, noise=noise)
+        done = replace(done, fitted=None)
+    if net is None:
+        return done
+    seen = findings(net.decided, wishes, None)
+    doubts = (net.worse,) if net.worse else ()
+    return replace(done, evidence=seen.evidence, held_out=seen.held_out, doubts=doubts)
 
 
 def findings(decided: Decided, wishes: Wishes, fitted: Fitted | None) -> Findings:

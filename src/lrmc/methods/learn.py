@@ -13,11 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ..weights import Array
-from .lessons import JUDGES, SAME, Lesson, Tried
+from .lessons import SAME, Lesson, Tried
 from .noisy_layers import GROWING_IN_GROUPS, Layers
 
 STEPS = 24  # of the learning, at most
-EVERY = 2  # steps the judges are asked
+ROUNDS = 4  # times that every lesson is learned from, where there are more of them
+EVERY = 2  # steps the judges are asked, or half a round
 PATIENCE = 2  # times that the judges may see no gain
 RATE = 0.12  # by which the logarithm of a number changes in a step, about
 FADING, FADING_SQUARES = 0.8, 0.95  # of gradients, and their squares, from step to step
@@ -64,19 +65,20 @@ def learned(
     """Numbers for the data of these lessons, beginning with `layers`. A shape that is given
     stays.
     """
-    judges = lessons[::-JUDGES]
-    pupils = [lesson for lesson in lessons if lesson not in judges]
+    judges = [lesson for lesson in lessons if lesson.judge]
+    pupils = [lesson for lesson in lessons if not lesson.judge]
+    every = max(EVERY, len(pupils) // 2)
     least = first = Tried.of(judges, layers).losses(bend)
     trials, found, waited = [Trial(0, 1.0)], layers, 0
     descent = Descent(np.log(layers.array()))
-    for step in range(1, STEPS + 1):
+    for step in range(1, max(STEPS, ROUNDS * len(pupils)) + 1):
         loss, slope = pupils[step % len(pupils)].slope(descent.layers, bend)
         if not (np.isfinite(loss) and np.isfinite(slope).all()):
             break
         if shape is not None:
             slope[1] = 0.0
         descent = descent.moved(slope)
-        if step % EVERY:
+        if step % every:
             continue
         now = Tried.of(judges, descent.layers).losses(bend)
         trials.append(Trial(step, float(now.mean() / first.mean())))

@@ -3,9 +3,9 @@ in the shape of the gaps."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -44,6 +44,7 @@ class Lesson:
     hidden: Sample
     states: tuple[State, ...]  # of growing rank: the layers begin with the last
     noise: Noise
+    judge: bool = False  # whether it is for judging, not for learning
 
     @property
     def rank(self) -> int:
@@ -148,7 +149,9 @@ class Tried(NamedTuple):
 
     def judges(self) -> Tried:
         """Those that nothing is learned from."""
-        return Tried(self.lessons[::-JUDGES], self.fits[::-JUDGES])
+        pairs = zip(self.lessons, self.fits, strict=True)
+        kept = [(lesson, X) for lesson, X in pairs if lesson.judge]
+        return Tried([lesson for lesson, _ in kept], [X for _, X in kept])
 
     @property
     def errors(self) -> Array:
@@ -188,19 +191,41 @@ def hidden_in(
     *,
     entries: int = PART,
     least: int = FEWEST,
+    most: int = MOST,
+    truth: Truth | None = None,
 ) -> list[Lesson]:
-    """Lessons in a part of the data that has about so many entries; at least so many of them."""
+    """Lessons in a part of the data that has about so many entries; at least so many of them.
+
+    Where the truth is known nothing is hidden: it is what is to be found."""
     rows, cols = some_lines(obs, np.random.default_rng(seed), entries)
     part = part_at(obs, rows, cols)
     here = noise.of(rows, cols)
-    count = int(np.clip(PART // max(part.n_observed, 1), least, MOST))
+    count = int(np.clip(PART // max(part.n_observed, 1), least, most))
     within = min(rank, min(part.shape) - 1)
     lessons = []
     for k in range(count):
-        rest, hidden = hold_out(part, 1000 * seed + k)
+        number = 1000 * seed + k
+        if truth is None:
+            rest, hidden = hold_out(part, number)
+        else:
+            rest, hidden = part, _known(truth, rows, cols, number)
         left = rest if obs.groups is not None else _by_row(rest)
-        lessons.append(Lesson(left, hidden, grown(left, within, here, seed), here))
+        states = grown(left, within, here, seed)
+        judge = (count - 1 - k) % JUDGES == 0
+        lessons.append(Lesson(left, hidden, states, here, judge))
     return lessons
+
+
+# values of the truth at these rows and columns
+Truth: TypeAlias = Callable[[Array, Array], Array]
+
+
+def _known(truth: Truth, rows: Array, cols: Array, seed: int) -> Sample:
+    """The truth at some places of a part of the data."""
+    rng = np.random.default_rng(seed)
+    count = min(PART // 4, len(rows) * len(cols))
+    i, j = (rng.integers(0, len(lines), count) for lines in (rows, cols))
+    return Sample(i, j, np.asarray(truth(rows[i], cols[j]), np.float32))
 
 
 def part_at(

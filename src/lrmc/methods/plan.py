@@ -7,8 +7,9 @@ by the same hidden entries, and what is simpler stays unless the gain is clear."
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from .lessons import (
     LARGER_PART,
     PART,
     SAME,
+    Lesson,
     Tried,
     hidden_in,
     is_better,
@@ -177,44 +179,75 @@ def decide(
 
     `rested` is the rank at which the closed loop came to rest, where residuals there are those of
     Gaussian noise and outliers."""
-    shape = None if loss is None else SHAPES.get(loss)
-    layers = first_numbers(obs, layers, shape)
     high = rank_for(obs) if rank is None else rank
     compared = hidden_in(obs, high, noise, seed, entries=LARGER_PART, least=COMPARISONS)
-    tried = Tried.of(compared, layers, LEAST[aim])
-    bend = BENDS[score] * _unit(tried.errors)
-    if rank is None:
-        whole = compared[0].rest.shape == obs.shape
+    few = partial(hidden_in, obs, noise=noise, seed=seed + 1)
+    if compared[0].rest.n_observed > PART:
+        # what is learned from lies elsewhere
+        compared = [replace(lesson, judge=True) for lesson in compared]
+    near = neighbors and aim == "fill" and can_compare(obs)
+    wanted = Wanted(rank, loss, score, aim, rested, near)
+    return decided_by(compared, few, wanted, obs.shape, layers)
+
+
+class Wanted(NamedTuple):
+    """What was said of the data, and what they allow."""
+
+    rank: int | None = None
+    loss: Loss | None = None
+    score: Score = "auto"
+    aim: Aim = "fill"
+    rested: int | None = None  # see `decide`
+    neighbors: bool = False  # whether lines are few enough to be compared
+
+
+def decided_by(
+    compared: Sequence[Lesson],
+    few: Callable[[int], Sequence[Lesson]],
+    wanted: Wanted,
+    shape: tuple[int, int],
+    layers: Layers | None = None,
+) -> Decided:
+    """A plan that these lessons ask for. Numbers are learned from `few`, of this rank, in a small
+    part, where these have more entries; `shape` is that of all data.
+    """
+    in_groups = compared[0].rest.groups is not None
+    form = None if wanted.loss is None else SHAPES.get(wanted.loss)
+    layers = first_numbers(in_groups, layers, form)
+    tried = Tried.of(compared, layers, LEAST[wanted.aim])
+    bend = BENDS[wanted.score] * unit_of(tried.errors)
+    if wanted.rank is None:
+        whole = compared[0].rest.shape == shape
         tried = good_rank(tried, layers, bend, whole)
-    rank_now = tried.lessons[0].rank
-    plan = Plan(layers, rank_now, fixed=rank is not None, aim=aim)
+    rank = tried.lessons[0].rank
+    plan = Plan(layers, rank, fixed=wanted.rank is not None, aim=wanted.aim)
     trials: tuple[Trial, ...] = ()
     # of groups, what covers all of a date would count as the noise of that date
-    if aim == "fill" and obs.groups is None:
-        lessons = lessons_for(obs, plan, noise, seed, tried)
-        plan, tried, trials = taught(plan, lessons, tried, bend, shape)
-        if loss in (None, "mixture"):
-            plan, tried = with_mixture(plan, tried, bend, rested, loss == "mixture")
-    near = neighbors and aim == "fill" and can_compare(obs)
-    return contested(plan, tried, bend, trials, near)
+    if wanted.aim == "fill" and not in_groups:
+        lessons = lessons_for(plan, few, tried)
+        plan, tried, trials = taught(plan, lessons, tried, bend, form)
+        if wanted.loss in (None, "mixture"):
+            asked = wanted.loss == "mixture"
+            plan, tried = with_mixture(plan, tried, bend, wanted.rested, asked)
+    return contested(plan, tried, bend, trials, wanted.neighbors)
 
 
 def first_numbers(
-    obs: Observations, layers: Layers | None, shape: float | None
+    in_groups: bool, layers: Layers | None, shape: float | None
 ) -> Layers:
     """Those that are given, or ship for such data, with the shape that is asked for."""
     if layers is None:
-        layers = SHIPPED if obs.groups is None else IN_GROUPS
+        layers = IN_GROUPS if in_groups else SHIPPED
     return layers if shape is None else with_shape(layers, shape)
 
 
 def lessons_for(
-    obs: Observations, plan: Plan, noise: Noise, seed: int, compared: Tried
+    plan: Plan, few: Callable[[int], Sequence[Lesson]], compared: Tried
 ) -> Tried:
     """Lessons to learn from: in a small part, where the others have more entries."""
-    if compared.lessons[0].rest.n_observed <= PART:
+    if all(lesson.rest.n_observed <= PART for lesson in compared.lessons):
         return compared
-    return Tried.of(hidden_in(obs, plan.rank, noise, seed + 1), plan.layers)
+    return Tried.of(few(plan.rank), plan.layers)
 
 
 def taught(
@@ -231,12 +264,11 @@ def taught(
     if tried is compared:
         plan, before = replace(plan, powers=powers), scaled
         after = Tried.of(scaled.lessons, better.layers)
-        ways = before.judges(), after.judges()
     else:
         before = compared
         after = Tried.of(scaled_as(compared, better).lessons, better.layers)
-        ways = before, after
-    if is_better(ways[0].losses(bend), ways[1].losses(bend), SAME):
+    plain, gained = (some.judges().losses(bend) for some in (before, after))
+    if is_better(plain, gained, SAME):
         return better, after, found.trials
     return plan, before, found.trials
 
@@ -257,21 +289,25 @@ def with_shape(layers: Layers, shape: float) -> Layers:
     return replace(layers, shape=(shape,) * len(layers), reach=reach)
 
 
-def _unit(errors: Array) -> float:
+def unit_of(errors: Array) -> float:
     """The median of their sizes; where half are 0, the mean."""
     size = np.abs(errors)
     return float(np.median(size)) or float(np.mean(size)) or 1.0
 
 
-def good_rank(tried: Tried, layers: Layers, bend: float, whole: bool) -> Tried:
-    """The lessons with the lowest rank that is as good as any; in a part of the data with the
-    highest that is nearly as good, since all of them can carry more.
+def good_rank(
+    tried: Tried, layers: Layers, bend: float, whole: bool, least: int = 1
+) -> Tried:
+    """The lessons with the lowest rank from `least` on that is as good as any; in a part of the
+    data with the highest that is nearly as good, since all of them can carry more.
 
     Components that are not needed die, but of small tables not soon enough.
     """
     ladder = [tried]
-    while (lower := [x.lower() for x in ladder[-1].lessons])[0] is not None:
-        ladder.append(Tried.of([x for x in lower if x is not None], layers))
+    while lower := [x for x in (y.lower() for y in ladder[-1].lessons) if x]:
+        if len(lower) < len(tried.lessons) or lower[0].rank < least:
+            break
+        ladder.append(Tried.of(lower, layers))
     losses = [some.losses(bend) for some in ladder]
     means = np.array([float(loss.mean()) for loss in losses])
     means[~np.isfinite(means)] = np.inf
@@ -385,17 +421,29 @@ def hearing(obs: Observations, hidden: Sample, X: Factors, compare: bool) -> Hea
 
 
 def _residual_unit(obs: Observations, X: Factors) -> float:
-    return _unit(obs.sample.residual(X))
+    return unit_of(obs.sample.residual(X))
 
 
 def contested(
     plan: Plan, tried: Tried, bend: float, trials: tuple[Trial, ...], near: bool
 ) -> Decided:
     """The plan with the blend that does best, and how all models do."""
+    heard = all_heard(tried, near)
+    plan = replace(plan, blend=best_blend(heard, bend))
+    return judged(plan, heard, trials)
+
+
+def all_heard(tried: Tried, near: bool) -> list[Hearing]:
+    """What all models say, with neighbors or without."""
     pairs = zip(tried.lessons, tried.fits, strict=True)
-    heard = [hearing(x.rest, x.hidden, X, near) for x, X in pairs]
-    chosen = best_blend(heard, bend)
-    plan = replace(plan, blend=chosen)
+    return [hearing(x.rest, x.hidden, X, near) for x, X in pairs]
+
+
+def judged(
+    plan: Plan, heard: Sequence[Hearing], trials: tuple[Trial, ...] = ()
+) -> Decided:
+    """How the plan and all models do."""
+    chosen = plan.blend
     errors = np.abs(np.concatenate([_errors(x, chosen) for x in heard]))
     table = standings(heard, chosen)
     simple = min(x.mae for x in table if x.name in simple_names(heard))

@@ -82,7 +82,7 @@ def as_examples(
     data: Any, rank: int, mask: Any = None, threads: int | None = None
 ) -> Series:
     """What `train` was given, as examples."""
-    if mask is not None and (isinstance(data, Problems) or _are_pairs(data)):
+    if mask is not None and (isinstance(data, Problems) or are_pairs(data)):
         raise ValueError(
             "mask= belongs to one matrix; problems have the observed fraction p, and pairs NaN in Y"
         )
@@ -91,7 +91,7 @@ def as_examples(
         return Series(
             lambda number: synthetic(data, rank, number), {"problems": asdict(data)}
         )
-    if _are_pairs(data):
+    if are_pairs(data):
         pairs = [_pair(Y, X, rank, threads) for Y, X in data]
         about = {"pairs": len(pairs)} | _told([pair.obs for pair in pairs])
         return Series(lambda number: pairs[number % len(pairs)], about)
@@ -155,7 +155,7 @@ def _itself(obs: Observations, rank: int) -> Examples:
     return lambda number: split(number % SPLITS)
 
 
-def _are_pairs(data: Any) -> bool:
+def are_pairs(data: Any) -> bool:
     """A matrix may come as nested lists, but the Y of a pair is an array: it has a shape."""
     return isinstance(data, list | tuple) and bool(data) and all(map(_is_pair, data))
 

@@ -6,30 +6,35 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from .._arguments import function_or_none, one_of, whole_number, yes_or_no
+from ..methods.plan import Aim
 from ..observations._checks import checked_threads
 from ..schedule import MOST_LAYERS, Schedule
-from .examples import as_examples
+from .examples import are_pairs, as_examples
+from .family import is_family, train_family
 from .fast import fast
 from .paper import paper
 from .state import Plan, State, card
 
 RECIPES = {"fast": fast, "paper": paper}
 DEFAULT_STEPS = {"fast": 300, "paper": 1000}
-MODELS = ("frmnn", "fnn", "rnn")
+Model = Literal["frmnn", "fnn", "rnn", "noisy"]
+MODELS = get_args(Model)
+RANK = 5  # of the paper's experiments
 MOST_STEPS = 10**7  # far beyond where anything is still learned
 SAVE_EVERY = 2.0  # seconds
 
 
 def train(
     data: Any,
-    rank: int = 5,
+    rank: int | None = None,
     *,
     mask: Any = None,
     layers: int = 10,
-    model: Literal["frmnn", "fnn", "rnn"] = "frmnn",
+    model: Model | None = None,
+    aim: Aim | None = None,
     tangent: bool = False,
     momentum: bool = False,
     recipe: Literal["fast", "paper"] = "fast",
@@ -39,21 +44,28 @@ def train(
     progress: Callable[[State], None] | None = None,
     threads: int | None = None,
 ) -> Schedule:
-    """Learn the thresholds and steps of LRMC.
+    """Learn a schedule: the thresholds and steps of LRMC, or all that noisy data of one kind need.
+
+    Of several matrices, entries in the shape of their gaps are hidden, and every third matrix only
+    judges. The schedule then serves other matrices of the same kind, without learning again.
 
     Parameters
     ----------
-    data : Problems, list of pairs (Y, X), or matrix
+    data : Problems, list of pairs (Y, X), list of matrices, or matrix
         What is trained on: a kind of synthetic problems, data with their truth (a matrix, or its
-        factors), or one matrix, some of whose entries are hidden in turn.
-    rank : int, default 5
-        Rank of the model.
+        factors), real data of one kind (other clips, persons, scenes, days), or one matrix, some of
+        whose entries are hidden in turn.
+    rank : int, optional
+        Rank of the model; 5 if not given, and found for "noisy".
     mask : array of bool, optional
         Of one matrix: True where an entry is observed.
     layers : int, default 10
-        Number of layers with numbers of their own.
-    model : {"frmnn", "fnn", "rnn"}, default "frmnn"
-        Layers and then a tail, only layers, or only a tail.
+        Number of layers with numbers of their own; "noisy" always has three.
+    model : {"frmnn", "fnn", "rnn", "noisy"}, optional
+        Layers of the paper and then a tail, only layers, or only a tail; or layers for noisy data,
+        which have priors. "noisy" for several matrices without truth, otherwise "frmnn".
+    aim : {"fill", "separate"}, optional
+        Of "noisy": as for `lrmc.solve`; "separate" where no matrix has gaps.
     tangent, momentum : bool, default False
         Two improvements on the paper's iteration: what both factors would move is moved once, and
         a heavy ball.
@@ -81,18 +93,34 @@ def train(
     >>> schedule = lrmc.train(problems, rank=2, layers=3, model="fnn", steps=2)
     >>> len(schedule)
     3
+    >>> tables = [problems.draw(2, seed=k).Y for k in range(3)]
+    >>> lrmc.train(tables, rank=2).card["trained_on"]["matrices"]
+    3
     """
+    kind = one_of("model", model or _usual(data), MODELS)
+    checked_threads(threads)
+    if kind == "noisy":
+        one_of("aim", aim or "fill", get_args(Aim))
+        _check_family(data, mask, checkpoint)
+        return train_family(
+            data,
+            None if rank is None else whole_number("rank", rank, 1),
+            aim=aim,
+            seed=whole_number("seed", seed, 0),
+            threads=threads,
+        )
+    if aim is not None:
+        raise ValueError(f"aim={aim!r} is for model='noisy'; leave it out")
     plan = _plan(
         recipe=recipe,
-        model=model,
+        model=kind,
         layers=layers,
         tangent=tangent,
         momentum=momentum,
         steps=steps,
         seed=seed,
-        rank=rank,
+        rank=RANK if rank is None else rank,
     )
-    checked_threads(threads)
     function_or_none("progress", progress)
     examples = as_examples(data, plan.rank, mask, threads)
     plan = replace(plan, trained_on=examples.about)
@@ -119,6 +147,24 @@ def train(
     return replace(state.schedule, tail=tail, card=card(plan, state))
 
 
+def _usual(data: Any) -> Model:
+    """What is trained where nothing is said."""
+    return "noisy" if is_family(data) else "frmnn"
+
+
+def _check_family(data: Any, mask: Any, checkpoint: object) -> None:
+    """Refuse what training on several matrices does not take."""
+    if not is_family(data) and not are_pairs(data):
+        raise ValueError(
+            "model='noisy' learns on several matrices: give a list of them, or of pairs (Y, X)"
+        )
+    for name, given in (("mask", mask), ("checkpoint", checkpoint)):
+        if given is not None:
+            raise ValueError(
+                f"{name}= is not for model='noisy'; leave it out (NaN marks what is missing)"
+            )
+
+
 def _timed(states: Iterator[State], before: State | None) -> Iterator[State]:
     """The same states, with the seconds that training took so far, interruptions left out."""
     began = time.perf_counter() - (0.0 if before is None else before.seconds)
@@ -139,7 +185,6 @@ def _plan(
 ) -> Plan:
     """Check what was asked for."""
     one_of("recipe", recipe, tuple(RECIPES))
-    one_of("model", model, MODELS)
     layers = whole_number("layers", layers, 0 if model == "rnn" else 1, MOST_LAYERS)
     steps = (
         DEFAULT_STEPS[recipe]

@@ -1,0 +1,135 @@
+"""A plan for a family of matrices, learned on some of them: then a new one needs no learning.
+
+The same lessons as for one matrix, from several, and those of some matrices only judge: what is
+learned must serve matrices that were not learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ..observations.base import Observations
+from .lessons import LARGER_PART, PART, Lesson, Tried, Truth, hidden_in, is_better
+from .noisy import Noise
+from .noisy_layers import rank_for
+from .plan import (
+    BENDS,
+    NEIGHBORS,
+    Decided,
+    Plan,
+    Wanted,
+    all_heard,
+    decided_by,
+    first_numbers,
+    good_rank,
+    judged,
+    scaled_as,
+    unit_of,
+)
+
+MOST_MEMBERS = 24  # that are looked at
+JUDGE_EVERY = 3  # one of so many matrices only judges
+LESSONS = 12  # about, of all matrices together
+NOTICED = 0.05  # a part of the loss: by so much a plan is worse than no plan
+WORSE = (
+    "the schedule does not fit these data: entries that were hidden in a part of them are missed"
+    " {:.2f} times as much as without it; leave it out, or train one on data like these"
+)
+
+
+class Member(NamedTuple):
+    """A matrix of a family, and what it was made from where that is known."""
+
+    obs: Observations
+    truth: Truth | None = None
+
+    def scaled(self) -> Member:
+        """The same with entries of size 1: all matrices count alike."""
+        unit, truth = 1 / self.obs.scale, self.truth
+        scaled = self.obs.scaled(unit)
+        if truth is None:
+            return Member(scaled)
+        return Member(scaled, lambda rows, cols: unit * truth(rows, cols))
+
+
+def decide_for_all(
+    family: Sequence[Member], wanted: Wanted, seed: int = 0
+) -> tuple[Decided, int]:
+    """A plan for matrices like these, and how many of them have judged it.
+
+    Of one or two matrices, hidden entries judge."""
+    step = -(-len(family) // MOST_MEMBERS)
+    members = [member.scaled() for member in family[::step]]
+    high = wanted.rank or min(rank_for(member.obs) for member in members)
+    compared = _lessons(members, high, seed, LARGER_PART)
+
+    def few(rank: int) -> list[Lesson]:
+        return _lessons(members, rank, seed + 1, PART)
+
+    decided = decided_by(compared, few, wanted, members[0].obs.shape)
+    return decided, len(_judges(members))
+
+
+def _judges(members: Sequence[Member]) -> range:
+    """Which of them are not learned from."""
+    last = len(members) - 1
+    return range(last, -1, -JUDGE_EVERY) if last > 1 else range(0)
+
+
+def _lessons(
+    members: Sequence[Member], rank: int, seed: int, entries: int
+) -> list[Lesson]:
+    """Lessons of all members in turn; those of some are for judging."""
+    most = max(1, LESSONS // len(members))
+    judges = _judges(members)
+    lessons = []
+    for k, (obs, truth) in enumerate(members):
+        noise = Noise.even(obs)
+        some = hidden_in(
+            obs,
+            rank,
+            noise,
+            seed + k,
+            entries=entries,
+            least=min(most, 3),
+            most=most,
+            truth=truth,
+        )
+        if judges:
+            some = [replace(lesson, judge=k in judges) for lesson in some]
+        lessons += some
+    return lessons
+
+
+class Net(NamedTuple):
+    """How a plan that was learned elsewhere does on entries hidden here."""
+
+    decided: Decided  # the plan for data of this size, with the standings of all models
+    worse: str  # a sentence where it does worse than no plan would; else empty
+
+
+def caught(obs: Observations, plan: Plan, noise: Noise, seed: int) -> Net:
+    """A plan beside the numbers that ship, and what is simple, on entries hidden in a part of new
+    data. The rank may be half of what was learned, or twice: more entries carry more of it.
+    """
+    usual = first_numbers(obs.groups is not None, None, None)
+    high = plan.rank if plan.fixed else min(2 * plan.rank, rank_for(obs))
+    part = hidden_in(obs, high, noise, seed, entries=LARGER_PART, least=1, most=1)
+    others = planned = Tried.of(part, plan.layers)
+    bend = BENDS["auto"] * unit_of(planned.errors)
+    if not plan.fixed:
+        whole = part[0].rest.shape == obs.shape
+        planned = good_rank(planned, plan.layers, bend, whole, least=plan.rank // 2)
+        plan = replace(plan, rank=planned.lessons[0].rank)
+    if any(plan.powers):
+        planned = Tried.of(scaled_as(planned, plan).lessons, plan.layers)
+    if plan.layers != usual:
+        others = Tried.of(part, usual)
+    decided = judged(plan, all_heard(planned, plan.blend.name == NEIGHBORS))
+    if not is_better(planned.losses(bend), others.losses(bend), NOTICED):
+        return Net(decided, "")
+    missed, less = (float(np.abs(x.errors).mean()) for x in (planned, others))
+    return Net(decided, WORSE.format(missed / max(less, 1e-300)))

@@ -1,0 +1,100 @@
+"""A schedule for noisy data of one kind: learned on some matrices, for all others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._arguments import checked_rank
+from ..methods.family import Member, decide_for_all
+from ..methods.plan import Aim, Decided, Wanted
+from ..observations._door import as_observations
+from ..observations.heldout import can_hold_out
+from ..schedule import Schedule
+
+
+def is_family(data: Any) -> bool:
+    """Whether these are several matrices: a matrix may come as nested lists, but these have
+    shapes.
+    """
+    return (
+        isinstance(data, list | tuple)
+        and bool(data)
+        and all(len(getattr(Y, "shape", ())) == 2 for Y in data)
+    )
+
+
+def train_family(
+    data: Sequence[Any],
+    rank: int | None,
+    *,
+    aim: Aim | None,
+    seed: int,
+    threads: int | None,
+) -> Schedule:
+    """A schedule for matrices like these, or like the Y of these pairs of data and truth."""
+    began = time.perf_counter()
+    family = [_member(x, threads) for x in data]
+    for member in family:
+        if rank is not None:
+            checked_rank(rank, member.obs.shape)
+    full = all(member.obs.fraction == 1 for member in family)
+    wanted = Wanted(rank, aim=aim or ("separate" if full else "fill"))
+    decided, judges = decide_for_all(family, wanted, seed)
+    card = {
+        "source": "learned on matrices of one kind",
+        "trained_on": {
+            "matrices": len(family),
+            "judges": judges,
+            "shapes": sorted({tuple(map(int, x.obs.shape)) for x in family})[:5],
+            "observed": sum(x.obs.n_observed for x in family),
+            "truth": family[0].truth is not None,
+        },
+        "rank": decided.plan.rank,
+        "seed": seed,
+        "held_out": standings(decided),
+        "learning": [[x.step, round(x.loss, 4)] for x in decided.trials],
+        "seconds": round(time.perf_counter() - began, 1),
+    }
+    return Schedule(plan=decided.plan.plain(), card=card)
+
+
+def standings(decided: Decided) -> dict[str, dict[str, float]]:
+    """How the plan and what is simple do on hidden entries, in units of the data's scale."""
+    return {
+        line.name: {"mae": float(f"{line.mae:.4g}"), "rmse": float(f"{line.rmse:.4g}")}
+        for line in decided.table
+    }
+
+
+def _member(x: Any, threads: int | None) -> Member:
+    """A matrix, or one with its truth."""
+    if not isinstance(x, list | tuple):
+        obs = as_observations(x, threads=threads)
+        if not can_hold_out(obs):
+            raise ValueError(
+                f"a matrix of {obs.shape[0]} x {obs.shape[1]} has {obs.n_observed} entries: too few"
+                " to hide some of them; leave it out"
+            )
+        return Member(obs)
+    Y, X = x
+    obs, X = as_observations(Y, threads=threads), _factors_or_matrix(X)
+    shape = X.shape if isinstance(X, np.ndarray) else (len(X[0]), len(X[1]))
+    if tuple(shape) != obs.shape:
+        raise ValueError(
+            f"the truth has shape {tuple(shape)}, its data {obs.shape}; a pair is (Y, X)"
+        )
+    if isinstance(X, np.ndarray):
+        return Member(obs, lambda rows, cols: X[rows, cols])
+    L, R = X
+    return Member(obs, lambda rows, cols: np.einsum("ij,ij->i", L[rows], R[cols]))
+
+
+def _factors_or_matrix(X: Any) -> Any:
+    """The truth as numbers: a matrix, or its two factors."""
+    if isinstance(X, tuple):
+        return tuple(np.asarray(F, np.float64) for F in X)
+    return np.asarray(X, np.float64)
