@@ -161,7 +161,7 @@ DAMAGED = {
     "null": b"null",
     "another format": json.dumps({**GOOD, "format": "x"}).encode(),
     "no format": b'{"zeta": [1.0], "eta": []}',
-    "a later version": json.dumps({**GOOD, "version": 2}).encode(),
+    "a later version": json.dumps({**GOOD, "version": 3}).encode(),
     "no thresholds": b'{"format": "lrmc-schedule", "version": 1, "eta": []}',
     "null thresholds": json.dumps({**GOOD, "zeta": None}).encode(),
     "text for thresholds": json.dumps({**GOOD, "zeta": "1"}).encode(),

@@ -613,7 +613,7 @@ def test_a_checkpoint_nowhere(tmp_path):
     ("options", "sentence"),
     [
         ({"recipe": "slow"}, "recipe='slow'; one of fast, paper is wanted"),
-        ({"model": "cnn"}, "model='cnn'; one of frmnn, fnn, rnn is wanted"),
+        ({"model": "cnn"}, "model='cnn'; one of frmnn, fnn, rnn, noisy is wanted"),
         ({"layers": 0}, "layers=0; a whole number of at least 1 is wanted"),
         ({"layers": 2.5}, "layers=2.5; a whole number"),
         ({"layers": True}, "layers=True; a whole number"),

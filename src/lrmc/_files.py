@@ -165,7 +165,8 @@ class Format:
 
     name: str  # that the file says
     what: str  # that messages say, with an article
-    version: int = 1
+    version: int = 1  # that is written
+    oldest: int = 1  # that is read
     unsaid: int | None = (
         None  # the version of files that say none; None: all say theirs
     )
@@ -180,10 +181,10 @@ class Format:
         if not isinstance(content, dict) or content.get("format") != self.name:
             raise ValueError(f"it is something else than {self.what} of lrmc")
         version = content.get("version", self.unsaid)
-        if type(version) is not int or version != self.version:
+        if type(version) is not int or not self.oldest <= version <= self.version:
+            known = " and ".join(map(str, range(self.oldest, self.version + 1)))
             raise ValueError(
-                f"its version is {shown(version)}, and this lrmc reads version"
-                f" {self.version}"
+                f"its version is {shown(version)}, and this lrmc reads version {known}"
             )
         return {
             key: value

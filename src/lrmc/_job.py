@@ -11,7 +11,7 @@ from ._arguments import checked_rank, one_of, real_number, shown, whole_number
 from ._rows import equal
 from .methods.default import Wishes
 from .methods.gd import gd
-from .methods.nearest_schedule import nearest
+from .methods.nearest_schedule import nearest_of_all
 from .methods.noise import unlike_members
 from .methods.noisy import AskedLoss, Noise
 from .methods.plan import Aim, Plan, Score
@@ -30,6 +30,7 @@ AskedAim = Literal["auto", Aim]  # what a user may say
 METHODS = get_args(Method)
 BASELINES = {"scaled_gd": scaled_gd, "gd": gd}
 DEFAULT_SCHEDULE = "geometric"
+NEAREST = "nearest"  # the name of whichever fits the data best
 MOST_PASSES = 10**9  # a larger max_iter is a mistake
 # times: how far typical entries must be from the largest and the smallest number there is
 ROOM = 1e3
@@ -79,26 +80,29 @@ def checked_job(Y: Any, asked: Asked) -> Job:
     one_of("score", asked.score, get_args(Score))
     one_of("aim", asked.aim, ("auto", *get_args(Aim)))
     seed = whole_number("seed", asked.seed, 0)
+    if isinstance(asked.schedule, str) and asked.schedule != NEAREST:
+        asked = replace(asked, schedule=Schedule.named(asked.schedule))
+    obs = as_observations(Y, asked.mask, threads=asked.threads)
+    obs = obs if asked.groups is None else grouped(obs, asked.groups)
+    noise = _noise(asked, obs)
+    if asked.schedule == NEAREST:
+        rank = None if asked.rank is None else checked_rank(asked.rank, obs.shape)
+        asked = replace(asked, schedule=nearest_of_all(obs, rank, noise, seed))
     method, planned = asked.method, _planned(asked)
     asked = asked if planned is None else replace(asked, schedule=None)
     if method == "auto":
         method = "closed_loop" if asked.schedule is None else "lrmc"
     _check_start(asked, method)
     plan = _as_schedule(asked.schedule, method)
-    obs = as_observations(Y, asked.mask, threads=asked.threads)
     _check_fits(asked, method, obs)
     rank = None if asked.rank is None else checked_rank(asked.rank, obs.shape)
-    obs = obs if asked.groups is None else grouped(obs, asked.groups)
-    if plan == "nearest":
-        plan = Schedule.named(nearest(obs.across or obs, rank or 1, seed)[0])
-    assert not isinstance(plan, str)
     return Job(
         obs=obs,
         rank=rank,
         method=method,
         schedule=plan,
         start=asked.start,
-        noise=_noise(asked, obs),
+        noise=noise,
         tol=asked.tol,
         seed=seed,
         wishes=Wishes(
@@ -152,9 +156,7 @@ def _check_start(asked: Asked, method: str) -> None:
         )
 
 
-def _as_schedule(
-    schedule: Any, method: str
-) -> Schedule | Tuning | Literal["nearest"] | None:
+def _as_schedule(schedule: Any, method: str) -> Schedule | Tuning | None:
     """The plan of a method that has one."""
     if (method in BASELINES) != isinstance(schedule, Tuning):
         wants = (
@@ -169,11 +171,9 @@ def _as_schedule(
         return schedule
     if schedule is None:
         return Schedule.named(DEFAULT_SCHEDULE)
-    if not isinstance(schedule, str):
-        raise ValueError(
-            f"schedule is a {type(schedule).__name__}; a Schedule or the name of one is wanted"
-        )
-    return "nearest" if schedule == "nearest" else Schedule.named(schedule)
+    raise ValueError(
+        f"schedule is a {type(schedule).__name__}; a Schedule or the name of one is wanted"
+    )
 
 
 def _check_fits(asked: Asked, method: str, obs: Observations) -> None:

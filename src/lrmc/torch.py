@@ -106,6 +106,11 @@ class UnrolledLRMC(nn.Module):
             raise ValueError(
                 f"schedule is a {type(schedule).__name__}; a Schedule or the name of one is wanted"
             )
+        if began.plan is not None:
+            raise ValueError(
+                "this schedule is for noisy data, and has no thresholds and steps to train;"
+                " lrmc.solve takes it"
+            )
         for name, number, least in (("rank", rank, 1), ("extra", extra, 0)):
             if (
                 not isinstance(number, Integral)

@@ -244,7 +244,7 @@ def part_at(
 
 def _by_row(rest: Observations) -> Sparse:
     """The entries that are left, row by row."""
-    Y = rest.grid(*map(np.arange, rest.shape)).astype(np.float32)
+    Y = rest.grid(*map(np.arange, rest.shape)).astype(np.float32, order="C")
     left = as_observations(Y, threads=rest.threads)
     entries = compressed(left) if isinstance(left, Dense) else left
     assert isinstance(entries, Sparse)

@@ -12,6 +12,7 @@ from .._arguments import checked_rank
 from ..methods.family import Member, decide_for_all
 from ..methods.plan import Aim, Decided, Wanted
 from ..observations._door import as_observations
+from ..observations.grouped import grouped
 from ..observations.heldout import can_hold_out
 from ..schedule import Schedule
 
@@ -32,12 +33,20 @@ def train_family(
     rank: int | None,
     *,
     aim: Aim | None,
+    groups: Sequence[Any] | None,
     seed: int,
     threads: int | None,
 ) -> Schedule:
     """A schedule for matrices like these, or like the Y of these pairs of data and truth."""
     began = time.perf_counter()
-    family = [_member(x, threads) for x in data]
+    if groups is not None and len(groups) != len(data):
+        raise ValueError(
+            f"groups has {len(groups)} lists of labels for {len(data)} matrices; one each is wanted"
+        )
+    family = [
+        _member(x, None if groups is None else groups[k], threads)
+        for k, x in enumerate(data)
+    ]
     for member in family:
         if rank is not None:
             checked_rank(rank, member.obs.shape)
@@ -70,18 +79,19 @@ def standings(decided: Decided) -> dict[str, dict[str, float]]:
     }
 
 
-def _member(x: Any, threads: int | None) -> Member:
+def _member(x: Any, groups: Any, threads: int | None) -> Member:
     """A matrix, or one with its truth."""
-    if not isinstance(x, list | tuple):
-        obs = as_observations(x, threads=threads)
+    Y, X = x if isinstance(x, list | tuple) else (x, None)
+    obs = as_observations(Y, threads=threads)
+    obs = obs if groups is None else grouped(obs, groups)
+    if X is None:
         if not can_hold_out(obs):
             raise ValueError(
                 f"a matrix of {obs.shape[0]} x {obs.shape[1]} has {obs.n_observed} entries: too few"
                 " to hide some of them; leave it out"
             )
         return Member(obs)
-    Y, X = x
-    obs, X = as_observations(Y, threads=threads), _factors_or_matrix(X)
+    X = _factors_or_matrix(X)
     shape = X.shape if isinstance(X, np.ndarray) else (len(X[0]), len(X[1]))
     if tuple(shape) != obs.shape:
         raise ValueError(

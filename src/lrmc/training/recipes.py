@@ -12,7 +12,7 @@ from .._arguments import function_or_none, one_of, whole_number, yes_or_no
 from ..methods.plan import Aim
 from ..observations._checks import checked_threads
 from ..schedule import MOST_LAYERS, Schedule
-from .examples import are_pairs, as_examples
+from .examples import Series, are_pairs, as_examples
 from .family import is_family, train_family
 from .fast import fast
 from .paper import paper
@@ -35,6 +35,7 @@ def train(
     layers: int = 10,
     model: Model | None = None,
     aim: Aim | None = None,
+    groups: Any = None,
     tangent: bool = False,
     momentum: bool = False,
     recipe: Literal["fast", "paper"] = "fast",
@@ -66,6 +67,8 @@ def train(
         which have priors. "noisy" for several matrices without truth, otherwise "frmnn".
     aim : {"fill", "separate"}, optional
         Of "noisy": as for `lrmc.solve`; "separate" where no matrix has gaps.
+    groups : sequence of arrays, optional
+        Of "noisy": for each matrix, which of its rows are weighed together, as for `lrmc.solve`.
     tangent, momentum : bool, default False
         Two improvements on the paper's iteration: what both factors would move is moved once, and
         a heavy ball.
@@ -100,17 +103,17 @@ def train(
     kind = one_of("model", model or _usual(data), MODELS)
     checked_threads(threads)
     if kind == "noisy":
-        one_of("aim", aim or "fill", get_args(Aim))
-        _check_family(data, mask, checkpoint)
+        _check_family(data, aim, mask=mask, checkpoint=checkpoint)
         return train_family(
             data,
             None if rank is None else whole_number("rank", rank, 1),
             aim=aim,
+            groups=groups,
             seed=whole_number("seed", seed, 0),
             threads=threads,
         )
-    if aim is not None:
-        raise ValueError(f"aim={aim!r} is for model='noisy'; leave it out")
+    if aim is not None or groups is not None:
+        raise ValueError("aim= and groups= are for model='noisy'; leave them out")
     plan = _plan(
         recipe=recipe,
         model=kind,
@@ -124,6 +127,18 @@ def train(
     function_or_none("progress", progress)
     examples = as_examples(data, plan.rank, mask, threads)
     plan = replace(plan, trained_on=examples.about)
+    state = _trained(examples, plan, checkpoint, progress)
+    tail = None if plan.model == "fnn" else state.schedule.tail
+    return replace(state.schedule, tail=tail, card=card(plan, state))
+
+
+def _trained(
+    examples: Series,
+    plan: Plan,
+    checkpoint: str | os.PathLike[str] | None,
+    progress: Callable[[State], None] | None,
+) -> State:
+    """Where training ends; on the way, it is saved and told."""
     state = None if checkpoint is None else State.load(checkpoint, plan)
     # far from the seeds that people try schedules on
     offset = 1_000_000 * (plan.seed + 1)
@@ -143,8 +158,7 @@ def train(
         if checkpoint is not None and state is not None:
             state.save(checkpoint, plan)
     assert state is not None
-    tail = None if plan.model == "fnn" else state.schedule.tail
-    return replace(state.schedule, tail=tail, card=card(plan, state))
+    return state
 
 
 def _usual(data: Any) -> Model:
@@ -152,13 +166,14 @@ def _usual(data: Any) -> Model:
     return "noisy" if is_family(data) else "frmnn"
 
 
-def _check_family(data: Any, mask: Any, checkpoint: object) -> None:
+def _check_family(data: Any, aim: Any, **others: Any) -> None:
     """Refuse what training on several matrices does not take."""
+    one_of("aim", aim or "fill", get_args(Aim))
     if not is_family(data) and not are_pairs(data):
         raise ValueError(
             "model='noisy' learns on several matrices: give a list of them, or of pairs (Y, X)"
         )
-    for name, given in (("mask", mask), ("checkpoint", checkpoint)):
+    for name, given in others.items():
         if given is not None:
             raise ValueError(
                 f"{name}= is not for model='noisy'; leave it out (NaN marks what is missing)"
