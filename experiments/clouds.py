@@ -85,12 +85,12 @@ def rondonia(folder: Path, thin: int, chosen: list[int]) -> list[Line]:
         kept = np.where((full.mask != 0)[:, None], full.scenes, stack)
         rank = full.ground.rank
         trained = lrmc.solve(
-            problem.Y, 3, mask=problem.mask, schedule="clouds", method="lrmc"
+            problem.Y, mask=problem.mask, groups=problem.groups, schedule="clouds"
         )
         answers = {
             "temporal median": row_median(problem.values, others),
             "geomedian": np.broadcast_to(middle.reshape(-1, 1), problem.Y.shape),
-            "LRMC, rank 3, schedule clouds": trained.L @ trained.R.T,
+            "learned schedule clouds": trained.L @ trained.R.T,
             "remove_clouds, fill all": full.scenes.reshape(T, -1).T.astype(np.float64),
             "remove_clouds (as written)": kept.reshape(T, -1).T.astype(np.float64),
         }

@@ -61,9 +61,7 @@ METHODS = {
     "ScaledGD, rank 9": lambda p: by_solve(
         p, 9, method="scaled_gd", schedule=Tuning(alpha=0.05)
     ),
-    "LRMC, rank 5, schedule faces": lambda p: by_solve(
-        p, 5, method="lrmc", schedule="faces"
-    ),
+    "learned schedule faces": lambda p: by_solve(p, None, schedule="faces"),
     "clean_faces": None,
 }
 

@@ -298,6 +298,26 @@ def test_a_real_interrupt(tmp_path):
     assert list(tmp_path.iterdir()) == [mine]
 
 
+def test_several_files_of_one_kind(tmp_path):
+    for seed in range(4):
+        Y = lrmc.synthetic.problem(
+            80, 2, alpha=0.05, p=0.6, n2=40, noise=0.1, seed=seed, form="dense"
+        ).Y
+        np.savetxt(tmp_path / f"{seed}.csv", Y, delimiter=",")
+    mine, files = tmp_path / "mine.json", [tmp_path / f"{k}.csv" for k in range(3)]
+    done = run("train", *(x for path in files for x in ("--data", path)), "-o", mine)
+    assert done.exit_code == 0, done.stderr
+    for words in ("matrices 3", "judges 1", "low rank", "--schedule"):
+        assert words in done.stdout
+    assert Schedule.load(mine).plan is not None
+    out = tmp_path / "out.csv"
+    done = run("complete", tmp_path / "3.csv", "-o", out, "--schedule", mine)
+    assert done.exit_code == 0, done.stderr
+    assert "noisy" in done.stdout
+    shown = run("schedules", mine)
+    assert "reach" in shown.stdout
+
+
 def test_schedules():
     done = run("schedules")
     assert done.exit_code == 0

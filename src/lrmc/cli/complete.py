@@ -124,7 +124,8 @@ def complete_command(
     schedule: Annotated[
         str | None,
         typer.Option(
-            help="Run the paper's LRMC with this schedule: its name, or a .json file."
+            help="Run with this schedule: its name (lrmc schedules lists them), nearest, or a"
+            " .json file."
         ),
     ] = None,
     tol: Annotated[

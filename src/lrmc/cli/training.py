@@ -5,7 +5,7 @@ back.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -31,16 +31,22 @@ def train_command(
         ),
     ],
     data: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
             metavar="IN",
-            help="Train on hidden entries of this matrix: npy npz csv parquet mtx mat.",
+            help="Train on hidden entries of this matrix: npy npz csv parquet mtx mat. Given"
+            " several times, of all of them: a schedule for noisy data of one kind.",
         ),
     ] = None,
     name: Annotated[
         str | None, typer.Option(help="Which variable of an npz or mat file.")
     ] = None,
-    rank: Annotated[int, typer.Option("--rank", "-r", help="Rank of the model.")] = 5,
+    rank: Annotated[
+        int | None,
+        typer.Option(
+            "--rank", "-r", help="Rank of the model; 5, or found for noisy data."
+        ),
+    ] = None,
     n: Annotated[
         int | None, typer.Option(help="Rows and columns of synthetic problems; 3000.")
     ] = None,
@@ -64,9 +70,12 @@ def train_command(
     ] = None,
     layers: Annotated[int, typer.Option(help="Layers with numbers of their own.")] = 10,
     model: Annotated[
-        Literal["frmnn", "fnn", "rnn"],
-        typer.Option(help="Layers and a tail, only layers, or only a tail."),
-    ] = "frmnn",
+        Literal["frmnn", "fnn", "rnn", "noisy"] | None,
+        typer.Option(
+            help="Layers of the paper and a tail, only layers, or only a tail; layers for noisy"
+            " data. frmnn, or noisy if --data is given several times."
+        ),
+    ] = None,
     tangent: Annotated[
         bool,
         typer.Option("--tangent", help="What both factors would move is moved once."),
@@ -120,7 +129,7 @@ def train_command(
                     recipe=recipe,
                     steps=steps,
                     seed=seed,
-                    checkpoint=partial,
+                    checkpoint=None if _is_noisy(data, model) else partial,
                     progress=_told_to(tell, layers),
                 )
         except KeyboardInterrupt as stop:
@@ -151,7 +160,7 @@ def schedules_command(
             schedule = Schedule.named(known)
             numbers = (
                 _told(schedule.card, "rank"),
-                str(len(schedule)),
+                _count(schedule),
                 _tail(schedule),
             )
             table.add_row(known, *numbers, console.plain(_summary(schedule.card)))
@@ -165,11 +174,16 @@ def schedules_command(
 # ---- what is asked for
 
 
+def _is_noisy(data: list[Path] | None, model: str | None) -> bool:
+    """Whether what is trained is for noisy data: in seconds, without checkpoints."""
+    return model == "noisy" or (model is None and len(data or ()) > 1)
+
+
 def _source(
-    data: Path | None, name: str | None, about: dict[str, Any]
-) -> Problems | Matrix:
-    """Problems, or the matrix of a file."""
-    if data is None:
+    data: list[Path] | None, name: str | None, about: dict[str, Any]
+) -> Problems | Matrix | list[Matrix]:
+    """Problems, or the matrices of files."""
+    if not data:
         if name is not None:
             raise ValueError(
                 "--name chooses a variable of the file given with --data, and no file"
@@ -182,7 +196,8 @@ def _source(
             f"{given}: synthetic problems have these, and --data is what it is; give"
             " one or the other"
         )
-    return tables.read(data, name=name).values
+    found = [tables.read(path, name=name).values for path in data]
+    return found if len(found) > 1 else found[0]
 
 
 def _check_target(target: Path) -> None:
@@ -230,6 +245,9 @@ def _how_to_go_on(partial: Path) -> str:
 
 
 def _show(schedule: Schedule, target: Path) -> None:
+    if schedule.plan is not None:
+        _show_family(schedule, target)
+        return
     card, rank = schedule.card, schedule.card["rank"]
     measure = (
         "of X"
@@ -255,14 +273,57 @@ def _show(schedule: Schedule, target: Path) -> None:
         out.print(console.plain(line), soft_wrap=True, highlight=False)
 
 
+def _show_family(schedule: Schedule, target: Path) -> None:
+    """What was learned of noisy data of one kind."""
+    card = schedule.card
+    facts = {
+        "trained on": _in_words(card["trained_on"]),
+        "rank": f"{card['rank']} to begin with: what is not needed goes",
+        "hidden entries": _missed(card["held_out"]),
+        "time": f"{card['seconds']:.1f} s",
+        "written": f"{target}",
+    }
+    out = console.out()
+    out.print(console.facts_table(facts))
+    out.print("To use it:", highlight=False)
+    for line in (
+        f"  lrmc complete IN -o OUT --schedule {target}",
+        f'  lrmc.solve(Y, schedule=lrmc.Schedule.load("{target}"))',
+    ):
+        out.print(console.plain(line), soft_wrap=True, highlight=False)
+
+
+def _missed(held_out: Card) -> str:
+    """Mean absolute errors of all models, in typical entries."""
+    told = (f"{name} {errors['mae']:.3g}" for name, errors in held_out.items())
+    return "missed by " + ", ".join(told) + " (mean, in medians of |y|)"
+
+
 def _layers(schedule: Schedule) -> str:
     extras = (", tangent", schedule.tangent), (", momentum", bool(schedule.momentum))
     return f"{len(schedule)}" + "".join(text for text, there in extras if there)
 
 
 def _show_one(name: str, schedule: Schedule) -> None:
-    facts = {
-        "name": name,
+    numbers = _of_paper(schedule) if schedule.plan is None else _of_plan(schedule.plan)
+    told = {
+        key: value if isinstance(value, str) else json.dumps(value)
+        for key, value in schedule.card.items()
+    }
+    console.out().print(console.facts_table({"name": name, **numbers, **told}))
+
+
+def _of_plan(plan: Card) -> dict[str, str]:
+    """The numbers of layers for noisy data, and what was decided."""
+    layers = {name: _row(numbers) for name, numbers in plan["layers"].items()}
+    others = {
+        name: json.dumps(value) for name, value in plan.items() if name != "layers"
+    }
+    return {**layers, **others}
+
+
+def _of_paper(schedule: Schedule) -> dict[str, str]:
+    return {
         "layers": f"{len(schedule)}",
         "tail": _tail(schedule),
         "tangent": "yes" if schedule.tangent else "no",
@@ -270,16 +331,18 @@ def _show_one(name: str, schedule: Schedule) -> None:
         "eta": _row(schedule.eta) or f"{schedule.eta_0:.3g} before the tail",
         "momentum": _row(schedule.momentum) or "none",
         "units": schedule.units,
-        **{
-            key: value if isinstance(value, str) else json.dumps(value)
-            for key, value in schedule.card.items()
-        },
     }
-    console.out().print(console.facts_table(facts))
 
 
-def _row(numbers: tuple[float, ...]) -> str:
+def _row(numbers: Iterable[float]) -> str:
     return " ".join(f"{x:.3g}" for x in numbers)
+
+
+def _count(schedule: Schedule) -> str:
+    """Of its layers."""
+    if schedule.plan is None:
+        return f"{len(schedule)}"
+    return f"{len(schedule.plan['layers']['eta'])}"
 
 
 def _tail(schedule: Schedule) -> str:

@@ -26,6 +26,7 @@ LOOKS = 6  # steps of the closed loop that tell the share of outliers
 # a schedule is not used where entries per unknown are so many times fewer than in its training
 TOO_FEW = 2.0
 IN_A_TAIL = 20  # layers of it that are tried
+ROUNDING = 1e-4  # of the data: what is missed by less is found
 PLENTY = 1e4  # more entries per unknown make no difference
 # a schedule for fewer outliers than there are is so many times worse than one for more
 PATIENT = 3.0
@@ -102,17 +103,17 @@ def nearest_of_all(
     high = rank_for(obs) if rank is None else rank
     lessons = hidden_in(obs, high, noise, seed, entries=LARGER_PART, least=1, most=1)
     tried: list[tuple[Schedule, Tried]] = []
+    if rank is not None:
+        paper = Schedule.named(nearest(obs.across or obs, rank, seed)[0])
+        fits = [run_on(lesson, paper, rank, seed) for lesson in lessons]
+        tried.append((paper, Tried(lessons, fits)))
     for schedule in map(Schedule.named, Schedule.names()):
         if schedule.plan is not None:
             plan = Plan.from_plain(schedule.plan)
             tried.append((schedule, Tried.of(_at_most(lessons, plan), plan.layers)))
-    if rank is not None:
-        name, _ = nearest(obs.across or obs, rank, seed)
-        paper = Schedule.named(name)
-        fits = [run_on(lesson, paper, rank, seed) for lesson in lessons]
-        tried.append((paper, Tried(lessons, fits)))
-    bend = unit_of(tried[0][1].errors)
-    losses = [float(np.mean(x.losses(bend))) for _, x in tried]
+    bend = unit_of(tried[-1][1].errors)
+    least = ROUNDING * lessons[0].rest.scale
+    losses = [max(float(np.mean(x.losses(bend))), bend * least) for _, x in tried]
     sound = [loss if math.isfinite(loss) else math.inf for loss in losses]
     return tried[int(np.argmin(sound))][0]
 

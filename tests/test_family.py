@@ -1,0 +1,182 @@
+"""Schedules that are learned on some matrices of a kind, for others."""
+
+import warnings
+
+import numpy as np
+import pytest
+from test_noisy_layers import error, table
+
+import lrmc
+from lrmc import Schedule, as_observations
+from lrmc.methods.family import Member, _lessons, caught, decide_for_all
+from lrmc.methods.learn import SHIPPED
+from lrmc.methods.nearest_schedule import nearest_of_all
+from lrmc.methods.noisy import Noise
+from lrmc.methods.noisy_layers import Layers, Numbers
+from lrmc.methods.plan import Plan, Wanted
+
+
+def few_entries(seed):
+    """One component and a mean, clean, a fifth observed: not what the numbers that ship
+    were learned on.
+    """
+    return table((60, 30), rank=1, share=0.0, missing=0.8, seed=seed)
+
+
+@pytest.fixture(scope="module")
+def schedule():
+    return lrmc.train([few_entries(seed)[0] for seed in range(6)])
+
+
+def planned(Y, **plan):
+    """With the numbers that ship."""
+    return lrmc.solve(Y, schedule=Schedule(plan=Plan(SHIPPED, **plan).plain()))
+
+
+def test_what_was_learned_serves_matrices_that_were_not_seen(schedule):
+    card = schedule.card
+    assert card["trained_on"]["matrices"] == 6
+    assert card["trained_on"]["judges"] == 2
+    assert Layers.from_plain(schedule.plan["layers"]) != SHIPPED
+    learned, plain = [], []
+    for seed in range(100, 106):
+        Y, X = few_entries(seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            new = lrmc.solve(Y, schedule=schedule)
+            old = planned(Y, rank=schedule.plan["rank"])
+        learned.append(error(new.low_rank(undetermined="keep"), X))
+        plain.append(error(old.low_rank(undetermined="keep"), X))
+    assert np.mean(learned) < 0.97 * np.mean(plain)
+
+
+def test_it_goes_to_a_file_and_back(schedule, tmp_path):
+    schedule.save(tmp_path / "mine.json")
+    assert Schedule.load(tmp_path / "mine.json").plan == schedule.plan
+
+
+def test_some_matrices_only_judge():
+    members = [Member(as_observations(few_entries(seed)[0])) for seed in range(5)]
+    for count, judges in ((5, {1, 4}), (3, {2})):
+        lessons = _lessons(members[:count], 2, 0, 50_000)
+        each = len(lessons) // count
+        found = {k // each for k, lesson in enumerate(lessons) if lesson.judge}
+        assert found == judges
+    # of two matrices, hidden entries of both
+    lessons = _lessons(members[:2], 2, 0, 50_000)
+    assert 0 < sum(lesson.judge for lesson in lessons) < len(lessons)
+
+
+def test_matrices_of_any_unit_count_alike():
+    tables = [few_entries(seed)[0] for seed in range(3)]
+    one = lrmc.train(tables)
+    other = lrmc.train([10.0**k * Y for k, Y in enumerate(tables)])
+    assert other.plan["rank"] == one.plan["rank"]
+    for name, numbers in one.plan["layers"].items():
+        np.testing.assert_allclose(other.plan["layers"][name], numbers, rtol=1e-3)
+
+
+def test_with_the_truth_nothing_is_hidden():
+    """Of dense data with half of them outliers, hidden entries would mostly be such."""
+    pairs = []
+    for seed in range(3):
+        Y, X = table((80, 40), rank=2, share=0.3, missing=0.0, seed=seed)
+        pairs.append((Y, X))
+    found = lrmc.train(pairs, model="noisy", aim="fill")
+    assert found.card["trained_on"]["truth"]
+    assert found.card["held_out"]["low rank"]["mae"] < 0.2
+    Y, X = table((80, 40), rank=2, share=0.3, missing=0.0, seed=9)
+    assert error(lrmc.solve(Y, schedule=found).low_rank(), X) < 0.1
+    factors = [(Y, tuple(np.linalg.qr(X))) for Y, X in pairs]
+    factors = [(Y, (Q, R.T)) for Y, (Q, R) in factors]
+    again = lrmc.train(factors, model="noisy", aim="fill")
+    assert again.plan["rank"] == found.plan["rank"]
+
+
+def test_the_rank_follows_the_size():
+    """Learned on small tables, where a few components are all that can be known."""
+    small = [table((60, 40), rank=6, missing=0.7, seed=seed)[0] for seed in range(3)]
+    found = lrmc.train(small)
+    Y, X = table((400, 200), rank=6, missing=0.7, seed=9)
+    result = lrmc.solve(Y, schedule=found)
+    assert result.evidence["plan"]["rank"] > found.plan["rank"] or result.rank >= 6
+    assert error(result.low_rank(), X) < 0.1
+
+
+def test_what_does_not_fit_is_noticed():
+    Y, _ = table((120, 60))
+    # shrunk to nothing
+    numbers = Numbers(reach=3.0, shape=1.0, prior=20.0, kappa=20.0, eta=0.05)
+    bad = Plan(Layers.same(numbers, 3), rank=8)
+    obs = as_observations(Y)
+    assert "times as much as without it" in caught(obs, bad, Noise.even(obs), 0).worse
+    with pytest.warns(UserWarning, match="the schedule does not fit these data"):
+        result = lrmc.solve(Y, schedule=Schedule(plan=bad.plain()))
+    assert any("leave it out" in text for text in result.warnings)
+    good = Plan(SHIPPED, rank=8)
+    net = caught(obs, good, Noise.even(obs), 0)
+    assert not net.worse
+    assert net.decided.error < net.decided.simple
+
+
+def test_evidence_of_new_data_is_shown():
+    Y, _ = table((120, 60))
+    result = planned(Y, rank=8)
+    low_rank, *simple = result.evidence["table"]
+    assert all(low_rank.mae < line.mae for line in simple)
+
+
+def test_rows_in_groups():
+    rng = np.random.default_rng(0)
+    labels = np.tile(np.arange(200), 2)
+    stacks = []
+    for _ in range(3):
+        X = rng.standard_normal((400, 2)) @ rng.standard_normal((2, 30)) + 5
+        Y = X + 0.05 * rng.standard_normal(X.shape)
+        cloudy = rng.random((200, 30)) < 0.2
+        Y[np.tile(cloudy, (2, 1))] = np.nan
+        stacks.append(Y)
+    found = lrmc.train(stacks, groups=[labels] * 3)
+    result = lrmc.solve(stacks[0], groups=labels, schedule=found)
+    assert result.rank <= 4
+    with pytest.raises(ValueError, match="2 lists of labels for 3 matrices"):
+        lrmc.train(stacks, groups=[labels] * 2)
+
+
+def test_the_nearest_is_found_by_hidden_entries():
+    Y, _ = table((120, 60))
+    obs = as_observations(Y)
+    assert nearest_of_all(obs, None, Noise.even(obs)).plan is not None
+    exact = lrmc.synthetic.problem(400, 3, alpha=0.1, p=0.5, form="dense").Y
+    obs = as_observations(exact)
+    assert nearest_of_all(obs, 3, Noise.even(obs)).plan is None
+    assert lrmc.solve(Y, schedule="nearest").regime == "noisy"
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "said"),
+    [
+        ([np.ones((3, 3))], {}, "too few"),
+        (np.ones((30, 30)), {"model": "noisy"}, "learns on several matrices"),
+        ([np.ones((30, 30))] * 2, {"mask": np.ones((30, 30), bool)}, "mask= is not"),
+        ([np.ones((30, 30))] * 2, {"checkpoint": "x.json"}, "checkpoint= is not"),
+        ([np.ones((30, 30))] * 2, {"aim": "guess"}, "one of fill, separate"),
+        ([np.ones((30, 30))] * 2, {"rank": 40}, "rank"),
+        (np.ones((30, 30)), {"aim": "fill"}, "are for model='noisy'"),
+        (
+            [(np.ones((30, 30)), np.ones((20, 30)))],
+            {"model": "noisy"},
+            r"shape \(20, 30\)",
+        ),
+    ],
+)
+def test_what_cannot_be_trained_on(data, options, said):
+    with pytest.raises(ValueError, match=said):
+        lrmc.train(data, **options)
+
+
+def test_one_matrix_of_many_entries_judges_too():
+    Y, _ = table((300, 200))
+    decided, judges = decide_for_all([Member(as_observations(Y))], Wanted())
+    assert judges == 0
+    assert decided.plan.rank >= 3
