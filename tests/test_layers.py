@@ -19,7 +19,7 @@ LAYERS = (  # each may import from itself and from those before it
     ("evidence",),
     ("result", "plot", "card", "_log", "metrics", "synthetic", "outofcore"),
     ("methods", "report"),
-    ("solve", "_job", "subspace", "_work"),
+    ("solve", "many", "_job", "subspace", "_work"),
     ("training", "torch", "estimator", "complete", "apps", "race"),
     ("demo", "xarray"),
     ("cli", "__main__"),

@@ -14,6 +14,7 @@ from . import (
     synthetic,
     weights,
 )
+from .many import Results, solve_many
 from .metrics import relative_error
 from .observations import as_observations
 from .result import Iterate, Result, Status
@@ -38,6 +39,7 @@ __all__ = [
     "DoubtWarning",
     "Iterate",
     "Result",
+    "Results",
     "Schedule",
     "Status",
     "as_observations",
@@ -45,6 +47,7 @@ __all__ = [
     "observations",
     "relative_error",
     "solve",
+    "solve_many",
     "synthetic",
     "train",
     "weights",

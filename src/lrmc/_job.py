@@ -40,20 +40,20 @@ ROOM = 1e3
 class Asked:
     """The arguments of a run, as they came. They are explained at `lrmc.solve`."""
 
-    rank: int | None
-    mask: Any
-    method: Method
-    schedule: Schedule | Tuning | str | None
-    loss: AskedLoss
-    score: Score
-    aim: AskedAim
-    outliers: Sides
-    groups: Any
-    row_noise: Any
-    col_noise: Any
-    start: Start
-    seed: int
-    threads: int | None
+    rank: int | None = None
+    mask: Any = None
+    method: Method = "auto"
+    schedule: Schedule | Tuning | str | None = None
+    loss: AskedLoss = "auto"
+    score: Score = "auto"
+    aim: AskedAim = "auto"
+    outliers: Sides = "both"
+    groups: Any = None
+    row_noise: Any = None
+    col_noise: Any = None
+    start: Start = "spectral"
+    seed: int = 0
+    threads: int | None = None
     tol: float = 0.0
 
 

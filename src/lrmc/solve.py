@@ -29,17 +29,20 @@ from ._log import followed, log_end
 from ._rows import scaled, where
 from .fit import Fit, Part
 from .frames import labels_of
-from .linalg import Factors, change, power_of_4
+from .linalg import Factors, change, gram, norm_of, power_of_4
 from .methods import step as at
 from .methods.certificate import Certificate
 from .methods.connected import unconnected
 from .methods.default import Findings, as_planned, default
 from .methods.in_time.doors import told_by
+from .methods.in_time.improve import Asked as AskedOfTime
 from .methods.in_time.improve import AskedTime, checked_time, with_time
 from .methods.lrmc import lrmc
 from .methods.nearest_schedule import misfit
 from .methods.noisy import AskedLoss, noise_and_share
 from .methods.plan import TYPICAL, Plan, Score, parts_of
+from .methods.rank import Test
+from .methods.small import Solved, is_small, solve_small
 from .methods.start import STARTS
 from .methods.step import Step
 from .observations.base import Observations
@@ -208,7 +211,7 @@ def solve(
     >>> result.rank, str(result.status), result.regime
     (3, 'converged', 'exact')
     """
-    Y, asked_time, mask = told_by(Y, mask, checked_time(time, period, times))
+    asked_time = checked_time(time, period, times)
     max_iter = checked_max_iter(max_iter)
     function_or_none("progress", progress)
     progress = followed(progress, verbose, checked_tol(tol))
@@ -229,18 +232,30 @@ def solve(
         threads=threads,
         tol=checked_tol(tol),
     )
-    job = checked_job(Y, asked)
-    if method == "auto" and job.method == "lrmc":
+    result = answered(Y, asked, asked_time, max_iter, progress)
+    _warn(result)
+    log_end(result, verbose)
+    return result
+
+
+def answered(
+    Y: Any,
+    asked: Asked,
+    asked_time: AskedOfTime,
+    max_iter: int,
+    progress: Progress | None = None,
+) -> Result:
+    """What a run gives; what speaks against it is in `Result.warnings`, and not said aloud."""
+    Y, asked_time, mask = told_by(Y, asked.mask, asked_time)
+    job = checked_job(Y, replace(asked, mask=mask))
+    if asked.method == "auto" and job.method == "lrmc":
         result = _with_safety_net(job, max_iter, progress)
     else:
         result = _ran(job, max_iter, progress)
     # what is proven needs no model of time
     if result.regime == "noisy" or (asked_time.is_given and result.regime != "exact"):
-        result = with_time(result, asked_time, seed)
-    result = replace(result, labels=labels_of(Y))
-    _warn(result)
-    log_end(result, verbose)
-    return result
+        result = with_time(result, asked_time, asked.seed)
+    return replace(result, labels=labels_of(Y))
 
 
 def iterates(
@@ -312,17 +327,22 @@ def _with_safety_net(job: Job, max_iter: int, progress: Progress | None) -> Resu
             return result
         why = result.status.meaning
     text = f"the schedule does not fit these data ({why}); the closed loop was used instead"
-    warnings.warn(text, ConvergenceWarning, stacklevel=3)
+    warnings.warn(text, ConvergenceWarning, stacklevel=4)
     job = replace(job, method="closed_loop", schedule=None)
     return _ran(job, max_iter, progress)
 
 
 def _ran(job: Job, max_iter: int, progress: Progress | None) -> Result:
     """A job's result, which can be had again without some of the entries."""
-    ended = _run(job, max_iter, progress)
-    return replace(
-        _result(job, ended), refit=partial(_again, _told(job, ended), max_iter)
-    )
+    # whoever looks at iterates gets them one by one
+    ended = _at_once(job, max_iter) if progress is None else None
+    return finished(job, ended or _run(job, max_iter, progress), max_iter)
+
+
+def finished(job: Job, ended: Ended, max_iter: int) -> Result:
+    """The result of a run that ended so."""
+    refit = partial(_again, _told(job, ended), max_iter)
+    return replace(_result(job, ended), refit=refit)
 
 
 def _told(job: Job, ended: Ended) -> Job:
@@ -363,6 +383,48 @@ class Ended:
     found: Findings = field(
         default_factory=lambda: Findings(Status.MAX_ITER, "unknown")
     )
+
+
+def _at_once(job: Job, max_iter: int) -> Ended | None:
+    """A small matrix without noise, by one call of a kernel; None where that proves nothing."""
+    if not (is_small(job.obs) and _as_usual(job)):
+        return None
+    (solved,) = solve_small(
+        [job.obs.part()],
+        job.rank,
+        dtype=job.obs.dtype,
+        tol=job.tol,
+        most=max_iter,
+        seed=job.seed,
+    )
+    return None if solved is None else ended_at_once(solved)
+
+
+def _as_usual(job: Job) -> bool:
+    """Whether nothing was asked for that needs more than the plain closed loop."""
+    plain = job.method == "closed_loop" and job.wishes.plan is None
+    return plain and job.start == "spectral" and job.noise.outliers == "both"
+
+
+def ended_at_once(solved: Solved) -> Ended:
+    """How a run of the kernel for small matrices ended."""
+    X, proof = solved.X, solved.certificate
+    start = Record(0, math.nan, math.nan, math.nan, 0.0)
+    history = (start, *(Record(k, *x) for k, x in enumerate(solved.trace.tolist(), 1)))
+    last = history[-1]
+    it = Iterate(
+        last.k,
+        *X,
+        last.change,
+        last.zeta,
+        last.inliers,
+        stage="exact",
+        norm=norm_of(gram(X.L), gram(X.R)),
+    )
+    rank = Test(0, (), math.nan, X.L.shape[1])
+    evidence = {"rank_tests": (rank,), "certificate": proof.plain()}
+    found = Findings(Status.CONVERGED, "exact", evidence, proof)
+    return Ended(it, Status.CONVERGED, history, found)
 
 
 def _run(job: Job, max_iter: int, progress: Progress | None) -> Ended:

@@ -291,6 +291,25 @@ def newton(
 ) -> int:
     """Step is room; returns how many iterations there were."""
 
+most_small_rank: int
+
+def small(
+    data: list[DenseData],
+    *,
+    L: list[Array],
+    R: list[Array],
+    random: Array,
+    report: Array,
+    trace: Array,
+    lowest: int,
+    tol: float,
+    pace: dict[str, float],
+    proof: dict[str, float],
+    threads: int,
+) -> None:
+    """L and R (float64, as many columns as `random`), report (a line of 10 numbers for each matrix: `SmallReport`) and
+    trace (matrices x sweeps x 4) are room."""
+
 def read_once(X: Array, threads: int) -> int: ...
 def instruction_set() -> str: ...
 def instruction_sets() -> list[str]: ...

@@ -176,6 +176,50 @@ template <class T> struct Places {
   T *out = nullptr;                                // n
 };
 
+// Small matrices without noise, each solved and proven by itself: see small.cpp. Computed in double precision.
+inline constexpr int MOST_SMALL_RANK = 8;
+inline constexpr int TRACED = 4;  // numbers of a sweep: how far X moved, threshold, share of inliers, seconds
+
+struct SmallPace {  // the constants of the closed loop that are used here, and those of its end
+  double above, good, widest, high, above_high, fastest, rounding, decay, far, few_behind, widen, narrow, half, behind;
+  double ridge;              // of the mean Gram matrix
+  double settled;            // times tol: the last sweep moved less
+  double resting, patience;  // residuals that fall less than this after so many sweeps are not those of exact data ...
+  double small;              // ... unless they are below this, times the scale of the data
+};
+
+struct SmallProof {  // the constants of the certificate
+  double agrees, nearly, far_off, between, on_their_way, oversampled, often, prior, nothing_else, lone, plenty,
+      most_agree, alone, untold, most_fits, seldom;
+  double gap;  // times: a component so much smaller than the one before may be one too many
+};
+
+struct SmallReport {
+  double proven = 0, rank = 0, sweeps = 0, n_observed = 0, scale = 0, border = 0, agreeing = 0, oversampling = 0,
+         between = 0, on_their_way = 0;
+};
+
+struct SmallMatrix {
+  Dense data;
+  int64_t n1 = 0, n2 = 0;
+  double gain = 1;
+  double *L = nullptr, *R = nullptr;  // room for n1 x highest and n2 x highest; n1 x rank and n2 x rank are written
+  double *trace = nullptr;            // room for `most` lines of TRACED
+  SmallReport *report = nullptr;
+};
+
+struct SmallJob {
+  const SmallMatrix *matrices = nullptr;
+  int64_t count = 0;
+  int lowest = 1, highest = 1;     // ranks that are tried, in this order
+  const double *random = nullptr;  // as many lines as the longest n2, x highest: where power iterations begin
+  double tol = 0;                  // at least four times the rounding of the data
+  int most = 0;                    // sweeps for a rank
+  SmallPace pace;
+  SmallProof proof;
+  int threads = 1;
+};
+
 // The code for one precision of the arithmetic.
 template <class T> struct Passes {
   void (*dense)(const Dense &, const Products<T> &);
@@ -201,6 +245,7 @@ struct Kernels {
   Passes<float> f32;
   Passes<double> f64;
   void (*survey)(const Dense &, int64_t n1, int64_t n2, Survey &, int threads);
+  void (*small)(const SmallJob &);
   template <class T> const Passes<T> &in() const {
     if constexpr (sizeof(T) == 4) return f32;
     else return f64;

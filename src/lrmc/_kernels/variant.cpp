@@ -4,6 +4,7 @@
 #include "regress.hpp"
 #include "rows.hpp"
 #include "slopes.hpp"
+#include "small.hpp"
 
 namespace lrmc::LRMC_ISA {
 
@@ -88,6 +89,6 @@ constexpr Passes<T> passes = {
 
 #define LRMC_TEXT_(x) #x
 #define LRMC_TEXT(x) LRMC_TEXT_(x)
-extern const Kernels kernels = {LRMC_TEXT(LRMC_ISA), passes<float>, passes<double>, &survey};
+extern const Kernels kernels = {LRMC_TEXT(LRMC_ISA), passes<float>, passes<double>, &survey, &small};
 
 }  // namespace lrmc::LRMC_ISA

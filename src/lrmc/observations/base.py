@@ -340,6 +340,11 @@ class Observations(ABC):
         return self.dtype
 
     @property
+    def in_memory(self) -> bool:
+        """Whether `part` gives all of the data, as they are or by a copy."""
+        return False
+
+    @property
     def in_blocks(self) -> bool:
         """Whether the data lie elsewhere, and come block by block in every pass."""
         return False

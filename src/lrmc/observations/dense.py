@@ -89,6 +89,11 @@ class Dense(Observations):
     def stored(self) -> np.dtype[Any]:
         return self.Y.dtype
 
+    @property
+    @override
+    def in_memory(self) -> bool:
+        return True
+
     @override
     def part(self, rows: slice = EVERY, cols: slice = EVERY) -> Part:
         return Part(

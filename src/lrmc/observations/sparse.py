@@ -15,9 +15,11 @@ from ..weights import Array, Power, Weight, as_weight
 from . import native
 from .base import (
     DRAW_FROM_STORED_BELOW,
+    EVERY,
     Adjoint,
     Counts,
     Observations,
+    Part,
     PowerAdjoint,
     Pull,
     Regression,
@@ -107,6 +109,20 @@ class Sparse(Observations):
     @override
     def stored(self) -> np.dtype[Any]:
         return self.values.dtype
+
+    @property
+    @override
+    def in_memory(self) -> bool:
+        return True
+
+    @override
+    def part(self, rows: slice = EVERY, cols: slice = EVERY) -> Part:
+        if rows != EVERY or cols != EVERY:
+            return super().part(rows, cols)
+        Y = np.full(self.shape, np.nan, self.dtype)
+        at = np.repeat(np.arange(self.shape[0]), self.row_observed)
+        Y[at, self.indices] = self.values
+        return Part(Y, None, self.gain)
 
     @override
     def lookup(self, rows: Array, cols: Array) -> Array:

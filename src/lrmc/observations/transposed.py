@@ -92,6 +92,11 @@ class Transposed(Observations):
     def check_unchanged(self, closely: bool = True) -> None:
         self.of.check_unchanged(closely)
 
+    @property
+    @override
+    def in_memory(self) -> bool:
+        return self.of.in_memory
+
     @override
     def part(self, rows: slice = EVERY, cols: slice = EVERY) -> Part:
         return self.of.part(cols, rows).flipped()

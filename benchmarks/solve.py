@@ -1,0 +1,121 @@
+"""What does a whole solve cost beyond its passes? Ratios measured in one run.
+
+    python benchmarks/solve.py [--n 3000] [--threads 2] [--repeats 5] [--quick]
+
+A plain pass is `pull` at the rank of the problem: the limit of a solve in k iterations is about
+k + 4 of these, 4 for the start. "kernels" is the part of the solve that compiled passes take.
+Solves and passes take turns, and the shortest of each counts; times are those of the clock, so the
+machine should be quiet."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from time import perf_counter
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+
+import lrmc
+from lrmc import _kernels
+
+RANK, ALPHA, FRACTIONS = 5, 0.1, (0.1, 0.3, 1.0)
+START = 4  # passes
+SMALL = ((100, 100, 2), (300, 300, 3), (1024, 40, 1))  # rows, columns, rank
+# every call that reads the data
+PASSES = ("products", "survey", "residual", "consensus", "locate", "newton")
+HEADER = "n1     n2    p     rank     iterations   ms        plain   over(k+4)  passes  kernels"
+
+
+class Timed(NamedTuple):
+    """A solve: how long, and in what."""
+
+    seconds: float
+    passes: int
+    kernels: float  # seconds
+    iterations: int
+
+
+@contextmanager
+def watched() -> Iterator[dict[str, float]]:
+    """Count passes, and the seconds in kernels, while this lasts."""
+    seen = {"passes": 0.0, "seconds": 0.0}
+
+    def timed(call: Callable[..., Any], is_pass: bool, *args: Any, **named: Any) -> Any:
+        began = perf_counter()
+        try:
+            return call(*args, **named)
+        finally:
+            seen["seconds"] += perf_counter() - began
+            seen["passes"] += is_pass
+
+    calls = {
+        name: partial(timed, getattr(_kernels, name), name == "products")
+        for name in (*PASSES, "solve_rows")
+    }
+    with patch.multiple(_kernels, **calls):
+        yield seen
+
+
+def solved(Y: np.ndarray, rank: int | None, threads: int) -> Timed:
+    """One solve on the clock."""
+    with watched() as seen:
+        began = perf_counter()
+        result = lrmc.solve(Y, rank, threads=threads)
+        seconds = perf_counter() - began
+    return Timed(seconds, int(seen["passes"]), seen["seconds"], result.n_iter)
+
+
+def passed(obs: Any, rank: int) -> float:
+    """The seconds of one plain pass."""
+    L, R = (np.ones((n, rank), obs.dtype) for n in obs.shape)
+    began = perf_counter()
+    obs.pull(L, R, 1.0)
+    return perf_counter() - began
+
+
+def measure(Y: np.ndarray, rank: int, threads: int, repeats: int) -> None:
+    """A line with the rank given, and one with it unknown."""
+    obs = lrmc.as_observations(Y, threads=threads)
+    given: list[Timed] = []
+    unknown: list[Timed] = []
+    plain: list[float] = []
+    for _ in range(repeats):
+        plain += [passed(obs, rank) for _ in range(5)]
+        given.append(solved(Y, rank, threads))
+        unknown.append(solved(Y, None, threads))
+    for name, runs in (("given", given), ("unknown", unknown)):
+        best = min(runs)
+        limit = (best.iterations + START) * min(plain)
+        print(
+            f"{Y.shape[0]:<6d} {Y.shape[1]:<5d} {obs.fraction:<5.2f} {name:<8s} {best.iterations:<12d}"
+            f" {1e3 * best.seconds:<9.2f} {1e3 * min(plain):<7.2f} {best.seconds / limit:<10.2f}"
+            f" {best.passes:<7d} {best.kernels / best.seconds:.0%}",
+            flush=True,
+        )
+
+
+def main() -> None:
+    """Large matrices by observed fraction, then small ones."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--n", type=int, default=3000)
+    parser.add_argument("--threads", type=int, default=_kernels.max_threads())
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--quick", action="store_true")
+    asked = parser.parse_args()
+    n, repeats = (200, 1) if asked.quick else (asked.n, asked.repeats)
+    print(HEADER)
+    for p in FRACTIONS:
+        Y = lrmc.synthetic.problem(n=n, rank=RANK, alpha=ALPHA, p=max(p, 60 / n)).Y
+        measure(Y, RANK, asked.threads, repeats)
+    for rows, cols, rank in SMALL:
+        problem = lrmc.synthetic.problem(n=max(rows, cols), rank=rank, alpha=ALPHA, p=1)
+        Y = np.ascontiguousarray(problem.Y[:rows, :cols])
+        measure(Y, rank, asked.threads, 4 * repeats)
+
+
+if __name__ == "__main__":
+    main()
