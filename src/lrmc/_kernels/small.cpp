@@ -19,11 +19,13 @@ namespace {
 using Lanes = Vec<double>;
 using Flags = Mask<double>;
 constexpr int W = width<double>;
-constexpr int SAMPLE = 2048;  // entries that thresholds are taken from
+constexpr int SAMPLE = 1024;  // entries that thresholds are taken from: quantiles to 1.5 % of the entries
 constexpr int ROUNDS = 3;     // of power iteration at the start
 
 constexpr int triangle(int r) { return r * (r + 1) / 2; }
-inline Lanes magnitude(Lanes x) { return larger(x, -x); }
+inline Lanes magnitude(Lanes x) {  // without the bit of the sign
+  return (Lanes)((Flags)x & INT64_MAX);
+}
 inline Lanes as_numbers(Flags flags) { return flags ? fill<double>(1) : Lanes{}; }
 
 // Quantiles of positive numbers, to a few percent: counts by exponent and the first bits of the mantissa.
@@ -88,7 +90,10 @@ struct Entries {
   double *row_observed, *col_observed;  // blocks x W, n2
   double n_observed = 0;
   int n_sample = 0;
-  int64_t places[SAMPLE];  // into Y
+  struct Place {
+    int32_t row, col;
+    double y;
+  } places[SAMPLE];
   double scale = 1;        // the median of |y|
   bool finite = true;      // all that is observed
 
@@ -102,25 +107,39 @@ struct Entries {
     Y = room.take(blocks * n2 * W);
     row_observed = room.take(blocks * W);
     col_observed = room.take(n2);
-    std::vector<double> line(n2);
-    for (int64_t i = 0; i < blocks * W; i++) {
-      double *out = Y + (i / W) * n2 * W + i % W;
-      const uint8_t *mask = data.mask ? data.mask + i * data.mask_stride : nullptr;
-      if (i < n1) read<double>(data.data, data.storage, i * data.stride, mask, int(n2), int(n2), line.data());
-      else std::fill(line.begin(), line.end(), std::numeric_limits<double>::quiet_NaN());
-      for (int64_t j = 0; j < n2; j++) {
-        const double y = gain * line[j], seen = y == y;
-        finite = finite && !(std::fabs(y) > std::numeric_limits<double>::max());
-        out[j * W] = y;
-        row_observed[i] += seen;
-        col_observed[j] += seen;
+    std::vector<double> lines(n2 * W);
+    for (int64_t b = 0; b < blocks; b++) {
+      for (int64_t w = 0; w < W; w++) {
+        const int64_t i = b * W + w;
+        double *line = lines.data() + w * n2;
+        const uint8_t *mask = data.mask && i < n1 ? data.mask + i * data.mask_stride : nullptr;
+        if (i < n1) read<double>(data.data, data.storage, i * data.stride, mask, int(n2), int(n2), line);
+        else std::fill_n(line, n2, std::numeric_limits<double>::quiet_NaN());
       }
-      n_observed += row_observed[i];
+      turn(lines.data(), gain, b);
     }
+    for (int64_t i = 0; i < n1; i++) n_observed += row_observed[i];
     choose_sample();
   }
 
  private:
+  void turn(const double *lines, double gain, int64_t b) {  // W rows, one after another, become a block
+    double *out = Y + b * n2 * W;
+    Lanes observed = {};
+    Flags infinite = {};
+    for (int64_t j = 0; j < n2; j++) {
+      double numbers[W];
+#pragma GCC unroll 8
+      for (int w = 0; w < W; w++) numbers[w] = lines[w * n2 + j];
+      const Lanes y = gain * load<Lanes>(numbers), seen = as_numbers(y == y);
+      store(out + j * W, y);
+      infinite |= magnitude(y) > std::numeric_limits<double>::max();
+      observed += seen;
+      col_observed[j] += sum<double>(seen);
+    }
+    store(row_observed + b * W, observed);
+    for (int w = 0; w < W; w++) finite = finite && !infinite[w];
+  }
   void choose_sample() {  // one place in each stretch of places, at random: rows and columns have no step in common
     const double all = double(n1 * n2), stretch = std::max(1.0, n_observed / SAMPLE);
     double size[SAMPLE];
@@ -129,10 +148,10 @@ struct Entries {
       random = random * 6364136223846793005u + 1442695040888963407u;  // Knuth's
       const double within = stretch * double(random >> 33) / double(uint64_t(1) << 31);
       const int64_t k = int64_t(std::min(first + within, all - 1)), i = k / n2, j = k % n2;
-      const int64_t place = ((i / W) * n2 + j) * W + i % W;
-      if (Y[place] != Y[place]) continue;
-      size[n_sample] = std::fabs(Y[place]);
-      places[n_sample++] = place;
+      const double y = at(i, j);
+      if (y != y) continue;
+      size[n_sample] = std::fabs(y);
+      places[n_sample++] = {int32_t(i), int32_t(j), y};
     }
     scale = n_sample ? Quantiles(size, n_sample).at(0.5) : 0;
   }
@@ -187,8 +206,7 @@ template <int R> class Fit {
   double sweep() {
     Moved moved;
     prepare();
-    const bool protects = widest > 1;
-    for (int64_t b = 0; b < data.blocks; b++) protects ? block<true>(b, moved) : block<false>(b, moved);
+    widest > 1 ? rows<true>(moved) : rows<false>(moved);
     move_columns(moved);
     follow();
     return moved.relative();
@@ -298,39 +316,60 @@ template <int R> class Fit {
     std::fill_n(sums, data.n2 * SUMS * W, 0.0);
   }
 
-  // Weights of residuals: 1 within the threshold; beyond, 0, or clipped where the row or column is protected.
+  // Weights w of residuals, and c = w e: 1 within the threshold; beyond, 0, or clipped where the row or column is
+  // protected. What is missing is NaN and has none.
+  struct Weighed {
+    Lanes w, c;
+    Flags inlier;
+  };
   template <bool Protects> struct Rule {
     Lanes row_z;
     Flags row_protect;
     const double *multiple;
     double zeta;
-    Lanes operator()(Lanes e, int64_t j, Flags &inlier) const {
-      const Lanes size = magnitude(e), one = fill<double>(1);
+    Weighed operator()(Lanes e, int64_t j) const {
+      const Lanes size = magnitude(e), none = {};
       if constexpr (!Protects) {
-        inlier = size <= row_z;
-        return inlier ? one : Lanes{};
+        const Flags inlier = size <= row_z;
+        return {as_numbers(inlier), inlier ? e : none, inlier};
       }
       const Lanes z = larger(row_z, fill<double>(zeta * multiple[j]));
-      const Flags clips = multiple[j] > 1 ? size == size : row_protect & (size == size);
-      inlier = size <= z;
-      return inlier ? one : clips ? z / size : Lanes{};
+      const Flags inlier = size <= z, seen = size == size, clips = multiple[j] > 1 ? seen : row_protect & seen;
+      const Lanes w = inlier ? fill<double>(1) : clips ? z / size : none;
+      return {w, seen ? w * e : none, inlier};
     }
   };
 
-  template <bool Protects> void block(int64_t b, Moved &moved) {
-    const double *y = data.Y + b * data.n2 * W;
+  template <bool Protects> Rule<Protects> rule_of(int64_t b) const {
     const Lanes multiple = load<Lanes>(row_multiple + b * W);
-    const Rule<Protects> rule{zeta * multiple, multiple > 1, col_multiple, zeta};
+    return {zeta * multiple, multiple > 1, col_multiple, zeta};
+  }
+
+  // Each block of rows is moved, and then teaches the columns; some together, so that their sums are loaded once.
+  template <bool Protects> void rows(Moved &moved) {
+    constexpr int TOGETHER = R <= 2 ? 4 : R <= 4 ? 2 : 1;
+    int64_t b = 0;
+    for (; b + TOGETHER <= data.blocks; b += TOGETHER) {
+      for (int u = 0; u < TOGETHER; u++) move<Protects>(b + u, moved);
+      teach<Protects, TOGETHER>(b);
+    }
+    for (; b < data.blocks; b++) {
+      move<Protects>(b, moved);
+      teach<Protects, 1>(b);
+    }
+  }
+
+  template <bool Protects> void move(int64_t b, Moved &moved) {
+    const double *y = data.Y + b * data.n2 * W;
+    const Rule<Protects> rule = rule_of<Protects>(b);
     Lanes l[R], H[T] = {}, x[R] = {};
     for (int a = 0; a < R; a++) l[a] = load<Lanes>(L + (b * R + a) * W);
     for (int64_t j = 0; j < data.n2; j++) {
-      Flags inlier;
-      const Lanes e = residual(load<Lanes>(y + j * W), l, F + j * R), w = rule(e, j, inlier);
-      const Lanes c = e == e ? w * e : Lanes{};
+      const Weighed now = rule(residual(load<Lanes>(y + j * W), l, F + j * R), j);
 #pragma GCC unroll 8
-      for (int a = 0; a < R; a++) x[a] += c * Q[j * R + a];
+      for (int a = 0; a < R; a++) x[a] += now.c * Q[j * R + a];
 #pragma GCC unroll 36
-      for (int k = 0; k < T; k++) H[k] += w * pairs[j * T + k];
+      for (int k = 0; k < T; k++) H[k] += now.w * pairs[j * T + k];
     }
     solve(H, x);
     for (int a = 0; a < R; a++) store(L + (b * R + a) * W, l[a] += x[a]);
@@ -341,30 +380,44 @@ template <int R> class Fit {
       }
       for (int c = 0; c < R; c++) moved.dL[a * R + c] += x[a] * l[c];
     }
-    teach<Protects>(b, l, rule);
   }
 
-  // What a block of rows says of the columns.
-  template <bool Protects> void teach(int64_t b, const Lanes *l, const Rule<Protects> &rule) {
-    const double *y = data.Y + b * data.n2 * W;
-    Lanes teaches = fill<double>(1), count = {}, squares[T];
-    if (Protects && far_rows < pace.few_behind)
-      teaches = load<Lanes>(row_multiple + b * W) > pace.far ? Lanes{} : fill<double>(1);
-    for (int a = 0, k = 0; a < R; a++)
-      for (int c = a; c < R; c++, k++) squares[k] = teaches * l[a] * l[c];
-    for (int64_t j = 0; j < data.n2; j++) {
-      Flags inlier;
-      const Lanes e = residual(load<Lanes>(y + j * W), l, F + j * R), w = rule(e, j, inlier);
-      const Lanes c = e == e ? teaches * w * e : Lanes{}, one = as_numbers(inlier);
-      double *out = sums + j * SUMS * W;
-      count += one;
-#pragma GCC unroll 36
-      for (int k = 0; k < T; k++) store(out + k * W, load<Lanes>(out + k * W) + w * squares[k]);
-#pragma GCC unroll 8
-      for (int a = 0; a < R; a++) store(out + (T + a) * W, load<Lanes>(out + (T + a) * W) + c * l[a]);
-      store(out + (T + R) * W, load<Lanes>(out + (T + R) * W) + one);
+  // What U blocks of rows say of the columns.
+  template <bool Protects, int U> void teach(int64_t b) {
+    Rule<Protects> rule[U];
+    Lanes l[U][R], squares[U][T], taught[U][R], count[U] = {};
+    for (int u = 0; u < U; u++) {
+      rule[u] = rule_of<Protects>(b + u);
+      Lanes teaches = fill<double>(1);
+      if (Protects && far_rows < pace.few_behind)
+        teaches = load<Lanes>(row_multiple + (b + u) * W) > pace.far ? Lanes{} : fill<double>(1);
+      for (int a = 0; a < R; a++) l[u][a] = load<Lanes>(L + ((b + u) * R + a) * W);
+      for (int a = 0, k = 0; a < R; a++) {
+        taught[u][a] = teaches * l[u][a];
+        for (int c = a; c < R; c++, k++) squares[u][k] = taught[u][a] * l[u][c];
+      }
     }
-    store(row_inliers + b * W, count);
+    for (int64_t j = 0; j < data.n2; j++) {
+      Lanes found[SUMS];
+      double *out = sums + j * SUMS * W;
+#pragma GCC unroll 45
+      for (int k = 0; k < SUMS; k++) found[k] = load<Lanes>(out + k * W);
+#pragma GCC unroll 4
+      for (int u = 0; u < U; u++) {
+        const double *y = data.Y + (b + u) * data.n2 * W;
+        const Weighed now = rule[u](residual(load<Lanes>(y + j * W), l[u], F + j * R), j);
+        const Lanes one = as_numbers(now.inlier);
+        count[u] += one;
+        found[T + R] += one;
+#pragma GCC unroll 36
+        for (int k = 0; k < T; k++) found[k] += now.w * squares[u][k];
+#pragma GCC unroll 8
+        for (int a = 0; a < R; a++) found[T + a] += now.c * taught[u][a];
+      }
+#pragma GCC unroll 45
+      for (int k = 0; k < SUMS; k++) store(out + k * W, found[k]);
+    }
+    for (int u = 0; u < U; u++) store(row_inliers + (b + u) * W, count[u]);
   }
 
   void solve(Lanes *H, Lanes *x) const {  // x <- (H + ridge)^-1 x in each lane
@@ -415,9 +468,10 @@ template <int R> class Fit {
   void next_threshold() {  // see `Falling` of the closed loop
     double size[SAMPLE];
     for (int s = 0; s < data.n_sample; s++) {
-      const int64_t place = data.places[s], lane = place % W, j = place / W % data.n2, b = place / W / data.n2;
-      double e = data.Y[place];
-      for (int a = 0; a < R; a++) e -= L[(b * R + a) * W + lane] * F[j * R + a];
+      const auto [row, col, y] = data.places[s];
+      const double *l = L + row / W * R * W + row % W, *f = F + col * R;
+      double e = y;
+      for (int a = 0; a < R; a++) e -= l[a * W] * f[a];
       size[s] = std::fabs(e);
     }
     const Quantiles found(size, data.n_sample);
@@ -654,8 +708,8 @@ template <int R> bool Fit<R>::proven(const SmallProof &proof, double border, Sma
       told.on_their_way > proof.on_their_way)
     return false;
   double values[SAMPLE];
-  for (int s = 0; s < data.n_sample; s++) values[s] = data.Y[data.places[s]];
-  if (repeats(values, std::min(data.n_sample, SAMPLE / 4), proof.often)) return false;
+  for (int s = 0; s < data.n_sample; s++) values[s] = data.places[s].y;
+  if (repeats(values, std::min(data.n_sample, SAMPLE / 2), proof.often)) return false;
   const double seen = (within[2] - within[1]) / (proof.far_off / proof.nearly - 1);
   const double chance = (proof.prior * near / data.scale + seen) / (proof.prior + off);
   const bool outliers = off >= proof.nothing_else * all;
