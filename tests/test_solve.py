@@ -69,7 +69,8 @@ def test_thresholds_and_end_of_lrmc(problem):
 
 @every_method
 def test_iterates_are_those_of_solve(method, problem):
-    result = lrmc.solve(problem.Y, rank=3, method=method)
+    """Where somebody looks: otherwise a kernel solves small matrices at once."""
+    result = lrmc.solve(problem.Y, rank=3, method=method, progress=print)
     its = list(
         islice(lrmc.iterates(problem.Y, rank=3, method=method), result.n_iter + 1)
     )
@@ -266,6 +267,7 @@ def test_mask_and_nan_are_the_same(method, problem):
     np.testing.assert_array_equal(
         lrmc.solve(filled, 3, mask=problem.mask, method=method).L, one.L
     )
+    one = lrmc.solve(dense, 3, method=method, progress=print)
     its = islice(
         lrmc.iterates(filled, 3, mask=problem.mask, method=method), one.n_iter + 1
     )

@@ -16,6 +16,8 @@ import lrmc
 Y = np.zeros((30, 20))
 result: lrmc.Result = lrmc.solve(Y, rank=2, loss="huber")
 rank: int = result.rank
+many: lrmc.Results = lrmc.solve_many(np.stack([Y, Y]), 2, threads=1)
+status: lrmc.Status = many[0].status
 pca: lrmc.RobustPCA = lrmc.RobustPCA(n_components=2, center=False)
 table = lrmc.RobustImputer(fill="missing").fit_transform(Y)
 schedule: lrmc.Schedule = lrmc.Schedule.named("geometric")
@@ -27,6 +29,8 @@ MISTAKES = {
     "lrmc.RobustPCA(n_component=2)": "n_component",
     "lrmc.RobustImputer(fil=3)": "fil",
     "result.rnak": "rnak",
+    "lrmc.solve_many([Y], rnak=2)": "rnak",
+    "many[0].rnak": "rnak",
     "lrmc.solv(Y)": "solv",
 }
 

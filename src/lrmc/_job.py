@@ -55,6 +55,7 @@ class Asked:
     seed: int = 0
     threads: int | None = None
     tol: float = 0.0
+    at_once: bool = True  # whether nobody looks at single iterates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +70,7 @@ class Job:
     noise: Noise
     tol: float
     seed: int
+    at_once: bool = True  # as asked
     wishes: Wishes = field(default_factory=Wishes)  # for noisy data
 
 
@@ -105,6 +107,7 @@ def checked_job(Y: Any, asked: Asked) -> Job:
         noise=noise,
         tol=asked.tol,
         seed=seed,
+        at_once=asked.at_once,
         wishes=Wishes(
             loss=None if asked.loss == "auto" else asked.loss,
             score=asked.score,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from . import _kernels
-from ._arguments import checked_rank
+from ._arguments import checked_rank, whole_number
 from ._job import Asked, checked_job, checked_max_iter, checked_tol
 from .methods.in_time.improve import checked_time
 from .methods.small import PLACES, Solved, solve_small
@@ -204,6 +204,7 @@ def solve_many(
     >>> results.converged.all(), results.rank.tolist()
     (np.True_, [2, 2, 2, 2])
     """
+    seed = whole_number("seed", seed, 0)
     asked = Asked(rank=rank, seed=seed, threads=1, tol=checked_tol(tol))
     max_iter = checked_max_iter(max_iter)
     matrices = [
@@ -229,7 +230,7 @@ def _stack(batch: Any) -> Sequence[Any]:
             f"a {type(batch).__name__} {what}; a 3-D array (matrices, rows, columns) or"
             " a list of matrices is wanted. One matrix is for lrmc.solve"
         )
-    return batch  # type: ignore[no-any-return]
+    return batch
 
 
 def _masks(batch: Any, mask: Any) -> Sequence[Any]:
@@ -240,7 +241,7 @@ def _masks(batch: Any, mask: Any) -> Sequence[Any]:
         raise ValueError(
             f"mask= holds {len(mask)} masks, and the batch {len(batch)} matrices"
         )
-    return mask  # type: ignore[no-any-return]
+    return mask
 
 
 @contextmanager

@@ -182,7 +182,8 @@ def solve(
     threads : int, optional
         Number of threads; all cores if not given.
     progress : callable, optional
-        Called with each `Iterate`.
+        Called with each `Iterate`. Without it small matrices, of up to 131,072 entries, are first
+        given to a kernel that solves those without noise at once.
     verbose : bool, default False
         Print a line per second with the time left. The logger "lrmc" gets the same at level INFO.
 
@@ -214,7 +215,7 @@ def solve(
     asked_time = checked_time(time, period, times)
     max_iter = checked_max_iter(max_iter)
     function_or_none("progress", progress)
-    progress = followed(progress, verbose, checked_tol(tol))
+    follow = followed(progress, verbose, checked_tol(tol))
     asked = Asked(
         rank=rank,
         mask=mask,
@@ -231,8 +232,9 @@ def solve(
         seed=seed,
         threads=threads,
         tol=checked_tol(tol),
+        at_once=progress is None,
     )
-    result = answered(Y, asked, asked_time, max_iter, progress)
+    result = answered(Y, asked, asked_time, max_iter, follow)
     _warn(result)
     log_end(result, verbose)
     return result
@@ -334,8 +336,9 @@ def _with_safety_net(job: Job, max_iter: int, progress: Progress | None) -> Resu
 
 def _ran(job: Job, max_iter: int, progress: Progress | None) -> Result:
     """A job's result, which can be had again without some of the entries."""
-    # whoever looks at iterates gets them one by one
-    ended = _at_once(job, max_iter) if progress is None else None
+    ended = _at_once(job, max_iter)
+    if ended is not None and progress is not None:
+        progress(ended.last)
     return finished(job, ended or _run(job, max_iter, progress), max_iter)
 
 
@@ -389,28 +392,32 @@ def _at_once(job: Job, max_iter: int) -> Ended | None:
     """A small matrix without noise, by one call of a kernel; None where that proves nothing."""
     if not (is_small(job.obs) and _as_usual(job)):
         return None
+    unit = power_of_4(job.obs.scale)
     (solved,) = solve_small(
-        [job.obs.part()],
+        [job.obs.scaled(1 / unit).part()],
         job.rank,
         dtype=job.obs.dtype,
         tol=job.tol,
         most=max_iter,
         seed=job.seed,
     )
-    return None if solved is None else ended_at_once(solved)
+    return None if solved is None else ended_at_once(solved, unit)
 
 
 def _as_usual(job: Job) -> bool:
     """Whether nothing was asked for that needs more than the plain closed loop."""
     plain = job.method == "closed_loop" and job.wishes.plan is None
+    plain &= job.at_once
     return plain and job.start == "spectral" and job.noise.outliers == "both"
 
 
-def ended_at_once(solved: Solved) -> Ended:
-    """How a run of the kernel for small matrices ended."""
-    X, proof = solved.X, solved.certificate
+def ended_at_once(solved: Solved, unit: float = 1.0) -> Ended:
+    """How a run of the kernel for small matrices ended, on data in this unit."""
+    X = Factors(*(scaled(F, math.sqrt(unit)) for F in solved.X))
+    proof = replace(solved.certificate, border=unit * solved.certificate.border)
     start = Record(0, math.nan, math.nan, math.nan, 0.0)
-    history = (start, *(Record(k, *x) for k, x in enumerate(solved.trace.tolist(), 1)))
+    lines = (solved.trace * (1, unit, 1, 1)).tolist()
+    history = (start, *(Record(k, *line) for k, line in enumerate(lines, 1)))
     last = history[-1]
     it = Iterate(
         last.k,
@@ -555,16 +562,17 @@ def _result(job: Job, ended: Ended) -> Result:
         status = Status.UNDETERMINED
     open_rows, open_cols = without_entries(job.obs)
     proof, doubts = found.certificate, list(found.doubts)
-    noise, share = noise_and_share(job.obs, X)
-    if proof is not None:
-        share = 1 - proof.agreeing
+    if proof is None:
+        noise, share = noise_and_share(job.obs, X)
+        if job.method == "closed_loop":
+            doubts += _not_believed(job.obs, X, share, found)
+    else:
+        noise, share = _disagreement(job.obs, X, proof)
         open_rows, open_cols = (
             np.union1d(open_rows, proof.rows),
             np.union1d(open_cols, proof.cols),
         )
         doubts += _not_vouched_for(proof, job.obs.is_here)
-    elif job.method == "closed_loop":
-        doubts += _not_believed(job.obs, X, share, found)
     beyond = _beyond(found.plan, job.obs, X)
     L, R = job.obs.in_form(last.L, last.R)
     return Result(
@@ -585,6 +593,16 @@ def _result(job: Job, ended: Ended) -> Result:
         certificate=None if proof is None else proof.plain(),
         warnings=(*doubts, *_shortcomings(job.obs, last.L.shape[1], shrunk)),
     )
+
+
+def _disagreement(
+    obs: Observations, X: Factors, proof: Certificate
+) -> tuple[float, float]:
+    """The root mean square of residuals that agree with what is proven, and the share of others."""
+    size = np.abs(obs.sample.residual(X)).astype(np.float64)
+    good = size[size <= proof.border]
+    noise = math.sqrt(float(good @ good) / len(good)) if len(good) else 0.0
+    return noise, 1 - proof.agreeing
 
 
 def _held_out(found: Findings) -> dict[str, dict[str, float]]:

@@ -28,11 +28,12 @@ inline Lanes magnitude(Lanes x) {  // without the bit of the sign
 }
 inline Lanes as_numbers(Flags flags) { return flags ? fill<double>(1) : Lanes{}; }
 
-// Quantiles of positive numbers, to a few percent: counts by exponent and the first bits of the mantissa.
+// Quantiles of positive numbers in some unit, to a few percent: counts by exponent and the first bits of the mantissa.
 class Quantiles {
   static constexpr int BUCKETS = 1024, DROPPED = 49;  // 8 buckets for each power of 2: 128 powers below the largest
   int32_t counts[BUCKETS] = {};
   int64_t first, total;
+  double unit;
 
   static int64_t bits(double x) {
     int64_t b;
@@ -47,22 +48,23 @@ class Quantiles {
   }
 
  public:
-  Quantiles(const double *x, int n) : total(n) {
+  Quantiles(const double *x, int n, double unit_) : total(n), unit(unit_) {
+    const double inverse = 1 / unit;
     double most = 0;
     for (int i = 0; i < n; i++) most = std::max(most, x[i]);
-    first = bits(most) - BUCKETS + 1;
-    for (int i = 0; i < n; i++) counts[std::max<int64_t>(0, bits(x[i]) - first)]++;
+    first = bits(most * inverse) - BUCKETS + 1;
+    for (int i = 0; i < n; i++) counts[std::max<int64_t>(0, bits(x[i] * inverse) - first)]++;
   }
   double at(double q) const {
     double left = q * double(total);
     for (int b = 0; b < BUCKETS; b++) {
       if (left <= counts[b]) {
         const double low = b == 0 ? 0 : edge(b);
-        return low + (edge(b + 1) - low) * (counts[b] ? left / counts[b] : 1);
+        return unit * (low + (edge(b + 1) - low) * (counts[b] ? left / counts[b] : 1));
       }
       left -= counts[b];
     }
-    return edge(BUCKETS);
+    return unit * edge(BUCKETS);
   }
 };
 
@@ -153,7 +155,8 @@ struct Entries {
       size[n_sample] = std::fabs(y);
       places[n_sample++] = {int32_t(i), int32_t(j), y};
     }
-    scale = n_sample ? Quantiles(size, n_sample).at(0.5) : 0;
+    std::nth_element(size, size + n_sample / 2, size + n_sample);
+    scale = n_sample ? size[n_sample / 2] : 0;
   }
 };
 
@@ -474,7 +477,7 @@ template <int R> class Fit {
       for (int a = 0; a < R; a++) e -= l[a * W] * f[a];
       size[s] = std::fabs(e);
     }
-    const Quantiles found(size, data.n_sample);
+    const Quantiles found(size, data.n_sample, data.scale);
     low = found.at(pace.good);
     const double high = found.at(pace.high * inliers), least = std::max(pace.decay * zeta, pace.widest * low);
     zeta = std::max({std::min(least, pace.above_high * high), pace.fastest * zeta, pace.rounding * data.scale});

@@ -6,6 +6,7 @@ what the certificate asks. It says nothing of what it cannot prove: other method
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -13,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import _kernels
-from ..linalg import Factors, balanced
+from ..linalg import Factors, balanced, power_of_4
 from ..observations import native
 from ..observations.base import OFTEN, Observations, Part
 from ..observations.dense import rows_contiguous
@@ -46,14 +47,17 @@ class Solved(NamedTuple):
 
     factors: Factors  # in double precision, of any gauge
     dtype: DType  # of the data
+    scale: float  # of the data
     certificate: Certificate
     trace: Array  # sweeps x (how far X moved, threshold, share of inliers, seconds)
 
     @property
     def X(self) -> Factors:
         """Balanced factors, in the precision of the data."""
-        L, R = balanced(*self.factors)
-        return Factors(L.astype(self.dtype), R.astype(self.dtype))
+        L, R = self.factors
+        unit = power_of_4(self.scale)  # of the data: both factors get a root of it
+        found = balanced(L / unit, R)
+        return Factors(*((math.sqrt(unit) * F).astype(self.dtype) for F in found))
 
     @property
     def rank(self) -> int:
@@ -109,9 +113,7 @@ def solve_small(
         proof=_proof(),
         threads=threads,
     )
-    return [
-        _solved(*one, dtype) for one in zip(L, R, report, trace, strict=True)
-    ]
+    return [_solved(*one, dtype) for one in zip(L, R, report, trace, strict=True)]
 
 
 def _data(part: Part) -> _kernels.DenseData:
@@ -124,7 +126,7 @@ def _solved(
     L: Array, R: Array, report: Array, trace: Array, dtype: DType
 ) -> Solved | None:
     """What the kernel found; None where nothing is proven."""
-    proven, rank, sweeps, _, _, *numbers = report.tolist()
+    proven, rank, sweeps, _, scale, *numbers = report.tolist()
     if not proven:
         return None
     # written one line after another, without the room for higher ranks
@@ -139,7 +141,7 @@ def _solved(
         border=border,
         on_their_way=on_their_way,
     )
-    return Solved(Factors(*X), dtype, found, trace[: int(sweeps)])
+    return Solved(Factors(*X), dtype, scale, found, trace[: int(sweeps)])
 
 
 @lru_cache(maxsize=8)

@@ -31,6 +31,7 @@ OFTEN = 0.05
 # of all entries: a value that is found more often than this is the pattern, and others are outliers
 DOMINANT = 0.85
 FEWEST_TELLING = 30  # entries that must be left then
+SHORT = 2**16
 Form = Literal["dense", "masked", "sparse"]
 EVERY = slice(None)
 
@@ -173,7 +174,10 @@ class Sample(NamedTuple):
 
     def by_row(self) -> Sample:
         """The same entries in the order of their rows."""
-        order = np.argsort(self.rows, kind="stable")
+        short = self.rows.max(initial=0) < SHORT
+        # numpy sorts short integers by counting: ten times faster
+        rows = self.rows.astype(np.uint16) if short else self.rows
+        order = np.argsort(rows, kind="stable")
         return Sample(*(x[order] for x in self))
 
     def telling(self) -> Sample:
