@@ -20,7 +20,7 @@ help:
 	@echo "make docs    build the documentation into build/docs, warnings as errors: open build/docs/index.html"
 	@echo "make wheels  build wheels, repair them and try them in fresh environments: dist/"
 	@echo "make sanitize  the kernels under AddressSanitizer and UBSan: a build of their own, their tests, random calls"
-	@echo "make bench   time one pass over the data against reading it"
+	@echo "make bench   time one pass over the data against reading it, and solves against their passes"
 	@echo "make race [PEERS='PYTHON ...']  against the packages installed in these Pythons, and cost against size"
 	@echo "make experiments [QUICK=1]  the paper's synthetic tables and figures: hours; with QUICK=1 tiny, in seconds"
 	@echo "make clean   remove what was built, .venv too"
@@ -78,6 +78,7 @@ sanitize: $(READY)
 
 bench: $(READY)
 	@$(BIN)/python benchmarks/passes.py
+	@$(BIN)/python benchmarks/solve.py
 
 race: $(READY)
 	@$(BIN)/python benchmarks/size.py

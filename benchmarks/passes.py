@@ -13,10 +13,10 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse as sp
+from timing import fastest
 
 import lrmc
 from lrmc import _kernels
-from lrmc.demo.problems import fastest
 from lrmc.weights import Threshold
 
 

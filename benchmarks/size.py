@@ -13,7 +13,6 @@ import argparse
 import math
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "experiments"))
 
 from common import Sheet, picture
+from timing import fastest
 
 import lrmc
 from lrmc import _kernels
@@ -55,17 +55,6 @@ def cases(quick: bool) -> list[Case]:
     return [Case("size", n, 5, PER_ROW / n) for n in SIZES] + [
         Case("rank", 3000, rank, 1.0) for rank in RANKS
     ]
-
-
-def fastest(work: Callable[[], object], repeats: int = 25) -> float:
-    """The shortest of some runs, after one that warms up."""
-    work()
-    times = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - began)
-    return min(times)
 
 
 def reading_time(arrays: tuple[Any, ...]) -> float:

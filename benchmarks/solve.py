@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
+from timing import fastest
 
 import lrmc
 from lrmc import _kernels
@@ -26,7 +27,7 @@ RANK, ALPHA, FRACTIONS = 5, 0.1, (0.1, 0.3, 1.0)
 START = 4  # passes
 SMALL = ((100, 100, 2), (300, 300, 3), (1024, 40, 1))  # rows, columns, rank
 # every call that reads the data
-PASSES = ("products", "survey", "residual", "consensus", "locate", "newton")
+PASSES = ("products", "survey", "residual", "consensus", "newton", "small")
 HEADER = "n1     n2    p     rank     iterations   ms        plain   over(k+4)  passes  kernels"
 
 
@@ -98,8 +99,33 @@ def measure(Y: np.ndarray, rank: int, threads: int, repeats: int) -> None:
         )
 
 
+def measure_many(count: int, threads: int, repeats: int) -> None:
+    """A stack of small matrices against a loop over it."""
+    rows, cols, rank = SMALL[-1]
+    problems = (
+        lrmc.synthetic.problem(rows, n2=cols, rank=rank, alpha=ALPHA, p=1, seed=k)
+        for k in range(count)
+    )
+    stack = np.stack([problem.Y for problem in problems])
+    obs = lrmc.as_observations(stack[0], threads=1)
+    calls = {
+        "solve, in a loop": lambda: [lrmc.solve(Y, rank) for Y in stack],
+        "the same, seen": lambda: [lrmc.solve(Y, rank, progress=unseen) for Y in stack],
+        "solve_many": lambda: lrmc.solve_many(stack, rank, threads=threads),
+    }
+    plain = min(passed(obs, rank) for _ in range(5 * repeats))
+    print(f"\n{count} matrices of {rows} x {cols}, rank {rank}, {threads} thread(s)")
+    for name, call in calls.items():
+        each = fastest(call, repeats) / count
+        print(f"{name:<18s} {1e3 * each:8.3f} ms each {each / plain:8.1f} plain passes")
+
+
+def unseen(_: lrmc.Iterate) -> None:
+    """A look at iterates: then they are made one by one, in Python."""
+
+
 def main() -> None:
-    """Large matrices by observed fraction, then small ones."""
+    """Large matrices by observed fraction, small ones, and many."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--n", type=int, default=3000)
     parser.add_argument("--threads", type=int, default=_kernels.max_threads())
@@ -115,6 +141,7 @@ def main() -> None:
         problem = lrmc.synthetic.problem(n=max(rows, cols), rank=rank, alpha=ALPHA, p=1)
         Y = np.ascontiguousarray(problem.Y[:rows, :cols])
         measure(Y, rank, asked.threads, 4 * repeats)
+    measure_many(3 if asked.quick else 100, asked.threads, repeats)
 
 
 if __name__ == "__main__":

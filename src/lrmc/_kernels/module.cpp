@@ -504,15 +504,15 @@ static void bind_newton(nb::module_ &m) {
 // Constants by name: they are said once, in Python.
 static double named(const nb::dict &numbers, const char *name) { return nb::cast<double>(numbers[name]); }
 static SmallPace pace_of(const nb::dict &x) {
-  return {named(x, "above"),    named(x, "good"),     named(x, "widest"),   named(x, "high"),  named(x, "above_high"),
-          named(x, "fastest"),  named(x, "rounding"), named(x, "decay"),    named(x, "far"),   named(x, "few_behind"),
-          named(x, "widen"),    named(x, "narrow"),   named(x, "half"),     named(x, "behind"), named(x, "ridge"),
-          named(x, "settled"),  named(x, "resting"),  named(x, "patience"), named(x, "small")};
+  return {named(x, "above"),   named(x, "good"),     named(x, "widest"),   named(x, "high"),   named(x, "above_high"),
+          named(x, "fastest"), named(x, "rounding"), named(x, "decay"),    named(x, "far"),    named(x, "few_behind"),
+          named(x, "widen"),   named(x, "narrow"),   named(x, "half"),     named(x, "behind"), named(x, "ridge"),
+          named(x, "settled"), named(x, "resting"),  named(x, "patience"), named(x, "small")};
 }
 static SmallProof proof_of(const nb::dict &x) {
-  return {named(x, "agrees"),       named(x, "nearly"),      named(x, "far_off"), named(x, "between"),
-          named(x, "on_their_way"), named(x, "oversampled"), named(x, "often"),   named(x, "prior"),
-          named(x, "nothing_else"), named(x, "lone"),        named(x, "plenty"),  named(x, "most_agree"),
+  return {named(x, "agrees"),       named(x, "nearly"),      named(x, "far_off"),   named(x, "between"),
+          named(x, "on_their_way"), named(x, "oversampled"), named(x, "often"),     named(x, "prior"),
+          named(x, "nothing_else"), named(x, "lone"),        named(x, "plenty"),    named(x, "most_agree"),
           named(x, "alone"),        named(x, "untold"),      named(x, "most_fits"), named(x, "seldom"),
           named(x, "gap")};
 }

@@ -1,0 +1,155 @@
+// A small matrix in the lanes of vectors, and a sample of its entries.
+#pragma once
+#include <vector>
+
+#include "tiles.hpp"
+
+namespace lrmc::LRMC_ISA {
+namespace {
+
+using Lanes = Vec<double>;
+using Flags = Mask<double>;
+constexpr int W = width<double>;
+constexpr int SAMPLE = 1024;  // entries that thresholds are taken from: quantiles to 1.5 % of the entries
+constexpr int ROUNDS = 3;     // of power iteration at the start
+
+constexpr int triangle(int r) { return r * (r + 1) / 2; }
+inline Lanes magnitude(Lanes x) {  // without the bit of the sign
+  return (Lanes)((Flags)x & INT64_MAX);
+}
+inline Lanes as_numbers(Flags flags) { return flags ? fill<double>(1) : Lanes{}; }
+
+// Quantiles of positive numbers in some unit, to a few percent: counts by exponent and the first bits of the mantissa.
+class Quantiles {
+  static constexpr int BUCKETS = 1024, DROPPED = 49;  // 8 buckets for each power of 2: 128 powers below the largest
+  int32_t counts[BUCKETS] = {};
+  int64_t first, total;
+  double unit;
+
+  static int64_t bits(double x) {
+    int64_t b;
+    std::memcpy(&b, &x, 8);
+    return b >> DROPPED;
+  }
+  double edge(int64_t bucket) const {
+    const int64_t b = std::max<int64_t>(0, first + bucket) << DROPPED;
+    double x;
+    std::memcpy(&x, &b, 8);
+    return x;
+  }
+
+ public:
+  Quantiles(const double *x, int n, double unit_) : total(n), unit(unit_) {
+    const double inverse = 1 / unit;
+    double most = 0;
+    for (int i = 0; i < n; i++) most = std::max(most, x[i]);
+    first = bits(most * inverse) - BUCKETS + 1;
+    for (int i = 0; i < n; i++) counts[std::max<int64_t>(0, bits(x[i] * inverse) - first)]++;
+  }
+  double at(double q) const {
+    double left = q * double(total);
+    for (int b = 0; b < BUCKETS; b++) {
+      if (left <= counts[b]) {
+        const double low = b == 0 ? 0 : edge(b);
+        return unit * (low + (edge(b + 1) - low) * (counts[b] ? left / counts[b] : 1));
+      }
+      left -= counts[b];
+    }
+    return unit * edge(BUCKETS);
+  }
+};
+
+// Room that is kept from one matrix to the next.
+struct Room {
+  std::vector<double> memory;
+  size_t used = 0;
+  double *take(int64_t n) {  // aligned, 0
+    const size_t padded = (size_t(n) + 7) / 8 * 8;
+    double *p = memory.data() + used;
+    used += padded;
+    std::fill_n(p, padded, 0.0);
+    return p;
+  }
+  void reserve(size_t n) {
+    used = 0;
+    if (memory.size() < n) memory.resize(n);
+  }
+};
+
+// A matrix in lanes: row i is lane i % W of block i / W; entries of a block follow each other column by column.
+struct Entries {
+  int64_t n1, n2, blocks;
+  double *Y;                            // blocks x n2 x W: NaN where nothing is observed
+  double *row_observed, *col_observed;  // blocks x W, n2
+  double n_observed = 0;
+  int n_sample = 0;
+  struct Place {
+    int32_t row, col;
+    double y;
+  } places[SAMPLE];
+  double scale = 1;    // the median of |y|
+  bool finite = true;  // all that is observed
+
+  static size_t size(int64_t n1, int64_t n2) {
+    const int64_t blocks = (n1 + W - 1) / W;
+    return size_t(blocks * (n2 + 1) * W + n2 + 64);
+  }
+  double at(int64_t i, int64_t j) const { return Y[((i / W) * n2 + j) * W + i % W]; }
+  Entries(const Dense &data, int64_t n1_, int64_t n2_, double gain, Room &room)
+      : n1(n1_), n2(n2_), blocks((n1_ + W - 1) / W) {
+    Y = room.take(blocks * n2 * W);
+    row_observed = room.take(blocks * W);
+    col_observed = room.take(n2);
+    std::vector<double> lines(n2 * W);
+    for (int64_t b = 0; b < blocks; b++) {
+      for (int64_t w = 0; w < W; w++) {
+        const int64_t i = b * W + w;
+        double *line = lines.data() + w * n2;
+        const uint8_t *mask = data.mask && i < n1 ? data.mask + i * data.mask_stride : nullptr;
+        if (i < n1) read<double>(data.data, data.storage, i * data.stride, mask, int(n2), int(n2), line);
+        else std::fill_n(line, n2, std::numeric_limits<double>::quiet_NaN());
+      }
+      turn(lines.data(), gain, b);
+    }
+    for (int64_t i = 0; i < n1; i++) n_observed += row_observed[i];
+    choose_sample();
+  }
+
+ private:
+  void turn(const double *lines, double gain, int64_t b) {  // W rows, one after another, become a block
+    double *out = Y + b * n2 * W;
+    Lanes observed = {};
+    Flags infinite = {};
+    for (int64_t j = 0; j < n2; j++) {
+      double numbers[W];
+#pragma GCC unroll 8
+      for (int w = 0; w < W; w++) numbers[w] = lines[w * n2 + j];
+      const Lanes y = gain * load<Lanes>(numbers), seen = as_numbers(y == y);
+      store(out + j * W, y);
+      infinite |= magnitude(y) > std::numeric_limits<double>::max();
+      observed += seen;
+      col_observed[j] += sum<double>(seen);
+    }
+    store(row_observed + b * W, observed);
+    for (int w = 0; w < W; w++) finite = finite && !infinite[w];
+  }
+  void choose_sample() {  // one place in each stretch of places, at random: rows and columns have no step in common
+    const double all = double(n1 * n2), stretch = std::max(1.0, n_observed / SAMPLE);
+    double size[SAMPLE];
+    uint64_t random = 1;
+    for (double first = 0; first < all && n_sample < SAMPLE; first += stretch) {
+      random = random * 6364136223846793005u + 1442695040888963407u;  // Knuth's
+      const double within = stretch * double(random >> 33) / double(uint64_t(1) << 31);
+      const int64_t k = int64_t(std::min(first + within, all - 1)), i = k / n2, j = k % n2;
+      const double y = at(i, j);
+      if (y != y) continue;
+      size[n_sample] = std::fabs(y);
+      places[n_sample++] = {int32_t(i), int32_t(j), y};
+    }
+    std::nth_element(size, size + n_sample / 2, size + n_sample);
+    scale = n_sample ? size[n_sample / 2] : 0;
+  }
+};
+
+}  // namespace
+}  // namespace lrmc::LRMC_ISA

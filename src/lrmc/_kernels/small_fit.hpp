@@ -1,0 +1,355 @@
+// Sweeps of robust least squares over a small matrix: rows, then columns, with the thresholds of the closed loop.
+#pragma once
+#include "cholesky.hpp"
+#include "small_entries.hpp"
+
+namespace lrmc::LRMC_ISA {
+namespace {
+
+// One matrix and one rank.
+template <int R> class Fit {
+  static constexpr int T = triangle(R), SUMS = T + R + 1;  // of a column: Gram matrix, right-hand side, inliers
+  const Entries &data;
+  const SmallPace &pace;
+  double *L, *F, *Q, *pairs, *sums;     // blocks x R x W; n2 x R; without columns far behind; n2 x T; n2 x SUMS x W
+  double *row_multiple, *col_multiple;  // of the threshold
+  double *row_inliers, *col_inliers;    // counts
+  double zeta = 0, widest = 1, far_rows = 0, far_cols = 0, inliers = 1, low = 0;
+
+ public:
+  static size_t size(int64_t n1, int64_t n2) {
+    const int64_t blocks = (n1 + W - 1) / W;
+    return size_t(blocks * (R + 2) * W + n2 * (2 * R + T + SUMS * W + 2) + 128);
+  }
+  Fit(const Entries &data_, const SmallPace &pace_, Room &room) : data(data_), pace(pace_) {
+    const int64_t n2 = data.n2, padded = data.blocks * W;
+    L = room.take(padded * R);
+    F = room.take(n2 * R);
+    Q = room.take(n2 * R);
+    pairs = room.take(n2 * T);
+    sums = room.take(n2 * SUMS * W);
+    row_multiple = room.take(padded);
+    row_inliers = room.take(padded);
+    col_multiple = room.take(n2);
+    col_inliers = room.take(n2);
+    std::fill_n(row_multiple, padded, 1.0);
+    std::fill_n(col_multiple, n2, 1.0);
+  }
+
+  // The leading part of the data, clipped.
+  void start(const double *random, int columns) {
+    const double first = pace.above * data.scale;
+    for (int64_t j = 0; j < data.n2; j++)
+      for (int a = 0; a < R; a++) F[j * R + a] = random[j * columns + a];
+    for (int round = 0; round < ROUNDS; round++) {
+      orthonormal();
+      multiply(first, round + 1 < ROUNDS ? 1 : data.n_observed / double(data.n1 * data.n2));
+      if (round + 1 < ROUNDS) multiply_back(first);
+    }
+    zeta = first;
+    inliers = 1;
+    next_threshold();
+  }
+
+  // Least squares for the rows, then for the columns, on what is within the threshold: how far X moved.
+  double sweep() {
+    Moved moved;
+    prepare();
+    widest > 1 ? rows<true>(moved) : rows<false>(moved);
+    move_columns(moved);
+    follow();
+    return moved.relative();
+  }
+
+  // Whether a sweep more would change nothing that counts; or whether it is hopeless.
+  bool arrived(double border) const { return zeta * widest <= border && low <= border; }
+  double threshold() const { return zeta; }
+  double share() const { return inliers; }
+  double typical() const { return low; }
+
+  void write(double *left, double *right, int columns) const {
+    for (int64_t i = 0; i < data.n1; i++)
+      for (int a = 0; a < R; a++) left[i * columns + a] = L[((i / W) * R + a) * W + i % W];
+    for (int64_t j = 0; j < data.n2; j++) std::copy_n(F + j * R, R, right + j * columns);
+  }
+
+  bool proven(const SmallProof &proof, double border, SmallReport &told);
+
+ private:
+  void count_within(const double *edges, double *within);
+
+  struct Moved {
+    Lanes LL[T] = {}, dd[T] = {}, dL[R * R] = {};
+    double RR[R][R] = {}, RR_after[R][R] = {}, ee[R][R] = {}, eR[R][R] = {};
+    // X + dX = (L + d)(R + e)': dX = d R' + (L + d) e'
+    double relative() const {
+      double moved = 0, norm = 0;
+      for (int a = 0, k = 0; a < R; a++)
+        for (int b = a; b < R; b++, k++) {
+          const double twice = a == b ? 1 : 2;
+          moved += twice * (sum<double>(dd[k]) * RR[a][b] + sum<double>(LL[k]) * ee[a][b]);
+          norm += twice * sum<double>(LL[k]) * RR_after[a][b];
+        }
+      for (int a = 0; a < R; a++)
+        for (int b = 0; b < R; b++) moved += 2 * sum<double>(dL[a * R + b]) * eR[b][a];
+      return norm > 0 ? std::sqrt(std::max(moved, 0.0) / norm) : std::numeric_limits<double>::infinity();
+    }
+  };
+
+  static Lanes residual(Lanes y, const Lanes *l, const double *f) {
+    Lanes e = y;
+#pragma GCC unroll 8
+    for (int a = 0; a < R; a++) e -= l[a] * f[a];
+    return e;
+  }
+
+  void orthonormal() {  // columns of F
+    for (int a = 0; a < R; a++) {
+      for (int b = 0; b < a; b++) {
+        double dot = 0;
+        for (int64_t j = 0; j < data.n2; j++) dot += F[j * R + a] * F[j * R + b];
+        for (int64_t j = 0; j < data.n2; j++) F[j * R + a] -= dot * F[j * R + b];
+      }
+      double norm = 0;
+      for (int64_t j = 0; j < data.n2; j++) norm += F[j * R + a] * F[j * R + a];
+      const double scale = norm > 0 ? 1 / std::sqrt(norm) : 0;
+      for (int64_t j = 0; j < data.n2; j++) F[j * R + a] *= scale;
+    }
+  }
+  static Lanes clipped(Lanes y, double most) {
+    const Lanes z = fill<double>(most);
+    return y == y ? larger(smaller(y, z), -z) : Lanes{};
+  }
+  void multiply(double most, double share) {  // L = C F / share
+    for (int64_t b = 0; b < data.blocks; b++) {
+      Lanes l[R] = {};
+      const double *y = data.Y + b * data.n2 * W;
+      for (int64_t j = 0; j < data.n2; j++) {
+        const Lanes c = clipped(load<Lanes>(y + j * W), most);
+#pragma GCC unroll 8
+        for (int a = 0; a < R; a++) l[a] += c * F[j * R + a];
+      }
+      for (int a = 0; a < R; a++) store(L + (b * R + a) * W, l[a] / share);
+    }
+  }
+  void multiply_back(double most) {  // F = C' L
+    std::fill_n(sums, data.n2 * SUMS * W, 0.0);
+    for (int64_t b = 0; b < data.blocks; b++) {
+      Lanes l[R];
+      for (int a = 0; a < R; a++) l[a] = load<Lanes>(L + (b * R + a) * W);
+      const double *y = data.Y + b * data.n2 * W;
+      for (int64_t j = 0; j < data.n2; j++) {
+        const Lanes c = clipped(load<Lanes>(y + j * W), most);
+        double *out = sums + j * SUMS * W;
+#pragma GCC unroll 8
+        for (int a = 0; a < R; a++) store(out + a * W, load<Lanes>(out + a * W) + c * l[a]);
+      }
+    }
+    for (int64_t j = 0; j < data.n2; j++)
+      for (int a = 0; a < R; a++) F[j * R + a] = sum<double>(load<Lanes>(sums + (j * SUMS + a) * W));
+  }
+
+  double ridge = 0;
+  void prepare() {  // what rows are multiplied with: columns far behind learn, but do not teach
+    const bool few = far_cols < pace.few_behind;
+    double trace = 0;
+    for (int64_t j = 0; j < data.n2; j++) {
+      const double *f = F + j * R, teaches = few && col_multiple[j] > pace.far ? 0 : 1;
+      for (int a = 0, k = 0; a < R; a++) {
+        Q[j * R + a] = teaches * f[a];
+        trace += data.col_observed[j] * Q[j * R + a] * Q[j * R + a];
+        for (int b = a; b < R; b++, k++) pairs[j * T + k] = teaches * f[a] * f[b];
+      }
+    }
+    ridge = pace.ridge * trace / double(data.n1) / R;
+    std::fill_n(sums, data.n2 * SUMS * W, 0.0);
+  }
+
+  // Weights w of residuals, and c = w e: 1 within the threshold; beyond, 0, or clipped where the row or column is
+  // protected. What is missing is NaN and has none.
+  struct Weighed {
+    Lanes w, c;
+    Flags inlier;
+  };
+  template <bool Protects> struct Rule {
+    Lanes row_z;
+    Flags row_protect;
+    const double *multiple;
+    double zeta;
+    Weighed operator()(Lanes e, int64_t j) const {
+      const Lanes size = magnitude(e), none = {};
+      if constexpr (!Protects) {
+        const Flags inlier = size <= row_z;
+        return {as_numbers(inlier), inlier ? e : none, inlier};
+      }
+      const Lanes z = larger(row_z, fill<double>(zeta * multiple[j]));
+      const Flags inlier = size <= z, seen = size == size, clips = multiple[j] > 1 ? seen : row_protect & seen;
+      const Lanes w = inlier ? fill<double>(1) : clips ? z / size : none;
+      return {w, seen ? w * e : none, inlier};
+    }
+  };
+
+  template <bool Protects> Rule<Protects> rule_of(int64_t b) const {
+    const Lanes multiple = load<Lanes>(row_multiple + b * W);
+    return {zeta * multiple, multiple > 1, col_multiple, zeta};
+  }
+
+  // Each block of rows is moved, and then teaches the columns; some together, so that their sums are loaded once.
+  template <bool Protects> void rows(Moved &moved) {
+    constexpr int TOGETHER = R <= 2 ? 4 : R <= 4 ? 2 : 1;
+    int64_t b = 0;
+    for (; b + TOGETHER <= data.blocks; b += TOGETHER) {
+      for (int u = 0; u < TOGETHER; u++) move<Protects>(b + u, moved);
+      teach<Protects, TOGETHER>(b);
+    }
+    for (; b < data.blocks; b++) {
+      move<Protects>(b, moved);
+      teach<Protects, 1>(b);
+    }
+  }
+
+  template <bool Protects> void move(int64_t b, Moved &moved) {
+    const double *y = data.Y + b * data.n2 * W;
+    const Rule<Protects> rule = rule_of<Protects>(b);
+    Lanes l[R], H[T] = {}, x[R] = {};
+    for (int a = 0; a < R; a++) l[a] = load<Lanes>(L + (b * R + a) * W);
+    for (int64_t j = 0; j < data.n2; j++) {
+      const Weighed now = rule(residual(load<Lanes>(y + j * W), l, F + j * R), j);
+#pragma GCC unroll 8
+      for (int a = 0; a < R; a++) x[a] += now.c * Q[j * R + a];
+#pragma GCC unroll 36
+      for (int k = 0; k < T; k++) H[k] += now.w * pairs[j * T + k];
+    }
+    solve(H, x);
+    for (int a = 0; a < R; a++) store(L + (b * R + a) * W, l[a] += x[a]);
+    for (int a = 0, k = 0; a < R; a++) {
+      for (int c = a; c < R; c++, k++) {
+        moved.dd[k] += x[a] * x[c];
+        moved.LL[k] += l[a] * l[c];
+      }
+      for (int c = 0; c < R; c++) moved.dL[a * R + c] += x[a] * l[c];
+    }
+  }
+
+  // What U blocks of rows say of the columns.
+  template <bool Protects, int U> void teach(int64_t b) {
+    Rule<Protects> rule[U];
+    Lanes l[U][R], squares[U][T], taught[U][R], count[U] = {};
+    for (int u = 0; u < U; u++) {
+      rule[u] = rule_of<Protects>(b + u);
+      Lanes teaches = fill<double>(1);
+      if (Protects && far_rows < pace.few_behind)
+        teaches = load<Lanes>(row_multiple + (b + u) * W) > pace.far ? Lanes{} : fill<double>(1);
+      for (int a = 0; a < R; a++) l[u][a] = load<Lanes>(L + ((b + u) * R + a) * W);
+      for (int a = 0, k = 0; a < R; a++) {
+        taught[u][a] = teaches * l[u][a];
+        for (int c = a; c < R; c++, k++) squares[u][k] = taught[u][a] * l[u][c];
+      }
+    }
+    for (int64_t j = 0; j < data.n2; j++) {
+      Lanes found[SUMS];
+      double *out = sums + j * SUMS * W;
+#pragma GCC unroll 45
+      for (int k = 0; k < SUMS; k++) found[k] = load<Lanes>(out + k * W);
+#pragma GCC unroll 4
+      for (int u = 0; u < U; u++) {
+        const double *y = data.Y + (b + u) * data.n2 * W;
+        const Weighed now = rule[u](residual(load<Lanes>(y + j * W), l[u], F + j * R), j);
+        const Lanes one = as_numbers(now.inlier);
+        count[u] += one;
+        found[T + R] += one;
+#pragma GCC unroll 36
+        for (int k = 0; k < T; k++) found[k] += now.w * squares[u][k];
+#pragma GCC unroll 8
+        for (int a = 0; a < R; a++) found[T + a] += now.c * taught[u][a];
+      }
+#pragma GCC unroll 45
+      for (int k = 0; k < SUMS; k++) store(out + k * W, found[k]);
+    }
+    for (int u = 0; u < U; u++) store(row_inliers + (b + u) * W, count[u]);
+  }
+
+  void solve(Lanes *H, Lanes *x) const {  // x <- (H + ridge)^-1 x in each lane
+    const auto at = [](int a, int b) { return a * R - a * (a - 1) / 2 + b - a; };
+    for (int k = 0; k < R; k++) {
+      const Lanes d = H[at(k, k)] + ridge, inverse = d > 0 ? 1 / d : Lanes{};
+      H[at(k, k)] = inverse;
+      for (int i = k + 1; i < R; i++) {
+        const Lanes u = H[at(k, i)] * inverse;
+        for (int j = i; j < R; j++) H[at(i, j)] -= u * H[at(k, j)];
+        x[i] -= u * x[k];
+      }
+    }
+    for (int k = R - 1; k >= 0; k--) {
+      for (int j = k + 1; j < R; j++) x[k] -= H[at(k, j)] * x[j];
+      x[k] *= H[at(k, k)];
+    }
+  }
+
+  void move_columns(Moved &moved) {
+    double trace = 0;
+    for (int64_t j = 0; j < data.n2; j++)
+      for (int a = 0, k = 0; a < R; k += R - a, a++) trace += sum<double>(load<Lanes>(sums + (j * SUMS + k) * W));
+    const double shift = pace.ridge * trace / double(data.n2) / R;
+    double total = 0;
+    for (int64_t j = 0; j < data.n2; j++) {
+      double H[R * R], x[R], *f = F + j * R;
+      const double *in = sums + j * SUMS * W;
+      for (int a = 0, k = 0; a < R; a++) {
+        for (int b = a; b < R; b++, k++) H[a * R + b] = sum<double>(load<Lanes>(in + k * W)) + (a == b ? shift : 0);
+        x[a] = sum<double>(load<Lanes>(in + (T + a) * W));
+      }
+      total += col_inliers[j] = sum<double>(load<Lanes>(in + (T + R) * W));
+      solve_fixed<R>(H, x);
+      for (int a = 0; a < R; a++)
+        for (int b = 0; b < R; b++) {
+          moved.RR[a][b] += f[a] * f[b];
+          moved.ee[a][b] += x[a] * x[b];
+          moved.eR[a][b] += x[a] * f[b];
+        }
+      for (int a = 0; a < R; a++) f[a] += x[a];
+      for (int a = 0; a < R; a++)
+        for (int b = 0; b < R; b++) moved.RR_after[a][b] += f[a] * f[b];
+    }
+    inliers = total / data.n_observed;
+  }
+
+  void next_threshold() {  // see `Falling` of the closed loop
+    double size[SAMPLE];
+    for (int s = 0; s < data.n_sample; s++) {
+      const auto [row, col, y] = data.places[s];
+      const double *l = L + row / W * R * W + row % W, *f = F + col * R;
+      double e = y;
+      for (int a = 0; a < R; a++) e -= l[a * W] * f[a];
+      size[s] = std::fabs(e);
+    }
+    const Quantiles found(size, data.n_sample, data.scale);
+    low = found.at(pace.good);
+    const double high = found.at(pace.high * inliers), least = std::max(pace.decay * zeta, pace.widest * low);
+    zeta = std::max({std::min(least, pace.above_high * high), pace.fastest * zeta, pace.rounding * data.scale});
+  }
+
+  // Thresholds are widened where far fewer entries than typical are within them.
+  double followed(const double *seen, const double *met, double *multiple, int64_t n, double shrink) {
+    double behind = 0;
+    for (int64_t i = 0; i < n; i++) {
+      if (seen[i] == 0) continue;
+      const double share = met[i] / seen[i], deviation = std::sqrt(inliers * (1 - inliers) / seen[i]);
+      const bool late = share < std::min(pace.behind * inliers, pace.half) - 2 * deviation;
+      multiple[i] = late ? multiple[i] * pace.widen / shrink : std::max(1.0, multiple[i] / pace.narrow);
+      widest = std::max(widest, multiple[i]);
+      behind += multiple[i] > pace.far;
+    }
+    return behind / double(n);
+  }
+  void follow() {
+    const double before = zeta;
+    next_threshold();
+    widest = 1;
+    far_rows = followed(data.row_observed, row_inliers, row_multiple, data.n1, zeta / before);
+    far_cols = followed(data.col_observed, col_inliers, col_multiple, data.n2, zeta / before);
+  }
+};
+
+}  // namespace
+}  // namespace lrmc::LRMC_ISA

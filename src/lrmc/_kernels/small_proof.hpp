@@ -1,0 +1,226 @@
+// Whether a fit to a small matrix proves itself: what methods/certificate.py asks, without its milder cases.
+#pragma once
+#include "small_fit.hpp"
+
+namespace lrmc::LRMC_ISA {
+namespace {
+
+// How many entries of a line must agree to vouch for it: `proving` of the certificate.
+double proving(double observed, int rank, double chance, const SmallProof &proof) {
+  const double expected = observed * chance;
+  double fits = 1, extra = 2;
+  for (int k = 0; k < rank; k++) fits = std::min(fits * std::max(observed - k, 1.0) / (k + 1), proof.most_fits);
+  double odds = fits * expected * std::exp(-expected);
+  for (int k = 2; k < 40; k++) {
+    odds *= expected / k;
+    if (odds > proof.seldom) extra = k + 1;
+  }
+  return rank + (expected > 10 ? expected + 8 * std::sqrt(expected) + 16 : extra);
+}
+
+// Whether a value stands in many of the places that were looked at: half as often as counts, to be on the safe side.
+bool repeats(const double *values, int n, double often) {
+  constexpr int SLOTS = 4096;
+  struct Slot {
+    double value;
+    int count;
+  };
+  std::vector<Slot> table(SLOTS, Slot{0, 0});
+  for (int i = 0; i < n; i++) {
+    uint64_t key;
+    std::memcpy(&key, &values[i], 8);
+    for (uint64_t at = key * 0x9E3779B97F4A7C15u >> 52;; at++) {
+      Slot &slot = table[at % SLOTS];
+      if (slot.count && slot.value != values[i]) continue;
+      slot.value = values[i];
+      if (++slot.count > std::max(1.0, 0.5 * often * n)) return true;
+      break;
+    }
+  }
+  return false;
+}
+
+// Sums of x x' over some vectors, and how much each of these tells alone.
+template <int R> struct Leverage {
+  double U[R * R] = {}, largest = 0;
+  bool told = true;  // every direction
+  void add(const double *x) {
+    for (int a = 0; a < R; a++)
+      for (int b = a; b < R; b++) U[a * R + b] += x[a] * x[b];
+  }
+  void factor(double untold) {
+    double most = 0;
+    for (int a = 0; a < R; a++) most = std::max(most, U[a * R + a]);
+    cholesky(U, R);
+    for (int a = 0; a < R; a++) told = told && U[a * R + a] > 0 && 1 / U[a * R + a] > untold * most;
+  }
+  double of(const double *x) const {
+    double y[R], dot = 0;
+    std::copy_n(x, R, y);
+    substitute(U, R, y);
+    for (int a = 0; a < R; a++) dot += x[a] * y[a];
+    return dot;
+  }
+};
+
+// Lines of one side, as the proof looks at them: `F` their factor, `G` that of the other side.
+template <int R> struct Side {
+  int64_t n, across;
+  const double *observed, *met, *F, *G;
+  const Entries &data;
+  bool by_rows;
+  double near;
+
+  // The line meets more entries than any fit could, and no direction of it hangs on one of them.
+  bool vouched_for(const SmallProof &proof, double chance, bool outliers) const {
+    Leverage<R> all;
+    for (int64_t i = 0; i < n; i++) all.add(F + i * R);
+    all.factor(0);
+    double last = -1, wanted = 0;
+    for (int64_t i = 0; i < n; i++) {
+      const bool whole = met[i] == observed[i];
+      if (observed[i] != last) wanted = proving(last = observed[i], R, chance, proof);
+      if (observed[i] == 0 || (met[i] < wanted && !(whole && met[i] > R))) return false;
+      if (outliers && all.of(F + i * R) > 1 - proof.lone) return false;
+      const bool few = met[i] < proof.plenty * (R + 2) || met[i] < proof.most_agree * observed[i];
+      if (!whole && few && hangs(i, proof)) return false;
+    }
+    return true;
+  }
+
+ private:
+  bool agrees(int64_t i, int64_t j) const {
+    double e = by_rows ? data.at(i, j) : data.at(j, i);
+    for (int a = 0; a < R; a++) e -= F[i * R + a] * G[j * R + a];
+    return std::fabs(e) <= near;
+  }
+  bool hangs(int64_t i, const SmallProof &proof) const {
+    Leverage<R> seen;
+    for (int64_t j = 0; j < across; j++)
+      if (agrees(i, j)) seen.add(G + j * R);
+    seen.factor(proof.untold);
+    if (!seen.told) return true;
+    for (int64_t j = 0; j < across; j++)
+      if (agrees(i, j) && seen.of(G + j * R) > proof.alone) return true;
+    return false;
+  }
+};
+
+// Counts of residuals within four borders; by row and column, of those within the second.
+template <int R> void Fit<R>::count_within(const double *edges, double *within) {
+  Lanes counts[4] = {};
+  std::fill_n(sums, data.n2 * W, 0.0);
+  for (int64_t b = 0; b < data.blocks; b++) {
+    Lanes l[R], met = {};
+    for (int a = 0; a < R; a++) l[a] = load<Lanes>(L + (b * R + a) * W);
+    for (int64_t j = 0; j < data.n2; j++) {
+      const Lanes size = magnitude(residual(load<Lanes>(data.Y + (b * data.n2 + j) * W), l, F + j * R));
+      for (int k = 0; k < 4; k++) counts[k] += as_numbers(size <= edges[k]);
+      const Lanes agrees = as_numbers(size <= edges[1]);
+      met += agrees;
+      store(sums + j * W, load<Lanes>(sums + j * W) + agrees);
+    }
+    store(row_inliers + b * W, met);
+  }
+  for (int64_t j = 0; j < data.n2; j++) col_inliers[j] = sum<double>(load<Lanes>(sums + j * W));
+  for (int k = 0; k < 4; k++) within[k] = sum<double>(counts[k]);
+}
+
+// The squares of the singular values of L R', in order, the largest first: eigenvalues of C R'R C' by Jacobi's
+// rotations, where C'C = L'L.
+template <int R> std::array<double, R> squares(const std::vector<double> &L, const std::vector<double> &F) {
+  constexpr int SWEEPS = 12;  // they converge quadratically: five are enough
+  Leverage<R> left, right;
+  for (size_t i = 0; i < L.size(); i += R) left.add(&L[i]);
+  for (size_t j = 0; j < F.size(); j += R) right.add(&F[j]);
+  left.factor(0);
+  double C[R][R] = {}, A[R][R] = {};
+  for (int a = 0; a < R; a++) {  // row a of the factor: 1 and what is right of it, times the root of the pivot
+    const double inverse = left.U[a * R + a], root = inverse > 0 ? 1 / std::sqrt(inverse) : 0;
+    for (int b = a; b < R; b++) C[a][b] = root * (a == b ? 1 : left.U[a * R + b]);
+  }
+  for (int a = 0; a < R; a++)
+    for (int b = 0; b < R; b++)
+      for (int c = 0; c < R; c++)
+        for (int d = 0; d < R; d++) A[a][b] += C[a][c] * right.U[std::min(c, d) * R + std::max(c, d)] * C[b][d];
+  for (int sweep = 0; sweep < SWEEPS; sweep++)
+    for (int p = 0; p < R; p++)
+      for (int q = p + 1; q < R; q++) {
+        if (A[p][q] == 0) continue;
+        const double theta = (A[q][q] - A[p][p]) / (2 * A[p][q]);
+        const double t = (theta < 0 ? -1 : 1) / (std::fabs(theta) + std::sqrt(theta * theta + 1));
+        const double cosine = 1 / std::sqrt(t * t + 1), sine = t * cosine;
+        for (int k = 0; k < R; k++) {
+          const double x = A[k][p], y = A[k][q];
+          A[k][p] = cosine * x - sine * y;
+          A[k][q] = sine * x + cosine * y;
+        }
+        for (int k = 0; k < R; k++) {
+          const double x = A[p][k], y = A[q][k];
+          A[p][k] = cosine * x - sine * y;
+          A[q][k] = sine * x + cosine * y;
+        }
+      }
+  std::array<double, R> found;
+  for (int a = 0; a < R; a++) found[a] = A[a][a];
+  std::sort(found.rbegin(), found.rend());
+  return found;
+}
+
+// A component far smaller than the one before may be one too many, made of outliers.
+template <int R> bool has_gap(const std::vector<double> &L, const std::vector<double> &F, double gap) {
+  const auto found = squares<R>(L, F);
+  for (int a = 1; a < R; a++)
+    if (!(found[a - 1] <= gap * gap * found[a])) return true;
+  return !(found[R - 1] > 0);
+}
+
+// Whether all rows and columns hang together by a chain of entries: else their sizes beside each other are unknown.
+bool connected(const Entries &data) {
+  for (int64_t j = 0; j < data.n2; j++)
+    if (data.col_observed[j] == double(data.n1)) return true;
+  std::vector<char> rows(data.n1), done(data.n1), cols(data.n2);
+  int64_t reached = 0, before = -1;
+  for (cols[0] = true; reached < data.n1 && reached > before;) {
+    before = reached;
+    for (int64_t i = 0; i < data.n1; i++) {
+      for (int64_t j = 0; j < data.n2 && !rows[i]; j++) rows[i] = cols[j] && data.at(i, j) == data.at(i, j);
+      if (!rows[i] || done[i]) continue;
+      done[i] = true;
+      reached++;
+      for (int64_t j = 0; j < data.n2; j++) cols[j] = cols[j] || data.at(i, j) == data.at(i, j);
+    }
+  }
+  return reached == data.n1 && std::find(cols.begin(), cols.end(), 0) == cols.end();
+}
+
+template <int R> bool Fit<R>::proven(const SmallProof &proof, double border, SmallReport &told) {
+  const double near = proof.nearly * border, n1 = double(data.n1), n2 = double(data.n2);
+  const double edges[4] = {border, near, proof.far_off * border, 2 * proof.far_off * border};
+  double within[4];
+  count_within(edges, within);
+  const double all = data.n_observed, off = all - within[1], free = R * (n1 + n2 - R);
+  told.agreeing = within[1] / all;
+  told.oversampling = within[1] / free;
+  told.between = (within[2] - within[0]) / all;
+  told.on_their_way = told.between - 2 * (within[3] - within[2]) / all;
+  told.border = near;
+  if (told.agreeing <= 0.5 || told.oversampling < proof.oversampled || told.between > proof.between ||
+      told.on_their_way > proof.on_their_way)
+    return false;
+  double values[SAMPLE];
+  for (int s = 0; s < data.n_sample; s++) values[s] = data.places[s].y;
+  if (repeats(values, std::min(data.n_sample, SAMPLE / 2), proof.often)) return false;
+  const double seen = (within[2] - within[1]) / (proof.far_off / proof.nearly - 1);
+  const double chance = (proof.prior * near / data.scale + seen) / (proof.prior + off);
+  const bool outliers = off >= proof.nothing_else * all;
+  std::vector<double> left(data.n1 * R), right(data.n2 * R);
+  write(left.data(), right.data(), R);
+  if (has_gap<R>(left, right, proof.gap) || !connected(data)) return false;
+  const Side<R> rows{data.n1, data.n2, data.row_observed, row_inliers, left.data(), right.data(), data, true, near};
+  const Side<R> cols{data.n2, data.n1, data.col_observed, col_inliers, right.data(), left.data(), data, false, near};
+  return rows.vouched_for(proof, chance, outliers) && cols.vouched_for(proof, chance, outliers);
+}
+
+}  // namespace
+}  // namespace lrmc::LRMC_ISA
