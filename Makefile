@@ -112,5 +112,4 @@ $(READY): $(BUILT_FROM)
 	@echo "building lrmc in .venv (a few minutes the first time)"
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check 'pip>=25.1'  # which knows dependency groups
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[all]' --group dev
-	@$(BIN)/python -c "from lrmc import _kernels; _kernels.openmp or print('built without OpenMP: one thread. Install libgomp or libomp for more.')"
 	@touch $(READY)

@@ -510,7 +510,6 @@ def test_the_stub_is_complete():
         *STUB,
         "Rule",
         "most_small_rank",
-        "openmp",
     }
 
 

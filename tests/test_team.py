@@ -28,7 +28,7 @@ def pull(threads=2):
     "start", sorted({"fork", "spawn"} & set(multiprocessing.get_all_start_methods()))
 )
 def test_in_another_process(start):
-    """OpenMP's threads do not come along when a process is forked."""
+    """Threads do not come along when a process is forked."""
     want, _ = pull()
     pool = multiprocessing.get_context(start).Pool(2)
     try:

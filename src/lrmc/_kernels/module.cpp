@@ -613,10 +613,5 @@ NB_MODULE(_native, m) {
   m.def("instruction_set", [] { return std::string(chosen->name); });
   m.def("use_instruction_set", &use_instruction_set, nb::arg("name"));
   m.def("max_threads", &max_threads);
-#ifdef _OPENMP
-  m.attr("openmp") = true;
-#else
-  m.attr("openmp") = false;
-#endif
   m.def("most_threads", [] { return shares_of(INT64_MAX, INT64_MAX); });
 }

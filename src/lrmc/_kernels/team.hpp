@@ -7,8 +7,8 @@
 
 namespace lrmc {
 
-// How many threads a pass has unless it is told. One in a forked child: OpenMP's threads stay with the parent, and
-// waiting for them would never end.
+// How many threads a pass has unless it is told: OMP_NUM_THREADS, or all cores that this process may use. One in a
+// forked child: threads stay with the parent, and waiting for them would never end.
 int max_threads();
 
 // Into how many shares the work is divided: as many as are wanted, but no more than there are pieces of work, and not
