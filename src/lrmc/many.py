@@ -61,7 +61,7 @@ class Matrix(NamedTuple):
     def result(self, solved: Solved) -> Result:
         """Of what the kernel has proven."""
         job = checked_job(self.Y, self.asked)
-        return finished(job, ended_at_once(solved), self.max_iter)
+        return finished(job, ended_at_once(job, solved), self.max_iter)
 
 
 class Results(Sequence[Result]):

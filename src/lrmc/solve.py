@@ -41,7 +41,8 @@ from .methods.lrmc import lrmc
 from .methods.nearest_schedule import misfit
 from .methods.noisy import AskedLoss, noise_and_share
 from .methods.plan import TYPICAL, Plan, Score, parts_of
-from .methods.rank import Test
+from .methods.rank import Test, noise_level
+from .methods.rested import ABOVE
 from .methods.small import Solved, is_small, solve_small
 from .methods.start import STARTS
 from .methods.step import Step
@@ -401,7 +402,7 @@ def _at_once(job: Job, max_iter: int) -> Ended | None:
         most=max_iter,
         seed=job.seed,
     )
-    return None if solved is None else ended_at_once(solved, unit)
+    return None if solved is None else ended_at_once(job, solved, unit)
 
 
 def _as_usual(job: Job) -> bool:
@@ -411,7 +412,7 @@ def _as_usual(job: Job) -> bool:
     return plain and job.start == "spectral" and job.noise.outliers == "both"
 
 
-def ended_at_once(solved: Solved, unit: float = 1.0) -> Ended:
+def ended_at_once(job: Job, solved: Solved, unit: float = 1.0) -> Ended:
     """How a run of the kernel for small matrices ended, on data in this unit."""
     X = Factors(*(scaled(F, math.sqrt(unit)) for F in solved.X))
     proof = replace(solved.certificate, border=unit * solved.certificate.border)
@@ -428,10 +429,22 @@ def ended_at_once(solved: Solved, unit: float = 1.0) -> Ended:
         stage="exact",
         norm=norm_of(gram(X.L), gram(X.R)),
     )
-    rank = Test(0, (), math.nan, X.L.shape[1])
-    evidence = {"rank_tests": (rank,), "certificate": proof.plain()}
+    evidence = {
+        "rank_tests": _looked_at(job, solved, unit),
+        "certificate": proof.plain(),
+    }
     found = Findings(Status.CONVERGED, "exact", evidence, proof)
     return Ended(it, Status.CONVERGED, history, found)
+
+
+def _looked_at(job: Job, solved: Solved, unit: float) -> tuple[Test, ...]:
+    """Where the rank was not given: what was found, beside what unrelated entries could have."""
+    if job.rank is not None:
+        return ()
+    obs, zeta = job.obs.scaled(1 / unit), ABOVE * job.obs.scale / unit
+    noise, _ = noise_level(obs, None, zeta, obs.fraction, reject=False)
+    values = np.sort(np.diag(gram(solved.X.L)))[::-1]
+    return (Test(0, tuple(values.tolist()), noise, solved.rank).times(unit),)
 
 
 def _run(job: Job, max_iter: int, progress: Progress | None) -> Ended:

@@ -22,6 +22,7 @@ from ..weights import Array, DType
 from . import certificate as proof
 from . import closed_loop as loop
 from .certificate import Certificate
+from .rested import ABOVE
 
 # of the matrix: with more, passes take longer than what is between them
 PLACES = 2**17
@@ -154,7 +155,7 @@ def _directions(n: int, rank: int, seed: int) -> Array:
 def _pace(eps: float) -> dict[str, float]:
     """The constants of the closed loop, and of the end of sweeps."""
     return {
-        "above": 6.0,
+        "above": ABOVE,
         "good": loop.LOW,
         "widest": loop.WIDEST,
         "high": loop.HIGH,
