@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from comparing import by_steps
 from each import each
 from presentations import on_disk
 
@@ -68,7 +69,7 @@ def test_the_command(Y, suffix, memory, target, tmp_path):
         if target == "out.npy"
         else zarr.open_array(tmp_path / target, mode="r")[:]
     )
-    want = lrmc.solve(Y, 3)
+    want = by_steps(Y, 3)
     S = np.nan_to_num(want.outliers())
     np.testing.assert_allclose(
         got, np.where(np.isnan(Y) | (S != 0), want.low_rank(), Y), atol=1e-7
@@ -95,7 +96,7 @@ def test_with_dask(Y, tmp_path):
     )
     assert done.exit_code == 0, done.output
     np.testing.assert_allclose(
-        np.load(tmp_path / "out.npy"), lrmc.solve(Y).low_rank(), atol=1e-7
+        np.load(tmp_path / "out.npy"), by_steps(Y).low_rank(), atol=1e-7
     )
 
 
@@ -159,7 +160,7 @@ def test_an_interrupted_run_goes_on(Y, tmp_path):
     assert int(passes) > 8
     assert int(speed) > 0
     done = large.complete_large(source, target, 3, memory="400kB", fill="all")
-    whole = lrmc.solve(Y, 3)
+    whole = by_steps(Y, 3)
     assert done.resumed == 6
     assert done.result.n_iter < whole.n_iter
     np.testing.assert_allclose(
@@ -199,7 +200,7 @@ def test_an_iterate_is_gone_on_from(Y):
     result = lrmc.solve(Y, start=it)
     assert result.converged
     assert result.rank == 3
-    assert result.n_iter < lrmc.solve(Y).n_iter
+    assert result.n_iter < by_steps(Y).n_iter
     with pytest.raises(ValueError, match="only the closed loop"):
         lrmc.solve(Y, 3, start=it, schedule="geometric")
     with pytest.raises(ValueError, match="300 x 80 matrix"):
