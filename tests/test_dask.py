@@ -414,7 +414,7 @@ def test_the_command_on_a_cluster(client, tmp_path):
     options = {"scheduler": client.scheduler.address, "scale": "columns", "fill": "all"}
     done = large.complete_large(source, tmp_path / "out.npy", 3, **places, **options)
     assert done.result.converged
-    want = lrmc.solve(done.units.removed(Y), 3).low_rank()
+    want = by_steps(done.units.removed(Y), 3).low_rank()
     np.testing.assert_allclose(
         np.load(tmp_path / "out.npy"), done.units.put_back(want), atol=1e-4
     )

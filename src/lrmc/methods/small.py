@@ -32,7 +32,9 @@ MOST_SWEEPS = 40
 # closed loop, so that thresholds may fall faster where entries are few
 DECAY = 0.5
 RIDGE = 1e-9  # of the mean Gram matrix: systems without an entry stay solvable
-SETTLED = 1e-2  # times tol: how little the last sweep moves
+# times tol: how little the last sweep moves, so that good residuals are those of rounding: what is
+# beyond would be listed as outliers
+SETTLED = 1e-5
 # residuals that fall by less per sweep, after so many sweeps, are not those of exact data ...
 RESTING, PATIENCE = 0.8, 5
 SMALL = 1e-4  # ... unless they are below this, times the scale of the data
