@@ -31,7 +31,7 @@ from .fit import Fit, Part
 from .frames import labels_of
 from .linalg import Factors, change, gram, norm_of, power_of_4
 from .methods import step as at
-from .methods.certificate import Certificate
+from .methods.certificate import NEARLY, Certificate
 from .methods.connected import unconnected
 from .methods.default import Findings, as_planned, default
 from .methods.in_time.doors import told_by
@@ -418,6 +418,8 @@ def ended_at_once(job: Job, solved: Solved, unit: float = 1.0) -> Ended:
     proof = replace(solved.certificate, border=unit * solved.certificate.border)
     start = Record(0, math.nan, math.nan, math.nan, 0.0)
     lines = (solved.trace * (1, unit, 1, 1)).tolist()
+    # the proof looks within this: what agrees is no outlier
+    lines[-1][1] = max(lines[-1][1], proof.border / NEARLY)
     history = (start, *(Record(k, *line) for k, line in enumerate(lines, 1)))
     last = history[-1]
     it = Iterate(
