@@ -54,8 +54,6 @@ SURPRISE = 6.0  # times: by how much more entries may be missed that a fit has n
 # good entries for every free number of the fit: with fewer, it follows the noise
 FEW_PER_UNKNOWN = 1.5
 NOTHING = 1e-9  # of the scale of the data
-# of the scale of the data: entries are set aside in single precision, and missed by no less
-IN_SINGLE = 1e-6
 FEW_INLIERS = 0.25  # fewer than this within the threshold: it fell below the residual
 # stages whose passes max_iter limits; the others are bounded
 COUNTED = ("exact", "lrmc", *BASELINES)
@@ -563,7 +561,7 @@ def _not_believed(
     if max(typical, shown) < NOTHING * obs.scale:
         yield "the fit meets most entries exactly, but that does not prove it: see evidence['certificate']"
         return
-    if typical > max(SURPRISE * shown, IN_SINGLE * obs.scale):
+    if typical > SURPRISE * shown:
         yield (
             f"a quarter of the entries that were set aside is missed by less than {typical:.2g}, of those fitted by"
             f" {shown:.2g}: the data do not determine this matrix, or it was not found"
