@@ -50,8 +50,9 @@ def test_clip_shrinks_the_modulus(zeta):
     C = np.zeros_like(E)
     for at in zip(*np.nonzero(~np.isnan(E)), strict=True):
         C[at] = E[at] * min(1, zeta / abs(E[at]))
-    got = in_real_parts(Y).pull(blocks(A), blocks(B).T, zeta)
-    assert_allclose(got[0], blocks(C @ B.conj().T), atol=1e-10)
+    obs, turn = in_real_parts(Y)
+    got = obs.pull(blocks(turn * A), blocks(B).T, zeta)
+    assert_allclose(got[0], blocks(turn * C @ B.conj().T), atol=1e-10)
     assert_allclose(got[1], blocks(C.conj().T @ A), atol=1e-10)
 
 
@@ -111,8 +112,8 @@ def test_a_phase_turns_the_answer(noise):
     X, Y, _ = problem(noise=noise, seed=4)
     turn = np.exp(0.7j)
     plain, turned = (lrmc.solve(data, 2).low_rank() for data in (Y, turn * Y))
-    # the start is not turned: what is left is small beside the noise
-    allowed = 0.05 * distance(plain, X) if noise else 1e-6
+    # what rounding changes in a run is small beside the noise
+    allowed = 0.01 * distance(plain, X) if noise else 1e-7
     assert distance(turned, turn * plain) < allowed
 
 
@@ -122,7 +123,6 @@ def test_the_conjugate_has_the_conjugate_answer():
     assert distance(mirrored, plain.conj()) < 1e-6
 
 
-@pytest.mark.filterwarnings("ignore:.*does not prove it")  # half of all parts are 0
 def test_real_data_stay_real():
     Y = lrmc.synthetic.problem(n=150, rank=3, alpha=0.1, p=0.8).Y
     Y = Y.toarray() if sp.issparse(Y) else Y
@@ -165,7 +165,7 @@ def test_other_methods_and_iterates():
 
 def test_what_is_hidden_is_hidden_in_both_columns():
     _, Y, _ = problem(noise=0.1)
-    rest, hidden = hold_out(in_real_parts(Y))
+    rest, hidden = hold_out(in_real_parts(Y).obs)
     assert rest.of_complex
     assert np.isnan(rest.lookup(hidden.rows, hidden.cols ^ 1)).all()
     assert np.isnan(rest.lookup(hidden.rows ^ 1, hidden.cols)).all()

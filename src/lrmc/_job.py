@@ -20,7 +20,7 @@ from .methods.scaled_gd import scaled_gd
 from .methods.start import STARTS
 from .observations import as_observations
 from .observations.base import Observations
-from .observations.complex_parts import complex_factors, in_real_parts
+from .observations.complex_parts import complex_factors
 from .observations.grouped import grouped
 from .result import Iterate
 from .schedule import Schedule, Tuning
@@ -117,8 +117,8 @@ def checked_job(Y: Any, asked: Asked) -> Job:
     )
 
 
-def checked_complex_job(Y: Any, asked: Asked) -> Job:
-    """The same for complex data: a job in real numbers of twice the rank."""
+def checked_complex_job(obs: Observations, asked: Asked) -> Job:
+    """The same for complex data in real numbers, which have twice the rank."""
     one_of("outliers of complex data", asked.outliers, ("both",))
     one_of("method for complex data", asked.method, ("auto", "closed_loop", "lrmc"))
     if asked.groups is not None:
@@ -127,7 +127,6 @@ def checked_complex_job(Y: Any, asked: Asked) -> Job:
         )
     if isinstance(asked.start, Iterate):
         raise ValueError("start= is an iterate, which complex data cannot go on from")
-    obs = in_real_parts(Y, asked.mask, threads=asked.threads)
     shape = obs.shape[0] // 2, obs.shape[1] // 2
     rank = None if asked.rank is None else 2 * checked_rank(asked.rank, shape)
     levels = [
@@ -143,9 +142,9 @@ def checked_complex_job(Y: Any, asked: Asked) -> Job:
     )
 
 
-def in_complex(it: Iterate) -> Iterate:
-    """An iterate in real numbers as one in complex ones."""
-    L, R = complex_factors(it.L, it.R)
+def in_complex(it: Iterate, turn: complex) -> Iterate:
+    """An iterate in real numbers, times `turn`, as one in complex ones."""
+    L, R = complex_factors(it.L, it.R, turn)
     return replace(it, L=L, R=R, norm=it.norm / 2**0.5)
 
 

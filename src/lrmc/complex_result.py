@@ -12,8 +12,13 @@ import numpy as np
 from ._typing import override
 from .evidence.alarms import Alarms
 from .evidence.calibration import NotCalibrated, Target
-from .observations.base import Observations
-from .observations.complex_parts import blocks, complex_factors, in_real_parts
+from .observations.complex_parts import (
+    RealParts,
+    blocks,
+    complex_factors,
+    in_real_parts,
+)
+from .observations.grouped import Grouped
 from .result import Result
 from .weights import Array
 
@@ -30,22 +35,35 @@ class ComplexResult(Result, kind="c"):
     mean square modulus of the noise. `observations` and `evidence` are those of the data in real
     numbers, where an entry a + bi is the block [a, -b; b, a]: rows, columns and ranks count twice.
 
+    Attributes
+    ----------
+    turn : complex
+        What the data were multiplied with before they became real numbers.
+    L, R, status, history, method, tol, undetermined_rows, undetermined_cols
+        As in `Result`.
+    noise_level, outlier_fraction, regime, evidence, certificate, warnings
+        As in `Result`.
+    observations, refit, beyond, calibrated, labels
+        As in `Result`.
+
     Examples
     --------
     >>> import lrmc, numpy as np
     >>> rng = np.random.default_rng(0)
-    >>> X = np.outer(np.exp(1j * rng.uniform(0, 6, 90)), np.exp(1j * rng.uniform(0, 6, 60)))
+    >>> X = np.exp(1j * rng.uniform(0, 6, (90, 1))) * np.exp(1j * rng.uniform(0, 6, 60))
     >>> Y = X + 5 * (rng.random(X.shape) < 0.1)
     >>> result = lrmc.solve(Y)
     >>> result.rank, bool(abs(result.low_rank() - X).max() < 1e-5)
     (1, True)
     """
 
+    turn: complex = 1.0  # what the data were multiplied with before they were solved
+
     @classmethod
-    def of(cls, parts: Result) -> ComplexResult:
-        """From the result in real numbers."""
+    def of(cls, parts: Result, turn: complex) -> ComplexResult:
+        """From the result in real numbers, times `turn`."""
         fields = _fields(parts)
-        L, R = complex_factors(parts.L, parts.R)
+        L, R = complex_factors(parts.L, parts.R, turn)
         lines = {
             name: np.unique(fields[name] // 2)
             for name in ("undetermined_rows", "undetermined_cols")
@@ -54,37 +72,41 @@ class ComplexResult(Result, kind="c"):
             "noise_level": ROOT_2 * parts.noise_level,
             "warnings": tuple(IN_PARTS + text for text in parts.warnings),
         }
-        return cls(**(fields | {"L": L, "R": R} | lines | said))
+        return cls(**(fields | {"L": L, "R": R, "turn": turn} | lines | said))
 
-    def in_parts(self, obs: Observations | None = None) -> Result:
-        """The same in real numbers."""
+    def in_parts(self, data: RealParts) -> Result:
+        """The same in real numbers, for these data."""
         fields = _fields(self)
         twice = {
             name: np.concatenate([2 * fields[name], 2 * fields[name] + 1])
             for name in ("undetermined_rows", "undetermined_cols")
         }
-        fields |= {"L": blocks(self.L), "R": blocks(self.R.T).T} | twice
-        fields["noise_level"] = self.noise_level / ROOT_2
-        fields["observations"] = self.observations if obs is None else obs
+        turned = self.L * self.L.dtype.type(data.turn)
+        fields |= {"L": blocks(turned), "R": blocks(self.R.T).T} | twice
+        fields |= {
+            "noise_level": self.noise_level / ROOT_2,
+            "observations": data.obs,
+        }
         return Result(**fields)
 
     @cached_property
     def _own_parts(self) -> Result:
-        return self.in_parts()
+        if self.observations is None:
+            raise ValueError(
+                "this result was loaded from a file, which does not hold the data; give them as Y"
+            )
+        assert isinstance(self.observations, Grouped)
+        return self.in_parts(RealParts(self.observations, self.turn))
 
-    @override
-    def _data(self, Y: Any, mask: Any) -> Observations:
-        obs = self.observations if Y is None else in_real_parts(Y, mask)
-        if obs is None:
-            raise ValueError(
-                "this result was loaded from a file, which does not hold the data; call outliers(Y)"
-            )
-        n1, n2 = obs.shape
-        if (n1 // 2, n2 // 2) != self.shape:
-            raise ValueError(
-                f"the data have shape {(n1 // 2, n2 // 2)}, this result {self.shape}"
-            )
-        return obs
+    def _parts_of(self, Y: Any, mask: Any) -> tuple[Result, complex]:
+        """In real numbers, for the data of the run or for what is given in their place."""
+        if Y is None:
+            return self._own_parts, self.turn
+        data = in_real_parts(Y, mask)
+        shape = data.obs.shape[0] // 2, data.obs.shape[1] // 2
+        if shape != self.shape:
+            raise ValueError(f"the data have shape {shape}, this result {self.shape}")
+        return self.in_parts(data), data.turn
 
     @override
     def outliers(
@@ -105,23 +127,19 @@ class ComplexResult(Result, kind="c"):
         -------
         complex array
         """
-        obs = self._data(Y, mask)
-        values = obs.grid(*map(np.arange, obs.shape))
-        rest = (
-            values[::2, ::2]
-            + 1j * values[1::2, ::2]
-            - self.low_rank(undetermined="keep")
-        )
+        parts, turn = self._parts_of(Y, mask)
+        assert parts.observations is not None
+        values = parts.observations.grid(*map(np.arange, parts.observations.shape))
+        turned = values[::2, ::2] + 1j * values[1::2, ::2]
+        X = self.low_rank(undetermined="keep")
+        rest = turned / turned.dtype.type(turn) - X
         if threshold is None:
-            listed = self._parts_for(obs).outliers() != 0
+            listed = parts.outliers() != 0
             found = (listed[::2] | listed[1::2])[:, ::2]
         else:
             found = np.abs(rest) > threshold
         missing = np.isnan(rest)
         return np.where(found | missing, rest, rest.dtype.type(0))
-
-    def _parts_for(self, obs: Observations) -> Result:
-        return self._own_parts if obs is self.observations else self.in_parts(obs)
 
     @override
     def standard_error(self, rows: Any, cols: Any) -> Array:
@@ -159,7 +177,7 @@ class ComplexResult(Result, kind="c"):
         array
         """
         rows, cols = self._places(rows, cols)
-        parts = self._parts_for(self._data(Y, mask))
+        parts, _ = self._parts_of(Y, mask)
         of_parts = (
             parts.outlier_probability(2 * rows + part, 2 * cols) for part in (0, 1)
         )
@@ -183,7 +201,7 @@ class ComplexResult(Result, kind="c"):
             self._own_parts.sample(2 * rows + part, 2 * cols, n, 2 * seed + part)
             for part in (0, 1)
         )
-        return real + 1j * imaginary
+        return (real + 1j * imaginary) / self.turn
 
     @override
     def false_alarms(
@@ -192,7 +210,7 @@ class ComplexResult(Result, kind="c"):
         """Number of real and imaginary parts that `outliers` lists, and how many of these are
         expected to be good: as `Result.false_alarms`.
         """
-        found = self._parts_for(self._data(Y, mask)).false_alarms(threshold=threshold)
+        found = self._parts_of(Y, mask)[0].false_alarms(threshold=threshold)
         # each part is there twice
         return Alarms(found.found // 2, found.false / 2, found.missed / 2)
 

@@ -47,7 +47,7 @@ from .methods.plan import TYPICAL, Plan, Score, parts_of
 from .methods.start import STARTS
 from .methods.step import Step
 from .observations.base import Observations
-from .observations.complex_parts import holds_complex
+from .observations.complex_parts import holds_complex, in_real_parts
 from .observations.heldout import Submatrix
 from .result import Iterate, Record, Result, Status
 from .schedule import Schedule, Tuning
@@ -215,14 +215,15 @@ def solve(
     (3, 'converged', 'exact')
     """
     asked_time = checked_time(time, period, times)
-    is_complex = holds_complex(Y)
-    if is_complex:
+    parts = None
+    if holds_complex(Y):
         asked_time = not_in_time(asked_time)
+        parts = in_real_parts(Y, mask, threads=threads)
     Y, asked_time, mask = told_by(Y, mask, asked_time)
     max_iter = checked_max_iter(max_iter)
     function_or_none("progress", progress)
-    if is_complex and progress is not None:
-        progress = partial(_told_in_complex, progress)
+    if parts is not None and progress is not None:
+        progress = partial(_told_in_complex, progress, parts.turn)
     progress = followed(progress, verbose, checked_tol(tol))
     asked = Asked(
         rank=rank,
@@ -241,7 +242,11 @@ def solve(
         threads=threads,
         tol=checked_tol(tol),
     )
-    job = checked_complex_job(Y, asked) if is_complex else checked_job(Y, asked)
+    job = (
+        checked_job(Y, asked)
+        if parts is None
+        else checked_complex_job(parts.obs, asked)
+    )
     if method == "auto" and job.method == "lrmc":
         result = _with_safety_net(job, max_iter, progress)
     else:
@@ -250,7 +255,8 @@ def solve(
     if result.regime == "noisy" or (asked_time.is_given and result.regime != "exact"):
         result = with_time(result, asked_time, seed)
     result = replace(result, labels=labels_of(Y))
-    result = ComplexResult.of(result) if is_complex else result
+    if parts is not None:
+        result = ComplexResult.of(result, parts.turn)
     _warn(result)
     log_end(result, verbose)
     return result
@@ -313,12 +319,14 @@ def iterates(
         threads=threads,
     )
     if holds_complex(Y):
-        return map(in_complex, _iterates(checked_complex_job(Y, asked)))
+        obs, turn = in_real_parts(Y, mask, threads=threads)
+        steps = _iterates(checked_complex_job(obs, asked))
+        return (in_complex(it, turn) for it in steps)
     return _iterates(checked_job(Y, asked))
 
 
-def _told_in_complex(progress: Progress, it: Iterate) -> None:
-    progress(in_complex(it))
+def _told_in_complex(progress: Progress, turn: complex, it: Iterate) -> None:
+    progress(in_complex(it, turn))
 
 
 def _with_safety_net(job: Job, max_iter: int, progress: Progress | None) -> Result:

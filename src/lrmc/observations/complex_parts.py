@@ -9,7 +9,7 @@ when factors become complex again.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,14 +35,34 @@ def holds_complex(Y: Any) -> bool:
     return getattr(getattr(Y, "dtype", None), "kind", "") == "c"
 
 
-def in_real_parts(Y: Any, mask: Any = None, *, threads: int | None = None) -> Grouped:
-    """A complex matrix (NaN, masked or not stored: missing) as data that the methods see."""
+class RealParts(NamedTuple):
+    """Complex data as the methods see them: times `turn`, which has modulus 1."""
+
+    obs: Grouped
+    turn: complex
+
+
+def in_real_parts(Y: Any, mask: Any = None, *, threads: int | None = None) -> RealParts:
+    """A complex matrix (NaN, masked or not stored: missing) in real numbers."""
     values = _dense(Y, mask)
     check_finite(int(np.isinf(values).sum()))
     check_observed(values.size - int(np.isnan(values).sum()), values.shape)
-    parts = blocks(values)
+    turn = even_turn(values)
+    parts = blocks(values * values.dtype.type(turn))
     labels = np.repeat(np.arange(len(values)), 2)
-    return grouped(as_observations(parts, threads=threads), labels, modulus=True)
+    obs = grouped(as_observations(parts, threads=threads), labels, modulus=True)
+    return RealParts(obs, turn)
+
+
+def even_turn(values: Array) -> complex:
+    """The phase after which real and imaginary parts are alike: of real data, all imaginary parts
+    are 0, and a model that is 0 agrees with half of the parts. It turns with the data.
+    """
+    seen = values[~np.isnan(values)]
+    sizes = np.maximum(np.abs(seen), np.finfo(seen.dtype).tiny)
+    # of z^2 / |z|: opposite phases count alike
+    axis = np.angle(np.sum(seen * (seen / sizes), dtype=np.complex128)) / 2
+    return complex(np.exp(1j * (np.pi / 4 - axis)))
 
 
 def blocks(values: Array) -> Array:
@@ -56,16 +76,16 @@ def blocks(values: Array) -> Array:
     return parts.reshape(2 * n1, 2 * n2)
 
 
-def complex_factors(L: Array, R: Array, rank: int | None = None) -> Factors:
-    """Complex L and R whose product L R' (transposed, not conjugated) is nearest to the blocks of
-    the real one; of half the rank if none is given, or of all that the blocks have if that is less.
+def complex_factors(L: Array, R: Array, turn: complex = 1.0) -> Factors:
+    """Complex L and R of half the rank, whose product L R' (transposed, not conjugated) is nearest
+    to the blocks of the real one, turned back.
     """
     left = L[::2] + 1j * L[1::2]
-    right = (R[::2] - 1j * R[1::2]) / 2
+    right = (R[::2] - 1j * R[1::2]) / (2 * turn)
     Q1, T1 = np.linalg.qr(left)
     Q2, T2 = np.linalg.qr(right)
     U, s, Vt = np.linalg.svd(T1 @ T2.T)
-    kept = min((L.shape[1] + 1) // 2 if rank is None else rank, len(s))
+    kept = (L.shape[1] + 1) // 2
     root = np.sqrt(s[:kept])
     kind = np.result_type(L.dtype, np.complex64)
     return Factors(
