@@ -42,7 +42,12 @@ class RealParts(NamedTuple):
     turn: complex
 
 
-def in_real_parts(Y: Any, mask: Any = None, *, threads: int | None = None) -> RealParts:
+def in_real_parts(
+    Y: Any,
+    mask: Any = None,
+    *,
+    threads: int | None = None,
+) -> RealParts:
     """A complex matrix (NaN, masked or not stored: missing) in real numbers."""
     values = _dense(Y, mask)
     check_finite(int(np.isinf(values).sum()))
@@ -76,7 +81,11 @@ def blocks(values: Array) -> Array:
     return parts.reshape(2 * n1, 2 * n2)
 
 
-def complex_factors(L: Array, R: Array, turn: complex = 1.0) -> Factors:
+def complex_factors(
+    L: Array,
+    R: Array,
+    turn: complex = 1.0,
+) -> Factors:
     """Complex L and R of half the rank, whose product L R' (transposed, not conjugated) is nearest
     to the blocks of the real one, turned back.
     """

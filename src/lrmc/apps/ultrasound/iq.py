@@ -65,7 +65,10 @@ class Window:
 
 
 def windows(
-    frames: Array, rank: int | None, seed: int, tell: Tell
+    frames: Array,
+    rank: int | None,
+    seed: int,
+    tell: Tell,
 ) -> Iterator[tuple[slice, Window]]:
     """Overlapping windows of a cine, one after another, each from what the last one found."""
     spans = _spans(len(frames))
@@ -79,7 +82,10 @@ def windows(
 
 
 def blended(
-    frames: Array, rank: int | None, seed: int, tell: Tell
+    frames: Array,
+    rank: int | None,
+    seed: int,
+    tell: Tell,
 ) -> tuple[Array, Array, list[Window]]:
     """Tissue and blood of all frames; windows fade into each other where they overlap."""
     parts = np.zeros((2, *frames.shape), np.complex64)
@@ -96,7 +102,10 @@ def blended(
 
 
 def taken_apart(
-    frames: Array, rank: int | None, chosen: Array, before: Tissue | None = None
+    frames: Array,
+    rank: int | None,
+    chosen: Array,
+    before: Tissue | None = None,
 ) -> Window:
     """One window. `chosen` are the pixels that directions are learned from."""
     count = len(frames)
@@ -129,7 +138,10 @@ def _doubt(found: Tissue, frames: int) -> Outcome:
 
 
 def learned(
-    Y: Array, seen: Array | None, rank: int | None, before: Tissue | None = None
+    Y: Array,
+    seen: Array | None,
+    rank: int | None,
+    before: Tissue | None = None,
 ) -> Tissue:
     """The directions of slow time of tissue, from frames x pixels; gaps are 0 in Y."""
     count, pixels = Y.shape
@@ -156,7 +168,11 @@ def learned(
     return Tissue(basis, noise, weights)
 
 
-def _directions(good: Array, Y: Array, weights: Array) -> tuple[Array, Array]:
+def _directions(
+    good: Array,
+    Y: Array,
+    weights: Array,
+) -> tuple[Array, Array]:
     """Eigenvectors of the weighted covariance in slow time, the strongest first, and how strong
     pixels are in each: |v' y|^2, frames x pixels.
     """
@@ -166,7 +182,12 @@ def _directions(good: Array, Y: Array, weights: Array) -> tuple[Array, Array]:
     return vectors, squared(vectors.conj().T @ Y)
 
 
-def _shared(vectors: Array, score: Array, weights: Array, rank: int | None) -> Array:
+def _shared(
+    vectors: Array,
+    score: Array,
+    weights: Array,
+    rank: int | None,
+) -> Array:
     """The directions that the median pixel has beyond noise, or as many as are asked for."""
     if rank is not None:
         return vectors[:, :rank]
@@ -194,7 +215,11 @@ def _clipped(rest: Array, most: float) -> Array:
     return rest * np.minimum(1, np.float32(most) / size)
 
 
-def _filled(Y: Array, seen: Array, basis: Array) -> Array:
+def _filled(
+    Y: Array,
+    seen: Array,
+    basis: Array,
+) -> Array:
     """Gaps as the basis has them: least squares on what is seen of each pixel."""
     values = Y.copy()
     rank = basis.shape[1]

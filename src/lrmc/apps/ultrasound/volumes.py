@@ -35,7 +35,11 @@ TYPES = {  # of NIfTI-1, by their codes
 PARTS = (("real", "imag"), ("r", "i"))  # fields of complex numbers: MATLAB's, h5py's
 
 
-def read_hdf5(path: Path, *, by_columns: bool = False) -> dict[str, Array]:
+def read_hdf5(
+    path: Path,
+    *,
+    by_columns: bool = False,
+) -> dict[str, Array]:
     """The numeric arrays of a file by name; MATLAB stores them `by_columns`, axes turned round."""
     found: dict[str, Array] = {}
     h5py = optional("h5py", "scale")
@@ -74,7 +78,11 @@ def _as_complex(values: Array) -> Array:
     return values
 
 
-def _check_size(path: Path, name: str, size: float) -> None:
+def _check_size(
+    path: Path,
+    name: str,
+    size: float,
+) -> None:
     if size > memory_there_is():
         raise Unusable(
             f"{path}: {name} takes {size:.0f} bytes, and this machine has {memory_there_is()}"

@@ -37,6 +37,7 @@ from .model import (
     check_options,
     check_shape,
     learn,
+    learn_behind,
     sampled,
     thinning,
 )
@@ -247,8 +248,9 @@ def _learned(clip: Clip, how: _How, tell: Tell) -> tuple[Background, bool]:
     frames = np.stack(kept.items[:: thinning(len(kept.items), how.sample)])
     tell(Progress("learning the background"))
     seen = sampled(frames, how.sample, how.seed)
-    back = learn(seen, frames.shape[1:], how.rank, how.seed, tell)
-    return back, kept.n <= REMEMBERED
+    if kept.n > REMEMBERED:  # it follows the clip: what stays long enough is background
+        return learn(seen, frames.shape[1:], how.rank, how.seed, tell), False
+    return learn_behind(frames, seen, how.rank, how.seed, tell), True
 
 
 def _outcome(clip: Clip, back: Background, out: _Output) -> Outcome:
