@@ -30,7 +30,8 @@ template <class T, Rule which> struct Shared {
 
 // sqrt(q^2 + worst^2) without overflow; NaN where q is.
 template <class T> Vec<T> norm(Vec<T> q, Vec<T> worst) {
-  const Vec<T> large = larger(larger(q, worst), fill<T>(std::numeric_limits<T>::min())), ratio = smaller(worst, q) / large;
+  const Vec<T> large = larger(larger(q, worst), fill<T>(std::numeric_limits<T>::min()));
+  const Vec<T> ratio = smaller(worst, q) / large;
   Vec<T> root = fill<T>(1) + ratio * ratio;
   for (int t = 0; t < width<T>; t++) root[t] = std::sqrt(root[t]);
   return large * root;
