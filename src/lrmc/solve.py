@@ -21,12 +21,16 @@ from ._job import (
     Job,
     Method,
     Start,
+    checked_complex_job,
     checked_job,
     checked_max_iter,
     checked_tol,
+    in_complex,
+    not_in_time,
 )
 from ._log import followed, log_end
 from ._rows import scaled, where
+from .complex_result import ComplexResult
 from .fit import Fit, Part
 from .frames import labels_of
 from .linalg import Factors, change, power_of_4
@@ -43,6 +47,7 @@ from .methods.plan import TYPICAL, Plan, Score, parts_of
 from .methods.start import STARTS
 from .methods.step import Step
 from .observations.base import Observations
+from .observations.complex_parts import holds_complex, in_real_parts
 from .observations.heldout import Submatrix
 from .result import Iterate, Record, Result, Status
 from .schedule import Schedule, Tuning
@@ -125,7 +130,8 @@ def solve(
     ----------
     Y : 2-D array, DataFrame, sparse matrix, memmap, DataArray, tensor, zarr, HDF5 or Dask array
         The data. NaN, masked and not stored entries are missing; see
-        `lrmc.observations.as_observations`.
+        `lrmc.observations.as_observations`. Complex numbers, in memory, are weighed by their
+        modulus; the result is a `ComplexResult`.
     rank : int, optional
         Rank of X; found if not given. On data without noise it may be too high: components that
         are not needed are dropped.
@@ -206,9 +212,16 @@ def solve(
     >>> result.rank, str(result.status), result.regime
     (3, 'converged', 'exact')
     """
-    Y, asked_time, mask = told_by(Y, mask, checked_time(time, period, times))
+    asked_time = checked_time(time, period, times)
+    parts = None
+    if holds_complex(Y):
+        asked_time = not_in_time(asked_time)
+        parts = in_real_parts(Y, mask, threads=threads)
+    Y, asked_time, mask = told_by(Y, mask, asked_time)
     max_iter = checked_max_iter(max_iter)
     function_or_none("progress", progress)
+    if parts is not None and progress is not None:
+        progress = partial(_told_in_complex, progress, parts.turn)
     progress = followed(progress, verbose, checked_tol(tol))
     asked = Asked(
         rank=rank,
@@ -227,7 +240,11 @@ def solve(
         threads=threads,
         tol=checked_tol(tol),
     )
-    job = checked_job(Y, asked)
+    job = (
+        checked_job(Y, asked)
+        if parts is None
+        else checked_complex_job(parts.obs, asked)
+    )
     if method == "auto" and job.method == "lrmc":
         result = _with_safety_net(job, max_iter, progress)
     else:
@@ -236,6 +253,8 @@ def solve(
     if result.regime == "noisy" or (asked_time.is_given and result.regime != "exact"):
         result = with_time(result, asked_time, seed)
     result = replace(result, labels=labels_of(Y))
+    if parts is not None:
+        result = ComplexResult.of(result, parts.turn)
     _warn(result)
     log_end(result, verbose)
     return result
@@ -297,7 +316,15 @@ def iterates(
         seed=seed,
         threads=threads,
     )
+    if holds_complex(Y):
+        obs, turn = in_real_parts(Y, mask, threads=threads)
+        steps = _iterates(checked_complex_job(obs, asked))
+        return (in_complex(it, turn) for it in steps)
     return _iterates(checked_job(Y, asked))
+
+
+def _told_in_complex(progress: Progress, turn: complex, it: Iterate) -> None:
+    progress(in_complex(it, turn))
 
 
 def _with_safety_net(job: Job, max_iter: int, progress: Progress | None) -> Result:
