@@ -16,8 +16,10 @@ from each import each
 from made.landscape import NODATA, landscape, write_landscape
 from real_data import DATA
 
+from lrmc._work import silent
 from lrmc.apps.clouds import ground as learned
-from lrmc.apps.clouds import look, process, seasons
+from lrmc.apps.clouds import learn as learning
+from lrmc.apps.clouds import look, process, residuals, screen, seasons
 from lrmc.apps.clouds import model as clouds
 
 rasterio = pytest.importorskip("rasterio")
@@ -150,6 +152,71 @@ def test_a_share_of_the_pixels_is_enough(scene, cleared):
         < rmse(some.scenes[covered], scene.ground[covered])
         < 200
     )
+
+
+def test_a_mostly_cloudy_date_does_not_become_ground():
+    """Clouds over seven tenths of a date, told nothing: what lies under them comes back."""
+    made = landscape(20, 40, 40, seed=3)
+    date = 10 - 5  # a clear one
+    covered = np.zeros((40, 40), bool)
+    covered[:28] = True
+    cloudy = made.data.copy()
+    rng = np.random.default_rng(0)
+    cloudy[date][:, covered] = 6000 + 500 * rng.standard_normal((3, covered.sum()))
+    done = clouds.remove_clouds(cloudy, nodata=NODATA, dates=made.dates)
+    found = done.mask[date] == learned.CLOUD
+    assert found[covered].mean() > 0.99
+    assert found[~covered].mean() < 0.05
+    others = np.delete(made.data, date, 0)
+    median = np.median(others, axis=0)
+    truth = made.ground[date][:, covered]
+    off = rmse(done.scenes[date][:, covered], truth)
+    assert off < 0.5 * rmse(median[:, covered], truth)
+
+
+def test_the_screen_finds_clouds_and_nothing_else():
+    """Of dates that are mostly cloud; those with few clouds are left to the fit."""
+    made = landscape(20, 40, 40, seed=4)
+    covered = np.zeros(made.clouds.shape, bool)
+    covered[7, 10:], covered[11, :20] = True, True
+    data = np.where(covered[:, None], np.uint16(5000), made.data)
+    sample = learned.Sample(data, np.ones(covered.shape, bool), None)
+    days = (made.dates - made.dates[0]).astype(float)
+    X, _ = learning._fitted(sample, 3, "clouds", learning.Fits(0, 1, silent))
+    gone = ~screen.screened(sample, X, days, 1).there
+    assert gone[covered].mean() > 0.99
+    assert gone[~covered & (made.clouds < 0.02)].mean() < 0.01
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_line_of_residuals_is_that_of_a_naive_loop(seed):
+    rng = np.random.default_rng(seed)
+    values = rng.standard_normal((9, 2, 3, 4)).astype(np.float32)
+    clear = rng.random((9, 3, 4)) < 0.4
+    days = rng.permutation(40)[:9].astype(float)
+    found = residuals.line(values, clear, days)
+    for t, b, i, j in np.ndindex(found.shape):
+        known = [s for s in range(9) if clear[s, i, j] and s != t]
+        before = max(
+            (s for s in known if days[s] < days[t]), key=days.item, default=None
+        )
+        after = min(
+            (s for s in known if days[s] > days[t]), key=days.item, default=None
+        )
+        ends = [s for s in (before, after) if s is not None]
+        expected = 0.0
+        if ends:
+            at, y = [days[s] for s in ends], [values[s, b, i, j] for s in ends]
+            expected = np.interp(days[t], at, y)
+        assert found[t, b, i, j] == pytest.approx(expected, abs=1e-5)
+
+
+def test_residuals_are_added_as_far_as_they_tell():
+    rng = np.random.default_rng(0)
+    lines, noise = rng.standard_normal((2, 5000, 3))
+    assert residuals.best_part(0.5 * lines + 0.1 * noise, lines) == 0.5
+    assert residuals.best_part(noise, lines) == 0.0
+    assert residuals.best_part(noise[:0], lines[:0]) == 0.0
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int16", "int32", "uint8"])
