@@ -17,9 +17,9 @@ from made.landscape import NODATA, landscape, write_landscape
 from real_data import DATA
 
 from lrmc._work import silent
+from lrmc.apps.clouds import classes, look, process, residuals, screen, seasons
 from lrmc.apps.clouds import ground as learned
 from lrmc.apps.clouds import learn as learning
-from lrmc.apps.clouds import look, process, residuals, screen, seasons
 from lrmc.apps.clouds import model as clouds
 
 rasterio = pytest.importorskip("rasterio")
@@ -366,7 +366,16 @@ def test_the_report_in_a_browser(written, show):
     )
 
 
-def test_masks_are_respected(tmp_path):
+@each(
+    "ending, cloud, clear",
+    [
+        ("", 255, 0),
+        ("_mask", 1, 0),
+        ("_SCL", 9, 4),  # a cloud, and leaves
+        ("_QA_PIXEL", 22280, 21824),  # a cloud, and clear land
+    ],
+)
+def test_masks_are_respected(ending, cloud, clear, tmp_path):
     """What a mask covers is not looked at: garbage there changes nothing."""
     few = landscape(16, 20, 24)
     bad = few.data.copy()
@@ -377,16 +386,30 @@ def test_masks_are_respected(tmp_path):
     paths = write_landscape(folder, few._replace(data=bad))
     for t, path in enumerate(paths):
         with rasterio.open(path) as source:
-            about = source.profile | {"count": 1, "dtype": "uint8", "nodata": None}
-        with rasterio.open(masks / path.name, "w", **about) as out:
-            covered = np.zeros((20, 24), np.uint8)
-            covered[5:15, 5:15] = 255 * (t == 2)
+            about = source.profile | {"count": 1, "dtype": "uint16", "nodata": None}
+        with rasterio.open(masks / f"{path.stem}{ending}.tif", "w", **about) as out:
+            covered = np.full((20, 24), clear, np.uint16)
+            covered[5:15, 5:15] = cloud if t == 2 else clear
             out.write(covered, 1)
     done = process(paths, tmp_path / "out", masks=masks, rank=3).cleared
-    assert (done.mask[2, 5:15, 5:15] == learned.MISSING).all()
+    hidden = done.mask == learned.MISSING
+    assert hidden[2, 5:15, 5:15].all()
+    assert hidden.sum() == 100
     assert rmse(done.scenes[2, :, 5:15, 5:15], few.ground[2, :, 5:15, 5:15]) < 150
     with pytest.raises(ValueError, match="there is no mask"):
         process(paths, tmp_path / "out2", masks=folder / "none", rank=3)
+
+
+def test_classes_of_the_agencies():
+    """Codes of the handbooks: Sentinel-2's table of classes, and Landsat's of QA_PIXEL."""
+    hidden = classes.rule_of("SCL")(np.arange(12))
+    assert np.flatnonzero(~hidden).tolist() == [2, 4, 5, 6, 7, 11]
+    seen = np.array([21824, 21888, 30048])  # land, water, snow
+    assert not classes.rule_of("qa_pixel")(seen).any()
+    # nothing, around a cloud, cloud, its shadow, cirrus
+    unseen = np.array([1, 21826, 22280, 23888, 54596])
+    assert classes.rule_of("QA_PIXEL")(unseen).all()
+    assert classes.rule_of(None)(np.array([0, 7])).tolist() == [False, True]
 
 
 def test_dates_from_names():
@@ -657,6 +680,20 @@ def a_store(scene, path, **options):
     )
     store.to_zarr(path, consolidated=False, **options)
     return path
+
+
+def test_a_variable_of_a_store_masks_it(scene, tmp_path):
+    path = a_store(scene, tmp_path / "scenes.zarr")
+    xarray = pytest.importorskip("xarray")
+    codes = np.full(scene.clouds.shape, 4, np.uint8)
+    codes[6, :12] = 8
+    extra = xarray.Dataset({"SCL": (("time", "y", "x"), codes)})
+    extra.to_zarr(path, mode="a", consolidated=False)
+    done = process([path], tmp_path / "out", masks="scl", rank=4).cleared
+    assert (done.mask[6, :12] == learned.MISSING).all()
+    for name, words in (("none", "no variable 'none'"), ("height", "dimensions y, x")):
+        with pytest.raises(ValueError, match=words):
+            process([path], tmp_path / "out2", masks=name, rank=4)
 
 
 def test_a_store_of_the_second_version_of_zarr_stays_one(scene, tmp_path):
