@@ -136,11 +136,18 @@ def measured(group: str, cases: Iterator[Case]) -> list[Line]:
     return lines
 
 
+def pooled(scores: list[float]) -> float:
+    """Of the mean squared error, from the PSNR of each case: how task A is scored."""
+    relative = np.mean([10 ** (-score / 10) for score in scores])
+    return float(-10 * np.log10(relative))
+
+
 def _summary(group: str, scores: dict[str, list[float]]) -> list[Line]:
     lines = []
     for name, some in scores.items():
         lines.append(Line(group, name, "mean PSNR", float(np.mean(some))))
         lines.append(Line(group, name, "worst PSNR", min(some)))
+        lines.append(Line(group, name, "PSNR of the mean error", pooled(some)))
     ours = np.array(scores[OURS])
     every = np.array([some for name, some in scores.items() if name != OURS])
     beside = {

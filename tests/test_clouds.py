@@ -188,6 +188,12 @@ def test_the_screen_finds_clouds_and_nothing_else():
     assert gone[~covered & (made.clouds < 0.02)].mean() < 0.01
 
 
+def test_few_dates_are_warned_of(scene):
+    with pytest.warns(UserWarning, match="only 7 dates show ground"):
+        done = clouds.remove_clouds(scene.data[9:], nodata=NODATA, rank=2)
+    assert "give more dates, or masks" in done.warnings[-1]
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_line_of_residuals_is_that_of_a_naive_loop(seed):
     rng = np.random.default_rng(seed)
@@ -236,9 +242,9 @@ def test_one_band_without_that_axis(scene):
 @pytest.mark.parametrize(
     "stack",
     [
-        np.full((5, 2, 8, 8), 7.0),
-        np.zeros((5, 2, 8, 8), np.int16),
-        5 + np.random.default_rng(0).random((4, 3, 1, 1)),
+        np.full((12, 2, 8, 8), 7.0),
+        np.zeros((12, 2, 8, 8), np.int16),
+        5 + np.random.default_rng(0).random((12, 3, 1, 1)),
     ],
 )
 def test_scenes_with_next_to_nothing_in_them_stay(stack):

@@ -39,6 +39,9 @@ from .seasons import seasons
 BRIGHT = 3.0  # standard deviations that an overcast date is brighter in every band
 ANY = 0.1  # of the pixels are hidden where clouds do not say which
 DATES_EACH = 3  # dates to each component: a smaller rank is put to the test
+# Dates: of series of 8 with many clouds, simple methods that are told the clouds do better
+# (docs/clouds.md).
+ENOUGH = 10
 WITHIN = 0.6827  # of a Gaussian is within one standard deviation
 
 
@@ -71,7 +74,18 @@ def learn_ground(
     hidden = _hidden(sample, ground, seed, threads)
     ground = replace(ground, own=_own_part(sample, ground, hidden))
     surprise = _surprise(sample, ground, hidden, threads) if uncertainty else None
+    outcome = _warned_of_few_dates(outcome, ground)
     return replace(ground, limits=sample.limits, outcome=outcome, surprise=surprise)
+
+
+def _warned_of_few_dates(outcome: Outcome, ground: Ground) -> Outcome:
+    usable = int(np.count_nonzero(~ground.estimated))
+    if usable >= ENOUGH:
+        return outcome
+    return outcome.warned(
+        f"only {usable} dates show ground: with fewer than {ENOUGH}, clouds over most"
+        " of a date may be taken for it; give more dates, or masks of the clouds"
+    )
 
 
 def _best_ground(
