@@ -1,11 +1,11 @@
-"""Clouds on real scenes: the figures of docs/clouds.md.
+"""Clouds on real scenes, beside the simple methods: the figures of docs/clouds.md.
 
-    python experiments/clouds.py [--thin 2] [--pairs 0 1 ...] [--write]
+    python experiments/clouds.py [--groups pairs rondonia-8 ...] [--draws 20] [--seed 100] [--write]
 
-Rondonia is task A of the data folder (see tasks.py). Romania: clouds of one date are moved onto a
-clear one (PSNR on what they cover), whole clear dates are hidden (PSNR of the estimate), and found
-clouds are compared with the scene classification. No number is set for a scene. The data are looked
-for as in real.py."""
+Every group is a list of cases (scenes.py) in which the ground of one date is known. The simple methods
+are told where its clouds are, ours is not. For each method: PSNR in dB, mean and worst over the cases;
+ours less the best simple one of each case, and less the one that is best on average; F1 of the clouds
+found on the date. No number is set for a scene. The data are looked for as in real.py."""
 
 from __future__ import annotations
 
@@ -14,321 +14,203 @@ import csv
 import os
 import time
 import warnings
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from tasks import PAIRS, Array, Source, row_median, satellite, satellite_scores
+from scenes import CLEAR, CLOUDY, Case, Romania, Rondonia, psnr, simple_answers
 
-import lrmc
 from lrmc._files import whole
-from lrmc.apps.clouds.model import Cleared, remove_clouds
+from lrmc.apps.clouds import remove_clouds
 
 ROOT = Path(__file__).resolve().parent.parent
-# codes of the scene classification
-CLEAR, CLOUDY, SHADOW, SNOW = (4, 5, 7), (8, 9, 10), 3, 11
-PEAK = 3000.0
-ALIKE = 0.7  # the correlation of two clear dates
+OURS = "remove_clouds"
+YEAR, YEARS = ("2018-03-01", "2019-03-31"), ("2017-03-01", "2020-12-31")
+LENGTHS = (8, 12, 20)  # dates in a series that is drawn
 
 
 class Line(NamedTuple):
     """One figure."""
 
-    task: str
+    group: str
     method: str
     score: str
     value: float
 
 
-def psnr(squares: float) -> float:
-    """With the peak of the data folder's README."""
-    return 20 * np.log10(PEAK / np.sqrt(squares))
+class Asked(NamedTuple):
+    """What the cases are made from."""
+
+    folder: Path
+    thin: int
+    draws: int
+    seed: int
+
+    @property
+    def seeds(self) -> range:
+        """Of the draws."""
+        return range(self.seed, self.seed + self.draws)
+
+    def rondonia(self) -> Rondonia:
+        """The scenes of Brazil."""
+        return Rondonia.read(self.folder, self.thin)
+
+    def romania(self, years: tuple[str, str]) -> Romania:
+        """The scenes of some years: a smaller picture, of which more is taken."""
+        return Romania.read(self.folder, max(1, self.thin // 2), *years)
 
 
-def geomedian(X: Array, rounds: int = 30) -> Array:
-    """The geometric median over the dates of each pixel, all bands together: T x bands x
-    pixels, NaN is missing.
-    """
-    seen = ~np.isnan(X).any(1)
-    at = np.nanmedian(X, axis=0)
-    filled = np.where(seen[:, None], X, 0)
-    for _ in range(rounds):
-        distance = np.sqrt(((filled - at) ** 2).sum(1)) + 1.0
-        w = np.where(seen, 1 / distance, 0)
-        at = np.where(
-            seen.any(0), (w[:, None] * filled).sum(0) / np.maximum(w.sum(0), 1e-12), at
-        )
-    return at
+Cases = Callable[[Asked], Iterator[Case]]
 
 
-def rondonia(folder: Path, thin: int, chosen: list[int]) -> list[Line]:
-    """Task A: median, geomedian, the trained schedule, and remove_clouds with both ways to fill."""
-    source = Source(folder, 0, thin)
-    dates = source.read("satellite/sentinel2_rondonia_20LKP_256.npz")["dates"]
-    scores: dict[str, list[dict[str, float]]] = {}
-    lines: list[Line] = []
-    for k, (problem, (_, cloudy)) in enumerate(zip(satellite(source), PAIRS)):
-        if k not in chosen:
-            continue
-        T, side = problem.Y.shape[1], 256 // thin
-        stack, seen = (
-            problem.Y.T.reshape(T, 3, side, side),
-            problem.mask.T.reshape(T, 3, side, side).all(1),
-        )
-        values, others = problem.values.T.reshape(T, 3, -1), problem.columns
-        middle = geomedian(values[others].astype(np.float64))
-        began = time.perf_counter()
-        full = remove_clouds(stack, seen, dates=np.delete(dates, cloudy), fill="all")
-        seconds = time.perf_counter() - began
-        kept = np.where((full.mask != 0)[:, None], full.scenes, stack)
-        rank = full.ground.rank
-        trained = lrmc.solve(
-            problem.Y, mask=problem.mask, groups=problem.groups, schedule="clouds"
-        )
-        answers = {
-            "temporal median": row_median(problem.values, others),
-            "geomedian": np.broadcast_to(middle.reshape(-1, 1), problem.Y.shape),
-            "learned schedule clouds": trained.L @ trained.R.T,
-            "remove_clouds, fill all": full.scenes.reshape(T, -1).T.astype(np.float64),
-            "remove_clouds (as written)": kept.reshape(T, -1).T.astype(np.float64),
-        }
+def drawn(n: int, masks: bool | None = None) -> Cases:
+    """Series of n dates; of Romania if it is said whether masks are given."""
+
+    def cases(asked: Asked) -> Iterator[Case]:
+        for seed in asked.seeds:
+            if masks is None:
+                yield asked.rondonia().drawn(n, seed)
+            else:
+                yield asked.romania(YEARS).drawn(n, seed, masks)
+
+    return cases
+
+
+GROUPS: dict[str, Cases] = {
+    "pairs": lambda asked: asked.rondonia().pairs(),
+    "romania-masks": lambda asked: asked.romania(YEAR).moved(masks=True),
+    "romania": lambda asked: asked.romania(YEAR).moved(masks=False),
+    **{f"rondonia-{n}": drawn(n) for n in LENGTHS},
+    **{f"romania-masks-{n}": drawn(n, True) for n in LENGTHS},
+    **{f"romania-{n}": drawn(n, False) for n in LENGTHS},
+    "hidden-year": lambda asked: asked.romania(YEAR).hidden(),
+    "hidden-years": lambda asked: asked.romania(YEARS).hidden(),
+}
+
+
+class Counts(NamedTuple):
+    """Pixels of clouds."""
+
+    both: int = 0
+    found: int = 0
+    true: int = 0
+
+    @classmethod
+    def of(cls, found: np.ndarray, true: np.ndarray) -> Counts:
+        """Found, and true."""
+        both = int(np.count_nonzero(found & true))
+        return cls(both, int(np.count_nonzero(found)), int(np.count_nonzero(true)))
+
+    def plus(self, other: Counts) -> Counts:
+        """All of them."""
+        return Counts(*(x + y for x, y in zip(self, other)))
+
+    @property
+    def f1(self) -> float:
+        """The harmonic mean of precision and recall."""
+        return 2 * self.both / max(self.found + self.true, 1)
+
+
+def measured(group: str, cases: Iterator[Case]) -> list[Line]:
+    """All figures of a group."""
+    scores: dict[str, list[float]] = {}
+    counts = Counts()
+    seconds = 0.0
+    for case in cases:
+        began = time.process_time()
+        done = remove_clouds(case.data, case.seen, dates=case.dates, fill="all")
+        seconds += time.process_time() - began
+        answers = simple_answers(case) | {OURS: done.scenes[case.at]}
         for name, X in answers.items():
-            scores.setdefault(name, []).append(problem.score(X))
-        lines = []
-        for name, some in scores.items():
-            mean = {
-                band: float(np.mean([one[band] for one in some])) for band in some[0]
-            }
-            lines += [
-                Line("Rondonia, task A", name, score, value)
-                for score, value in satellite_scores(mean).items()
-            ]
-        so_far = {x.method: round(x.value, 2) for x in lines if x.score == "PSNR"}
-        print(
-            f"pair {k}: rank {rank}, {seconds:.1f} s; PSNR so far {so_far}", flush=True
-        )
+            scores.setdefault(name, []).append(psnr(case.score(X)))
+        there = case.seen[case.at]
+        found = (done.mask[case.at] == 1) & there
+        counts = counts.plus(Counts.of(found, case.cloud & there))
+        last = {name: round(float(some[-1]), 1) for name, some in scores.items()}
+        print(group, f"rank {done.ground.rank}", last, flush=True)
+    lines = _summary(group, scores)
+    lines.append(Line(group, OURS, "seconds", seconds / len(scores[OURS])))
+    if counts.true:
+        lines.append(Line(group, OURS, "F1 of clouds", counts.f1))
     return lines
 
 
-class Romania(NamedTuple):
-    """Scenes of five years, their classes, and which are clear."""
-
-    data: Array  # T x bands x height x width
-    classes: Array  # T x height x width
-    dates: Array
-
-    @classmethod
-    def read(cls, folder: Path, first: str, last: str, thin: int) -> Romania:
-        """The scenes of some years."""
-        content = np.load(folder / "satellite/sentinel2_romania_10m.npz")
-        dates = content["dates"].astype("datetime64[D]")
-        some = (dates >= np.datetime64(first)) & (dates <= np.datetime64(last))
-        return cls(
-            content["data"][some][:, :, ::thin, ::thin],
-            content["scl"][some][:, ::thin, ::thin],
-            dates[some],
-        )
-
-    @property
-    def called_clear(self) -> Array:
-        """Dates without clouds by their classes, which miss shadows."""
-        return np.flatnonzero(np.isin(self.classes, CLEAR).mean((1, 2)) > 0.98)
-
-    @property
-    def clear(self) -> Array:
-        """Those of them that look like the one before or after: fit to be judged by."""
-        some = self.called_clear
-        infrared = [self.data[t, -1].ravel() for t in some]
-        alike = [float(np.corrcoef(x, y)[0, 1]) for x, y in pairwise(infrared)]
-        best = np.maximum([*alike, 0.0], [0.0, *alike])
-        return some[best > ALIKE]
-
-    @property
-    def cloudy(self) -> Array:
-        """Dates with clouds over a part of the scene."""
-        share = np.isin(self.classes, (*CLOUDY, SHADOW)).mean((1, 2))
-        return np.flatnonzero((share > 0.15) & (share < 0.85))
+def pooled(scores: list[float]) -> float:
+    """Of the mean squared error, from the PSNR of each case: how task A is scored."""
+    relative = np.mean([10 ** (-score / 10) for score in scores])
+    return float(-10 * np.log10(relative))
 
 
-def moved_clouds(
-    scene: Romania, seed: int = 0
-) -> Iterator[tuple[Array, int, Array, Array]]:
-    """Clear dates with clouds of other dates: the stack, the date, what is covered, and
-    which dates to use.
-    """
-    rng = np.random.default_rng(seed)
-    clear, cloudy = scene.clear, scene.cloudy
-    for at in rng.permutation(clear)[:4]:
-        donor = int(rng.choice(cloudy))
-        covered = np.isin(scene.classes[donor], (*CLOUDY, SHADOW))
-        stack = scene.data.copy()
-        stack[at][:, covered] = scene.data[donor][:, covered]
-        yield stack, int(at), covered, np.delete(np.arange(len(stack)), donor)
+def _summary(group: str, scores: dict[str, list[float]]) -> list[Line]:
+    lines = []
+    for name, some in scores.items():
+        lines.append(Line(group, name, "mean PSNR", float(np.mean(some))))
+        lines.append(Line(group, name, "worst PSNR", min(some)))
+        lines.append(Line(group, name, "PSNR of the mean error", pooled(some)))
+    ours = np.array(scores[OURS])
+    every = np.array([some for name, some in scores.items() if name != OURS])
+    beside = {
+        "best simple method on average": every[np.argmax(every.mean(1))],
+        "best simple method of each case": every.max(0),
+        "harmonic": np.array(scores["harmonic"]),
+    }
+    for name, theirs in beside.items():
+        ahead = ours - theirs
+        lines.append(Line(group, OURS, f"mean ahead of {name}", float(ahead.mean())))
+        lines.append(Line(group, OURS, f"worst ahead of {name}", float(ahead.min())))
+    return lines
 
 
-def romania(scene: Romania, name: str) -> list[Line]:
-    """Clouds moved onto clear dates, clear dates hidden, and the clouds found."""
-    squares: dict[str, list[float]] = {}
-    for stack, at, covered, used in moved_clouds(scene):
-        seen = ~np.isin(scene.classes, (*CLOUDY, SHADOW))
-        seen[at] = True
-        others = used[used != at]
-        here = int(np.flatnonzero(used == at)[0])
-        near = others[
-            np.argsort(np.abs(scene.dates[others] - scene.dates[at]).astype(int))
-        ][:12]
-        values = np.where(seen[:, None], stack, np.nan).astype(np.float64)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            answers = {
-                "temporal median": np.nanmedian(values[others], axis=0),
-                "median of the 12 nearest dates": np.nanmedian(values[near], axis=0),
-            }
-        answers["remove_clouds, no masks"] = remove_clouds(
-            stack[used], dates=scene.dates[used], fill="all"
-        ).scenes[here]
-        masked = remove_clouds(
-            stack[used], seen[used], dates=scene.dates[used], fill="all"
-        )
-        answers["remove_clouds, masks of the other dates"] = masked.scenes[here]
-        for method, X in answers.items():
-            off = np.where(np.isnan(X), np.nanmedian(X), X) - scene.data[at].astype(
-                np.float64
-            )
-            squares.setdefault(method, []).append(float(np.mean(off[:, covered] ** 2)))
-        print(
-            name, at, {k: round(psnr(v[-1]), 1) for k, v in squares.items()}, flush=True
-        )
-    lines = [
-        Line(name, method, "PSNR under clouds", psnr(float(np.mean(s))))
-        for method, s in squares.items()
-    ]
-    return lines + found_clouds(scene, name)
-
-
-def hidden_dates(scene: Romania, name: str) -> list[Line]:
-    """A third of the clear dates is hidden as a whole: what the others, called clear,
-    say about them.
-    """
-    seen = ~np.isin(scene.classes, (*CLOUDY, SHADOW))
-    clear = scene.clear
-    hidden = clear[1:-1:3]
-    seen[hidden] = False
-    done = remove_clouds(scene.data, seen, dates=scene.dates, fill="all")
-    known = np.setdiff1d(scene.called_clear, hidden)
-    mean = np.median(scene.data[known], axis=0)
-    squares: dict[str, list[float]] = {}
-    for at in hidden:
-        apart = (scene.dates[known] - scene.dates[at]).astype(int)
-        before, after = known[apart < 0][-1], known[apart > 0][0]
-        share = float(
-            (scene.dates[at] - scene.dates[before])
-            / (scene.dates[after] - scene.dates[before])
-        )
-        line = (1 - share) * scene.data[before] + share * scene.data[after]
-        nearest = scene.data[known[np.argmin(np.abs(apart))]]
-        answers = {
-            "median of the clear dates": mean,
-            "nearest clear date": nearest,
-            "line between clear dates": line,
-        }
-        for method, X in (answers | {"remove_clouds": done.scenes[at]}).items():
-            squares.setdefault(method, []).append(
-                float(np.mean((X - scene.data[at].astype(np.float64)) ** 2))
-            )
-    return [
-        Line(name, method, "PSNR of hidden dates", psnr(float(np.mean(s))))
-        for method, s in squares.items()
-    ]
-
-
-def found_clouds(scene: Romania, name: str) -> list[Line]:
-    """The clouds found without any mask, against the classes: F1 over all pixels whose
-    class is clear or cloud.
-    """
-    done: Cleared = remove_clouds(scene.data, dates=scene.dates)
-    truth, judged = (
-        np.isin(scene.classes, CLOUDY),
-        np.isin(scene.classes, (*CLEAR, *CLOUDY)),
-    )
-    truth, found = truth[judged], (done.mask == 1)[judged]
-    both = float(np.sum(truth & found))
-    return [
-        Line(
-            name,
-            "remove_clouds, no masks",
-            "precision of clouds",
-            both / max(float(found.sum()), 1),
-        ),
-        Line(
-            name,
-            "remove_clouds, no masks",
-            "recall of clouds",
-            both / max(float(truth.sum()), 1),
-        ),
-        Line(
-            name,
-            "remove_clouds, no masks",
-            "F1 of clouds",
-            2 * both / float(found.sum() + truth.sum()),
-        ),
-    ]
+def found_in_romania(asked: Asked) -> list[Line]:
+    """Clouds found on all dates of a year without any mask, against the classes."""
+    scene = asked.romania(YEAR)
+    done = remove_clouds(scene.data, dates=scene.dates)
+    judged = np.isin(scene.classes, (*CLEAR, *CLOUDY))
+    true = np.isin(scene.classes, CLOUDY)[judged]
+    counts = Counts.of((done.mask == 1)[judged], true)
+    return [Line("all clouds of romania", OURS, "F1 of clouds", counts.f1)]
 
 
 def main() -> None:
     """Run, print, and write if asked to."""
     ask = argparse.ArgumentParser(description="Clouds on real scenes.")
-    ask.add_argument(
-        "--data", help="the folder of the data; otherwise LRMC_DATA, or ../shared/data"
-    )
-    ask.add_argument("--tasks", nargs="+", default=["rondonia", "romania", "seasons"])
-    ask.add_argument(
-        "--thin", type=int, default=2, help="the step between pixels in x and y"
-    )
-    ask.add_argument("--pairs", type=int, nargs="+", default=list(range(8)))
+    ask.add_argument("--data", help="otherwise LRMC_DATA, or ../shared/data")
+    ask.add_argument("--groups", nargs="+", default=list(GROUPS), choices=list(GROUPS))
+    ask.add_argument("--thin", type=int, default=4, help="the step between pixels")
+    ask.add_argument("--draws", type=int, default=20)
+    ask.add_argument("--seed", type=int, default=100, help="of the first draw")
     ask.add_argument(
         "--write",
         action="store_true",
-        help="add to docs/clouds.csv, in place of lines of the same task",
+        help="add to docs/clouds.csv, in place of lines of the same group",
     )
-    asked = ask.parse_args()
+    given = ask.parse_args()
     warnings.simplefilter("ignore", UserWarning)
-    folder = Path(
-        asked.data or os.environ.get("LRMC_DATA") or ROOT.parent / "shared" / "data"
-    )
-    lines = (
-        rondonia(folder, asked.thin, asked.pairs) if "rondonia" in asked.tasks else []
-    )
-    if "romania" in asked.tasks:
-        year = Romania.read(folder, "2018-03-01", "2019-03-31", asked.thin)
-        lines += romania(year, "Romania, March 2018 to March 2019")
-    if "seasons" in asked.tasks:
-        for first, last in (("2018-03-01", "2019-03-31"), ("2017-03-01", "2020-12-31")):
-            lines += hidden_dates(
-                Romania.read(folder, first, last, asked.thin),
-                f"Romania, {first} to {last}, dates hidden",
-            )
-    for line in lines:
-        print(f"{line.task:36} {line.method:42} {line.score:22} {line.value:.3f}")
-    if asked.write:
-        _write(ROOT / "docs" / "clouds.csv", lines)
+    place = given.data or os.environ.get("LRMC_DATA") or ROOT.parent / "shared/data"
+    asked = Asked(Path(place), given.thin, given.draws, given.seed)
+    for group in given.groups:
+        lines = measured(group, GROUPS[group](asked))
+        if group == "romania":
+            lines += found_in_romania(asked)
+        for line in lines:
+            print(f"{line.group:18} {line.method:14} {line.score:50} {line.value:.2f}")
+        if given.write:
+            _write(ROOT / "docs" / "clouds.csv", lines)
 
 
 def _write(path: Path, lines: list[Line]) -> None:
     old: list[Line] = []
     if path.exists():
         with path.open(newline="") as file:
-            old = [Line(a, b, c, float(d)) for a, b, c, d in list(csv.reader(file))[1:]]
-    new = {line.task for line in lines}
+            rows = list(csv.reader(file))[1:]
+        old = [Line(a, b, c, float(d)) for a, b, c, d in rows]
+    new = {line.group for line in lines}
     with whole(path) as temporary, temporary.open("w", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
         out.writerow(Line._fields)
-        out.writerows(
-            (*line[:3], f"{line.value:.4f}")
-            for line in [x for x in old if x.task not in new] + lines
-        )
+        kept = [line for line in old if line.group not in new]
+        out.writerows((*line[:3], f"{line.value:.3f}") for line in kept + lines)
 
 
 if __name__ == "__main__":

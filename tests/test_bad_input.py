@@ -75,7 +75,6 @@ REFUSED = {
         "Python objects",
     ),
     "what numpy reads as dates": (Readable(np.zeros((2, 2), "M8[D]")), "holds dates"),
-    "complex": (Y * 1j, "complex numbers; floats.*give real numbers"),
     "None": (None, "2-D|Python objects"),
     "infinite": (INFINITE, "5 observed entries are infinite; set them to NaN"),
     "minus infinite": (-INFINITE.astype(np.float32), "5 observed entries are infinite"),
@@ -100,7 +99,6 @@ REFUSED = {
     "only NaN stored": (sp.csr_array(np.full((6, 5), np.nan)), "nothing is observed"),
     "sparse, empty": (sp.csr_array((0, 5)), r"empty: shape \(0, 5\)"),
     "sparse, one dimension": (sp.coo_array(np.ones(5)), r"2-D.*\(5,\)"),
-    "sparse, complex": (sp.csr_array(Y * 1j), "complex numbers"),
 }
 
 
@@ -113,6 +111,12 @@ def test_refused(given, said):
     ):
         with pytest.raises(ValueError, match=said):
             function(given)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_complex_numbers_are_for_solve_alone(form):
+    with pytest.raises(ValueError, match=r"complex numbers; floats.*give real numbers"):
+        as_observations(form(Y * 1j))
 
 
 def test_a_table_with_text():

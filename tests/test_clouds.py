@@ -16,8 +16,10 @@ from each import each
 from made.landscape import NODATA, landscape, write_landscape
 from real_data import DATA
 
+from lrmc._work import silent
+from lrmc.apps.clouds import classes, look, process, residuals, screen, seasons
 from lrmc.apps.clouds import ground as learned
-from lrmc.apps.clouds import look, process, seasons
+from lrmc.apps.clouds import learn as learning
 from lrmc.apps.clouds import model as clouds
 
 rasterio = pytest.importorskip("rasterio")
@@ -152,6 +154,77 @@ def test_a_share_of_the_pixels_is_enough(scene, cleared):
     )
 
 
+def test_a_mostly_cloudy_date_does_not_become_ground():
+    """Clouds over seven tenths of a date, told nothing: what lies under them comes back."""
+    made = landscape(20, 40, 40, seed=3)
+    date = 10 - 5  # a clear one
+    covered = np.zeros((40, 40), bool)
+    covered[:28] = True
+    cloudy = made.data.copy()
+    rng = np.random.default_rng(0)
+    cloudy[date][:, covered] = 6000 + 500 * rng.standard_normal((3, covered.sum()))
+    done = clouds.remove_clouds(cloudy, nodata=NODATA, dates=made.dates)
+    found = done.mask[date] == learned.CLOUD
+    assert found[covered].mean() > 0.99
+    assert found[~covered].mean() < 0.05
+    others = np.delete(made.data, date, 0)
+    median = np.median(others, axis=0)
+    truth = made.ground[date][:, covered]
+    off = rmse(done.scenes[date][:, covered], truth)
+    assert off < 0.5 * rmse(median[:, covered], truth)
+
+
+def test_the_screen_finds_clouds_and_nothing_else():
+    """Of dates that are mostly cloud; those with few clouds are left to the fit."""
+    made = landscape(20, 40, 40, seed=4)
+    covered = np.zeros(made.clouds.shape, bool)
+    covered[7, 10:], covered[11, :20] = True, True
+    data = np.where(covered[:, None], np.uint16(5000), made.data)
+    sample = learned.Sample(data, np.ones(covered.shape, bool), None)
+    days = (made.dates - made.dates[0]).astype(float)
+    X, _ = learning._fitted(sample, 3, "clouds", learning.Fits(0, 1, silent))
+    gone = ~screen.screened(sample, X, days, 1).there
+    assert gone[covered].mean() > 0.99
+    assert gone[~covered & (made.clouds < 0.02)].mean() < 0.01
+
+
+def test_few_dates_are_warned_of(scene):
+    with pytest.warns(UserWarning, match="only 7 dates show ground"):
+        done = clouds.remove_clouds(scene.data[9:], nodata=NODATA, rank=2)
+    assert "give more dates, or masks" in done.warnings[-1]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_line_of_residuals_is_that_of_a_naive_loop(seed):
+    rng = np.random.default_rng(seed)
+    values = rng.standard_normal((9, 2, 3, 4)).astype(np.float32)
+    clear = rng.random((9, 3, 4)) < 0.4
+    days = rng.permutation(40)[:9].astype(float)
+    found = residuals.line(values, clear, days)
+    for t, b, i, j in np.ndindex(found.shape):
+        known = [s for s in range(9) if clear[s, i, j] and s != t]
+        before = max(
+            (s for s in known if days[s] < days[t]), key=days.item, default=None
+        )
+        after = min(
+            (s for s in known if days[s] > days[t]), key=days.item, default=None
+        )
+        ends = [s for s in (before, after) if s is not None]
+        expected = 0.0
+        if ends:
+            at, y = [days[s] for s in ends], [values[s, b, i, j] for s in ends]
+            expected = np.interp(days[t], at, y)
+        assert found[t, b, i, j] == pytest.approx(expected, abs=1e-5)
+
+
+def test_residuals_are_added_as_far_as_they_tell():
+    rng = np.random.default_rng(0)
+    lines, noise = rng.standard_normal((2, 5000, 3))
+    assert residuals.best_part(0.5 * lines + 0.1 * noise, lines) == 0.5
+    assert residuals.best_part(noise, lines) == 0.0
+    assert residuals.best_part(noise[:0], lines[:0]) == 0.0
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int16", "int32", "uint8"])
 def test_types_stay(scene, dtype):
     scale = 40 if dtype == "uint8" else 1
@@ -169,9 +242,9 @@ def test_one_band_without_that_axis(scene):
 @pytest.mark.parametrize(
     "stack",
     [
-        np.full((5, 2, 8, 8), 7.0),
-        np.zeros((5, 2, 8, 8), np.int16),
-        5 + np.random.default_rng(0).random((4, 3, 1, 1)),
+        np.full((12, 2, 8, 8), 7.0),
+        np.zeros((12, 2, 8, 8), np.int16),
+        5 + np.random.default_rng(0).random((12, 3, 1, 1)),
     ],
 )
 def test_scenes_with_next_to_nothing_in_them_stay(stack):
@@ -299,7 +372,16 @@ def test_the_report_in_a_browser(written, show):
     )
 
 
-def test_masks_are_respected(tmp_path):
+@each(
+    "ending, cloud, clear",
+    [
+        ("", 255, 0),
+        ("_mask", 1, 0),
+        ("_SCL", 9, 4),  # a cloud, and leaves
+        ("_QA_PIXEL", 22280, 21824),  # a cloud, and clear land
+    ],
+)
+def test_masks_are_respected(ending, cloud, clear, tmp_path):
     """What a mask covers is not looked at: garbage there changes nothing."""
     few = landscape(16, 20, 24)
     bad = few.data.copy()
@@ -310,16 +392,30 @@ def test_masks_are_respected(tmp_path):
     paths = write_landscape(folder, few._replace(data=bad))
     for t, path in enumerate(paths):
         with rasterio.open(path) as source:
-            about = source.profile | {"count": 1, "dtype": "uint8", "nodata": None}
-        with rasterio.open(masks / path.name, "w", **about) as out:
-            covered = np.zeros((20, 24), np.uint8)
-            covered[5:15, 5:15] = 255 * (t == 2)
+            about = source.profile | {"count": 1, "dtype": "uint16", "nodata": None}
+        with rasterio.open(masks / f"{path.stem}{ending}.tif", "w", **about) as out:
+            covered = np.full((20, 24), clear, np.uint16)
+            covered[5:15, 5:15] = cloud if t == 2 else clear
             out.write(covered, 1)
     done = process(paths, tmp_path / "out", masks=masks, rank=3).cleared
-    assert (done.mask[2, 5:15, 5:15] == learned.MISSING).all()
+    hidden = done.mask == learned.MISSING
+    assert hidden[2, 5:15, 5:15].all()
+    assert hidden.sum() == 100
     assert rmse(done.scenes[2, :, 5:15, 5:15], few.ground[2, :, 5:15, 5:15]) < 150
     with pytest.raises(ValueError, match="there is no mask"):
         process(paths, tmp_path / "out2", masks=folder / "none", rank=3)
+
+
+def test_classes_of_the_agencies():
+    """Codes of the handbooks: Sentinel-2's table of classes, and Landsat's of QA_PIXEL."""
+    hidden = classes.rule_of("SCL")(np.arange(12))
+    assert np.flatnonzero(~hidden).tolist() == [2, 4, 5, 6, 7, 11]
+    seen = np.array([21824, 21888, 30048])  # land, water, snow
+    assert not classes.rule_of("qa_pixel")(seen).any()
+    # nothing, around a cloud, cloud, its shadow, cirrus
+    unseen = np.array([1, 21826, 22280, 23888, 54596])
+    assert classes.rule_of("QA_PIXEL")(unseen).all()
+    assert classes.rule_of(None)(np.array([0, 7])).tolist() == [False, True]
 
 
 def test_dates_from_names():
@@ -590,6 +686,20 @@ def a_store(scene, path, **options):
     )
     store.to_zarr(path, consolidated=False, **options)
     return path
+
+
+def test_a_variable_of_a_store_masks_it(scene, tmp_path):
+    path = a_store(scene, tmp_path / "scenes.zarr")
+    xarray = pytest.importorskip("xarray")
+    codes = np.full(scene.clouds.shape, 4, np.uint8)
+    codes[6, :12] = 8
+    extra = xarray.Dataset({"SCL": (("time", "y", "x"), codes)})
+    extra.to_zarr(path, mode="a", consolidated=False)
+    done = process([path], tmp_path / "out", masks="scl", rank=4).cleared
+    assert (done.mask[6, :12] == learned.MISSING).all()
+    for name, words in (("none", "no variable 'none'"), ("height", "dimensions y, x")):
+        with pytest.raises(ValueError, match=words):
+            process([path], tmp_path / "out2", masks=name, rank=4)
 
 
 def test_a_store_of_the_second_version_of_zarr_stays_one(scene, tmp_path):

@@ -125,7 +125,7 @@ def some_scenes(folder):
     (folder / "in").mkdir()
     return [
         "clouds",
-        *write_landscape(folder / "in", landscape(8, 16, 16)),
+        *write_landscape(folder / "in", landscape(12, 16, 16)),
         "--rank",
         2,
     ]
@@ -229,7 +229,7 @@ def test_steps_are_told_and_stay_the_same():
 def test_fits_of_applications_are_not_silent():
     stages = []
     rng = np.random.default_rng(0)
-    scenes = rng.uniform(500, 900, (2, 16, 16)) * rng.uniform(0.9, 1.1, (8, 1, 1, 1))
+    scenes = rng.uniform(500, 900, (2, 16, 16)) * rng.uniform(0.9, 1.1, (12, 1, 1, 1))
     clouds.remove_clouds(scenes.astype(np.uint16), progress=stages.append)
     counted = [at.stage for at in stages]
     assert counted.count("learning the ground") > 2

@@ -46,6 +46,13 @@ def table(shape=(80, 60), rank=5, seed=0):
     return problem.Y, problem.X
 
 
+def noisy(seed):
+    """A table of a kind."""
+    return lrmc.synthetic.problem(
+        80, 3, 0.05, 0.8, n2=60, form="dense", noise=0.1, seed=seed
+    ).Y
+
+
 def names():
     """What its snippets take for granted."""
     da, zarr = pytest.importorskip("dask.array"), pytest.importorskip("zarr")
@@ -53,6 +60,7 @@ def names():
     zarr.save_array("Y.zarr", Y)
     return {
         **{"Y": Y, "X": X, "Y1": Y, "X1": X, "Y2": Y2, "X2": X2, "X_new": X2},
+        **{f"Y{k}": noisy(k) for k in (1, 2, 3)},
         "dask_array": da.from_array(Y, chunks=(40, 60)),
         **{"lrmc": lrmc, "zarr": zarr},
     }

@@ -89,7 +89,7 @@ def some_scenes(folder):
     from lrmc.apps.clouds import process
 
     (folder / "in").mkdir()
-    return process, write_landscape(folder / "in", landscape(8, 16, 16))
+    return process, write_landscape(folder / "in", landscape(12, 16, 16))
 
 
 def some_faces(folder):

@@ -14,6 +14,7 @@ from . import (
     synthetic,
     weights,
 )
+from .complex_result import ComplexResult
 from .many import Results, solve_many
 from .metrics import relative_error
 from .observations import as_observations
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 __all__ = [
+    "ComplexResult",
     "ConvergenceWarning",
     "DoubtWarning",
     "Iterate",

@@ -11,6 +11,7 @@ from ._arguments import checked_rank, one_of, real_number, shown, whole_number
 from ._rows import equal
 from .methods.default import Wishes
 from .methods.gd import gd
+from .methods.in_time.improve import Asked as AskedInTime
 from .methods.nearest_schedule import nearest_of_all
 from .methods.noise import unlike_members
 from .methods.noisy import AskedLoss, Noise
@@ -19,6 +20,7 @@ from .methods.scaled_gd import scaled_gd
 from .methods.start import STARTS
 from .observations import as_observations
 from .observations.base import Observations
+from .observations.complex_parts import complex_factors
 from .observations.grouped import grouped
 from .result import Iterate
 from .schedule import Schedule, Tuning
@@ -116,6 +118,44 @@ def checked_job(Y: Any, asked: Asked) -> Job:
             foreign=planned is not None,
         ),
     )
+
+
+def checked_complex_job(obs: Observations, asked: Asked) -> Job:
+    """The same for complex data in real numbers, which have twice the rank."""
+    one_of("outliers of complex data", asked.outliers, ("both",))
+    one_of("method for complex data", asked.method, ("auto", "closed_loop", "lrmc"))
+    if asked.groups is not None:
+        raise ValueError(
+            "groups= was given with complex data, whose real and imaginary parts are groups already; leave it out"
+        )
+    if isinstance(asked.start, Iterate):
+        raise ValueError("start= is an iterate, which complex data cannot go on from")
+    shape = obs.shape[0] // 2, obs.shape[1] // 2
+    rank = None if asked.rank is None else 2 * checked_rank(asked.rank, shape)
+    levels = [
+        None if given is None else np.repeat(_noise_of(given, n, name), 2)
+        for given, n, name in zip(
+            (asked.row_noise, asked.col_noise), shape, ("row_noise", "col_noise")
+        )
+    ]
+    rows, cols = levels
+    rows = np.ones(obs.shape[0]) if rows is None else rows  # parts are alike
+    return checked_job(
+        obs, replace(asked, mask=None, rank=rank, row_noise=rows, col_noise=cols)
+    )
+
+
+def in_complex(it: Iterate, turn: complex) -> Iterate:
+    """An iterate in real numbers, times `turn`, as one in complex ones."""
+    L, R = complex_factors(it.L, it.R, turn)
+    return replace(it, L=L, R=R, norm=it.norm / 2**0.5)
+
+
+def not_in_time(asked: AskedInTime) -> AskedInTime:
+    """For complex data, of which there is no model in time."""
+    if asked.is_given:
+        raise ValueError("time= is for real data; leave it out for complex ones")
+    return asked._replace(time=None)
 
 
 def _planned(asked: Asked) -> Plan | None:

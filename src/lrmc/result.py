@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -209,11 +209,18 @@ class Result:
     beyond: tuple[Part, ...] = ()  # what is added to L R' in `completed`
     calibrated: Calibration | None = None  # of a result from a file
     labels: Labels | None = None  # of a DataFrame that was solved
+    # by dtype.kind of the factors: how files with such factors are read
+    kinds: ClassVar[dict[str, type[Result]]] = {}
+
+    def __init_subclass__(cls, *, kind: str, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        Result.kinds[kind] = cls
 
     def __repr__(self) -> str:
         n1, n2 = self.shape
+        name = type(self).__name__
         found = f"{100 * self.outlier_fraction:.3g} % outliers, noise {self.noise_level:.2g}"
-        return f"Result({n1} x {n2}, rank {self.rank}, {self.status.name} after {self.n_iter}, {self.regime}: {found})"
+        return f"{name}({n1} x {n2}, rank {self.rank}, {self.status.name} after {self.n_iter}, {self.regime}: {found})"
 
     def _repr_html_(self) -> str:
         from .card import card
@@ -748,7 +755,7 @@ class Result:
                 for name in content
                 if name.startswith(INTERVALS)
             }
-            return cls(
+            return Result.kinds.get(L.dtype.kind, Result)(
                 L,
                 R,
                 Status(about["status"]),
@@ -811,7 +818,8 @@ def _plain(x: Any) -> Any:
 def check_factors(L: Array, R: Array) -> None:
     """Refuse factors from a file that are none."""
     if (
-        any(X.ndim != 2 or X.dtype.kind != "f" for X in (L, R))
+        any(X.ndim != 2 or X.dtype.kind not in "fc" for X in (L, R))
+        or L.dtype != R.dtype
         or L.shape[1] != R.shape[1]
     ):
         raise ValueError(

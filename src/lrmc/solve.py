@@ -21,12 +21,16 @@ from ._job import (
     Job,
     Method,
     Start,
+    checked_complex_job,
     checked_job,
     checked_max_iter,
     checked_tol,
+    in_complex,
+    not_in_time,
 )
 from ._log import followed, log_end
 from ._rows import scaled, where
+from .complex_result import ComplexResult
 from .fit import Fit, Part
 from .frames import labels_of
 from .linalg import Factors, change, gram, norm_of, power_of_4
@@ -47,6 +51,7 @@ from .methods.small import Solved, is_small, solve_small
 from .methods.start import STARTS
 from .methods.step import Step
 from .observations.base import Observations
+from .observations.complex_parts import RealParts, holds_complex, in_real_parts
 from .observations.heldout import Submatrix
 from .result import Iterate, Record, Result, Status
 from .schedule import Schedule, Tuning
@@ -58,8 +63,6 @@ SURPRISE = 6.0  # times: by how much more entries may be missed that a fit has n
 # good entries for every free number of the fit: with fewer, it follows the noise
 FEW_PER_UNKNOWN = 1.5
 NOTHING = 1e-9  # of the scale of the data
-# of the scale of the data: entries are set aside in single precision, and missed by no less
-IN_SINGLE = 1e-6
 FEW_INLIERS = 0.25  # fewer than this within the threshold: it fell below the residual
 # stages whose passes max_iter limits; the others are bounded
 COUNTED = ("exact", "lrmc", *BASELINES)
@@ -131,7 +134,8 @@ def solve(
     ----------
     Y : 2-D array, DataFrame, sparse matrix, memmap, DataArray, tensor, zarr, HDF5 or Dask array
         The data. NaN, masked and not stored entries are missing; see
-        `lrmc.observations.as_observations`.
+        `lrmc.observations.as_observations`. Complex numbers, in memory, are weighed by their
+        modulus; the result is a `ComplexResult`.
     rank : int, optional
         Rank of X; found if not given. On data without noise it may be too high: components that
         are not needed are dropped.
@@ -216,6 +220,12 @@ def solve(
     asked_time = checked_time(time, period, times)
     max_iter = checked_max_iter(max_iter)
     function_or_none("progress", progress)
+    parts = None
+    if holds_complex(Y):
+        asked_time = not_in_time(asked_time)
+        parts = in_real_parts(Y, mask, threads=threads)
+        if progress is not None:
+            progress = partial(_told_in_complex, progress, parts.turn)
     follow = followed(progress, verbose, checked_tol(tol))
     asked = Asked(
         rank=rank,
@@ -235,7 +245,7 @@ def solve(
         tol=checked_tol(tol),
         at_once=progress is None,
     )
-    result = answered(Y, asked, asked_time, max_iter, follow)
+    result = answered(Y, asked, asked_time, max_iter, follow, parts)
     _warn(result)
     log_end(result, verbose)
     return result
@@ -247,10 +257,15 @@ def answered(
     asked_time: AskedOfTime,
     max_iter: int,
     progress: Progress | None = None,
+    parts: RealParts | None = None,
 ) -> Result:
     """What a run gives; what speaks against it is in `Result.warnings`, and not said aloud."""
     Y, asked_time, mask = told_by(Y, asked.mask, asked_time)
-    job = checked_job(Y, replace(asked, mask=mask))
+    asked = replace(asked, mask=mask)
+    if parts is None:
+        job = checked_job(Y, asked)
+    else:
+        job = checked_complex_job(parts.obs, asked)
     if asked.method == "auto" and job.method == "lrmc":
         result = _with_safety_net(job, max_iter, progress)
     else:
@@ -258,7 +273,8 @@ def answered(
     # what is proven needs no model of time
     if result.regime == "noisy" or (asked_time.is_given and result.regime != "exact"):
         result = with_time(result, asked_time, asked.seed)
-    return replace(result, labels=labels_of(Y))
+    result = replace(result, labels=labels_of(Y))
+    return result if parts is None else ComplexResult.of(result, parts.turn)
 
 
 def iterates(
@@ -317,7 +333,15 @@ def iterates(
         seed=seed,
         threads=threads,
     )
+    if holds_complex(Y):
+        obs, turn = in_real_parts(Y, mask, threads=threads)
+        steps = _iterates(checked_complex_job(obs, asked))
+        return (in_complex(it, turn) for it in steps)
     return _iterates(checked_job(Y, asked))
+
+
+def _told_in_complex(progress: Progress, turn: complex, it: Iterate) -> None:
+    progress(in_complex(it, turn))
 
 
 def _with_safety_net(job: Job, max_iter: int, progress: Progress | None) -> Result:
@@ -658,7 +682,7 @@ def _not_believed(
     if max(typical, shown) < NOTHING * obs.scale:
         yield "the fit meets most entries exactly, but that does not prove it: see evidence['certificate']"
         return
-    if typical > max(SURPRISE * shown, IN_SINGLE * obs.scale):
+    if typical > SURPRISE * shown:
         yield (
             f"a quarter of the entries that were set aside is missed by less than {typical:.2g}, of those fitted by"
             f" {shown:.2g}: the data do not determine this matrix, or it was not found"

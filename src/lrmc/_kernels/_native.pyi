@@ -21,7 +21,8 @@ class Rule(Enum):
 
 class DenseData:
     """Rows of float32, float64, uint8, int16 or uint16, each contiguous; a mask (uint8, not 0 where observed), and
-    groups of rows (int64, a group in each line) that are weighed together."""
+    groups of rows (int64, a group in each line) that are weighed together: by the worst of them, or by their norm
+    (modulus), as real and imaginary parts are."""
 
     def __init__(
         self,
@@ -29,6 +30,7 @@ class DenseData:
         *,
         mask: Array | None = None,
         members: Array | None = None,
+        modulus: bool = False,
         gain: float = 1.0,
     ) -> None: ...
 

@@ -70,6 +70,7 @@ struct Dense : Data {
   Entries Y;
   std::optional<Mask> mask;
   std::optional<Matrix<const int64_t>> members;  // the rows of one group after another: every row is in one group
+  bool modulus = false;                          // as in Groups
 
   lrmc::Dense view() const {
     lrmc::Dense data{Y.data(), storage_of(Y.dtype()), Y.stride(0), nullptr, 0};
@@ -95,7 +96,7 @@ struct Dense : Data {
       need(!named[row], "groups", "name a row twice");
       named[row] = true;
     }
-    return Groups{members->data(), int64_t(members->shape(0)), int64_t(members->shape(1))};
+    return Groups{members->data(), int64_t(members->shape(0)), int64_t(members->shape(1)), modulus};
   }
 };
 

@@ -1,7 +1,9 @@
 // The pass over a dense matrix whose rows are weighed in groups: in each column, all rows of a group have the weight of
 // the worst of them. Like the dense pass, but a tile holds one group, and is gone over twice: for the worst residual,
-// and to weigh.
+// and to weigh. Real and imaginary parts are a group that is weighed by its norm instead: the modulus.
 #pragma once
+#include <cmath>
+
 #include "dense.hpp"
 
 namespace lrmc::LRMC_ISA {
@@ -26,6 +28,15 @@ template <class T, Rule which> struct Shared {
   }
 };
 
+// sqrt(q^2 + worst^2) without overflow; NaN where q is.
+template <class T> Vec<T> norm(Vec<T> q, Vec<T> worst) {
+  const Vec<T> large = larger(larger(q, worst), fill<T>(std::numeric_limits<T>::min()));
+  const Vec<T> ratio = smaller(worst, q) / large;
+  Vec<T> root = fill<T>(1) + ratio * ratio;
+  for (int t = 0; t < width<T>; t++) root[t] = std::sqrt(root[t]);
+  return large * root;
+}
+
 // One tile of a group: `size` rows, of which the last ones up to a multiple of 4 are missing.
 template <class T> struct GroupTile {
   int64_t size;        // rows
@@ -34,6 +45,7 @@ template <class T> struct GroupTile {
   Sides<T> side;       // columns are missing for `clip`
   double *row_weight;  // takes the place of the one in `side`
   bool sums;           // whether there are sums by row and column
+  bool modulus;        // the norm of the group is weighed, not the worst of it
 };
 
 template <class T, Rule which> void weigh_group(const Weight<T> &weight, const GroupTile<T> &tile) {
@@ -44,6 +56,7 @@ template <class T, Rule which> void weigh_group(const Weight<T> &weight, const G
     Vec<T> worst = {};
     for (int64_t m = 0; m < tile.size; m++) {
       Vec<T> q = rule.ratio(load<Vec<T>>(tile.E + m * TILE<T> + j), tile.sums ? side.row_z[m] : T(0), col_z);
+      if (tile.modulus) q = norm<T>(q, worst);
       worst = q > worst ? q : worst;  // not so for NaN
     }
     Mask<T> inlier, col_inliers = {};
@@ -215,7 +228,8 @@ template <class T> struct GroupedPass {
                         share.col_inliers.get() + at, nullptr, share.col_weight.get() + at, room.row_energy.get(),
                         after(share.col_energy.get(), at)},
                        room.row_weight.get(),
-                       weighted});
+                       weighted,
+                       groups.modulus});
     for (int64_t q = 0; q < padded_size; q += ROWS) {
       if (q && q % SETTLE == 0) settle(t, t + 1, share);
       const T *C = room.E.get() + q * TILE<T>, *W = room.W.get() + q * TILE<T>;

@@ -40,11 +40,12 @@ static void bind_data(nb::module_ &m) {
       .def(
           "__init__",
           [](given::Dense *self, given::Entries Y, std::optional<given::Mask> mask,
-             std::optional<given::Matrix<const int64_t>> members, double gain) {
+             std::optional<given::Matrix<const int64_t>> members, bool modulus, double gain) {
             const given::Data shape{int64_t(Y.shape(0)), int64_t(Y.shape(1)), gain};
-            new (self) given::Dense{shape, std::move(Y), std::move(mask), std::move(members)};
+            new (self) given::Dense{shape, std::move(Y), std::move(mask), std::move(members), modulus};
           },
-          as_it_is("Y"), nb::kw_only(), as_it_is_or_none("mask"), as_it_is_or_none("members"), nb::arg("gain") = 1.0);
+          as_it_is("Y"), nb::kw_only(), as_it_is_or_none("mask"), as_it_is_or_none("members"),
+          nb::arg("modulus") = false, nb::arg("gain") = 1.0);
   nb::class_<given::Sparse>(m, "SparseData")
       .def(
           "__init__",

@@ -31,8 +31,8 @@ def clouds_command(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Cloud masks, X.tif or X_mask.tif for a scene X.tif; not 0: not"
-            " believed.",
+            help="Cloud masks of scenes X.tif: X_mask.tif or X.tif, not 0: not believed;"
+            " X_SCL.tif; X_QA_PIXEL.tif. Of a zarr store, a variable such as scl.",
         ),
     ] = None,
     rank: Annotated[

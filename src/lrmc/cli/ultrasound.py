@@ -17,14 +17,17 @@ def ultrasound_command(
         Path,
         typer.Argument(
             metavar="IN",
-            help="A cine: npy, npz, mat or DICOM, or a folder of DICOM frames.",
+            help="A cine, real or complex (IQ): npy, npz, mat, h5, zarr, nii or DICOM, or a"
+            " folder of DICOM frames.",
         ),
     ],
     folder: Annotated[
         Path,
         typer.Option("--output", "-o", metavar="DIR", help="Where everything goes."),
     ],
-    rank: Annotated[int, typer.Option(help="Of the tissue.")] = 1,
+    rank: Annotated[
+        int | None, typer.Option(help="Of the tissue; 1 if not given, found for IQ.")
+    ] = None,
     patch: Annotated[
         int,
         typer.Option(
@@ -51,7 +54,7 @@ def ultrasound_command(
     ] = "auto",
     name: Annotated[
         str | None,
-        typer.Option(help="The variable, in npz and mat files with several."),
+        typer.Option(help="The variable, in files with several."),
     ] = None,
     time: Annotated[
         str,
@@ -101,6 +104,8 @@ def ultrasound_command(
             " was undone.",
             highlight=False,
         )
+    if parts.doppler is not None:
+        out.print(f"The tissue has rank {parts.rank}.", highlight=False)
     share = (parts.blood != 0).mean()
     out.print(
         f"{share:.1%} of the pixels show blood or bubbles, beyond noise of"

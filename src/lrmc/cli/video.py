@@ -13,8 +13,12 @@ from . import console
 
 def video_command(
     source: Annotated[
-        Path,
-        typer.Argument(metavar="IN", help="A video file, or a folder of pictures."),
+        str,
+        typer.Argument(
+            metavar="IN",
+            help="A video file, a folder of pictures, an address (rtsp://...), or the"
+            " number of a camera.",
+        ),
     ],
     target: Annotated[
         Path,
@@ -42,6 +46,24 @@ def video_command(
             help="A background.npz of this camera, instead of learning one.",
         ),
     ] = None,
+    films: Annotated[
+        bool,
+        typer.Option(
+            help="Write films and masks; without, only events, background and report,"
+            " from smaller pictures: many times faster."
+        ),
+    ] = True,
+    region: Annotated[
+        str | None,
+        typer.Option(
+            metavar="L,T,W,H",
+            help="The part of each frame that is looked at: left, top, width, height.",
+        ),
+    ] = None,
+    frames: Annotated[
+        int | None,
+        typer.Option(help="Frames that are read, at most; a stream needs it to end."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the sampled pixels.")] = 0,
     quiet: console.Quiet = False,
     json: console.Json = False,
@@ -49,8 +71,8 @@ def video_command(
     """Separate background and foreground of a fixed-camera video.
 
     Into DIR go background.mp4, foreground.mp4, masks/000000.png and on (255 is foreground),
-    background.npz (for --model) and report.html. Clips may be of any length: memory does not grow
-    with it.
+    events.csv and events.json (boxes and tracks of what is in front), background.npz (for --model)
+    and report.html. Clips may be of any length: memory does not grow with it.
 
     Exit code: 0; 1 if the fit is not sound, or gave nothing that could be written; 2 if the input
     cannot be used. A sentence says so in both cases; without a usable fit or input, nothing is
@@ -59,7 +81,7 @@ def video_command(
     with (
         console.errors_in_a_sentence(),
         console.warnings_in_a_sentence(),
-        console.progress(source.name) as progress,
+        console.progress(Path(source).name) as progress,
     ):
         done = process(
             source,
@@ -69,6 +91,9 @@ def video_command(
             grey=grey,
             model=model,
             seed=seed,
+            films=films,
+            region=as_region(region),
+            most=frames,
             progress=progress,
         )
     out = console.out()
@@ -87,3 +112,17 @@ def video_command(
         soft_wrap=True,
     )
     console.end_with(done)
+
+
+def as_region(text: str | None) -> tuple[int, int, int, int] | None:
+    """Four whole numbers with commas between them."""
+    if text is None:
+        return None
+    try:
+        left, top, width, height = map(int, text.split(","))
+    except ValueError:
+        raise ValueError(
+            f"--region {text}: left, top, width and height in pixels are wanted, such as"
+            " 100,50,320,240"
+        ) from None
+    return left, top, width, height

@@ -236,10 +236,9 @@ def part_at(
     part = as_observations(Y, threads=obs.threads)
     if obs.groups is None:
         return part
-    return grouped(
-        part,
-        np.repeat(np.arange(len(rows) // obs.groups.shape[1]), obs.groups.shape[1]),
-    )
+    count, size = len(rows) // obs.groups.shape[1], obs.groups.shape[1]
+    labels = np.repeat(np.arange(count), size)
+    return grouped(part, labels, modulus=obs.of_complex)
 
 
 def _by_row(rest: Observations) -> Sparse:

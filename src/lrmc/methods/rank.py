@@ -28,6 +28,9 @@ IDLE = 3
 CLIPPED = 3.0
 # steps after which residuals must have fallen twentyfold: exact data are far below that by then
 HOPELESS = 25
+# rounds without room for another component, in which residuals have to fall to this part: data
+# that are exact at the highest rank come nearer all the time, others wander
+PATIENT, FALLEN = 5, 0.3
 
 
 class Test(NamedTuple):
@@ -215,6 +218,7 @@ def find_rank(
     tests, steps, first_residual = [first], 0, math.inf
     # high ranks come in larger portions, each with its own patience
     many = most > MANY
+    full: list[float] = []  # residuals each time that there was no room for more
     step = Step(X.L, X.R, zeta, 1.0, math.inf)
     while steps < HOPELESS or step.residual < 0.05 * first_residual:
         pace, smaller, rounds = Pace(obs, tol), None, 0
@@ -239,7 +243,9 @@ def find_rank(
         room = min(max(MOST_AT_ONCE, rank // 3 if many else 0), most - rank)
         grown, test = _grown(obs, step._replace(zeta=zeta), room, 10 * tol)
         tests.append(test)
-        if not test.added and ended:
+        full += [step.residual] * (room <= 0)
+        stuck = len(full) > PATIENT and full[-1] > FALLEN * full[-PATIENT - 1]
+        if not test.added and (ended or stuck):
             return Found(X, False, step.residual, tuple(tests), step.inliers)
         if test.added:
             steps = 1 if many else steps

@@ -29,7 +29,10 @@ NO_NUMBERS = {  # by dtype.kind: what it is, and what to do
         "Python objects",
         "choose the numeric columns, or convert with astype(float)",
     ),
-    "c": ("complex numbers", "give real numbers, such as their absolute values"),
+    "c": (
+        "complex numbers",
+        "give real numbers, such as their absolute values; lrmc.solve takes complex ones in memory",
+    ),
     "M": (
         "dates (datetime64)",
         "leave them out, or give numbers, such as days since a date",

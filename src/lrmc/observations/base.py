@@ -339,6 +339,11 @@ class Observations(ABC):
         return None
 
     @property
+    def of_complex(self) -> bool:
+        """Whether this is a complex matrix in real numbers: see `complex_parts`."""
+        return False
+
+    @property
     def stored(self) -> np.dtype[Any]:
         """The type of the numbers where they lie."""
         return self.dtype

@@ -1,6 +1,7 @@
 """Rows that are good or bad together: all bands of a pixel are under a cloud, or none is.
 
-In each column, the rows of a group share one weight: that of the worst of them.
+In each column, the rows of a group share one weight: that of the worst of them. Real and imaginary
+parts share that of their modulus (`complex_parts`).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class Grouped(Dense):
     """
 
     members: Array  # groups x size of a group: rows
+    modulus: bool = False  # weighed by the norm of a group, not by the worst of it
 
     @property
     @override
@@ -35,9 +37,18 @@ class Grouped(Dense):
 
     @property
     @override
+    def of_complex(self) -> bool:
+        return self.modulus
+
+    @property
+    @override
     def weighed(self) -> DenseData:
         return native.dense_data(
-            self.Y, self.mask, members=self.members, gain=self.gain
+            self.Y,
+            self.mask,
+            members=self.members,
+            modulus=self.modulus,
+            gain=self.gain,
         )
 
     @override
@@ -48,9 +59,9 @@ class Grouped(Dense):
         )
 
 
-def grouped(obs: Observations, labels: Any) -> Grouped:
+def grouped(obs: Observations, labels: Any, *, modulus: bool = False) -> Grouped:
     """The same data with rows in groups: `labels` names the group of each row; all groups have as
-    many rows.
+    many rows, and are weighed by the worst of them, or by their modulus.
 
     Data that are not stored row by row are copied.
     """
@@ -65,6 +76,7 @@ def grouped(obs: Observations, labels: Any) -> Grouped:
     return Grouped(
         **{field.name: getattr(dense, field.name) for field in fields(Dense)},
         members=members,
+        modulus=modulus,
     )
 
 

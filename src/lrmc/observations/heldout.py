@@ -254,6 +254,8 @@ def _without_groups(
     group_of = np.empty(obs.shape[0], np.int64)
     group_of[groups.ravel()] = np.repeat(np.arange(count), size)
     rows, cols = places
+    if obs.of_complex:  # the other column holds the same numbers
+        rows, cols = np.tile(rows, 2), np.concatenate([cols, cols ^ 1])
     whole = groups[group_of[rows]]  # places x size of a group
     numbers = np.unique(whole.ravel() * obs.shape[1] + np.repeat(cols, size))
     rows, cols = numbers // obs.shape[1], numbers % obs.shape[1]
@@ -262,7 +264,8 @@ def _without_groups(
     values[rows, cols] = np.nan
     seen = np.flatnonzero(~np.isnan(held))
     judged = rng.choice(seen, min(MOST, len(seen)), replace=False)
-    rest = grouped(as_observations(values, threads=obs.threads), group_of)
+    left = as_observations(values, threads=obs.threads)
+    rest = grouped(left, group_of, modulus=obs.of_complex)
     return rest, Sample(rows[judged], cols[judged], held[judged])
 
 
@@ -314,7 +317,8 @@ def _some_groups(
         return Submatrix(obs, rows, cols)
     rows = groups[np.sort(rng.choice(len(groups), count, replace=False))].ravel()
     values = as_observations(obs.grid(rows, cols), threads=obs.threads)
-    return Submatrix(grouped(values, np.repeat(np.arange(count), size)), rows, cols)
+    labels = np.repeat(np.arange(count), size)
+    return Submatrix(grouped(values, labels, modulus=obs.of_complex), rows, cols)
 
 
 def _some_lines(obs: Observations, rng: np.random.Generator) -> tuple[Array, Array]:

@@ -69,10 +69,15 @@ def dense_data(
     mask: Array | None = None,
     *,
     members: Array | None = None,
+    modulus: bool = False,
     gain: float = 1.0,
 ) -> DenseData:
-    """Rows one after another; `members` are groups of rows that are weighed together."""
-    return DenseData(_kernels.aligned(Y), mask=mask, members=members, gain=gain)
+    """Rows one after another; `members` are groups of rows that are weighed together: by the worst
+    of them, or by their modulus.
+    """
+    return DenseData(
+        _kernels.aligned(Y), mask=mask, members=members, modulus=modulus, gain=gain
+    )
 
 
 def sparse_data(

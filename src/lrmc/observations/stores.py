@@ -77,7 +77,7 @@ def _codecs(metadata: Any) -> list[Any]:
 
 def _of_hdf5(source: Path) -> dict[str, Any]:
     with optional("h5py", "scale").File(source, "r") as file:
-        _check_links(source, file)
+        check_links(source, file)
     dataset = optional("xarray", "scale").open_dataset(
         source, engine="h5netcdf", phony_dims="access"
     )
@@ -86,7 +86,7 @@ def _of_hdf5(source: Path) -> dict[str, Any]:
     }
 
 
-def _check_links(source: Path, file: Any) -> None:
+def check_links(source: Path, file: Any) -> None:
     """Refuse a file that would have us read others."""
     h5py = optional("h5py", "scale")
 

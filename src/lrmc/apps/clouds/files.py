@@ -15,6 +15,8 @@ from ..._extras import optional
 from ..._files import whole_folder
 from ..._work import Outcome, placed
 from ...observations.stores import readable, zarr_arrays
+from ...weights import Array
+from .classes import rule_of
 from .model import Cleared, remove_clouds
 from .scenes import Scenes, checked_rgb, read_scenes, usual_bands, write_scene
 from .series import Dataset, LaidOut, answers, laid_out
@@ -54,9 +56,10 @@ def process(
         GeoTIFFs on the same grid, or one zarr store.
     target : path
         The folder to make.
-    masks : path, optional
-        A folder with a file X.tif or X_mask.tif for each scene, not 0 where it is not to be
-        believed.
+    masks : path or str, optional
+        A folder with a file for each scene X.tif: X_mask.tif or X.tif, not 0 where it is not to be
+        believed; X_SCL.tif, Sentinel-2's classes; or X_QA_PIXEL.tif, Landsat's flags. Of a zarr
+        store, the name of a variable with masks, such as scl or qa_pixel.
     name : str, optional
         Variable of the zarr store; the one with most dimensions if not given.
     rgb : sequence of three ints, optional
@@ -93,12 +96,7 @@ def process(
     """
     paths = [Path(source) for source in sources]
     if len(paths) == 1 and paths[0].suffix == ".zarr":
-        if masks is not None:
-            raise ValueError(
-                "--masks is for GeoTIFFs; in a zarr store, what is not to be believed"
-                " is nodata"
-            )
-        return _process_zarr(paths[0], Path(target), name, rgb, options)
+        return _process_zarr(paths[0], Path(target), (name, masks), rgb, options)
     return _process_tiffs(paths, Path(target), masks, rgb, options)
 
 
@@ -173,10 +171,11 @@ def _check_apart(path: Path, target: Path) -> None:
 def _process_zarr(
     path: Path,
     target: Path,
-    name: str | None,
+    names: tuple[str | None, str | os.PathLike[str] | None],
     rgb: Sequence[int] | None,
     options: dict[str, Any],
 ) -> Processed:
+    """The names are those of the variable to clear, and of the one that masks it."""
     began = time.perf_counter()
     xarray = optional("xarray", "clouds")
     _check_apart(path, target)
@@ -186,14 +185,15 @@ def _process_zarr(
             default=3,
         )
         store = xarray.open_zarr(path, mask_and_scale=False, consolidated=False)
-    name = _variable(store, name, path)
+    name = _variable(store, names[0], path)
     with readable(path):
         array = store[name].load()
     laid = laid_out(array)
+    seen = _seen(store, names[1], laid, path)
     scenes = _as_scenes(laid, rgb)
     with whole_folder(target) as folder:
         cleared = remove_clouds(
-            laid.data, nodata=laid.nodata, dates=laid.dates, **options
+            laid.data, seen, nodata=laid.nodata, dates=laid.dates, **options
         )
         parts = answers(array, laid, cleared)
         answer = store.assign({name: parts["clear"], f"{name}_mask": parts["clouds"]})
@@ -215,6 +215,30 @@ def _variable(store: Dataset, name: str | None, path: Path) -> str:
             f"{path} has no variable {chosen!r}; it has {', '.join(known)}"
         )
     return chosen
+
+
+def _seen(
+    store: Dataset, masks: str | os.PathLike[str] | None, laid: LaidOut, path: Path
+) -> Array | None:
+    """T x height x width: what the variable with the masks says may be believed."""
+    if masks is None:
+        return None
+    asked = os.fspath(masks)
+    known = {str(one).lower(): str(one) for one in store.data_vars}
+    if asked.lower() not in known:
+        raise ValueError(
+            f"{path} has no variable {asked!r} with masks; it has"
+            f" {', '.join(known.values())}"
+        )
+    dims = [d for d in laid.like.dims if d != laid.band]
+    classes = store[known[asked.lower()]]
+    if set(classes.dims) != set(dims):
+        raise ValueError(
+            f"{path}: {asked} has the dimensions {', '.join(map(str, classes.dims))};"
+            f" {', '.join(map(str, dims))} are wanted"
+        )
+    with readable(path):
+        return ~rule_of(asked)(classes.transpose(*dims).values)
 
 
 def _as_scenes(laid: LaidOut, rgb: Sequence[int] | None) -> Scenes:

@@ -13,34 +13,29 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..._rows import equal
-from ..._work import SOUND, Outcome, Progress, Tell, silent
-from ...linalg import Factors
+from ..._work import SOUND, Outcome
 from ...methods.closed_loop import DEVIATION
-from ...methods.noise import unlike_members
-from ...methods.noisy import REACH, Noise
+from ...methods.noisy import REACH
 from ...observations._door import as_observations
 from ...observations.base import OWN, Pull
 from ...observations.grouped import Grouped, grouped
 from ...row_systems import pairs, solve_rows, unpacked
 from ...weights import Array, Cauchy
-from ..outcome import Limits, noisy_fit
+from ..outcome import Limits
 from ..stack import band_groups
 from .look import Look, as_matrix
-from .seasons import Seasons, seasons
+from .residuals import line
+from .seasons import Seasons
 
 LEARN_FROM = 2500  # pixels, evenly spread
 # The threshold of each pass over a block, in that threshold.
 WIDER = (16.0, 4.0, 2.0, 1.0, 1.0, 1.0)
 # times as far from the usual brightness as dates below it are: an overcast date
 FAR_BRIGHTER = 8.0
-BRIGHT = 3.0  # standard deviations that an overcast date is brighter in every band
 FEW = 0.02  # a date of which less is seen is taken from its neighbours
 MAD = 1.4826  # median absolute deviations in a standard deviation, of Gaussian noise
 CLEAR, CLOUD, MISSING = 0, 1, 2  # in a mask
 STANDS_OUT = 5.0  # standard deviations: beyond is cloud, shadow or snow
-ANY = 0.1  # of the pixels are hidden where clouds do not say which
-WITHIN = 0.6827  # of a Gaussian is within one standard deviation
 ROUNDING = 0.5  # the noise of whole numbers that cannot be told from rounding
 RELATIVE_ROUNDING = 1e-4  # the same of floats, in parts of a typical one
 RIDGE = 1e-6  # of the mean variance: factors that hardly vary keep a little freedom
@@ -59,6 +54,7 @@ class Ground:
     seasons: Seasons
     seen: Array  # T: the share of the pixels that was observed
     estimated: Array  # T: whether too little ground was seen: taken from its neighbours
+    own: float = 0.0  # how much of its residuals on other dates a pixel keeps
     limits: Limits | None = None  # bands x 1 x 1: the range of what was observed
     outcome: Outcome = SOUND  # of the fit
     # bands: by how much more hidden pixels are missed than the model expects; if it was asked for
@@ -98,44 +94,13 @@ class Sample:
         """Pixels x T: the same for all bands."""
         return as_matrix(self.there)
 
-
-def learn_ground(
-    look: Look,
-    days: Array,
-    rank: int | None,
-    seed: int,
-    threads: int | None,
-    tell: Tell = silent,
-    *,
-    uncertainty: bool = False,
-) -> Ground:
-    """Time factors, noise and priors from a few thousand pixels."""
-    tell(Progress("reading"))
-    sample = _sample(look)
-    share = sample.share
-    if not share.any():
-        raise ValueError("no pixel of the scenes is observed: all are nodata or masked")
-    obs = _observed(sample.Y, sample.there, threads)
-    # Clouds come in patches: Cauchy was always chosen when all losses were tried, which takes
-    # three times longer.
-    noise = Noise(unlike_members(obs), equal(1.0, len(share)), "cauchy")
-    X, outcome = noisy_fit(obs, rank, noise, seed, "the ground", tell)
-    L, R = _balanced(X)
-    found = seasons(R, days, share, L.T @ L / len(L), FEW)
-    few = share <= FEW
-    ground = _prior(sample, L, R, found, few)
-    overcast = found.far_off & ~few & _brighter(L, R - found.expected, ground.deviation)
-    R = np.where((few | overcast)[:, None], found.expected, R)
-    ground = _prior(sample, L, R, found, few | overcast)
-    if overcast.any():  # what was learned with clouds for ground is learned again
-        clear = sample.there & ~overcast[:, None, None]
-        L = fit_pixels(sample.Y, clear, ground, threads).astype(np.float64)
-        ground = _prior(sample, L, R, found, few | overcast)
-    surprise = _surprise(sample, ground, seed, threads) if uncertainty else None
-    return replace(ground, limits=sample.limits, outcome=outcome, surprise=surprise)
+    def without(self, clouds: Array) -> Sample:
+        """The same, less what is not to be believed."""
+        return replace(self, there=self.there & ~clouds)
 
 
-def _sample(look: Look) -> Sample:
+def sampled(look: Look) -> Sample:
+    """Pixels evenly spread over the scenes."""
     height, width = look.data.shape[2:]
     step = max(1, int(np.sqrt(height * width / LEARN_FROM)))
     Y, there = look.block(slice(0, height), step)
@@ -147,21 +112,12 @@ def _sample(look: Look) -> Sample:
     return Sample(Y, there, limits)
 
 
-def _observed(Y: Array, there: Array, threads: int | None) -> Grouped:
+def observed(Y: Array, there: Array, threads: int | None) -> Grouped:
     """(bands * pixels) x T; the bands of a pixel share their weight."""
     bands = Y.shape[1]
     mask = np.tile(as_matrix(there), (bands, 1))
     obs = as_observations(as_matrix(Y), mask, threads=threads)
     return grouped(obs, band_groups(bands, there[0].size))
-
-
-def _balanced(X: Factors) -> Factors:
-    """In double precision, with columns of one size on both sides."""
-    L, R = (F.astype(np.float64) for F in X)
-    sizes = np.maximum(np.linalg.norm(R, axis=0), 1e-300)
-    scale = np.sqrt(np.linalg.norm(L, axis=0) / sizes)
-    scale[scale == 0] = 1.0  # scenes of nothing but 0
-    return Factors(L / scale, R * scale)
 
 
 def _observed_range(Y: Array, there: Array) -> Limits | None:
@@ -202,17 +158,7 @@ def _bright(times: Array) -> Array:
     return np.all(times > 0, axis=1) & np.any(times > FAR_BRIGHTER, axis=1)
 
 
-def _brighter(L: Array, change: Array, deviation: Array) -> Array:
-    """Whether most pixels of a date are brighter than expected in all bands: leaves change them
-    unevenly.
-    """
-    by_band = L.reshape(len(deviation), -1, L.shape[1])
-    # Bands x T.
-    middle = np.array([np.median(own @ change.T, axis=0) for own in by_band])
-    return np.all(middle > BRIGHT * deviation[:, None], axis=0)
-
-
-def _prior(
+def prior(
     sample: Sample, L: Array, R: Array, found: Seasons, estimated: Array
 ) -> Ground:
     """The noise of each band, and around what and how widely its factors lie; estimated dates do
@@ -253,35 +199,6 @@ def _smallest(values: Array) -> float:
     return RELATIVE_ROUNDING * float(np.median(size)) if size.size else 1e-30
 
 
-# ---- how far off it may be
-
-
-def _surprise(sample: Sample, ground: Ground, seed: int, threads: int | None) -> Array:
-    """Errors at pixels that are hidden where other dates have clouds, in units of what the model
-    expects of them: for each band, what two thirds stay below, as one deviation of a Gaussian.
-    """
-    rng = np.random.default_rng(seed)
-    L = fit_pixels(sample.Y, sample.there, ground, threads)
-    model = modeled(L, sample.Y.shape, ground)
-    clear = cloud_mask(sample.Y, sample.there, model, ground) == CLEAR
-    covered = ~clear[rng.permutation(len(clear))]
-    if covered[~ground.estimated].mean() < FEW:  # nearly nothing is: any pixels, then
-        covered = rng.random(clear.shape) < ANY
-    rest = sample.there & ~covered
-    L = fit_pixels(sample.Y, rest, ground, threads)
-    error = np.abs(sample.Y - modeled(L, sample.Y.shape, ground))
-    expected = deviations(sample.Y, rest, L, ground, threads)
-    hidden = clear & covered & ~ground.estimated[:, None, None]
-    if not hidden.any():
-        return np.ones(sample.bands)
-    # what is left of the noise of these pixels themselves is no error of the ground
-    ratios = (
-        error[:, b][hidden] / np.hypot(expected[:, b][hidden], ground.deviation[b])
-        for b in range(sample.bands)
-    )
-    return np.array([float(np.quantile(x, WITHIN)) for x in ratios])
-
-
 def deviations(
     Y: Array, there: Array, L: Array, ground: Ground, threads: int | None = None
 ) -> Array:
@@ -291,7 +208,7 @@ def deviations(
     T, bands = Y.shape[:2]
     pixels = there[0].size
     R = ground.R.astype(np.float32)
-    obs = _observed(_stored(Y), there, threads)
+    obs = observed(_stored(Y), there, threads)
     H = _weighed(obs, L, ground, 1.0).grams[0]
     answer = np.empty((T, bands, pixels), np.float32)
     surprise = np.ones(bands) if ground.surprise is None else ground.surprise
@@ -323,6 +240,17 @@ def modeled(L: Array, shape: tuple[int, ...], ground: Ground) -> Array:
     return (ground.R.astype(np.float32) @ L.T).reshape(shape)
 
 
+def moved(Y: Array, model: Array, clear: Array, ground: Ground) -> Array:
+    """The ground of a block, moved by what the model leaves of each pixel on the clear dates
+    before and after; dates that are estimated stay, and tell nothing.
+    """
+    if not ground.own:
+        return model
+    seen = ~ground.estimated[:, None, None]
+    lines = line(Y - model, clear & seen, ground.seasons.days)
+    return model + np.float32(ground.own) * lines * seen[:, None]
+
+
 def fit_pixels(
     Y: Array, there: Array, ground: Ground, threads: int | None = None
 ) -> Array:
@@ -336,7 +264,7 @@ def fit_pixels(
     L = np.repeat(ground.mean, pixels, axis=0).astype(np.float32)
     if not there.any():
         return L
-    obs = _observed(_stored(Y), there, threads)
+    obs = observed(_stored(Y), there, threads)
     for wider in WIDER:
         pull = _weighed(obs, L, ground, wider)
         for b in range(bands):

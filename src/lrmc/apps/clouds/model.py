@@ -25,9 +25,10 @@ from .ground import (
     cloud_mask,
     deviations,
     fit_pixels,
-    learn_ground,
     modeled,
+    moved,
 )
+from .learn import learn_ground
 from .look import Look, Readable, blocks
 
 Fill = Literal["clouds", "all"]
@@ -139,8 +140,9 @@ def remove_clouds(
         Y, there = look.block(lines)
         looked_at = there if sample == 1 else there & look.chosen(lines)
         L = fit_pixels(Y, looked_at, ground, threads)
-        model, outside = _model(L, ground, Y.shape)
+        model = modeled(L, Y.shape, ground)
         mask[:, lines] = cloud_mask(Y, there, model, ground)
+        model, outside = _filled(Y, model, mask[:, lines] == CLEAR, ground)
         replaced = (fill == "all") | (mask[:, lines] != CLEAR)
         scenes[:, :, lines] = np.where(
             replaced[:, None], _stored(model, Y.dtype, nodata), Y
@@ -220,11 +222,12 @@ def as_days(dates: ArrayLike | None, n: int) -> Array:
 # ---- a block of the answer
 
 
-def _model(L: Array, ground: Ground, shape: tuple[int, ...]) -> tuple[Array, int]:
-    """The ground of a block, T x bands x lines x width, and how many of its values had to be
-    clipped.
+def _filled(Y: Array, model: Array, clear: Array, ground: Ground) -> tuple[Array, int]:
+    """The ground of a block, T x bands x lines x width, better under clouds, and how many of its
+    values had to be clipped.
     """
-    model = modeled(L, shape, ground)
+    near = moved(Y, model, clear, ground)
+    model = np.where(clear[:, None], model, near)
     return (
         (model, 0) if ground.limits is None else ground.limits.held(model, "the ground")
     )

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..._extras import optional
 from ...weights import Array
+from .classes import rule_of
 from .series import MEANING, SD_MEANING
 
 Raster: TypeAlias = Any  # a file that rasterio opened
@@ -23,6 +24,7 @@ Raster: TypeAlias = Any  # a file that rasterio opened
 LOSSY = ("jpeg", "webp", "lerc", "jxl")
 # How they begin; with a plus, the large ones.
 TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+MASKS = ("mask", "SCL", "QA_PIXEL")  # how their names end
 LARGE = 3 << 30  # bytes, which a TIFF of the usual kind might not hold
 OFFLINE = {
     "CPL_VSIL_CURL_ALLOWED_EXTENSIONS": "{none}"
@@ -157,15 +159,24 @@ def _check_grid(path: Path, first: Path) -> None:
 
 
 def _masked(folder: Path, path: Path, shape: tuple[int, ...]) -> Array:
-    for name in (f"{path.stem}_mask.tif", path.name):
-        if (folder / name).is_file():
-            with _opened(folder / name) as source:
-                if source.shape != shape:
-                    raise ValueError(
-                        f"{folder / name} has {source.shape} pixels, its scene {shape}"
-                    )
-                return np.asarray(source.read(1) != 0)
-    raise ValueError(f"{folder}: there is no mask {path.name} or {path.stem}_mask.tif")
+    """What a file in the folder of masks says is not to be believed of a scene."""
+    for kind in MASKS:
+        file = folder / f"{path.stem}_{kind}.tif"
+        if file.is_file():
+            return _hidden(file, kind, shape)
+    if (folder / path.name).is_file():
+        return _hidden(folder / path.name, None, shape)
+    names = ", ".join(f"{path.stem}_{kind}.tif" for kind in MASKS)
+    raise ValueError(f"{folder}: there is no mask {names} or {path.name}")
+
+
+def _hidden(file: Path, kind: str | None, shape: tuple[int, ...]) -> Array:
+    """By the rule of this kind, or of the one that the band is called by."""
+    with _opened(file) as source:
+        if source.shape != shape:
+            raise ValueError(f"{file} has {source.shape} pixels, its scene {shape}")
+        rule = rule_of(kind or source.descriptions[0])
+        return rule(source.read(1))
 
 
 def dates_of(paths: Sequence[Path]) -> Array | None:

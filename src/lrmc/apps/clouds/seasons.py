@@ -38,6 +38,7 @@ class Seasons:
     )
     reach: float  # days; infinite: the mean of all dates is all that is known
     seasonal: float  # the share of what comes back every year
+    days: Array  # T
 
     @property
     def far_off(self) -> Array:
@@ -63,12 +64,12 @@ def seasons(
     seen = np.maximum(share, LEAST_SEEN)
     some = known.copy()
     doubt = 1 / seen**2
-    best = _mean_of(R, some)
+    best = _mean_of(R, days, some)
     # Dates that are far off are left out of what others are judged by.
     for _ in range(ROUNDS):
         if some.sum() < FEWEST:
             return best
-        tried = [_mean_of(R, some)]
+        tried = [_mean_of(R, days, some)]
         tried += [
             _interpolated(R, days, some, doubt, *kind) for kind in _kinds(days[some])
         ]
@@ -84,12 +85,12 @@ def seasons(
     return best
 
 
-def _mean_of(R: Array, some: Array) -> Seasons:
+def _mean_of(R: Array, days: Array, some: Array) -> Seasons:
     mean = np.median(R[some], axis=0) if some.any() else np.zeros(R.shape[1])
     T = len(R)
     unknown = np.full(T, np.nan)
     return Seasons(
-        np.tile(mean, (T, 1)), np.ones(T), unknown, reach=np.inf, seasonal=0.0
+        np.tile(mean, (T, 1)), np.ones(T), unknown, np.inf, seasonal=0.0, days=days
     )
 
 
@@ -125,4 +126,5 @@ def _interpolated(
     variance = 1 - np.einsum("ti,ij,tj->t", K, inverse, K)
     variance[some] = 1 / np.diag(inverse)
     deviation = np.sqrt(np.maximum(variance, 1e-9))
-    return Seasons(expected, deviation, np.full(len(R), np.nan), reach, seasonal)
+    unknown = np.full(len(R), np.nan)
+    return Seasons(expected, deviation, unknown, reach, seasonal, days)

@@ -1,4 +1,4 @@
-"""Cines in files: npy, npz, mat and DICOM. Nothing in a file is executed."""
+"""Cines in files: npy, npz, mat, HDF5, zarr, NIfTI and DICOM. Nothing in a file is executed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ import numpy as np
 from ..._extras import optional
 from ..._scipy import io as scipy_io
 from ...formats.arrays import read_npy
+from ...formats.matlab import NewerFormatError
 from ...formats.variables import Unusable, chosen_name, read_variables, reading
 from ...weights import Array
 from ..pictures import LUMA
+from .volumes import HDF5, NIFTI, read_hdf5, read_nifti, read_zarr
 
 Dataset: TypeAlias = Any  # of pydicom, which need not be installed
-ARRAYS = (".npy", ".npz", ".mat")
+ARRAYS = (".npy", ".npz", ".mat", *HDF5, ".zarr")
 DICOM = (".dcm", ".dicom", ".ima")
 
 Time = Literal["auto", "first", "last"]
@@ -30,24 +32,24 @@ class Cine:
     """Frames (time, height, width) from a file, and how others like them are written."""
 
     frames: Array
-    # Of what is written: that of the file; .npz for DICOM, which has no form for negative numbers.
+    # Of what is written: that of npy, npz and mat files; .npz for others.
     suffix: str
     name: str = "frames"  # of the variable, in npz and mat files
     time_last: bool = False
 
     def write(self, folder: Path, stem: str, frames: Array) -> Path:
         """Frames in single precision under the same name, with the axes in the same order."""
+        kind = np.complex64 if np.iscomplexobj(frames) else np.float32
         path = folder / f"{stem}{self.suffix}"
         values = np.moveaxis(frames, 0, -1) if self.time_last else frames
-        values = np.ascontiguousarray(values, np.float32)
+        values = np.ascontiguousarray(values, kind)
         if self.suffix == ".npy":
             np.save(path, values, allow_pickle=False)
         elif self.suffix == ".mat":
             scipy_io.savemat(path, {self.name: values}, do_compression=True)
         else:
-            content: dict[str, Any] = {
-                "frames" if self.name == "file" else self.name: values
-            }
+            last = self.name.rpartition("/")[2]  # of a name in groups
+            content: dict[str, Any] = {"frames" if last == "file" else last: values}
             np.savez_compressed(path, **content)
         return path
 
@@ -58,8 +60,8 @@ def read_cine(
     """The cine in a file, or in a folder of DICOM files with one frame each.
 
     `name` is the variable in npz and mat files that hold several. `time` is the axis of the frames:
-    "auto" is the last in mat files, as MATLAB has it, and the first in npy and npz files. Colours
-    become their luma.
+    "auto" is the last in mat files, as MATLAB has it, and the first in others. Colours become
+    their luma. Complex numbers (IQ) stay so.
     """
     path = Path(path)
     if time not in ("auto", "first", "last"):
@@ -69,13 +71,17 @@ def read_cine(
     if not path.is_dir() and path.stat().st_size == 0:
         raise ValueError(f"{path} is empty")
     with reading(f"{path} could not be read, it may be damaged"):
-        if path.is_dir():
-            return Cine(_read_folder(path), ".npz")
         if path.suffix.lower() in ARRAYS:
             return _from_arrays(path, name, time)
+        if path.is_dir():
+            return Cine(_read_folder(path), ".npz")
+        if path.name.lower().endswith(NIFTI):
+            return Cine(read_nifti(path), ".npz")
         if path.suffix.lower() in DICOM or _is_dicom(path):
             return Cine(_read_dicom(path), ".npz")
-    raise ValueError(f"{path}: a cine in one of {' '.join(ARRAYS + DICOM)} is wanted")
+    raise ValueError(
+        f"{path}: a cine in one of {' '.join(ARRAYS + NIFTI + DICOM)} is wanted"
+    )
 
 
 # ---- arrays
@@ -83,7 +89,7 @@ def read_cine(
 
 def _from_arrays(path: Path, name: str | None, time: Time) -> Cine:
     suffix = path.suffix.lower()
-    content = {"frames": read_npy(path)} if suffix == ".npy" else _arrays(path)
+    content = _arrays(path, suffix)
     words = ("cines", "no array of frames x height x width")
     chosen = chosen_name(content, name, path, fitting=_cines(content), words=words)
     last = suffix == ".mat" if time == "auto" else time == "last"
@@ -93,10 +99,24 @@ def _from_arrays(path: Path, name: str | None, time: Time) -> Cine:
             f"{path}: {chosen} has shape {values.shape}; frames x height x width are"
             " wanted"
         )
-    return Cine(np.moveaxis(values, -1, 0) if last else values, suffix, chosen, last)
+    written = suffix if suffix in (".npy", ".npz", ".mat") else ".npz"
+    return Cine(np.moveaxis(values, -1, 0) if last else values, written, chosen, last)
 
 
-def _arrays(path: Path) -> dict[str, Array]:
+def _arrays(path: Path, suffix: str) -> dict[str, Array]:
+    if suffix == ".npy":
+        return {"frames": read_npy(path)}
+    if suffix == ".zarr":
+        return read_zarr(path)
+    if suffix in HDF5:
+        return read_hdf5(path)
+    try:
+        return _variables(path)
+    except NewerFormatError:  # MATLAB 7.3
+        return read_hdf5(path, by_columns=True)
+
+
+def _variables(path: Path) -> dict[str, Array]:
     return {
         key: value
         for key, value in read_variables(path).items()

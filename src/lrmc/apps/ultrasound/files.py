@@ -20,9 +20,11 @@ from .cines import Time, read_cine
 from .model import BEYOND_NOISE, Separated, as_cine, separate
 
 LOWEST = -40.0  # decibels below the largest power, which are shown as black
+IQ_RANGE = -60.0  # the same for the modulus of IQ
 # Quantiles of the cine that are shown as black and white.
 DARKEST, BRIGHTEST = 0.001, 0.999
 BRIGHT_BLOOD = 0.99  # quantile of the blood that is shown as white
+FASTEST = 0.9  # quantile of Doppler frequencies that is shown in the brightest color
 LOOKED_AT = 32  # frames that tell the quantiles, about
 
 
@@ -44,17 +46,17 @@ def process(
 ) -> Processed:
     """Separate tissue and blood of a cine in a file: what `lrmc ultrasound` does.
 
-    The folder gets `tissue` and `blood` (npy, npz or mat, as the source; npz for DICOM),
-    `power.png` in decibels and `report.html`, together or not at all.
+    The folder gets `tissue` and `blood` (npy, npz or mat, as the source; npz for others),
+    `power.png` in decibels, of IQ `doppler.png`, and `report.html`, together or not at all.
 
     Parameters
     ----------
     source : path
-        npy, npz, mat or DICOM.
+        npy, npz, mat (7.3 too), HDF5, zarr, NIfTI or DICOM; real numbers, or complex ones (IQ).
     folder : path
         The folder to make.
     name : str, optional
-        Which variable of an npz or mat file.
+        Which variable of a file that holds several.
     time : {"auto", "first", "last"}, default "auto"
         Which axis of the array is time.
     progress : callable, optional
@@ -97,11 +99,14 @@ def process(
         sections = _sections(frames, parts, seconds)
         tell = progress or silent
         tell(Progress("writing", 0, 1))
-        files = (
+        files = [
             cine.write(temporary, "tissue", parts.tissue),
             cine.write(temporary, "blood", parts.blood),
             _write_picture(temporary / "power.png", decibels(parts.power)),
-        )
+        ]
+        if parts.doppler is not None:
+            colors = color_doppler(parts.doppler, parts.power)
+            files.append(_write_picture(temporary / "doppler.png", colors))
         page = write_report(
             temporary / "report.html",
             "Tissue and blood",
@@ -132,6 +137,19 @@ def decibels(power: Array, lowest: float = LOWEST) -> Array:
     return np.clip(1 - level / lowest, 0, 1).astype(np.float32)
 
 
+def color_doppler(frequency: Array, power: Array) -> Array:
+    """Red where blood comes nearer (a positive frequency), blue where it goes away: (..., 3). The
+    faster the brighter, up to the fastest tenth; faint where its power is.
+    """
+    fast = np.nan_to_num(frequency)
+    known = np.abs(fast[fast != 0])
+    top = float(np.quantile(known, FASTEST)) if len(known) else 1.0
+    level = np.clip(np.abs(fast) / max(top, 1e-30), 0, 1) * np.sqrt(decibels(power))
+    zero = np.zeros_like(level)
+    sides = (np.where(fast > 0, level, 0), zero, np.where(fast < 0, level, 0))
+    return np.stack([*sides], axis=-1).astype(np.float32)
+
+
 def _write_picture(path: Path, picture: Array) -> Path:
     optional("PIL.Image", "report").fromarray(as_bytes(picture)).save(path)
     return path
@@ -141,6 +159,8 @@ def _write_picture(path: Path, picture: Array) -> Path:
 
 
 def _sections(frames: Array, parts: Separated, seconds: float) -> list[Section]:
+    if parts.doppler is not None:
+        return _iq_sections(frames, parts, seconds)
     low, span = _grey_scale(frames, parts)
     original = _shown(frames, low, span)
     tissue = _shown(parts.tissue, low, span)
@@ -189,18 +209,74 @@ def _sections(frames: Array, parts: Separated, seconds: float) -> list[Section]:
     ]
 
 
+def _iq_sections(frames: Array, parts: Separated, seconds: float) -> list[Section]:
+    """Of IQ, moduli are shown, in decibels."""
+    assert parts.doppler is not None
+    largest = float(np.nanmax(np.abs(frames)))
+    original, tissue, blood = (
+        _in_decibels(x, largest) for x in (frames, parts.tissue, parts.blood)
+    )
+    power = decibels(parts.power)
+    return [
+        Facts("In short", _facts(frames, parts, seconds)),
+        *parts.outcome.sections(),
+        Frames(
+            "The cine",
+            {"modulus": original, "tissue": tissue, "blood": blood},
+            caption=f"Moduli, {-IQ_RANGE:.0f} decibels below the largest are black.",
+        ),
+        BeforeAfter(
+            "Where it flows",
+            decibels(np.nanmean(np.abs(frames) ** 2, axis=0), IQ_RANGE),
+            power,
+            "The mean power of all frames, and power Doppler from -40 to 0 decibels.",
+            ("all", "blood"),
+        ),
+        BeforeAfter(
+            "Which way it flows",
+            np.repeat(power[..., None], 3, axis=-1),
+            color_doppler(parts.doppler, parts.power),
+            "Power, and color Doppler: red has positive frequencies, blue negative ones.",
+            ("power", "direction"),
+        ),
+        Words(
+            "How",
+            [
+                "Tissue is what most pixels do in slow time; blood is what a Wiener filter"
+                " with the spectrum of each pixel's neighbourhood keeps of the rest. This"
+                " is not for diagnosis."
+            ],
+        ),
+    ]
+
+
+def _in_decibels(frames: Array, largest: float) -> Lazy:
+    """Moduli from 0 (`IQ_RANGE` below the largest) to 1."""
+
+    def shown(k: int) -> Array:
+        ratio = np.nan_to_num(np.abs(frames[k])) / max(largest, 1e-30)
+        level = 20 * np.log10(np.maximum(ratio, 1e-15))
+        return np.clip(1 - level / IQ_RANGE, 0, 1).astype(np.float32)
+
+    return Lazy(shown, len(frames))
+
+
 def _facts(frames: Array, parts: Separated, seconds: float) -> dict[str, object]:
     count, height, width = frames.shape
     motion = parts.motion
-    moved = (
-        "at rest"
-        if motion is None
-        else f"{motion.typical:.1f} pixels (at most {motion.farthest:.1f})"
-    )
+    if np.iscomplexobj(frames):
+        moved = "by its phase"
+    else:
+        moved = (
+            "at rest"
+            if motion is None
+            else f"{motion.typical:.1f} pixels (at most {motion.farthest:.1f})"
+        )
     return {
         "frames": count,
         "pixels": f"{width} x {height}",
         "motion of the tissue": moved,
+        "rank of the tissue": parts.rank,
         "noise": parts.noise,
         "blood or bubbles": f"{np.mean(parts.blood != 0):.1%} of the pixels",
         "seconds": seconds,

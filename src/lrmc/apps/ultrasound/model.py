@@ -8,42 +8,53 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..._scipy import ndimage
 from ..._work import SOUND, Outcome, Tell, silent
 from ...weights import Array, Sides
 from ..outcome import Limits, Told, after_clipping
 from ..stack import check_rank, check_seed, check_share, is_whole
+from .iq import blended, doppler
 from .motion import Motion, follow
 from .patches import OVERLAP, Fit, patchwise, row_median
 
 PATCH = 32  # pixels, as in the paper: 1024 x T matrices
 BEYOND_NOISE = 2.5  # standard deviations of the noise: less is not called blood
+NEAR = 1.0  # pixels: the neighbourhood that tells signal from noise; 0.7 to 1.5 are as good
 FEWEST_FRAMES = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Separated(Told):
-    """What a cine is made of, each (frames, height, width) and of floats in the units of the
-    cine.
+    """What a cine is made of, each (frames, height, width) and in the units of the cine; complex
+    for a complex (IQ) one.
     """
 
     tissue: Array
     blood: Array  # what differs from the tissue by more than the noise; 0 elsewhere
-    noise: float  # its standard deviation
+    noise: float  # its standard deviation; of IQ, its root mean square modulus
     motion: Motion | None  # None: the tissue was taken to be at rest
     outliers: Sides  # on which side of the tissue blood was looked for
     outcome: Outcome = SOUND  # of the fits, and of what was made of them
     clipped: int = 0  # values of the tissue that were far outside what was observed
+    rank: int = 1  # of the tissue; of IQ, the largest of all windows
 
     @property
     def power(self) -> Array:
         """The mean square of the blood over time, (height, width): what power Doppler shows."""
-        return np.mean(self.blood**2, axis=0)
+        return np.nanmean(np.abs(self.blood) ** 2, axis=0)
+
+    @property
+    def doppler(self) -> Array | None:
+        """The mean Doppler frequency of blood in cycles per frame, (height, width), from -0.5 to
+        0.5: what color Doppler shows. NaN without blood; None for real cines, which have no phase.
+        """
+        return doppler(self.blood) if np.iscomplexobj(self.blood) else None
 
 
 def separate(
     cine: ArrayLike,
     *,
-    rank: int = 1,
+    rank: int | None = None,
     patch: int | None = PATCH,
     motion: bool = True,
     sample: float = 1.0,
@@ -53,14 +64,15 @@ def separate(
 ) -> Separated:
     """Separate tissue and blood (or microbubbles) of an ultrasound cine.
 
-    The tissue is a low-rank matrix, pixels x frames.
+    The tissue is a low-rank matrix, pixels x frames. Of complex (IQ) data, it moves by its phase:
+    what is said of patches, motion, samples and sides is for real data.
 
     Parameters
     ----------
-    cine : array of real numbers
+    cine : array of real or complex numbers
         (frames, height, width); NaN is not observed.
-    rank : int, default 1
-        Rank of the tissue.
+    rank : int, optional
+        Rank of the tissue. If not given: 1, and of IQ as many as the median pixel shows.
     patch : int, optional
         Side of overlapping patches that are fitted one by one and blended; None fits the whole.
     motion : bool, default True
@@ -80,7 +92,7 @@ def separate(
     Returns
     -------
     Separated
-        `tissue`, `blood`, `noise`, `motion`, `power`, `status` and `warnings`.
+        `tissue`, `blood`, `noise`, `motion`, `power`, `doppler`, `status` and `warnings`.
 
     Raises
     ------
@@ -103,6 +115,9 @@ def separate(
     frames = as_cine(cine)
     _check(frames, rank, patch, sample, outliers, seed)
     tell = progress or silent
+    if np.iscomplexobj(frames):
+        return _separate_iq(frames, rank, seed, tell)
+    rank = rank or 1
     sides = _sides(frames) if outliers == "auto" else outliers
     known = np.isfinite(frames)
     least = grey_level(frames)
@@ -127,9 +142,18 @@ def separate(
     tissue, clipped = limits.held(tissue, "the tissue")
     outcome = after_clipping(fit.outcome(), clipped, tissue.size, limits)
     blood, noise = beyond_noise(frames - tissue, sides, least)
+    blood *= wiener_gain(frames - tissue, sides, noise)
     return Separated(
-        tissue, blood, noise, moving, sides, outcome=outcome, clipped=clipped
+        tissue, blood, noise, moving, sides, outcome=outcome, clipped=clipped, rank=rank
     )
+
+
+def _separate_iq(frames: Array, rank: int | None, seed: int, tell: Tell) -> Separated:
+    tissue, blood, found = blended(frames, rank, seed, tell)
+    noise = float(np.sqrt(np.mean([window.found.noise for window in found])))
+    outcome = next((w.doubt for w in found if w.doubt is not SOUND), SOUND)
+    most = max(window.found.rank for window in found)
+    return Separated(tissue, blood, noise, None, "both", outcome=outcome, rank=most)
 
 
 def _sides(frames: Array) -> Sides:
@@ -139,12 +163,8 @@ def _sides(frames: Array) -> Sides:
 def as_cine(cine: ArrayLike) -> Array:
     """Single-precision frames, or a sentence that says what is wrong."""
     frames = np.asarray(cine)
-    if frames.dtype.kind == "c":
-        raise ValueError(
-            "the cine has complex numbers; take the envelope first: numpy.abs(cine)"
-        )
-    if frames.dtype.kind not in "fiub":
-        raise ValueError(f"the cine is of type {frames.dtype}; real numbers are wanted")
+    if frames.dtype.kind not in "fiubc":
+        raise ValueError(f"the cine is of type {frames.dtype}; numbers are wanted")
     if frames.ndim != 3:
         raise ValueError(
             f"the cine has shape {frames.shape}; (frames, height, width) is wanted"
@@ -160,7 +180,8 @@ def as_cine(cine: ArrayLike) -> Array:
             f"the frames have {frames.shape[1]} x {frames.shape[2]} pixels; at least 8"
             " x 8 are wanted"
         )
-    frames = frames.astype(np.float32)
+    kind = np.complex64 if frames.dtype.kind == "c" else np.float32
+    frames = frames.astype(kind)
     if np.isinf(frames).any():
         raise ValueError(
             "the cine has infinite values; NaN is for what was not observed"
@@ -211,19 +232,36 @@ def beyond_noise(
     return np.where(found, residual, np.float32(0)), noise
 
 
+def wiener_gain(residual: Array, outliers: Sides, noise: float) -> Array:
+    """How much of a residual is signal, from the power in its neighbourhood: 0 to 1. A bubble has
+    neighbours, a speck of noise has none.
+    """
+    known = np.nan_to_num(residual)
+    known = np.maximum(known, 0) if outliers == "positive" else known
+    power = ndimage.gaussian_filter(known**2, (0, NEAR, NEAR), mode="nearest")
+    signal = np.maximum(power - np.float32(noise**2), 0)
+    tiny = np.finfo(np.float32).tiny
+    return np.asarray(signal / np.maximum(signal + np.float32(noise**2), tiny))
+
+
 def _check(
-    frames: Array, rank: int, patch: int | None, sample: float, outliers: str, seed: int
+    frames: Array,
+    rank: int | None,
+    patch: int | None,
+    sample: float,
+    outliers: str,
+    seed: int,
 ) -> None:
     if outliers not in ("auto", "both", "positive"):
         raise ValueError(
             f"outliers={outliers!r}; one of auto, both, positive is wanted"
         )
-    if rank is None:
+    if rank is not None:
+        check_rank(rank, len(frames), "frames")
+    if np.iscomplexobj(frames) and (sample != 1 or outliers == "positive"):
         raise ValueError(
-            "rank=None; the tissue needs one: 1, or more where it changes in several"
-            " ways"
+            f"sample={sample} and outliers={outliers!r} are for real cines; leave them out for IQ"
         )
-    check_rank(rank, len(frames), "frames")
     if patch is not None and not (is_whole(patch) and patch >= 2 * OVERLAP):
         raise ValueError(
             f"patches of {patch} pixels; at least {2 * OVERLAP} are wanted, or none for"

@@ -73,7 +73,9 @@ class Motion:
         return self.shape[0] + 2 * self.margin, self.shape[1] + 2 * self.margin
 
     def registered(
-        self, cine: Array, fixed: Array | None = None
+        self,
+        cine: Array,
+        fixed: Array | None = None,
     ) -> tuple[Array, Array]:
         """The cine on the canvas, (frames, rows, columns), and True where it was seen and not near
         a fixed pixel.
@@ -93,7 +95,11 @@ class Motion:
                 )
         return out, seen
 
-    def restored(self, t: int, picture: Array) -> Array:
+    def restored(
+        self,
+        t: int,
+        picture: Array,
+    ) -> Array:
         """A picture on the canvas as it looks in frame t."""
         y, x = self._back(t)
         return ndimage.map_coordinates(
@@ -112,7 +118,11 @@ class Motion:
         )
         return y[:, None] + down, x + right
 
-    def _back(self, t: int, rounds: int = 4) -> Field:
+    def _back(
+        self,
+        t: int,
+        rounds: int = 4,
+    ) -> Field:
         """The places of frame t on the reference: the inverse, by fixed-point iteration."""
         y, x = np.mgrid[: self.shape[0], : self.shape[1]].astype(np.float32)
         down, right = self.down[t], self.right[t]
@@ -128,7 +138,9 @@ class Motion:
 
 
 def follow(
-    cine: Array, fixed: Array | None = None, progress: Tell | None = None
+    cine: Array,
+    fixed: Array | None = None,
+    progress: Tell | None = None,
 ) -> Motion | None:
     """The motion of a cine (frames, height, width), or None if frames do not become more alike by
     following it.
@@ -179,7 +191,10 @@ def _half(tell: Tell, before: float) -> Callable[[float], None]:
 
 
 def _against(
-    template: Array, free: Array, frames: Array, tell: Callable[[float], None]
+    template: Array,
+    free: Array,
+    frames: Array,
+    tell: Callable[[float], None],
 ) -> Motion | None:
     """The motion of frames against a template."""
     references, scale = _pyramid(template)
@@ -217,7 +232,9 @@ def _halved(picture: Array) -> Array:
 
 
 def _displacement(
-    references: Sequence[Array], weights: Sequence[Array], pictures: Sequence[Array]
+    references: Sequence[Array],
+    weights: Sequence[Array],
+    pictures: Sequence[Array],
 ) -> Field:
     """Of a frame against the reference, from the coarsest pictures to the finest."""
     field: Field | None = None
@@ -237,7 +254,12 @@ def _displacement(
     return field
 
 
-def _better(reference: Array, free: Array, picture: Array, field: Field) -> Field:
+def _better(
+    reference: Array,
+    free: Array,
+    picture: Array,
+    field: Field,
+) -> Field:
     """One least-squares step in each window."""
     height, width = picture.shape
     y = np.arange(height, dtype=np.float32)
@@ -274,7 +296,11 @@ def _not_too_far(step: Array) -> Array:
     return np.clip(step, -LONGEST, LONGEST)
 
 
-def _inside(y: Array, x: Array, shape: tuple[int, int]) -> Array:
+def _inside(
+    y: Array,
+    x: Array,
+    shape: tuple[int, int],
+) -> Array:
     """Whether places lie within a frame."""
     height, width = shape
     return (y >= 0) & (y <= height - 1) & (x >= 0) & (x <= width - 1)
@@ -287,7 +313,12 @@ def _block_means(picture: Array) -> Array:
     return padded.reshape(height, BLOCK, width, BLOCK).mean((1, 3))
 
 
-def spread(grid: Array, block: int, y: Array, x: Array) -> Array:
+def spread(
+    grid: Array,
+    block: int,
+    y: Array,
+    x: Array,
+) -> Array:
     """Values on a grid of blocks at the pixels (y, x): linear between the middles of blocks,
     constant beyond.
     """
@@ -299,7 +330,11 @@ def spread(grid: Array, block: int, y: Array, x: Array) -> Array:
     return rows[:, j] * (1 - to_j) + rows[:, beside] * to_j
 
 
-def _between(at: Array, block: int, n: int) -> tuple[Array, Array]:
+def _between(
+    at: Array,
+    block: int,
+    n: int,
+) -> tuple[Array, Array]:
     place = np.clip((at + np.float32(0.5)) / block - np.float32(0.5), 0, n - 1)
     low = np.minimum(place.astype(np.intp), max(n - 2, 0))
     return low, (place - low).astype(np.float32)

@@ -51,7 +51,12 @@ class Fit:
         )
         return SOUND.warned(text, Status.UNDETERMINED)
 
-    def __call__(self, frames: Array, seen: Array, threads: int | None) -> Array:
+    def __call__(
+        self,
+        frames: Array,
+        seen: Array,
+        threads: int | None,
+    ) -> Array:
         """(frames, height, width)."""
         rows, mask = (X.reshape(len(X), -1).T for X in (frames, seen))
         known = rows if mask.all() else np.where(mask, rows, np.float32(np.nan))
@@ -70,7 +75,12 @@ class Fit:
             self.given_up += pixels
         return model.T.reshape(frames.shape)
 
-    def _low_rank(self, rows: Array, mask: Array, threads: int | None) -> Array:
+    def _low_rank(
+        self,
+        rows: Array,
+        mask: Array,
+        threads: int | None,
+    ) -> Array:
         obs = as_observations(rows, None if mask.all() else mask, threads=threads)
         unit = power_of_4(obs.scale)
         obs = obs.scaled(1 / unit)
@@ -98,7 +108,11 @@ def _mean(rows: Array, mask: Array) -> np.float32:
 
 
 def patchwise(
-    frames: Array, seen: Array, fit: Fit, patch: int | None, tell: Tell
+    frames: Array,
+    seen: Array,
+    fit: Fit,
+    patch: int | None,
+    tell: Tell,
 ) -> Array:
     """The fit in overlapping patches, blended where they overlap; or of the whole frames."""
     height, width = frames.shape[1:]

@@ -9,7 +9,8 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
@@ -23,8 +24,9 @@ from ...observations._door import as_observations
 from ...report.text import number, percent
 from ...weights import Array
 from ..outcome import after_clipping
-from ..stack import as_type
-from .clips import Clip, film
+from ..stack import as_type, is_whole
+from .clips import Clip, Film, Region, View, film
+from .events import Event, Tracker, write_events
 from .foreground import in_front, masks
 from .model import (
     BYTES,
@@ -35,6 +37,7 @@ from .model import (
     check_options,
     check_shape,
     learn,
+    learn_behind,
     sampled,
     thinning,
 )
@@ -46,6 +49,10 @@ AS_FLOATS = 4 << 20
 SHOWN = 24 << 20  # bytes of frames that are kept for the report, of each kind
 MOST_SHOWN = 200  # frames in the report
 TELL_EVERY = 50  # frames that are read
+# Pixels of the shorter side that are enough where no picture is written: neighbourhoods of the
+# clean-up grow with frames anyway.
+SIDE = 240
+NOTHING = 128  # grey of the foreground film where nothing is: dark things are seen, too
 
 Kept = TypeVar("Kept")
 
@@ -59,6 +66,7 @@ class Processed(Outcome):
     in_front: Array  # share of each frame that is foreground
     folder: Path
     clipped: int  # values of the background that no frame could hold
+    events: tuple[Event, ...]  # what is in front, box by box
 
 
 def process(
@@ -70,19 +78,25 @@ def process(
     grey: bool = False,
     model: str | os.PathLike[str] | Background | None = None,
     seed: int = 0,
+    films: bool = True,
+    region: tuple[int, int, int, int] | None = None,
+    most: int | None = None,
     progress: Tell | None = None,
 ) -> Processed:
-    """Separate background and foreground of a video file: what `lrmc video` does.
+    """Separate background and foreground of a video: what `lrmc video` does.
 
-    The folder gets background.mp4, foreground.mp4, masks/000000.png and on, background.npz and
-    report.html; it appears whole or not at all. The clip is read twice, some frames at a time:
-    memory does not grow with its length. A background that is given, or one of more than
-    `REMEMBERED` frames, follows the clip.
+    The folder gets background.mp4, foreground.mp4, masks/000000.png and on, events.csv and
+    events.json (boxes of what is in front, with tracks), background.npz and report.html; it appears
+    whole or not at all. The clip is read twice, some frames at a time: memory does not grow with
+    its length. A background that is given, or one of more than `REMEMBERED` frames, follows the
+    clip. A stream is read once: its background is learned from the first `ENOUGH` frames, and
+    follows.
 
     Parameters
     ----------
     source : path
-        A video file, or a folder of pictures.
+        A video file, a folder of pictures, the address of a stream (rtsp://...), or the number of
+        a camera.
     target : path
         The folder to make.
     rank, sample, seed
@@ -91,13 +105,20 @@ def process(
         Read the clip without its colours.
     model : path or Background, optional
         A background.npz of another clip of this camera.
+    films : bool, default True
+        Write films and masks. Without, only events, the background and the report are written, and
+        frames are looked at with a shorter side of `SIDE` pixels, if they have more.
+    region : left, top, width, height, optional
+        The part of each frame that is looked at, in pixels.
+    most : int, optional
+        Frames that are read; a stream that does not end needs it.
     progress : callable, optional
         Called with each `Progress`.
 
     Returns
     -------
     Processed
-        Files, report, status, warnings and seconds, and the background.
+        Files, report, status, warnings and seconds, events, and the background.
 
     Raises
     ------
@@ -125,21 +146,27 @@ def process(
     began = time.perf_counter()
     tell = progress or silent
     check_options(rank, sample, seed)
-    clip = Clip.open(source, grey)
+    clip = _viewed(Clip.open(source, grey), films, region, most)
     known = Background.load(model) if isinstance(model, str | os.PathLike) else model
     how = _How(rank, sample, seed)
     with whole_folder(target) as folder:
-        back, still = (known, False) if known is not None else _learned(clip, how, tell)
+        frames_of_all = clip.frames()
+        back, still = known, False
+        if back is None and clip.address:
+            back, frames_of_all = _learned_live(frames_of_all, how, tell)
+        elif back is None:
+            back, still = _learned(clip, how, tell)
         optional("PIL.Image", "video")
         with ExitStack() as open_files:
-            out = _Output(folder, clip, back.shape, open_files)
-            for frames in blocks(clip.frames(), AT_ONCE):
+            out = _Output(folder, clip, back.shape, open_files if films else None)
+            for frames in blocks(frames_of_all, AT_ONCE):
                 check_shape(back, frames.shape[1:])
                 obs = as_observations(sampled(frames, sample, seed))
                 back = back if still else back.followed(obs)
                 out.write(Separation(frames, back, back.scores(obs)))
                 tell(Progress("writing", out.n_frames, clip.n_said, "frames"))
         back.save(folder / "background.npz")
+        write_events(folder, out.events)
         page = folder / "report.html"
         outcome = _outcome(clip, back, out)
         done = Processed(
@@ -148,6 +175,7 @@ def process(
             in_front=np.array(out.shares),
             folder=Path(target),
             clipped=out.clipped,
+            events=tuple(out.events),
             status=outcome.status,
             warnings=outcome.warnings,
             files=(*placed(folder, target), Path(target) / page.name),
@@ -170,6 +198,41 @@ class _How(NamedTuple):
     seed: int
 
 
+def _viewed(
+    clip: Clip,
+    films: bool,
+    region: tuple[int, int, int, int] | None,
+    most: int | None,
+) -> Clip:
+    """The clip as it is to be looked at."""
+    if most is not None and not (is_whole(most) and most >= 2):
+        raise ValueError(
+            f"most={most!r} frames; a whole number of at least 2 is wanted"
+        )
+    view = View(None if region is None else Region(*region))
+    clip = replace(clip, most=most, view=view)
+    if films:
+        return clip
+    # A stream is looked at as it is: its first frame cannot be read twice.
+    side = SIDE if clip.address else min(next(clip.frames()).shape[:2])
+    return replace(clip, view=replace(view, fewer=max(1, side // SIDE)))
+
+
+def _learned_live(
+    frames: Iterator[Array], how: _How, tell: Tell
+) -> tuple[Background, Iterator[Array]]:
+    """A background from the first frames of a stream, and all frames, these too."""
+    first: list[Array] = []
+    for frame in islice(frames, max(2, math.ceil(ENOUGH / how.sample))):
+        first.append(frame)
+        tell(Progress("reading", len(first), ENOUGH, "frames"))
+        if len(first) * frame.nbytes > TO_LEARN:
+            break
+    seen = sampled(np.stack(first), how.sample, how.seed)
+    back = learn(seen, first[0].shape, how.rank, how.seed, tell)
+    return back, chain(first, frames)
+
+
 def _learned(clip: Clip, how: _How, tell: Tell) -> tuple[Background, bool]:
     """A background from frames all over the clip, and whether it is short enough to have only
     one.
@@ -185,8 +248,9 @@ def _learned(clip: Clip, how: _How, tell: Tell) -> tuple[Background, bool]:
     frames = np.stack(kept.items[:: thinning(len(kept.items), how.sample)])
     tell(Progress("learning the background"))
     seen = sampled(frames, how.sample, how.seed)
-    back = learn(seen, frames.shape[1:], how.rank, how.seed, tell)
-    return back, kept.n <= REMEMBERED
+    if kept.n > REMEMBERED:  # it follows the clip: what stays long enough is background
+        return learn(seen, frames.shape[1:], how.rank, how.seed, tell), False
+    return learn_behind(frames, seen, how.rank, how.seed, tell), True
 
 
 def _outcome(clip: Clip, back: Background, out: _Output) -> Outcome:
@@ -242,14 +306,25 @@ class _Output:
     """The films and masks of a run, and what the report shows of them."""
 
     def __init__(
-        self, folder: Path, clip: Clip, shape: tuple[int, ...], open_files: ExitStack
+        self,
+        folder: Path,
+        clip: Clip,
+        shape: tuple[int, ...],
+        open_files: ExitStack | None,
     ) -> None:
-        self.films = [
-            open_files.enter_context(film(folder / f"{name}.mp4", shape, clip.rate))
-            for name in ("background", "foreground")
-        ]
-        self.folder = folder / "masks"
-        self.folder.mkdir()
+        """Without `open_files`, no films and masks are written."""
+        self.films: list[Film] = []
+        self.folder: Path | None = None
+        if open_files is not None:
+            self.films = [
+                open_files.enter_context(film(folder / f"{name}.mp4", shape, clip.rate))
+                for name in ("background", "foreground")
+            ]
+            self.folder = folder / "masks"
+            self.folder.mkdir()
+        view = clip.view
+        self.tracker = Tracker(float(clip.rate), scale=view.fewer, origin=view.origin)
+        self.events: list[Event] = []
         self.n_frames = 0
         self.clipped = 0
         self.shares: list[float] = []
@@ -268,7 +343,7 @@ class _Output:
         self.clipped += clipped
         found = masks(frames, pictures, parts.model.threshold)
         background = as_type(pictures, np.dtype(np.uint8))
-        foreground = in_front(frames, found)
+        foreground = in_front(frames, found, NOTHING)
         for made, layer in zip(self.films, (background, foreground)):
             made.write(layer)
         for layers in zip(frames, background, foreground, found):
@@ -280,10 +355,12 @@ class _Output:
         """The mask in a file, and copies of all: views would keep the frames alive that they were
         made with.
         """
-        picture = optional("PIL.Image", "video").fromarray(
-            mask.astype(np.uint8) * np.uint8(255)
-        )
-        picture.save(self.folder / f"{self.n_frames:06d}.png", compress_level=1)
+        if self.folder is not None:
+            picture = optional("PIL.Image", "video").fromarray(
+                mask.astype(np.uint8) * np.uint8(255)
+            )
+            picture.save(self.folder / f"{self.n_frames:06d}.png", compress_level=1)
+        self.events += self.tracker.events(self.n_frames, mask)
         self.shares.append(float(mask.mean()))
         layers = (frame, background, foreground, mask)
         self.shown.add(_Shown(self.n_frames, *(layer.copy() for layer in layers)))
@@ -304,6 +381,7 @@ def _sections(
         "noise": f"{number(done.model.model.noise, 2)} grey levels",
         "threshold": f"{number(done.model.threshold, 3)} grey levels",
         "in front": percent(float(done.in_front.mean())),
+        "things in front": len({event.track for event in done.events}),
         "speed": f"{number(done.n_frames / done.seconds, 2)} frames/s",
         "fit": str(done.status),
     }

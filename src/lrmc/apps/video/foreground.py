@@ -50,6 +50,7 @@ def _odd(size: float) -> int:
     return max(3, 2 * round((size - 1) / 2) + 1)
 
 
-def in_front(frames: Array, found: Array) -> Array:
-    """Frames where something was found, black elsewhere."""
-    return frames * (found if frames.ndim == 3 else found[..., None])
+def in_front(frames: Array, found: Array, elsewhere: int = 0) -> Array:
+    """Frames where something was found; black elsewhere, or the grey that is asked for."""
+    where = found if frames.ndim == 3 else found[..., None]
+    return np.where(where, frames, frames.dtype.type(elsewhere))

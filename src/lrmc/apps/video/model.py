@@ -29,6 +29,7 @@ from ...weights import Array
 from ..outcome import Limits, Told, run_to_end, told
 from ..stack import Stack, as_type, check_rank, check_seed, check_share, is_whole
 from .foreground import in_front, masks
+from .stays import behind_what_stays
 
 FORMAT = Format("lrmc-background", "a background")
 SWEEPS = 4  # over the data, at most
@@ -79,6 +80,11 @@ class Background:
         kept = max(0.1, 1 - obs.shape[0] / REMEMBERED)
         learned = follow(obs, self.model, self.memory, kept, center=False)
         return replace(self, model=learned.model, memory=learned.memory)
+
+    def behind_what_stays(self, frames: Array, scores: Array) -> Background:
+        """The background without things that stayed for most of these frames: see `stays`."""
+        V = behind_what_stays(self.model.V, frames, scores, self.threshold)
+        return replace(self, model=replace(self.model, V=V))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to an .npz file."""
@@ -263,9 +269,22 @@ def separate(
     check_rank(rank, len(clip), "frames")
     seen = sampled(clip, sample, seed)
     if model is None:
-        model = learn(seen[:: thinning(len(clip), sample)], clip.shape[1:], rank, seed)
+        every = thinning(len(clip), sample)
+        model = learn_behind(clip[::every], seen[::every], rank, seed)
     check_shape(model, clip.shape[1:])
     return Separation(clip, model, model.scores(as_observations(seen)))
+
+
+def learn_behind(
+    frames: Array,
+    seen: Matrix,
+    rank: int,
+    seed: int,
+    tell: Tell = silent,
+) -> Background:
+    """The background of frames, of which some pixels are seen, without what stayed for most of them."""
+    back = learn(seen, frames.shape[1:], rank, seed, tell)
+    return back.behind_what_stays(frames, back.scores(as_observations(seen)))
 
 
 def thinning(n: int, sample: float) -> int:

@@ -1,0 +1,299 @@
+"""Complex (IQ) cines: tissue in a few directions of slow time that most pixels share, blood by its
+Doppler spectrum.
+
+A clutter filter by SVD takes the strongest directions for tissue, whoever has them: strong or slow
+blood is lost with it. Here a direction is tissue if the *median* pixel has it, and pixels (and
+entries, by their modulus) with more than noise beside it count less. What is left is blood and
+white noise: a Wiener filter for each pixel's spectrum, learned from its neighbourhood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..._scipy import fft, ndimage
+from ..._work import SOUND, Outcome, Progress, Tell
+from ...result import Status
+from ...weights import Array
+
+WINDOW = 200  # frames that are fitted together, about: the cost per frame grows with it
+FADING = 25  # frames that neighbouring windows have in common
+PIXELS_EACH = 10  # pixels for every frame of a window that directions are learned from
+ROUNDS, MORE_ROUNDS = 5, 2  # of reweighting: the first window, and those that follow it
+ROUNDS_WITH_GAPS = 12
+WORKERS = 2  # threads of Fourier transforms
+SOME = 4096  # pixels with gaps at a time: their systems take rank^2 numbers each
+RIDGE = 1e-4  # of a direction's unit: a pixel that is hardly seen says nothing
+TINY = float(np.finfo(np.float32).tiny)
+MEDIAN_OF_NOISE = np.log(2.0)  # of |n|^2, if its mean is 1: it is exponential
+# Standard errors of such a median by which a direction must stand out; 5 of chance never do.
+STANDS_OUT = 5.0
+CLIPPED = 3.0  # times the noise: |n| is larger once in e^9 = 8100 entries
+# A spectrum is averaged over neighbours within about so many pixels, and so many bins.
+NEAR, NEAR_IN_SPECTRUM = 1.5, 2.0
+CERTAIN = (
+    5.0  # deviations of the power of pixels without blood: less is not called blood
+)
+MOST_TISSUE = 0.5  # of the directions of a window: with more, nothing is left for blood
+
+
+@dataclass(frozen=True, eq=False)
+class Tissue:
+    """What tissue does in a window of frames, and how well pixels agree with that."""
+
+    basis: Array  # frames x rank, orthonormal
+    noise: float  # the mean of |n|^2
+    weights: Array  # of the pixels that it was learned from
+
+    @property
+    def rank(self) -> int:
+        """How many directions of slow time tissue has."""
+        return int(self.basis.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """A window of frames, taken apart: each (frames, height, width)."""
+
+    tissue: Array
+    blood: Array
+    found: Tissue
+    doubt: Outcome
+
+
+def windows(
+    frames: Array,
+    rank: int | None,
+    seed: int,
+    tell: Tell,
+) -> Iterator[tuple[slice, Window]]:
+    """Overlapping windows of a cine, one after another, each from what the last one found."""
+    spans = _spans(len(frames))
+    chosen = _some_pixels(frames[spans[0]], seed)
+    before: Tissue | None = None
+    for n, span in enumerate(spans):
+        window = taken_apart(frames[span], rank, chosen, before)
+        before = window.found
+        tell(Progress("tissue and blood", n + 1, len(spans), "windows"))
+        yield span, window
+
+
+def blended(
+    frames: Array,
+    rank: int | None,
+    seed: int,
+    tell: Tell,
+) -> tuple[Array, Array, list[Window]]:
+    """Tissue and blood of all frames; windows fade into each other where they overlap."""
+    parts = np.zeros((2, *frames.shape), np.complex64)
+    total = np.zeros(len(frames), np.float32)
+    found = []
+    for span, window in windows(frames, rank, seed, tell):
+        weight = _fading(len(window.blood))
+        total[span] += weight
+        for part, values in zip(parts, (window.tissue, window.blood)):
+            part[span] += weight[:, None, None] * values
+        found.append(window)
+    parts /= total[:, None, None]
+    return parts[0], parts[1], found
+
+
+def taken_apart(
+    frames: Array,
+    rank: int | None,
+    chosen: Array,
+    before: Tissue | None = None,
+) -> Window:
+    """One window. `chosen` are the pixels that directions are learned from."""
+    count = len(frames)
+    Y = frames.reshape(count, -1)
+    seen = np.isfinite(Y)
+    gaps = not seen.all()
+    found = learned(
+        np.where(seen, Y, 0)[:, chosen], seen[:, chosen] if gaps else None, rank, before
+    )
+    basis = found.basis
+    tissue = basis @ (basis.conj().T @ (_filled(Y, seen, basis) if gaps else Y))
+    rest = np.where(seen, Y - tissue, 0) if gaps else Y - tissue
+    blood = denoised(rest.reshape(frames.shape), found)
+    if gaps:
+        blood[~seen.reshape(frames.shape)] = np.nan
+    return Window(tissue.reshape(frames.shape), blood, found, _doubt(found, count))
+
+
+def _doubt(found: Tissue, frames: int) -> Outcome:
+    if found.rank < MOST_TISSUE * frames:
+        return SOUND
+    return SOUND.warned(
+        f"the tissue moves in {found.rank} of {frames} directions of slow time, which leaves too"
+        " little to tell blood by: give more frames, or a rank",
+        Status.UNDETERMINED,
+    )
+
+
+# ---- tissue
+
+
+def learned(
+    Y: Array,
+    seen: Array | None,
+    rank: int | None,
+    before: Tissue | None = None,
+) -> Tissue:
+    """The directions of slow time of tissue, from frames x pixels; gaps are 0 in Y."""
+    count, pixels = Y.shape
+    weights = np.ones(pixels, np.float32) if before is None else before.weights
+    rounds = ROUNDS if before is None else MORE_ROUNDS
+    # Gaps are noise at first, and hide weak directions until strong ones have filled them.
+    rounds = rounds if seen is None else ROUNDS_WITH_GAPS
+    good, filled = Y, Y
+    for _ in range(rounds):
+        vectors, score = _directions(good, filled, weights)
+        basis = _shared(vectors, score, weights, rank)
+        if seen is not None:
+            filled = _filled(Y, seen, basis)
+        tissue = basis @ (basis.conj().T @ filled)
+        rest = filled - tissue
+        power = np.sum(squared(rest), axis=0)
+        power /= count - basis.shape[1]
+        noise = float(np.median(power))
+        # Chance alone makes powers differ by 1 / sqrt(frames): that is not held against a pixel.
+        fair = noise * (1 + 2 / np.sqrt(count))
+        ratio = fair / np.maximum(power, TINY)
+        weights = np.minimum(1, ratio).astype(np.float32) ** 2
+        good = tissue + _clipped(rest, CLIPPED * np.sqrt(noise))
+    return Tissue(basis, noise, weights)
+
+
+def _directions(
+    good: Array,
+    Y: Array,
+    weights: Array,
+) -> tuple[Array, Array]:
+    """Eigenvectors of the weighted covariance in slow time, the strongest first, and how strong
+    pixels are in each: |v' y|^2, frames x pixels.
+    """
+    weighted = good * np.sqrt(weights)
+    _, vectors = np.linalg.eigh(weighted @ weighted.conj().T)
+    vectors = vectors[:, ::-1]
+    return vectors, squared(vectors.conj().T @ Y)
+
+
+def _shared(
+    vectors: Array,
+    score: Array,
+    weights: Array,
+    rank: int | None,
+) -> Array:
+    """The directions that the median pixel has beyond noise, or as many as are asked for."""
+    if rank is not None:
+        return vectors[:, :rank]
+    count, pixels = score.shape
+    typical = np.median(score, axis=1) / MEDIAN_OF_NOISE
+    noise = float(np.median(typical))
+    effective = float(weights.sum() ** 2 / np.sum(weights**2))
+    # The largest eigenvalue of pure noise (Marchenko and Pastur), and the error of a median.
+    edge = (1 + np.sqrt(count / effective)) ** 2
+    chance = STANDS_OUT / (MEDIAN_OF_NOISE * np.sqrt(pixels))
+    tissue = typical > noise * (edge + chance)
+    tissue[int(MOST_TISSUE * count) :] = False
+    tissue[0] = True
+    return vectors[:, tissue]
+
+
+def squared(values: Array) -> Array:
+    """|z|^2, four times as fast as by numpy.abs, which takes care of overflow."""
+    return values.real**2 + values.imag**2
+
+
+def _clipped(rest: Array, most: float) -> Array:
+    """Entries whose modulus is shrunk to `most`, if it is more."""
+    size = np.sqrt(np.maximum(squared(rest), TINY))
+    return rest * np.minimum(1, np.float32(most) / size)
+
+
+def _filled(
+    Y: Array,
+    seen: Array,
+    basis: Array,
+) -> Array:
+    """Gaps as the basis has them: least squares on what is seen of each pixel."""
+    values = Y.copy()
+    rank = basis.shape[1]
+    pairs = basis.conj()[:, :, None] * basis[:, None, :]
+    pairs = pairs.reshape(len(basis), -1)  # frames x rank^2
+    ridge = RIDGE * np.eye(rank, dtype=np.complex64)
+    open_pixels = np.flatnonzero(~seen.all(axis=0))
+    for start in range(0, len(open_pixels), SOME):
+        some = open_pixels[start : start + SOME]
+        here = seen[:, some]
+        known = np.where(here, Y[:, some], 0)
+        grams = here.T.astype(np.complex64) @ pairs
+        grams = grams.reshape(-1, rank, rank) + ridge
+        sums = (basis.conj().T @ known).T
+        scores = np.linalg.solve(grams, sums[..., None])[..., 0]
+        values[:, some] = np.where(here, known, basis @ scores.T)
+    return values
+
+
+def _some_pixels(frames: Array, seed: int) -> Array:
+    pixels = frames[0].size
+    count = min(pixels, PIXELS_EACH * len(frames))
+    rng = np.random.default_rng(seed)
+    return np.sort(rng.choice(pixels, count, replace=False))
+
+
+def _spans(count: int) -> list[slice]:
+    """Windows of equal length that fade into each other, and cover all frames."""
+    parts = max(1, round(count / WINDOW))
+    length = -(-(count + (parts - 1) * FADING) // parts)
+    starts = np.linspace(0, count - length, parts).round().astype(int)
+    return [slice(at, at + length) for at in starts.tolist()]
+
+
+def _fading(length: int) -> Array:
+    """The weight of each frame of a window: less at its ends."""
+    to_end = np.minimum(np.arange(length), np.arange(length)[::-1]) + 1
+    return np.minimum(to_end / FADING, 1).astype(np.float32)
+
+
+# ---- blood
+
+
+def denoised(rest: Array, found: Tissue) -> Array:
+    """Blood: a Wiener filter of what tissue leaves, with a spectrum from the neighbourhood of each
+    pixel; 0 where its power is not beyond chance.
+    """
+    spectrum = fft.fft(rest, axis=0, norm="ortho", workers=WORKERS)
+    power = squared(spectrum)
+    power = ndimage.gaussian_filter(power, (0, NEAR, NEAR), mode="nearest")
+    power = ndimage.gaussian_filter1d(power, NEAR_IN_SPECTRUM, axis=0, mode="wrap")
+    noise = np.float32(found.noise * (1 - found.rank / len(rest)))
+    # Noise, averaged over so many entries, is above its mean by chance: that is no blood.
+    averaged = 8 * np.pi**1.5 * NEAR**2 * NEAR_IN_SPECTRUM
+    signal = np.maximum(power - noise * np.float32(1 + averaged**-0.5), 0)
+    gain = signal / np.maximum(signal + noise, TINY)
+    blood = fft.ifft(spectrum * gain, axis=0, norm="ortho", workers=WORKERS)
+    blood[:, ~_has_blood(power.mean(axis=0))] = 0
+    return blood
+
+
+def _has_blood(power: Array) -> Array:
+    """Pixels whose power is beyond that of pixels without blood, which the weaker half tells."""
+    level = np.log(np.maximum(power, TINY))
+    middle = float(np.median(level))
+    below = level[level < middle] - middle
+    deviation = float(np.sqrt(np.mean(below**2))) if len(below) else 0.0
+    return level > middle + CERTAIN * deviation
+
+
+def doppler(blood: Array) -> Array:
+    """The mean Doppler frequency of each pixel in cycles per frame, -0.5 to 0.5 (Kasai's lag-one
+    autocorrelation); NaN without blood.
+    """
+    known = np.nan_to_num(blood)
+    lag = np.sum(known[1:] * known[:-1].conj(), axis=0)
+    return np.where(lag == 0, np.nan, np.angle(lag) / (2 * np.pi)).astype(np.float32)
