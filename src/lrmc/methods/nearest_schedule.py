@@ -11,9 +11,10 @@ import numpy as np
 
 from ..linalg import Factors
 from ..observations.base import Observations
+from ..observations.heldout import can_hold_out
 from ..schedule import Schedule
 from .closed_loop import closed_loop
-from .lessons import LARGER_PART, Lesson, Tried, hidden_in
+from .lessons import LARGER_PART, SAME, Lesson, Tried, hidden_in, is_better
 from .lrmc import lrmc
 from .noisy import Noise, noise_and_share
 from .noisy_layers import rank_for
@@ -100,6 +101,13 @@ def nearest_of_all(
     """Of the schedules that come with lrmc the one that misses hidden entries by least: those for
     noisy data, and where the rank is known the nearest of the paper's form.
     """
+    if not can_hold_out(obs):
+        if rank is None:
+            raise ValueError(
+                f"schedule='nearest': {obs.n_observed} entries are too few to hide some of them;"
+                " name a schedule, or leave it out"
+            )
+        return Schedule.named(nearest(obs.across or obs, rank, seed)[0])
     high = rank_for(obs) if rank is None else rank
     lessons = hidden_in(obs, high, noise, seed, entries=LARGER_PART, least=1, most=1)
     tried: list[tuple[Schedule, Tried]] = []
@@ -111,11 +119,17 @@ def nearest_of_all(
         if schedule.plan is not None:
             plan = Plan.from_plain(schedule.plan)
             tried.append((schedule, Tried.of(_at_most(lessons, plan), plan.layers)))
-    bend = unit_of(tried[-1][1].errors)
     least = ROUNDING * lessons[0].rest.scale
-    losses = [max(float(np.mean(x.losses(bend))), bend * least) for _, x in tried]
-    sound = [loss if math.isfinite(loss) else math.inf for loss in losses]
-    return tried[int(np.argmin(sound))][0]
+    bend = max(unit_of(tried[-1][1].errors), least)
+    losses = [np.maximum(x.losses(bend), least**2 / 2) for _, x in tried]
+    best = 0
+    for k, found in enumerate(losses):
+        broken = not np.isfinite(losses[best]).all()
+        if np.isfinite(found).all() and (
+            broken or is_better(losses[best], found, SAME)
+        ):
+            best = k
+    return tried[best][0]
 
 
 def _at_most(lessons: list[Lesson], plan: Plan) -> list[Lesson]:
