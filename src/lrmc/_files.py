@@ -166,7 +166,7 @@ class Format:
     name: str  # that the file says
     what: str  # that messages say, with an article
     version: int = 1  # that is written
-    oldest: int = 1  # that is read
+    oldest: int | None = None  # that is read; None: only that one
     unsaid: int | None = (
         None  # the version of files that say none; None: all say theirs
     )
@@ -181,8 +181,9 @@ class Format:
         if not isinstance(content, dict) or content.get("format") != self.name:
             raise ValueError(f"it is something else than {self.what} of lrmc")
         version = content.get("version", self.unsaid)
-        if type(version) is not int or not self.oldest <= version <= self.version:
-            known = " and ".join(map(str, range(self.oldest, self.version + 1)))
+        read = range(self.oldest or self.version, self.version + 1)
+        if type(version) is not int or version not in read:
+            known = " and ".join(map(str, read))
             raise ValueError(
                 f"its version is {shown(version)}, and this lrmc reads version {known}"
             )

@@ -16,7 +16,7 @@ from ._arguments import finite, one_of, shown, yes_or_no
 from ._files import Format, from_json, to_json, write_whole
 
 # version 2 may have a plan
-FORMAT = Format("lrmc-schedule", "a schedule", version=2)
+FORMAT = Format("lrmc-schedule", "a schedule", version=2, oldest=1)
 MOST_LAYERS = 1000  # a tail goes on for as long as is needed
 
 
