@@ -112,12 +112,17 @@ def nearest_of_all(
     typical = [float(np.median(np.abs(x.errors))) for x in tried]
     if rank is not None and min(typical) < ROUNDING * lessons[0].rest.scale:
         return Schedule.named(nearest(obs.across or obs, rank, seed)[0])
-    bend, best = max(unit_of(tried[0].errors), 1e-300), 0
+    return known[_best(tried)]
+
+
+def _best(tried: list[Tried]) -> int:
+    """Which of them misses hidden entries by least; the first of those that do alike."""
+    bend, best = unit_of(tried[0].errors), 0
     losses = [x.losses(bend) for x in tried]
     for k, found in enumerate(losses):
         if is_better(losses[best], found, SAME):
             best = k
-    return known[best]
+    return best
 
 
 def _at_most(lessons: list[Lesson], plan: Plan) -> list[Lesson]:
