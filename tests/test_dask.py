@@ -271,7 +271,7 @@ def test_steps_on_a_cluster(client, chunks):
 def test_a_solve_on_a_cluster(client):
     Y = problem(n=200) + 5  # with a centre
     got, want = (
-        lrmc.solve(X, 4, tol=1e-3)
+        by_steps(X, 4, tol=1e-3)
         for X in (da.from_array(Y, chunks=(100, 80)).persist(), Y)
     )
     assert isinstance(got.L, da.Array)

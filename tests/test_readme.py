@@ -61,6 +61,7 @@ def names():
     return {
         **{"Y": Y, "X": X, "Y1": Y, "X1": X, "Y2": Y2, "X2": X2, "X_new": X2},
         **{f"Y{k}": noisy(k) for k in (1, 2, 3)},
+        "tiles": np.stack([table((64, 20), 1, seed=k)[0] for k in range(3)]),
         "dask_array": da.from_array(Y, chunks=(40, 60)),
         **{"lrmc": lrmc, "zarr": zarr},
     }

@@ -262,10 +262,11 @@ def answered(
     """What a run gives; what speaks against it is in `Result.warnings`, and not said aloud."""
     Y, asked_time, mask = told_by(Y, asked.mask, asked_time)
     asked = replace(asked, mask=mask)
-    if parts is None:
-        job = checked_job(Y, asked)
-    else:
-        job = checked_complex_job(parts.obs, asked)
+    job = (
+        checked_job(Y, asked)
+        if parts is None
+        else checked_complex_job(parts.obs, asked)
+    )
     if asked.method == "auto" and job.method == "lrmc":
         result = _with_safety_net(job, max_iter, progress)
     else:
