@@ -74,7 +74,7 @@ sanitize: $(READY)
 	LRMC_FUZZ_SECONDS=$(or $(LRMC_FUZZ_SECONDS),15) $(BIN)/python -c "import sys; sys.path.insert(0, '$(SANITIZED)'); \
 	sys.meta_path[:] = [f for f in sys.meta_path if 'ScikitBuild' not in type(f).__name__]; \
 	import lrmc, pytest; assert '$(SANITIZED)' in lrmc.__file__; sys.exit(pytest.main(sys.argv[1:]))" \
-	-q -p no:cacheprovider -k "not gram_matrices and not very_many" $(SANITIZE)
+	-q -p no:cacheprovider -k "not gram_matrices and not very_many and not another_process and not too_little_memory" $(SANITIZE)
 
 bench: $(READY)
 	@$(BIN)/python benchmarks/passes.py
