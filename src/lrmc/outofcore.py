@@ -237,13 +237,7 @@ def write_outliers(result: Result, target: Any, *, units: Units | None = None) -
     >>> zarr.open_group("S.zarr", mode="r")["row"].shape == (n,)
     True
     """
-    obs, target = result.observations, Path(target)
-    if obs is None:
-        raise ValueError(
-            "this result was loaded from a file, which does not hold the data"
-        )
-    if target.suffix != ".zarr":
-        raise ValueError(f"{target}: outliers of large matrices are written as .zarr")
+    obs, target = _checked(result, Path(target), "outliers")
     listed, count = result.listing(), 0
     kinds: dict[str, Any] = {"row": np.int64, "col": np.int64, "value": result.R.dtype}
     with _lists(target, kinds) as append:
@@ -295,13 +289,7 @@ def write_intervals(
     >>> zarr.open_group("intervals.zarr", mode="r")["lower"].shape == (n,)
     True
     """
-    obs, target = result.observations, Path(target)
-    if obs is None:
-        raise ValueError(
-            "this result was loaded from a file, which does not hold the data"
-        )
-    if target.suffix != ".zarr":
-        raise ValueError(f"{target}: intervals of large matrices are written as .zarr")
+    obs, target = _checked(result, Path(target), "intervals")
     result.interval(0, 0, level)  # calibrated, or refused, before a file is made
     kinds: dict[str, Any] = dict.fromkeys(("row", "col"), np.int64)
     kinds |= dict.fromkeys(("value", "lower", "upper"), result.R.dtype)
@@ -319,6 +307,17 @@ def write_intervals(
             count += int(known.sum())
         obs.check_unchanged()
     return count
+
+
+def _checked(result: Result, target: Path, what: str) -> tuple[Observations, Path]:
+    """The data, and a place where a list can be written."""
+    if result.observations is None:
+        raise ValueError(
+            "this result was loaded from a file, which does not hold the data"
+        )
+    if target.suffix != ".zarr":
+        raise ValueError(f"{target}: {what} of large matrices are written as .zarr")
+    return result.observations, target
 
 
 def _missing(obs: Observations) -> Iterator[tuple[Array, Array]]:

@@ -262,15 +262,11 @@ def _show(schedule: Schedule, target: Path) -> None:
         "time": f"{card['seconds']:.1f} s",
         "written": f"{target}",
     }
-    out = console.out()
-    out.print(console.facts_table(facts))
-    out.print("To use it:", highlight=False)
-    lines = (
-        f"  lrmc complete IN -o OUT --rank {rank} --schedule {target}",
-        f'  lrmc.solve(Y, rank={rank}, schedule=lrmc.Schedule.load("{target}"))',
+    _show_use(
+        facts,
+        f"lrmc complete IN -o OUT --rank {rank} --schedule {target}",
+        f'lrmc.solve(Y, rank={rank}, schedule=lrmc.Schedule.load("{target}"))',
     )
-    for line in lines:
-        out.print(console.plain(line), soft_wrap=True, highlight=False)
 
 
 def _show_family(schedule: Schedule, target: Path) -> None:
@@ -283,14 +279,20 @@ def _show_family(schedule: Schedule, target: Path) -> None:
         "time": f"{card['seconds']:.1f} s",
         "written": f"{target}",
     }
+    _show_use(
+        facts,
+        f"lrmc complete IN -o OUT --schedule {target}",
+        f'lrmc.solve(Y, schedule=lrmc.Schedule.load("{target}"))',
+    )
+
+
+def _show_use(facts: dict[str, str], *lines: str) -> None:
+    """What was learned, and how it is used."""
     out = console.out()
     out.print(console.facts_table(facts))
     out.print("To use it:", highlight=False)
-    for line in (
-        f"  lrmc complete IN -o OUT --schedule {target}",
-        f'  lrmc.solve(Y, schedule=lrmc.Schedule.load("{target}"))',
-    ):
-        out.print(console.plain(line), soft_wrap=True, highlight=False)
+    for line in lines:
+        out.print(console.plain(f"  {line}"), soft_wrap=True, highlight=False)
 
 
 def _missed(held_out: Card) -> str:

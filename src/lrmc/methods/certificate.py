@@ -25,6 +25,8 @@ NEARLY = 10.0
 FAR_OFF = 50.0
 # of the entries may lie there: outliers of all sizes have a few that are small
 BETWEEN = 0.005
+# of the entries still come nearer, beyond those that are small outliers: they are waited for
+ON_THEIR_WAY = 1e-3
 OVERSAMPLED = 1.2  # 0.99 to 1.01 was measured where a fit merely interpolates
 UNPROVEN = 0.5  # of the rows or columns may be left open; beyond, nothing is proven
 # of the entries disagree: there are no outliers, and a row need not prove itself

@@ -22,7 +22,14 @@ from ..observations.heldout import can_hold_out, part_of
 from ..result import Status
 from ..weights import Array, Sides
 from .centre import centre
-from .certificate import NEARLY, OVERSAMPLED, Certificate, agreement_border, certify
+from .certificate import (
+    NEARLY,
+    ON_THEIR_WAY,
+    OVERSAMPLED,
+    Certificate,
+    agreement_border,
+    certify,
+)
 from .closed_loop import FEW_GOOD, HIGH, LOW, closed_loop
 from .consensus import WIDE, finished, on_what_agrees, promising, repaired
 from .family import caught
@@ -46,9 +53,7 @@ TOO_LOW = (
 STANDS_OUT = 1.1  # times what unrelated entries could have: a component is there
 FAR_BETTER = 0.1  # times the residuals: a rank that leaves no more is meant by the data
 LOWEST = 0.15  # a quantile of the residuals that most outliers do not reach
-# of the entries still come nearer, beyond those that are small outliers: some more steps
-ON_THEIR_WAY = 1e-3
-MORE_STEPS = 8
+MORE_STEPS = 8  # where more than ON_THEIR_WAY of the entries still come nearer
 # of the scale of the data: typical residuals below this may be those of exact data
 SMALL = 1e-3
 # steps of the closed loop, where entries are few: what it does not solve by then, others may

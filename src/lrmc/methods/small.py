@@ -42,7 +42,6 @@ SMALL = 1e-4  # ... unless they are below this, times the scale of the data
 GAP = 5.0
 REPORTED = 10  # numbers of `SmallReport`
 NONE = np.empty(0, np.int64)
-ON_THEIR_WAY = 1e-3  # as for `default.proven`
 
 
 class Solved(NamedTuple):
@@ -187,7 +186,7 @@ def _proof() -> dict[str, float]:
         "nearly": proof.NEARLY,
         "far_off": proof.FAR_OFF,
         "between": proof.BETWEEN,
-        "on_their_way": ON_THEIR_WAY,
+        "on_their_way": proof.ON_THEIR_WAY,
         "oversampled": proof.OVERSAMPLED,
         "often": OFTEN,
         "prior": proof.PRIOR,
