@@ -289,6 +289,24 @@ def test_rows_of_a_tall_matrix_are_right_or_listed(rank, share):
     assert off.any()
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_no_other_entry_tells_is_listed(at_once):
+    """Columns in pairs of equals: where both of a pair are missing, nothing tells them."""
+    rng = np.random.default_rng(2)
+    X = np.repeat(rng.standard_normal((400, 3)), 2, axis=1)
+    Y = np.where(rng.random(X.shape) < 0.2, np.nan, X)
+    looked_at = None if at_once else (lambda it: None)
+    with pytest.warns(lrmc.DoubtWarning, match="to vouch for it"):
+        result = lrmc.solve(Y, time=None, progress=looked_at)
+    pairs = np.isnan(Y).reshape(400, 3, 2).all(2)
+    untold = np.flatnonzero(pairs.any(1))
+    assert result.regime == "exact"
+    assert np.isin(untold, result.undetermined_rows).all()
+    told = np.setdiff1d(np.arange(400), result.undetermined_rows)
+    assert len(told) > 250
+    np.testing.assert_allclose(result.completed()[told], X[told], atol=1e-4)
+
+
 def test_on_a_cluster_lines_are_left_as_they_are_and_that_is_said():
     open_rows = Certificate(0.9, 2.0, 0.0, np.array([3, 4]), np.array([], int), 1e-6)
     (here,), (away,) = (

@@ -574,3 +574,19 @@ def test_intervals_want_a_level_and_data():
     # the mean row, as `transform` has it, with intervals as wide as rows differ
     low, high = imputer.predict_interval(Y[:2] * np.nan)
     assert np.all(high - low > 0)
+
+
+def test_rows_that_nothing_tells_are_filled_by_the_others():
+    """Columns in pairs of equals, of which both are missing in some rows."""
+    rng = np.random.default_rng(3)
+    common = rng.standard_normal((300, 1))
+    X = np.repeat(common + 0.5 * rng.standard_normal((300, 3)), 2, axis=1)
+    Y = np.where(rng.random(X.shape) < 0.2, np.nan, X)
+    with pytest.warns(lrmc.DoubtWarning, match="to vouch for it"):
+        filled = RobustImputer(time=None).fit_transform(Y)
+    pairs = np.isnan(Y).reshape(300, 3, 2).all(2)
+    lost = np.repeat(pairs, 2, axis=1)
+    off = np.sqrt(np.mean((filled - X)[lost] ** 2))
+    assert off < 0.9 * np.sqrt(np.mean((np.nanmedian(Y, 0) - X)[lost] ** 2))
+    alone = np.isnan(Y) & ~lost & ~pairs.any(1)[:, None]
+    np.testing.assert_allclose(filled[alone], X[alone], atol=1e-4)

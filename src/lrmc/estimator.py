@@ -770,6 +770,7 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         self._refit = result.refit
         self._calibration: Calibration | None = None
         self._fit = Fit(result.factors(), result.beyond)
+        self._untold = result.undetermined_rows
         listed = self.pca_._listed(*self.pca_._last)
         self._border = listed.threshold * listed.cols
         keys = _keys(self._scaled(Y))
@@ -863,7 +864,8 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         if self._steps is not None:
             return self._steps.completed(part, model).astype(model.dtype)
         found = np.array([self._known.get(key, -1) for key in _keys(part)])
-        here = np.flatnonzero(found >= 0)
+        # where an exact fit does not tell a row, the prior of the others does
+        here = np.flatnonzero((found >= 0) & ~np.isin(found, self._untold))
         if len(here):
             X = self._fit.X
             block = X.L[found[here]] @ X.R.T

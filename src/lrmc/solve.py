@@ -35,7 +35,7 @@ from .fit import Fit, Part
 from .frames import labels_of
 from .linalg import Factors, change, gram, norm_of, power_of_4
 from .methods import step as at
-from .methods.certificate import NEARLY, Certificate
+from .methods.certificate import NEARLY, Certificate, may_be_exact
 from .methods.connected import unconnected
 from .methods.default import Findings, as_planned, default
 from .methods.in_time.doors import told_by
@@ -52,7 +52,7 @@ from .methods.start import STARTS
 from .methods.step import Step
 from .observations.base import Observations
 from .observations.complex_parts import RealParts, holds_complex, in_real_parts
-from .observations.heldout import Submatrix
+from .observations.heldout import Submatrix, can_hold_out
 from .result import Iterate, Record, Result, Status
 from .schedule import Schedule, Tuning
 from .weights import Array, Sides
@@ -63,6 +63,8 @@ SURPRISE = 6.0  # times: by how much more entries may be missed that a fit has n
 # good entries for every free number of the fit: with fewer, it follows the noise
 FEW_PER_UNKNOWN = 1.5
 NOTHING = 1e-9  # of the scale of the data
+# passes: what the closed loop does not settle within a limit of at least so many has noise
+ENOUGH = 60
 FEW_INLIERS = 0.25  # fewer than this within the threshold: it fell below the residual
 # stages whose passes max_iter limits; the others are bounded
 COUNTED = ("exact", "lrmc", *BASELINES)
@@ -365,7 +367,30 @@ def _ran(job: Job, max_iter: int, progress: Progress | None) -> Result:
     ended = _at_once(job, max_iter)
     if ended is not None and progress is not None:
         progress(ended.last)
-    return finished(job, ended or _run(job, max_iter, progress), max_iter)
+    if ended is None:
+        ended = _run(job, max_iter, progress)
+        if max_iter >= ENOUGH and _is_lost(job, ended):
+            ended = _as_noisy(job, ended, max_iter, progress)
+    return finished(job, ended, max_iter)
+
+
+def _is_lost(job: Job, ended: Ended) -> bool:
+    """Whether the closed loop wandered or ran away where nothing speaks for exact data.
+
+    What it leaves then is no estimate: no prior holds it."""
+    usual = job.method == "closed_loop" and job.wishes.plan is None
+    unsettled = ended.status in (Status.MAX_ITER, Status.DIVERGED)
+    if not (usual and unsettled and can_hold_out(job.obs)):
+        return False
+    last = Factors(ended.last.L, ended.last.R)
+    return not may_be_exact(job.obs, last, job.tol)
+
+
+def _as_noisy(job: Job, lost: Ended, max_iter: int, progress: Progress | None) -> Ended:
+    """The run goes on with the model for noisy data."""
+    job = replace(job, wishes=replace(job.wishes, noisy=True))
+    ended = _run(job, max_iter, progress, lost.history)
+    return ended if ended.found.plan is not None else lost
 
 
 def finished(job: Job, ended: Ended, max_iter: int) -> Result:
@@ -474,13 +499,18 @@ def _looked_at(job: Job, solved: Solved, unit: float) -> tuple[Test, ...]:
     return (Test(0, tuple(values.tolist()), noise, solved.rank).times(unit),)
 
 
-def _run(job: Job, max_iter: int, progress: Progress | None) -> Ended:
-    """Run a job until it ends."""
-    began = perf_counter()
-    history: list[Record] = []
+def _run(
+    job: Job,
+    max_iter: int,
+    progress: Progress | None,
+    before: tuple[Record, ...] = (),
+) -> Ended:
+    """Run a job until it ends; what was done before it is part of its history."""
+    began = perf_counter() - (before[-1].seconds if before else 0.0)
+    history = list(before)
     last: Iterate | None = None
     first_norm = math.inf
-    run = _iterates(job)
+    run = _iterates(job, len(before))
     counted = 0
     while counted < max_iter:
         try:
@@ -490,7 +520,7 @@ def _run(job: Job, max_iter: int, progress: Progress | None) -> Ended:
         except StopIteration as end:
             assert last is not None
             return Ended(last, end.value.status, tuple(history), end.value)
-        first_norm = it.norm if it.k == 0 else first_norm
+        first_norm = it.norm if last is None else first_norm
         if blown_up(it.norm, first_norm):
             if last is None:
                 break
@@ -515,14 +545,16 @@ def blown_up(size: float, first: float) -> bool:
     return not math.isfinite(size) or size > BLOWN_UP * first
 
 
-def _iterates(job: Job) -> Generator[Iterate, None, Findings]:
-    """The iterates of a job, in the units of the data; at the end, what was found out."""
+def _iterates(job: Job, first: int = 0) -> Generator[Iterate, None, Findings]:
+    """The iterates of a job from number `first` on, in the units of the data; at the end, what was
+    found out.
+    """
     unit = power_of_4(job.obs.scale)
     root = math.sqrt(unit)
     flip = job.obs.across is not None  # the transposed problem is solved
     steps = _steps(flipped(job) if flip else job, unit)
     before: Factors | None = None
-    for k in count():
+    for k in count(first):
         try:
             step = next(steps)
         except StopIteration as end:
@@ -530,7 +562,7 @@ def _iterates(job: Job) -> Generator[Iterate, None, Findings]:
             return (found.flipped() if flip else found).times(unit)
         moved = (
             step.moved
-            if k == 0 or math.isfinite(step.moved)
+            if before is None or math.isfinite(step.moved)
             else _change(before, step.X)
         )
         L, R = (scaled(F, root) for F in (step.X[::-1] if flip else step.X))

@@ -38,6 +38,8 @@ ALONE = 0.99  # the leverage of an entry that no other can confirm
 MOST_AGREE = 0.75
 SMALL_MATRIX = 1_000_000  # places
 UNTOLD = 1e-12  # an eigenvalue of a Gram matrix below this part of the largest is 0
+# of the scale of the data: an entry that residuals which agree could move by more is not told
+MOVED = 0.1
 CLOSE_LOOK = 50_000_000  # places that are looked at closely, at most
 AT_ONCE = 1_000_000  # entries
 GRID = 300  # rows and columns in which the pattern of what agrees is looked at
@@ -93,6 +95,22 @@ def certify(obs: Observations, X: Factors, tol: float) -> Certificate:
     return found
 
 
+def may_be_exact(obs: Observations, X: Factors, tol: float) -> bool:
+    """Whether more entries come near X than any fit of its rank could meet, those of the most
+    frequent value left out: steps that have not converged may be on their way to an exact fit.
+    """
+    values, rank = obs.sample.values, X.L.shape[1]
+    near = np.abs(obs.sample.residual(X)) <= FAR_OFF * agreement_border(obs, tol)
+    _, times = most_frequent(values[near])
+    share = (int(near.sum()) - times) / len(values)
+    return share * obs.n_observed > OVERSAMPLED * free_numbers(obs, rank)
+
+
+def free_numbers(obs: Observations, rank: int) -> int:
+    """Of a matrix of this shape and rank."""
+    return rank * (sum(obs.shape) - rank)
+
+
 def _counted(obs: Observations, X: Factors, border: float) -> Certificate:
     """How much agrees, and which rows and columns are not vouched for."""
     rank, near = X.L.shape[1], NEARLY * border
@@ -120,7 +138,7 @@ def _counted(obs: Observations, X: Factors, border: float) -> Certificate:
     small = float(np.mean((size > FAR_OFF * border) & (size <= 2 * FAR_OFF * border)))
     return Certificate(
         agreeing,
-        oversampling=counted * obs.n_observed / (rank * (sum(obs.shape) - rank)),
+        oversampling=counted * obs.n_observed / free_numbers(obs, rank),
         between=between,
         rows=rows,
         cols=cols,
@@ -183,7 +201,11 @@ def _not_vouched_for(
     found = where(_open, (*side, F), (about, largest, scale))
     small = obs.shape[0] * obs.shape[1] <= SMALL_MATRIX
     doubtful = where(_doubtful, side, (about.rank, small))
-    return np.union1d(found, _hanging(obs, X, NEARLY * about.border, axis, doubtful))
+    found = np.union1d(found, _hanging(obs, X, NEARLY * about.border, axis, doubtful))
+    if not small:
+        return found
+    few = where(_few_of_many, side, (about.rank, obs.shape[1 - axis]))
+    return np.union1d(found, _untold(obs, X, NEARLY * about.border, axis, few))
 
 
 def _open(rows: tuple[Array, ...], same: tuple[Line, float, Array]) -> Array:
@@ -214,6 +236,13 @@ def _doubtful(rows: tuple[Array, ...], same: tuple[int, bool]) -> Array:
     if small:
         doubtful = doubtful | (inliers < MOST_AGREE * observed)
     return (inliers < observed) & (inliers > rank + 1) & doubtful
+
+
+def _few_of_many(rows: tuple[Array, ...], same: tuple[int, int]) -> Array:
+    """Lines with gaps whose entries all agree, but are few."""
+    (observed, inliers, _), (rank, length) = rows, same
+    few = (observed > 0) & (observed < min(PLENTY * (rank + 2), length))
+    return few & (inliers == observed)
 
 
 def _double_gram(rows: tuple[Array], _: None) -> tuple[tuple[()], tuple[Array]]:
@@ -278,6 +307,31 @@ def _hanging(
         unknown = values[:, 0] <= UNTOLD * values[:, -1]
         hanging.append(some[unknown | (agrees & (leverage > ALONE)).any(1)])
     return np.concatenate(hanging)
+
+
+def _untold(
+    obs: Observations, X: Factors, border: float, axis: int, lines: Array
+) -> Array:
+    """Those of some rows (axis 0; columns for 1) of which missing entries are not told by the others:
+    residuals that agree would move them by a good part of the data.
+
+    Where columns come in pairs of equals, one of each pair tells the other; if both are missing,
+    nothing does, however well the rest agrees."""
+    if len(lines) == 0:
+        return lines
+    G = X[1 - axis]
+    along = np.arange(obs.shape[1 - axis])
+    other, untold = take(G, along).astype(np.float64), []
+    for some in np.array_split(lines, max(1, len(lines) * len(along) // AT_ONCE)):
+        values = obs.grid(some, along) if axis == 0 else obs.grid(along, some).T
+        seen = ~np.isnan(values)
+        grams = np.einsum("ij,jk,jl->ikl", seen, other, other, optimize=True)
+        size, directions = np.linalg.eigh(grams)
+        size = np.maximum(size, UNTOLD**2 * size[:, -1:])
+        moved = np.square(other @ directions) / size[:, None, :]  # lines x along x rank
+        farthest = np.sqrt(np.where(seen, 0.0, moved.sum(2)).max(1))
+        untold.append(some[farthest * border > MOVED * obs.scale])
+    return np.concatenate(untold)
 
 
 def _why_not(obs: Observations, X: Factors, found: Certificate) -> str:

@@ -132,6 +132,7 @@ class Wishes:
     plan: Plan | None = None  # what was decided before
     foreign: bool = False  # whether that was for other data
     neighbors: bool = True  # whether all lines can be compared with each other
+    noisy: bool = False  # whether it is known that there is noise
 
     def aim_for(self, obs: Observations) -> Aim:
         """What was asked for, or what makes sense: without gaps there is nothing to fill."""
@@ -156,6 +157,8 @@ def default(
     `begin` is where an earlier run was, and its threshold.
     """
     wishes = wishes or Wishes()
+    if wishes.noisy:
+        return (yield from noisy(obs, rank, noise, wishes, seed))
     lines = long_lines(obs, seed) if begin is None else None
     if lines is not None:
         part, here = part_of_lines(obs, lines, noise)
