@@ -44,6 +44,7 @@ from .methods.in_time.part import InTime
 from .methods.in_time.stream import Stream, stream_of
 from .methods.neighbors import Neighbors
 from .methods.noisy import AskedLoss
+from .methods.regression import Regression
 from .observations._checks import check_finite, check_numbers, checked_threads
 from .observations._door import as_observations, check_columns, elsewhere
 from .observations.base import Observations, row_blocks
@@ -858,7 +859,7 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
 
     def _completed(self, part: Array) -> Array:
         """The estimate of rows: of those that were fitted, what they were found to be; of others,
-        their fit to the components, and what neighbors or times before say.
+        their fit to the components, and what neighbors, other columns or times before say.
         """
         model = self._by_rows(part)
         if self._steps is not None:
@@ -875,13 +876,13 @@ class RobustImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         return model
 
     def _by_rows(self, part: Array) -> Array:
-        """The estimate of rows one by one: their fit to the components, and neighbors."""
+        """The estimate of rows one by one: their fit to the components, and second opinions."""
         with warnings.catch_warnings():
             # the mean row is what is wanted
             warnings.filterwarnings("ignore", message=".*have no observation.*")
             model = self.pca_.inverse_transform(self.pca_.transform(part))
         for beyond in self._fit.beyond:
-            if isinstance(beyond, Neighbors):
+            if isinstance(beyond, Neighbors | Regression):
                 model = beyond.for_new(part, model)
         return model
 

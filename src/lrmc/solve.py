@@ -634,10 +634,11 @@ def _result(job: Job, ended: Ended) -> Result:
         status = Status.UNDETERMINED
     open_rows, open_cols = without_entries(job.obs)
     proof, doubts = found.certificate, list(found.doubts)
+    beyond = _beyond(found.plan, job.obs, X)
     if proof is None:
         noise, share = noise_and_share(job.obs, X)
         if job.method == "closed_loop":
-            doubts += _not_believed(job.obs, X, share, found)
+            doubts += _not_believed(job.obs, Fit(X, beyond), share, found)
     else:
         noise, share = _disagreement(job.obs, X, proof)
         open_rows, open_cols = (
@@ -645,7 +646,6 @@ def _result(job: Job, ended: Ended) -> Result:
             np.union1d(open_cols, proof.cols),
         )
         doubts += _not_vouched_for(proof, job.obs.is_here)
-    beyond = _beyond(found.plan, job.obs, X)
     L, R = job.obs.in_form(last.L, last.R)
     return Result(
         L,
@@ -697,12 +697,12 @@ def _empty(rows: tuple[Array], _: None) -> Array:
 
 
 def _not_believed(
-    obs: Observations, X: Factors, share: float, found: Findings
+    obs: Observations, fit: Fit, share: float, found: Findings
 ) -> Iterator[str]:
     """Why a fit to noisy data may be wrong, in sentences."""
     if share > MOST_OUTLIERS:
         yield f"{100 * share:.0f} % of the entries are far from this fit: it may be the fit that is wrong"
-    rank = X.L.shape[1]
+    rank = fit.X.L.shape[1]
     good, free = round((1 - share) * obs.n_observed), rank * (sum(obs.shape) - rank)
     # else that is said of all entries
     few = good < FEW_PER_UNKNOWN * free and obs.n_observed >= rank * sum(obs.shape)
@@ -711,7 +711,7 @@ def _not_believed(
     if found.held_out is None:
         return
     typical, error, simple = found.held_out
-    shown = float(np.quantile(np.abs(obs.sample.residual(X)), TYPICAL))
+    shown = float(np.quantile(np.abs(fit.residual(obs.sample)), TYPICAL))
     if max(typical, shown) < NOTHING * obs.scale:
         yield "the fit meets most entries exactly, but that does not prove it: see evidence['certificate']"
         return

@@ -17,7 +17,6 @@ from .noisy import Noise
 from .noisy_layers import rank_for
 from .plan import (
     BENDS,
-    NEIGHBORS,
     Decided,
     Plan,
     Wanted,
@@ -29,6 +28,7 @@ from .plan import (
     scaled_as,
     unit_of,
 )
+from .second_opinions import OPINIONS
 
 MOST_MEMBERS = 24  # that are looked at
 JUDGE_EVERY = 3  # one of so many matrices only judges
@@ -128,7 +128,8 @@ def caught(obs: Observations, plan: Plan, noise: Noise, seed: int) -> Net:
         planned = Tried.of(scaled_as(planned, plan).lessons, plan.layers)
     if plan.layers != usual:
         others = Tried.of(part, usual)
-    decided = judged(plan, all_heard(planned, plan.blend.name == NEIGHBORS))
+    asked = (plan.blend.name,) if plan.blend.name in OPINIONS else ()
+    decided = judged(plan, all_heard(planned, asked))
     if not is_better(planned.losses(bend), others.losses(bend), NOTICED):
         return Net(decided, "")
     missed, less = (float(np.abs(x.errors).mean()) for x in (planned, others))

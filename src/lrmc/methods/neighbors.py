@@ -8,6 +8,7 @@ a cleaned copy of the data is kept."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -78,16 +79,30 @@ def neighbors(
     obs: Observations, X: Factors, bend: float, weight: float = 1.0
 ) -> Neighbors:
     """The neighbors of all lines, where residuals beyond `bend` are clipped."""
+    lines = cleaned_lines(obs, X, bend)
+    completed = np.where(np.isnan(lines.values), lines.fit, lines.values)
+    nearest = nearest_lines(completed, min(NEAREST, len(completed) - 1))
+    return Neighbors(lines.X, lines.values, bend, nearest, weight, lines.transposed)
+
+
+class Cleaned(NamedTuple):
+    """The longer lines of a table, and their fit."""
+
+    X: Factors  # whose L has them for rows
+    values: Array  # the data, residuals clipped; NaN where nothing was observed
+    fit: Array
+    transposed: bool  # whether the lines are columns of the matrix
+
+
+def cleaned_lines(obs: Observations, X: Factors, bend: float) -> Cleaned:
+    """The longer lines, where residuals beyond `bend` are clipped."""
     flip = obs.shape[1] > obs.shape[0]
     Y = obs.grid(*map(np.arange, obs.shape))
     if flip:
         Y, X = Y.T, Factors(X.R, X.L)
     X = Factors(*(np.asarray(F, np.float64) for F in X))
     fit = X.L @ X.R.T
-    moved = fit + np.clip(Y - fit, -bend, bend)
-    completed = np.where(np.isnan(Y), fit, moved)
-    nearest = nearest_lines(completed, min(NEAREST, len(Y) - 1))
-    return Neighbors(X, moved, bend, nearest, weight, flip)
+    return Cleaned(X, fit + np.clip(Y - fit, -bend, bend), fit, flip)
 
 
 def nearest_lines(Z: Array, count: int, known: Array | None = None) -> Array:

@@ -2,7 +2,7 @@
 
 What is decided: the rank to begin with, the numbers of the layers (by gradient), how far rows and
 columns have noise of their own, whether a final fit with a mixture of noise and outliers helps,
-and whether a simple model or neighbors know something that low rank does not. All of it is judged
+and whether a simple model, neighbors or a regression know something that low rank does not. All of it is judged
 by the same hidden entries, and what is simpler stays unless the gain is clear."""
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -34,8 +35,6 @@ from .lessons import (
     losses_of,
     with_scales,
 )
-from .neighbors import can_compare
-from .neighbors import neighbors as neighbors_of
 from .noisy import Loss, Noise, sweeps
 from .noisy_layers import (
     DEAD,
@@ -54,6 +53,7 @@ from .noisy_layers import (
     without_dead,
 )
 from .rested import polished, start
+from .second_opinions import OPINIONS, opinions_for
 from .step import Step
 
 Score = Literal["auto", "mae", "rmse"]
@@ -66,7 +66,7 @@ POWERS = (0.5, 1.0)  # of the noise of lines that are tried
 LEAST: Mapping[Aim, float] = {"fill": DEAD, "separate": DYING}
 SCALINGS = 2  # times that it is measured: a fit that knows of it shows it better
 EVEN = 0.1  # in logarithms: lines whose noise differs by less have the same
-# medians of |e|: where the values of neighbors are clipped; gently, or all but outliers
+# medians of |e|: where values are clipped for second opinions; gently, or all but outliers
 REACHES = (3.0, 30.0)
 COMPARISONS = 2  # times that entries are hidden in a larger part
 MOST_POLISH = (
@@ -75,7 +75,6 @@ MOST_POLISH = (
 POLISH = 6  # sweeps with the mixture of noise and outliers
 TYPICAL = 0.25  # the quantile of absolute errors that stands for those of good entries
 SHAPES: Mapping[Loss, float] = {"cauchy": 1.0, "huber": 0.5, "squares": 0.02}
-NEIGHBORS = "neighbors"
 WIDE_REACH = 6.0  # medians of |e|: four standard deviations
 RECOVERY = (
     3  # layers after components were dropped, or lines of a part were joined by all
@@ -86,9 +85,9 @@ GENTLE = 0.5  # the shape of a loss that rejects nothing: near the absolute valu
 class Blend(NamedTuple):
     """What is blended into the low-rank fit."""
 
-    name: str = LOW_RANK  # or the name of a simple model, or of neighbors
+    name: str = LOW_RANK  # or the name of a simple model, or of a second opinion
     weight: float = 0.0  # of that model
-    reach: float = 0.0  # of neighbors: one of REACHES
+    reach: float = 0.0  # of second opinions: one of REACHES
 
 
 NOTHING = Blend()
@@ -185,8 +184,8 @@ def decide(
     if compared[0].rest.n_observed > PART:
         # what is learned from lies elsewhere
         compared = [replace(lesson, judge=True) for lesson in compared]
-    near = neighbors and aim == "fill" and can_compare(obs)
-    wanted = Wanted(rank, loss, score, aim, rested, near)
+    beside = opinions_for(obs) if neighbors and aim == "fill" else ()
+    wanted = Wanted(rank, loss, score, aim, rested, beside)
     return decided_by(compared, few, wanted, obs.shape, layers)
 
 
@@ -198,7 +197,7 @@ class Wanted(NamedTuple):
     score: Score = "auto"
     aim: Aim = "fill"
     rested: int | None = None  # see `decide`
-    neighbors: bool = False  # whether lines are few enough to be compared
+    opinions: tuple[str, ...] = ()  # that can be asked beside low rank
 
 
 def decided_by(
@@ -229,7 +228,7 @@ def decided_by(
         if wanted.loss in (None, "mixture"):
             asked = wanted.loss == "mixture"
             plan, tried = with_mixture(plan, tried, bend, wanted.rested, asked)
-    return contested(plan, tried, bend, trials, wanted.neighbors)
+    return contested(plan, tried, bend, trials, wanted.opinions)
 
 
 def first_numbers(
@@ -404,7 +403,9 @@ class Hearing(NamedTuple):
         return losses_of(self.truth - mixed, bend)
 
 
-def hearing(obs: Observations, hidden: Sample, X: Factors, compare: bool) -> Hearing:
+def hearing(
+    obs: Observations, hidden: Sample, X: Factors, opinions: Sequence[str]
+) -> Hearing:
     """What all models say that are fitted to the same data."""
     places = hidden.rows, hidden.cols
     truth = hidden.values.astype(np.float64)
@@ -413,10 +414,10 @@ def hearing(obs: Observations, hidden: Sample, X: Factors, compare: bool) -> Hea
         for name, model in simple_models(obs).items()
     }
     fit = truth - hidden.residual(X).astype(np.float64)
-    if compare:
-        for reach in REACHES:
-            part = neighbors_of(obs, X, reach * _residual_unit(obs, X))
-            others[Blend(NEIGHBORS, 0.0, reach)] = fit + part.at(*places)
+    unit = _residual_unit(obs, X)
+    for name, reach in product(opinions, REACHES):
+        part = OPINIONS[name].of(obs, X, reach * unit, 1.0)
+        others[Blend(name, 0.0, reach)] = fit + part.at(*places)
     return Hearing(truth, fit, others)
 
 
@@ -425,18 +426,22 @@ def _residual_unit(obs: Observations, X: Factors) -> float:
 
 
 def contested(
-    plan: Plan, tried: Tried, bend: float, trials: tuple[Trial, ...], near: bool
+    plan: Plan,
+    tried: Tried,
+    bend: float,
+    trials: tuple[Trial, ...],
+    opinions: Sequence[str],
 ) -> Decided:
     """The plan with the blend that does best, and how all models do."""
-    heard = all_heard(tried, near)
+    heard = all_heard(tried, opinions)
     plan = replace(plan, blend=best_blend(heard, bend))
     return judged(plan, heard, trials)
 
 
-def all_heard(tried: Tried, near: bool) -> list[Hearing]:
-    """What all models say, with neighbors or without."""
+def all_heard(tried: Tried, opinions: Sequence[str]) -> list[Hearing]:
+    """What all models say, and these second opinions."""
     pairs = zip(tried.lessons, tried.fits, strict=True)
-    return [hearing(x.rest, x.hidden, X, near) for x, X in pairs]
+    return [hearing(x.rest, x.hidden, X, opinions) for x, X in pairs]
 
 
 def judged(
@@ -497,7 +502,7 @@ def best_weight(heard: Sequence[Hearing], other: Blend, bend: float) -> float:
 
 def simple_names(heard: Sequence[Hearing]) -> list[str]:
     """The models that know nothing of low rank."""
-    return [x.name for x in heard[0].others if x.name != NEIGHBORS]
+    return [x.name for x in heard[0].others if x.name not in OPINIONS]
 
 
 def standings(heard: Sequence[Hearing], chosen: Blend) -> tuple[Standing, ...]:
@@ -511,7 +516,7 @@ def standings(heard: Sequence[Hearing], chosen: Blend) -> tuple[Standing, ...]:
 
     lines = [standing(LOW_RANK, [x.fit for x in heard], chosen.weight == 0)]
     for other in heard[0].others:
-        if other.name != NEIGHBORS:
+        if other.name not in OPINIONS:
             lines.append(standing(other.name, [x.others[other] for x in heard], False))
     if chosen.weight:
         name = f"{100 * (1 - chosen.weight):.0f} % low rank, {100 * chosen.weight:.0f} % {chosen.name}"
@@ -579,7 +584,7 @@ def _finished(
 
 def _blended(obs: Observations, plan: Plan, step: Step) -> Iterator[Step]:
     """A simple model blended in, if that is planned."""
-    if plan.blend.weight and plan.blend.name != NEIGHBORS:
+    if plan.blend.weight and plan.blend.name not in OPINIONS:
         simple = simple_models(obs)[plan.blend.name]
         X = blend(step.X, simple, 1 - plan.blend.weight)
         yield step._replace(L=X.L, R=X.R)
@@ -610,8 +615,7 @@ def carried(
 
 def parts_of(plan: Plan, obs: Observations, X: Factors) -> tuple[Part, ...]:
     """What lies beyond low rank, of a fit that was made as planned."""
-    asked = plan.blend.weight and plan.blend.name == NEIGHBORS
-    if not asked or not can_compare(obs):
+    name, weight, reach = plan.blend
+    if not weight or name not in OPINIONS or not OPINIONS[name].is_for(obs):
         return ()
-    bend = plan.blend.reach * _residual_unit(obs, X)
-    return (neighbors_of(obs, X, bend, plan.blend.weight),)
+    return (OPINIONS[name].of(obs, X, reach * _residual_unit(obs, X), weight),)

@@ -1,0 +1,30 @@
+"""What may be asked beside low rank about the entries of a small table: neighbors, and regression."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from ..linalg import Factors
+from ..observations.base import Observations
+from .neighbors import Neighbors, can_compare, neighbors
+from .regression import Regression, can_regress, regression
+
+
+class Opinion(NamedTuple):
+    """A kind of part beyond low rank."""
+
+    is_for: Callable[[Observations], bool]
+    # of the data, the fit, where its residuals are clipped, and the weight
+    of: Callable[[Observations, Factors, float, float], Neighbors | Regression]
+
+
+OPINIONS: Mapping[str, Opinion] = {
+    "neighbors": Opinion(can_compare, neighbors),
+    "regression": Opinion(can_regress, regression),
+}
+
+
+def opinions_for(obs: Observations) -> tuple[str, ...]:
+    """The names of those that can be asked about such data."""
+    return tuple(name for name, opinion in OPINIONS.items() if opinion.is_for(obs))

@@ -1,0 +1,89 @@
+"""What other columns say of an entry: against the textbook, row by row."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import lrmc
+from lrmc.linalg import Factors
+from lrmc.methods.regression import Normal, normal_of, regression, told_by_others
+from lrmc.observations import as_observations
+
+
+def told(row, j, mean, cov):
+    """The mean of an entry given the other entries of its row that were seen."""
+    others = [k for k in range(len(row)) if k != j and not np.isnan(row[k])]
+    if not others:
+        return mean[j]
+    weights = np.linalg.lstsq(cov[np.ix_(others, others)], cov[others, j], rcond=None)
+    return mean[j] + weights[0] @ (row[others] - mean[others])
+
+
+def draws(n, across=5, seed=0):
+    rng = np.random.default_rng(seed)
+    root = rng.standard_normal((across, across))
+    mean = rng.uniform(-3, 3, across)
+    Y = mean + rng.standard_normal((n, across)) @ root.T
+    return Y, Normal(mean, root @ root.T), rng
+
+
+def test_every_entry_is_what_the_others_of_its_row_say():
+    Y, normal, rng = draws(40)
+    Y[rng.random(Y.shape) < 0.4] = np.nan
+    Y[3] = np.nan
+    want = [[told(row, j, *normal) for j in range(5)] for row in Y]
+    assert_allclose(told_by_others(Y, normal), want, rtol=1e-8, atol=1e-8)
+
+
+def test_mean_and_covariance_are_found_through_gaps():
+    Y, normal, rng = draws(4000)
+    gaps = np.where(rng.random(Y.shape) < 0.3, np.nan, Y)
+    found = normal_of(gaps, np.broadcast_to(np.nanmean(gaps, 0), Y.shape))
+    assert_allclose(found.mean, normal.mean, atol=0.15)
+    assert np.linalg.norm(found.cov - normal.cov) < 0.08 * np.linalg.norm(normal.cov)
+
+
+def test_columns_that_do_not_vary_do_no_harm():
+    Y, _, rng = draws(60)
+    Y[:, 2] = 7.0
+    Y[rng.random(Y.shape) < 0.2] = np.nan
+    said = told_by_others(Y, normal_of(Y, np.broadcast_to(np.nanmean(Y, 0), Y.shape)))
+    assert np.isfinite(said).all()
+    assert_allclose(said[:, 2], 7.0, atol=1e-3)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_it_is_the_same_of_the_transposed_table(transposed):
+    Y, _, rng = draws(60)
+    Y[rng.random(Y.shape) < 0.2] = np.nan
+    X = Factors(np.ones((60, 1)), np.nanmean(Y, 0)[:, None])
+    rows, cols = (x.ravel() for x in np.indices(Y.shape))
+    plain = regression(as_observations(Y), X, 100.0).at(rows, cols)
+    turned = regression(as_observations(Y.T.copy()), Factors(X.R, X.L), 100.0)
+    assert_allclose(turned.at(cols, rows), plain, rtol=1e-6, atol=1e-6)
+    assert turned.transposed
+    assert_allclose(turned.for_new(Y.T[:3], X.R[:3] @ X.L.T), X.R[:3] @ X.L.T)
+
+
+def test_new_rows_are_told_like_those_that_were_fitted():
+    Y, _, rng = draws(200)
+    Y[rng.random(Y.shape) < 0.2] = np.nan
+    X = Factors(np.ones((200, 1)), np.nanmean(Y, 0)[:, None])
+    part = regression(as_observations(Y), X, 100.0, 0.5)
+    fit = X.L @ X.R.T
+    rows, cols = (x.ravel() for x in np.indices(Y.shape))
+    known = fit + part.at(rows, cols).reshape(Y.shape)
+    assert_allclose(part.for_new(Y, fit), known, rtol=1e-6, atol=1e-6)
+
+
+def test_a_table_of_few_columns_is_told_by_regression():
+    """Columns that are all correlated, each with much of its own: nothing of low rank."""
+    X, _, rng = draws(500, 6, seed=6)
+    X = X / X.std(0)
+    hidden = rng.random(X.shape) < 0.2
+    result = lrmc.solve(np.where(hidden, np.nan, X), time=None)
+    assert [part.name for part in result.beyond] == ["regression"]
+    off = np.mean((result.completed() - X)[hidden] ** 2)
+    truth = Normal(X.mean(0), np.cov(X.T))
+    best = told_by_others(np.where(hidden, np.nan, X), truth)
+    assert off < 1.1 * np.mean((best - X)[hidden] ** 2)
