@@ -280,15 +280,18 @@ def wants_grams(obs: Observations, X: Factors) -> bool:
     R'R serves no row."""
     rank = X.L.shape[1]
     values = np.diag(gram(X.L))
+    needless = has_plenty(obs, rank) and values.max() < 3 * values.min()
+    size = sum(obs.shape) * rank * (rank + 1) // 2
+    return not needless and size <= max(2**24, obs.n_observed)
+
+
+def has_plenty(obs: Observations, rank: int) -> bool:
+    """Whether rows have far more entries than they need: then a step is good without Gram matrices,
+    and from a rougher start.
+    """
     # Gram matrices cost the square of the rank
     enough = max(40 * rank, min(200 * max(rank, FEWEST_RANKS), 2000))
-    plenty = (
-        rank > LOW_RANK
-        and obs.fraction * min(obs.shape) >= enough
-        and values.max() < 3 * values.min()
-    )
-    size = sum(obs.shape) * rank * (rank + 1) // 2
-    return not plenty and size <= max(2**24, obs.n_observed)
+    return rank > LOW_RANK and obs.fraction * min(obs.shape) >= enough
 
 
 @dataclass

@@ -14,7 +14,7 @@ from .._rows import Largest, beside, each, equal, kept
 from ..linalg import Factors, balanced, gram
 from ..observations.base import Observations, Sample
 from ..weights import Array, Huber, Sides, Threshold, Weight
-from .closed_loop import LOW, WIDEST, closed_loop
+from .closed_loop import LOW, WIDEST, closed_loop, has_plenty
 from .start import leading
 from .step import Step
 
@@ -141,7 +141,14 @@ def first_guess(
     """The leading components of the clipped data that stand out of the noise."""
     p = obs.fraction
     X = leading(
-        obs, most, zeta, 1 / p, model=middle, keep_model=middle is not None, seed=seed
+        obs,
+        most,
+        zeta,
+        1 / p,
+        model=middle,
+        keep_model=middle is not None,
+        seed=seed,
+        one_sided=has_plenty(obs, most),
     )
     values = np.diag(gram(X.L))
     noise, good = noise_level(obs, middle, zeta, p, reject=False)

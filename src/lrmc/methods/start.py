@@ -47,13 +47,15 @@ def leading(
     reject: bool = False,
     seed: int = 0,
     rounds: int = 1,
+    one_sided: bool = False,
 ) -> Factors:
     """The leading part of gain * clip(Y - model, -zeta, zeta), to which the model is added first if
     `keep_model`.
 
     With `reject`, residuals beyond zeta are left out instead of clipped. Instead of zeta a rule of
     `lrmc.weights` may say what becomes of them. Each of the `rounds` of power iteration is two
-    passes: more of them, and weak components hang less on the random numbers."""
+    passes: more of them, and weak components hang less on the random numbers. `one_sided` saves the
+    last pass: the rows are as good as before, the columns are what they were made of."""
     rule = as_weight(zeta)
     if reject:
         rows, cols = (equal(zeta, n) for n in obs.shape)  # type: ignore[arg-type]
@@ -66,8 +68,11 @@ def leading(
     )
     B, T = _times(obs, looked, L, Q)
     P, BtP = _transposed_times(obs, looked, L, B, T)
-    for _ in range(rounds):
-        B, T = _times(obs, looked, L, orthonormal(BtP))
+    for left in reversed(range(rounds)):
+        Q = orthonormal(BtP)
+        B, T = _times(obs, looked, L, Q)
+        if one_sided and left == 0:
+            return Factors(*_truncated(Q, B, rank)[::-1])
         P, BtP = _transposed_times(obs, looked, L, B, T)
     return _truncated(P, BtP, rank)
 
