@@ -7,7 +7,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 KERNELS := $(wildcard src/lrmc/_kernels/*.cpp src/lrmc/_kernels/*.hpp)
 BUILT_FROM := pyproject.toml CMakeLists.txt $(KERNELS)
 
-.PHONY: help demo test slow fuzz silence lint format docs wheels sanitize bench race experiments clean
+.PHONY: help demo test slow fuzz silence lint format docs wheels sanitize bench instructions race experiments clean
 
 help:
 	@echo "make demo    show what lrmc does, in a minute: a table, and lrmc-demo/report.html"
@@ -21,6 +21,7 @@ help:
 	@echo "make wheels  build wheels, repair them and try them in fresh environments: dist/"
 	@echo "make sanitize  the kernels under AddressSanitizer and UBSan: a build of their own, their tests, random calls"
 	@echo "make bench   time one pass over the data against reading it, and solves against their passes"
+	@echo "make instructions [WRITE=1]  instructions of small solves, by callgrind, against benchmarks/instructions.json"
 	@echo "make race [PEERS='PYTHON ...']  against the packages installed in these Pythons, and cost against size"
 	@echo "make experiments [QUICK=1]  the paper's synthetic tables and figures: hours; with QUICK=1 tiny, in seconds"
 	@echo "make clean   remove what was built, .venv too"
@@ -79,6 +80,11 @@ sanitize: $(READY)
 bench: $(READY)
 	@$(BIN)/python benchmarks/passes.py
 	@$(BIN)/python benchmarks/solve.py
+
+# A change that makes solves dearer on purpose writes the new counts: WRITE=1.
+COUNTS := benchmarks/instructions.json
+instructions: $(READY)
+	@$(BIN)/python tools/instructions.py $(if $(WRITE),--write,--against) $(COUNTS)
 
 race: $(READY)
 	@$(BIN)/python benchmarks/size.py

@@ -10,6 +10,7 @@ from problems import concentrated, made
 
 import lrmc
 from lrmc import Status, as_observations
+from lrmc.linalg import change
 from lrmc.methods.closed_loop import Side, closed_loop
 from lrmc.methods.start import spectral
 
@@ -240,3 +241,14 @@ def test_the_truth_is_a_fixed_point():
     )
     assert reference.change(given.X_factors, (step.L, step.R)) < 1e-12
     assert step.inliers == pytest.approx(0.9, abs=0.01)
+
+
+@pytest.mark.parametrize("setting", [{}, {"p": 1.0, "n": 1500}], ids=str)
+def test_a_step_knows_how_far_it_went(setting):
+    """What is carried from step to step is what the factors themselves give."""
+    obs = as_observations(problem(**setting).Y)
+    before = spectral(obs, 5, 3 * obs.scale, 1 / obs.fraction)
+    for step in islice(closed_loop(obs, before, 3 * obs.scale), 8):
+        np.testing.assert_allclose(step.LL, step.L.T @ step.L, rtol=1e-10, atol=1e-8)
+        np.testing.assert_allclose(step.moved, change(before, step.X), rtol=1e-6)
+        before = step.X

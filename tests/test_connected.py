@@ -50,3 +50,37 @@ def test_the_warning_counts():
         UserWarning, match=r"20 row\(s\) and 25 column\(s\) share no entry"
     ):
         lrmc.solve(Y, 1)
+
+
+def patterns(seed):
+    """Larger than a sample; in the second, ten lines of each side are apart, in the third
+    one column hangs on a single entry.
+    """
+    rng = np.random.default_rng(seed)
+    seen = rng.random((320, 200)) < 0.05
+    apart = seen.copy()
+    apart[:10], apart[:, :10] = False, False
+    apart[:10, :10] = True
+    hanging = seen.copy()
+    hanging[:, 3] = False
+    hanging[7, 3] = True
+    return seen, apart, hanging
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("turned", [False, True])
+def test_more_entries_than_a_sample_has(seed, turned):
+    for seen in patterns(seed):
+        seen = seen.T if turned else seen
+        Y = np.where(seen, 1.0, np.nan)
+        for form in (Y, np.asfortranarray(Y)):
+            assert unconnected(lrmc.as_observations(form)) == expected(seen)
+
+
+def test_random_gaps_take_no_pass(monkeypatch):
+    """The sample and a few entries tell."""
+    rng = np.random.default_rng(0)
+    Y = np.where(rng.random((900, 700)) < 0.2, 1.0, np.nan)
+    obs = lrmc.as_observations(Y)
+    monkeypatch.setattr(type(obs), "products", None)
+    assert unconnected(obs) == (0, 0)

@@ -16,6 +16,7 @@ from lrmc.linalg import (
     gram,
     norm,
     orthonormal,
+    quantiles,
 )
 
 SHAPES = [(30, 20, 3), (20, 30, 1), (7, 5, 5), (1, 9, 1), (200, 3, 2)]
@@ -162,3 +163,12 @@ def test_entries_at_places(rank, types, order):
     assert_close(got, (X.L @ X.R.T)[rows, cols], got.dtype)
     with pytest.raises((ValueError, IndexError), match=r"outside|out of bounds"):
         entries_at(X, rows, cols + 1)
+
+
+@each("n", [1, 2, 7, 1000])
+@each("dtype", [np.float32, np.float64])
+def test_quantiles_are_those_of_numpy(n, dtype):
+    x = np.random.default_rng(n).standard_normal(n).astype(dtype)
+    shares = (0.0, 0.3, 0.5, 0.81, 1.0)
+    expected = np.quantile(x.astype(np.float64), shares)
+    assert_close(np.array(quantiles(x, shares)), expected)

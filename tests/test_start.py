@@ -8,7 +8,7 @@ from each import each
 from presentations import every_storage, small
 
 import lrmc
-from lrmc.methods.start import STARTS, cur, spectral
+from lrmc.methods.start import STARTS, cur, leading, leading_and_sizes, spectral
 
 every_start = each("start", list(STARTS.values()), ids=list(STARTS))
 
@@ -150,3 +150,35 @@ def test_cur_reads_only_some_rows_and_columns():
     cur(spy(), rank, 1e9, 1.0)
     read = sum(obs.block(*part).size for part in asked)
     assert 0 < read < X.size / 2
+
+
+def test_a_start_without_its_last_pass_is_nearly_as_good():
+    problem = lrmc.synthetic.problem(
+        n=500, n2=400, rank=4, alpha=0.1, p=1.0, form="dense"
+    )
+    obs = lrmc.as_observations(problem.Y)
+    zeta = 3 * np.abs(problem.X).mean()
+    whole, rough = (
+        lrmc.relative_error(leading(obs, 4, zeta, 1.0, one_sided=one), problem)
+        for one in (False, True)
+    )
+    assert whole < rough < 1.2 * whole
+
+
+@pytest.mark.parametrize("reject", [False, True])
+def test_sizes_on_the_way(reject):
+    problem = lrmc.synthetic.problem(
+        n=90, n2=70, rank=2, alpha=0.1, p=0.5, form="dense"
+    )
+    obs, zeta = lrmc.as_observations(problem.Y), 1.5 * np.abs(problem.X).mean()
+    X, sizes = leading_and_sizes(obs, 2, zeta, 2.0, model=None, reject=reject)
+    same = leading(obs, 2, zeta, 2.0, reject=reject)
+    assert_close(product(X), product(same), factor=100)
+    Y = np.where(problem.mask, problem.Y, 0.0)
+    inside = np.abs(Y) <= zeta
+    C = np.where(inside, Y, 0.0 if reject else zeta * np.sign(Y))
+    met = inside & problem.mask
+    assert_close(sizes.rows, (C**2).sum(1))
+    assert_close(sizes.cols, (C**2).sum(0))
+    assert np.array_equal(sizes.row_inliers, met.sum(1))
+    assert np.array_equal(sizes.col_inliers, met.sum(0))

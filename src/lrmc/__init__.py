@@ -15,16 +15,14 @@ from . import (
     weights,
 )
 from .complex_result import ComplexResult
-from .many import Results, solve_many
 from .metrics import relative_error
 from .observations import as_observations
 from .result import Iterate, Result, Status
 from .schedule import Schedule
 from .solve import ConvergenceWarning, DoubtWarning, iterates, solve
-from .training import train
 
-# At run time `__getattr__` brings these, as some need other packages; so they are not in
-# `__all__` either. `as` tells type checkers that they are public.
+# At run time `__getattr__` brings these: some need other packages (and are not in `__all__`), the
+# others take long to import. `as` tells type checkers that they are public.
 if TYPE_CHECKING:
     from . import apps as apps
     from . import outofcore as outofcore
@@ -33,6 +31,9 @@ if TYPE_CHECKING:
     from . import xarray as xarray
     from .estimator import RobustImputer as RobustImputer
     from .estimator import RobustPCA as RobustPCA
+    from .many import Results as Results
+    from .many import solve_many as solve_many
+    from .training import train as train
 
 __version__ = "0.2.0"
 __all__ = [
@@ -55,10 +56,15 @@ __all__ = [
     "weights",
 ]
 
-# scikit-learn is imported when one of these is asked for
-_FROM_SKLEARN = ("RobustImputer", "RobustPCA")
-# imported when asked for: some bring other packages
-_MODULES = ("apps", "outofcore", "report", "torch", "xarray")
+# where names are that are imported when asked for
+_LATER = {
+    "Results": "many",
+    "RobustImputer": "estimator",
+    "RobustPCA": "estimator",
+    "solve_many": "many",
+    "train": "training",
+}
+_MODULES = ("apps", "many", "outofcore", "report", "torch", "training", "xarray")
 
 
 if not TYPE_CHECKING:  # a type checker would take any name for one of these
@@ -66,15 +72,16 @@ if not TYPE_CHECKING:  # a type checker would take any name for one of these
     def __getattr__(name: str) -> Any:
         if name in _MODULES:
             return import_module(f"{__name__}.{name}")
-        if name not in _FROM_SKLEARN:
+        if name not in _LATER:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from ._extras import optional
+        if _LATER[name] == "estimator":
+            from ._extras import optional
 
-        optional("sklearn", "sklearn")
-        from . import estimator
-
-        return getattr(estimator, name)
+            optional("sklearn", "sklearn")
+        found = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+        globals()[name] = found
+        return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_FROM_SKLEARN, *_MODULES})
+    return sorted({*globals(), *_LATER, *_MODULES})

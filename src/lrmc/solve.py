@@ -494,7 +494,7 @@ def _looked_at(job: Job, solved: Solved, unit: float) -> tuple[Test, ...]:
     if job.rank is not None:
         return ()
     obs, zeta = job.obs.scaled(1 / unit), ABOVE * job.obs.scale / unit
-    noise, _ = noise_level(obs, None, zeta, obs.fraction, reject=False)
+    noise = noise_level(obs, None, zeta, obs.fraction, reject=False)
     values = np.sort(np.diag(gram(solved.X.L)))[::-1]
     return (Test(0, tuple(values.tolist()), noise, solved.rank).times(unit),)
 

@@ -179,7 +179,7 @@ template <class T> struct Share {
   Buffer<double> own_CQ, own_WQ, own_weight, own_energy;
   Buffer<int64_t> own_inliers;
   Sums<T> CtP, WtP, col_weight, col_energy;
-  Sums<Count<T>> col_inliers;
+  Sums<Count<T>> col_inliers, col_ones;  // col_ones: where weights are counts
   double z_slope = 0;
 };
 
@@ -266,9 +266,15 @@ template <class T> struct DensePass {
     return out;
   }
 
+  const bool may = !job.adjoint && may_reject(job.weight);
+  const T widest_col = may && job.n2 ? *std::max_element(job.weight.col_z, job.weight.col_z + job.n2) : T(0);
+
   bool rejects(const Sides<T> &side) const {  // whether nothing in this tile is clipped
-    return !job.adjoint && may_reject(job.weight) && !side.col_clips &&
+    return may && !side.col_clips &&
            std::all_of(side.row_protect, side.row_protect + ROWS, [](T x) { return !(x > 0); });
+  }
+  bool alike(const Sides<T> &side, int rows) const {  // whether no column has a wider threshold than these rows
+    return std::all_of(side.row_z, side.row_z + rows, [&](T z) { return z >= widest_col; });
   }
 
   // Columns in panels whose R and B stay in the second-level cache, however long the rows are.
@@ -300,6 +306,7 @@ template <class T> struct DensePass {
     share.WtP.settle(from * job.width_w, to * job.width_w);
     share.col_weight.settle(from, to);
     share.col_inliers.settle(from, to);
+    share.col_ones.settle(from, to);
     share.col_energy.settle(from, to);
   }
 
@@ -335,7 +342,12 @@ template <class T> struct DensePass {
       tile.side.col_weight = share.col_weight.get() + own;
       tile.side.col_energy = after(share.col_energy.get(), own);
     }
-    (rejects(tile.side) ? &weigh_tile<T, Reject> : weigh)(job.weight, tile);
+    if (rejects(tile.side)) {
+      tile.side.col_inliers = share.col_ones.get() + own;
+      (alike(tile.side, std::min(ROWS, block.here - m)) ? &weigh_tile<T, RejectAlike> : &weigh_tile<T, Reject>)(job.weight, tile);
+    } else {
+      weigh(job.weight, tile);
+    }
     if (job.adjoint)
       gather(std::array<Term<T>, 2>{{{block.C, tile.Q}, {block.W, tile.R}}}, job.width, padded,
              block.A + m * job.width);
@@ -379,6 +391,7 @@ template <class T> struct DensePass {
     if (weighted) {
       out.col_inliers = Sums<Count<T>>(cols);
       out.col_weight = Sums<T>(cols);
+      if (may) out.col_ones = Sums<Count<T>>(cols);
     }
     if (job.col_energy) out.col_energy = Sums<T>(cols);
     return out;
@@ -400,6 +413,10 @@ template <class T> struct DensePass {
     if (weighted) {
       add_untiled<T>(share.col_weight, cols, 1, job.col_weight + j0);
       add_untiled<T>(share.col_inliers, cols, 1, job.col_inliers + j0);
+    }
+    if (may) {
+      add_untiled<T>(share.col_ones, cols, 1, job.col_weight + j0);
+      add_untiled<T>(share.col_ones, cols, 1, job.col_inliers + j0);
     }
   }
 };

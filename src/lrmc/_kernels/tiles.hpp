@@ -134,6 +134,14 @@ template <class T> struct Reject {
   }
 };
 
+// The same where no column has a wider threshold than the row.
+template <class T> struct RejectAlike : Reject<T> {
+  using Reject<T>::Reject;
+  Vec<T> operator()(Vec<T> e, Vec<T>, Vec<T> none, Vec<T> &c, Mask<T> &inlier) const {
+    return Reject<T>::operator()(e, this->z, none, c, inlier);
+  }
+};
+
 template <class T> bool may_reject(const Weight<T> &w) {  // unless a row or column is protected
   return w.rule == Rule::threshold && !w.squares && w.up == 1 && w.down == 1;
 }
@@ -178,6 +186,7 @@ template <class T> using Mixture = Smooth<T, Rule::mixture>;
 template <class T> using Power = Smooth<T, Rule::power>;
 
 // What the weights of one tile need and give: M rows, and columns as long as the tile. Columns are missing for `clip`.
+// Where weights are counts, col_weight is not touched.
 template <class T> struct Sides {
   const T *row_z, *row_protect, *col_z, *col_protect;
   bool col_clips;  // some column of this tile is protected
@@ -227,8 +236,8 @@ template <class T, int M, template <class> class Rule_> struct Weigher {
     if constexpr (sums) {
       zc = load<Vec<T>>(side.col_z + j);
       pc = load<Vec<T>>(side.col_protect + j);
-      col_w = load<Vec<T>>(side.col_weight + j);
-      if constexpr (!counts) col_k = load<Mask<T>>(side.col_inliers + j);
+      if constexpr (!counts) col_w = load<Vec<T>>(side.col_weight + j);
+      col_k = load<Mask<T>>(side.col_inliers + j);
     }
 #pragma GCC unroll 4
     for (int m = 0; m < M; m++) {
@@ -258,12 +267,8 @@ template <class T, int M, template <class> class Rule_> struct Weigher {
       }
       e[m] = c;
     }
-    if constexpr (counts) {
-      col_w += __builtin_convertvector(col_k, Vec<T>);
-      col_k += load<Mask<T>>(side.col_inliers + j);
-    }
     if constexpr (sums) {
-      store(side.col_weight + j, col_w);
+      if constexpr (!counts) store(side.col_weight + j, col_w);
       store(side.col_inliers + j, col_k);
     }
     if constexpr (energies) store(side.col_energy + j, load<Vec<T>>(side.col_energy + j) + col_e);

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._rows import Joined, Largest, Lines, Some, each, equal, every, take
-from ..linalg import Factors, Move, change_of, divide, gram, inverse
+from ..linalg import Factors, Move, change_of, divide, gram, inverse, quantiles
 from ..observations.base import ALL_UP_TO, OWN, Observations, Pull, Sample
 from ..row_systems import packed_trace, pairs, solve_rows
 from ..weights import Array, Sides, Threshold
@@ -53,7 +53,7 @@ RIDGE = 1e-3  # of the mean Gram matrix: rows with hardly an inlier stay bounded
 LONGEST = 5.0
 LEAST = 0.05  # of the typical weight: a row with less moves as if it had so much
 MOVES = 0.1  # a step that changes a factor by more makes Gram matrices old
-FEWER = 0.05  # a share of inliers that differs by more does so too
+FEWER = 0.12  # a share of inliers that differs by more does so too
 HEAVY, MOST_HEAVY = 1.5, 0.15  # the heavy ball: times 1 / oversampling, and at most
 SLOWEST, DECAY = 0.8, 0.4  # how fast thresholds fall
 # oversampling above which they fall fastest, with and without Gram matrices
@@ -153,7 +153,7 @@ class Known(NamedTuple):
     """What is known of the rows, and stays as it is."""
 
     observed: Any  # how many entries of each are seen
-    sampled: Some  # the rows of the sample
+    sampled: Some  # the rows that have an entry in the sample
     judged: Some  # the rows that tell how many entries of a row are typically inliers
 
 
@@ -166,7 +166,7 @@ class Seen(NamedTuple):
     col_weight: Array
     n_inliers: int
     LW: Array  # L' step
-    step: Joined  # of the rows of the sample
+    step: Joined  # of the rows that have an entry in the sample
     inliers: Joined  # of the rows that are judged by
 
 
@@ -223,10 +223,7 @@ def row_directions(
 class Told(NamedTuple):
     """How far all rows together went, and how far behind they are."""
 
-    dd: Array  # d' d of the step without momentum
-    DD: Array  # as in `Move`
-    DL: Array
-    after: Array  # L' L after the step
+    DD: Array  # D' D of the step, as in `Move`
     widest: Largest
     far: int
 
@@ -235,16 +232,10 @@ def after_all(lines: Lines, same: Any) -> tuple[Rows, Told]:
     """The step of some rows as all together allow, and their next multiples of the threshold."""
     observed, rows = lines[0], Rows(*lines[1:])
     M, momentum, typical, shrink = same
-    L = rows.L
-    d, D, after = _stepped(L, rows.step, rows.momentum, M, momentum)
+    D, after = _stepped(rows.L, rows.step, rows.momentum, M, momentum)
     multiple = followed(observed, rows.inliers, rows.multiple, typical, shrink)
     told = Told(
-        gram(d),
-        gram(D),
-        gram(D, L),
-        gram(after),
-        Largest(multiple.max(initial=1.0)),
-        int((multiple > FAR).sum()),
+        gram(D), Largest(multiple.max(initial=1.0)), int((multiple > FAR).sum())
     )
     return rows._replace(
         L=after, momentum=D, multiple=multiple, step=None, inliers=None
@@ -253,13 +244,31 @@ def after_all(lines: Lines, same: Any) -> tuple[Rows, Told]:
 
 def _stepped(
     F: Array, step: Array, before: Array, M: Array, momentum: float
-) -> tuple[Array, Array, Array]:
-    """A direction without what the other factor moves, that with momentum, and the
-    factor after it.
+) -> tuple[Array, Array]:
+    """A direction without what the other factor moves and with momentum, and the factor
+    after it.
     """
-    d = step - F @ (M / 2).astype(F.dtype)
-    D = d + F.dtype.type(momentum) * before
-    return d, D, F + D
+    D = F @ (M / -2).astype(F.dtype)
+    D += step
+    if momentum:
+        D += F.dtype.type(momentum) * before
+    return D, F + D
+
+
+class Motion:
+    """How a factor moves, in r x r matrices: all but D'D follows from what is known already."""
+
+    def __init__(self, FF: Array) -> None:
+        self.FF = FF  # F' F
+        self.before = np.zeros_like(FF)  # D' F of the last D and the factor after it
+
+    def by(self, DD: Array, WF: Array, M: Array, momentum: float) -> Move:
+        """A step D = W - F M / 2 + momentum D_before, where W'F is WF."""
+        DF = WF - M.T @ self.FF / 2 + momentum * self.before
+        gone = Move(DD, DF, self.FF)
+        self.FF = self.FF + DF + DF.T + DD
+        self.before = DF + DD
+        return gone
 
 
 def wants_grams(obs: Observations, X: Factors) -> bool:
@@ -271,15 +280,18 @@ def wants_grams(obs: Observations, X: Factors) -> bool:
     R'R serves no row."""
     rank = X.L.shape[1]
     values = np.diag(gram(X.L))
+    needless = has_plenty(obs, rank) and values.max() < 3 * values.min()
+    size = sum(obs.shape) * rank * (rank + 1) // 2
+    return not needless and size <= max(2**24, obs.n_observed)
+
+
+def has_plenty(obs: Observations, rank: int) -> bool:
+    """Whether rows have far more entries than they need: then a step is good without Gram matrices,
+    and from a rougher start.
+    """
     # Gram matrices cost the square of the rank
     enough = max(40 * rank, min(200 * max(rank, FEWEST_RANKS), 2000))
-    plenty = (
-        rank > LOW_RANK
-        and obs.fraction * min(obs.shape) >= enough
-        and values.max() < 3 * values.min()
-    )
-    size = sum(obs.shape) * rank * (rank + 1) // 2
-    return not plenty and size <= max(2**24, obs.n_observed)
+    return rank > LOW_RANK and obs.fraction * min(obs.shape) >= enough
 
 
 @dataclass
@@ -289,7 +301,6 @@ class Columns:
     side: Side
     R: Array
     momentum: Array
-    RR: Array  # R' R
     weight: Array  # the sum of weights of each column in the last pass
     H: Array | None = None  # Gram matrices, packed
     full: Array | None = None  # the sum of weights when these were made
@@ -298,7 +309,7 @@ class Columns:
     @classmethod
     def at(cls, R: Array, observed: Array) -> Columns:
         """Before the first step."""
-        return cls(Side.of(observed), R, np.zeros_like(R), gram(R), observed)
+        return cls(Side.of(observed), R, np.zeros_like(R), observed)
 
     def directions(self, seen: Seen, threads: int) -> Array:
         """H_j^-1 (C' L)_j, longer where weights were lost since H was made."""
@@ -316,23 +327,17 @@ class Columns:
         longer = np.minimum(self.full / np.maximum(seen.col_weight, 1e-9), LONGEST)
         return step * longer[:, None].astype(step.dtype)
 
-    def moved(self, V: Array, M: Array, heavy: float) -> tuple[float, Move]:
-        """Go as far as rows and columns together allow: the relative step without
-        momentum, and how R moved.
-        """
-        before, RR = self.R, self.RR
-        d, self.momentum, self.R = _stepped(before, V, self.momentum, M.T, heavy)
-        self.RR = gram(self.R)
-        return _relative(gram(d), RR), Move(
-            gram(self.momentum), gram(self.momentum, before), RR
-        )
+    def moved(self, V: Array, M: Array, heavy: float) -> Array:
+        """Go as far as rows and columns together allow: D'D of the step."""
+        self.momentum, self.R = _stepped(self.R, V, self.momentum, M.T, heavy)
+        return gram(self.momentum)
 
 
-def _relative(dd: Array, FF: Array) -> float:
-    """The size of a step d of a factor F beside it, in every direction: sqrt(tr (F'F)^-1
-    d'd / rank).
+def _relative(DD: Array, inverse_FF: Array) -> float:
+    """The size of a step D of a factor F beside it, in every direction: sqrt(tr (F'F)^-1
+    D'D / rank).
     """
-    return float(np.sqrt(abs(np.trace(divide(dd, FF))) / len(FF)))
+    return math.sqrt(abs(float(np.vdot(inverse_FF, DD))) / len(DD))
 
 
 @dataclass
@@ -341,7 +346,7 @@ class Falling:
     entries allow.
     """
 
-    some: Sample
+    some: Sample  # its rows are counted among those that have an entry in it
     good: float
     oversampling: float
     grams: bool
@@ -350,11 +355,9 @@ class Falling:
 
     def after(self, zeta: float, Ls: Array, R: Array, inliers: float) -> float:
         """The next threshold, where the rows of the sample are at Ls."""
-        size = np.abs(
-            self.some.values - np.einsum("ij,ij->i", Ls, R.take(self.some.cols, 0))
-        )
-        low, high = np.quantile(size, [self.good, HIGH * inliers])
-        self.low = float(low)
+        size = np.abs(self.some.residual(Factors(Ls, R)))
+        low, high = quantiles(size, (self.good, HIGH * inliers))
+        self.low = low
         least = max(self._decay(inliers) * zeta, WIDEST * low)
         return max(
             min(least, ABOVE_HIGH[self.grams] * high), FASTEST * zeta, self.rounding
@@ -408,14 +411,17 @@ class Loop:
         self.oversampling = obs.n_observed / (max(rank, FEWEST_RANKS) * (n1 + n2))
         some = obs.sample.telling()
         judged = every(n1) if n1 <= ALL_UP_TO else Some(obs.sample.rows)
-        self.known = Known(obs.row_observed, Some(some.rows), judged)
+        sampled, numbers = np.unique(some.rows, return_inverse=True)
+        self.known = Known(obs.row_observed, Some(sampled), judged)
         self.judged_observed = take(obs.row_observed, judged.lines)
         rounding = ROUNDING * float(np.finfo(obs.dtype).eps) * obs.scale
+        some = some._replace(rows=numbers)
         self.falling = Falling(some, good, self.oversampling, grams, rounding)
         self.few = obs.fraction * min(n1, n2) < FEW_ENTRIES * rank
         self.rows = Rows(L, *each(_nothing_yet, (L,))[0])
         self.cols = Columns.at(R, obs.col_observed)
-        self.LL, self.sampled = gram(L), take(L, some.rows)
+        self.left, self.right = Motion(gram(L)), Motion(gram(R))
+        self.sampled = take(L, sampled)
         self.sampled_momentum = np.zeros_like(self.sampled)
         # multiple of the threshold of a row; the fraction of rows far behind
         self.widest, self.far = 1.0, 0.0
@@ -451,7 +457,7 @@ class Loop:
             stage="exact",
             behind=behind,
             moved=moved,
-            LL=self.LL,
+            LL=self.left.FF,
         )
 
     def _pass(self) -> Pass:
@@ -484,7 +490,7 @@ class Loop:
             far=self.far,
             refresh=refresh,
             ridge=self.ridge,
-            scale=None if self.grams else inverse(cols.RR, n1, Q.dtype),
+            scale=None if self.grams else inverse(self.right.FF, n1, Q.dtype),
             floor=LEAST * self.inliers * self.obs.fraction,
         )
 
@@ -496,11 +502,14 @@ class Loop:
             if self.grams
             else self._scalar_directions(seen)
         )
-        shared = divide(seen.LW.T, self.LL).T + divide(gram(V, cols.R), cols.RR)
+        # (L'L)^-1 and (R'R)^-1 before the step
+        LL, RR = (inverse(F, self.rank, F.dtype) for F in (self.left.FF, self.right.FF))
+        VR = gram(V, cols.R)
+        shared = LL @ seen.LW + VR @ RR
         # what both steps would move: each gives up half
         M, heavy = shared / 2, self._momentum()
-        of_cols, right = cols.moved(V, M, heavy)
-        _, self.sampled_momentum, self.sampled = _stepped(
+        right = self.right.by(cols.moved(V, M, heavy), VR, M.T, heavy)
+        self.sampled_momentum, self.sampled = _stepped(
             self.sampled, seen.step.lines, self.sampled_momentum, M, heavy
         )
         self.zeta = self.falling.after(zeta, self.sampled, cols.R, self.inliers)
@@ -509,15 +518,15 @@ class Loop:
         cols.side.follow(seen.col_inliers, typical, shrink)
         lines = (self.known.observed, *rows)
         after, told = each(after_all, lines, (M, heavy, typical, shrink))
-        found, before = Told(*told), self.LL
-        self.rows, self.LL = Rows(*after), found.after
+        self.rows, found = Rows(*after), Told(*told)
+        left = self.left.by(found.DD, seen.LW.T, M, heavy)
         self.widest, self.far = float(found.widest), int(found.far) / self.obs.shape[0]
-        self.change = max(_relative(found.dd, before), of_cols)
-        return change_of(Move(found.DD, found.DL, before), right)
+        self.change = max(_relative(left.DD, LL), _relative(right.DD, RR))
+        return change_of(left, right)
 
     def _scalar_directions(self, seen: Seen) -> Array:
         """C' L (L'L)^-1 over the part of each column that counts."""
-        V = divide(seen.CtP.astype(self.cols.R.dtype, copy=False), self.LL)
+        V = divide(seen.CtP.astype(self.cols.R.dtype, copy=False), self.left.FF)
         floor = LEAST * self.inliers * self.obs.fraction
         return V / np.maximum(seen.col_weight / self.obs.shape[0], floor)[
             :, None
@@ -540,4 +549,5 @@ def _nothing_yet(rows: tuple[Array], _: None) -> tuple[tuple[Array, Array], tupl
 
 def _typical(inliers: Array, observed: Array) -> float:
     """The median over rows of the share of inliers."""
-    return float(np.median(inliers[observed > 0] / observed[observed > 0]))
+    shares = inliers / np.maximum(observed, 1)
+    return quantiles(shares if observed.all() else shares[observed > 0], (0.5,))[0]

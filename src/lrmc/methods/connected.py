@@ -13,18 +13,25 @@ from ..observations.base import Observations
 from ..weights import Array, Cauchy
 
 MOST_ROUNDS = 50
+MOST_STEPS = 30  # along chains of the sample
+# observed entries that are looked for in a line which the sample says nothing of ...
+LOOKED_FOR = 6
+# ... as long as these places are few beside the entries: then a pass costs less
+FEW_PLACES = 0.02
 
 
 def unconnected(obs: Observations) -> tuple[int, int]:
     """How many rows and columns with observations are not connected with the largest column, by any
     chain of entries.
 
-    One thin round per step of the chain; random gaps need one or two, and none where a column is
-    full."""
+    The sample connects most lines. Where it does not connect all columns, one thin round per step
+    of the chain; random gaps seldom need one."""
     if obs.col_observed.max() == obs.shape[0]:
         return 0, 0
+    cols = _reached_in_sample(obs)
+    if cols is None:
+        return 0, 0
     obs = obs.scaled(0.0)  # whatever the values, every observed entry has weight 1
-    cols = np.arange(obs.shape[1]) == np.argmax(obs.col_observed)
     for _ in range(MOST_ROUNDS):
         (rows,), (after,) = obs.round(_reached_from, (), cols)
         after = after > 0.5
@@ -33,6 +40,44 @@ def unconnected(obs: Observations) -> tuple[int, int]:
         cols = after
     left_out = told(_left_out, (obs.row_observed, rows))
     return int(left_out), int(((obs.col_observed > 0) & ~cols).sum())
+
+
+def _reached_in_sample(obs: Observations) -> Array | None:
+    """The columns that chains of the sample connect with the largest one; None where
+    everything is connected.
+    """
+    some = obs.sample
+    rows, cols = (np.zeros(n, bool) for n in obs.shape)
+    cols[np.argmax(obs.col_observed)] = True
+    for _ in range(MOST_STEPS):
+        before = np.count_nonzero(cols)
+        rows[some.rows[cols[some.cols]]] = True
+        cols[some.cols[rows[some.rows]]] = True
+        if np.count_nonzero(cols) == before:
+            break
+    # Where all lines of one side are connected, each line of the other meets one of them.
+    axis = int(obs.shape[0] >= obs.shape[1])
+    reached, others = (rows, cols) if axis == 0 else (cols, rows)
+    observed = (obs.row_observed, obs.col_observed)[axis]
+    if not obs.is_here:
+        return cols
+    left = np.flatnonzero((observed > 0) & ~reached)
+    return None if _all_meet(obs, left, np.flatnonzero(others), axis) else cols
+
+
+def _all_meet(obs: Observations, lines: Array, others: Array, axis: int) -> bool:
+    """Whether each of some rows (axis 0; columns for 1) is seen to have an entry in one of the
+    others; not all of these are looked at.
+    """
+    if len(lines) == 0:
+        return True
+    count = min(len(others), int(LOOKED_FOR / obs.fraction) + 1)
+    if not obs.in_memory or count * len(lines) > FEW_PLACES * obs.n_observed:
+        return False
+    at = np.linspace(0, len(others), count, endpoint=False).astype(np.int64)
+    places = np.repeat(lines, count), np.tile(others[at], len(lines))
+    values = obs.lookup(*places) if axis == 0 else obs.lookup(*places[::-1])
+    return bool((~np.isnan(values.reshape(-1, max(count, 1)))).any(1).all())
 
 
 def _reached_from(

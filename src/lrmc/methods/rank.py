@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._rows import Largest, beside, each, equal, kept
+from .._rows import Largest, beside, each, kept, told
 from ..linalg import Factors, balanced, gram
 from ..observations.base import Observations, Sample
-from ..weights import Array, Huber, Sides, Threshold, Weight
-from .closed_loop import LOW, WIDEST, closed_loop
-from .start import leading
+from ..weights import Array, Sides
+from .closed_loop import LOW, WIDEST, closed_loop, has_plenty
+from .start import Sizes, leading_and_sizes, measuring
 from .step import Step
 
 MOST_AT_ONCE = 5
@@ -106,29 +106,22 @@ class Pace:
 
 def noise_level(
     obs: Observations, X: Factors | None, zeta: float, share: float, reject: bool
-) -> tuple[float, tuple[Array, Array]]:
-    """The largest singular value that unrelated entries of this size could have, and the inliers by
-    row and column.
+) -> float:
+    """See `noise_of`. One pass over the data."""
+    L, R = X if X is not None else (None, None)
+    none = np.zeros((obs.shape[1], 1))
+    pull = obs.products(L, R, measuring(obs, zeta, reject), Q=none)
+    seen = (pull.row_weight, pull.row_inliers, pull.col_weight, pull.col_inliers)
+    return noise_of(Sizes(*seen), share)
+
+
+def noise_of(sizes: Sizes, share: float) -> float:
+    """The largest singular value that unrelated entries of this size could have.
 
     That is the largest norm of a row plus the largest of a column of the clipped (or rejected)
     residual."""
-    n1, n2 = obs.shape
-    rule: Weight = Huber(equal(zeta, n1), equal(1.0, n2), squares=True)
-    if reject:
-        rule = Threshold(
-            equal(zeta, n1),
-            equal(zeta, n2),
-            equal(0.0, n1),
-            equal(0.0, n2),
-            squares=True,
-        )
-    L, R = X if X is not None else (None, None)
-    pull = obs.products(L, R, rule, Q=np.zeros((obs.shape[1], 1)))
-    largest = each(_largest, (pull.row_weight,))[1][0]
-    level = (math.sqrt(float(largest)) + math.sqrt(float(pull.col_weight.max()))) / max(
-        share, 1e-12
-    )
-    return level, (pull.row_inliers, pull.col_inliers)
+    largest = float(told(_largest, (sizes.rows,))), float(sizes.cols.max())
+    return sum(map(math.sqrt, largest)) / max(share, 1e-12)
 
 
 def _largest(rows: tuple[Array], _: None) -> tuple[tuple[()], tuple[Largest]]:
@@ -140,12 +133,19 @@ def first_guess(
 ) -> tuple[Factors, Test]:
     """The leading components of the clipped data that stand out of the noise."""
     p = obs.fraction
-    X = leading(
-        obs, most, zeta, 1 / p, model=middle, keep_model=middle is not None, seed=seed
+    X, sizes = leading_and_sizes(
+        obs,
+        most,
+        zeta,
+        1 / p,
+        model=middle,
+        keep_model=middle is not None,
+        seed=seed,
+        one_sided=has_plenty(obs, most),
     )
     values = np.diag(gram(X.L))
-    noise, good = noise_level(obs, middle, zeta, p, reject=False)
-    wanted = (values > noise) & ~_of_outliers(X, good, obs, 1.0)
+    noise = noise_of(sizes, p)
+    wanted = (values > noise) & ~_of_outliers(X, sizes, obs, 1.0)
     wanted[0] |= not wanted.any()
     return columns(X, wanted), Test(0, tuple(values.tolist()), noise, int(wanted.sum()))
 
@@ -297,13 +297,13 @@ def _grown(
     """
     X, zeta, inliers = step.X, step.zeta, step.inliers
     rank, share = X.L.shape[1], max(obs.fraction * inliers, 1e-12)
-    noise, good = noise_level(obs, X, zeta, share, reject=True)
     if room <= 0:
-        return X, Test(rank, (), noise, 0)
-    new = leading(obs, room, zeta, 1 / share, model=X, reject=True)
+        return X, Test(rank, (), noise_level(obs, X, zeta, share, reject=True), 0)
+    new, sizes = leading_and_sizes(obs, room, zeta, 1 / share, model=X, reject=True)
+    noise = noise_of(sizes, share)
     values = np.diag(gram(new.L))
     wanted = values > max(noise, values[0] / 2, least * step.norm / math.sqrt(rank))
-    wanted &= ~_of_outliers(new, good, obs, inliers)
+    wanted &= ~_of_outliers(new, sizes, obs, inliers)
     grown = Factors(*(beside(F, G) for F, G in zip(X, columns(new, wanted))))
     return grown, Test(rank, tuple(values.tolist()), noise, int(wanted.sum()))
 
@@ -312,26 +312,24 @@ def beyond(obs: Observations, X: Factors) -> float:
     """How far a component of what X leaves over stands out, in multiples of what unrelated entries
     could have.
 
-    Six passes. Of noise it is about 0.8. One that is made of outliers is none.
+    Four passes. Of noise it is about 0.8. One that is made of outliers is none.
     """
     size = np.abs(obs.sample.residual(X))
     zeta = CLIPPED * float(np.median(size))
     if zeta == 0:
         return 0.0
-    noise, good = noise_level(obs, X, zeta, obs.fraction, reject=False)
-    new = leading(obs, 1, zeta, 1 / obs.fraction, model=X)
-    if _of_outliers(new, good, obs, float((size <= zeta).mean()))[0]:
+    new, sizes = leading_and_sizes(obs, 1, zeta, 1 / obs.fraction, model=X)
+    if _of_outliers(new, sizes, obs, float((size <= zeta).mean()))[0]:
         return 0.0
-    return float(gram(new.L)[0, 0]) / max(noise, 1e-300)
+    return float(gram(new.L)[0, 0]) / max(noise_of(sizes, obs.fraction), 1e-300)
 
 
-def _of_outliers(
-    X: Factors, good: tuple[Array, Array], obs: Observations, typical: float
-) -> Array:
+def _of_outliers(X: Factors, sizes: Sizes, obs: Observations, typical: float) -> Array:
     """Which components live in few rows (or columns), most of whose entries are met
     without them: made of outliers.
     """
     found = np.zeros(X.L.shape[1], bool)
+    good = sizes.row_inliers, sizes.col_inliers
     for F, inliers, observed in zip(X, good, (obs.row_observed, obs.col_observed)):
         squares, fourth, met = each(_moments, (F, inliers, observed))[1]
         total = np.maximum(squares, 1e-300)

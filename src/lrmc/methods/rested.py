@@ -9,6 +9,7 @@ import numpy as np
 from ..linalg import Factors
 from ..observations.base import Observations
 from .centre import centre
+from .closed_loop import has_plenty
 from .noisy import Noise, sweeps
 from .rank import settled
 from .start import leading
@@ -29,6 +30,7 @@ def start(obs: Observations, rank: int, seed: int) -> tuple[Factors, float]:
         model=middle,
         keep_model=middle is not None,
         seed=seed,
+        one_sided=has_plenty(obs, rank),
     ), zeta
 
 

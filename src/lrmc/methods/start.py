@@ -9,7 +9,7 @@ import numpy as np
 from .._rows import Lines, equal, turned
 from ..linalg import Factors, gram, orthonormal, whitening
 from ..observations.base import Observations
-from ..weights import Array, Threshold, Weight, as_weight
+from ..weights import Array, Huber, Threshold, Weight, as_weight
 
 MORE = 5  # directions than asked for: the randomised subspace is better by them
 
@@ -23,6 +23,17 @@ def spectral(
     The paper's start has gain = 1/p. Randomised, 4 passes over the data, each with one product
     only."""
     return leading(obs, rank, zeta, gain, seed=seed)
+
+
+class Sizes(NamedTuple):
+    """How large the entries are whose leading part was looked for, and which are met, by row and
+    column.
+    """
+
+    rows: Any  # sums of squares
+    row_inliers: Any
+    cols: Array
+    col_inliers: Array
 
 
 class Looked(NamedTuple):
@@ -47,47 +58,117 @@ def leading(
     reject: bool = False,
     seed: int = 0,
     rounds: int = 1,
+    one_sided: bool = False,
 ) -> Factors:
     """The leading part of gain * clip(Y - model, -zeta, zeta), to which the model is added first if
     `keep_model`.
 
     With `reject`, residuals beyond zeta are left out instead of clipped. Instead of zeta a rule of
     `lrmc.weights` may say what becomes of them. Each of the `rounds` of power iteration is two
-    passes: more of them, and weak components hang less on the random numbers."""
-    rule = as_weight(zeta)
-    if reject:
-        rows, cols = (equal(zeta, n) for n in obs.shape)  # type: ignore[arg-type]
-        rule = Threshold(rows, cols, equal(0.0, len(rows)), equal(0.0, len(cols)))
-    L, R = model if model is not None else (None, None)
-    looked = Looked(rule, gain, R, keep_model and model is not None)
-    rng = np.random.default_rng(seed)
-    Q = rng.standard_normal((obs.shape[1], min(rank + MORE, *obs.shape))).astype(
-        obs.dtype
+    passes: more of them, and weak components hang less on the random numbers. `one_sided` saves the
+    last pass: the rows are as good as before, the columns are what they were made of."""
+    rule = rejecting(obs, zeta) if reject else as_weight(zeta)  # type: ignore[arg-type]
+    L, looked = _looked(model, rule, gain, keep_model)
+    B, T, _ = _times(obs, looked, L, _directions(obs, rank, seed))
+    return _iterated(
+        obs, looked, L, (B, T), rank=rank, rounds=rounds, one_sided=one_sided
     )
-    B, T = _times(obs, looked, L, Q)
-    P, BtP = _transposed_times(obs, looked, L, B, T)
-    for _ in range(rounds):
-        B, T = _times(obs, looked, L, orthonormal(BtP))
+
+
+def leading_and_sizes(
+    obs: Observations,
+    rank: int,
+    zeta: float,
+    gain: float,
+    *,
+    model: Factors | None,
+    keep_model: bool = False,
+    reject: bool = False,
+    seed: int = 0,
+    one_sided: bool = False,
+) -> tuple[Factors, Sizes]:
+    """`leading`, with what its first pass sees of the entries' sizes."""
+    rule = rejecting(obs, zeta) if reject else as_weight(zeta)
+    L, looked = _looked(model, rule, gain, keep_model)
+    first = looked._replace(rule=measuring(obs, zeta, reject))
+    B, T, sizes = _times(obs, first, L, _directions(obs, rank, seed))
+    X = _iterated(obs, looked, L, (B, T), rank=rank, rounds=1, one_sided=one_sided)
+    return X, sizes
+
+
+def _iterated(
+    obs: Observations,
+    looked: Looked,
+    L: Any,
+    found: tuple[Any, Array],
+    *,
+    rank: int,
+    rounds: int,
+    one_sided: bool,
+) -> Factors:
+    """The leading part, after a first product with random directions."""
+    P, BtP = _transposed_times(obs, looked, L, *found)
+    for left in reversed(range(rounds)):
+        Q = orthonormal(BtP)
+        B, T, _ = _times(obs, looked, L, Q)
+        if one_sided and left == 0:
+            return Factors(*_truncated(Q, B, rank)[::-1])
         P, BtP = _transposed_times(obs, looked, L, B, T)
     return _truncated(P, BtP, rank)
 
 
-def _times(obs: Observations, looked: Looked, L: Any, Q: Array) -> tuple[Any, Array]:
-    """B = (the matrix) Q, and T such that the columns of B T are orthonormal. One pass."""
+def rejecting(obs: Observations, zeta: float, squares: bool = False) -> Threshold:
+    """Residuals beyond zeta are left out."""
+    rows, cols = (equal(zeta, n) for n in obs.shape)
+    none = (equal(0.0, n) for n in obs.shape)
+    return Threshold(rows, cols, *none, squares=squares)
+
+
+def measuring(obs: Observations, zeta: float, reject: bool) -> Weight:
+    """The same as clipping to zeta, or rejecting, with sums of squares by row and column."""
+    if reject:
+        return rejecting(obs, zeta, squares=True)
+    n1, n2 = obs.shape
+    return Huber(equal(zeta, n1), equal(1.0, n2), squares=True)
+
+
+def _looked(
+    model: Factors | None, rule: Weight, gain: float, keep_model: bool
+) -> tuple[Any, Looked]:
+    """The rows of the model, and what is looked at."""
+    L, R = model if model is not None else (None, None)
+    return L, Looked(rule, gain, R, keep_model and model is not None)
+
+
+def _directions(obs: Observations, rank: int, seed: int) -> Array:
+    """Random ones, to begin with."""
+    shape = obs.shape[1], min(rank + MORE, *obs.shape)
+    return np.random.default_rng(seed).standard_normal(shape).astype(obs.dtype)
+
+
+def _times(
+    obs: Observations, looked: Looked, L: Any, Q: Array
+) -> tuple[Any, Array, Sizes]:
+    """B = (the matrix) Q, T such that the columns of B T are orthonormal, and what was seen on the
+    way. One pass.
+    """
     rows, rest = _split(looked)
-    (B,), (G,) = obs.round(_rows_times, (L, *rows), (rest, Q))
-    return B, whitening(G, obs.shape[0], obs.dtype)
+    (B, *of_rows), (G, *of_cols) = obs.round(_rows_times, (L, *rows), (rest, Q))
+    return B, whitening(G, obs.shape[0], obs.dtype), Sizes(*of_rows, *of_cols)
 
 
-def _rows_times(
-    block: Observations, rows: Lines, same: Any
-) -> tuple[tuple[Array], tuple[Array]]:
+def _rows_times(block: Observations, rows: Lines, same: Any) -> tuple[Lines, Lines]:
     (L, *thresholds), (looked, Q) = rows, same
     rule, R = looked.rule.joined(thresholds), looked.R
-    B = block.dtype.type(looked.gain) * block.products(L, R, rule, Q=Q)[0]
+    pull = block.products(L, R, rule, Q=Q)
+    B = block.dtype.type(looked.gain) * pull[0]
     if looked.keep_model:
         B = B + L @ (R.T @ Q)
-    return (B,), (gram(B),)
+    return (B, pull.row_weight, pull.row_inliers), (
+        gram(B),
+        pull.col_weight,
+        pull.col_inliers,
+    )
 
 
 def _transposed_times(

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -34,6 +34,7 @@ FEWEST_TELLING = 30  # entries that must be left then
 SHORT = 2**16
 Form = Literal["dense", "masked", "sparse"]
 EVERY = slice(None)
+T = TypeVar("T", bound="Observations")
 
 
 class Own(Enum):
@@ -420,7 +421,18 @@ class Observations(ABC):
 
     def scaled(self, gain: float) -> Observations:
         """The same data, read as gain times what they were."""
-        return replace(self, gain=self.gain * gain)
+        return self.with_sample_for(replace(self, gain=self.gain * gain), gain)
+
+    def with_sample_for(self, other: T, gain: float) -> T:
+        """The same data times gain, with the sample of these, if one was drawn: drawing one
+        may take a pass.
+        """
+        if "sample" in vars(self):
+            some = self.sample
+            vars(other)["sample"] = some._replace(
+                values=some.values * self.dtype.type(gain)
+            )
+        return other
 
     def round(self, work: Work, rows: tuple[Any, ...], shared: Any) -> tuple[Any, Any]:
         """One pass: `work(block, rows, shared)` on every block of rows. See

@@ -128,18 +128,13 @@ class Blocks(Observations):
         return scores, deviation, distance
 
     def scaled(self, gain: float) -> Self:
-        """See `Observations.scaled`. A sample that was drawn is kept: drawing one takes a pass."""
-        scaled = replace(
+        """See `Observations.scaled`."""
+        other = replace(
             self,
             gain=self.gain * gain,
             reading=replace(self.reading, gain=self.reading.gain * gain),
         )
-        if "sample" in vars(self):
-            some = self.sample
-            vars(scaled)["sample"] = some._replace(
-                values=some.values * self.dtype.type(gain)
-            )
-        return scaled
+        return self.with_sample_for(other, gain)
 
     @property
     def n_observed(self) -> int:

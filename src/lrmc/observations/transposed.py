@@ -144,7 +144,7 @@ class Transposed(Observations):
 
     @override
     def scaled(self, gain: float) -> Transposed:
-        return transposed(self.of.scaled(gain))
+        return self.with_sample_for(transposed(self.of.scaled(gain)), gain)
 
 
 def transposed(obs: Observations) -> Transposed:
