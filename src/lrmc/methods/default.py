@@ -69,6 +69,7 @@ LINES_EACH, TOLD_BY = 10, 200_000
 FAR_MORE = 4  # times as many lines: else all of them are looked at
 # times: components that are so much smaller than the one before may be too many
 GAP = 20.0
+FITS = "schedule_fits"  # in the evidence: whether one does that was learned elsewhere
 
 
 class HeldOut(NamedTuple):
@@ -532,7 +533,8 @@ def as_planned(
         return done
     seen = findings(net.decided, wishes, None)
     doubts = (net.worse,) if net.worse else ()
-    return replace(done, evidence=seen.evidence, held_out=seen.held_out, doubts=doubts)
+    evidence = seen.evidence | {FITS: not net.worse}
+    return replace(done, evidence=evidence, held_out=seen.held_out, doubts=doubts)
 
 
 def findings(decided: Decided, wishes: Wishes, fitted: Fitted | None) -> Findings:

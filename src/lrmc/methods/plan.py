@@ -313,10 +313,10 @@ def good_rank(ladder: Sequence[Tried], bend: float, whole: bool) -> Tried:
     best = int(means.argmin())
     good = np.flatnonzero(means <= (1 + (SAME if whole else WORTH)) * means[best])
     if not whole:
-        return ladder[good[0]]
+        return ladder[int(good[0])]
     # the mean may be that of outliers: typical entries are asked as well
     alike = [k for k in good if not is_better(losses[k], losses[best], SAME)]
-    return ladder[alike[-1]]
+    return ladder[int(alike[-1])]
 
 
 def ranks_of(tried: Tried, layers: Layers, least: int = 1) -> list[Tried]:
