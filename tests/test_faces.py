@@ -8,14 +8,17 @@ import pytest
 from made.spheres import heads, write_heads
 from real_data import DATA
 
-from lrmc.apps.faces import clean_faces, shown_removed
+from lrmc.apps.faces import clean_faces, shown_deviation, shown_removed
 
 pytest.importorskip("PIL")
 pytest.importorskip("typer")
 from PIL import Image
 from typer.testing import CliRunner
 
+from lrmc import Schedule
 from lrmc.cli import app
+from lrmc.methods.noisy_layers import Layers, Numbers
+from lrmc.methods.plan import Plan
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +78,46 @@ def test_hidden_pixels_come_back(made):
     assert psnr(found.clean[~seen], made.truth[~seen]) > 28
 
 
+def test_what_was_guessed_is_told(made):
+    """And by how much it may be off."""
+    seen = np.random.default_rng(0).random(made.images.shape) > 0.1
+    found = clean_faces(made.images, seen, rank=4, uncertainty=True)
+    guessed, deviation, why = found.doubt
+    assert guessed[~seen].all()
+    assert not why
+    truth = made.truth.astype(float)
+    covered = seen & made.covered & (np.abs(made.images - truth) > 30)
+    assert guessed[covered].mean() > 0.9
+    assert guessed[seen & ~made.covered].mean() < 0.1
+    off = np.abs(found.clean - truth)[guessed] / deviation[guessed]
+    assert np.mean(off < 1.645) > 0.8
+    assert np.mean(off < 0.1) < 0.5  # not simply wide
+    assert found.result.evidence["schedule_fits"]
+
+
+def test_deviations_as_pictures():
+    shown = shown_deviation(np.array([[0.0, 1.234, 700.0]]))
+    assert shown.tolist() == [[0, 123, 65535]]
+    colours = np.array([[[1.0, 2.0, 3.0]]])
+    assert shown_deviation(colours).tolist() == [[300]]
+
+
+def test_few_pictures_are_not_like_those_that_were_learned_on(made):
+    few = clean_faces(made.images[:10, ::2, ::2], rank=4)
+    assert "schedule_fits" not in few.result.evidence
+
+
+def test_a_schedule_that_does_not_fit_is_left_out(made):
+    # shrunk to nothing
+    numbers = Numbers(reach=3.0, shape=1.0, prior=20.0, kappa=20.0, eta=0.05)
+    bad = Schedule(plan=Plan(Layers.same(numbers, 3), rank=4).plain())
+    images = made.images[:, ::3, ::3]
+    found = clean_faces(images, rank=4, schedule=bad)
+    plain = clean_faces(images, rank=4, schedule=None)
+    np.testing.assert_array_equal(found.clean, plain.clean)
+    assert not found.warnings
+
+
 def test_colours_share_their_fate():
     """A cover that shows in one colour only is removed from it, and the others stay right."""
     made = heads(16, 24, 20)
@@ -82,8 +125,10 @@ def test_colours_share_their_fate():
     truth = (made.truth[..., None] * tint).astype(np.uint8)
     images = truth.copy()
     images[..., 1] = np.where(made.covered, made.images, truth[..., 1])
-    found = clean_faces(images, rank=4)
+    found = clean_faces(images, rank=4, uncertainty=True)
     assert found.clean.shape == images.shape
+    assert found.doubt.deviation.shape == images.shape
+    assert found.doubt.guessed.shape == images.shape[:3]
     assert psnr(found.clean[made.covered], truth[made.covered]) > 27
 
 
@@ -122,10 +167,12 @@ def test_files(source, written, cleaned):
     assert sorted(p.name for p in written.iterdir()) == [
         "clean",
         "contact.png",
+        "deviation",
+        "guessed",
         "removed",
         "report.html",
     ]
-    for kind in ("clean", "removed"):
+    for kind in ("clean", "deviation", "guessed", "removed"):
         for person in ("anna", "bert"):
             names = sorted(p.name for p in (written / kind / person).iterdir())
             assert names == sorted(p.name for p in (source / person).glob("*.png"))

@@ -8,12 +8,13 @@ from test_noisy_layers import error, table
 
 import lrmc
 from lrmc import Schedule, as_observations
-from lrmc.methods.family import Member, _lessons, caught, decide_for_all
+from lrmc.methods.family import LEAP, Member, _lessons, caught, decide_for_all
 from lrmc.methods.learn import SHIPPED
 from lrmc.methods.nearest_schedule import nearest_of_all
 from lrmc.methods.noisy import Noise
 from lrmc.methods.noisy_layers import Layers, Numbers
 from lrmc.methods.plan import Plan, Wanted
+from lrmc.observations import native
 
 
 def few_entries(seed):
@@ -101,6 +102,39 @@ def test_the_rank_follows_the_size():
     result = lrmc.solve(Y, schedule=found)
     assert result.evidence["plan"]["rank"] > found.plan["rank"] or result.rank >= 6
     assert error(result.low_rank(), X) < 0.1
+
+
+def test_a_new_matrix_takes_few_passes(monkeypatch):
+    """And is fitted as well as by components that double in all of the data."""
+    Y, X = table((500, 300), rank=6, missing=0.5, seed=4)
+    plan = Plan(SHIPPED, rank=16)
+    seen, plain = [], native.products
+
+    def counting(of, *args, **options):
+        seen.append(of.n_observed)
+        return plain(of, *args, **options)
+
+    monkeypatch.setattr(native, "products", counting)
+    found = {}
+    for times in (2, LEAP):
+        seen.clear()
+        result = planned(Y, rank=16, times=times)
+        found[times] = (
+            error(result.low_rank(), X),
+            sum(seen) / np.isfinite(Y).sum(),
+        )
+    assert Plan.from_plain(plan.plain()) == plan
+    assert found[LEAP][0] < 1.02 * found[2][0]
+    assert found[LEAP][1] < 40 < found[2][1]
+
+
+def test_what_is_to_be_done_may_be_said():
+    """Gaps that a schedule was learned to fill, and data without any."""
+    Y, _ = table((120, 60), missing=0.0)
+    plan = Schedule(plan=Plan(SHIPPED, rank=8).plain())
+    for aim in ("fill", "separate"):
+        assert lrmc.solve(Y, schedule=plan, aim=aim).evidence["aim"] == aim
+    assert lrmc.solve(Y, schedule=plan).evidence["aim"] == "fill"
 
 
 def test_what_does_not_fit_is_noticed():

@@ -19,6 +19,8 @@ from lrmc.methods.noisy_layers import (
     from_part,
     grown,
     half_layer,
+    halves,
+    leading_of,
     passes,
     rank_for,
     supported,
@@ -234,3 +236,29 @@ def test_layers_go_to_json_and_back():
 def test_layers_that_are_none(wrong, said):
     with pytest.raises(ValueError, match=said):
         Layers.from_plain(SHIPPED.plain() | wrong)
+
+
+def test_largest_components():
+    rng = np.random.default_rng(0)
+    L, R = rng.standard_normal((30, 6)), rng.standard_normal((20, 6))
+    U, s, V = np.linalg.svd(L @ R.T)
+    state = State.known(Factors(L, R))
+    some = leading_of(state, 2).X
+    np.testing.assert_allclose(some.L @ some.R.T, (U[:, :2] * s[:2]) @ V[:2])
+    assert [x.rank for x in halves(state)] == [1, 2, 4, 6]
+    assert halves(leading_of(state, 1))[0].rank == 1
+
+
+def test_lines_that_are_known_stay():
+    rng = np.random.default_rng(0)
+    L, R = rng.standard_normal((5, 2)), rng.standard_normal((9, 2))
+    known = np.array([7, 1, 3, 8, 0])
+    whole = from_part(State.known(Factors(L, R)), 0, 10, known)
+    np.testing.assert_array_equal(whole.X.L[known], L)
+    others = np.delete(whole.X.L, known, axis=0)
+    np.testing.assert_allclose(others, np.tile(L.mean(0), (5, 1)))
+    # as wide as what was fitted
+    spread = np.cov(whole.X.L.T, bias=True) + whole.unknown[0]
+    np.testing.assert_allclose(spread, np.cov(L.T, bias=True))
+    again = from_part(State.known(Factors(L, R)), 0, 5, np.arange(5))
+    np.testing.assert_array_equal(again.unknown[0], 0)

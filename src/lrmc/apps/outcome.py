@@ -18,7 +18,7 @@ import numpy as np
 from .._work import SOUND, Outcome, Progress, Tell, silent
 from ..formats.sparse import Matrix
 from ..linalg import Factors, norm, power_of_4
-from ..methods.default import Wishes, noisy
+from ..methods.default import FITS, Wishes, noisy
 from ..methods.noisy import Noise
 from ..methods.step import Step
 from ..observations.base import Observations
@@ -58,7 +58,8 @@ class Told:
 def solved(
     Y: Matrix, rank: int | None, *, what: str, **options: Any
 ) -> tuple[Result, Outcome]:
-    """`lrmc.solve`, and how it ended; `what` names the data in an error.
+    """`lrmc.solve`, and how it ended; `what` names the data in an error. A schedule that the data
+    show not to fit is left out.
 
     Warnings about rows and columns without an observation are left to the caller, who knows what
     these are.
@@ -67,6 +68,9 @@ def solved(
         warnings.simplefilter("always", UserWarning)
         warnings.filterwarnings("ignore", message=UNSEEN)
         result = solve(Y, rank, time=None, **options)
+    if not result.evidence.get(FITS, True):
+        plain = {name: x for name, x in options.items() if name != "schedule"}
+        return solved(Y, rank, what=what, **plain)
     if result.status is Status.DIVERGED:
         raise _diverged(what)
     outcome = Outcome(status=result.status)

@@ -35,8 +35,9 @@ def faces_command(
     """Remove shadows, highlights and occlusions from face images.
 
     Faces of a person must have one size, with eyes and mouth in the same place. OUT gets
-    clean/PERSON/X.png and removed/PERSON/X.png for each picture X, contact.png and report.html. A
-    folder of pictures is one person.
+    clean/PERSON/X.png, removed/PERSON/X.png, guessed/PERSON/X.png (white: what comes from other
+    pictures alone) and deviation/PERSON/X.png (standard deviations, in hundredths of a grey level)
+    for each picture X, contact.png and report.html. A folder of pictures is one person.
 
     Exit code: 0; 1 if the fit is not sound, or gave nothing that could be written; 2 if the input
     cannot be used. A sentence says so in both cases; without a usable fit or input, nothing is

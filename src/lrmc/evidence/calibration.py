@@ -18,6 +18,7 @@ import numpy as np
 from ..fit import Fit
 from ..observations.base import Observations
 from ..observations.heldout import (
+    ENOUGH_CELLS,
     Submatrix,
     can_hold_out,
     hold_out,
@@ -228,19 +229,23 @@ def quantile_of(size: Array, weight: Array, level: float) -> float:
 
 
 def fitted_again(
-    obs: Observations, refit: Refit, rank: int, seed: int = 0
+    obs: Observations,
+    refit: Refit,
+    rank: int,
+    seed: int = 0,
+    cells: int = ENOUGH_CELLS,
 ) -> tuple[Fitted, ...]:
     """Fits to the data without some entries, several times: `refit` makes the run again, with this
     rank.
 
-    Where data are large or not in memory, of some of their rows (or columns). Where gaps are
+    Where data are large or not in memory, of some of their rows (or columns) with so many `cells`. Where gaps are
     structured, a last one is without whole gaps: see `Gaps`.
     """
     if not can_hold_out(obs):
         raise NotCalibrated(
             f"{obs.n_observed} entries are observed: too few to set some aside and learn errors from"
         )
-    part = part_in_memory(obs, seed)
+    part = part_in_memory(obs, seed, cells)
     share = _share(part.obs, rank)
     sets = [set_aside(part.obs, share, seed + k) for k in range(SETS)]
     if in_one_piece(part.obs):

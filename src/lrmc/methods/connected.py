@@ -35,6 +35,8 @@ def unconnected(obs: Observations) -> tuple[int, int]:
     for _ in range(MOST_ROUNDS):
         (rows,), (after,) = obs.round(_reached_from, (), cols)
         after = after > 0.5
+        if bool((after >= (obs.col_observed > 0)).all()):
+            return 0, 0  # a row with an entry shares it with one of them
         if bool((after == cols).all()):
             break
         cols = after

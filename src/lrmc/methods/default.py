@@ -34,11 +34,11 @@ from .closed_loop import FEW_GOOD, HIGH, LOW, closed_loop
 from .consensus import WIDE, finished, on_what_agrees, promising, repaired
 from .family import caught
 from .few_samples import few_sampled, likely_rank, rank_to_look_for, wants_newton
-from .lessons import part_at
+from .lessons import PART, Lesson, part_at
 from .lopsided import is_one_sided, moved_start, repeated, without_values
 from .noisy import Loss, Noise, is_gaussian
 from .noisy_layers import rank_for
-from .plan import Aim, Decided, Fitted, Plan, Score, carried, decide, fit
+from .plan import Aim, Decided, Fitted, Plan, Score, carried, decide, fit, grown_in
 from .rank import Found, Test, beyond, columns, find_rank, first_guess, settled
 from .rested import first_threshold, start
 from .step import Step
@@ -69,6 +69,7 @@ LINES_EACH, TOLD_BY = 10, 200_000
 FAR_MORE = 4  # times as many lines: else all of them are looked at
 # times: components that are so much smaller than the one before may be too many
 GAP = 20.0
+FITS = "schedule_fits"  # in the evidence: whether one does that was learned elsewhere
 
 
 class HeldOut(NamedTuple):
@@ -473,10 +474,12 @@ def noisy(
     wishes: Wishes,
     seed: int = 0,
     rested: int | None = None,
+    lesson: Lesson | None = None,
 ) -> Generator[Step, None, Findings]:
     """Steps for data with noise of any kind, as planned, or as hidden entries decide.
 
-    `rested` as for `decide`."""
+    `rested` as for `decide`. Components that were grown for a lesson in these data are not grown
+    again."""
     if wishes.plan is not None:
         decided = Decided(wishes.plan)
     else:
@@ -491,7 +494,10 @@ def noisy(
             neighbors=wishes.neighbors,
             seed=seed,
         )
-    fitted = yield from fit(obs, decided.plan, noise=noise, seed=seed)
+    plan, begun = decided.plan, None
+    if lesson is not None and not plan.closed_loop:
+        begun = grown_in(lesson, obs, plan, noise)
+    fitted = yield from fit(obs, plan, noise=noise, seed=seed, begun=begun)
     return findings(decided, wishes, fitted)
 
 
@@ -503,20 +509,26 @@ def as_planned(
     """
     plan = wishes.plan
     assert plan is not None
+    if wishes.aim is not None:
+        plan = replace(plan, aim=wishes.aim)
     if not plan.fixed:
         plan = replace(plan, rank=min(plan.rank, rank_for(obs)))
-    net = None
+    if obs.n_observed <= PART:
+        plan = replace(plan, times=2)  # of few entries, what is slower costs little
+    net = lesson = None
     if wishes.foreign and can_hold_out(obs):
         net = caught(obs, plan, noise, seed)
-        plan = net.decided.plan
+        plan, lesson = net.decided.plan, net.lesson
     wishes = replace(wishes, plan=plan)
     # the closed loop leaves no layers that all lines could be carried on from
     lines = None if plan.closed_loop else long_lines(obs, seed)
     if lines is None:
-        done = yield from noisy(obs, plan.rank, noise, wishes, seed)
+        done = yield from noisy(obs, plan.rank, noise, wishes, seed, lesson=lesson)
     else:
         part, here = part_of_lines(obs, lines, noise)
-        done = ended(noisy(part, plan.rank, here, wishes, seed))
+        # in a part, components that are added one after the other cost little
+        slowly = replace(wishes, plan=replace(plan, times=2))
+        done = ended(noisy(part, plan.rank, here, slowly, seed))
         assert done.fitted is not None
         yield from carried(obs, plan, done.fitted, noise=noise)
         done = replace(done, fitted=None)
@@ -524,7 +536,8 @@ def as_planned(
         return done
     seen = findings(net.decided, wishes, None)
     doubts = (net.worse,) if net.worse else ()
-    return replace(done, evidence=seen.evidence, held_out=seen.held_out, doubts=doubts)
+    evidence = seen.evidence | {FITS: not net.worse}
+    return replace(done, evidence=evidence, held_out=seen.held_out, doubts=doubts)
 
 
 def findings(decided: Decided, wishes: Wishes, fitted: Fitted | None) -> Findings:

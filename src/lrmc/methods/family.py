@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..observations.base import Observations
-from .lessons import LARGER_PART, PART, Lesson, Tried, Truth, hidden_in, is_better
+from .lessons import LARGER_PART, PART, SAME, Lesson, Tried, Truth, hidden_in, is_better
 from .noisy import Noise
 from .noisy_layers import rank_for
 from .plan import (
@@ -25,6 +25,7 @@ from .plan import (
     first_numbers,
     good_rank,
     judged,
+    ranks_of,
     scaled_as,
     unit_of,
 )
@@ -33,6 +34,11 @@ from .second_opinions import OPINIONS
 MOST_MEMBERS = 24  # that are looked at
 JUDGE_EVERY = 3  # one of so many matrices only judges
 LESSONS = 12  # about, of all matrices together
+# of the entries, and at least so many: the part of new data that a plan is tried in
+SHARE, ENOUGH = 0.4, 5_000
+# times as many components at once: how many there are was seen on other matrices, and scores of all
+# families that ship are those of doubling, in half of the passes
+LEAP = 8
 NOTICED = 0.05  # a part of the loss: by so much a plan is worse than no plan
 WORSE = (
     "the schedule does not fit these data: entries that were hidden in a part of them are missed"
@@ -70,7 +76,8 @@ def decide_for_all(
         return _lessons(members, rank, seed + 1, PART)
 
     decided = decided_by(compared, few, wanted, members[0].obs.shape)
-    return decided, len(_judges(members))
+    plan = replace(decided.plan, times=LEAP)
+    return replace(decided, plan=plan), len(_judges(members))
 
 
 def _judges(members: Sequence[Member]) -> range:
@@ -104,11 +111,23 @@ def _lessons(
     return lessons
 
 
+def _highest(ladder: Sequence[Tried], bend: float) -> Tried:
+    """The highest rank that is not clearly worse than another: what is not needed dies, and all
+    data carry more than a part.
+    """
+    losses = [tried.losses(bend) for tried in ladder]
+    means = [float(loss.mean()) for loss in losses]
+    best = losses[int(np.argmin(np.where(np.isfinite(means), means, np.inf)))]
+    good = (k for k, loss in enumerate(losses) if not is_better(loss, best, SAME))
+    return ladder[next(good)]
+
+
 class Net(NamedTuple):
     """How a plan that was learned elsewhere does on entries hidden here."""
 
     decided: Decided  # the plan for data of this size, with the standings of all models
-    worse: str  # a sentence where it does worse than no plan would; else empty
+    lesson: Lesson  # which that is seen by, at the rank of the plan
+    worse: str = ""  # a sentence where it does worse than no plan would
 
 
 def caught(obs: Observations, plan: Plan, noise: Noise, seed: int) -> Net:
@@ -117,12 +136,16 @@ def caught(obs: Observations, plan: Plan, noise: Noise, seed: int) -> Net:
     """
     usual = first_numbers(obs.groups is not None, None, None)
     high = plan.rank if plan.fixed else min(2 * plan.rank, rank_for(obs))
-    part = hidden_in(obs, high, noise, seed, entries=LARGER_PART, least=1, most=1)
+    entries = int(np.clip(SHARE * obs.n_observed, ENOUGH, LARGER_PART))
+    part = hidden_in(
+        obs, high, noise, seed, entries=entries, least=1, most=1, times=plan.times
+    )
     others = planned = Tried.of(part, plan.layers)
     bend = BENDS["auto"] * unit_of(planned.errors)
     if not plan.fixed:
+        ladder = ranks_of(planned, plan.layers, plan.rank // 2)
         whole = part[0].rest.shape == obs.shape
-        planned = good_rank(planned, plan.layers, bend, whole, least=plan.rank // 2)
+        planned = good_rank(ladder, bend, whole) if whole else _highest(ladder, bend)
         plan = replace(plan, rank=planned.lessons[0].rank)
     if any(plan.powers):
         planned = Tried.of(scaled_as(planned, plan).lessons, plan.layers)
@@ -130,7 +153,8 @@ def caught(obs: Observations, plan: Plan, noise: Noise, seed: int) -> Net:
         others = Tried.of(part, usual)
     asked = (plan.blend.name,) if plan.blend.name in OPINIONS else ()
     decided = judged(plan, all_heard(planned, asked))
+    net = Net(decided, planned.lessons[0])
     if not is_better(planned.losses(bend), others.losses(bend), NOTICED):
-        return Net(decided, "")
+        return net
     missed, less = (float(np.abs(x.errors).mean()) for x in (planned, others))
-    return Net(decided, WORSE.format(missed / max(less, 1e-300)))
+    return net._replace(worse=WORSE.format(missed / max(less, 1e-300)))

@@ -23,7 +23,17 @@ from ..observations.sparse import Sparse
 from ..weights import Array, DType
 from .gradients import gradient
 from .noisy import Noise
-from .noisy_layers import DEAD, Half, Layers, State, grown, passes, settled, trimmed
+from .noisy_layers import (
+    DEAD,
+    Half,
+    Layers,
+    State,
+    grown,
+    halves,
+    passes,
+    settled,
+    trimmed,
+)
 
 PART = 20_000  # entries that are learned on
 LARGER_PART = 50_000  # entries of the part that models are compared on
@@ -45,11 +55,13 @@ class Lesson:
     states: tuple[State, ...]  # of growing rank: the layers begin with the last
     noise: Noise
     judge: bool = False  # whether it is for judging, not for learning
+    # the rows and columns of all data that it has; None: all of them
+    lines: tuple[Array, Array] | None = None
 
     @property
     def rank(self) -> int:
         """Of the start."""
-        return int(self.states[-1].X.L.shape[1])
+        return self.states[-1].rank
 
     def lower(self) -> Lesson | None:
         """The same with fewer components to begin with; None if there is but one."""
@@ -192,9 +204,11 @@ def hidden_in(
     entries: int = PART,
     least: int = FEWEST,
     most: int = MOST,
+    times: int = 2,
     truth: Truth | None = None,
 ) -> list[Lesson]:
-    """Lessons in a part of the data that has about so many entries; at least so many of them.
+    """Lessons in a part of the data that has about so many entries; at least so many of them. With
+    components that grow by more than two `times`, lower ranks are the largest of them.
 
     Where the truth is known nothing is hidden: it is what is to be found."""
     rows, cols = some_lines(obs, np.random.default_rng(seed), entries)
@@ -210,9 +224,10 @@ def hidden_in(
         else:
             rest, hidden = part, _known(truth, rows, cols, number)
         left = rest if obs.groups is not None else _by_row(rest)
-        states = grown(left, within, here, seed)
+        states = grown(left, within, here, seed, times)
+        states = states if times == 2 else halves(states[-1])
         judge = (count - 1 - k) % JUDGES == 0
-        lessons.append(Lesson(left, hidden, states, here, judge))
+        lessons.append(Lesson(left, hidden, states, here, judge, (rows, cols)))
     return lessons
 
 

@@ -25,7 +25,7 @@ from ..linalg import Factors, balanced, gram
 from ..observations.base import Observations, Pull
 from ..observations.transposed import transposed
 from ..row_systems import RowStep, regressors
-from ..weights import Array, Huber, Power
+from ..weights import Array, DType, Huber, Power
 from .centre import centre
 from .noisy import Noise
 from .start import leading
@@ -148,6 +148,16 @@ class State(NamedTuple):
         """One factor, and what is unknown of it."""
         return self.X[side], self.unknown[side]
 
+    @property
+    def rank(self) -> int:
+        """How many components there are."""
+        return int(self.X.L.shape[1])
+
+    def of_type(self, dtype: DType) -> State:
+        """The same in numbers of this type."""
+        L, R = (F.astype(dtype, copy=False) for F in self.X)
+        return self._replace(X=Factors(L, R))
+
     def flipped(self) -> State:
         """The same of the transposed matrix."""
         return State(Factors(self.X.R, self.X.L), self.unknown[::-1])
@@ -185,30 +195,67 @@ def rank_for(obs: Observations) -> int:
     return max(1, min(HIGH_ENOUGH, carried, full))
 
 
-def begin(obs: Observations, rank: int, noise: Noise, seed: int = 0) -> State:
+def begin(
+    obs: Observations, rank: int, noise: Noise, seed: int = 0, times: int = 2
+) -> State:
     """Where the layers begin: the last state of `grown`."""
-    return grown(obs, rank, noise, seed)[-1]
+    return grown(obs, rank, noise, seed, times)[-1]
 
 
 def grown(
-    obs: Observations, rank: int, noise: Noise, seed: int = 0
+    obs: Observations, rank: int, noise: Noise, seed: int = 0, times: int = 2
 ) -> tuple[State, ...]:
-    """States of rank 1, 2, 4 and so on up to this one, each from the one before: what stands
-    out of the clipped residual is added, and a layer fits it.
+    """States of rank 1, 2, 4 and so on up to this one, each with so many `times` the components of
+    the one before.
 
     Started with all components at once, patches of outliers become components of their own."""
     # so that a matrix and its transpose begin alike
     if obs.shape[0] < obs.shape[1] and obs.is_here:
-        across = grown(transposed(obs), rank, noise.flipped(), seed)
+        across = grown(transposed(obs), rank, noise.flipped(), seed, times)
         return tuple(state.flipped() for state in across)
-    numbers = GROWING if obs.groups is None else GROWING_IN_GROUPS
+    numbers = _growing(obs)
     state = _settled(obs, _first(obs, noise, seed), numbers, FIRST_LAYERS, noise)
     states = [state]
-    while (now := states[-1].X.L.shape[1]) < rank:
-        state = _more(obs, states[-1], min(now, rank - now), noise, seed)
-        again = 1 if obs.groups is None else FIRST_LAYERS
-        states.append(_settled(obs, state, numbers, again, noise))
+    while (now := states[-1].rank) < rank:
+        states.append(raised(obs, states[-1], min(times * now, rank), noise, seed))
     return tuple(states)
+
+
+def raised(
+    obs: Observations, state: State, rank: int, noise: Noise, seed: int = 0
+) -> State:
+    """A state of this rank: what stands out of the clipped residual is added, and a layer fits
+    it.
+    """
+    state = _more(obs, state, rank - state.rank, noise, seed)
+    again = 1 if obs.groups is None else FIRST_LAYERS
+    return _settled(obs, state, _growing(obs), again, noise)
+
+
+def _growing(obs: Observations) -> Numbers:
+    return GROWING if obs.groups is None else GROWING_IN_GROUPS
+
+
+def joined(obs: Observations, state: State, noise: Noise) -> State:
+    """A layer as while components are added, for lines that were not fitted yet."""
+    return _settled(obs, state, _growing(obs), 1, noise)
+
+
+def leading_of(state: State, rank: int) -> State:
+    """Its largest components alone, of which nothing is unknown yet."""
+    some = np.eye(state.rank)[:, :rank]
+    return State.known(Factors(*(turned(F, some) for F in balanced(*state.X))))
+
+
+def halves(state: State) -> tuple[State, ...]:
+    """Its largest component, the two largest, and so on up to the state itself, as `grown` has
+    them.
+    """
+    ranks = [1]
+    while 2 * ranks[-1] < state.rank:
+        ranks.append(2 * ranks[-1])
+    fewer = [leading_of(state, rank) for rank in ranks if rank < state.rank]
+    return (*fewer, state)
 
 
 def _first(obs: Observations, noise: Noise, seed: int) -> State:
@@ -253,14 +300,17 @@ def _unit_of(obs: Observations, X: Factors, noise: Noise) -> float:
     return _typical(some.residual(X) / noise.at(some), obs.scale)
 
 
-def from_part(part: State, side: int, n: int) -> State:
-    """A state for n lines on one side, of which some were fitted: all of them begin at the mean,
-    and as unknown as they are spread.
+def from_part(part: State, side: int, n: int, known: Array | None = None) -> State:
+    """A state for n lines on one side, of which some were fitted: the others begin at the mean, and
+    as unknown as they are spread. Of what is not `known` by its place, all are others.
     """
     F = np.asarray(part.X[side], np.float64)
-    spread = np.cov(F.T, bias=True).reshape(F.shape[1], F.shape[1]) + part.unknown[side]
-    lines = np.broadcast_to(F.mean(0).astype(part.X[side].dtype), (n, F.shape[1]))
-    return part.replaced(side, np.ascontiguousarray(lines), spread)
+    spread = np.cov(F.T, bias=True).reshape(F.shape[1], F.shape[1])
+    lines = np.tile(F.mean(0).astype(part.X[side].dtype), (n, 1))
+    if known is not None:
+        lines[known] = part.X[side]
+    others = 1 - (0 if known is None else len(known)) / n
+    return part.replaced(side, lines, others * spread + part.unknown[side])
 
 
 def supported(state: State) -> State:

@@ -45,6 +45,9 @@ from .noisy_layers import (
     begin,
     from_part,
     half_layer,
+    joined,
+    leading_of,
+    raised,
     rank_for,
     settled,
     step_of,
@@ -105,6 +108,7 @@ class Plan:
     blend: Blend = NOTHING
     fixed: bool = False  # whether the rank was given: nothing is cut
     aim: Aim = "fill"
+    times: int = 2  # as many components at once, while they are added
 
     def plain(self) -> dict[str, Any]:
         """As it goes to JSON."""
@@ -117,6 +121,7 @@ class Plan:
             "blend": list(self.blend),
             "fixed": self.fixed,
             "aim": self.aim,
+            "times": self.times,
         }
 
     @classmethod
@@ -133,6 +138,7 @@ class Plan:
             blend=Blend(str(name), float(weight), float(reach)),
             fixed=bool(plain["fixed"]),
             aim="separate" if plain["aim"] == "separate" else "fill",
+            times=int(plain.get("times", 2)),
         )
 
 
@@ -217,7 +223,7 @@ def decided_by(
     bend = BENDS[wanted.score] * unit_of(tried.errors)
     if wanted.rank is None:
         whole = compared[0].rest.shape == shape
-        tried = good_rank(tried, layers, bend, whole)
+        tried = good_rank(ranks_of(tried, layers), bend, whole)
     rank = tried.lessons[0].rank
     plan = Plan(layers, rank, fixed=wanted.rank is not None, aim=wanted.aim)
     trials: tuple[Trial, ...] = ()
@@ -294,29 +300,32 @@ def unit_of(errors: Array) -> float:
     return float(np.median(size)) or float(np.mean(size)) or 1.0
 
 
-def good_rank(
-    tried: Tried, layers: Layers, bend: float, whole: bool, least: int = 1
-) -> Tried:
-    """The lessons with the lowest rank from `least` on that is as good as any; in a part of the
-    data with the highest that is nearly as good, since all of them can carry more.
+def good_rank(ladder: Sequence[Tried], bend: float, whole: bool) -> Tried:
+    """Of lessons with lower and lower ranks, those with the lowest that is as good as any; in a part
+    of the data with the highest that is nearly as good, since all of them can carry more.
 
     Components that are not needed die, but of small tables not soon enough.
     """
-    ladder = [tried]
-    while lower := [x for x in (y.lower() for y in ladder[-1].lessons) if x]:
-        if len(lower) < len(tried.lessons) or lower[0].rank < least:
-            break
-        ladder.append(Tried.of(lower, layers))
     losses = [some.losses(bend) for some in ladder]
     means = np.array([float(loss.mean()) for loss in losses])
     means[~np.isfinite(means)] = np.inf
     best = int(means.argmin())
     good = np.flatnonzero(means <= (1 + (SAME if whole else WORTH)) * means[best])
     if not whole:
-        return ladder[good[0]]
+        return ladder[int(good[0])]
     # the mean may be that of outliers: typical entries are asked as well
     alike = [k for k in good if not is_better(losses[k], losses[best], SAME)]
-    return ladder[alike[-1]]
+    return ladder[int(alike[-1])]
+
+
+def ranks_of(tried: Tried, layers: Layers, least: int = 1) -> list[Tried]:
+    """The lessons, and then with lower and lower ranks from `least` on."""
+    ladder = [tried]
+    while lower := [x for x in (y.lower() for y in ladder[-1].lessons) if x]:
+        if len(lower) < len(tried.lessons) or lower[0].rank < least:
+            break
+        ladder.append(Tried.of(lower, layers))
+    return ladder
 
 
 def own_noise(
@@ -530,9 +539,16 @@ def standings(heard: Sequence[Hearing], chosen: Blend) -> tuple[Standing, ...]:
 
 
 def fit(
-    obs: Observations, plan: Plan, *, noise: Noise, seed: int = 0
+    obs: Observations,
+    plan: Plan,
+    *,
+    noise: Noise,
+    seed: int = 0,
+    begun: State | None = None,
 ) -> Generator[Step, None, Fitted | None]:
-    """Layers over all data as planned; the last step is the answer."""
+    """Layers over all data as planned; the last step is the answer. They begin at `begun`, or with
+    components that are grown from all data.
+    """
     if plan.closed_loop:
         begin_at = start(obs, plan.rank, seed)
         mixture = replace(noise, loss="mixture")
@@ -541,11 +557,11 @@ def fit(
         yield from _blended(obs, plan, step)
         return None
     known = noise
-    state = begin(obs, plan.rank, known, seed)
+    state = begun or begin(obs, plan.rank, known, seed, plan.times)
     half = yield from _through(obs, state, plan.layers, noise)
     for _ in range(SCALINGS if any(plan.powers) else 0):
         noise = with_scales(known, line_noise(obs, Fit(half.after.X)), plan.powers)
-        state = begin(obs, plan.rank, noise, seed)
+        state = begun or begin(obs, plan.rank, noise, seed, plan.times)
         half = yield from _through(obs, state, plan.layers, noise)
     if plan.aim == "separate" and not plan.fixed:
         last = plan.layers.last(RECOVERY)
@@ -602,7 +618,6 @@ def carried(
     state = from_part(known, side, obs.shape[side])
     numbers = plan.layers.of(len(plan.layers) - 1, 0)
     gentle = numbers._replace(shape=min(numbers.shape, GENTLE), eta=1.0)
-    half = part.half
     for wanted in (gentle, numbers._replace(eta=1.0)):
         half = half_layer(obs, state, side, wanted, noise)
         state = half.after
@@ -611,6 +626,26 @@ def carried(
         noise = with_scales(noise, line_noise(obs, Fit(state.X)), plan.powers)
     half = yield from _through(obs, state, plan.layers.last(RECOVERY), noise)
     yield from _finished(obs, plan, half, noise)
+
+
+def grown_in(
+    lesson: Lesson, obs: Observations, plan: Plan, noise: Noise
+) -> State | None:
+    """Where the layers begin, if the first components are those of a lesson in a part: that part
+    needs all lines of the shorter side, and no groups (what covers patches of a part is there
+    more easily a component).
+    """
+    side = int(obs.shape[1] > obs.shape[0])
+    lines = lesson.lines
+    if plan.times == 2 or obs.groups is not None or lines is None:
+        return None
+    if len(lines[1 - side]) < obs.shape[1 - side]:
+        return None
+    first = leading_of(lesson.states[-1], -(-plan.rank // plan.times))
+    state = from_part(first.of_type(obs.dtype), side, obs.shape[side], lines[side])
+    if len(lines[side]) < obs.shape[side]:
+        state = joined(obs, state, noise)
+    return raised(obs, state, plan.rank, noise)
 
 
 def parts_of(plan: Plan, obs: Observations, X: Factors) -> tuple[Part, ...]:

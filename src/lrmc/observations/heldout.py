@@ -282,38 +282,41 @@ def part_of(obs: Observations, seed: int = 0) -> Observations:
 
     Of these not all entries, where they are very long.
     """
-    if not _is_large(obs) and obs.is_here:
+    if not _is_large(obs, ENOUGH_CELLS) and obs.is_here:
         return obs
     return part_in_memory(obs, seed).obs
 
 
-def part_in_memory(obs: Observations, seed: int = 0) -> Submatrix:
+def part_in_memory(
+    obs: Observations, seed: int = 0, cells: int = ENOUGH_CELLS
+) -> Submatrix:
     """The same as an array in memory, with the rows and columns that were chosen: all of a matrix
-    that is not large.
+    that is not large, with four times as many `cells` as are enough.
     """
+    rng = np.random.default_rng(seed)
     if obs.groups is not None and not obs.in_blocks:
-        return _some_groups(obs, obs.groups, np.random.default_rng(seed))
+        return _some_groups(obs, obs.groups, rng, cells)
     rows, cols = (np.arange(n) for n in obs.shape)
-    if _is_large(obs):
-        rows, cols = _some_lines(obs, np.random.default_rng(seed))
+    if _is_large(obs, cells):
+        rows, cols = _some_lines(obs, rng, cells)
     elif obs.is_here and not obs.in_blocks:
         return Submatrix(obs, rows, cols)
     values = obs.grid(rows, cols).astype(obs.dtype, copy=False)
     return Submatrix(as_observations(values, threads=obs.threads), rows, cols)
 
 
-def _is_large(obs: Observations) -> bool:
-    return obs.shape[0] * obs.shape[1] > 4 * ENOUGH_CELLS
+def _is_large(obs: Observations, cells: int) -> bool:
+    return obs.shape[0] * obs.shape[1] > 4 * cells
 
 
 def _some_groups(
-    obs: Observations, groups: Array, rng: np.random.Generator
+    obs: Observations, groups: Array, rng: np.random.Generator, cells: int
 ) -> Submatrix:
     """Some of the rows, whole groups."""
     rows, cols = (np.arange(n) for n in obs.shape)
     size = groups.shape[1]
-    count = max(ENOUGH_CELLS // (obs.shape[1] * size), 100)
-    if not _is_large(obs) or count >= len(groups):
+    count = max(cells // (obs.shape[1] * size), 100)
+    if not _is_large(obs, cells) or count >= len(groups):
         return Submatrix(obs, rows, cols)
     rows = groups[np.sort(rng.choice(len(groups), count, replace=False))].ravel()
     values = as_observations(obs.grid(rows, cols), threads=obs.threads)
@@ -321,11 +324,13 @@ def _some_groups(
     return Submatrix(grouped(values, labels, modulus=obs.of_complex), rows, cols)
 
 
-def _some_lines(obs: Observations, rng: np.random.Generator) -> tuple[Array, Array]:
+def _some_lines(
+    obs: Observations, rng: np.random.Generator, cells: int
+) -> tuple[Array, Array]:
     """Rows and columns of a part of a large matrix."""
     axis = 0 if obs.shape[0] >= obs.shape[1] else 1
     n, across = obs.shape[axis], np.arange(obs.shape[1 - axis])
-    count = min(n, max(ENOUGH_CELLS // len(across), 1000))
+    count = min(n, max(cells // len(across), 1000))
     chosen = np.sort(rng.choice(n, count, replace=False))
     entries = obs.fraction * count * len(across)
     if entries > 4 * ENOUGH_CELLS:
