@@ -16,10 +16,8 @@ from each import each
 from made.landscape import NODATA, landscape, write_landscape
 from real_data import DATA
 
-from lrmc._work import silent
 from lrmc.apps.clouds import classes, look, process, residuals, screen, seasons
 from lrmc.apps.clouds import ground as learned
-from lrmc.apps.clouds import learn as learning
 from lrmc.apps.clouds import model as clouds
 
 rasterio = pytest.importorskip("rasterio")
@@ -182,16 +180,15 @@ def test_the_screen_finds_clouds_and_nothing_else():
     data = np.where(covered[:, None], np.uint16(5000), made.data)
     sample = learned.Sample(data, np.ones(covered.shape, bool), None)
     days = (made.dates - made.dates[0]).astype(float)
-    X, _ = learning._fitted(sample, 3, "clouds", learning.Fits(0, 1, silent))
-    gone = ~screen.screened(sample, X, days, 1).there
+    gone = ~screen.screened(sample, days).there
     assert gone[covered].mean() > 0.99
     assert gone[~covered & (made.clouds < 0.02)].mean() < 0.01
 
 
 def test_few_dates_are_warned_of(scene):
-    with pytest.warns(UserWarning, match="only 7 dates show ground"):
-        done = clouds.remove_clouds(scene.data[9:], nodata=NODATA, rank=2)
-    assert "give more dates, or masks" in done.warnings[-1]
+    with pytest.warns(UserWarning, match="only 4 dates show ground"):
+        done = clouds.remove_clouds(scene.data[9:13], nodata=NODATA, rank=1)
+    assert any("give more dates, or masks" in one for one in done.warnings)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -215,14 +212,6 @@ def test_a_line_of_residuals_is_that_of_a_naive_loop(seed):
             at, y = [days[s] for s in ends], [values[s, b, i, j] for s in ends]
             expected = np.interp(days[t], at, y)
         assert found[t, b, i, j] == pytest.approx(expected, abs=1e-5)
-
-
-def test_residuals_are_added_as_far_as_they_tell():
-    rng = np.random.default_rng(0)
-    lines, noise = rng.standard_normal((2, 5000, 3))
-    assert residuals.best_part(0.5 * lines + 0.1 * noise, lines) == 0.5
-    assert residuals.best_part(noise, lines) == 0.0
-    assert residuals.best_part(noise[:0], lines[:0]) == 0.0
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int16", "int32", "uint8"])

@@ -8,7 +8,6 @@ of them.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,19 +18,17 @@ from ...methods.noisy import REACH
 from ...observations._door import as_observations
 from ...observations.base import OWN, Pull
 from ...observations.grouped import Grouped, grouped
-from ...row_systems import pairs, solve_rows, unpacked
+from ...row_systems import pairs, solve_rows
 from ...weights import Array, Cauchy
 from ..outcome import Limits
 from ..stack import band_groups
+from .contest import Filling
 from .look import Look, as_matrix
-from .residuals import line
 from .seasons import Seasons
 
 LEARN_FROM = 2500  # pixels, evenly spread
 # The threshold of each pass over a block, in that threshold.
 WIDER = (16.0, 4.0, 2.0, 1.0, 1.0, 1.0)
-# times as far from the usual brightness as dates below it are: an overcast date
-FAR_BRIGHTER = 8.0
 FEW = 0.02  # a date of which less is seen is taken from its neighbours
 MAD = 1.4826  # median absolute deviations in a standard deviation, of Gaussian noise
 CLEAR, CLOUD, MISSING = 0, 1, 2  # in a mask
@@ -54,11 +51,9 @@ class Ground:
     seasons: Seasons
     seen: Array  # T: the share of the pixels that was observed
     estimated: Array  # T: whether too little ground was seen: taken from its neighbours
-    own: float = 0.0  # how much of its residuals on other dates a pixel keeps
     limits: Limits | None = None  # bands x 1 x 1: the range of what was observed
     outcome: Outcome = SOUND  # of the fit
-    # bands: by how much more hidden pixels are missed than the model expects; if it was asked for
-    surprise: Array | None = None
+    filling: Filling | None = None  # what is under clouds
 
     @property
     def rank(self) -> int:
@@ -71,7 +66,7 @@ class Sample:
     """The pixels that the ground is learned from."""
 
     Y: Array  # T x bands x lines x width
-    there: Array  # T x lines x width: what was observed, and is not overcast
+    there: Array  # T x lines x width: what was observed, and is believed
     limits: Limits | None  # the range of what was observed
 
     @property
@@ -108,7 +103,6 @@ def sampled(look: Look) -> Sample:
         rng = np.random.default_rng(look.seed)
         there &= rng.random(there.shape, np.float32) < look.sample
     limits = _observed_range(Y, there)
-    there &= ~_overcast(Y, there)
     return Sample(Y, there, limits)
 
 
@@ -128,34 +122,6 @@ def _observed_range(Y: Array, there: Array) -> Limits | None:
     low = np.array([np.min(band) for band in bands])
     high = np.array([np.max(band) for band in bands])
     return Limits(low[:, None, None], high[:, None, None])
-
-
-def _overcast(Y: Array, there: Array) -> Array:
-    """Pixels of mostly cloudy dates that are brighter than usual in every band, and in one far more
-    than dates differ.
-
-    They are left out of what is learned: with many such dates, clouds would be components.
-    """
-    T, bands = Y.shape[:2]
-    values = np.where(there[:, None], Y, np.float32(np.nan)).reshape(T, bands, -1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # pixels and dates of nothing
-        away = values - np.nanmedian(values, axis=0)
-        excess = np.nanmedian(away, axis=2)  # T x bands
-        middle = np.nanmedian(excess, axis=0)
-        # Clouds are above: what is below tells the spread.
-        below = np.where(excess <= middle, middle - excess, np.nan)
-        usual = np.maximum(MAD * np.nanmedian(below, axis=0), _smallest(Y))
-    dates = _bright(np.nan_to_num(excess - middle) / usual)
-    if dates.sum() > T // 2:  # then they are the usual
-        return np.zeros(there.shape, bool)
-    pixels = _bright(np.nan_to_num(away - middle[:, None]) / usual[:, None])
-    return (dates[:, None] & pixels).reshape(there.shape)
-
-
-def _bright(times: Array) -> Array:
-    """By the second axis, the bands. Snow is bright, but not in the infrared."""
-    return np.all(times > 0, axis=1) & np.any(times > FAR_BRIGHTER, axis=1)
 
 
 def prior(
@@ -178,7 +144,7 @@ def prior(
         own = L[here][used]
         residual = values[here].astype(np.float64) - L[here] @ R.T
         typical = MAD * float(np.median(np.abs(residual[:, ~estimated][told])))
-        deviation[b] = max(typical, _smallest(values[here]))
+        deviation[b] = max(typical, smallest(values[here]))
         mean[b] = own.mean(0)
         ridge[b] = deviation[b] ** 2 * np.linalg.inv(_covariance(own))
     return Ground(R, mean, ridge, deviation, found, sample.share, estimated=estimated)
@@ -191,35 +157,12 @@ def _covariance(factors: Array) -> Array:
     return covariance + (RIDGE * np.trace(covariance) / rank + 1e-30) * np.eye(rank)
 
 
-def _smallest(values: Array) -> float:
+def smallest(values: Array) -> float:
     """Noise that cannot be told from rounding."""
     if values.dtype.kind in "iu":
         return ROUNDING
     size = np.abs(values[np.isfinite(values)])
     return RELATIVE_ROUNDING * float(np.median(size)) if size.size else 1e-30
-
-
-def deviations(
-    Y: Array, there: Array, L: Array, ground: Ground, threads: int | None = None
-) -> Array:
-    """The standard deviation of the ground of a block, T x bands x lines x width: what is unknown
-    of the factors of a pixel, on each date.
-    """
-    T, bands = Y.shape[:2]
-    pixels = there[0].size
-    R = ground.R.astype(np.float32)
-    obs = observed(_stored(Y), there, threads)
-    H = _weighed(obs, L, ground, 1.0).grams[0]
-    answer = np.empty((T, bands, pixels), np.float32)
-    surprise = np.ones(bands) if ground.surprise is None else ground.surprise
-    for b, more in enumerate(surprise):
-        own = unpacked(H[b * pixels : (b + 1) * pixels], ground.rank)
-        unknown = np.linalg.inv(own + ground.ridge[b])
-        variance = np.einsum("ta,nab,tb->tn", R, unknown, R, optimize=True)
-        # of a pixel with its noise, so many times larger; the noise itself is not counted
-        variance = np.maximum(more**2 * (1 + variance) - 1, more**2 * variance)
-        answer[:, b] = ground.deviation[b] * np.sqrt(np.maximum(variance, 0))
-    return answer.reshape(Y.shape)
 
 
 # ---- every pixel
@@ -238,17 +181,6 @@ def cloud_mask(Y: Array, there: Array, model: Array, ground: Ground) -> Array:
 def modeled(L: Array, shape: tuple[int, ...], ground: Ground) -> Array:
     """The ground of a block of this shape, T x bands x lines x width."""
     return (ground.R.astype(np.float32) @ L.T).reshape(shape)
-
-
-def moved(Y: Array, model: Array, clear: Array, ground: Ground) -> Array:
-    """The ground of a block, moved by what the model leaves of each pixel on the clear dates
-    before and after; dates that are estimated stay, and tell nothing.
-    """
-    if not ground.own:
-        return model
-    seen = ~ground.estimated[:, None, None]
-    lines = line(Y - model, clear & seen, ground.seasons.days)
-    return model + np.float32(ground.own) * lines * seen[:, None]
 
 
 def fit_pixels(

@@ -23,10 +23,8 @@ from .ground import (
     CLEAR,
     Ground,
     cloud_mask,
-    deviations,
     fit_pixels,
     modeled,
-    moved,
 )
 from .learn import learn_ground
 from .look import Look, Readable, blocks
@@ -128,9 +126,7 @@ def remove_clouds(
     look = Look(data, None if seen is None else _readable(seen), nodata, sample, seed)
     tell = progress or silent
     days = as_days(dates, len(data))
-    ground = learn_ground(
-        look, days, rank, seed, threads, tell, uncertainty=uncertainty
-    )
+    ground = learn_ground(look, days, rank, seed, threads, tell)
     T, _, height, width = data.shape
     scenes = np.empty(data.shape, data.dtype)
     mask = np.empty((T, height, width), np.uint8)
@@ -142,15 +138,14 @@ def remove_clouds(
         L = fit_pixels(Y, looked_at, ground, threads)
         model = modeled(L, Y.shape, ground)
         mask[:, lines] = cloud_mask(Y, there, model, ground)
-        model, outside = _filled(Y, model, mask[:, lines] == CLEAR, ground)
+        clear = mask[:, lines] == CLEAR
+        model, outside = _filled(Y, model, clear, ground)
         replaced = (fill == "all") | (mask[:, lines] != CLEAR)
         scenes[:, :, lines] = np.where(
             replaced[:, None], _stored(model, Y.dtype, nodata), Y
         )
         if deviation is not None:
-            unsure = deviations(Y, looked_at, L, ground, threads)
-            noise = ground.deviation.astype(np.float32)[:, None, None]
-            deviation[:, :, lines] = np.where(replaced[:, None], unsure, noise)
+            deviation[:, :, lines] = _deviation(Y, clear, replaced, ground)
         clipped += outside
         tell(Progress("clearing", lines.stop * width, height * width, "pixels"))
     outcome = ground.outcome
@@ -223,14 +218,34 @@ def as_days(dates: ArrayLike | None, n: int) -> Array:
 
 
 def _filled(Y: Array, model: Array, clear: Array, ground: Ground) -> tuple[Array, int]:
-    """The ground of a block, T x bands x lines x width, better under clouds, and how many of its
-    values had to be clipped.
+    """The ground of a block, T x bands x lines x width, where nothing is clear by what predicts
+    best; and how many of its values had to be clipped.
     """
-    near = moved(Y, model, clear, ground)
-    model = np.where(clear[:, None], model, near)
+    if ground.filling is not None:
+        wanted = ~clear.all(0)
+        model = model.copy()
+        values = ground.filling.predicted(Y[:, :, wanted], clear[:, wanted])
+        model[:, :, wanted] = np.where(
+            clear[:, None, wanted], model[:, :, wanted], values
+        )
     return (
         (model, 0) if ground.limits is None else ground.limits.held(model, "the ground")
     )
+
+
+def _deviation(Y: Array, clear: Array, replaced: Array, ground: Ground) -> Array:
+    """Of what is written: of a pixel that was kept, that of the noise."""
+    noise = ground.deviation.astype(np.float32)[:, None, None]
+    answer = np.broadcast_to(noise, Y.shape).copy()
+    wanted = replaced.any(0)
+    if ground.filling is not None:
+        unsure = ground.filling.deviations(
+            Y[:, :, wanted], clear[:, wanted], ground.deviation
+        )
+        answer[:, :, wanted] = np.where(
+            replaced[:, None, wanted], unsure, answer[:, :, wanted]
+        )
+    return answer
 
 
 def _stored(model: Array, dtype: np.dtype[Any], nodata: float | None) -> Array:

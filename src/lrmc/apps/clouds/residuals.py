@@ -47,14 +47,3 @@ def _last(
         value = np.where(clear[t], values[t], value)
         day = np.where(clear[t], np.float32(days[t]), day)
     return answer, when
-
-
-def best_part(errors: Array, lines: Array) -> float:
-    """How much of the line to add, by errors at hidden pixels in units of the noise, and lines
-    there in the same units.
-    """
-    if not errors.size:
-        return 0.0
-    squares = {part: float(np.mean((errors - part * lines) ** 2)) for part in PARTS}
-    best = min(squares, key=squares.__getitem__)
-    return best if squares[best] < BETTER**2 * squares[0.0] else 0.0

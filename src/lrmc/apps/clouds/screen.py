@@ -1,35 +1,50 @@
 """A screen by time, before anything is learned: what is far brighter than the dates around it say is
 cloud, however much of its date it covers.
 
-A fit by itself takes what most pixels of a date show for its ground. Here every date begins at what
-the others say about it, in a few components that no single date can have for itself.
+A fit by itself takes what most pixels of a date show for its ground. Here every date is explained by
+what the *other* dates say of its pixels, in a few components, and by the explanation that leaves the
+fewest pixels darker than it: clouds are brighter than the ground, and hardly anything is darker.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from ...linalg import Factors
 from ...weights import Array
-from .ground import FEW, Ground, Sample, fit_pixels, modeled, prior
-from .seasons import Seasons, seasons
+from .factors import Factored, learned, without_itself
+from .ground import FEW, MAD, Sample, smallest
 
 COMPONENTS = 3  # a mean, the seasons and a trend; with more, clouds would be components
 DATES_EACH = 2  # dates, at least, that a component needs
-ROUNDS = 2  # of dates and pixels in turn
-# Standard deviations above the ground, in every band and in one: a cloud. Leaves and snow are
-# brighter in some bands only, ground that changed in one.
-EVERY_BAND, ONE_BAND = 3.0, 6.0
+ROUNDS = 3  # of learning, and leaving clouds out
+LEARNING = 15  # rounds of learning in each: the components need not be exact
+# Standard deviations: a cloud is far above the ground in one band and above it in half of them, and
+# below it in none. Leaves are brighter in some bands and darker in others.
+ONE_BAND, HALF_OF_BANDS, NO_BAND = 6.0, 3.0, -1.0
 MANY = (
     1 / 3
 )  # of what was seen of a date is cloud: a fit may break down, at one half it must
+CLEAREST = 0.25  # of the dates tell how small the noise is
+NEAR = 3  # dates from which a date may begin
+LOOKED_AT = 800  # pixels that decide how a date is explained
 BIWEIGHT = 4.0  # standard deviations beyond which a pixel has no weight
 # The threshold of each later pass over a date, in that one.
 NARROWER = (8.0, 4.0, 2.0, 1.0)
 LEAST_FREEDOM = 1e-3  # of the mean variance: dates may differ a little in any direction
+# Of a date lies below its ground, at least, if that is to tell its noise.
+ENOUGH_BELOW = 0.02
+LEAST_NOISE = 0.01  # of the usual one: what is below the ground may be next to nothing
+
+
+class Dated(NamedTuple):
+    """What is to be explained of a date."""
+
+    y: Array  # bands x n
+    there: Array  # n
+    L: Array  # bands x n x r: what the other dates say of the pixels
 
 
 def components(dates: int) -> int:
@@ -37,30 +52,124 @@ def components(dates: int) -> int:
     return min(COMPONENTS, max(1, (dates - 1) // DATES_EACH))
 
 
-def screened(
-    sample: Sample, X: Factors, days: Array, threads: int | None = None
-) -> Sample:
-    """The sample without what is far brighter than its time; X is a fit of few components to it."""
-    share = sample.share
-    clouds = np.zeros(sample.there.shape, bool)
+def screened(sample: Sample, days: Array) -> Sample:
+    """The sample without what is far brighter than its time, on dates with much of it."""
+    T, bands = sample.Y.shape[:2]
+    Y = sample.Y.reshape(T, bands, -1).astype(np.float64)
+    there = sample.there.reshape(T, -1)
+    known = there.mean(1) > FEW
+    if not known.any():
+        return sample
+    rank = components(int(known.sum()))
+    clouds = np.zeros(there.shape, bool)
+    least = smallest(sample.Y)
     for _ in range(ROUNDS):
-        found = seasons(X.R, days, share, X.L.T @ X.L / len(X.L), FEW)
-        ground = prior(sample, X.L, X.R, found, share <= FEW)
-        ground = replace(ground, R=_dates(sample, X, ground))
-        L = fit_pixels(sample.Y, sample.there, ground, threads).astype(np.float64)
-        X = Factors(L, ground.R)
-        ground = prior(sample, X.L, X.R, found, share <= FEW)
-        clouds = _bright(sample, modeled(L, sample.Y.shape, ground), ground)
-        share = sample.without(clouds).share
-    return sample.without(_of_many(sample, clouds))
+        believed = there & ~clouds
+        model = learned(Y, believed, rank, least, rounds=LEARNING)
+        usable = known & (believed.mean(1) > FEW)
+        ground = _explained((Y, there, believed), model, days, usable)
+        clouds = _bright(Y - ground, there, believed, least)
+    return sample.without(_of_many(sample, clouds.reshape(sample.there.shape)))
 
 
-def _bright(sample: Sample, model: Array, ground: Ground) -> Array:
-    """Pixels of each date that are above the ground in all bands."""
-    above = (sample.Y - model) / ground.deviation[:, None, None]
-    every = np.all(above > EVERY_BAND, axis=1)
-    far = np.any(above > ONE_BAND, axis=1)
-    return np.asarray(every & far & sample.there)
+def _explained(
+    data: tuple[Array, Array, Array], model: Factored, days: Array, usable: Array
+) -> Array:
+    """The ground of every date by the others, T x bands x n; of values, where they were seen, and
+    where they are believed.
+    """
+    Y, there, believed = data
+    T, bands, n = Y.shape
+    L = np.stack(
+        [without_itself(Y, believed, model, b)[0] for b in range(bands)], axis=1
+    )
+    some = slice(None, None, max(1, n // LOOKED_AT))
+    noise = np.sqrt(np.quantile(model.variance[usable], CLEAREST, axis=0))[:, None]
+    ground = np.empty(Y.shape)
+    for t in range(T):
+        others = np.flatnonzero(usable & (np.arange(T) != t))
+        x = model.R[t]
+        if there[t].any() and len(others):
+            date = Dated(Y[t, :, some], there[t, some], L[t, :, some])
+            x = _best(date, model, others, np.abs(days[others] - days[t]), x, noise)
+        ground[t] = L[t] @ x
+    return ground
+
+
+def _best(
+    date: Dated, model: Factored, others: Array, apart: Array, own: Array, noise: Array
+) -> Array:
+    """The factors of a date: robust least squares from the mean of the others, from those near it,
+    and from all of its own pixels; the one that explains it best.
+    """
+    R = model.R[others]
+    weight = 1 / np.mean(model.variance[others] / noise[:, 0] ** 2, axis=1)
+    weight /= weight.sum()
+    mean = weight @ R
+    covariance = ((R - mean) * weight[:, None]).T @ (R - mean)
+    rank = len(mean)
+    least = LEAST_FREEDOM * np.trace(covariance) / rank + 1e-30
+    covariance += least * np.eye(rank)
+    near = R[np.argsort(apart, kind="stable")[:NEAR]]
+    tried = [_date(date, x, covariance, noise) for x in (mean, *near, own)]
+    return max(tried, key=lambda x: _merit(date, x, noise))
+
+
+def _merit(date: Dated, x: Array, noise: Array) -> float:
+    """How many pixels this ground explains, less those that are darker: a cloud is brighter."""
+    away = (date.y - date.L @ x) / (BIWEIGHT * noise)
+    explained = np.maximum(1 - np.max(np.abs(away), axis=0) ** 2, 0) ** 2
+    darker = (away.min(0) < -1) & (np.median(away, axis=0) < 0)
+    return float(np.sum((explained - darker)[date.there]))
+
+
+def _date(date: Dated, start: Array, covariance: Array, noise: Array) -> Array:
+    """The factors of a date by Tukey's biweight, from a start that is believed this far."""
+    y, there, L = date
+    precision = np.linalg.inv(covariance)
+    x = start
+    for scale in _scales(L, covariance, noise):
+        away = np.abs(y - L @ x) / (BIWEIGHT * scale)
+        within = np.maximum(1 - away.max(0) ** 2, 0)
+        w = np.where(there, within**2, 0)
+        weighed = L * (w / noise**2)[..., None]
+        gram = np.einsum("bni,bnj->ij", weighed, L, optimize=True)
+        right = np.einsum("bni,bn->i", weighed, y)
+        x = np.linalg.solve(gram + precision, right + precision @ start)
+    return x
+
+
+def _scales(L: Array, covariance: Array, noise: Array) -> Iterator[Array]:
+    """Of each pass: what is uncertain of the start, then down to the noise."""
+    unsure = np.sqrt(noise**2 + np.sum((L @ covariance) * L, axis=-1))
+    yield unsure
+    for narrower in NARROWER:
+        yield np.minimum(narrower * noise, unsure)
+
+
+def _bright(away: Array, there: Array, believed: Array, least: float) -> Array:
+    """T x n: pixels of each date that are above the ground as clouds are."""
+    T, bands = away.shape[:2]
+    noise = np.empty((T, bands, 1))
+    for b in range(bands):
+        usual = MAD * float(np.median(np.abs(away[:, b][believed])))
+        noise[:, b, 0] = [
+            _below(away[t, b][there[t]], usual, ENOUGH_BELOW * there.shape[1])
+            for t in range(T)
+        ]
+    times = away / np.maximum(noise, least)
+    above = np.mean(times > HALF_OF_BANDS, axis=1) >= 0.5
+    far = np.any(times > ONE_BAND, axis=1)
+    nowhere_below = np.all(times > NO_BAND, axis=1)
+    return np.asarray(above & far & nowhere_below & there)
+
+
+def _below(away: Array, usual: float, enough: float) -> float:
+    """The noise of a date: clouds are above, so what is below the ground tells it."""
+    below = -away[away < 0]
+    if len(below) < enough:
+        return usual
+    return max(min(usual, MAD * float(np.median(below))), LEAST_NOISE * usual)
 
 
 def _of_many(sample: Sample, clouds: Array) -> Array:
@@ -70,69 +179,3 @@ def _of_many(sample: Sample, clouds: Array) -> Array:
     left = sample.without(clouds).share
     most = left < (1 - MANY) * sample.share
     return clouds & most[:, None, None]
-
-
-def _dates(sample: Sample, X: Factors, ground: Ground) -> Array:
-    """The factors of each date by robust least squares that begins at what the others say."""
-    found = ground.seasons
-    T, bands = sample.Y.shape[:2]
-    Y = sample.Y.reshape(T, bands, -1).astype(np.float64)
-    there = sample.there.reshape(T, -1)
-    usual = _usual_error(X, found, ground.estimated)
-    by_band = X.L.reshape(bands, -1, X.L.shape[1])
-    R = found.expected.copy()
-    for t in np.flatnonzero(there.any(1)):
-        covariance = usual * found.spread[t] ** 2
-        R[t] = _date(
-            Y[t],
-            there[t],
-            by_band,
-            found.expected[t],
-            covariance,
-            ground.deviation,
-        )
-    return R
-
-
-def _usual_error(X: Factors, found: Seasons, estimated: Array) -> Array:
-    """The covariance of what the others say about a date, r x r; dates that are far off count
-    less.
-    """
-    errors = ((X.R - found.expected) / found.spread[:, None])[~estimated]
-    squares = np.sum((errors @ X.L.T) ** 2, axis=1)
-    w = 1 / (1 + squares / max(float(np.median(squares)), 1e-300))
-    covariance = (errors * w[:, None]).T @ errors / w.sum()
-    rank = len(covariance)
-    least = LEAST_FREEDOM * np.trace(covariance) / rank + 1e-30
-    return covariance + least * np.eye(rank)
-
-
-def _date(
-    y: Array,
-    there: Array,
-    L: Array,
-    expected: Array,
-    covariance: Array,
-    sd: Array,
-) -> Array:
-    """The factors of a date, bands x pixels, from L, bands x pixels x r."""
-    precision = np.linalg.inv(covariance)
-    noise = sd[:, None]
-    x = expected
-    for scale in _scales(L, covariance, noise):
-        away = np.abs(y - L @ x) / (BIWEIGHT * scale)
-        within = np.maximum(1 - away.max(0) ** 2, 0)
-        w = np.where(there, within**2, 0)
-        weighed = L * (w / noise**2)[..., None]
-        gram = np.einsum("bni,bnj->ij", weighed, L, optimize=True)
-        right = np.einsum("bni,bn->i", weighed, y)
-        x = np.linalg.solve(gram + precision, right + precision @ expected)
-    return x
-
-
-def _scales(L: Array, covariance: Array, noise: Array) -> Iterator[Array]:
-    """Of each pass: what is uncertain of the expectation, then down to the noise."""
-    unsure = np.sqrt(noise**2 + np.sum((L @ covariance) * L, axis=-1))
-    yield unsure
-    for narrower in NARROWER:
-        yield np.minimum(narrower * noise, unsure)
