@@ -379,11 +379,12 @@ def _is_lost(job: Job, ended: Ended) -> bool:
 
     What it leaves then is no estimate: no prior holds it."""
     usual = job.method == "closed_loop" and job.wishes.plan is None
-    unsettled = ended.status in (Status.MAX_ITER, Status.DIVERGED)
-    if not (usual and unsettled and can_hold_out(job.obs)):
+    if not (usual and can_hold_out(job.obs)):
         return False
-    last = Factors(ended.last.L, ended.last.R)
-    return not may_be_exact(job.obs, last, job.tol)
+    if ended.status is Status.MAX_ITER:
+        last = Factors(ended.last.L, ended.last.R)
+        return not may_be_exact(job.obs, last, job.tol)
+    return ended.status is Status.DIVERGED
 
 
 def _as_noisy(job: Job, lost: Ended, max_iter: int, progress: Progress | None) -> Ended:
