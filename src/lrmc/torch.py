@@ -1,8 +1,9 @@
 """LRMC as a layer of a network, and data on a GPU: `import lrmc.torch`, with the extra
 `lrmc[torch]`.
 
-`UnrolledLRMC` is the paper's Algorithm 1 with K layers, differentiable with respect to its numbers
-and to the data. `as_torch_observations` is what lets `lrmc.solve` read a tensor where it lies."""
+`UnrolledLRMC` is the layers of a schedule (the paper's Algorithm 1, or those for noisy data),
+differentiable with respect to their numbers and to the data. `as_torch_observations` is what lets
+`lrmc.solve` read a tensor where it lies."""
 
 from __future__ import annotations
 
@@ -12,7 +13,10 @@ from dataclasses import replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from . import _torch_noisy as noisy
 from ._extras import optional
+from .methods.noisy_layers import Layers
+from .methods.plan import Plan
 from .observations._checks import check_finite, check_numbers, check_observed
 from .observations.tensor import (
     TorchObservations,
@@ -30,7 +34,13 @@ else:
     Tensor, nn = torch.Tensor, torch.nn
     recomputed = optional("torch.utils.checkpoint", "torch").checkpoint
 
-__all__ = ["Factors", "TorchObservations", "UnrolledLRMC", "as_torch_observations"]
+__all__ = [
+    "Factors",
+    "TorchObservations",
+    "UnrolledLRMC",
+    "UnrolledNoisy",
+    "as_torch_observations",
+]
 
 Pair = tuple[Tensor, Tensor]  # of the left and the right factor
 ZERO = 1e-30  # what stands for a zero of a schedule, which has no logarithm
@@ -49,10 +59,11 @@ class Factors(NamedTuple):
 class UnrolledLRMC(nn.Module):
     """The layers of a schedule as a torch module: `forward(Y)` gives the factors of X.
 
-    Its `nn.Parameter`s are those that the schedule has: `log_zeta` of the thresholds zeta_0 (of the
-    start) to zeta_K, `log_eta` of the step sizes (of `eta_0`, where K = 0), `log_start_gain`,
-    `momentum` (one per layer; less than 0 counts as 0), and with `extra` layers `log_tail` of
-    (phi, beta). `schedule()` makes a `Schedule` of them, for `lrmc.solve`.
+    A schedule for noisy data (one with a plan) gives an `UnrolledNoisy`, whose parameters are those
+    of its layers. Otherwise its `nn.Parameter`s are those that the schedule has: `log_zeta` of the
+    thresholds zeta_0 (of the start) to zeta_K, `log_eta` of the step sizes (of `eta_0`, where
+    K = 0), `log_start_gain`, `momentum` (one per layer; less than 0 counts as 0), and with `extra`
+    layers `log_tail` of (phi, beta). `schedule()` makes a `Schedule` of them, for `lrmc.solve`.
 
     Parameters
     ----------
@@ -101,25 +112,23 @@ class UnrolledLRMC(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        began = Schedule.named(schedule) if isinstance(schedule, str) else schedule
-        if not isinstance(began, Schedule):
-            raise ValueError(
-                f"schedule is a {type(schedule).__name__}; a Schedule or the name of one is wanted"
-            )
+        began = _as_schedule(schedule)
         if began.plan is not None:
-            raise ValueError(
-                "this schedule is for noisy data, and has no thresholds and steps to train;"
-                " lrmc.solve takes it"
+            # one name for both: whoever has a schedule need not care which kind it is
+            _check_whole("extra", extra, 0, most=0)
+            self.__class__ = UnrolledNoisy
+            UnrolledNoisy.__init__(
+                self,  # type: ignore[arg-type]
+                began,
+                rank,
+                checkpoint=checkpoint,
+                seed=seed,
+                device=device,
+                dtype=dtype,
             )
+            return
         for name, number, least in (("rank", rank, 1), ("extra", extra, 0)):
-            if (
-                not isinstance(number, Integral)
-                or isinstance(number, bool)
-                or number < least
-            ):
-                raise ValueError(
-                    f"{name}={number!r}; a whole number of at least {least} is wanted"
-                )
+            _check_whole(name, number, least)
         if extra and began.tail is None:
             raise ValueError(
                 f"extra={extra}, but the schedule has no tail: it ends after {len(began)} layers"
@@ -267,16 +276,113 @@ class UnrolledLRMC(nn.Module):
             new["tail"] = _numbers(self.log_tail)
         if self.momentum is not None:
             new["momentum"] = tuple(self.momentum.detach().clamp(min=0).tolist())
-        about = {
-            "about": "numbers of an lrmc.torch.UnrolledLRMC",
-            "began_as": dict(self.began.card),
-        }
-        return replace(self.began, **new, card=about if card is None else dict(card))
+        return replace(self.began, **new, card=_card(self.began, card))
 
     def extra_repr(self) -> str:
         """What the module is, beside its parameters."""
         tangent = ", tangent" if self.began.tangent else ""
         return f"rank={self.rank}, layers={len(self.began)}, extra={self.extra}, {self.began.units}{tangent}"
+
+
+class UnrolledNoisy(UnrolledLRMC):
+    """The layers of a schedule for noisy data as a torch module: `forward(Y)` gives the factors.
+
+    Its parameter is `log_numbers`: logarithms of the 6 numbers of each of K layers, as
+    `lrmc.methods.noisy_layers.Layers` has them (reach, shape, longer, shorter, kappa, eta). Made by
+    `UnrolledLRMC(schedule, rank)`. The layers begin where `lrmc.solve` begins them (components are
+    grown, without gradient). What a plan has beside its layers is kept by `schedule()` and done by
+    `lrmc.solve`, not here: noise of lines, a mixture, blends, and components that died are not cut.
+
+    Parameters
+    ----------
+    schedule : Schedule or str
+        What to begin with: a schedule with a plan, or the name of one.
+    rank : int, optional
+        How many components the layers have; that of the plan if not given.
+    checkpoint, seed, device, dtype
+        As for `UnrolledLRMC`.
+
+    Examples
+    --------
+    >>> import lrmc, torch
+    >>> from lrmc.torch import UnrolledLRMC
+    >>> problem = lrmc.synthetic.problem(n=60, rank=2, p=1, noise=0.1)
+    >>> model = UnrolledLRMC("ratings", rank=4)
+    >>> L, R = model(torch.as_tensor(problem.Y))
+    >>> torch.linalg.norm(L @ R.mT - torch.as_tensor(problem.X)).backward()
+    >>> tuple(model.log_numbers.grad.shape)
+    (6, 3)
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule | str,
+        rank: int | None = None,
+        *,
+        checkpoint: bool = False,
+        seed: int = 0,
+        device: Any = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        nn.Module.__init__(self)
+        self.began = _as_schedule(schedule)
+        if self.began.plan is None:
+            raise ValueError("this schedule has no plan; UnrolledLRMC takes it")
+        self.plan = Plan.from_plain(self.began.plan)
+        rank = self.plan.rank if rank is None else rank
+        _check_whole("rank", rank, 1)
+        self.rank, self.checkpoint, self.seed = int(rank), bool(checkpoint), seed
+        logs = torch.as_tensor(self.plan.layers.array()).log()
+        kind = dtype or torch.get_default_dtype()
+        self.log_numbers = nn.Parameter(logs.to(device=device, dtype=kind))
+
+    def iterates(
+        self,
+        Y: Tensor,
+        mask: Tensor | None = None,
+        *,
+        start: Any = None,
+        scale: Any = None,
+    ) -> Iterator[Factors]:
+        """The start and the factors after each layer. Arguments as for `forward`."""
+        Y, seen = _looked_at(Y, mask, self.rank)
+        seen = torch.ones_like(Y, dtype=torch.bool) if seen is None else seen
+        unit = _unit(Y, seen) if scale is None else _per_matrix(scale, Y)
+        data = noisy.Data(Y, seen, unit)
+        if start is None:
+            state = noisy.grown(Y, seen, self.rank, self.seed)
+        else:
+            state = noisy.known(_given(start, Y, self.rank))
+        yield Factors(*state.X)
+        for numbers in self.log_numbers.to(Y.dtype).exp().T:
+            state = self._run(_through_layer, data, state, numbers)
+            yield Factors(*state.X)
+
+    def schedule(self, card: Mapping[str, Any] | None = None) -> Schedule:
+        """The present numbers as a `Schedule`; its card says what it began as, unless
+        one is given.
+        """
+        layers = Layers(*self.log_numbers.detach().double().exp().tolist())
+        plan = replace(self.plan, layers=layers)
+        return replace(self.began, plan=plan.plain(), card=_card(self.began, card))
+
+    def extra_repr(self) -> str:
+        """What the module is, beside its parameters."""
+        return f"rank={self.rank}, layers={len(self.plan.layers)}, noisy"
+
+
+def _through_layer(
+    data: noisy.Data, state: noisy.State, numbers: Tensor
+) -> noisy.State:
+    with _full_precision(data.Y):
+        return next(noisy.passes(data, state, numbers[:, None]))
+
+
+def _card(began: Schedule, card: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What was given, or what a module began as."""
+    about = "numbers of an lrmc.torch.UnrolledLRMC"
+    usual = {"about": about, "began_as": dict(began.card)}
+    return usual if card is None else dict(card)
 
 
 # ---- the algorithm. All shapes may have leading dimensions of a batch.
@@ -362,6 +468,26 @@ def _full_precision(X: Tensor) -> Any:
 
 
 # ---- the door
+
+
+def _as_schedule(schedule: Any) -> Schedule:
+    """A schedule, or the one of this name."""
+    found = Schedule.named(schedule) if isinstance(schedule, str) else schedule
+    if not isinstance(found, Schedule):
+        raise ValueError(
+            f"schedule is a {type(schedule).__name__}; a Schedule or the name of one is wanted"
+        )
+    return found
+
+
+def _check_whole(name: str, number: Any, least: int, most: float = math.inf) -> None:
+    whole = isinstance(number, Integral) and not isinstance(number, bool)
+    if whole and number > most:
+        raise ValueError(f"{name}={number!r}; layers for noisy data have none")
+    if not whole or number < least:
+        raise ValueError(
+            f"{name}={number!r}; a whole number of at least {least} is wanted"
+        )
 
 
 def _looked_at(Y: Any, mask: Any, rank: int) -> tuple[Tensor, Tensor | None]:

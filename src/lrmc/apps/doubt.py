@@ -54,7 +54,9 @@ def _deviation(result: Result) -> Array:
     deviation = np.empty(obs.shape, np.float32)
     for rows in row_blocks(*obs.shape):
         block = np.meshgrid(
-            np.arange(rows.start, rows.stop), np.arange(obs.shape[1]), indexing="ij"
+            np.arange(rows.start, rows.stop),
+            np.arange(obs.shape[1]),
+            indexing="ij",
         )
         deviation[rows] = known.deviation(*block)
     return deviation

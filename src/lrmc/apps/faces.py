@@ -168,7 +168,7 @@ def _doubt(pictures: Array, there: Array | None, model: Array, result: Result) -
     if spread is not None:
         spread = spread.T.reshape(pictures.shape)
     if pictures.ndim == 4:
-        guessed = guessed.any(axis=1)
+        guessed = np.asarray(guessed.any(axis=1))
         spread = None if spread is None else np.moveaxis(spread, 1, -1)
     return Doubt(guessed, spread, known.why)
 
@@ -533,12 +533,14 @@ def told_doubt(person: Person, faces: Faces) -> dict[str, str]:
     if doubt is None:
         return {}
     guessed = doubt.guessed
-    grey = (lambda X: X.mean(axis=-1)) if person.images.ndim == 4 else (lambda X: X)
-    dark = float(np.mean(guessed & (grey(faces.removed) < 0)))
+    removed, spread = faces.removed, doubt.deviation
+    if person.images.ndim == 4:  # colours
+        removed = removed.mean(axis=-1)
+        spread = None if spread is None else spread.mean(axis=-1)
+    dark = float(np.mean(guessed & (removed < 0)))
     told = {"guessed": f"{np.mean(guessed):.1%}, of it dark {dark:.1%}"}
-    if doubt.deviation is None:
+    if spread is None:
         return told | {"standard deviation": f"not known: {doubt.why}"}
-    spread = grey(doubt.deviation)
     usual, there = (
         float(np.median(spread[some])) if some.any() else math.nan
         for some in (~guessed, guessed)

@@ -138,7 +138,14 @@ def caught(obs: Observations, plan: Plan, noise: Noise, seed: int) -> Net:
     high = plan.rank if plan.fixed else min(2 * plan.rank, rank_for(obs))
     entries = int(np.clip(SHARE * obs.n_observed, ENOUGH, LARGER_PART))
     part = hidden_in(
-        obs, high, noise, seed, entries=entries, least=1, most=1, times=plan.times
+        obs,
+        high,
+        noise,
+        seed,
+        entries=entries,
+        least=1,
+        most=1,
+        times=plan.times,
     )
     others = planned = Tried.of(part, plan.layers)
     bend = BENDS["auto"] * unit_of(planned.errors)
