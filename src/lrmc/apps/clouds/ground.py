@@ -33,6 +33,9 @@ FEW = 0.02  # a date of which less is seen is taken from its neighbours
 MAD = 1.4826  # median absolute deviations in a standard deviation, of Gaussian noise
 CLEAR, CLOUD, MISSING = 0, 1, 2  # in a mask
 STANDS_OUT = 5.0  # standard deviations: beyond is cloud, shadow or snow
+# Of the distance from the ground, that the dates before and after may differ by if it lasts.
+LASTING = 0.5
+BRIGHTEST = 0.99  # of the clear pixels of a date are not brighter
 ROUNDING = 0.5  # the noise of whole numbers that cannot be told from rounding
 RELATIVE_ROUNDING = 1e-4  # the same of floats, in parts of a typical one
 RIDGE = 1e-6  # of the mean variance: factors that hardly vary keep a little freedom
@@ -53,6 +56,8 @@ class Ground:
     estimated: Array  # T: whether too little ground was seen: taken from its neighbours
     limits: Limits | None = None  # bands x 1 x 1: the range of what was observed
     outcome: Outcome = SOUND  # of the fit
+    # T x bands: what is brighter is no ground that was seen anywhere on that date
+    brightest: Array | None = None
     filling: Filling | None = None  # what is under clouds
 
     @property
@@ -169,13 +174,43 @@ def smallest(values: Array) -> float:
 
 
 def cloud_mask(Y: Array, there: Array, model: Array, ground: Ground) -> Array:
-    """Of a block: what stands out of the ground in any band is a cloud."""
-    worst = np.zeros(there.shape, np.float32)
-    for b in range(Y.shape[1]):
-        away = np.abs(Y[:, b] - model[:, b]) / np.float32(ground.deviation[b])
-        np.maximum(worst, away, out=worst, where=there)
-    found = np.where(worst > STANDS_OUT, CLOUD, CLEAR)
+    """Of a block: what stands out of the ground in any band is a cloud, unless it lasts."""
+    deviation = ground.deviation.astype(np.float32)[:, None, None]
+    away = np.where(there[:, None], (Y - model) / deviation, np.float32(np.nan))
+    out = np.max(np.abs(away), axis=1, initial=0, where=there[:, None]) > STANDS_OUT
+    if ground.brightest is not None:
+        limit = ground.brightest[..., None, None]
+        bright = np.any(limit < Y, axis=1)
+        away[np.broadcast_to(bright[:, None], away.shape)] = np.nan
+        out &= ~_lasting(away, ground.seasons.days)
+    found = np.where(out, CLOUD, CLEAR)
     return np.where(there, found, MISSING).astype(np.uint8)
+
+
+def _lasting(away: Array, days: Array) -> Array:
+    """T x lines x width: pixels that are as far off on the date before or after. A field that was
+    mown or a forest that was felled stays so; no cloud does.
+    """
+    order = np.argsort(days, kind="stable")
+    alike = LASTING * np.linalg.norm(away, axis=1)
+    answer = np.zeros(alike.shape, bool)
+    for way in (order, order[::-1]):
+        last = np.full(away.shape[1:], np.nan, np.float32)
+        for t in way:
+            answer[t] |= np.linalg.norm(away[t] - last, axis=0) < alike[t]
+            last = np.where(np.isnan(away[t]), last, away[t])
+    return answer
+
+
+def brightest(Y: Array, clear: Array) -> Array:
+    """T x bands: what hardly any clear pixel of a date is brighter than; below all others where
+    little is clear.
+    """
+    T, bands = Y.shape[:2]
+    answer = np.full((T, bands), -np.inf)
+    for t in np.flatnonzero(clear.mean((1, 2)) > FEW):
+        answer[t] = np.quantile(Y[t][:, clear[t]], BRIGHTEST, axis=1)
+    return answer
 
 
 def modeled(L: Array, shape: tuple[int, ...], ground: Ground) -> Array:

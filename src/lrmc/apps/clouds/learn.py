@@ -22,6 +22,7 @@ from .ground import (
     FEW,
     Ground,
     Sample,
+    brightest,
     cloud_mask,
     fit_pixels,
     modeled,
@@ -66,16 +67,18 @@ def learn_ground(
     X, outcome = _fitted(sample, rank, "the ground", fits)
     ground = _of_all_dates(sample, X, days, threads)
     tell(Progress("weighing ways to fill"))
-    filling = _filling(sample, ground, rank, fits)
+    L = fit_pixels(sample.Y, sample.there, ground, threads)
+    model = modeled(L, sample.Y.shape, ground)
+    clear = cloud_mask(sample.Y, sample.there, model, ground) == CLEAR
+    ground = replace(ground, brightest=brightest(sample.Y, clear))
+    clear = cloud_mask(sample.Y, sample.there, model, ground) == CLEAR
+    filling = _filling(sample, clear, ground, rank)
     outcome = _warned(outcome, filling)
     return replace(ground, limits=sample.limits, outcome=outcome, filling=filling)
 
 
-def _filling(sample: Sample, ground: Ground, rank: int | None, fits: Fits) -> Filling:
+def _filling(sample: Sample, clear: Array, ground: Ground, rank: int | None) -> Filling:
     """What is put under clouds, by what predicts the pixels that are clear."""
-    L = fit_pixels(sample.Y, sample.there, ground, fits.threads)
-    model = modeled(L, sample.Y.shape, ground)
-    clear = cloud_mask(sample.Y, sample.there, model, ground) == CLEAR
     T, bands = sample.Y.shape[:2]
     n = clear[0].size
     some = slice(None, None, max(1, n // JUDGED))
