@@ -27,7 +27,7 @@ from ..outcome import after_clipping
 from ..stack import as_type, is_whole
 from .clips import Clip, Film, Region, View, film
 from .events import Event, Tracker, write_events
-from .foreground import in_front, masks
+from .foreground import in_front
 from .model import (
     BYTES,
     ENOUGH,
@@ -341,7 +341,7 @@ class _Output:
         frames = parts.frames[some]
         pictures, clipped = parts.model.counted(parts.scores[some])
         self.clipped += clipped
-        found = masks(frames, pictures, parts.model.threshold)
+        found = parts.model.masks(frames, pictures)
         background = as_type(pictures, np.dtype(np.uint8))
         foreground = in_front(frames, found, NOTHING)
         for made, layer in zip(self.films, (background, foreground)):
