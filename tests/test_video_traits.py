@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from each import each
 from made.street import Kind, street
+from scipy import ndimage as ndi
 
 from lrmc.apps.video import foreground, modes, shadows, traits
 from lrmc.apps.video import model as video
@@ -70,8 +71,10 @@ def test_what_sways_is_not_in_front_and_walkers_are(kind, colour):
     found, plain, parts = with_and_without(made)
     assert found > plain + 0.03
     # walkers stay where the background sways
-    there = made.truth & (parts.model.traits.sways > parts.model.threshold)
-    assert parts.masks()[there].mean() > 0.5
+    where = parts.model.traits.sways > parts.model.threshold
+    assert where.mean() > 0.02
+    there = made.truth & ndi.binary_dilation(where, iterations=5)
+    assert parts.masks()[there].mean() > 0.6
 
 
 def test_nothing_sways_before_a_wall():

@@ -23,6 +23,10 @@ class Traits:
     # 3 x 3: differences of colours times this have equal noise; None: the largest counts
     colours: Array | None = None
     ratios: Array | None = None  # bins of brightness that are shadows, see `shadows`
+    # A frame's shape: the standard deviation of pixels where nothing is in front, and that of the
+    # background itself, grey levels; NaN where something always is.
+    spread: Array | None = None
+    sd: Array | None = None
 
     def check(self, shape: tuple[int, ...]) -> None:
         """Refuse traits that are not those of frames of this shape."""
@@ -30,13 +34,15 @@ class Traits:
             "sways": (np.uint8, shape[:2]),
             "colours": (np.float64, (3, 3) if len(shape) == 3 else None),
             "ratios": (np.bool_, (2 * BINS,)),
+            "spread": (np.float32, shape),
+            "sd": (np.float32, shape),
         }
         for name, (kind, size) in wanted.items():
             value = getattr(self, name)
             if value is None:
                 continue
             fits = value.dtype == kind and value.shape == size
-            if not fits or not np.isfinite(value).all():
+            if not fits or np.isinf(value).any():
                 raise ValueError(f"its {name} are not those of such frames")
 
 

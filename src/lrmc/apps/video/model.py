@@ -31,6 +31,7 @@ from ..stack import Stack, as_type, check_rank, check_seed, check_share, is_whol
 from .foreground import Traits, in_front, masks
 from .modes import most_common
 from .stays import behind_what_stays
+from .stops import Stops
 from .traits import traits_of
 
 FORMAT = Format("lrmc-background", "a background")
@@ -40,7 +41,7 @@ ENOUGH = 200  # times that a pixel is looked at; more frames are thinned out eve
 REMEMBERED = 1000  # frames that the background of a long film stands for
 # The threshold in deviations of the noise, and its limits in grey levels.
 DEVIATIONS, LEAST, MOST = 6.0, 16.0, 40.0
-KNOWN_TRAITS = ("sways", "colours", "ratios")  # that a file may have
+KNOWN_TRAITS = ("sways", "colours", "ratios", "spread", "sd")  # that a file may have
 BYTES = Limits(np.array(0.0), np.array(255.0))  # what a frame may hold
 
 
@@ -93,13 +94,16 @@ class Background:
         V = behind_what_stays(V, frames, scores, self.threshold)
         return replace(self, model=replace(self.model, V=V))
 
-    def with_traits(self, frames: Array, scores: Array) -> Background:
-        """With what these frames show besides: see `traits`."""
+    def with_traits(
+        self, frames: Array, scores: Array, observed: float = 1.0
+    ) -> Background:
+        """With what these frames, of which so much was observed, show besides: see `traits`."""
 
         def picture(k: int) -> Array:
             return self.pictures(scores[k : k + 1])[0]
 
-        traits = traits_of(frames, picture, self.threshold, self.model.noise)
+        noise = self.model.noise
+        traits = traits_of(frames, picture, self.threshold, noise, observed)
         return replace(self, traits=traits)
 
     def masks(self, frames: Array, pictures: Array) -> Array:
@@ -236,6 +240,18 @@ class Separation(Told):
         pictures = self.model.pictures(self.scores[some])
         return self.model.masks(self.frames[some], pictures)
 
+    def stopped(self, rate: float = 25.0) -> Array:
+        """True where something is in front that came and stands still, (frames, height, width);
+        `rate` is in frames per second.
+        """
+        stops = Stops(rate, self.model.threshold)
+        found = np.empty(self.frames.shape[:3], bool)
+        for k, frame in enumerate(self.frames):
+            picture = self.model.pictures(self.scores[k : k + 1])
+            mask = self.model.masks(frame[None], picture)[0]
+            found[k] = stops.add(frame, picture[0], mask)[1]
+        return found
+
     def foreground(self, some: slice = slice(None)) -> Array:
         """What is in front, black elsewhere."""
         return in_front(self.frames[some], self.masks(some))
@@ -309,7 +325,7 @@ def learn_behind(
     back = learn(seen, frames.shape[1:], rank, seed, tell)
     obs = as_observations(seen)
     back = back.behind_what_stays(frames, back.scores(obs))
-    return back.with_traits(frames, back.scores(obs))
+    return back.with_traits(frames, back.scores(obs), obs.fraction)
 
 
 def thinning(n: int, sample: float) -> int:

@@ -25,15 +25,20 @@ KNOWN = 3  # frames without a thing that a part needs
 DISTINCT = (
     2.0  # times: how much more differences of colours count than of brightness, at most
 )
+ROUNDING = np.float32(1 / 12)  # the variance that bytes have at least
 THIN = 5  # every which pixel tells how colours belong together
 
 Picture = Callable[[int], Array]  # the background of a frame
 
 
 def traits_of(
-    frames: Array, picture: Picture, threshold: float, noise: float
+    frames: Array,
+    picture: Picture,
+    threshold: float,
+    noise: float,
+    observed: float = 1.0,
 ) -> Traits:
-    """What frames and their backgrounds show."""
+    """What frames and their backgrounds show; of the frames, so much was observed."""
     noise = max(noise, 1.0)  # bytes are not finer
     if len(frames) < FEWEST:
         return Traits(noise)
@@ -42,15 +47,24 @@ def traits_of(
     if frames.ndim == 4:
         colours = _colours([frames[k] - picture(k) for k in some[::THIN]], threshold)
     sways = _Sways(frames.shape[1:3])
+    spread = _Spread(frames.shape[1:])
     evidence = Evidence(noise)
     for k in some:
         behind = picture(k)
         off = distance(frames[k][None], behind[None], colours)[0]
         mask = cleaned(off[None] > threshold)[0]
         sways.add(k * PARTS // len(frames), off, mask)
+        spread.add(frames[k] - behind, ~mask)
         part = k * PARTS_OF_SHADOWS // len(frames)
         evidence.add(part, frames[k], behind, mask & (off > threshold / 2))
-    return Traits(noise, sways.found(threshold), colours, evidence.ratios())
+    return Traits(
+        noise,
+        sways.found(threshold),
+        colours,
+        evidence.ratios(),
+        spread.of_frames(),
+        spread.of_background(observed * len(frames) / len(some)),
+    )
 
 
 def looked_at(n: int) -> list[int]:
@@ -96,6 +110,31 @@ class _Sways:
         if not np.any(far > threshold):
             return None
         return np.minimum(far, 255).astype(np.uint8)
+
+
+class _Spread:
+    """How far pixels typically are from the background where nothing is in front."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.squares = np.zeros(shape, np.float32)
+        self.count = np.zeros(shape[:2], np.float32)
+
+    def add(self, off: Array, free: Array) -> None:
+        """A frame less its background, and where nothing is in front."""
+        self.squares += off**2 * (free if off.ndim == 2 else free[..., None])
+        self.count += free
+
+    def of_frames(self) -> Array:
+        """The standard deviation of a pixel."""
+        count = self.count if self.squares.ndim == 2 else self.count[..., None]
+        known = np.where(count > 0, count, np.nan)
+        return np.sqrt((self.squares + ROUNDING * count) / known)
+
+    def of_background(self, times: float) -> Array:
+        """The standard error of the background, learned from so many times more frames."""
+        count = self.count if self.squares.ndim == 2 else self.count[..., None]
+        seen = np.maximum(times * count, 1)
+        return np.asarray(self.of_frames() / np.sqrt(seen), np.float32)
 
 
 def large(mask: Array) -> Array:
