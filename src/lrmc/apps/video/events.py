@@ -7,7 +7,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ MISSED = 5  # frames for which a thing may be out of sight and still be the same
 OVERLAP = 0.2  # of the smaller box: less is another thing
 # Of the pixels of a frame: what is smaller is not listed. (5 x 5 pixels of 320 x 240.)
 SMALLEST = 25 / (320 * 240)
+MOVING, STOPPED = "moving", "stopped"
 
 
 class Box(NamedTuple):
@@ -34,6 +35,10 @@ class Box(NamedTuple):
     def area(self) -> int:
         """Of the box."""
         return max(0, self.right - self.left) * max(0, self.bottom - self.top)
+
+    def part(self, picture: Array) -> Array:
+        """Of a picture."""
+        return picture[self.top : self.bottom, self.left : self.right]
 
     def shared(self, other: Box) -> float:
         """How much of the smaller box both have in common."""
@@ -58,6 +63,7 @@ class Event:
     width: int
     height: int
     area: int  # pixels that are in front, in the box
+    state: str = MOVING  # or STOPPED
 
 
 @dataclass
@@ -80,15 +86,20 @@ class Tracker:
         self._tracks: list[_Track] = []
         self._count = 0
 
-    def events(self, frame: int, mask: Array) -> list[Event]:
-        """Of the next frame."""
+    def events(
+        self, frame: int, mask: Array, stopped: Array | None = None
+    ) -> list[Event]:
+        """Of the next frame: what is in front, and which of it has stopped."""
         self._tracks = [t for t in self._tracks if frame - t.seen <= MISSED]
         free = list(self._tracks)
         found = []
         # The largest first: it has the first choice of a track.
         for box, area in sorted(boxes(mask), key=lambda x: -x[1]):
             track = self._continued(free, box, frame)
-            found.append(self._event(frame, track.number, box, area))
+            event = self._event(frame, track.number, box, area)
+            if stopped is not None and 2 * box.part(stopped).sum() > area:
+                event = replace(event, state=STOPPED)
+            found.append(event)
         return found
 
     def _continued(self, free: list[_Track], box: Box, frame: int) -> _Track:

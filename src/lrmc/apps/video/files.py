@@ -26,8 +26,8 @@ from ...weights import Array
 from ..outcome import after_clipping
 from ..stack import as_type, is_whole
 from .clips import Clip, Film, Region, View, film
-from .events import Event, Tracker, write_events
-from .foreground import in_front, masks
+from .events import STOPPED, Event, Tracker, write_events
+from .foreground import in_front
 from .model import (
     BYTES,
     ENOUGH,
@@ -41,6 +41,7 @@ from .model import (
     sampled,
     thinning,
 )
+from .stops import Stops
 
 TO_LEARN = 256 << 20  # bytes of frames that are held to learn a background from
 AT_ONCE = 48 << 20  # bytes of frames that are held while a film is gone through
@@ -53,6 +54,8 @@ TELL_EVERY = 50  # frames that are read
 # clean-up grow with frames anyway.
 SIDE = 240
 NOTHING = 128  # grey of the foreground film where nothing is: dark things are seen, too
+
+TINT = np.array([255.0, 140.0, 0.0], np.float32)  # of what has stopped
 
 Kept = TypeVar("Kept")
 
@@ -292,14 +295,28 @@ def blocks(frames: Iterator[Array], size: int) -> Iterator[Array]:
         yield np.stack(some)
 
 
-class _Shown(NamedTuple):
-    """A frame that is kept for the report."""
+class _Layers(NamedTuple):
+    """A frame, taken apart."""
 
-    number: int  # from 0
     frame: Array
     background: Array
     foreground: Array
     mask: Array
+    stopped: Array
+
+    def marked(self) -> Array:
+        """The foreground with colours, what has stopped tinted."""
+        front = self.foreground
+        front = front if front.ndim == 3 else np.repeat(front[..., None], 3, 2)
+        tinted = np.where(self.stopped[..., None], (front + TINT) / 2, front)
+        return tinted.astype(np.uint8)
+
+
+class _Shown(NamedTuple):
+    """A frame that is kept for the report."""
+
+    number: int  # from 0
+    layers: _Layers
 
 
 class _Output:
@@ -323,6 +340,8 @@ class _Output:
             self.folder = folder / "masks"
             self.folder.mkdir()
         view = clip.view
+        self.rate = float(clip.rate)
+        self.stops: Stops | None = None
         self.tracker = Tracker(float(clip.rate), scale=view.fewer, origin=view.origin)
         self.events: list[Event] = []
         self.n_frames = 0
@@ -341,36 +360,40 @@ class _Output:
         frames = parts.frames[some]
         pictures, clipped = parts.model.counted(parts.scores[some])
         self.clipped += clipped
-        found = masks(frames, pictures, parts.model.threshold)
+        found = parts.model.masks(frames, pictures)
+        self.stops = self.stops or Stops(self.rate, parts.model.threshold)
         background = as_type(pictures, np.dtype(np.uint8))
+        states = [self.stops.add(*x) for x in zip(frames, background, found)]
+        found, stopped = (np.stack(x) for x in zip(*states))
         foreground = in_front(frames, found, NOTHING)
         for made, layer in zip(self.films, (background, foreground)):
             made.write(layer)
-        for layers in zip(frames, background, foreground, found):
-            self._keep(*layers)
+        for layers in zip(frames, background, foreground, found, stopped):
+            self._keep(_Layers(*layers))
 
-    def _keep(
-        self, frame: Array, background: Array, foreground: Array, mask: Array
-    ) -> None:
+    def _keep(self, layers: _Layers) -> None:
         """The mask in a file, and copies of all: views would keep the frames alive that they were
         made with.
         """
+        mask = layers.mask
         if self.folder is not None:
             picture = optional("PIL.Image", "video").fromarray(
                 mask.astype(np.uint8) * np.uint8(255)
             )
             picture.save(self.folder / f"{self.n_frames:06d}.png", compress_level=1)
-        self.events += self.tracker.events(self.n_frames, mask)
+        self.events += self.tracker.events(self.n_frames, mask, layers.stopped)
         self.shares.append(float(mask.mean()))
-        layers = (frame, background, foreground, mask)
-        self.shown.add(_Shown(self.n_frames, *(layer.copy() for layer in layers)))
+        copies = _Layers(*(layer.copy() for layer in layers))
+        self.shown.add(_Shown(self.n_frames, copies))
         self.n_frames += 1
 
 
 def _sections(
     clip: Clip, done: Processed, sample: float, shown: Spread[_Shown]
 ) -> list[report.Section]:
-    numbers, *layers = (list(column) for column in zip(*shown.items))
+    numbers, kept = (list(column) for column in zip(*shown.items))
+    frames, backgrounds, _, found, _ = zip(*kept)
+    fronts = [layers.marked() for layers in kept]
     height, width = done.model.shape[:2]
     colour = "colour" if len(done.model.shape) == 3 else "grey"
     facts = {
@@ -382,13 +405,19 @@ def _sections(
         "threshold": f"{number(done.model.threshold, 3)} grey levels",
         "in front": percent(float(done.in_front.mean())),
         "things in front": len({event.track for event in done.events}),
+        "of these, stopped": len(
+            {event.track for event in done.events if event.state == STOPPED}
+        ),
         "speed": f"{number(done.n_frames / done.seconds, 2)} frames/s",
         "fit": str(done.status),
     }
     film_parts = report.film_sections(
-        *layers,
+        frames,
+        backgrounds,
+        fronts,
+        found,
         captions=[f"frame {k + 1} of {done.n_frames}" for k in numbers],
-        caption="Drag, or use the arrow keys.",
+        caption="Drag, or use the arrow keys. What has stopped is orange.",
     )
     percents = (100 * done.in_front).tolist()
     curve = report.Lines(

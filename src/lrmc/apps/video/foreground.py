@@ -2,21 +2,91 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ..._scipy import ndimage as ndi
 from ...weights import Array
+from .shadows import BINS, SMALL, odd, without_shadows
 
-# Parts of the shorter side: where a majority decides, and gaps that are closed.
-SMALL, CLOSED = 48, 22
+CLOSED = 22  # parts of the shorter side: gaps that are closed
 
 
-def masks(frames: Array, background: Array, threshold: float) -> Array:
-    """Where frames are farther than the threshold from the background in any colour, cleaned up."""
-    off = np.abs(frames - background)
-    if off.ndim == 4:  # with colours
-        off = off.max(axis=3)
-    return cleaned(off > threshold)
+@dataclass(frozen=True, eq=False)
+class Traits:
+    """How a background looks besides its picture, as the clip shows."""
+
+    noise: float  # grey levels
+    # height x width, bytes: how far pixels of the background go by themselves (leaves, water)
+    sways: Array | None = None
+    # 3 x 3: differences of colours times this have equal noise; None: the largest counts
+    colours: Array | None = None
+    ratios: Array | None = None  # bins of brightness that are shadows, see `shadows`
+    # A frame's shape: the standard deviation of pixels where nothing is in front, and that of the
+    # background itself, grey levels; NaN where something always is.
+    spread: Array | None = None
+    sd: Array | None = None
+
+    def check(self, shape: tuple[int, ...]) -> None:
+        """Refuse traits that are not those of frames of this shape."""
+        wanted = {
+            "sways": (np.uint8, shape[:2]),
+            "colours": (np.float64, (3, 3) if len(shape) == 3 else None),
+            "ratios": (np.bool_, (2 * BINS,)),
+            "spread": (np.float32, shape),
+            "sd": (np.float32, shape),
+        }
+        for name, (kind, size) in wanted.items():
+            value = getattr(self, name)
+            if value is None:
+                continue
+            fits = value.dtype == kind and value.shape == size
+            if not fits or np.isinf(value).any():
+                raise ValueError(f"its {name} are not those of such frames")
+
+
+def masks(
+    frames: Array,
+    background: Array,
+    threshold: float,
+    traits: Traits | None = None,
+) -> Array:
+    """Where frames are farther than the threshold from the background, cleaned up.
+
+    Without traits, colours are as far as the one that is farthest, and shadows and what sways are
+    in front.
+    """
+    far = farther(frames, background, threshold, traits)
+    found = cleaned(far)
+    if traits is None or traits.ratios is None or not traits.ratios.any():
+        return found
+    how = (traits.ratios, traits.noise)
+    left = [
+        without_shadows(*layers, how) for layers in zip(frames, background, far, found)
+    ]
+    return cleaned(np.stack(left))
+
+
+def farther(
+    frames: Array, background: Array, threshold: float, traits: Traits | None = None
+) -> Array:
+    """Where frames are farther than the threshold from the background, pixel by pixel."""
+    off = distance(frames, background, None if traits is None else traits.colours)
+    if traits is None or traits.sways is None:
+        return np.asarray(off > threshold)
+    return np.asarray(off > np.maximum(traits.sways, np.float32(threshold)))
+
+
+def distance(frames: Array, background: Array, colours: Array | None = None) -> Array:
+    """How far frames are from the background, in grey levels: (frames, height, width)."""
+    off = frames - background
+    if off.ndim == 3:
+        return np.abs(off, out=off)
+    if colours is None:
+        return np.asarray(np.abs(off, out=off).max(axis=3))
+    off = off @ colours.astype(off.dtype)
+    return np.asarray(np.sqrt(np.einsum("...c,...c->...", off, off)))
 
 
 def cleaned(found: Array) -> Array:
@@ -27,8 +97,8 @@ def cleaned(found: Array) -> Array:
     since these are separable: the work does not depend on their size.
     """
     side = min(found.shape[1:])
-    near = _odd(side / SMALL)
-    gap = _odd(side / CLOSED)
+    near = odd(side / SMALL)
+    gap = odd(side / CLOSED)
     share = ndi.uniform_filter(
         found.astype(np.float32), (1, near, near), mode="nearest"
     )
@@ -43,11 +113,6 @@ def cleaned(found: Array) -> Array:
         for axis in (1, 2):
             closed = smooth(closed, gap, axis=axis, mode="nearest")
     return closed[:, gap:-gap, gap:-gap].astype(bool)
-
-
-def _odd(size: float) -> int:
-    """The nearest odd number, at least 3."""
-    return max(3, 2 * round((size - 1) / 2) + 1)
 
 
 def in_front(frames: Array, found: Array, elsewhere: int = 0) -> Array:

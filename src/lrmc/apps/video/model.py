@@ -28,8 +28,11 @@ from ...subspace import Memory, Subspace, fit_rows, follow, learn_factors
 from ...weights import Array
 from ..outcome import Limits, Told, run_to_end, told
 from ..stack import Stack, as_type, check_rank, check_seed, check_share, is_whole
-from .foreground import in_front, masks
+from .foreground import Traits, in_front, masks
+from .modes import most_common
 from .stays import behind_what_stays
+from .stops import Stops
+from .traits import traits_of
 
 FORMAT = Format("lrmc-background", "a background")
 SWEEPS = 4  # over the data, at most
@@ -37,7 +40,8 @@ MEDIAN_OF = 101  # frames, for the start
 ENOUGH = 200  # times that a pixel is looked at; more frames are thinned out evenly
 REMEMBERED = 1000  # frames that the background of a long film stands for
 # The threshold in deviations of the noise, and its limits in grey levels.
-DEVIATIONS, LEAST, MOST = 8.0, 25.0, 40.0
+DEVIATIONS, LEAST, MOST = 6.0, 16.0, 40.0
+KNOWN_TRAITS = ("sways", "colours", "ratios", "spread", "sd")  # that a file may have
 BYTES = Limits(np.array(0.0), np.array(255.0))  # what a frame may hold
 
 
@@ -54,6 +58,7 @@ class Background:
     memory: Memory
     shape: tuple[int, ...]  # of a frame
     outcome: Outcome = SOUND  # of the fit that it was learned by
+    traits: Traits | None = None  # as far as they are known
 
     @property
     def threshold(self) -> float:
@@ -82,9 +87,28 @@ class Background:
         return replace(self, model=learned.model, memory=learned.memory)
 
     def behind_what_stays(self, frames: Array, scores: Array) -> Background:
-        """The background without things that stayed for most of these frames: see `stays`."""
-        V = behind_what_stays(self.model.V, frames, scores, self.threshold)
+        """The background that pixels show most often, without things that stayed for most of these
+        frames: see `modes` and `stays`.
+        """
+        V = most_common(self.model.V, frames, scores, self.model.noise)
+        V = behind_what_stays(V, frames, scores, self.threshold)
         return replace(self, model=replace(self.model, V=V))
+
+    def with_traits(
+        self, frames: Array, scores: Array, observed: float = 1.0
+    ) -> Background:
+        """With what these frames, of which so much was observed, show besides: see `traits`."""
+
+        def picture(k: int) -> Array:
+            return self.pictures(scores[k : k + 1])[0]
+
+        noise = self.model.noise
+        traits = traits_of(frames, picture, self.threshold, noise, observed)
+        return replace(self, traits=traits)
+
+    def masks(self, frames: Array, pictures: Array) -> Array:
+        """True where something is in front of these pictures of the background."""
+        return masks(frames, pictures, self.threshold, self.traits)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to an .npz file."""
@@ -99,6 +123,9 @@ class Background:
             "rows": memory.rows,
             "cols": memory.cols.astype(np.float32),
         }
+        traits = self.traits
+        known = {} if traits is None else {k: getattr(traits, k) for k in KNOWN_TRAITS}
+        parts |= {k: np.asarray(x) for k, x in known.items() if x is not None}
         save_arrays(path, FORMAT, parts)
 
     @classmethod
@@ -111,14 +138,17 @@ class Background:
             )
             shape = tuple(int(n) for n in content["shape"])
             noise, odds = float(content["noise"]), float(content["odds"])
+            known = {k: content[k] for k in KNOWN_TRAITS if k in content}
             n, r = V.shape if V.ndim == 2 else (0, 0)
             shapes = (mean.shape, covariance.shape, rows.shape, cols.shape)
             wanted = ((r,), (r, r), (r + 1, r + 1), (n, (r + 1) * (r + 2) // 2))
             finite = np.isfinite([noise, odds, V.sum()]).all()
             if n == 0 or n != np.prod(shape) or shapes != wanted or not finite:
                 raise ValueError("its parts do not belong together")
+            traits = Traits(max(noise, 1.0), **known)
+            traits.check(shape)
         model = Subspace(V, np.zeros(n), mean, covariance, noise, odds, loss="huber")
-        return cls(model, Memory(rows, cols), shape)
+        return cls(model, Memory(rows, cols), shape, traits=traits)
 
 
 def learn(
@@ -207,11 +237,20 @@ class Separation(Told):
 
     def masks(self, some: slice = slice(None)) -> Array:
         """True where something is in front, (frames, height, width)."""
-        return masks(
-            self.frames[some],
-            self.model.pictures(self.scores[some]),
-            self.model.threshold,
-        )
+        pictures = self.model.pictures(self.scores[some])
+        return self.model.masks(self.frames[some], pictures)
+
+    def stopped(self, rate: float = 25.0) -> Array:
+        """True where something is in front that came and stands still, (frames, height, width);
+        `rate` is in frames per second.
+        """
+        stops = Stops(rate, self.model.threshold)
+        found = np.empty(self.frames.shape[:3], bool)
+        for k, frame in enumerate(self.frames):
+            picture = self.model.pictures(self.scores[k : k + 1])
+            mask = self.model.masks(frame[None], picture)[0]
+            found[k] = stops.add(frame, picture[0], mask)[1]
+        return found
 
     def foreground(self, some: slice = slice(None)) -> Array:
         """What is in front, black elsewhere."""
@@ -284,7 +323,9 @@ def learn_behind(
 ) -> Background:
     """The background of frames, of which some pixels are seen, without what stayed for most of them."""
     back = learn(seen, frames.shape[1:], rank, seed, tell)
-    return back.behind_what_stays(frames, back.scores(as_observations(seen)))
+    obs = as_observations(seen)
+    back = back.behind_what_stays(frames, back.scores(obs))
+    return back.with_traits(frames, back.scores(obs), obs.fraction)
 
 
 def thinning(n: int, sample: float) -> int:

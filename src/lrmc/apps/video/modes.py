@@ -1,0 +1,74 @@
+"""How a pixel looks most often.
+
+Where things pass all the time, as on a busy road, the median of a pixel is none of its looks: the
+background is seen for less than half of the clip, but it always looks the same, and what passes
+does not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...weights import Array
+
+REACH = 3.0  # deviations of the noise: a look that is so near is the same one
+USUAL = 0.5  # of the frames: a look that more of them have needs no doubt
+OFTENER = 1.3  # times: another look must be so much more frequent. 1 to 2 differ by .005 in F.
+FEWEST = 20  # frames: the most frequent look of fewer is chance
+IN_MEMORY = 8 << 20  # values that are floats at a time
+BINS = 4  # of a histogram, that are as wide as one look
+RANGE = 256.0  # grey levels
+
+
+def most_common(V: Array, frames: Array, scores: Array, noise: float) -> Array:
+    """The background of frames, pixels x rank, where each pixel looks as it does most often."""
+    if len(frames) < FEWEST:
+        return V
+    colours = frames.shape[3] if frames.ndim == 4 else 1
+    flat = frames.reshape(len(frames), -1)
+    off = np.zeros(flat.shape[1], np.float32)
+    step = max(1, IN_MEMORY // (len(frames) * colours)) * colours
+    scores32 = scores.astype(np.float32)
+    for first in range(0, len(off), step):
+        some = slice(first, first + step)
+        rest = flat[:, some] - scores32 @ V[some].T.astype(np.float32)
+        off[some] = _shifts(rest.reshape(len(rest), -1, colours), noise).ravel()
+    if not off.any():
+        return V
+    center = scores.mean(axis=0)
+    return np.asarray(V + np.outer(off, center / float(center @ center)))
+
+
+def _shifts(rest: Array, noise: float) -> Array:
+    """From the background to the look that is most frequent: pixels x colours. `rest` is frames x
+    pixels x colours.
+    """
+    reach = REACH * max(noise, 1.0)  # bytes are not finer
+    grey = rest.mean(axis=2)
+    off = np.zeros(rest.shape[1:], np.float32)
+    here = (np.abs(grey) < reach).mean(axis=0)
+    doubtful = np.flatnonzero(here < USUAL)
+    if not len(doubtful):
+        return off
+    where, share = _peaks(grey[:, doubtful], reach)
+    other = (share > OFTENER * here[doubtful]) & (np.abs(where) > reach)
+    some = doubtful[other]
+    near = np.abs(grey[:, some] - where[other]) < reach
+    # The lower median of the frames that have this look.
+    looks = np.sort(np.where(near[..., None], rest[:, some], np.inf), axis=0)
+    at = np.maximum(near.sum(axis=0) - 1, 0) // 2
+    off[some] = np.take_along_axis(looks, at[None, :, None], axis=0)[0]
+    return off
+
+
+def _peaks(x: Array, reach: float) -> tuple[Array, Array]:
+    """Where columns are densest, within `reach` on both sides, and the share of the rows there."""
+    width = 2 * reach / BINS
+    count = int(2 * RANGE / width) + BINS + 1
+    bins = ((x + RANGE) / width).astype(np.int64) + np.arange(x.shape[1]) * count
+    table = np.bincount(bins.ravel(), minlength=count * x.shape[1])
+    table = table.reshape(x.shape[1], count)
+    within = sum(table[:, k : count - BINS + 1 + k] for k in range(BINS))
+    at = within.argmax(axis=1)
+    share = within.max(axis=1) / len(x)
+    return (at + BINS / 2) * width - RANGE, share

@@ -1,0 +1,157 @@
+"""Shadows and patches of light: the background, times a ratio that is the same for neighbours.
+
+Nothing tells a shadow on plain ground from a dark coat, but where the ground has a texture, however
+faint, a shadow keeps it and a coat hides it. For each ratio of brightness, the slope of what is
+seen on what is behind, pooled over the clip, is thus the share of shadows among all that could be
+some. Ratios that are mostly shadows are left out of the masks; if none is, nothing is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from ..._scipy import ndimage as ndi
+from ...weights import Array
+
+# Ratios of brightness, in steps of a tenth.
+EDGES = np.exp(np.arange(np.log(0.1), np.log(3.0), 0.1))
+BINS = len(EDGES) + 1
+ALIKE = 0.1  # a ratio that is so near 1 is no shadow
+PARTS = 10  # of a clip, from which the error of a share is told
+# Deviations of the noise that neighbours may differ by to be candidates, and to be taken as shadow.
+CANDIDATES, TAKEN = 2.0, 1.5
+TINT = 0.15  # of the brightness: by how much colours of a shadow may differ from it
+# A bin is left out if at least this share of it are shadows, and so many standard errors say that
+# some are. (F gains where the share is above F / 2; slopes are too small by a quarter, since
+# neighbours of a border count.)
+SHARE, SURE = 0.4, 2.0
+FEWEST = 2.5  # parts of equal weight that must have told
+TEXTURE = 3.0  # deviations of the noise: texture beyond counts as this much
+SMALL = 48  # parts of the shorter side, that windows have
+
+
+class _Windows(NamedTuple):
+    """Windows around pixels of a crop, height x width; of colours, their mean or their sum."""
+
+    ratio: Array
+    kind: Array  # bin of the ratio; those of rough ground come after those of plain ground
+    rest: Array  # deviation from the background times the ratio
+    rough: Array  # whether the frame is rougher than a shadow would be
+    slope: Array  # its numerator, denominator, and the variance of the first: 3 x height x width
+    tinted: Array  # whether colours differ
+
+
+def _windows(frame: Array, picture: Array, noise: float, size: int) -> _Windows:
+    def mean(x: Array) -> Array:
+        return np.asarray(ndi.uniform_filter(x, (size, size, 1), mode="nearest"))
+
+    f, b = (x.astype(np.float32).reshape(*x.shape[:2], -1) for x in (frame, picture))
+    mean_f, mean_b = mean(f), mean(b)
+    bright = mean_f.mean(axis=2)
+    ratio = bright / np.maximum(mean_b.mean(axis=2), 1)
+    each = ratio[..., None]
+    high_f, high_b = f - mean_f, b - mean_b
+    bounded = np.clip(high_b, -TEXTURE * noise, TEXTURE * noise)
+    slope = [bounded * high_f, bounded * each * high_b, (noise * bounded) ** 2]
+    reach = (CANDIDATES * noise) ** 2
+    texture = ratio**2 * mean(high_b**2).mean(axis=2)
+    on_rough = texture > reach
+    rest = mean((f - each * b) ** 2) - (mean_f - each * mean_b) ** 2
+    return _Windows(
+        ratio=ratio,
+        kind=np.digitize(ratio, EDGES) + BINS * on_rough,
+        rest=np.sqrt(np.maximum(rest.mean(axis=2), 0)),
+        # By frame and background alone, not by how they go together: that would choose shadows.
+        rough=mean(high_f**2).mean(axis=2) > reach + np.where(on_rough, texture, 0),
+        slope=np.stack([x.sum(axis=2) for x in slope]),
+        tinted=np.abs(mean_f - each * mean_b).max(axis=2) > TINT * bright + noise,
+    )
+
+
+class Evidence:
+    """What a clip says about its shadows, frame by frame."""
+
+    def __init__(self, noise: float) -> None:
+        self.noise = noise
+        self.sums = np.zeros((PARTS, 3, 2 * BINS))
+
+    def add(self, part: int, frame: Array, picture: Array, mask: Array) -> None:
+        """A frame of a part of the clip (0 .. PARTS - 1), what is behind, and where to look.
+
+        The mask is to be of more than what is far enough: pixels that are chosen for being darker
+        than others behind them would have a slope of their own.
+        """
+        size = window_of(mask)
+        for crop in crops(mask, size):
+            found = _windows(frame[crop], picture[crop], self.noise, size)
+            inside = ndi.minimum_filter(mask[crop], size)
+            some = inside & ~found.rough & ~found.tinted
+            some &= np.abs(found.ratio - 1) > ALIKE
+            kinds = found.kind[some]
+            for k in range(3):
+                sums = np.bincount(kinds, found.slope[k][some], 2 * BINS)
+                self.sums[part, k] += sums
+
+    def ratios(self) -> Array:
+        """Which bins of the ratio are shadows, or light."""
+        share, error, parts = self.shares()
+        return np.asarray((share > SHARE) & (share > SURE * error) & (parts > FEWEST))
+
+    def shares(self) -> tuple[Array, Array, Array]:
+        """Of each bin: the share of shadows, its standard error, and how many parts have told."""
+        sums = self.sums.reshape(PARTS, 3, 2, BINS)
+        near = np.ones(3)  # neighbours are of one kind
+        sums = ndi.convolve1d(sums, near, axis=3, mode="constant")
+        sums[..., [0, -1]] = 0  # these have no end
+        top, bottom, variance = sums.reshape(PARTS, 3, 2 * BINS).transpose(1, 0, 2)
+        whole = np.maximum(bottom.sum(axis=0), 1e-9)
+        parts = whole**2 / np.maximum(np.sum(bottom**2, axis=0), 1e-9)
+        share = top.sum(axis=0) / whole
+        # Parts differ by chance and by what passes; few parts may happen to agree.
+        differ = np.sum((top - share * bottom) ** 2, axis=0)
+        differ *= parts / np.maximum(parts - 1, 1e-9)
+        return share, np.sqrt(differ + variance.sum(axis=0)) / whole, parts
+
+
+def window_of(frame: Array) -> int:
+    """Pixels on a side of windows: 5 where the shorter side of a frame has 240."""
+    return odd(min(frame.shape[:2]) / SMALL)
+
+
+def without_shadows(
+    frame: Array, picture: Array, far: Array, mask: Array, how: tuple[Array, float]
+) -> Array:
+    """What is far from the background and no shadow or light. `mask` is where to look, and `how`
+    the ratios of `Evidence`, and the noise.
+    """
+    left = far.copy()
+    size = window_of(far)
+    for crop in crops(mask, size):
+        left[crop] &= ~_shadowed(frame[crop], picture[crop], far[crop], size, how)
+    return left
+
+
+def _shadowed(
+    frame: Array, picture: Array, far: Array, size: int, how: tuple[Array, float]
+) -> Array:
+    ratios, noise = how
+    window = _windows(frame, picture, noise, size)
+    near = window.rest < TAKEN * noise * np.maximum(window.ratio, 1)
+    core = ratios[window.kind] & near & ~window.tinted & ndi.minimum_filter(far, 3)
+    return np.asarray(ndi.maximum_filter(core, size))
+
+
+def crops(mask: Array, room: int) -> Iterator[tuple[slice, slice]]:
+    """Boxes around what hangs together in a mask, with some room."""
+    labels, _ = ndi.label(mask)
+    for box in ndi.find_objects(labels):
+        rows, cols = (slice(max(0, x.start - room), x.stop + room) for x in box)
+        yield rows, cols
+
+
+def odd(size: float) -> int:
+    """The nearest odd number, at least 3."""
+    return max(3, 2 * round((size - 1) / 2) + 1)
