@@ -4,8 +4,8 @@
 
 A plain pass is `pull` at the rank of the problem: the limit of a solve in k iterations is about
 k + 4 of these, 4 for the start. "kernels" is the part of the solve that compiled passes take.
-Solves and passes take turns, and the shortest of each counts; times are those of the clock, so the
-machine should be quiet."""
+So many passes in a row and the solves take turns, and ratios are the medians over the turns of
+processor time, which other jobs on the machine disturb least."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from time import perf_counter
+from statistics import median
+from time import process_time
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -46,11 +47,11 @@ def watched() -> Iterator[dict[str, float]]:
     seen = {"passes": 0.0, "seconds": 0.0}
 
     def timed(call: Callable[..., Any], is_pass: bool, *args: Any, **named: Any) -> Any:
-        began = perf_counter()
+        began = process_time()
         try:
             return call(*args, **named)
         finally:
-            seen["seconds"] += perf_counter() - began
+            seen["seconds"] += process_time() - began
             seen["passes"] += is_pass
 
     calls = {
@@ -64,37 +65,38 @@ def watched() -> Iterator[dict[str, float]]:
 def solved(Y: np.ndarray, rank: int | None, threads: int) -> Timed:
     """One solve on the clock."""
     with watched() as seen:
-        began = perf_counter()
+        began = process_time()
         result = lrmc.solve(Y, rank, threads=threads)
-        seconds = perf_counter() - began
+        seconds = process_time() - began
     return Timed(seconds, int(seen["passes"]), seen["seconds"], result.n_iter)
 
 
-def passed(obs: Any, rank: int) -> float:
-    """The seconds of one plain pass."""
+def passed(obs: Any, rank: int, count: int) -> float:
+    """The seconds of so many plain passes."""
     L, R = (np.ones((n, rank), obs.dtype) for n in obs.shape)
-    began = perf_counter()
-    obs.pull(L, R, 1.0)
-    return perf_counter() - began
+    began = process_time()
+    for _ in range(count):
+        obs.pull(L, R, 1.0)
+    return process_time() - began
 
 
 def measure(Y: np.ndarray, rank: int, threads: int, repeats: int) -> None:
     """A line with the rank given, and one with it unknown."""
     obs = lrmc.as_observations(Y, threads=threads)
-    given: list[Timed] = []
-    unknown: list[Timed] = []
-    plain: list[float] = []
-    for _ in range(repeats):
-        plain += [passed(obs, rank) for _ in range(5)]
-        given.append(solved(Y, rank, threads))
-        unknown.append(solved(Y, None, threads))
-    for name, runs in (("given", given), ("unknown", unknown)):
-        best = min(runs)
-        limit = (best.iterations + START) * min(plain)
+    for name, wanted in (("given", rank), ("unknown", None)):
+        first = solved(Y, wanted, threads)
+        count = first.iterations + START
+        turns = [
+            (passed(obs, rank, count), solved(Y, wanted, threads))
+            for _ in range(repeats)
+        ]
+        limit = median(limit for limit, _ in turns)
+        over = median(run.seconds / limit for limit, run in turns)
+        kernels = median(run.kernels / run.seconds for _, run in turns)
         print(
-            f"{Y.shape[0]:<6d} {Y.shape[1]:<5d} {obs.fraction:<5.2f} {name:<8s} {best.iterations:<12d}"
-            f" {1e3 * best.seconds:<9.2f} {1e3 * min(plain):<7.2f} {best.seconds / limit:<10.2f}"
-            f" {best.passes:<7d} {best.kernels / best.seconds:.0%}",
+            f"{Y.shape[0]:<6d} {Y.shape[1]:<5d} {obs.fraction:<5.2f} {name:<8s} {first.iterations:<12d}"
+            f" {1e3 * over * limit:<9.2f} {1e3 * limit / count:<7.2f} {over:<10.2f}"
+            f" {first.passes:<7d} {kernels:.0%}",
             flush=True,
         )
 
@@ -113,7 +115,7 @@ def measure_many(count: int, threads: int, repeats: int) -> None:
         "the same, seen": lambda: [lrmc.solve(Y, rank, progress=unseen) for Y in stack],
         "solve_many": lambda: lrmc.solve_many(stack, rank, threads=threads),
     }
-    plain = min(passed(obs, rank) for _ in range(5 * repeats))
+    plain = min(passed(obs, rank, 5) for _ in range(repeats)) / 5
     print(f"\n{count} matrices of {rows} x {cols}, rank {rank}, {threads} thread(s)")
     for name, call in calls.items():
         each = fastest(call, repeats) / count

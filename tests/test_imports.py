@@ -17,6 +17,16 @@ HEAVY = [
     "pyarrow",
     "scipy",
 ]
+# of Python and of lrmc: each costs milliseconds, and few users need it
+LATER = [
+    "concurrent.futures",
+    "hashlib",
+    "importlib.resources",
+    "zipfile",
+    "lrmc.estimator",
+    "lrmc.many",
+    "lrmc.training",
+]
 
 
 def modules_after(code):
@@ -34,6 +44,17 @@ def after_import():
 def test_import_does_not_bring_what_is_heavy(after_import):
     assert "lrmc" in after_import
     assert [heavy for heavy in HEAVY if heavy in after_import] == []
+
+
+def test_import_does_not_bring_what_few_need(after_import):
+    by_numpy = modules_after("import numpy")
+    found = [name for name in LATER if name in after_import and name not in by_numpy]
+    assert found == []
+
+
+def test_what_comes_later_comes_when_asked_for():
+    after = modules_after("import lrmc; lrmc.solve_many, lrmc.Results, lrmc.train")
+    assert {"lrmc.many", "lrmc.training"} <= set(after)
 
 
 def test_neither_does_a_solve():

@@ -86,14 +86,16 @@ def divide(B: Array, G: Array) -> Array:
 
 
 def inverse(G: Array, n: int, dtype: DType) -> Array:
-    """G^+ for the Gram matrix of a factor with about n rows, without directions that it
-    cannot tell from zero.
+    """G^+ for the Gram matrix of a factor with about n rows (or several, stacked), without
+    directions that it cannot tell from zero.
     """
     if not np.isfinite(G).all():  # a run that blew up: the caller notices
         return np.full(G.shape, np.nan, dtype)
     values, vectors = np.linalg.eigh(G)
-    keep = values > negligible(n, dtype) * values.max(initial=0.0)
-    return ((vectors[:, keep] / values[keep]) @ vectors[:, keep].T).astype(dtype)
+    least = negligible(n, dtype) * values.max(-1, keepdims=True, initial=0.0)
+    parts = np.divide(1, values, out=np.zeros_like(values), where=values > least)
+    whole = (vectors * parts[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+    return np.asarray(whole.astype(dtype))
 
 
 def orthonormal(X: Array) -> Array:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from importlib import resources
 from itertools import count, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -185,6 +184,8 @@ class Schedule:
             raise ValueError(
                 f"there is no schedule named {name!r}; there are: {', '.join(cls.names())}"
             )
+        from importlib import resources
+
         return cls._parse(
             (resources.files("lrmc") / "schedules" / f"{name}.json").read_bytes(), name
         )
@@ -192,6 +193,8 @@ class Schedule:
     @staticmethod
     def names() -> list[str]:
         """The names of the schedules that come with lrmc."""
+        from importlib import resources
+
         files = (resources.files("lrmc") / "schedules").iterdir()
         return sorted(
             file.name.removesuffix(".json")

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import math
 import os
-import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import IO, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from .. import _memory
 from ..weights import Array, DType
+
+if TYPE_CHECKING:  # imported when it is used
+    import zipfile
 
 
 class Header(NamedTuple):
@@ -112,5 +114,7 @@ class Npz(Mapping[str, Array]):
 @contextmanager
 def opened_npz(path: str | os.PathLike[str]) -> Iterator[Npz]:
     """The arrays of a .npz file, for as long as the block goes on."""
+    import zipfile
+
     with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
         yield Npz(archive)

@@ -503,7 +503,8 @@ class Loop:
             else self._scalar_directions(seen)
         )
         # (L'L)^-1 and (R'R)^-1 before the step
-        LL, RR = (inverse(F, self.rank, F.dtype) for F in (self.left.FF, self.right.FF))
+        both = np.stack([self.left.FF, self.right.FF])
+        LL, RR = inverse(both, self.rank, both.dtype)
         VR = gram(V, cols.R)
         shared = LL @ seen.LW + VR @ RR
         # what both steps would move: each gives up half

@@ -119,9 +119,9 @@ def _iterated(
 
 def rejecting(obs: Observations, zeta: float, squares: bool = False) -> Threshold:
     """Residuals beyond zeta are left out."""
-    rows, cols = (equal(zeta, n) for n in obs.shape)
-    none = (equal(0.0, n) for n in obs.shape)
-    return Threshold(rows, cols, *none, squares=squares)
+    n1, n2 = obs.shape
+    none = equal(0.0, n1), equal(0.0, n2)
+    return Threshold(equal(zeta, n1), equal(zeta, n2), *none, squares=squares)
 
 
 def measuring(obs: Observations, zeta: float, reject: bool) -> Weight:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -488,6 +487,8 @@ class RowBlocks(Blocks):
 
     def _read(self, numbers: Sequence[int]) -> Iterator[tuple[int, Observations]]:
         """Blocks in order; while one is used, the next one is read."""
+        from concurrent.futures import Future, ThreadPoolExecutor
+
         # two buffers in turn: fresh memory for each block would cost as much as reading
         rooms: list[Any] = [{}, {}]
         with ThreadPoolExecutor(1) as reader:

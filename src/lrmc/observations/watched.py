@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +113,8 @@ def _folder(path: Path, closely: bool) -> Any:
         return [
             _file(path / name) for name in METADATA if (path / name).exists()
         ] or _file(path)[:2]
+    from hashlib import blake2b
+
     digest = blake2b()
     for file in _files(path):
         found = file.stat()

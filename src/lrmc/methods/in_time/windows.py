@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -52,6 +51,8 @@ def in_windows(Y: Array, plan: Plan, without_time: Array | None, width: int) -> 
     S, T = Y.shape
     if width == T:
         return carried_out(Y, plan, without_time)
+    from concurrent.futures import ThreadPoolExecutor
+
     total = np.zeros((S, T), Y.dtype)
     spans = list(windows(T, width, plan.period))
     faded = 0  # columns up to here have been estimated before
