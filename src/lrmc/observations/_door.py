@@ -44,6 +44,7 @@ CACHED_COLUMNS = 1 << 13
 # A sparse matrix becomes dense only where that takes no more memory.
 DENSE_ABOVE = 0.5
 MOST_NAMED = 8  # columns in a message
+AT_ONCE = 1 << 22  # entries of a sparse matrix that are looked at together
 
 
 def as_observations(
@@ -321,17 +322,18 @@ def _from_sparse(Y: Any, threads: int) -> Observations:
     stored = slice(csr.indptr[-1])  # there may be room for more
     indptr, indices, values = csr.indptr, csr.indices[stored], csr.data[stored]
     values = values.astype(storable(values.dtype), copy=False)
-    missing = np.isnan(values)
-    if missing.any():
-        indptr = np.concatenate([[0], np.cumsum(~missing)])[indptr]
-        indices, values = indices[~missing], values[~missing]
-    check_finite(int(np.isinf(values).sum()))
+    columns, missing, infinite = _surveyed(indices, values, csr.shape[1])
+    if missing:
+        here = ~np.isnan(values)
+        indptr = np.concatenate([[0], np.cumsum(here)])[indptr]
+        indices, values = indices[here], values[here]
+    check_finite(infinite)
     indptr = indptr.astype(np.int64, copy=False)
     sparse = Sparse(
         shape=csr.shape,
         dtype=precision(values.dtype),
         row_observed=np.diff(indptr),
-        col_observed=np.bincount(indices, minlength=csr.shape[1]),
+        col_observed=columns,
         form="sparse",
         threads=worth(threads, len(values)),
         indptr=indptr,
@@ -341,6 +343,24 @@ def _from_sparse(Y: Any, threads: int) -> Observations:
     if sparse.fraction >= DENSE_ABOVE:
         return _expanded(sparse)
     return transposed(sparse.turned()) if _worth_turning(sparse) else sparse
+
+
+def _surveyed(indices: Array, values: Array, n2: int) -> tuple[Array, int, int]:
+    """How many numbers each column has, how many entries are NaN and how many infinite. Some at a
+    time: entries may be mapped from files larger than the memory.
+    """
+    columns, missing, infinite = np.zeros(n2, np.int64), 0, 0
+    floats = values.dtype.kind == "f"
+    for first in range(0, len(values), AT_ONCE):
+        some = slice(first, first + AT_ONCE)
+        here = indices[some]
+        if floats:
+            gaps = np.isnan(values[some])
+            missing += int(gaps.sum())
+            infinite += int(np.isinf(values[some]).sum())
+            here = here[~gaps] if gaps.any() else here
+        columns += np.bincount(here, minlength=n2)
+    return columns, missing, infinite
 
 
 def _worth_turning(sparse: Sparse) -> bool:
