@@ -9,7 +9,10 @@ can beat. NumPy's sum of the same array is the reading that a Python program wou
 from __future__ import annotations
 
 import argparse
+import math
+import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -110,8 +113,8 @@ def sparse(n: int, rank: int, threads: int, rng: np.random.Generator) -> None:
 
 
 def crossover(n: int, threads: int, rng: np.random.Generator) -> None:
-    """Where the sparse form becomes slower than the dense one: what SPARSE_BELOW in
-    observations.py is set from.
+    """Where the sparse form becomes slower than the dense one: what ENTRY_COST in
+    observations/_door.py is set from.
     """
     print(
         f"\nsparse pull / dense pull with NaN, {n} x {n}, by observed fraction and rank"
@@ -133,6 +136,35 @@ def crossover(n: int, threads: int, rng: np.random.Generator) -> None:
             ]
             ratios.append(times[0] / times[1])
         print(f"{rank:4d} " + "".join(f"{ratio:7.2f}" for ratio in ratios))
+
+
+def tall(rank: int, rng: np.random.Generator) -> None:
+    """Sampled stacks of bytes, processor time of one thread: what falls with p, and what a row costs."""
+    n1, n2 = 480_000, 60
+    L, R = (rng.standard_normal((n, rank)).astype(np.float32) for n in (n1, n2))
+    Y = np.clip(20 * (L @ R.T) + 100, 0, 255).astype(np.uint8)
+    print(f"\n{n1} x {n2} bytes, rank {rank}, stored column by column, one thread")
+    full = math.nan
+    for p in (1.0, 0.3, 0.1, 0.05):
+        drawn = rng.random((n2, n1), dtype=np.float32).T
+        mask = None if p == 1 else drawn < p
+        data = np.asfortranarray(Y)
+        obs, door = spent(
+            lambda data=data, mask=mask: lrmc.as_observations(data, mask, threads=1)
+        )
+        times = [spent(lambda obs=obs: obs.pull(L, R, 30.0))[1] for _ in range(5)]
+        full = min(times) if p == 1 else full
+        print(
+            f"p = {p:4.2f} {type(obs).__name__:10s} {1e3 * min(times):7.1f} ms, {min(times) / full:5.2f} x p = 1;"
+            f" making it took {door / min(times):.1f} passes"
+        )
+
+
+def spent(work: Callable[[], Any]) -> tuple[Any, float]:
+    """What some work gives, and the processor seconds that it took."""
+    began = time.process_time()
+    found = work()
+    return found, time.process_time() - began
 
 
 def both_forms(
@@ -161,6 +193,7 @@ def main() -> None:
     dense(args.n, args.rank, args.threads, rng)
     sparse(args.n, args.rank, args.threads, rng)
     crossover(args.n, args.threads, rng)
+    tall(2, rng)
 
 
 if __name__ == "__main__":

@@ -6,11 +6,14 @@ what moves.
     GB; passes against reading it python benchmarks/scale.py dask        a pass and a solve over 2
     GB in 64 blocks, by Dask's threads and in memory python benchmarks/scale.py bytes       what
     goes over the sockets in a pass, for more and more rows python benchmarks/scale.py workers
-    passes with one and two worker processes, and the cost model that fits them
+    passes with one and two worker processes, and the cost model that fits them python
+    benchmarks/scale.py sparse      tall sparse data mapped from files: seconds for 1e9 entries and
+    pass, against reading the files; SCALE_ROWS says how many rows
 
 Files go to a temporary directory (TMPDIR); times are the best of several, with two threads.
 """
 
+import mmap
 import os
 import subprocess
 import sys
@@ -164,6 +167,89 @@ def disk(gigabytes=6.0):
         subprocess.run([sys.executable, "-c", DISK, path, str(n1), str(n2)], check=True)
 
 
+ROW_ENTRIES, SPARSE_COLUMNS = 100, 4000
+
+
+def write_sparse(folder, n1, rank=5, rows=20_000):
+    """A low-rank matrix of which each row has 100 entries, in three files: CSR."""
+    rng = np.random.default_rng(0)
+    R = rng.standard_normal((SPARSE_COLUMNS, rank)).astype(np.float32)
+    step = SPARSE_COLUMNS // ROW_ENTRIES
+    with open(folder / "indices", "wb") as indices, open(folder / "values", "wb") as v:
+        for first in range(0, n1, rows):
+            shape = (min(rows, n1 - first), ROW_ENTRIES)
+            # one column of each 40, so that they are sorted and none comes twice
+            cols = rng.integers(0, step, shape, np.int32)
+            cols += np.arange(0, SPARSE_COLUMNS, step, dtype=np.int32)
+            L = rng.standard_normal((shape[0], rank)).astype(np.float32)
+            Y = np.einsum("ik,ijk->ij", L, R[cols])
+            Y[rng.random(shape) < 0.05] += 10
+            cols.tofile(indices)
+            Y.tofile(v)
+    begins = ROW_ENTRIES * np.arange(n1 + 1, dtype=np.int64)
+    begins.tofile(folder / "indptr")
+
+
+def sparse():
+    """Data like 9.4e7 x 4e3, with fewer rows."""
+    import scipy.sparse as sp
+
+    n1 = int(os.environ.get("SCALE_ROWS", "940000"))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_sparse(folder, n1)
+        os.sync()
+        kinds = {"values": np.float32, "indices": np.int32, "indptr": np.int64}
+        parts = [np.memmap(folder / k, kind, "r") for k, kind in kinds.items()]
+        Y = sp.csr_array(tuple(parts), shape=(n1, SPARSE_COLUMNS))
+        Y.has_canonical_format = True  # sorted: not looked at again
+        obs = lrmc.as_observations(Y, threads=1)
+        L, R = factors(n1, SPARSE_COLUMNS)
+        room = bytearray(1 << 24)
+
+        def forget():  # pages that are mapped, and those that the system keeps
+            for kind, part in zip(kinds, parts, strict=True):
+                part._mmap.madvise(mmap.MADV_DONTNEED)
+                with open(folder / kind, "rb") as file:
+                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+        def reading():
+            for kind in kinds:
+                with open(folder / kind, "rb", buffering=0) as file:
+                    while file.readinto(room):
+                        pass
+
+        works = {
+            "reading": reading,
+            "clip": lambda: obs.pull(L, R, 2.0),
+            "thresholds": lambda: one_pass(obs, L, R),
+        }
+        size = sum(path.stat().st_size for path in folder.iterdir())
+        print(
+            f"{n1} x {SPARSE_COLUMNS}, {obs.n_observed:.2e} entries, {size / GB:.2f} GB; one thread, rank 5"
+        )
+        base = {}
+        for state, before in (("in the page cache", lambda: None), ("on disk", forget)):
+            for what, work in works.items():
+                wall, spent = zip(*(timed(work, before) for _ in range(3)))
+                base.setdefault(state, (min(wall), min(spent)))
+                ratios = min(wall) / base[state][0], min(spent) / base[state][1]
+                print(
+                    f"{state}, {what}: {min(wall) * 1e9 / obs.n_observed:.2f} s for 1e9 entries"
+                    f" ({min(spent) * 1e9 / obs.n_observed:.2f} s of a processor);"
+                    f" {ratios[0]:.1f} ({ratios[1]:.1f}) times reading the files",
+                    flush=True,
+                )
+
+
+def timed(work, before):
+    """Seconds by the clock, and of the processor."""
+    before()
+    clock, processor = time.perf_counter(), time.process_time()
+    work()
+    return time.perf_counter() - clock, time.process_time() - processor
+
+
 def dask_overhead(gigabytes=2.0, blocks=64):
     import dask.array as da
 
@@ -281,6 +367,7 @@ if __name__ == "__main__":
         "dask": dask_overhead,
         "bytes": moved_bytes,
         "workers": workers,
+        "sparse": sparse,
     }
     for name in sys.argv[1:] or list(jobs):
         print(f"---- {name}", flush=True)

@@ -27,7 +27,7 @@ from timing import fastest
 
 import lrmc
 from lrmc import _kernels
-from lrmc.observations._door import SPARSE_BELOW
+from lrmc.observations._door import ENTRY_COST
 
 PER_ROW = 300  # observed entries, as at n = 3000 and p = 0.1
 SIZES, RANKS = (
@@ -67,7 +67,7 @@ def reading_time(arrays: tuple[Any, ...]) -> float:
 
 def measured(case: Case) -> dict[str, Any]:
     """Solve, and look at the clock."""
-    form = "sparse" if case.p < SPARSE_BELOW else "dense"
+    form = "sparse" if ENTRY_COST * case.p < 1 else "dense"
     made = lrmc.synthetic.problem(
         case.n, case.rank, 0.1, case.p, 0, form=form, dtype=np.float32
     )

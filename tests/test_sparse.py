@@ -12,6 +12,7 @@ from each import each
 from lrmc import as_observations
 from lrmc.complete.tables import read
 from lrmc.formats.sparse import sound
+from lrmc.observations import _door
 
 FORMATS = ("csr", "csc", "bsr", "coo", "dia", "dok", "lil")
 KINDS = [
@@ -187,3 +188,27 @@ def test_room_for_more_entries():
         got = as_observations(Y).pull(np.ones((4, 1)), np.ones((6, 1)), 1.0)
     for a, b in zip(got, want, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_entries_mapped_from_files(tmp_path, monkeypatch):
+    """Looked at piece by piece, and read where they are; gaps among them are left out."""
+    monkeypatch.setattr(_door, "AT_ONCE", 64)
+    rng = np.random.default_rng(0)
+    Y = sp.random_array((300, 40), density=0.1, format="csr", rng=rng)
+    mapped = []
+    for name in ("data", "indices", "indptr"):
+        path = tmp_path / name
+        getattr(Y, name).tofile(path)
+        mapped.append(np.memmap(path, getattr(Y, name).dtype, "r"))
+    obs = as_observations(sp.csr_array(tuple(mapped), shape=Y.shape), threads=1)
+    assert np.shares_memory(obs.values, mapped[0])
+    np.testing.assert_array_equal(obs.col_observed, (Y.toarray() != 0).sum(0))
+    L, R = rng.standard_normal((300, 2)), rng.standard_normal((40, 2))
+    want = as_observations(Y, threads=1).pull(L, R, 0.5)
+    for a, b in zip(obs.pull(L, R, 0.5), want, strict=True):
+        np.testing.assert_array_equal(a, b)
+    Y.data[::7] = np.nan
+    assert as_observations(Y).n_observed == np.isfinite(Y.data).sum()
+    Y.data[100] = np.inf
+    with pytest.raises(ValueError, match="infinite"):
+        as_observations(Y)

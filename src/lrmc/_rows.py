@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from . import _kernels
 from .weights import Array, DType
 
 # arrays with a line per row (or `Some` of their numbers), or what was told of them
@@ -184,7 +185,7 @@ def turned(X: Any, T: Array) -> Any:
 
 def _turned(rows: tuple[Array], T: Array) -> tuple[tuple[Array], tuple[()]]:
     (X,) = rows
-    return (X @ T.astype(X.dtype, copy=False),), ()
+    return (_kernels.times(X, T.astype(X.dtype, copy=False)),), ()
 
 
 # ---- the same number for every row takes no memory: an array without strides

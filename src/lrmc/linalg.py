@@ -71,8 +71,9 @@ def power_of_4(size: float) -> float:
 
 def gram(X: Array, Z: Array | None = None) -> Array:
     """X' Z (X' X if no Z is given), in double precision."""
-    product = X.T @ (X if Z is None else Z) if is_here(X) else told(_gram, (X, Z))
-    return product.astype(np.float64, copy=False)
+    if is_here(X):
+        return _kernels.cross(X, X if Z is None else Z)
+    return told(_gram, (X, Z))
 
 
 def _gram(rows: tuple[Array, Array | None], _: None) -> tuple[tuple[()], tuple[Array]]:
@@ -82,7 +83,7 @@ def _gram(rows: tuple[Array, Array | None], _: None) -> tuple[tuple[()], tuple[A
 
 def divide(B: Array, G: Array) -> Array:
     """B G^+ for a Gram matrix G. Directions that G cannot tell from zero are left out."""
-    return B @ inverse(G, len(B), B.dtype)
+    return _kernels.times(B, inverse(G, len(B), B.dtype))
 
 
 def inverse(G: Array, n: int, dtype: DType) -> Array:
@@ -102,7 +103,7 @@ def orthonormal(X: Array) -> Array:
     """An orthonormal basis of the range of X, by its Gram matrix: two products instead
     of a QR of n rows.
     """
-    return X @ whitening(gram(X), len(X), X.dtype)
+    return _kernels.times(X, whitening(gram(X), len(X), X.dtype))
 
 
 def whitening(G: Array, n: int, dtype: DType) -> Array:

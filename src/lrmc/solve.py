@@ -633,7 +633,7 @@ def _result(job: Job, ended: Ended) -> Result:
     few = job.method == "closed_loop" and not shrunk and _too_few(job.obs, last)
     if status is Status.CONVERGED and few:
         status = Status.UNDETERMINED
-    open_rows, open_cols = without_entries(job.obs)
+    open_rows, open_cols = empty = without_entries(job.obs)
     proof, doubts = found.certificate, list(found.doubts)
     beyond = _beyond(found.plan, job.obs, X)
     if proof is None:
@@ -664,7 +664,7 @@ def _result(job: Job, ended: Ended) -> Result:
         observations=job.obs,
         beyond=beyond,
         certificate=None if proof is None else proof.plain(),
-        warnings=(*doubts, *_shortcomings(job.obs, last.L.shape[1], shrunk)),
+        warnings=(*doubts, *_shortcomings(job.obs, last.L.shape[1], empty, shrunk)),
     )
 
 
@@ -674,7 +674,8 @@ def _disagreement(
     """The root mean square of residuals that agree with what is proven, and the share of others."""
     size = np.abs(obs.sample.residual(X)).astype(np.float64)
     good = size[size <= proof.border]
-    noise = math.sqrt(float(good @ good) / len(good)) if len(good) else 0.0
+    # no product of BLAS, which wakes threads for 10,000 numbers
+    noise = math.sqrt(float(np.square(good).mean())) if len(good) else 0.0
     return noise, 1 - proof.agreeing
 
 
@@ -754,17 +755,16 @@ def _too_few(obs: Observations, it: Iterate) -> bool:
     return it.inliers * obs.n_observed < rank * (sum(obs.shape) - rank)
 
 
-def _shortcomings(obs: Observations, rank: int, shrunk: bool) -> Iterator[str]:
-    """What the entries themselves cannot determine, in sentences."""
-    counts = (
-        (len(lines), name)
-        for lines, name in zip(
-            without_entries(obs), ("row(s)", "column(s)"), strict=True
-        )
-    )
-    empty = [f"{n} {name}" for n, name in counts if n]
-    if empty:
-        yield f"{' and '.join(empty)} have no observation: their values are not determined, and NaN in the completion"
+def _shortcomings(
+    obs: Observations, rank: int, empty: tuple[Array, Array], shrunk: bool
+) -> Iterator[str]:
+    """What the entries themselves cannot determine, in sentences. `empty` rows and columns have
+    none.
+    """
+    sides = zip(empty, ("row(s)", "column(s)"), strict=True)
+    without = [f"{len(lines)} {name}" for lines, name in sides if len(lines)]
+    if without:
+        yield f"{' and '.join(without)} have no observation: their values are not determined, and NaN in the completion"
     rows, cols = (
         unconnected(obs) if obs.across is None else unconnected(obs.across)[::-1]
     )

@@ -182,6 +182,11 @@ def residual(
 def survey(data: DenseData, *, rows: Array, cols: Array, threads: int) -> int:
     """Adds what is observed to the int64 counts, and returns how many of these entries are infinite."""
 
+def compress(
+    data: DenseData, *, indptr: Array, indices: Array, values: Array, by_column: bool
+) -> None:
+    """Indptr is int64 and says where the entries of each row (column) go; indices (int32) and values are room."""
+
 def locate(
     *, indptr: Array, indices: Array, rows: Array, cols: Array, out: Array
 ) -> None: ...
@@ -262,6 +267,12 @@ def regressor_slopes(
 
 def entries_at(L: Array, R: Array, *, rows: Array, cols: Array, out: Array) -> None:
     """Rows and cols are int64; out is room."""
+
+def times(X: Array, S: Array, *, out: Array) -> None:
+    """X S for a long X and few columns; out is room."""
+
+def cross(X: Array, Z: Array, *, out: Array) -> None:
+    """Adds X' Z to `out`, which is float64."""
 
 def consensus(
     *,

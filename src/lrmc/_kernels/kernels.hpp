@@ -112,6 +112,22 @@ struct Survey {
   int64_t infinite = 0;
 };
 
+// Where the observed entries of a dense matrix go: those of a row, or of a column, one after another.
+struct Compressed {
+  const int64_t *indptr = nullptr;  // where those of each row (column) begin
+  int32_t *indices = nullptr;
+  void *values = nullptr;  // of the type of the data
+  bool by_column = false;
+};
+
+// Long matrices with few columns: X is n x k; Z is k x m for X Z, n x m for X' Z.
+template <class T> struct Narrow {
+  int64_t n = 0;
+  int k = 0, m = 0;
+  const T *X = nullptr, *Z = nullptr;
+  T *out = nullptr;  // n x m, for X Z
+};
+
 // X_i = (H_i + ridge)^-1 B_i for n rows, where H_i is packed: its upper triangle, row by row. Rows that are not used
 // give 0.
 template <class T> struct RowSystems {
@@ -238,6 +254,8 @@ template <class T> struct Passes {
   void (*regressors)(const Regressors<T> &);
   void (*regressor_slopes)(const Regressors<T> &, const RegressorSlopes<T> &);
   void (*entries_at)(const Places<T> &);
+  void (*times)(const Narrow<T> &);
+  void (*cross)(const Narrow<T> &, double *G);
 };
 
 // One instruction set's copy of the code.
@@ -247,6 +265,7 @@ struct Kernels {
   Passes<double> f64;
   void (*survey)(const Dense &, int64_t n1, int64_t n2, Survey &, int threads);
   void (*small)(const SmallJob &);
+  void (*compress)(const Dense &, int64_t n1, int64_t n2, const Compressed &);
   template <class T> const Passes<T> &in() const {
     if constexpr (sizeof(T) == 4) return f32;
     else return f64;

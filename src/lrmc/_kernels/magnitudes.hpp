@@ -199,7 +199,7 @@ template <class T> struct SparseMagnitudes {
     for (int64_t j = 0; j < job.n2; j++) first[j + 1] += first[j];
     in_shares(threads, [&](int t) {
       auto line = zeros<T>(std::max(job.n1, job.n2) + width<T>);
-      for (int64_t i = pass.first_row(t, threads); i < pass.first_row(t + 1, threads); i++)
+      for (int64_t i = pass.first_row(t, threads), end = pass.first_row(t + 1, threads); i < end; i++)
         out.rows[i] = kth(by_row.get() + data.indptr[i], data.indptr[i + 1] - data.indptr[i], out.row_k[i], line);
       const int64_t j0 = job.n2 * t / threads, j1 = job.n2 * (t + 1) / threads;
       sort_columns(j0, j1);

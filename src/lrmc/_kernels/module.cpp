@@ -256,6 +256,19 @@ static int64_t survey(const given::Dense &data, given::Vector<int64_t> rows, giv
   return out.infinite;
 }
 
+static void compress(const given::Dense &data, given::Vector<const int64_t> indptr, given::Vector<int32_t> indices,
+                     nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu> values, bool by_column) {
+  const lrmc::Dense view = data.view();
+  const int64_t lines = by_column ? data.n2 : data.n1;
+  need(int64_t(indptr.shape(0)) == lines + 1, "indptr", "has another length than the data");
+  need(values.dtype() == data.Y.dtype(), "values", "have another type than the data");
+  need(indices.shape(0) == values.shape(0), "indices", "and values differ in length");
+  need(indptr.data()[lines] == int64_t(values.shape(0)), "indptr", "does not end at the last entry");
+  need(data.n1 <= INT32_MAX, "Y", "has more than 2^31 - 1 rows");
+  nb::gil_scoped_release unlocked;
+  chosen->compress(view, data.n1, data.n2, {indptr.data(), indices.data(), values.data(), by_column});
+}
+
 // Where entry (i, j) is stored, or -1. Columns of a row must be sorted.
 static void locate(given::Vector<const int64_t> indptr, given::Vector<const int32_t> indices,
                    given::Vector<const int64_t> rows, given::Vector<const int64_t> cols, given::Vector<int64_t> out) {
@@ -401,7 +414,40 @@ static void entries_at(given::Lines L, given::Lines R, given::Vector<const int64
   });
 }
 
+// Shapes of X' Z, or of X Z, and their numbers.
+template <class T> static Narrow<T> narrow_of(const given::Lines &X, const given::Lines &Z, bool turned) {
+  Narrow<T> job;
+  job.n = int64_t(X->shape(0));
+  job.k = int(X->shape(1));
+  job.m = int(Z->shape(1));
+  job.X = given::lines<const T>(X, job.n, job.k, "X");
+  job.Z = given::lines<const T>(Z, turned ? job.n : job.k, job.m, "Z");
+  return job;
+}
+
+static void times(given::Lines X, given::Lines S, given::LinesRoom out) {
+  given::in_precision(given::storage_of(X->dtype()), [&](auto number) {
+    using T = decltype(number);
+    auto job = narrow_of<T>(X, S, false);
+    job.out = given::lines<T>(out, job.n, job.m, "out");
+    nb::gil_scoped_release unlocked;
+    chosen->in<T>().times(job);
+  });
+}
+
+static void cross(given::Lines X, given::Lines Z, given::Matrix<double> out) {
+  given::in_precision(given::storage_of(X->dtype()), [&](auto number) {
+    using T = decltype(number);
+    const auto job = narrow_of<T>(X, Z, true);
+    need(int64_t(out.shape(0)) == job.k && int64_t(out.shape(1)) == job.m, "out", "has another shape");
+    nb::gil_scoped_release unlocked;
+    chosen->in<T>().cross(job, out.data());
+  });
+}
+
 static void bind_rows(nb::module_ &m) {
+  m.def("times", &times, as_it_is("X"), as_it_is("S"), nb::kw_only(), as_it_is("out"));
+  m.def("cross", &cross, as_it_is("X"), as_it_is("Z"), nb::kw_only(), as_it_is("out"));
   m.def("solve_rows", &solve_rows, as_it_is("H"), as_it_is("B"), nb::kw_only(), as_it_is("ridge"), as_it_is("used"),
         as_it_is("X"), as_it_is_or_none("mean_inverse"), nb::arg("threads"));
   nb::class_<given::RowStep>(m, "RowStep")
@@ -599,6 +645,8 @@ NB_MODULE(_native, m) {
         as_it_is("L"), as_it_is("R"), as_it_is("rows"), as_it_is("cols"), as_it_is("shape"), nb::arg("energy"),
         nb::arg("total"), nb::arg("threads"));
   m.def("residual", &residual, nb::arg("data"), nb::arg("factors"), nb::kw_only(), as_it_is("out"), nb::arg("threads"));
+  m.def("compress", &compress, nb::arg("data"), nb::kw_only(), as_it_is("indptr"), as_it_is("indices"),
+        as_it_is("values"), nb::arg("by_column"));
   m.def("survey", &survey, nb::arg("data"), nb::kw_only(), as_it_is("rows"), as_it_is("cols"), nb::arg("threads"));
   m.def("locate", &locate, nb::kw_only(), as_it_is("indptr"), as_it_is("indices"), as_it_is("rows"), as_it_is("cols"),
         as_it_is("out"));

@@ -96,7 +96,7 @@ template <class T> struct SlopesPass {
                         share.WtP.get());
       pass.model.spread(own.D, room.j, n, room.l.get(), pass.R.get(), rank, own.GL.get(), share.GR.get());
       if (chunks % SparsePass<T>::CHUNKS == 0) settle(room.a, room.aw, own.GL);
-      if ((share.unsettled += n) <= SparsePass<T>::TYPICAL * job.n2 + SETTLE) continue;
+      if ((share.unsettled += n) <= TYPICAL * job.n2 + SETTLE) continue;
       settle(share.CtP, share.WtP, share.GR);
       share.unsettled = 0;
     }
@@ -119,7 +119,7 @@ template <class T> struct SlopesPass {
       shares[t].col_z = zeros<double>(job.n2);
       if (job.CtP) shares[t].CtP = Sums<T>(job.n2 * pass.width_);
       if (job.WtP) shares[t].WtP = Sums<T>(job.n2 * pass.width_w);
-      for (int64_t i = pass.first_row(t, threads); i < pass.first_row(t + 1, threads); i++) row(i, own, shares[t]);
+      for (int64_t i = pass.first_row(t, threads), end = pass.first_row(t + 1, threads); i < end; i++) row(i, own, shares[t]);
     });
     for (int t = 0; t < threads; t++) {
       if (job.CtP) add_padded(shares[t].CtP, job.n2, job.width, job.CtP);

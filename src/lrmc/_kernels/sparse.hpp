@@ -281,8 +281,6 @@ template <class T> struct SparsePass {
     if (job.row_energy) job.row_energy[i] = of_row.energy;
   }
   static constexpr int64_t CHUNKS = 64;  // of a row, after which its sums are settled
-  static constexpr int64_t TYPICAL =
-      128;  // entries that a column has had when the sums by column are settled: their cost is small then
   static void settle(Sums<T> &one, Sums<T> &other) {
     one.settle();
     other.settle();
@@ -302,12 +300,7 @@ template <class T> struct SparsePass {
     return out;
   }
 
-  // Rows are divided so that every thread has as many entries; always in the same way.
-  int64_t first_row(int t, int threads) const {
-    const int64_t entries = data.indptr[job.n1] / threads * t;
-    return t == threads ? job.n1 : std::lower_bound(data.indptr, data.indptr + job.n1, entries) - data.indptr;
-  }
-
+  int64_t first_row(int t, int threads) const { return first_of_share(data, job.n1, t, threads); }
   int threads() const { return shares_of(job.threads, job.n1); }
 
   void run() const {
@@ -323,7 +316,7 @@ template <class T> struct SparsePass {
         if (rejects) shares[t].col_ones = zeros<int64_t>(job.n2);
       }
       if (job.col_energy) shares[t].col_energy = zeros<double>(job.n2);
-      for (int64_t i = first_row(t, threads); i < first_row(t + 1, threads); i++) row(i, *own, shares[t]);
+      for (int64_t i = first_row(t, threads), end = first_row(t + 1, threads); i < end; i++) row(i, *own, shares[t]);
     });
     for (int t = 0; t < threads; t++) {
       if (job.P) add_padded(shares[t].CtP, job.n2, job.width, job.CtP);
@@ -346,7 +339,7 @@ template <class T> struct SparsePass {
     const int threads = this->threads();
     in_shares(threads, [&](int t) {
       auto own = std::make_unique<Room>(room());
-      for (int64_t i = first_row(t, threads); i < first_row(t + 1, threads); i++) {
+      for (int64_t i = first_row(t, threads), end = first_row(t + 1, threads); i < end; i++) {
         for (int c = 0; c < job.rank; c++) own->l[c] = job.L[i * job.rank + c];
         for (int64_t q = data.indptr[i]; q < data.indptr[i + 1]; q += CHUNK) {
           const int n = int(std::min<int64_t>(CHUNK, data.indptr[i + 1] - q));

@@ -63,12 +63,28 @@ template <class S> struct Sums {
   }
 };
 
+// entries that a column of a sparse matrix has had when the sums by column are settled: their cost is small then
+inline constexpr int64_t TYPICAL = 128;
+
+// Rows of a sparse matrix are divided so that every thread has as many entries; always in the same way.
+inline int64_t first_of_share(const Sparse &data, int64_t n1, int t, int threads) {
+  const int64_t entries = data.indptr[n1] / threads * t;
+  return t == threads ? n1 : std::lower_bound(data.indptr, data.indptr + n1, entries) - data.indptr;
+}
+
 // Reads n numbers into `out` as T, NaN where they are not observed, and fills up to `padded` with NaN.
 template <class T, class S> void read_as(const S *in, const uint8_t *mask, int n, int padded, T *__restrict out) {
   const T missing = std::numeric_limits<T>::quiet_NaN();
-  if (mask)
-    for (int j = 0; j < n; j++) out[j] = mask[j] ? T(in[j]) : missing;
-  else
+  if (mask) {
+    // without branches, which a random mask makes ten times slower: what is missing gets all bits of a NaN
+    for (int j = 0; j < n; j++) {
+      const T x = T(in[j]);
+      Count<T> bits;
+      std::memcpy(&bits, &x, sizeof x);
+      bits |= -Count<T>(mask[j] == 0);
+      std::memcpy(out + j, &bits, sizeof bits);
+    }
+  } else
     for (int j = 0; j < n; j++) out[j] = T(in[j]);
   for (int j = n; j < padded; j++) out[j] = missing;
 }

@@ -1,10 +1,13 @@
 // The kernels for one instruction set: this file is compiled once for each, with LRMC_ISA and LRMC_VECTOR_BYTES set.
+#include "compress.hpp"
 #include "grouped.hpp"
 #include "magnitudes.hpp"
+#include "narrow.hpp"
 #include "regress.hpp"
 #include "rows.hpp"
 #include "slopes.hpp"
 #include "small.hpp"
+#include "thin.hpp"
 
 namespace lrmc::LRMC_ISA {
 
@@ -12,7 +15,10 @@ template <class T> void dense(const Dense &data, const Products<T> &job) { Dense
 template <class T> void grouped(const Dense &data, const Groups &groups, const Products<T> &job) {
   GroupedPass<T>{data, job, groups}.run();
 }
-template <class T> void sparse(const Sparse &data, const Products<T> &job) { SparsePass<T>{data, job}.run(); }
+template <class T> void sparse(const Sparse &data, const Products<T> &job) {
+  if (ThinPass<T>::serves(job)) ThinPass<T>{data, job}.run();
+  else SparsePass<T>{data, job}.run();
+}
 template <class T> void slopes(const Sparse &data, const Products<T> &job, const Slopes<T> &out) {
   SlopesPass<T>{data, job, out}.run();
 }
@@ -36,19 +42,19 @@ template <class T> void regress_sparse(const Sparse &data, const Regression<T> &
 // Counts the observed entries of each row and column, and the infinite ones among them.
 template <class T> void survey_as(const Dense &data, int64_t n1, int64_t n2, Survey &out, int threads) {
   threads = shares_of(threads, n1);
-  std::unique_ptr<Buffer<int64_t>[]> columns(new Buffer<int64_t>[threads]);
+  std::unique_ptr<Buffer<Count<T>>[]> columns(new Buffer<Count<T>>[threads]);
   std::unique_ptr<int64_t[]> infinite(new int64_t[threads]());
   in_shares(threads, [&](int t) {
-    columns[t] = zeros<int64_t>(n2);
+    columns[t] = zeros<Count<T>>(n2);
     alignas(64) T room[TILE<T>];
     for (int64_t i = n1 * t / threads; i < n1 * (t + 1) / threads; i++)
       for (int64_t j = 0; j < n2; j += TILE<T>) {
         const int n = int(std::min<int64_t>(n2 - j, TILE<T>));
         read<T>(data.data, data.storage, i * data.stride + j,
                 data.mask ? data.mask + i * data.mask_stride + j : nullptr, n, n, room);
-        int64_t seen = 0, inf = 0, *column = columns[t].get() + j;
+        Count<T> seen = 0, inf = 0, *column = columns[t].get() + j;
         for (int c = 0; c < n; c++) {
-          const int64_t here = room[c] == room[c];
+          const Count<T> here = room[c] == room[c];
           seen += here;
           column[c] += here;
           inf += std::fabs(room[c]) > std::numeric_limits<T>::max();
@@ -63,7 +69,11 @@ template <class T> void survey_as(const Dense &data, int64_t n1, int64_t n2, Sur
   }
 }
 void survey(const Dense &data, int64_t n1, int64_t n2, Survey &out, int threads) {
-  if (data.storage == Storage::f64) survey_as<double>(data, n1, n2, out, threads);
+  const bool integers = data.storage != Storage::f32 && data.storage != Storage::f64;
+  if (integers && !data.mask) {  // nothing is missing, nothing infinite
+    std::fill_n(out.row_observed, n1, n2);
+    std::fill_n(out.col_observed, n2, n1);
+  } else if (data.storage == Storage::f64) survey_as<double>(data, n1, n2, out, threads);
   else survey_as<float>(data, n1, n2, out, threads);
 }
 
@@ -85,10 +95,12 @@ constexpr Passes<T> passes = {
     &regressors<T>,
     &regressor_slopes<T>,
     &entries_at<T>,
+    &times<T>,
+    &cross<T>,
 };
 
 #define LRMC_TEXT_(x) #x
 #define LRMC_TEXT(x) LRMC_TEXT_(x)
-extern const Kernels kernels = {LRMC_TEXT(LRMC_ISA), passes<float>, passes<double>, &survey, &small};
+extern const Kernels kernels = {LRMC_TEXT(LRMC_ISA), passes<float>, passes<double>, &survey, &small, &compress};
 
 }  // namespace lrmc::LRMC_ISA

@@ -20,9 +20,6 @@ from ..weights import Array
 
 GAPS_AT_ONCE = 1 << 17  # random numbers drawn at a time: what a cache holds
 
-# Places whose factor stays in the cache; of more, a sample is stored place by place.
-IN_CACHE = 1 << 18
-
 
 @dataclass(frozen=True)
 class Stack:
@@ -83,7 +80,7 @@ class Stack:
             (np.concatenate(values), np.concatenate(cols), indptr), shape=shape
         )
         frames.has_canonical_format = True
-        return frames.T if width <= IN_CACHE else frames.T.tocsr()
+        return frames.T
 
 
 def chosen(size: int, share: float, seed: int) -> Iterator[Array]:

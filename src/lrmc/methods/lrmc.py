@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._kernels import times
 from .._rows import each, kept
 from ..linalg import Factors, Move, change_of, divide, gram, inverse, move
 from ..observations.base import Observations
@@ -67,7 +68,7 @@ def _of_rows(
     """C R (R'R)^-1 for some rows; C' L, L' L, L' dL and the number of inliers."""
     (L,), (R, zeta, scale) = rows, same
     CR, CtL = pull = block.pull(L, R, zeta)
-    dL = CR @ scale
+    dL = times(CR, scale)
     return (dL,), (CtL, gram(L), gram(L, dL), pull.n_inliers)
 
 
@@ -75,7 +76,7 @@ def _moved(rows: tuple[Array, ...], same: Any) -> tuple[tuple[Array, Array], Mov
     """The momentum and the factor after a layer."""
     (L, dL, mL), (M, eta, gamma) = rows, same
     if M is not None:
-        dL = dL - L @ M / 2
+        dL = dL - times(L, M) / 2
     mL = dL + gamma * mL
     D = eta * mL
     return (mL, L + D), Move(gram(D), gram(D, L), gram(L))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .._kernels import times
 from .._rows import each, equal, kept
 from ..linalg import Move, change_of, divide, gram, inverse, move
 from ..observations.base import Observations
@@ -55,9 +56,9 @@ def moved_by(L: Array, CR: Array, scale: Array, D: Array | None) -> tuple[Array,
 
 def _moved(rows: tuple[Array, Array], same: Any) -> tuple[tuple[Array], Move]:
     (L, CR), (scale, D) = rows, same
-    step = CR @ scale.astype(L.dtype)
+    step = times(CR, scale.astype(L.dtype))
     if D is not None:
-        step = step - L @ D.astype(L.dtype)
+        step = step - times(L, D.astype(L.dtype))
     return (L + step,), Move(gram(step), gram(step, L), gram(L))
 
 

@@ -26,18 +26,25 @@ from ._checks import (
     storable,
     worth,
 )
-from .base import Form, Observations, common, row_blocks
+from .base import Form, Observations, common
 from .dense import Dense, rows_contiguous
 from .ondisk import blocks, is_on_disk
 from .sparse import Sparse
 from .transposed import transposed
 
-# Below this observed fraction a sparse matrix is the faster form, above the dense one
-# (benchmarks/passes.py prints
-# where they cross). A sparse matrix becomes dense only where that takes no more memory.
-SPARSE_BELOW = 0.2
+# What a sparse pass takes, in the time that a dense one takes for an entry, seen or not: for
+# each stored entry, and for each row (benchmarks/passes.py prints both; measured on AVX2 at ranks
+# 1 to 10, by all rules: from 2.5 an entry by the rule clip at ranks up to 4, to 6). So 20 % of long
+# rows, or 15 % of rows of 60 entries, are worth being stored without what is missing.
+ENTRY_COST = 5
+ROW_COST = 15
+# Columns of a sparse matrix whose factor and sums stay in the second-level cache. Of more, the
+# columns become rows, if they are the longer side: a pass is then three times faster.
+CACHED_COLUMNS = 1 << 13
+# A sparse matrix becomes dense only where that takes no more memory.
 DENSE_ABOVE = 0.5
 MOST_NAMED = 8  # columns in a message
+AT_ONCE = 1 << 22  # entries of a sparse matrix that are looked at together
 
 
 def as_observations(
@@ -265,22 +272,35 @@ def _from_dense(Y: Array, mask: Array | None, form: Form, threads: int) -> Obser
         Y=Y,
         mask=seen if observed < Y.size else None,
     )
-    return dense if dense.fraction >= SPARSE_BELOW else compressed(dense)
+    return _cheaper(dense)
 
 
-def compressed(dense: Dense) -> Sparse:
-    """The sparse form of a dense matrix with many gaps, made block by block."""
-    indptr = np.concatenate([[0], np.cumsum(dense.row_observed)])
-    indices, values = (
-        np.empty(indptr[-1], np.int32),
-        np.empty(indptr[-1], dense.Y.dtype),
+def _cheaper(dense: Dense) -> Observations:
+    """The same data, stored so that a pass takes less time."""
+    n1, n2 = dense.shape
+    turn = _turns(n1, n2)
+    work = ENTRY_COST * dense.n_observed + ROW_COST * (n2 if turn else n1)
+    if work >= n1 * n2:
+        return dense
+    return transposed(compressed(dense, by_column=True)) if turn else compressed(dense)
+
+
+def compressed(dense: Dense, *, by_column: bool = False) -> Sparse:
+    """The observed entries of a dense matrix by row, or those of its transpose."""
+    about = common(dense)
+    if by_column:
+        about |= {
+            "shape": dense.shape[::-1],
+            "row_observed": dense.col_observed,
+            "col_observed": dense.row_observed,
+        }
+    indptr = np.concatenate([[0], np.cumsum(about["row_observed"])])
+    indices = np.empty(indptr[-1], np.int32)
+    values = np.empty(indptr[-1], dense.Y.dtype)
+    native.compress(
+        dense.data, indptr=indptr, indices=indices, values=values, by_column=by_column
     )
-    for block in row_blocks(*dense.shape):
-        here = dense.observed(block)
-        at = slice(indptr[block.start], indptr[block.stop])
-        indices[at] = np.nonzero(here)[1]
-        values[at] = dense.Y[block][here]
-    return Sparse(indptr=indptr, indices=indices, values=values, **common(dense))
+    return Sparse(indptr=indptr, indices=indices, values=values, **about)
 
 
 def _from_sparse(Y: Any, threads: int) -> Observations:
@@ -302,24 +322,56 @@ def _from_sparse(Y: Any, threads: int) -> Observations:
     stored = slice(csr.indptr[-1])  # there may be room for more
     indptr, indices, values = csr.indptr, csr.indices[stored], csr.data[stored]
     values = values.astype(storable(values.dtype), copy=False)
-    missing = np.isnan(values)
-    if missing.any():
-        indptr = np.concatenate([[0], np.cumsum(~missing)])[indptr]
-        indices, values = indices[~missing], values[~missing]
-    check_finite(int(np.isinf(values).sum()))
+    columns, missing, infinite = _surveyed(indices, values, csr.shape[1])
+    if missing:
+        here = ~np.isnan(values)
+        indptr = np.concatenate([[0], np.cumsum(here)])[indptr]
+        indices, values = indices[here], values[here]
+    check_finite(infinite)
     indptr = indptr.astype(np.int64, copy=False)
     sparse = Sparse(
         shape=csr.shape,
         dtype=precision(values.dtype),
         row_observed=np.diff(indptr),
-        col_observed=np.bincount(indices, minlength=csr.shape[1]),
+        col_observed=columns,
         form="sparse",
         threads=worth(threads, len(values)),
         indptr=indptr,
         indices=indices.astype(np.int32, copy=False),
         values=np.ascontiguousarray(values),
     )
-    return sparse if sparse.fraction < DENSE_ABOVE else _expanded(sparse)
+    if sparse.fraction >= DENSE_ABOVE:
+        return _expanded(sparse)
+    return transposed(sparse.turned()) if _worth_turning(sparse) else sparse
+
+
+def _surveyed(indices: Array, values: Array, n2: int) -> tuple[Array, int, int]:
+    """How many numbers each column has, how many entries are NaN and how many infinite. Some at a
+    time: entries may be mapped from files larger than the memory.
+    """
+    columns, missing, infinite = np.zeros(n2, np.int64), 0, 0
+    floats = values.dtype.kind == "f"
+    for first in range(0, len(values), AT_ONCE):
+        some = slice(first, first + AT_ONCE)
+        here = indices[some]
+        if floats:
+            gaps = np.isnan(values[some])
+            missing += int(gaps.sum())
+            infinite += int(np.isinf(values[some]).sum())
+            here = here[~gaps] if gaps.any() else here
+        columns += np.bincount(here, minlength=n2)
+    return columns, missing, infinite
+
+
+def _worth_turning(sparse: Sparse) -> bool:
+    """Whether passes over a copy by column are worth making it."""
+    copied = sparse.indices.nbytes + sparse.values.nbytes
+    return _turns(*sparse.shape) and not is_large(copied)
+
+
+def _turns(n1: int, n2: int) -> bool:
+    """Whether the columns of a matrix this size had better be stored as rows."""
+    return n1 < n2 and n2 > CACHED_COLUMNS
 
 
 def _expanded(sparse: Sparse) -> Dense:

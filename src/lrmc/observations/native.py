@@ -299,6 +299,15 @@ def locate(indptr: Array, indices: Array, rows: Array, cols: Array) -> Array:
     return where
 
 
+def compress(
+    data: DenseData, *, indptr: Array, indices: Array, values: Array, by_column: bool
+) -> None:
+    """The observed entries of a dense matrix, by row or by column, into room for them."""
+    _kernels.compress(
+        data, indptr=indptr, indices=indices, values=values, by_column=by_column
+    )
+
+
 def survey(Y: Array, mask: Array | None, threads: int) -> Counts:
     """What is observed of a dense matrix: no NaN, and not 0 in the mask."""
     rows, cols = (np.zeros(n, np.int64) for n in Y.shape)

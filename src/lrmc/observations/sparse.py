@@ -81,7 +81,7 @@ class Sparse(Observations):
     @override
     def regress(self, model: Regression, axis: int = 0) -> tuple[Array, Array, Array]:
         """Columns are fitted on a copy of the entries, by column."""
-        return native.regress(self._turned() if axis else self, model)
+        return native.regress(self.turned() if axis else self, model)
 
     @override
     def survey(self) -> Counts:
@@ -177,7 +177,7 @@ class Sparse(Observations):
         room = np.empty(len(self.values), self.dtype)
         return native.residual(self.data, L, R, out=room, threads=self.threads)
 
-    def _turned(self) -> Sparse:
+    def turned(self) -> Sparse:
         """A copy of the entries by column: the transposed matrix."""
         csr = self._csr(self.values).T.tocsr()
         return replace(

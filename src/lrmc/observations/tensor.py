@@ -2,12 +2,14 @@
 torch is.
 
 Each pass takes the factors to the device and brings (n1 + n2) x r numbers back; the methods' small
-algebra stays in NumPy. The rules are those of `weights.py`, applied to blocks of rows. On the CPU
-the kernels are several times faster."""
+algebra stays in NumPy. On a GPU with Triton a pass is one kernel (`fused.py`); elsewhere, and in
+double precision, the rules of `weights.py` are applied to blocks of rows. On the CPU the compiled
+kernels are several times faster."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import importlib.util
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -89,6 +91,13 @@ class TorchObservations(Observations):
         P = L if P is OWN else self._sent_if_any(P)
         Q = R if Q is OWN else self._sent_if_any(Q)
         Pw, Qw = self._sent_if_any(Pw), self._sent_if_any(Qw)
+        fused = _fused(self.Y)
+        if fused is not None:
+            factors = fused.Factors(L, R, P, Q, Pw, Qw)
+            if fused.serves(self.Y, factors):
+                return _as_pull(
+                    fused.sums(self.Y, self.mask, self.gain, factors, rule), rule
+                )
         by_rows: list[Any] = []
         by_cols: Any = None
         for rows in self._blocks():
@@ -120,31 +129,8 @@ class TorchObservations(Observations):
                 if by_cols is None
                 else [a if a is None else a + b for a, b in zip(by_cols, block)]
             )
-        CQ, WQ, row_inliers, row_weight, row_energy = (
-            _array(None if x[0] is None else torch.cat(x)) for x in zip(*by_rows)
-        )
-        CtP, WtP, col_inliers, col_weight, col_energy = map(_array, by_cols)
-        n_inliers = int(row_inliers.sum())
-        if isinstance(rule, Clip):
-            return Pull(CQ, CtP, n_inliers=n_inliers)
-        energies = {}
-        if isinstance(rule, Cauchy):
-            energies = {
-                "row_energy": row_energy.astype(np.float64),
-                "col_energy": col_energy.astype(np.float64),
-                "energy": float(row_energy.sum(dtype=np.float64)),
-            }
-        return Pull(
-            CQ,
-            CtP,
-            n_inliers=n_inliers,
-            row_inliers=row_inliers,
-            col_inliers=col_inliers,
-            row_weight=row_weight,
-            col_weight=col_weight,
-            grams=(WQ, WtP),
-            **energies,
-        )
+        lines = (None if x[0] is None else torch.cat(x) for x in zip(*by_rows))
+        return _as_pull((*lines, *by_cols), rule)
 
     @override
     def adjoint(self, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:
@@ -372,6 +358,44 @@ def _shared(Y: Tensor) -> Array:
         raise ValueError(
             f"the tensor is of {Y.dtype}; convert it first: Y.float(), or Y.dequantize()"
         ) from None
+
+
+def _fused(Y: Tensor) -> Any:
+    """The kernel for a tensor where it is, if there is one: on a GPU for which Triton compiles."""
+    if Y.device.type != "cuda" or importlib.util.find_spec("triton") is None:
+        return None
+    from . import fused
+
+    return fused
+
+
+def _as_pull(sums: Iterable[Any], rule: Weight) -> Pull:
+    """What a pass gives, from its sums as tensors: products, counts, weights and energies of rows,
+    then of columns.
+    """
+    CQ, WQ, *of_rows, CtP, WtP, col_inliers, col_weight, col_energy = map(_array, sums)
+    row_inliers, row_weight, row_energy = of_rows
+    n_inliers = int(row_inliers.sum())
+    if isinstance(rule, Clip):
+        return Pull(CQ, CtP, n_inliers=n_inliers)
+    energies = {}
+    if isinstance(rule, Cauchy):
+        energies = {
+            "row_energy": row_energy.astype(np.float64),
+            "col_energy": col_energy.astype(np.float64),
+            "energy": float(row_energy.sum(dtype=np.float64)),
+        }
+    return Pull(
+        CQ,
+        CtP,
+        n_inliers=n_inliers,
+        row_inliers=row_inliers,
+        col_inliers=col_inliers,
+        row_weight=row_weight,
+        col_weight=col_weight,
+        grams=(WQ, WtP),
+        **energies,
+    )
 
 
 def as_tensor_mask(mask: Any, shape: tuple[int, ...], device: torch.device) -> Tensor:

@@ -1,0 +1,309 @@
+// The pass over a sparse matrix with few columns in its factors, by the rule clip: a row of a factor is K lanes, and a
+// vector holds the rows of several entries. Residuals, clipping and both products stay in registers, as many entries at
+// a time as a vector has lanes, so that a row of the table (R or Q) is fetched once per entry. Rows may be short.
+#pragma once
+#include "tiles.hpp"
+
+namespace lrmc::LRMC_ISA {
+
+template <class T, int K> struct part {
+  typedef T vec __attribute__((vector_size(K * sizeof(T))));
+};
+template <class T, int K> using Part = typename part<T, K>::vec;
+
+// Which of W entries is in block b of vector v, where each of K vectors has W / K of them: so that `sum_parts` gives
+// the sums in the order of the entries.
+template <class T, int K> constexpr int entry_in(int v, int b) {
+  constexpr int N = 16 / sizeof(T), blocks = width<T> / K;
+  return v / N * N * blocks + b * N + v % N;
+}
+
+template <class T, int K, int... I>
+inline Vec<T> side_by_side(const T *table, const int64_t *at, int v, std::integer_sequence<int, I...>) {
+  constexpr int blocks = width<T> / K;
+  if constexpr (blocks == 1) {
+    return load<Vec<T>>(table + at[entry_in<T, K>(v, 0)]);
+  } else if constexpr (blocks == 2) {
+    const auto a = load<Part<T, K>>(table + at[entry_in<T, K>(v, 0)]);
+    const auto b = load<Part<T, K>>(table + at[entry_in<T, K>(v, 1)]);
+    return __builtin_shufflevector(a, b, I...);
+  } else {
+    Vec<T> out;
+    for (int b = 0; b < blocks; b++)
+      __builtin_memcpy(reinterpret_cast<char *>(&out) + b * K * sizeof(T),
+                       table + at[entry_in<T, K>(v, b)], K * sizeof(T));
+    return out;
+  }
+}
+
+// Block b of a vector.
+template <class T, int K, int... I> inline Part<T, K> block_of(Vec<T> x, int b, std::integer_sequence<int, I...>) {
+  if constexpr (K == width<T>) {
+    return x;
+  } else if constexpr (2 * K == width<T>) {  // in registers: compilers take others through memory
+    return b ? __builtin_shufflevector(x, x, (K + I)...) : __builtin_shufflevector(x, x, I...);
+  } else {
+    Part<T, K> out;
+    __builtin_memcpy(&out, reinterpret_cast<const char *>(&x) + b * sizeof out, sizeof out);
+    return out;
+  }
+}
+template <class T, int K> inline Part<T, K> block_of(Vec<T> x, int b) {
+  return block_of<T, K>(x, b, std::make_integer_sequence<int, K>{});
+}
+
+// The sum of every block of K lanes of K vectors, in the order of the entries. As `sum_each`, where K is W.
+template <class T, int K> inline Vec<T> sum_parts(Vec<T> *v) {
+  constexpr int W = width<T>, N = 16 / sizeof(T);
+  constexpr auto all = std::make_integer_sequence<int, W>{};
+  int count = K;
+  if constexpr (N == 4) {
+    for (int t = 0; t < count / 2; t++)
+      v[t] = pick_in_lane<T, 2, false>(v[2 * t], v[2 * t + 1], all) +
+             pick_in_lane<T, 2, true>(v[2 * t], v[2 * t + 1], all);
+    count /= 2;
+  }
+  for (int t = 0; t < count / 2; t++)
+    v[t] =
+        pick_in_lane<T, 1, false>(v[2 * t], v[2 * t + 1], all) + pick_in_lane<T, 1, true>(v[2 * t], v[2 * t + 1], all);
+  count /= 2;
+  if constexpr (W > N)
+    for (; count > 1; count /= 2)
+      for (int t = 0; t < count / 2; t++)
+        v[t] = pick_lanes<T, false>(v[2 * t], v[2 * t + 1], all) + pick_lanes<T, true>(v[2 * t], v[2 * t + 1], all);
+  return v[0];
+}
+
+// The pulls of the entries of vector v, each in all lanes of its block.
+template <class T, int K, int v, int... I> inline Vec<T> spread_pulls(Vec<T> c, std::integer_sequence<int, I...>) {
+  return __builtin_shufflevector(c, c, entry_in<T, K>(v, I / K)...);
+}
+
+#if LRMC_VECTOR_BYTES == 32
+// Eight bytes as eight integers: the compiler's own conversion takes one after another.
+template <int... I> inline Mask<float> widened(const uint8_t *y, std::integer_sequence<int, I...>) {
+  typedef uint8_t bytes __attribute__((vector_size(32)));
+  typedef int64_t words __attribute__((vector_size(32)));
+  int64_t eight;
+  __builtin_memcpy(&eight, y, sizeof eight);
+  const bytes all = bytes(eight - words{});  // in both halves of the vector: shuffles stay within them
+  return Mask<float>(__builtin_shufflevector(all, bytes{}, (I % 4 ? 32 : I / 4 + (I < 16 ? 0 : 16))...));
+}
+#endif
+
+template <class T, class S> inline Vec<T> numbers_at(const S *y) {
+  if constexpr (std::is_same_v<T, S>) {
+    return load<Vec<T>>(y);
+#if LRMC_VECTOR_BYTES == 32
+  } else if constexpr (sizeof(S) == 1) {
+    return __builtin_convertvector(widened(y, std::make_integer_sequence<int, 32>{}), Vec<T>);
+#endif
+  } else {
+    typedef S few __attribute__((vector_size(width<T> * sizeof(S))));
+    // by way of integers as wide as T: at once, compilers convert one after another
+    return __builtin_convertvector(__builtin_convertvector(load<few>(y), Mask<T>), Vec<T>);
+  }
+}
+
+// Which products there are: both factors and the model's own, or one of them without a model.
+enum class Thin { pull, rows, columns };
+
+template <class T, int K, class S, Thin kind> struct ThinRows {
+  static constexpr int W = width<T>, blocks = W / K;
+  static constexpr auto all = std::make_integer_sequence<int, W>{};
+  typedef Count<T> Bits __attribute__((vector_size(K * sizeof(T))));
+  // copies: through a reference, they would be read again after every store
+  const T *factor, *table;  // n1 x wide: L, or P; n2 x K: R, or Q
+  T *A, *B;                 // n1 x wide, n2 x K
+  int64_t *inliers;
+  int64_t wide;
+  T gain, z;
+  Bits keep = {};  // the first lanes of a block
+
+  ThinRows(const Products<T> &job, const T *table_, T *B_)
+      : factor(kind == Thin::pull ? job.L : job.P),
+        table(table_),
+        A(job.CQ),
+        B(B_),
+        inliers(job.row_inliers),
+        wide(job.width),
+        gain(job.gain),
+        z(job.weight.z) {
+    for (int c = 0; c < K; c++) keep[c] = c < wide ? -1 : 0;
+  }
+
+  struct Row {
+    Vec<T> l = {}, a = {};
+    Mask<T> inliers = {};
+  };
+
+  template <int v> inline __attribute__((always_inline)) void spread(const int64_t *at, Vec<T> c, Vec<T> r, Row &row) const {
+    const Vec<T> each = spread_pulls<T, K, v>(c, all);
+    if constexpr (kind != Thin::columns) row.a += each * r;
+    if constexpr (kind != Thin::rows) {
+      const Vec<T> moved = each * row.l;
+#pragma GCC unroll 4
+      for (int b = 0; b < blocks; b++) {  // one after another: two entries may be of one column
+        T *sums = B + at[entry_in<T, K>(v, b)];
+        store(sums, load<Part<T, K>>(sums) + block_of<T, K>(moved, b));
+      }
+    }
+  }
+  template <int... v>
+  inline __attribute__((always_inline)) void spread_all(const int64_t *at, Vec<T> c, const Vec<T> *r, Row &row,
+                                                        std::integer_sequence<int, v...>) const {
+    (spread<v>(at, c, kind == Thin::columns ? Vec<T>{} : r[v], row), ...);
+  }
+
+  // W entries; those that are not `here` count for nothing.
+  inline __attribute__((always_inline)) void entries(const int32_t *j, const S *y, Mask<T> here, Row &row) const {
+    Vec<T> r[K], e = gain * numbers_at<T, S>(y);
+    int64_t at[W];  // where the entries' rows of the table and of the sums begin
+#pragma GCC unroll 16
+    for (int t = 0; t < W; t++) at[t] = int64_t(j[t]) * K;
+    if constexpr (kind != Thin::columns) {
+#pragma GCC unroll 16
+      for (int v = 0; v < K; v++) r[v] = side_by_side<T, K>(table, at, v, all);
+    }
+    if constexpr (kind == Thin::pull) {
+      Vec<T> products[K];
+#pragma GCC unroll 16
+      for (int v = 0; v < K; v++) products[v] = row.l * r[v];
+      e -= sum_parts<T, K>(products);
+    }
+    Vec<T> c = smaller(larger(e, fill<T>(-z)), fill<T>(z));
+    row.inliers -= (c == e) & here;
+    here &= e == e;
+    c = Vec<T>(Mask<T>(c) & here);
+    spread_all(at, c, r, row, std::make_integer_sequence<int, K>{});
+  }
+
+  // A row of n entries. `room` entries can be read from here on.
+  inline __attribute__((always_inline)) void row(const int32_t *j, const S *y, int64_t n, int64_t room, Row &row) const {
+    for (int64_t t = 0; t < n; t += W) {  // one loop for whole and broken vectors: rows end where nobody can foresee
+      const int here = int(std::min<int64_t>(W, n - t));
+      if (__builtin_expect(t + W <= room, 1)) {
+        entries(j + t, y + t, first(here), row);
+      } else {
+        int32_t own_j[W] = {};
+        S own_y[W] = {};
+        std::copy(j + t, j + n, own_j);
+        std::copy(y + t, y + n, own_y);
+        entries(own_j, own_y, first(here), row);
+      }
+    }
+  }
+  static Mask<T> first(int n) {
+    alignas(64) static constexpr auto lanes = [] {
+      std::array<Count<T>, 2 * W> out{};
+      for (int t = 0; t < W; t++) out[t] = -1;
+      return out;
+    }();
+    return load<Mask<T>>(lanes.data() + W - n);
+  }
+
+  // Row i of the factor in every block; `left` rows can be read.
+  inline __attribute__((always_inline)) Vec<T> factor_row(int64_t i, int64_t left) const {
+    const T *at = factor + i * wide;
+    T own[K] = {};
+    if (__builtin_expect(left * wide < K, 0)) {
+      for (int c = 0; c < wide; c++) own[c] = at[c];
+      at = own;
+    }
+    return repeated(Part<T, K>(load<Bits>(at) & keep), all);
+  }
+  template <int... I> static Vec<T> repeated(Part<T, K> x, std::integer_sequence<int, I...>) {
+    return __builtin_shufflevector(x, x, (I % K)...);
+  }
+
+  // What the row has added up. Beyond it, room for `left` rows is written, and written again by those.
+  inline __attribute__((always_inline)) void finish(int64_t i, int64_t left, const Row &row) const {
+    inliers[i] = int64_t(sum<T>(__builtin_convertvector(row.inliers, Vec<T>)));  // exact: a row is short
+    if constexpr (kind == Thin::columns) return;
+    Part<T, K> total = block_of<T, K>(row.a, 0);
+#pragma GCC unroll 4
+    for (int b = 1; b < blocks; b++) total += block_of<T, K>(row.a, b);
+    if (__builtin_expect(left * wide >= K, 1)) return store(A + i * wide, total);
+    for (int c = 0; c < wide; c++) A[i * wide + c] = total[c];
+  }
+};
+
+template <class T> struct ThinPass {
+  static constexpr int64_t MOST_COLUMNS = 16384;  // rows are so short that they are summed in single precision, and the
+                                                  // table stays in the second-level cache
+  static constexpr int MOST_WIDTH = 8;
+  const Sparse &data;
+  const Products<T> &job;
+  const Thin kind = job.rank ? Thin::pull : job.Q ? Thin::rows : Thin::columns;
+  const int lanes = job.width <= 4 ? 4 : 8;
+  Buffer<T> table = kind == Thin::columns ? nullptr : laid_out();
+
+  static bool serves(const Products<T> &job) {
+    const bool pull = job.P && job.Q && job.P == job.L && job.Q == job.R && job.rank == job.width;
+    const bool one = !job.rank && bool(job.P) != bool(job.Q);
+    const int lanes = job.width <= 4 ? 4 : MOST_WIDTH;
+    return job.weight.rule == Rule::clip && !job.adjoint && (pull || one) && job.width > 0 &&
+           job.width <= MOST_WIDTH && lanes <= width<T> && job.n2 <= MOST_COLUMNS;
+  }
+
+  Buffer<T> laid_out() const {
+    auto out = zeros<T>(job.n2 * lanes);
+    for (int64_t j = 0; j < job.n2; j++)
+      for (int c = 0; c < job.width; c++) out[j * lanes + c] = job.Q[j * job.width + c];
+    return out;
+  }
+
+  template <int K, class S, Thin what> void work_as(int64_t from, int64_t to, Sums<T> &B) const {
+    const ThinRows<T, K, S, what> rows(job, table.get(), B.get());
+    const S *values = static_cast<const S *>(data.data);
+    const int64_t *indptr = data.indptr, n1 = job.n1, stored = indptr[n1], most = TYPICAL * job.n2 + SETTLE;
+    const int32_t *indices = data.indices;
+    int64_t unsettled = 0;
+    for (int64_t i = from; i < to; i++) {
+      const int64_t q = indptr[i], n = indptr[i + 1] - q;
+      typename ThinRows<T, K, S, what>::Row row;
+      if constexpr (what != Thin::rows) row.l = rows.factor_row(i, n1 - i);
+      rows.row(indices + q, values + q, n, stored - q, row);
+      rows.finish(i, to - i, row);
+      if ((unsettled += n) > most) {
+        B.settle();
+        unsettled = 0;
+      }
+    }
+  }
+  template <int K, class S> void work_in(int64_t from, int64_t to, Sums<T> &B) const {
+    switch (kind) {
+      case Thin::pull: return work_as<K, S, Thin::pull>(from, to, B);
+      case Thin::rows: return work_as<K, S, Thin::rows>(from, to, B);
+      case Thin::columns: return work_as<K, S, Thin::columns>(from, to, B);
+    }
+  }
+  template <int K> void work(int64_t from, int64_t to, Sums<T> &B) const {
+    if constexpr (K > width<T>) return;
+    else if constexpr (sizeof(T) == 8) work_in<K, double>(from, to, B);
+    else
+      switch (data.storage) {
+        case Storage::u8: return work_in<K, uint8_t>(from, to, B);
+        case Storage::i16: return work_in<K, int16_t>(from, to, B);
+        case Storage::u16: return work_in<K, uint16_t>(from, to, B);
+        default: return work_in<K, float>(from, to, B);
+      }
+  }
+
+  void run() const {
+    const int threads = shares_of(job.threads, job.n1);
+    std::unique_ptr<Sums<T>[]> sums(new Sums<T>[threads]);
+    in_shares(threads, [&](int t) {
+      if (job.P) sums[t] = Sums<T>(job.n2 * lanes);
+      const int64_t from = first_of_share(data, job.n1, t, threads), to = first_of_share(data, job.n1, t + 1, threads);
+      if (lanes == 4) work<4>(from, to, sums[t]);
+      else work<8>(from, to, sums[t]);
+    });
+    for (int t = 0; t < threads && job.P; t++)
+      for (int64_t j = 0; j < job.n2; j++)
+        for (int c = 0; c < job.width; c++)
+          job.CtP[j * job.width + c] = T(job.CtP[j * job.width + c] + sums[t][j * lanes + c]);
+  }
+};
+
+}  // namespace lrmc::LRMC_ISA
