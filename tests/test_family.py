@@ -209,6 +209,26 @@ def test_what_cannot_be_trained_on(data, options, said):
         lrmc.train(data, **options)
 
 
+def test_the_matrix_at_fault_is_named():
+    good = few_entries(0)[0]
+    with pytest.raises(ValueError, match=r"matrix 2 of 3: .* too few"):
+        lrmc.train([good, np.ones((3, 3)), good])
+    with pytest.raises(ValueError, match=r"matrix 2 of 2 has shape \(3, 4, 5\)"):
+        lrmc.train([good, np.ones((3, 4, 5))])
+    with pytest.raises(ValueError, match="matrix 2 of 2 is tuple"):
+        lrmc.train([good, (good, good)])
+
+
+def test_how_far_learning_has_come():
+    told = []
+    tables = [few_entries(seed)[0] for seed in range(3)]
+    lrmc.train(tables, progress=told.append)
+    stages = list(dict.fromkeys(state.stage for state in told))
+    assert stages == ["hiding entries", "learning"]
+    assert [state.step for state in told[:3]] == [1, 2, 3]
+    assert all(0 < state.step <= state.steps for state in told)
+
+
 def test_one_matrix_of_many_entries_judges_too():
     Y, _ = table((300, 200))
     decided, judges = decide_for_all([Member(as_observations(Y))], Wanted())

@@ -80,3 +80,19 @@ def test_a_card_that_does_not_fit():
 def test_a_card_that_says_nothing_is_no_obstacle(card):
     obs = lrmc.as_observations(np.random.default_rng(0).standard_normal((20, 20)))
     assert misfit(Schedule((1.0, 0.5), (1.0,), card=card), obs, 2) is None
+
+
+def test_far_fewer_entries_than_a_schedule_was_trained_on():
+    """Where its steps would be too long, it is not used, and that is said."""
+    schedule = Schedule.named("ultrasound")
+    assert trained_for(schedule)[0] > 1000
+    rng = np.random.default_rng(0)
+    X = rng.uniform(1, 2, (1024, 1)) @ rng.uniform(0.9, 1.1, (1, 40))
+    full = lrmc.as_observations(X.astype(np.float32))
+    assert misfit(schedule, full, 1) is None
+    some = np.where(rng.random(X.shape) < 0.1, X, np.nan).astype(np.float32)
+    some[:, 0] = X[:, 0]  # every row has an entry
+    with pytest.warns(lrmc.ConvergenceWarning, match="times as many entries"):
+        result = lrmc.solve(some, 1, schedule=schedule)
+    assert result.converged
+    assert np.abs(result.low_rank() - X).max() < 1e-3

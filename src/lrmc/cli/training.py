@@ -116,6 +116,7 @@ def train_command(
             data,
             name,
             {key: value for key, value in about.items() if value is not None},
+            noisy=_is_noisy(data, model),
         )
         try:
             with console.progress("training") as tell:
@@ -180,7 +181,11 @@ def _is_noisy(data: list[Path] | None, model: str | None) -> bool:
 
 
 def _source(
-    data: list[Path] | None, name: str | None, about: dict[str, Any]
+    data: list[Path] | None,
+    name: str | None,
+    about: dict[str, Any],
+    *,
+    noisy: bool,
 ) -> Problems | Matrix | list[Matrix]:
     """Problems, or the matrices of files."""
     if not data:
@@ -197,7 +202,7 @@ def _source(
             " one or the other"
         )
     found = [tables.read(path, name=name).values for path in data]
-    return found if len(found) > 1 else found[0]
+    return found if noisy else found[0]
 
 
 def _check_target(target: Path) -> None:
@@ -216,6 +221,9 @@ def _told_to(tell: Tell, layers: int) -> Callable[[State], None]:
     """
 
     def follow(state: State) -> None:
+        if state.schedule.plan is not None:  # for noisy data: steps of a stage
+            tell(Progress(state.stage, state.step, state.steps))
+            return
         share = _share(state, layers)
         stage = "tail" if share == 1 else state.stage
         tell(Progress(stage, share, 1.0, note=f"error {state.error:.1e}"))

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..observations.base import Observations
+from .learn import Told, silent
 from .lessons import LARGER_PART, PART, SAME, Lesson, Tried, Truth, hidden_in, is_better
 from .noisy import Noise
 from .noisy_layers import rank_for
@@ -62,7 +63,7 @@ class Member(NamedTuple):
 
 
 def decide_for_all(
-    family: Sequence[Member], wanted: Wanted, seed: int = 0
+    family: Sequence[Member], wanted: Wanted, seed: int = 0, told: Told = silent
 ) -> tuple[Decided, int]:
     """A plan for matrices like these, and how many of them have judged it.
 
@@ -70,12 +71,13 @@ def decide_for_all(
     step = -(-len(family) // MOST_MEMBERS)
     members = [member.scaled() for member in family[::step]]
     high = wanted.rank or min(rank_for(member.obs) for member in members)
-    compared = _lessons(members, high, seed, LARGER_PART)
+    compared = _lessons(members, high, seed, LARGER_PART, told)
 
     def few(rank: int) -> list[Lesson]:
-        return _lessons(members, rank, seed + 1, PART)
+        return _lessons(members, rank, seed + 1, PART, told)
 
-    decided = decided_by(compared, few, wanted, members[0].obs.shape)
+    shape = members[0].obs.shape
+    decided = decided_by(compared, few, wanted, shape, told=told)
     plan = replace(decided.plan, times=LEAP)
     return replace(decided, plan=plan), len(_judges(members))
 
@@ -87,7 +89,7 @@ def _judges(members: Sequence[Member]) -> range:
 
 
 def _lessons(
-    members: Sequence[Member], rank: int, seed: int, entries: int
+    members: Sequence[Member], rank: int, seed: int, entries: int, told: Told = silent
 ) -> list[Lesson]:
     """Lessons of all members in turn; those of some are for judging."""
     most = max(1, LESSONS // len(members))
@@ -108,6 +110,7 @@ def _lessons(
         if judges:
             some = [replace(lesson, judge=k in judges) for lesson in some]
         lessons += some
+        told("hiding entries", k + 1, len(members))
     return lessons
 
 

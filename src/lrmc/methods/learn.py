@@ -6,7 +6,7 @@ which are never learned from, say when to stop."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -41,6 +41,14 @@ SHIPPED = Layers(
 IN_GROUPS = Layers.same(GROWING_IN_GROUPS, len(SHIPPED))
 
 
+# told of a stage, how much of it is done, and of how much
+Told = Callable[[str, int, int], None]
+
+
+def silent(stage: str, done: int, total: int) -> None:
+    """For those who do not ask."""
+
+
 class Trial(NamedTuple):
     """What the judges said after so many steps."""
 
@@ -61,6 +69,7 @@ def learned(
     bend: float,
     layers: Layers = SHIPPED,
     shape: float | None = None,
+    told: Told = silent,
 ) -> Learned:
     """Numbers for the data of these lessons, beginning with `layers`. A shape that is given
     stays.
@@ -71,7 +80,9 @@ def learned(
     least = first = Tried.of(judges, layers).losses(bend)
     trials, found, waited = [Trial(0, 1.0)], layers, 0
     descent = Descent(np.log(layers.array()))
-    for step in range(1, max(STEPS, ROUNDS * len(pupils)) + 1):
+    most = max(STEPS, ROUNDS * len(pupils))
+    for step in range(1, most + 1):
+        told("learning", step, most)
         loss, slope = pupils[step % len(pupils)].slope(descent.layers, bend)
         if not (np.isfinite(loss) and np.isfinite(slope).all()):
             break

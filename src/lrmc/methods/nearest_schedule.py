@@ -40,10 +40,15 @@ def entries_per_unknown(shape: tuple[int, int], p: float, rank: int) -> float:
 
 def trained_for(schedule: Schedule) -> tuple[float, float] | None:
     """Entries per unknown and the share of outliers that a schedule was trained for, if
-    its card tells.
+    its card tells. Of data, that share is not known: NaN.
     """
     try:
-        problems, rank = schedule.card["trained_on"]["problems"], schedule.card["rank"]
+        trained, rank = schedule.card["trained_on"], schedule.card["rank"]
+        if "shape" in trained:
+            rows, cols = map(int, trained["shape"])
+            p = float(trained["observed"]) / (rows * cols)
+            return entries_per_unknown((rows, cols), p, int(rank)), math.nan
+        problems = trained["problems"]
         n1, p, alpha = (
             int(problems["n"]),
             float(problems["p"]),

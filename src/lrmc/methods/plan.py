@@ -21,7 +21,7 @@ from ..fit import Fit, Part
 from ..linalg import Factors
 from ..observations.base import Observations, Sample
 from ..weights import Array
-from .learn import IN_GROUPS, SHIPPED, Trial, learned
+from .learn import IN_GROUPS, SHIPPED, Told, Trial, learned, silent
 from .lessons import (
     FAR,
     LARGER_PART,
@@ -212,6 +212,7 @@ def decided_by(
     wanted: Wanted,
     shape: tuple[int, int],
     layers: Layers | None = None,
+    told: Told = silent,
 ) -> Decided:
     """A plan that these lessons ask for. Numbers are learned from `few`, of this rank, in a small
     part, where these have more entries; `shape` is that of all data.
@@ -230,7 +231,7 @@ def decided_by(
     # of groups, what covers all of a date would count as the noise of that date
     if wanted.aim == "fill" and not in_groups:
         lessons = lessons_for(plan, few, tried)
-        plan, tried, trials = taught(plan, lessons, tried, bend, form)
+        plan, tried, trials = taught(plan, lessons, tried, bend, form, told=told)
         if wanted.loss in (None, "mixture"):
             asked = wanted.loss == "mixture"
             plan, tried = with_mixture(plan, tried, bend, wanted.rested, asked)
@@ -256,13 +257,19 @@ def lessons_for(
 
 
 def taught(
-    plan: Plan, tried: Tried, compared: Tried, bend: float, shape: float | None
+    plan: Plan,
+    tried: Tried,
+    compared: Tried,
+    bend: float,
+    shape: float | None,
+    *,
+    told: Told = silent,
 ) -> tuple[Plan, Tried, tuple[Trial, ...]]:
     """The plan with noise of lines and numbers that hidden entries ask for, in a small part and
     then in a larger one; and what is compared, fitted as planned.
     """
     powers, scaled = own_noise(tried, plan.layers, bend)
-    found = learned(scaled.lessons, bend, plan.layers, shape)
+    found = learned(scaled.lessons, bend, plan.layers, shape, told)
     better = replace(plan, powers=powers, layers=found.layers)
     if better == plan:
         return plan, compared, found.trials

@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from .._arguments import checked_rank
 from ..methods.family import Member, decide_for_all
-from ..methods.plan import Aim, Decided, Wanted
+from ..methods.learn import SHIPPED, Told, silent
+from ..methods.plan import Aim, Decided, Plan, Wanted
 from ..observations._door import as_observations
 from ..observations.grouped import grouped
 from ..observations.heldout import can_hold_out
 from ..schedule import Schedule
+from .state import State
 
 
 def is_family(data: Any) -> bool:
     """Whether these are several matrices: a matrix may come as nested lists, but these have
     shapes.
+
+    Raises
+    ------
+    ValueError
+        If one of several arrays is no matrix.
     """
-    return (
-        isinstance(data, list | tuple)
-        and bool(data)
-        and all(len(getattr(Y, "shape", ())) == 2 for Y in data)
-    )
+    if not isinstance(data, list | tuple) or not data:
+        return False
+    shapes = [tuple(getattr(Y, "shape", ())) for Y in data]
+    matrices = [len(shape) == 2 for shape in shapes]
+    if any(matrices) and not all(matrices):
+        k = matrices.index(False)
+        what = f"has shape {shapes[k]}" if shapes[k] else f"is {type(data[k]).__name__}"
+        raise ValueError(
+            f"matrix {k + 1} of {len(data)} {what}; rows and columns are wanted"
+        )
+    return all(matrices)
 
 
 def train_family(
@@ -36,6 +50,7 @@ def train_family(
     groups: Sequence[Any] | None,
     seed: int,
     threads: int | None,
+    progress: Callable[[State], None] | None = None,
 ) -> Schedule:
     """A schedule for matrices like these, or like the Y of these pairs of data and truth."""
     began = time.perf_counter()
@@ -44,7 +59,7 @@ def train_family(
             f"groups has {len(groups)} lists of labels for {len(data)} matrices; one each is wanted"
         )
     family = [
-        _member(x, None if groups is None else groups[k], threads)
+        _named(k, len(data), x, None if groups is None else groups[k], threads)
         for k, x in enumerate(data)
     ]
     for member in family:
@@ -52,7 +67,7 @@ def train_family(
             checked_rank(rank, member.obs.shape)
     full = all(member.obs.fraction == 1 for member in family)
     wanted = Wanted(rank, aim=aim or ("separate" if full else "fill"))
-    decided, judges = decide_for_all(family, wanted, seed)
+    decided, judges = decide_for_all(family, wanted, seed, _told_to(progress, began))
     card = {
         "source": "learned on matrices of one kind",
         "trained_on": {
@@ -71,12 +86,33 @@ def train_family(
     return Schedule(plan=decided.plan.plain(), card=card)
 
 
+def _told_to(progress: Callable[[State], None] | None, began: float) -> Told:
+    """What learning calls, of what a user asked to be called."""
+    if progress is None:
+        return silent
+    tell, first = progress, Schedule(plan=Plan(SHIPPED, rank=1).plain())
+
+    def told(stage: str, done: int, total: int) -> None:
+        seconds = time.perf_counter() - began
+        tell(State(stage, done, total, math.nan, first, seconds=seconds))
+
+    return told
+
+
 def standings(decided: Decided) -> dict[str, dict[str, float]]:
     """How the plan and what is simple do on hidden entries, in units of the data's scale."""
     return {
         line.name: {"mae": float(f"{line.mae:.4g}"), "rmse": float(f"{line.rmse:.4g}")}
         for line in decided.table
     }
+
+
+def _named(k: int, count: int, x: Any, groups: Any, threads: int | None) -> Member:
+    """A member; what is wrong with it is told with its place in the list."""
+    try:
+        return _member(x, groups, threads)
+    except ValueError as error:
+        raise ValueError(f"matrix {k + 1} of {count}: {error}") from None
 
 
 def _member(x: Any, groups: Any, threads: int | None) -> Member:

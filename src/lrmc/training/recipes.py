@@ -102,6 +102,7 @@ def train(
     """
     kind = one_of("model", model or _usual(data), MODELS)
     checked_threads(threads)
+    function_or_none("progress", progress)
     if kind == "noisy":
         _check_family(data, aim, mask=mask, checkpoint=checkpoint)
         return train_family(
@@ -111,6 +112,7 @@ def train(
             groups=groups,
             seed=whole_number("seed", seed, 0),
             threads=threads,
+            progress=progress,
         )
     if aim is not None or groups is not None:
         raise ValueError("aim= and groups= are for model='noisy'; leave them out")
@@ -124,7 +126,6 @@ def train(
         seed=seed,
         rank=RANK if rank is None else rank,
     )
-    function_or_none("progress", progress)
     examples = as_examples(data, plan.rank, mask, threads)
     plan = replace(plan, trained_on=examples.about)
     state = _trained(examples, plan, checkpoint, progress)
@@ -171,7 +172,8 @@ def _check_family(data: Any, aim: Any, **others: Any) -> None:
     one_of("aim", aim or "fill", get_args(Aim))
     if not is_family(data) and not are_pairs(data):
         raise ValueError(
-            "model='noisy' learns on several matrices: give a list of them, or of pairs (Y, X)"
+            "model='noisy' learns on several matrices: give a list of them (or of one), or of pairs"
+            " (Y, X)"
         )
     for name, given in others.items():
         if given is not None:
