@@ -91,19 +91,17 @@ race: $(READY)
 	@$(BIN)/python benchmarks/peers.py $(addprefix --python ,$(PEERS))
 	@$(BIN)/python benchmarks/page.py
 
-EXPERIMENTS := trained table1 table2 fig3 fig4 fig5
+EXPERIMENTS := trained table1 table2 fig2 fig3 fig4 fig5
 ifdef QUICK
 RESULTS := quick-results
 experiments: $(READY)
 	@rm -rf $(RESULTS)
-	@$(BIN)/python experiments/training.py --quick --output $(RESULTS) > /dev/null
 	@for name in $(filter-out trained,$(EXPERIMENTS)); do $(BIN)/python experiments/$$name.py --quick --output $(RESULTS) > /dev/null || exit 1; done
 	@$(BIN)/python experiments/page.py --folder $(RESULTS) --target $(RESULTS)/paper.md
 else
 experiments: $(READY)
 	@$(BIN)/python experiments/tuned.py --missing --method scaled_gd gd --p 0.1 0.2 0.3 0.4 0.5 0.6 0.7 0.8 0.9 1
 	@$(BIN)/python experiments/tuned.py --missing --method scaled_gd gd --p 0.1 1 --alpha 0.15 0.2 0.25 0.3 --instances 3
-	@test -f docs/paper/models.csv || $(BIN)/python experiments/training.py
 	@for name in $(EXPERIMENTS); do $(BIN)/python experiments/$$name.py || exit 1; done
 	@$(BIN)/python experiments/page.py
 endif

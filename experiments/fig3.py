@@ -55,12 +55,13 @@ def curves(
             path = [float(error) for error in row["errors"].split()]
             found.setdefault((row["method"], float(row["p"])), []).append(path)
     return {
-        key: [geometric_mean(errors) for errors in zip(*_as_long(paths))]
+        key: [geometric_mean(errors) for errors in zip(*as_long(paths))]
         for key, paths in found.items()
     }
 
 
-def _as_long(paths: list[list[float]]) -> list[list[float]]:
+def as_long(paths: list[list[float]]) -> list[list[float]]:
+    """All as long as the longest."""
     longest = max(map(len, paths))
     return [path + path[-1:] * (longest - len(path)) for path in paths]
 

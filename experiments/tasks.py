@@ -117,7 +117,9 @@ def ngsim(source: Source) -> Iterator[Problem]:
     )
 
 
-def faces(source: Source, person: str, patch: int = 40) -> Iterator[Problem]:
+def faces(
+    source: Source, person: str, patch: int = 40, hidden: float = 0.3
+) -> Iterator[Problem]:
     """One person under 64 lights; on the well-lit images a patch of another one and
     random pixels; gaps everywhere.
     """
@@ -139,7 +141,7 @@ def faces(source: Source, person: str, patch: int = 40) -> Iterator[Problem]:
         spots = rng.random(images.shape[1:]) < 0.1
         pasted[at][spots] = rng.integers(0, 256, int(spots.sum()))
     truth, Y = (X.reshape(len(X), -1).T for X in (images, pasted))  # pixels x lights
-    mask = rng.random(Y.shape) >= 0.3
+    mask = rng.random(Y.shape) >= hidden
     test = (~mask | (truth != Y)) & well_lit
 
     def score(X: Array) -> Scores:

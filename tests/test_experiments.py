@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,7 +21,7 @@ import lrmc
 from lrmc.race.rivals import RIVALS
 
 ROOT = Path(__file__).resolve().parent.parent
-SCRIPTS = ("table1", "table2", "fig3", "fig4", "fig5")
+SCRIPTS = ("table1", "table2", "fig2", "fig3", "fig4", "fig5")
 
 
 def run(script: str, *arguments: str, folder: str = "experiments") -> str:
@@ -104,7 +105,8 @@ def test_the_page_has_the_papers_numbers_beside_ours(results: Path) -> None:
         assert f"| paper: {line} |" in text
     assert "(fig3.png)" in text
     assert all((results / f"{name}.png").stat().st_size > 10_000 for name in SCRIPTS)
-    assert "Not measured yet." in text  # Fig. 2, which was not run here
+    assert "| as stated | FRMNN | the paper's grid | " in text
+    assert "Not measured yet." in text  # Table IV, whose data are not here
 
 
 def test_who_measured_is_said_once(results: Path) -> None:
@@ -302,3 +304,68 @@ def test_peers_get_a_second_chance(scripts: Any) -> None:
     assert not peers.outdated(row | {"note": "more than 60 s"}, 60, places)
     assert not peers.outdated(row | {"note": "more than 8 GB of memory"}, 60, places)
     assert not peers.outdated(row | {"note": ""}, 60, places)
+
+
+# ---- the paper's models, and CORONA
+
+
+def test_a_step_as_stated_goes_down_the_relative_error(scripts: Any) -> None:
+    """By the paper's rates: 0.1 for steps, zeta_(k-1) / 5000 for thresholds in its units."""
+    fig2 = scripts("fig2")
+    example = fig2.as_examples(fig2.Problems(60, 0.1, 1.0), 2)(3)
+    before = lrmc.Schedule((8.0, 1.5, 0.4), (0.5, 0.7))
+
+    def error(**numbers: tuple[float, ...]) -> float:
+        changed = replace(before, **numbers)
+        return float(np.exp(fig2.errors(changed, example, [2])[0]))
+
+    after = fig2._descended(before, example, alone=False)
+    h = 1e-4
+    for k, (eta, zeta) in enumerate(zip(before.eta, before.zeta[1:], strict=True)):
+        etas, zetas = list(before.eta), list(before.zeta)
+        etas[k], zetas[k + 1] = eta + h, zeta + h
+        up = error(eta=tuple(etas)), error(zeta=tuple(zetas))
+        etas[k], zetas[k + 1] = eta - h, zeta - h
+        down = error(eta=tuple(etas)), error(zeta=tuple(zetas))
+        by_eta, by_zeta = ((u - d) / (2 * h) for u, d in zip(up, down))
+        assert after.eta[k] - eta == pytest.approx(-0.1 * by_eta, rel=1e-3)
+        rate = before.zeta[k] / 5000 / fig2.UNIT
+        assert after.zeta[k + 1] - zeta == pytest.approx(-rate * by_zeta, rel=1e-2)
+    alone = fig2._descended(before, example, alone=True)
+    assert alone.eta == (before.eta[0], after.eta[1])
+    assert alone.zeta == (*before.zeta[:2], after.zeta[2])
+
+
+def test_a_tail_takes_the_place_of_the_last_layers(scripts: Any) -> None:
+    trained = scripts("trained")
+    whole = lrmc.Schedule(
+        (5.0, 1.0, 0.5, 0.1), (1.0, 1.1, 1.2), momentum=(0.0, 0.1, 0.2)
+    )
+    cut = trained.with_tail(whole, 2, 0.9, 2.5)
+    layers = list(islice(cut.layers(scale=1.0, p=1.0), 3))
+    assert [layer.zeta for layer in layers] == pytest.approx([1.0, 0.5, 0.45])
+    assert [layer.eta for layer in layers] == [1.0, 2.5, 2.5]
+    assert layers[-1].momentum == trained.SLOW_MOMENTUM
+
+
+def test_corona_made_faster_has_the_same_numbers(scripts: Any) -> None:
+    torch = pytest.importorskip("torch")
+    corona = scripts("corona")
+    torch.manual_seed(0)
+    model = corona.Corona().eval()
+    tissue, bubbles = corona.simulated(np.random.default_rng(0), frames=8, size=16)
+    D = torch.from_numpy(tissue + bubbles)[None]
+    with torch.inference_mode():
+        ways = [model(D), corona.as_published(model, D), corona.fast(model, D)]
+    for L, S in ways[1:]:
+        assert torch.allclose(L, ways[0][0], atol=1e-5)
+        assert torch.allclose(S, ways[0][1], atol=1e-5)
+
+
+def test_the_page_says_whether_a_loss_still_falls(scripts: Any) -> None:
+    page = scripts("page")
+    about = {"steps": "1", "rate": "1", "loss": "1", "minutes": "1"}
+    falling = [about | {"judged": f"{0.9**k:.3e}"} for k in range(12)]
+    flat = falling[:6] + [about | {"judged": "5.9e-1"}] * 6
+    assert "still falls" in page.training_of_corona(falling)
+    assert "is flat" in page.training_of_corona(flat)
