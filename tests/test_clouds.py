@@ -177,7 +177,8 @@ def test_the_screen_finds_clouds_and_nothing_else():
     made = landscape(20, 40, 40, seed=4)
     covered = np.zeros(made.clouds.shape, bool)
     covered[7, 10:], covered[11, :20] = True, True
-    data = np.where(covered[:, None], np.uint16(5000), made.data)
+    bright = np.random.default_rng(0).integers(4000, 7000, made.data.shape)
+    data = np.where(covered[:, None], bright, made.data).astype(np.uint16)
     sample = learned.Sample(data, np.ones(covered.shape, bool), None)
     days = (made.dates - made.dates[0]).astype(float)
     gone = ~screen.screened(sample, days).there

@@ -88,7 +88,10 @@ class Filling(NamedTuple):
     def doubtful(self) -> Array:
         """T: dates on which clear pixels are predicted far worse than on others."""
         some = ~self.ways.hidden
-        size = np.mean(self.error / np.median(self.error[some], axis=0), axis=1)
+        if not some.any():
+            return some
+        usual = np.median(self.error[some], axis=0)
+        size = np.mean(self.error / np.maximum(usual, 1e-30), axis=1)
         return some & (size > DOUBTFUL)
 
     def predicted(self, Y: Array, clear: Array) -> Array:

@@ -67,7 +67,7 @@ def learned_with(Y: Array, there: Array, R: Array, least: float = 0.0) -> Factor
 def _scaled(Y: Array, there: Array) -> tuple[Array, float]:
     """Values of about 1, 0 where nothing is there; and the scale that was taken."""
     y = np.where(there[:, None], Y, 0.0)
-    scale = max(float(np.sqrt(np.mean(y**2))), 1e-300)
+    scale = float(np.sqrt(np.mean(y**2))) or 1.0
     return y / scale, scale
 
 

@@ -10,7 +10,7 @@ than the stack and its answer.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -132,21 +132,15 @@ def remove_clouds(
     mask = np.empty((T, height, width), np.uint8)
     deviation = np.empty(data.shape, np.float32) if uncertainty else None
     clipped = 0
+    asked = Asked(fill, nodata, uncertainty, threads)
     for lines in blocks(data.shape):
         Y, there = look.block(lines)
         looked_at = there if sample == 1 else there & look.chosen(lines)
-        L = fit_pixels(Y, looked_at, ground, threads)
-        model = modeled(L, Y.shape, ground)
-        mask[:, lines] = cloud_mask(Y, there, model, ground)
-        clear = mask[:, lines] == CLEAR
-        model, outside = _filled(Y, model, clear, ground)
-        replaced = (fill == "all") | (mask[:, lines] != CLEAR)
-        scenes[:, :, lines] = np.where(
-            replaced[:, None], _stored(model, Y.dtype, nodata), Y
-        )
+        part = cleared_block(Y, there, looked_at, ground, asked)
+        scenes[:, :, lines], mask[:, lines] = part.scenes, part.mask
         if deviation is not None:
-            deviation[:, :, lines] = _deviation(Y, clear, replaced, ground)
-        clipped += outside
+            deviation[:, :, lines] = part.deviation
+        clipped += part.clipped
         tell(Progress("clearing", lines.stop * width, height * width, "pixels"))
     outcome = ground.outcome
     if ground.limits is not None:
@@ -217,14 +211,52 @@ def as_days(dates: ArrayLike | None, n: int) -> Array:
 # ---- a block of the answer
 
 
-def _filled(Y: Array, model: Array, clear: Array, ground: Ground) -> tuple[Array, int]:
+class Asked(NamedTuple):
+    """How every block is answered."""
+
+    fill: Fill
+    nodata: float | None
+    uncertainty: bool
+    threads: int | None
+
+
+class Block(NamedTuple):
+    """The answer of a block."""
+
+    scenes: Array  # T x bands x lines x width
+    mask: Array  # T x lines x width
+    deviation: Array | None
+    clipped: int
+
+
+def cleared_block(
+    Y: Array, there: Array, looked_at: Array, ground: Ground, asked: Asked
+) -> Block:
+    """A block of the stack without clouds; T x lines x width of it are there, and looked at."""
+    L = fit_pixels(Y, looked_at, ground, asked.threads)
+    model = modeled(L, Y.shape, ground)
+    mask = cloud_mask(Y, there, model, ground)
+    clear = mask == CLEAR
+    model, outside = _filled(Y, model, (clear, clear & looked_at), ground)
+    replaced = (asked.fill == "all") | ~clear
+    scenes = np.where(replaced[:, None], _stored(model, Y.dtype, asked.nodata), Y)
+    unsure = None
+    if asked.uncertainty:
+        unsure = _deviation(Y, clear & looked_at, replaced, ground)
+    return Block(scenes, mask, unsure, outside)
+
+
+def _filled(
+    Y: Array, model: Array, seen: tuple[Array, Array], ground: Ground
+) -> tuple[Array, int]:
     """The ground of a block, T x bands x lines x width, where nothing is clear by what predicts
-    best; and how many of its values had to be clipped.
+    best; and how many of its values had to be clipped. Of what is clear, some is looked at.
     """
+    clear, used = seen
     if ground.filling is not None:
         wanted = ~clear.all(0)
         model = model.copy()
-        values = ground.filling.predicted(Y[:, :, wanted], clear[:, wanted])
+        values = ground.filling.predicted(Y[:, :, wanted], used[:, wanted])
         model[:, :, wanted] = np.where(
             clear[:, None, wanted], model[:, :, wanted], values
         )

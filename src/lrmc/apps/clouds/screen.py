@@ -33,6 +33,9 @@ LOOKED_AT = 800  # pixels that decide how a date is explained
 BIWEIGHT = 4.0  # standard deviations beyond which a pixel has no weight
 # The threshold of each later pass over a date, in that one.
 NARROWER = (8.0, 4.0, 2.0, 1.0)
+# A pixel that is darker than a ground counts so much against it: shadows are fewer than clouds. With
+# more, large shadows would be the ground.
+DARKER = 2.0
 LEAST_FREEDOM = 1e-3  # of the mean variance: dates may differ a little in any direction
 # Of a date lies below its ground, at least, if that is to tell its noise.
 ENOUGH_BELOW = 0.02
@@ -120,7 +123,7 @@ def _merit(date: Dated, x: Array, noise: Array) -> float:
     away = (date.y - date.L @ x) / (BIWEIGHT * noise)
     explained = np.maximum(1 - np.max(np.abs(away), axis=0) ** 2, 0) ** 2
     darker = (away.min(0) < -1) & (np.median(away, axis=0) < 0)
-    return float(np.sum((explained - darker)[date.there]))
+    return float(np.sum((explained - DARKER * darker)[date.there]))
 
 
 def _date(date: Dated, start: Array, covariance: Array, noise: Array) -> Array:
