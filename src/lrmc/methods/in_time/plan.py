@@ -153,7 +153,7 @@ def learn_plan(
     `without_time` gives the values there of a fit that knows neither them nor time; if there is
     none, it takes no part. A large table is learned from by some of its sensors, a small one by
     several trials."""
-    sensors = some_sensors(*Y.shape, seed)
+    sensors = some_sensors(len(Y), Y.shape[1], seed)
     trials = _trials(Y, sensors, period, without_time, seed)
     models, names = _in_all(trials)
     errors = np.concatenate([t.errors(names) for t in trials])

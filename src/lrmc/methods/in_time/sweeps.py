@@ -267,8 +267,9 @@ def swept(
     moved = resize or (rebase and len(basis.days) > 1)
     if moved:
         model = _rebased(model, fitted, unknown)
-    prior, white = _prior(model, (model.c, model.draw), fresh=moved)  # type: ignore[arg-type]
-    return replace(model, prior=prior, noise=model.noise + white)
+    moments = _known(model.c), _known(model.draw)
+    prior, flat = _prior(model, moments, fresh=moved)
+    return replace(model, prior=prior, noise=model.noise + flat)
 
 
 def without_itself(e: Array, w: Array, noise: float) -> Array:
