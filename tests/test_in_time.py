@@ -20,9 +20,16 @@ from lrmc.methods.in_time.plan import (
     plausible,
     unfolded,
 )
-from lrmc.methods.in_time.prior import Prior, directions, separable, smoothed
+from lrmc.methods.in_time.prior import (
+    Prior,
+    directions,
+    not_taken_up,
+    separable,
+    smoothed,
+)
 from lrmc.methods.in_time.robust import around, fitted_mixture
 from lrmc.methods.in_time.simple import filtered, last_value, linear, slot_mean
+from lrmc.methods.in_time.sizes import median
 from lrmc.methods.in_time.stack import (
     DISTANCES,
     blended,
@@ -30,8 +37,8 @@ from lrmc.methods.in_time.stack import (
     learned_weights,
     weighted_median,
 )
-from lrmc.methods.in_time.sweeps import fit
-from lrmc.methods.in_time.systems import System
+from lrmc.methods.in_time.sweeps import fit, fit_moved, of_more_sensors
+from lrmc.methods.in_time.systems import System, White
 from lrmc.methods.in_time.windows import in_windows, windows
 
 S, D, P = 12, 15, 24
@@ -132,7 +139,11 @@ def test_draws_have_the_covariance_of_the_posterior():
     system, rng = small_system()
     H = dense_of(system.times, system.weights.shape)
     want = system.noise * np.linalg.inv(H)
-    draws = np.stack([system.drawn(rng).ravel() for _ in range(4000)])
+    draws = []
+    for _ in range(2000):
+        white = White.of(rng, system.weights)
+        draws += [system.drawn(x).ravel() for x in (white, white.dealt(rng))]
+    draws = np.stack(draws)
     found = draws.T @ draws / len(draws)
     assert np.linalg.norm(found - want) < 0.15 * np.linalg.norm(want)
 
@@ -144,6 +155,11 @@ def test_directions_separable_and_smoothed():
     U = np.linalg.svd(flat)[0][:, :2]
     A = directions(parts, 2)
     np.testing.assert_allclose(A @ A.T, U @ U.T, atol=1e-10)
+    many = 100 * np.outer(rng.random(60), rng.random(20))[:, None, :]
+    many = many + rng.standard_normal(many.shape)
+    near = np.linalg.qr(rng.standard_normal((60, 1)))[0]
+    U = np.linalg.svd(many[:, 0])[0][:, :1]
+    np.testing.assert_allclose(np.abs(directions([many], 1, near).T @ U), 1, atol=1e-6)
     a, b = rng.random(3), rng.random(7)
     np.testing.assert_allclose(separable(np.outer(a, b)), np.outer(a, b))
     np.testing.assert_allclose(smoothed(np.full((2, 30), 4.0)), 4.0)
@@ -410,6 +426,48 @@ def test_an_earlier_model_is_taken_up():
         rmse(unfolded(m.values(), Z.shape[1]), clean, mask) for m in (begin, again)
     )
     assert warm < 1.05 * cold
+
+
+def test_a_model_of_other_times_or_of_some_sensors_is_taken_up():
+    clean, Y = seasonal(days=30, sensors=24)
+    Z, mask = hidden(Y)
+    Z[3, 20 * P : 22 * P], mask[3, 20 * P : 22 * P] = np.nan, True
+    first, last = (folded(x.astype(np.float32), P) for x in np.hsplit(Z, 2))
+    truth, there = clean[:, 15 * P :], mask[:, 15 * P :]
+
+    def missed(model):
+        return rmse(unfolded(model.values(), 15 * P), truth, there)
+
+    own = missed(fit(last, robust=True))
+    moved = fit_moved(last, fit(first, robust=True), robust=True)
+    assert missed(moved) < 1.15 * own
+    # double precision would take twice the time
+    assert moved.c.dtype == moved.draw.dtype == moved.prior.own.dtype == np.float32
+    some = np.arange(0, 24, 2)
+    begin = of_more_sensors(fit(last[some], robust=True), last, some, robust=True)
+    assert missed(fit(last, robust=True, begin=begin)) < 1.15 * own
+
+
+def test_directions_do_not_take_up_all_of_a_slow_mode():
+    rng = np.random.default_rng(0)
+    total = np.exp(rng.standard_normal((4, 50)))
+    own = 0.3 * total
+    alike = not_taken_up(own, total - own)
+    np.testing.assert_allclose(alike, own)
+    own[0, 1] *= 1e-3  # what was seen once, and taken for shared
+    found = not_taken_up(own, total - own)
+    assert 0.25 * total[0, 1] < found[0, 1] < 0.3 * total[0, 1]
+    assert (found >= own).all()
+    assert (found <= total * (1 + 1e-12)).all()
+
+
+def test_medians_leave_out_what_is_missing():
+    x = np.random.default_rng(0).standard_normal((7, 9, 6))
+    x[x > 0.8] = np.nan
+    x[2, :, 3] = np.nan
+    with np.errstate(all="ignore"), pytest.warns(RuntimeWarning):
+        want = np.nanmedian(x, axis=1)
+    np.testing.assert_allclose(median(x, axis=1), want)
 
 
 def test_processes_have_names():

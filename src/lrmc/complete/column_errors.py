@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..evidence.calibration import part_for
 from ..observations.base import Sample
-from ..observations.heldout import can_hold_out, part_in_memory, set_aside
+from ..observations.heldout import can_hold_out, set_aside
 from ..observations.medians import medians_of_lines
 from ..result import Result
 from ..units import Units
@@ -33,7 +34,7 @@ def column_errors(result: Result, units: Units | None) -> ColumnErrors | None:
     obs, refit = result.observations, result.refit
     if obs is None or refit is None or not result.converged or not can_hold_out(obs):
         return None
-    part = part_in_memory(obs)
+    part = part_for(refit, obs)
     rest, hidden = set_aside(part.obs, HIDDEN)
     fit = refit(part._replace(obs=rest), 0)
     rows, cols = part.rows[hidden.rows], part.cols[hidden.cols]

@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from ..fit import Fit
-from ..observations.base import Observations
+from ..observations.base import Observations, Sample
 from ..observations.heldout import (
     ENOUGH_CELLS,
     Submatrix,
@@ -33,8 +33,23 @@ from .tails import TELLING, Shape, Tails, fit_tails, thinned
 
 Target = Literal["value", "observation"]
 TARGETS = ("value", "observation")
+# data without some entries, and these
+SetAside = tuple[Observations, Sample]
 # a part of the data without some entries, a seed -> the fit to them
 Refit = Callable[[Submatrix, int], Fit]
+
+
+@runtime_checkable
+class KnowsGaps(Protocol):
+    """A refit that knows better than rows and columns tell what gaps are like: runs in time."""
+
+    def part(self, obs: Observations) -> Submatrix | None:
+        """A part of large data in which they are whole; None where any part is as good."""
+
+    def set_aside(self, part: Submatrix, seed: int) -> SetAside | None:
+        """Data without gaps like theirs, and what was there; None where it cannot tell."""
+
+
 SETS = 5  # of entries that are set aside
 # errors in all: the share below a 95 % quantile is then known to 0.3 %
 ENOUGH = 6000
@@ -245,16 +260,32 @@ def fitted_again(
         raise NotCalibrated(
             f"{obs.n_observed} entries are observed: too few to set some aside and learn errors from"
         )
-    part = part_in_memory(obs, seed, cells)
+    part = part_for(refit, obs, seed, cells)
     share = _share(part.obs, rank)
-    sets = [set_aside(part.obs, share, seed + k) for k in range(SETS)]
+    moved = [_in_gaps(refit, part, seed + k) for k in range(SETS)]
+    sets = [
+        some or set_aside(part.obs, share, seed + k) for k, some in enumerate(moved)
+    ]
     if in_one_piece(part.obs):
         sets.append(hold_out(part.obs, seed + SETS))
     fits = []
     for k, (rest, judged) in enumerate(sets):
         fit = refit(part._replace(obs=rest), seed + k)
-        fits.append(Fitted(rest, judged, fit, whole_gaps=k >= SETS))
+        in_gaps = k < SETS and moved[k] is not None
+        fits.append(Fitted(rest, judged, fit, k >= SETS, in_gaps))
     return tuple(fits)
+
+
+def part_for(
+    refit: Refit, obs: Observations, seed: int = 0, cells: int = ENOUGH_CELLS
+) -> Submatrix:
+    """What a run is made again with: all of data that are not large."""
+    own = refit.part(obs) if isinstance(refit, KnowsGaps) else None
+    return part_in_memory(obs, seed, cells) if own is None else own
+
+
+def _in_gaps(refit: Refit, part: Submatrix, seed: int) -> SetAside | None:
+    return refit.set_aside(part, seed) if isinstance(refit, KnowsGaps) else None
 
 
 def _share(obs: Observations, rank: int) -> float:
@@ -289,7 +320,7 @@ def calibrate(obs: Observations, fit: Fit, sets: Sequence[Fitted]) -> Calibratio
         Scales(lines_of(obs, fit), unit, powers),
         tails,
         *thinned(ratio, good, KEPT),
-        Gaps(_distance(single, known), _harder(sets)),
+        Gaps(_unlike(single, known), _harder(sets)),
         tuple(_coverage(np.abs(ratio), good, errors.number, x) for x in LEVELS),
     )
 
@@ -333,6 +364,11 @@ def _coverage(size: Array, good: Array, number: Array, level: float) -> Coverage
             inside[side] += (within.sum(), weight[own].sum())
     value, observation = inside[:, 0] / np.maximum(inside[:, 1], 1e-300)
     return Coverage(level, float(value), float(observation))
+
+
+def _unlike(sets: Sequence[Fitted], known: Sequence[Lines]) -> float:
+    """How unlike missing places are to those that were set aside; moved gaps are alike."""
+    return 0.0 if all(some.moved_gaps for some in sets) else _distance(sets, known)
 
 
 def _distance(sets: Sequence[Fitted], known: Sequence[Lines]) -> float:

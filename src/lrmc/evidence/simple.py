@@ -29,6 +29,9 @@ class Fitted(NamedTuple):
     judged: Sample
     fit: Fit
     whole_gaps: bool = False  # whether what was set aside has the shape of gaps
+    moved_gaps: bool = (
+        False  # whether it is gaps of the same rows (or columns), elsewhere
+    )
 
 
 def simple_models(obs: Observations) -> dict[str, Factors]:

@@ -7,11 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ...weights import Array
-from .plan import DRAWS, Plan, Process, folded, plausible, unfolded
+from .plan import Plan, folded, plausible, unfolded
 from .simple import simple_fits
 from .stack import convex_weights
-from .sweeps import Model, fit
+from .sweeps import fit
 
+DRAWS = 6  # from the posterior, that deviations are made of
 ORIGINS = 5  # earlier forecasts that weights and errors are learned from
 LEAST = 0.5  # of the table that a forecast begins with
 FEWEST = 20  # errors that intervals are made of
@@ -76,12 +77,6 @@ def _errors(ahead: Ahead, truth: Array) -> Array:
     return (ahead.estimates[:, seen] - truth[seen]).T.astype(np.float64)
 
 
-def _loosened(window: Array, process: Process, model: Model) -> Model:
-    """A process without a period, with each sensor's full variance in every mode: directions that
-    sensors share take up all they did at slow modes, and then run away beyond the last entry."""
-    return fit(folded(window, None), robust=process.robust, begin=model, moved=True)
-
-
 def _ahead(Y: Array, plan: Plan, width: int, steps: int) -> Ahead:
     """Estimates of the next steps, from the last window."""
     P = plan.period or 1
@@ -91,14 +86,9 @@ def _ahead(Y: Array, plan: Plan, width: int, steps: int) -> Ahead:
     T = window.shape[1]
     models = {p: fit(folded(window, p.period), robust=p.robust) for p in plan.models}
     found = [unfolded(m.values(), T) for m in models.values()]
-    found += [
-        unfolded(_loosened(window, p, models[p]).values(), T)
-        for p in models
-        if p.period is None
-    ]
     found += simple_fits(window, plan.period).values()
     deviation = unfolded(models[plan.best].deviation(DRAWS), T)[:, -steps:]
     seen = (~np.isnan(Y)).astype(Y.dtype)
-    # far from any entry a process can run away
+    # beyond the last entry a process has nothing to hold it
     ahead = [plausible(x[:, -steps:], Y, seen) for x in found]
     return Ahead(np.stack(ahead), deviation)

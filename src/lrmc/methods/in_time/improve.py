@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from ..._arguments import one_of, whole_number
-from ...evidence.calibration import Refit
+from ...evidence.calibration import Refit, SetAside
 from ...fit import Fit
 from ...observations._door import as_observations
-from ...observations.base import Observations
-from ...observations.heldout import Submatrix
+from ...observations.base import Observations, Sample
+from ...observations.heldout import Submatrix, without
 from ...result import Result, Status
 from ...weights import Array
 from .clock import Clock, even_clock, read_clock
+from .gaps import gaps_elsewhere
 from .part import Axis, Timing, filled, whole
 from .periods import find_period, is_ordered
-from .plan import learn_plan
+from .plan import IDLE_IN_WINDOWS, for_all_sensors, learn_plan
 from .windows import WHOLE, middle_window, width_of
 
 AskedTime = Literal["auto", "columns", "rows"]
@@ -103,7 +104,7 @@ def _with_time(result: Result, asked: Asked, seed: int) -> Result:
     clock = even_clock(T) if asked.times is None else read_clock(asked.times, T)
     timing = _planned(result, clock.on_grid(sensors), clock, axis, asked, seed)
     evidence = {**result.evidence, "time": {"axis": axis, **timing.plan.plain()}}
-    if not timing.plan.is_worth_it(fills=_leaves_times_open(result, axis)):
+    if not timing.plan.is_worth_it(clearly=_is_optional(result, asked, axis)):
         return replace(result, evidence=evidence)
     part = filled(obs, Fit(result.factors(), result.beyond), timing)
     assert result.refit is not None
@@ -113,14 +114,15 @@ def _with_time(result: Result, asked: Asked, seed: int) -> Result:
         evidence=evidence,
         status=_status(result.status),
         warnings=tuple(_still_true(result.warnings, obs, axis)),
-        refit=partial(_again, result.refit, timing),
+        refit=Again(result.refit, timing),
     )
 
 
-def _leaves_times_open(result: Result, axis: Axis) -> bool:
-    """Whether low rank alone has nothing to say of some times."""
+def _is_optional(result: Result, asked: Asked, axis: Axis) -> bool:
+    """Whether nobody said that there is time, and low rank alone has something to say of all
+    times."""
     rows, cols = result.undetermined_rows, result.undetermined_cols
-    return len(cols if axis == "columns" else rows) > 0
+    return not asked.is_given and not len(cols if axis == "columns" else rows)
 
 
 def _status(before: Status) -> Status:
@@ -177,7 +179,11 @@ def _planned(
     part = np.ascontiguousarray(Y[:, middle_window(T, width, period)])
     # the fit of a long table is not made again: it was asked for with time
     other = partial(_without_time, result, part, clock, axis, seed)
-    plan = learn_plan(part, period, other if width == T else None, seed)
+    if width == T:
+        plan = learn_plan(part, period, other, seed)
+    else:
+        plan = learn_plan(part, period, None, seed, IDLE_IN_WINDOWS)
+        plan = for_all_sensors(plan, part)
     return Timing(axis, clock, plan, width)
 
 
@@ -208,9 +214,55 @@ def _period(Y: Array, clock: Clock, asked: Asked) -> int | None:
     return clock.period or find_period(_some(Y))
 
 
-def _again(refit: Refit, timing: Timing, part: Submatrix, seed: int) -> Fit:
-    """The same fit to a part of the data without some entries."""
-    fit = refit(part, seed)
-    cells = timing.clock.cells[part.cols if timing.axis == "columns" else part.rows]
-    there = timing._replace(clock=timing.clock._replace(cells=cells))
-    return Fit(fit.X, (filled(part.obs, fit, there),))
+@dataclass(frozen=True)
+class Again:
+    """The same fit to a part of the data without some entries (`Result.refit`)."""
+
+    refit: Refit
+    timing: Timing
+
+    def __call__(self, part: Submatrix, seed: int) -> Fit:
+        """The fit."""
+        fit = self.refit(part, seed)
+        return Fit(fit.X, (filled(part.obs, fit, self._there(part)),))
+
+    def part(self, obs: Observations) -> Submatrix | None:
+        """Of a long table, two windows."""
+        timing = self.timing
+        n, width = timing.clock.n, 2 * timing.width
+        if width >= n or not timing.clock.is_plain:
+            return None
+        span = middle_window(n, width, timing.plan.period)
+        rows, cols = (np.arange(m) for m in obs.shape)
+        if timing.axis == "columns":
+            cols = cols[span]
+        else:
+            rows = rows[span]
+        return Submatrix(as_observations(obs.grid(rows, cols)), rows, cols)
+
+    def set_aside(self, part: Submatrix, seed: int) -> SetAside | None:
+        """Gaps like those of the data, moved in time, so that intervals know how far off their
+        middle is. None where times between others are not there: gaps are others then."""
+        every, cells = self.timing.clock.cells, self._cells(part)
+        between = (every >= cells.min()) & (every <= cells.max())
+        if len(cells) < between.sum():
+            return None
+        timing = self._there(part)
+        Y = timing.grid_of(part.obs)
+        held = gaps_elsewhere(~np.isnan(Y), seed, timing.plan.period)
+        places = np.nonzero(timing.sensors(timing.clock.off_grid(held)))
+        values = part.obs.lookup(*places)
+        seen = ~np.isnan(values)
+        some = Sample(*(x[seen] for x in (*places, values)))
+        return without(part.obs, some), some
+
+    def _there(self, part: Submatrix) -> Timing:
+        """Where the times of a part are: on cells from the period that they begin in."""
+        cells, period = self._cells(part), self.timing.plan.period or 1
+        cells = cells - int(cells.min()) // period * period
+        clock = Clock(cells, int(cells.max()) + 1, self.timing.clock.period)
+        return self.timing._replace(clock=clock)
+
+    def _cells(self, part: Submatrix) -> Array:
+        timing = self.timing
+        return timing.clock.cells[part.cols if timing.axis == "columns" else part.rows]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,13 +11,23 @@ import numpy as np
 from ...weights import Array
 from .gaps import gaps_elsewhere
 from .periods import longer_period
-from .simple import simple_fits
-from .stack import DISTANCES, blended, class_of, learned_weights
-from .sweeps import Model, fit
+from .simple import SLOT_MEAN, simple_fits
+from .stack import DISTANCES, N_CLASSES, blended, class_of, learned_weights
+from .sweeps import Model, fit, fit_moved, of_more_sensors
 
+PERIOD = "period"
 WITHOUT_TIME = "without time"  # the fit of a matrix whose columns have no order
-DRAWS = 6  # from the posterior, that deviations are made of
-DRAWS_MOVED = 2  # of a window of many: there they only hold what runs away
+LEARNED_FROM = 120_000  # cells: of a larger table, as many sensors as that is
+FEWEST_SENSORS = 40  # to learn from; fewer know too little of what all share
+ONE_DEVIATION = 0.6827  # of Gaussian errors are within it
+ENOUGH_ERRORS = 100  # that a deviation of a class is told from; else that of all
+TRIED = 3_000  # held-out entries, about: small tables set some aside several times
+MOST_TRIALS = 4
+IDLE = 0.005  # of the error: a process that spares no more than this is not made
+IDLE_IN_WINDOWS = (
+    0.02  # the same for long tables, where processes are nearly all of the time
+)
+JUDGED = 5_000  # held-out entries that it is told from
 MARGIN = 0.1  # of the range of a sensor's entries, that estimates may lie beyond it
 ENOUGH = 50  # entries that tell the range of a sensor; else that of all
 BELIEVED = 0.5  # chance of being good
@@ -35,7 +45,7 @@ class Process(NamedTuple):
     @property
     def name(self) -> str:
         """For people."""
-        period = "no period" if self.period is None else f"period {self.period}"
+        period = "no period" if self.period is None else f"{PERIOD} {self.period}"
         return f"process, {period}, {'robust' if self.robust else 'all entries'}"
 
 
@@ -50,18 +60,19 @@ class Plan:
     gain: float  # over the fit without time, in mean absolute error; 0 if that takes no part
     gain_error: float
     best: Process  # the process with the least error
+    sizes: Array  # deviations by class, in units of the best process
+    sensors: Array  # those that the models are of,
+    n_sensors: int  # of so many
     models: Mapping[Process, Model] = field(default_factory=dict)  # to begin with
 
-    def is_worth_it(self, *, fills: bool) -> bool:
-        """Whether the model of time is clearly better than the fit without it; where it also fills
-        what that leaves open, whether it is better at all.
-        """
-        if WITHOUT_TIME not in self.errors:
+    def is_worth_it(self, *, clearly: bool) -> bool:
+        """Whether the model of time is better than the fit without it: clearly so where nobody
+        said that there is time, and where that leaves nothing open."""
+        other = self.errors.get(WITHOUT_TIME)
+        if other is None:
             return True
-        least = max(
-            CLEARLY * self.gain_error, WORTH * self.errors.get(WITHOUT_TIME, np.inf)
-        )
-        return self.gain > (0.0 if fills else least)
+        least = max(CLEARLY * self.gain_error, WORTH * other)
+        return self.gain > (least if clearly else 0.0)
 
     @property
     def used(self) -> dict[str, list[float]]:
@@ -110,47 +121,163 @@ def processes(Y: Array, period: int | None) -> list[Process]:
     return [Process(p, robust) for p in periods for robust in (False, True)]
 
 
+class Trial(NamedTuple):
+    """Estimates of entries that were set aside once."""
+
+    held: Array  # sensors x times, where they are
+    models: dict[Process, Model]
+    found: dict[str, Array]  # estimates, by name
+    truth: Array
+    classes: Array
+
+    def errors(self, names: list[str]) -> Array:
+        """Entries x estimates."""
+        return np.stack([self.found[name] - self.truth for name in names], axis=1)
+
+    def units(self, p: Process) -> Array:
+        """Of a process, at these entries."""
+        model, T = self.models[p], self.held.shape[1]
+        units = np.broadcast_to(model.units, model.weights.shape)
+        return unfolded(units, T)[self.held]
+
+
 def learn_plan(
     Y: Array,
     period: int | None,
     without_time: Callable[[Array], Array] | None,
     seed: int = 0,
+    idle: float = IDLE,
 ) -> Plan:
     """Weights of estimates of Y (sensors x times) that do best on entries set aside.
 
     `without_time` gives the values there of a fit that knows neither them nor time; if there is
-    none, it takes no part."""
-    held = gaps_elsewhere(~np.isnan(Y), seed, period)
-    rest = np.where(held, np.nan, Y).astype(Y.dtype)
-    T = Y.shape[1]
-    models = sound_models(rest, processes(Y, period))
-    found = {p.name: unfolded(m.values(), T)[held] for p, m in models.items()}
-    found |= {name: z[held] for name, z in simple_fits(rest, period).items()}
-    if without_time is not None:
-        found[WITHOUT_TIME] = without_time(held)
-    truth = Y[held].astype(np.float64)
-    errors = np.stack([z - truth for z in found.values()], axis=1)
-    classes = class_of(~np.isnan(rest))[held]
-    weights = learned_weights(errors, classes)
+    none, it takes no part. A large table is learned from by some of its sensors, a small one by
+    several trials."""
+    sensors = some_sensors(len(Y), Y.shape[1], seed)
+    trials = _trials(Y, sensors, period, without_time, seed)
+    models, names = _in_all(trials)
+    errors = np.concatenate([t.errors(names) for t in trials])
+    classes = np.concatenate([t.classes for t in trials])
+    sizes = dict(zip(names, map(float, np.abs(errors).mean(0)), strict=True))
+    best = min(models, key=lambda p: sizes[p.name])
+    needed, counts = _needed(errors, classes, [p != best for p in models], idle)
+    weights = np.zeros((N_CLASSES, len(names)))
+    weights[:, needed] = learned_weights(errors[:, needed], classes)
     blend = (weights[classes] * errors).sum(1)
-    sizes = {
-        name: float(np.abs(e).mean()) for name, e in zip(found, errors.T, strict=True)
-    }
     other = errors[:, -1] if without_time is not None else blend
     better = np.abs(other) - np.abs(blend)
-    best = min(models, key=lambda p: sizes[p.name])
-    used = {
-        p: m for p, m in models.items() if p == best or _counts(p.name, found, weights)
-    }
+    units = np.concatenate([t.units(best) for t in trials])
+    used = zip(models, weights.T, strict=False)
     return Plan(
-        period=period if any(p.period is not None for p in used) else None,
-        estimates=tuple(found),
+        period=period if _is_periodic(names, counts + weights.sum(0)) else None,
+        estimates=tuple(names),
         weights=weights,
         errors=sizes | {"blend": float(np.abs(blend).mean())},
         gain=float(better.mean()),
-        gain_error=_standard_error(better, held),
+        gain_error=_standard_error(better, [t.held for t in trials]),
         best=best,
-        models=used,
+        sizes=_deviations(errors[:, names.index(best.name)] / units, classes),
+        sensors=sensors,
+        n_sensors=len(Y),
+        models={p: trials[0].models[p] for p, w in used if p == best or w.any()},
+    )
+
+
+def _in_all(trials: list[Trial]) -> tuple[list[Process], list[str]]:
+    """Processes that are sound in all trials, and the names of all estimates there."""
+    models = [p for p in trials[0].models if all(p in t.models for t in trials)]
+    if not models:
+        raise np.linalg.LinAlgError("no process in time fits these data")
+    left_out = {p.name for t in trials for p in t.models if p not in models}
+    return models, [name for name in trials[0].found if name not in left_out]
+
+
+def _trials(
+    Y: Array,
+    sensors: Array,
+    period: int | None,
+    without_time: Callable[[Array], Array] | None,
+    seed: int,
+) -> list[Trial]:
+    """One, or as many as it takes until enough entries were set aside."""
+    trials: list[Trial] = []
+    for k in range(MOST_TRIALS):
+        trial = tried(Y, sensors, period, without_time, seed + k)
+        trials += [trial] if len(trial.truth) else []
+        if sum(len(t.truth) for t in trials) >= TRIED:
+            break
+    if not trials:
+        raise np.linalg.LinAlgError("too few entries to set some of them aside")
+    return trials
+
+
+def tried(
+    Y: Array,
+    sensors: Array,
+    period: int | None,
+    without_time: Callable[[Array], Array] | None,
+    seed: int,
+) -> Trial:
+    """All estimates of entries of these sensors that are set aside, in the shape of the gaps."""
+    held = np.zeros(Y.shape, bool)
+    held[sensors] = gaps_elsewhere(~np.isnan(Y[sensors]), seed, period)
+    rest = np.where(held, np.nan, Y).astype(Y.dtype)[sensors]
+    T, hidden = Y.shape[1], held[sensors]
+    models = sound_models(rest, processes(Y[sensors], period))
+    found = {p.name: unfolded(m.values(), T)[hidden] for p, m in models.items()}
+    found |= {name: z[hidden] for name, z in simple_fits(rest, period).items()}
+    if without_time is not None:
+        found[WITHOUT_TIME] = without_time(held)
+    classes = class_of(~np.isnan(rest))[hidden]
+    return Trial(hidden, models, found, Y[held].astype(np.float64), classes)
+
+
+def some_sensors(S: int, T: int, seed: int) -> Array:
+    """Those that a table of S sensors and T times is learned from."""
+    n = max(LEARNED_FROM // T, FEWEST_SENSORS)
+    return np.sort(np.random.default_rng(seed).permutation(S)[:n])
+
+
+def _is_periodic(names: list[str], counts: Array) -> bool:
+    """Whether some estimate that counts has a period."""
+    return any(
+        c > 0 and (f"{PERIOD} " in name or SLOT_MEAN in name)
+        for name, c in zip(names, counts, strict=True)
+    )
+
+
+def _needed(
+    errors: Array, classes: Array, spared: list[bool], idle: float
+) -> tuple[Array, Array]:
+    """Which estimates are worth their time, and how much each counts if all are made: processes
+    (those that can be spared are marked; they come first) are left out while the blend is hardly
+    worse for it, the least weight first."""
+    step = -(-len(errors) // JUDGED)
+    E, at = errors[::step], classes[::step]
+    left = np.arange(E.shape[1])
+    weights = learned_weights(E, at)
+    most = (1 + idle) * _blend_error(E, at, weights)
+    counts = weights[at].mean(0)
+    for k in sorted(np.flatnonzero(spared), key=lambda k: counts[k]):
+        fewer = left[left != k]
+        if _blend_error(E[:, fewer], at, learned_weights(E[:, fewer], at)) <= most:
+            left = fewer
+    return left, counts
+
+
+def _blend_error(errors: Array, classes: Array, weights: Array) -> float:
+    return float(np.abs((weights[classes] * errors).sum(1)).mean())
+
+
+def _deviations(errors: Array, classes: Array) -> Array:
+    """By class; that of all errors for classes with few."""
+    size = np.abs(errors)
+    parts = [size[classes == k] for k in range(N_CLASSES)]
+    return np.array(
+        [
+            np.quantile(x if len(x) >= ENOUGH_ERRORS else size, ONE_DEVIATION)
+            for x in parts
+        ]
     )
 
 
@@ -171,44 +298,60 @@ def sound_models(Y: Array, some: list[Process]) -> dict[Process, Model]:
     return found
 
 
-def _counts(name: str, found: Mapping[str, Array], weights: Array) -> bool:
-    return bool(weights[:, list(found).index(name)].any())
-
-
-def _standard_error(better: Array, held: Array) -> float:
+def _standard_error(better: Array, held: list[Array]) -> float:
     """Of the mean of what was found at held-out entries; those of one gap are not independent."""
-    begins = held.copy()
-    begins[:, 1:] &= ~held[:, :-1]
-    gap = np.cumsum(begins[held]) - 1
-    rest = np.bincount(gap, better - better.mean())
-    return float(np.sqrt((rest**2).sum()) / len(better))
+    gaps: list[Array] = []
+    for some in held:
+        begins = some.copy()
+        begins[:, 1:] &= ~some[:, :-1]
+        gaps.append(np.cumsum(begins[some]) + (gaps[-1][-1] if gaps else 0))
+    rest = np.bincount(np.concatenate(gaps), better - better.mean())
+    # the same entries may be in several trials, which know no more of them than one
+    return float(np.sqrt((rest**2).sum() * len(held)) / len(better))
 
 
 def carried_out(
     Y: Array, plan: Plan, without_time: Array | None, moved: bool = False
 ) -> Array:
     """The estimate of every entry of a table by a plan; `moved` if it was made for other times."""
-    T, seen = Y.shape[1], ~np.isnan(Y)
-    models = {
-        p: fit(folded(Y, p.period), robust=p.robust, begin=m, moved=moved)
-        for p, m in plan.models.items()
-    }
+    T, classes = Y.shape[1], class_of(~np.isnan(Y))
+    models = {p: model_of(Y, p, plan, moved) for p in plan.models}
+    own = models[plan.best]
+    deviation = unfolded(np.broadcast_to(own.units, own.weights.shape), T)
+    deviation = deviation * plan.sizes.astype(Y.dtype)[classes]
+    good = unfolded(own.weights, T)
     found = {p.name: unfolded(m.values(), T) for p, m in models.items()}
+    del models, own
     names = {
         name: i for i, name in enumerate(plan.estimates) if plan.weights[:, i].any()
     }
-    if not names.keys() <= found.keys():
-        found |= simple_fits(Y, plan.period)
+    found |= simple_fits(Y, plan.period, names.keys())
     if without_time is not None:
         found[WITHOUT_TIME] = without_time
     names = {name: i for name, i in names.items() if name in found}
     weights = plan.weights[:, list(names.values())] + TINY
     weights /= weights.sum(1, keepdims=True)
-    own = models[plan.best]
-    draws = DRAWS_MOVED if moved else DRAWS
-    deviation, good = (unfolded(x, T) for x in (own.deviation(draws), own.weights))
-    sound = [plausible(found[name], Y, good) for name in names]
-    return blended(sound, weights, class_of(seen), deviation)
+    sound = [plausible(found.pop(name), Y, good) for name in names]
+    return blended(sound, weights, classes, deviation)
+
+
+def model_of(Y: Array, process: Process, plan: Plan, moved: bool = False) -> Model:
+    """A process fitted to a table, from what the plan knows of it."""
+    G, begin, robust = folded(Y, process.period), plan.models[process], process.robust
+    if begin.weights.shape == G.shape and moved:
+        return fit_moved(G, begin, robust=robust)
+    more = len(plan.sensors) < len(Y) == plan.n_sensors
+    if more and begin.weights.shape[1:] == G.shape[1:]:
+        begin = of_more_sensors(begin, G, plan.sensors, robust=robust)
+    return fit(G, robust=robust, begin=begin)
+
+
+def for_all_sensors(plan: Plan, Y: Array) -> Plan:
+    """A plan that was learned from some of the sensors of Y, with models of all of them."""
+    if len(plan.sensors) == len(Y):
+        return plan
+    models = {p: model_of(Y, p, plan) for p in plan.models}
+    return replace(plan, models=models, sensors=np.arange(len(Y)))
 
 
 def plausible(values: Array, Y: Array, good: Array) -> Array:

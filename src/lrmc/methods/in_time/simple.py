@@ -3,6 +3,9 @@ the last value, each also behind a median filter."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
+from functools import partial
+
 import numpy as np
 
 from ...weights import Array
@@ -12,19 +15,30 @@ REACH = 3  # entries on each side of a median filter
 OUTLYING = (
     3.0  # standard deviations from the median around, beyond which an entry is left out
 )
+SLOT_MEAN = "slot mean"
+FILTERED = "median filter, "  # before the name of what comes after it
 OF_GAUSSIAN = 1.4826  # a standard deviation in median absolute deviations
 
 
-def simple_fits(Y: Array, period: int | None) -> dict[str, Array]:
-    """Each of them, sensors x times."""
-    cleaned = filtered(Y)
-    found = {}
-    for name, Z in (("", Y), ("median filter, ", cleaned)):
-        found[f"{name}linear"] = linear(Z)
-        found[f"{name}last value"] = last_value(Z)
-        if period is not None:
-            found[f"{name}slot mean"] = slot_mean(Z, period)
-    return found
+def simple_fits(
+    Y: Array, period: int | None, wanted: Collection[str] | None = None
+) -> dict[str, Array]:
+    """Each of them that is wanted (all, if nothing is said), sensors x times."""
+    ways: dict[str, Callable[[Array], Array]] = {
+        "linear": linear,
+        "last value": last_value,
+    }
+    if period is not None:
+        ways[SLOT_MEAN] = partial(slot_mean, period=period)
+    names = [before + way for before in ("", FILTERED) for way in ways]
+    names = [name for name in names if wanted is None or name in wanted]
+    cleaned = filtered(Y) if any(n.startswith(FILTERED) for n in names) else Y
+    return {
+        name: ways[name.removeprefix(FILTERED)](
+            cleaned if name.startswith(FILTERED) else Y
+        )
+        for name in names
+    }
 
 
 def linear(Y: Array) -> Array:
@@ -79,8 +93,9 @@ def _filtered_row(y: Array) -> Array:
     around = np.lib.stride_tricks.sliding_window_view(
         np.pad(y[at], REACH, mode="reflect"), 2 * REACH + 1
     )
-    middle = np.median(around, axis=1)
-    spread = OF_GAUSSIAN * np.median(np.abs(around - middle[:, None]), axis=1)
+    middle = np.sort(around, axis=1)[:, REACH]
+    away = np.sort(np.abs(around - middle[:, None]), axis=1)
+    spread = OF_GAUSSIAN * away[:, REACH]
     spread = np.maximum(spread, float(np.median(spread)))
     y = y.copy()
     y[at[np.abs(y[at] - middle) > OUTLYING * spread]] = np.nan

@@ -15,10 +15,21 @@ FEWEST = 5  # entries that a median is made of: of less, it guards against nothi
 LEAST = 1e-3  # of the usual size
 
 
+def median(x: Array, axis: int = -1) -> Array:
+    """Along one axis, NaN left out; NaN where nothing is left.
+
+    By one sort, which np.nanmedian does line by line."""
+    x = np.moveaxis(np.sort(x, axis=axis), axis, -1)  # NaN come last
+    count = (~np.isnan(x)).sum(-1)
+    middle = np.stack([np.maximum(count - 1, 0) // 2, count // 2], axis=-1)
+    middle = np.minimum(middle, x.shape[-1] - 1)
+    found = np.take_along_axis(x, middle, -1).mean(-1)
+    return np.asarray(np.where(count > 0, found, np.nan))
+
+
 def medians_of_rows(Y: Array) -> Array:
     """Of each sensor, (S,); that of all others where it has no entry."""
-    with _without_warnings():
-        rows = np.nanmedian(Y.reshape(len(Y), -1), axis=1)
+    rows = median(Y.reshape(len(Y), -1))
     used = np.isfinite(rows)
     return np.where(used, rows, np.median(rows[used])).astype(Y.dtype)
 
@@ -71,9 +82,9 @@ def medians_of_slots(Y: Array) -> Array:
     Z[:, :, :P] = Y
     Z = Z.reshape(S, D, n, width).transpose(0, 2, 1, 3).reshape(S, n, -1)
     with _without_warnings():
-        medians = np.nanmedian(Z, axis=2)
+        medians = median(Z)
         medians[(~np.isnan(Z)).sum(2) < min(FEWEST, D * width)] = np.nan
-        usual = np.nanmedian(medians, axis=0)
+        usual = median(medians, axis=0)
     middle = float(np.median(Y[seen]))
     usual = _joined(usual, np.arange(n), np.arange(n), np.full(n, middle))
     at = (np.arange(n) + 0.5) * width - 0.5

@@ -16,11 +16,13 @@ ALONE = (
 FEWEST = (
     200  # held-out entries that weights of a class are learned from; else those of more
 )
-ROUNDS = 15  # of reweighted least squares
+ROUNDS = 15  # of reweighted least squares, at most
+SETTLED = 1e-3  # by which weights still change
 GROSS = 4.0  # median errors: larger ones count by their size, not by its square
 APART = 3.0  # deviations; 2 to 6 make no difference of 2 % in RMSE
 SMALLEST = 0.05  # weight: what is below is left out, and need not be computed
 N_DISTANCES = len(DISTANCES) + 1
+N_CLASSES = 2 * N_DISTANCES
 
 
 def class_of(seen: Array) -> Array:
@@ -69,17 +71,22 @@ def convex_weights(E: Array) -> Array:
     """Weights that are not negative and sum to 1, by Huber's loss: some of the entries may be
     outliers, which no estimate should meet."""
     n = E.shape[1]
+    E = E.astype(np.float64)
     reach = GROSS * float(np.median(np.abs(E), axis=0).min()) + 1e-30
     from scipy.optimize import nnls  # as heavy as all of lrmc
 
-    # a line that is worth more than all others holds the sum at 1
-    one = np.full((1, n), 1e3 * np.linalg.norm(E) + 1e-30)
-    target = np.append(np.zeros(len(E)), one[0, 0])
     w = np.full(n, 1 / n)
     for _ in range(ROUNDS):
-        root = np.sqrt(np.minimum(1, reach / np.maximum(np.abs(E @ w), 1e-30)))
-        w = nnls(np.vstack([E * root[:, None], one]), target)[0]
+        weight = np.minimum(1, reach / np.maximum(np.abs(E @ w), 1e-30))
+        values, V = np.linalg.eigh(E.T @ (weight[:, None] * E))
+        root = np.sqrt(np.maximum(values, 0))[:, None] * V.T  # as E, with n lines
+        # a line that is worth more than all others holds the sum at 1
+        one = 1e3 * float(np.linalg.norm(root)) + 1e-30
+        before = w
+        w = nnls(np.vstack([root, np.full(n, one)]), np.append(np.zeros(n), one))[0]
         w /= w.sum()
+        if np.abs(w - before).max() < SETTLED:
+            break
     return w
 
 

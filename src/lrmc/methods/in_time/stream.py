@@ -12,7 +12,7 @@ from ...linalg import Factors
 from ...observations.base import Observations
 from ...weights import Array
 from .part import InTime
-from .plan import Plan, carried_out
+from .plan import Plan, carried_out, for_all_sensors
 
 
 class Stream(NamedTuple):
@@ -68,10 +68,11 @@ def stream_of(part: InTime, obs: Observations, X: Factors) -> Stream | None:
         return None
     gone = _whole_periods(timing.clock.n - timing.width, timing.plan.period)
     end = slice(gone, None)
+    Y = timing.grid_of(obs)
     return Stream(
-        timing.plan,
+        for_all_sensors(timing.plan, Y),
         timing.width,
-        timing.grid_of(obs)[:, end],
+        Y[:, end],
         timing.sensors(X.L @ X.R.T)[:, end].astype(np.float32),
         timing.sensors(part.values)[:, end],
     )

@@ -11,12 +11,13 @@ from .basis import Basis, by_likeness
 from .prior import Prior, directions, updated
 from .robust import weights_of
 from .sizes import medians_of_rows, medians_of_slots, relative_sizes, typical_rows
-from .systems import System
+from .systems import System, White
 
 RANK = 10  # directions that sensors share: variances of those that are not needed die
 SWEEPS = 12
 SWEEPS_AGAIN = 4  # from an earlier model
-SWEEPS_MOVED = 2  # from one of other times: what is known of all times is in its prior
+SWEEPS_MOVED = 2  # from one of other times
+SWEEPS_AFTER = 5  # from the one that told gross errors
 SIZES_AGAIN = 3  # the sweep after which sizes of residuals are told anew
 SMALL = 1e-4  # of the noise: residuals of linear systems
 MOST_FREE = 0.95  # of the entries that may be taken up by the fit
@@ -50,65 +51,108 @@ class Model:
 
     def values(self) -> Array:
         """The estimate of every entry, in the units of the data."""
-        assert self.c is not None
-        return self.units * self.basis.values(self.c) + self.middle[:, None, None]
+        return (
+            self.units * self.basis.values(_known(self.c)) + self.middle[:, None, None]
+        )
 
     def deviation(self, draws: int, seed: int = 0) -> Array:
         """The standard deviation of every entry that is not an outlier around the estimate, noise
         included: from so many draws."""
         rng = np.random.default_rng(seed)
         system = self.system()
-        unknown = sum(self.basis.values(system.drawn(rng)) ** 2 for _ in range(draws))
+        unknown = sum(
+            self.basis.values(system.drawn(White.of(rng, self.weights))) ** 2
+            for _ in range(draws)
+        )
         return np.asarray(self.units * np.sqrt(unknown / draws + self.noise))
 
 
-def fit(
-    Y: Array,
-    *,
-    robust: bool,
-    begin: Model | None = None,
-    moved: bool = False,
-    seed: int = 0,
-) -> Model:
+def fit(Y: Array, *, robust: bool, begin: Model | None = None, seed: int = 0) -> Model:
     """A model of Y (sensors x days x slots, NaN where missing).
 
     A robust one is that of the entries that are no gross errors: those left count in full, since
     weights between cost more by good entries lost than they gain. From an earlier model of the same
-    shape it takes fewer sweeps, also if that was `moved`: it knows other times, and what it says of
-    the entries does not count."""
+    shape it takes fewer sweeps."""
     if begin is not None and begin.weights.shape != Y.shape:
         begin = None
-    if begin is not None and moved:
-        begin = replace(
-            begin,
-            middle=medians_of_rows(Y),  # levels wander
-            prior=begin.prior.elsewhere(),
-            c=None,
-            draw=None,
-        )
+    sweeps, known = (SWEEPS, False) if begin is None else (SWEEPS_AGAIN, True)
     if robust:
-        Y = np.where(_is_gross(Y, begin, moved, seed), np.nan, Y).astype(Y.dtype)
+        if begin is None:
+            begin = _weighed(Y, first_model(Y, ~np.isnan(Y), robust), seed)
+            good, sweeps = begin.weights, SWEEPS_AFTER
+        else:
+            good = _weights_by(begin, Y, ~np.isnan(Y))
+        Y = np.where(good < GROSS, np.nan, Y).astype(Y.dtype)
     seen = ~np.isnan(Y)
     if begin is None:
-        return _swept(Y, first_model(Y, seen, robust=False), SWEEPS, seed)
-    weights = seen.astype(Y.dtype)
-    sweeps = SWEEPS_MOVED if moved else SWEEPS_AGAIN
-    return _swept(Y, replace(begin, weights=weights), sweeps, seed, known=True)
+        begin = first_model(Y, seen, robust=False)
+    begin = replace(begin, weights=seen.astype(Y.dtype))
+    return _swept(Y, begin, sweeps, seed, known=known)
 
 
-def _is_gross(Y: Array, begin: Model | None, moved: bool, seed: int) -> Array:
-    """Which entries are hardly good: told by an earlier model, or by one that weighs them."""
-    seen = ~np.isnan(Y)
-    if begin is None or moved:
-        model = first_model(Y, seen, robust=True)
-        if begin is not None:
-            model = replace(begin, weights=model.weights)
-        sweeps = SWEEPS_TO_WEIGH if begin is None else SWEEPS_MOVED
-        known = begin is not None
-        good = _swept(Y, model, sweeps, seed, robust=True, known=known).weights
-    else:
-        good = _weights_by(begin, Y, seen)
-    return np.asarray(seen & (good < GROSS))
+def _weighed(Y: Array, model: Model, seed: int) -> Model:
+    """A model whose weights tell gross errors."""
+    return _swept(Y, model, SWEEPS_TO_WEIGH, seed, robust=True)
+
+
+def fit_moved(Y: Array, begin: Model, *, robust: bool) -> Model:
+    """The same model at other times: what is known of all times is its prior, and what it says of
+    entries does not count."""
+    middle = medians_of_rows(Y)  # levels wander
+    model = _settled(Y, replace(begin, middle=middle), robust)
+    good = np.where(model.weights > 0, Y, np.nan).astype(Y.dtype)
+    return _swept(good, model, SWEEPS_MOVED, 0, known=True)
+
+
+def of_more_sensors(model: Model, Y: Array, sensors: Array, *, robust: bool) -> Model:
+    """A model of all sensors (Y: sensors x days x slots) to begin with, from that of some.
+
+    The others have the sizes that go with their typical values, and directions are what goes along
+    with what those shared."""
+    middle = medians_of_rows(Y)
+    rows = typical_rows(Y - middle[:, None, None])
+    rows *= np.median(model.rows / rows[sensors])
+    rows[sensors] = model.rows
+    A, own, along = model.prior
+    shared = np.tensordot(A.T, _known(model.c), 1)
+    model = replace(model, middle=middle, rows=rows)
+    x = model.basis.coefficients(_in_units(Y, model))
+    A = np.linalg.qr(np.tensordot(x, shared, ((1, 2), (1, 2))))[0]
+    more = own.dtype.type(len(Y) / len(sensors))
+    prior = Prior(A, own, own + more * (along - own))
+    return _settled(Y, replace(model, prior=prior), robust)
+
+
+def _settled(Y: Array, model: Model, robust: bool) -> Model:
+    """A model with coefficients and weights for these data; all else is as it was."""
+    seen, Z = ~np.isnan(Y), _in_units(Y, model)
+    model = replace(model, weights=seen.astype(Y.dtype), c=None, draw=None)
+    if robust:
+        middle, units = model.middle[:, None, None], model.units
+        level = medians_of_slots(Y - middle)[:, None, :] / units
+        e = np.where(seen, Z - level, 0).astype(Y.dtype)
+        model = replace(model, weights=weights_of(e, seen))
+        model = replace(model, c=_expected(Z, model))
+        good = _weights_by(model, Y, seen) >= GROSS
+        model = replace(model, weights=(seen & good).astype(Y.dtype))
+    return replace(model, c=_expected(Z, model))
+
+
+def _in_units(Y: Array, model: Model) -> Array:
+    """From the middle of each sensor; 0 where nothing was seen."""
+    return np.nan_to_num((Y - model.middle[:, None, None]) / model.units)
+
+
+def _known(c: Array | None) -> Array:
+    assert c is not None
+    return c
+
+
+def _expected(Z: Array, model: Model) -> Array:
+    """The coefficients of values in the model's units."""
+    b = model.basis.coefficients(model.weights * Z)
+    small = SMALL * model.noise * float(model.weights.sum())
+    return model.system().solved(b, model.c, small=small)
 
 
 def _swept(
@@ -121,12 +165,14 @@ def _swept(
     known: bool = False,
 ) -> Model:
     """A model after some sweeps; sizes of one that is `known` are left as they are."""
-    rng = np.random.default_rng(seed)
     seen = ~np.isnan(Y)
     Y = np.where(seen, Y - model.middle[:, None, None], 0)
+    rng = np.random.default_rng(seed)
+    white = White.of(rng, Y)
     for k in range(sweeps):
         again = not known and k == SIZES_AGAIN
-        model = swept(Y, seen, model, rng, robust, resize=again, rebase=k > 0)
+        dealt = white.dealt(rng)
+        model = swept(Y, seen, model, dealt, robust, resize=again, rebase=k > 0)
     return model
 
 
@@ -189,7 +235,7 @@ def _prior(
     """The prior that fits these coefficients, and what of it is noise."""
     spread = np.sqrt(model.prior.own + model.noise / float(model.weights.mean()))
     rank = min(RANK, len(model.rows) // 3)
-    A = directions([x / spread for x in moments], rank)
+    A = directions([x / spread for x in moments], rank, model.prior.A)
     return updated(None if fresh else model.prior, moments, A, model.noise)
 
 
@@ -197,18 +243,17 @@ def swept(
     Y: Array,
     seen: Array,
     model: Model,
-    rng: np.random.Generator,
+    white: White,
     robust: bool,
     *,
     resize: bool,
     rebase: bool,
 ) -> Model:
     """The next model: in units that follow residuals, and with days by their likeness, if asked."""
-    system, basis = model.system(), model.basis
+    basis = model.basis
     Z = Y / model.units
-    b = basis.coefficients(model.weights * Z)
-    small = SMALL * model.noise * float(model.weights.sum())
-    c, draw = system.solved(b, model.c, small=small), system.drawn(rng)
+    c = _expected(Z, model)
+    draw = model.system().drawn(white)
     fitted, unknown = basis.values(c), basis.values(draw)
     e = np.where(seen, Z - fitted, 0)
     left_out = without_itself(e, model.weights, model.noise)
@@ -222,8 +267,9 @@ def swept(
     moved = resize or (rebase and len(basis.days) > 1)
     if moved:
         model = _rebased(model, fitted, unknown)
-    prior, white = _prior(model, (model.c, model.draw), fresh=moved)  # type: ignore[arg-type]
-    return replace(model, prior=prior, noise=model.noise + white)
+    moments = _known(model.c), _known(model.draw)
+    prior, flat = _prior(model, moments, fresh=moved)
+    return replace(model, prior=prior, noise=model.noise + flat)
 
 
 def without_itself(e: Array, w: Array, noise: float) -> Array:

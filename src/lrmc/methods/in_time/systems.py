@@ -35,7 +35,7 @@ class System(NamedTuple):
         self, b: Array, c: Array | None, *, small: float = 0.0, relative: float = 0.0
     ) -> Array:
         """c, from the one given, until the squared residual, as the preconditioner measures it, is
-        small, or so small a part of the first.
+        small, or so small a part of that of c = 0.
 
         One step is enough where all weights are equal."""
         rest = b.copy() if c is None else b - self.times(c)
@@ -43,19 +43,19 @@ class System(NamedTuple):
         _, own, along = self.prior
         mean = float(self.weights.mean())
         inverse = own / (mean * own + self.noise), along / (mean * along + self.noise)
-        # noise Sigma^-1 of a preconditioned vector: without dividing by small variances
-        again = tuple(self.noise / (mean * x + self.noise) for x in (own, along))
+        if relative:
+            small = relative * float(np.vdot(b, self.prior.applied(b, *inverse)))
         p = Sp = np.zeros_like(b)
         before = 1.0
         for k in range(MOST_STEPS):
             z = self.prior.applied(rest, *inverse)
             now = float(np.vdot(rest, z))
-            small = max(small, relative * now) if k == 0 else small
             if now <= small:
                 break
             beta = now / before if k else 0.0
             p = z + beta * p
-            Sp = self.prior.applied(rest, *again) + beta * Sp
+            # noise Sigma^-1 z, without dividing by small variances
+            Sp = rest - mean * z + beta * Sp
             Hp = self._data(p) + Sp
             curvature = float(np.vdot(p, Hp))
             if not curvature > 0:  # rounding is all that is left
@@ -66,11 +66,30 @@ class System(NamedTuple):
             before = now
         return c
 
-    def drawn(self, rng: np.random.Generator) -> Array:
+    def drawn(self, white: White) -> Array:
         """Coefficients of what is unknown: a draw from the posterior, less its mean."""
-        shape, dtype = self.weights.shape, self.weights.dtype
-        z, e = rng.standard_normal((2, *shape), np.float32).astype(dtype)
         roots = (self.noise / np.sqrt(x) for x in (self.prior.own, self.prior.along))
-        b = self.prior.applied(z, *roots)
-        b += np.sqrt(self.noise) * self.basis.coefficients(np.sqrt(self.weights) * e)
+        b = self.prior.applied(white.modes, *roots)
+        e = np.sqrt(self.weights) * white.entries
+        b += np.sqrt(self.noise) * self.basis.coefficients(e)
         return self.solved(b, None, relative=OF_DRAWS)
+
+
+class White(NamedTuple):
+    """The random numbers of a draw, sensors first."""
+
+    modes: Array
+    entries: Array
+
+    @classmethod
+    def of(cls, rng: np.random.Generator, like: Array) -> White:
+        """For weights like these."""
+        z, e = rng.standard_normal((2, *like.shape), np.float32).astype(like.dtype)
+        return cls(z, e)
+
+    def dealt(self, rng: np.random.Generator) -> White:
+        """The same numbers for other sensors: cheaper than new ones. (With the same numbers again,
+        what sensors share would follow them.)"""
+        turn = int(rng.integers(len(self.modes)))
+        sign = 1 if rng.random() < 0.5 else -1
+        return White(*(sign * np.roll(x, turn, axis=0) for x in self))
