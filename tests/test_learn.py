@@ -8,6 +8,7 @@ from lrmc import as_observations
 from lrmc.methods.learn import SHIPPED, learned
 from lrmc.methods.lessons import (
     SAME,
+    Tried,
     hidden_in,
     is_better,
     loss_of,
@@ -23,6 +24,10 @@ def lessons(Y, rank, seed=0):
     return hidden_in(obs, rank, Noise.even(obs), seed)
 
 
+def fitted(given):
+    return Tried.of(given, SHIPPED)
+
+
 def few_entries(seed=0):
     """One component and a mean, clean, a fifth observed: not what the numbers that ship
     were learned on.
@@ -33,7 +38,7 @@ def few_entries(seed=0):
 def test_learning_helps():
     Y, X = few_entries()
     given = lessons(Y, 10)
-    found = learned(given, 1.0)
+    found = learned(fitted(given), 1.0)
     losses = [trial.loss for trial in found.trials]
     assert losses[0] == 1
     assert min(losses) < 0.97
@@ -66,7 +71,7 @@ def test_outliers_do_not_buy_what_typical_entries_pay_for():
 
 def test_a_shape_that_is_given_stays():
     Y, _ = few_entries()
-    found = learned(lessons(Y, 5), 1.0, shape=1.0)
+    found = learned(fitted(lessons(Y, 5)), 1.0, shape=1.0)
     assert found.layers.shape == SHIPPED.shape
 
 

@@ -44,7 +44,7 @@ from .methods.in_time.improve import AskedTime, checked_time, with_time
 from .methods.lrmc import lrmc
 from .methods.nearest_schedule import misfit
 from .methods.noisy import AskedLoss, noise_and_share
-from .methods.plan import TYPICAL, Plan, Score, parts_of
+from .methods.plan import TYPICAL, WORTH, Plan, Score, parts_of
 from .methods.rank import Test, noise_level
 from .methods.rested import ABOVE
 from .methods.small import Solved, is_small, solve_small
@@ -722,7 +722,8 @@ def _not_believed(
             f"a quarter of the entries that were set aside is missed by less than {typical:.2g}, of those fitted by"
             f" {shown:.2g}: the data do not determine this matrix, or it was not found"
         )
-    if error > simple:
+    # by less a blend would not be worth its while: the two are as good
+    if error > (1 + WORTH) * simple:
         yield (
             f"the mean absolute error on entries that were set aside is {error:.2g}, and {simple:.2g} if each is taken"
             " for the median of its row or column: low rank is no good model here"

@@ -2,7 +2,9 @@
 expected to be good.
 
 Good residuals and gross errors are told apart by their sizes in units of the noise of their rows
-and columns (`tails`), in a sample of the observed entries: no other fit is needed."""
+and columns (`tails`, and `reach` for those far out), in a sample of the observed entries: no other
+fit is needed. In a line where one value stands in most places, what is rare may be an event as well
+as an error: nothing is listed there."""
 
 from __future__ import annotations
 
@@ -14,6 +16,7 @@ from .._scipy import sparse as sp
 from ..fit import Fit, block_of
 from ..observations.base import Observations, Sample
 from ..weights import Array
+from .reach import good_beyond
 from .scales import line_noise
 from .tails import TELLING, Tails, fit_tails
 
@@ -24,6 +27,8 @@ SOME = 20  # entries: a share of fewer says little
 HALF = 0.5  # an entry: so much is allowed of any list, also of one of none
 STEPS = 400  # thresholds that are tried, evenly in their logarithms
 EVERYTHING = -1.0  # as a threshold: all residuals are larger
+MOST = 0.5  # of the entries of a line: a value that stands in more of them says all there is to say
+FEWEST = 8  # entries of a line that tell so
 TALLER = 1e3  # times the largest residual of a sample: the highest of them
 
 
@@ -40,14 +45,30 @@ class Alarms(NamedTuple):
         return self.false / max(self.found, 1)
 
 
+class Reach(NamedTuple):
+    """How many good entries lie beyond borders, in units of the noise."""
+
+    borders: Array
+    good: Array  # the share of those that are judged
+    judged: float = 1.0  # the share of entries that can be listed at all
+
+    def good_beyond(self, border: Array) -> Array:
+        """The share of good entries beyond these borders."""
+        nearest = (np.concatenate(([0.0], x)) for x in (self.borders, self.good))
+        at, good = nearest
+        good[0] = 1.0
+        return np.asarray(np.interp(border, at, good))
+
+
 class Listing(NamedTuple):
     """From where on entries are listed as outliers: beyond threshold rows[i] cols[j]."""
 
     threshold: float
-    rows: Array  # relative noise
+    rows: Array  # relative noise; infinite where nothing can be listed
     cols: Array
     typical: Array  # scales of some entries
     tails: Tails | None = None  # None for exact data: nothing good is listed
+    reach: Reach | None = None
 
     @classmethod
     def even(cls, threshold: float, shape: tuple[int, int]) -> Listing:
@@ -69,18 +90,22 @@ class Listing(NamedTuple):
         if self.tails is None:
             listed = self.beyond(some).astype(np.float64)
             return np.where(np.isnan(some.values), np.nan, listed)
-        return self.tails.outlying(some.values, self.scale(some))
+        scale = self.scale(some)
+        known = np.isfinite(scale)
+        chance = self.tails.outlying(some.values, np.where(known, scale, 1.0))
+        return np.where(known, chance, np.nan)
 
     def alarms(
         self, found: int, n_observed: int, threshold: float | None = None
     ) -> Alarms:
         """What is to be expected of so many entries that were found beyond a threshold."""
-        if self.tails is None:
+        if self.tails is None or self.reach is None:
             return Alarms(found, 0.0, 0.0)
         scale = self.typical
         border = self.threshold * scale if threshold is None else threshold + 0 * scale
-        good = n_observed * float(self.tails.good_beyond(border, scale).mean())
-        missed = n_observed * float(self.tails.gross_within(border, scale).mean())
+        n_judged = self.reach.judged * n_observed
+        good = n_judged * float(self.reach.good_beyond(border / scale).mean())
+        missed = n_judged * float(self.tails.gross_within(border, scale).mean())
         return Alarms(found, min(float(found), good), missed)
 
 
@@ -88,14 +113,43 @@ def listing(obs: Observations, fit: Fit) -> Listing:
     """Where a list of outliers begins that has few good entries. A few passes."""
     rows, cols = line_noise(obs, fit)
     some = obs.sample
+    for noise, lines in ((rows, some.rows), (cols, some.cols)):
+        noise[dominated(lines, some.values, len(noise))] = np.inf
     scale = rows[some.rows] * cols[some.cols]
-    threshold, tails = border_of(fit.residual(some), scale, obs.n_observed)
-    return Listing(threshold, rows, cols, scale, tails)
+    judged = np.isfinite(scale)
+    if not judged.any():
+        return Listing(np.inf, rows, cols, np.ones(1))
+    share = float(judged.mean())
+    residual, scale = fit.residual(some)[judged], scale[judged]
+    border = border_of(residual, scale, round(share * obs.n_observed))
+    reach = border.reach and border.reach._replace(judged=share)
+    return Listing(border.threshold, rows, cols, scale, border.tails, reach)
 
 
-def border_of(
-    residual: Array, scale: Array, n_observed: int
-) -> tuple[float, Tails | None]:
+def dominated(lines: Array, values: Array, count: int) -> Array:
+    """In which of so many lines one value stands in most of the places: lines of entries, and
+    their values.
+    """
+    order = np.lexsort((values, lines))
+    lines, values = lines[order], values[order]
+    new = np.ones(len(lines), bool)
+    new[1:] = (np.diff(lines) != 0) | (np.diff(values) != 0)
+    runs = np.diff(np.append(np.flatnonzero(new), len(lines)))
+    most = np.zeros(count, np.int64)
+    np.maximum.at(most, lines[new], runs)
+    seen = np.bincount(lines, minlength=count)
+    return np.asarray((seen >= FEWEST) & (most > MOST * seen))
+
+
+class Border(NamedTuple):
+    """A threshold, in units of the scales, and what tells it."""
+
+    threshold: float
+    tails: Tails | None = None
+    reach: Reach | None = None
+
+
+def border_of(residual: Array, scale: Array, n_observed: int) -> Border:
     """The lowest threshold, in units of the scales, beyond which no more than FALSE of what is
     found is expected to be good, or half an entry of all data; and the tails that tell so.
 
@@ -104,7 +158,7 @@ def border_of(
     """
     size = np.sort(np.abs(residual).astype(np.float64) / scale)
     if not len(size) or size[-1] == 0:
-        return 0.0, None
+        return Border(0.0)
     order = np.random.default_rng(0).permutation(len(size))
     tails = fit_tails(residual[order], scale[order])
     low = max(float(np.median(size)), 1e-9 * float(size[-1]))
@@ -112,13 +166,16 @@ def border_of(
     found = n_observed * (
         1 - np.searchsorted(size, found_from, side="right") / len(size)
     )
-    false = n_observed * tails.good_beyond(found_from, np.ones(STEPS))
+    usual = tails.good_beyond(found_from, np.ones(STEPS))
+    good = good_beyond(residual, scale, tails, found_from, usual)
+    false = n_observed * good
     few = false <= np.maximum(FALSE * found, HALF)
     if not np.any(few & (found >= 1)) and tails.share > TELLING:
         share = np.where(found >= SOME, false / np.maximum(found, 1), np.inf)
         least = float(share.min())
         few |= share <= (NEARLY * least if least <= AT_WORST else 0.0)
-    return float(found_from[np.argmax(few)] if few.any() else np.inf), tails
+    threshold = float(found_from[np.argmax(few)] if few.any() else np.inf)
+    return Border(threshold, tails, Reach(found_from, good))
 
 
 def standing_out(obs: Observations, fit: Fit, listed: Listing) -> Any:

@@ -280,12 +280,18 @@ def part_for(
     refit: Refit, obs: Observations, seed: int = 0, cells: int = ENOUGH_CELLS
 ) -> Submatrix:
     """What a run is made again with: all of data that are not large."""
-    own = refit.part(obs) if isinstance(refit, KnowsGaps) else None
+    knows = _knows_gaps(refit)
+    own = None if knows is None else knows.part(obs)
     return part_in_memory(obs, seed, cells) if own is None else own
 
 
 def _in_gaps(refit: Refit, part: Submatrix, seed: int) -> SetAside | None:
-    return refit.set_aside(part, seed) if isinstance(refit, KnowsGaps) else None
+    knows = _knows_gaps(refit)
+    return None if knows is None else knows.set_aside(part, seed)
+
+
+def _knows_gaps(refit: object) -> KnowsGaps | None:
+    return refit if isinstance(refit, KnowsGaps) else None
 
 
 def _share(obs: Observations, rank: int) -> float:

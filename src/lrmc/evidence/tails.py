@@ -107,6 +107,17 @@ class Tails(NamedTuple):
         within = np.clip(ratio - begins, 0, 1 - begins) / (1 - begins)
         return np.asarray((1 - BEYOND) * (np.asarray(self.gross) @ within))
 
+    def gross_from(self, residual: Array, scale: Array, start: float) -> Array:
+        """The density of gross errors beyond so many scales, in multiples of that, at these
+        residuals; 0 where there are none.
+        """
+        if self.share == 0:
+            return np.zeros(len(residual))
+        densities = _gross_densities(residual, self._widths(scale))[: len(self.gross)]
+        density = 2 * start * scale * (np.asarray(self.gross) @ densities)
+        beyond = self.share - self.gross_within(start * scale, scale)
+        return np.asarray(density / np.maximum(beyond, TINY))
+
     def _widths(self, scale: Array) -> Array:
         return self.width * (scale if self.relative else np.ones_like(scale))
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -70,6 +70,9 @@ FAR_MORE = 4  # times as many lines: else all of them are looked at
 # times: components that are so much smaller than the one before may be too many
 GAP = 20.0
 FITS = "schedule_fits"  # in the evidence: whether one does that was learned elsewhere
+
+
+Ending = TypeVar("Ending")
 
 
 class HeldOut(NamedTuple):
@@ -219,7 +222,7 @@ def proven_after_all(
     return None
 
 
-def ended(steps: Generator[Step, None, Findings]) -> Findings:
+def ended(steps: Generator[Step, None, Ending]) -> Ending:
     """What a run found, at its end."""
     while True:
         try:
@@ -247,14 +250,16 @@ def long_lines(obs: Observations, seed: int) -> Array | None:
     return np.asarray(obs.groups[np.sort(chosen)].ravel())
 
 
-def fewer_lines(obs: Observations, seed: int) -> Observations:
-    """The data, or so many lines of the longer side as tell a rank."""
+def fewer_lines(obs: Observations, seed: int) -> tuple[Array, Array] | None:
+    """The rows and columns of so many lines of the longer side as tell a rank; None where that is
+    most of them.
+    """
     n, across = max(obs.shape), min(obs.shape)
     count = LINES_EACH * across
-    if obs.groups is not None or 2 * count > n:
-        return obs
+    if obs.groups is not None or 2 * count > n or not obs.is_here:
+        return None
     lines = np.sort(np.random.default_rng(seed).choice(n, count, replace=False))
-    return part_at(obs, *_places(obs, lines), dtype=obs.dtype)
+    return _places(obs, lines)
 
 
 def part_of_lines(
@@ -377,7 +382,17 @@ def other_ways(
     tol: float,
     seed: int,
 ) -> Generator[Step, None, tuple[Found, Certificate] | None]:
-    """What is found, and proven, where the closed loop has no certificate; None if nothing is."""
+    """What is found, and proven, where the closed loop has no certificate; None if nothing is.
+
+    Of a tall matrix some lines are tried first: where nothing is proven of them, nothing is of all.
+    """
+    places = fewer_lines(obs, seed)
+    if places is not None:
+        part = part_at(obs, *places, dtype=obs.dtype)
+        X = Factors(*(F[some] for F, some in zip(found.X, places, strict=True)))
+        few = other_ways(part, rank, found._replace(X=X), outliers, tol, seed)
+        if ended(few) is None:
+            return None
     for way in (lopsided, otherwise):
         fit = yield from way(obs, rank, found, outliers, tol, seed)
         if fit is not None:
@@ -405,8 +420,7 @@ def otherwise(
             return second, certificate
     most = rank_to_look_for(obs)
     if rank is None and wants_newton(obs, most):
-        few = fewer_lines(obs, seed)
-        rank = likely_rank(few, start(few, most, seed)[0])
+        rank = likely_rank(obs, start(obs, most, seed)[0])
     if rank is not None and wants_newton(obs, rank):
         fit = yield from few_sampled(obs, start(obs, rank, seed)[0], tol)
         if fit is not None:

@@ -153,7 +153,7 @@ def caught(obs: Observations, plan: Plan, noise: Noise, seed: int) -> Net:
     others = planned = Tried.of(part, plan.layers)
     bend = BENDS["auto"] * unit_of(planned.errors)
     if not plan.fixed:
-        ladder = ranks_of(planned, plan.layers, plan.rank // 2)
+        ladder = ranks_of(planned, plan.layers, bend, plan.rank // 2)
         whole = part[0].rest.shape == obs.shape
         planned = good_rank(ladder, bend, whole) if whole else _highest(ladder, bend)
         plan = replace(plan, rank=planned.lessons[0].rank)

@@ -6,20 +6,20 @@ which are never learned from, say when to stop."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from ..weights import Array
-from .lessons import SAME, Lesson, Tried
+from .lessons import SAME, Tried
 from .noisy_layers import GROWING_IN_GROUPS, Layers
 
 STEPS = 24  # of the learning, at most
 ROUNDS = 4  # times that every lesson is learned from, where there are more of them
 EVERY = 2  # steps the judges are asked, or half a round
-PATIENCE = 2  # times that the judges may see no gain
+PATIENCE = 1  # times that the judges may see no gain: a second seldom changes that
 RATE = 0.12  # by which the logarithm of a number changes in a step, about
 FADING, FADING_SQUARES = 0.8, 0.95  # of gradients, and their squares, from step to step
 BORDERS = np.log(
@@ -65,19 +65,19 @@ class Learned:
 
 
 def learned(
-    lessons: Sequence[Lesson],
+    tried: Tried,
     bend: float,
     layers: Layers = SHIPPED,
     shape: float | None = None,
     told: Told = silent,
 ) -> Learned:
-    """Numbers for the data of these lessons, beginning with `layers`. A shape that is given
-    stays.
+    """Numbers for the data of these lessons, beginning with `layers`, by which they were fitted. A
+    shape that is given stays.
     """
-    judges = [lesson for lesson in lessons if lesson.judge]
-    pupils = [lesson for lesson in lessons if not lesson.judge]
+    judges = tried.judges()
+    pupils = [lesson for lesson in tried.lessons if not lesson.judge]
     every = max(EVERY, len(pupils) // 2)
-    least = first = Tried.of(judges, layers).losses(bend)
+    least = first = judges.losses(bend)
     trials, found, waited = [Trial(0, 1.0)], layers, 0
     descent = Descent(np.log(layers.array()))
     most = max(STEPS, ROUNDS * len(pupils))
@@ -91,7 +91,7 @@ def learned(
         descent = descent.moved(slope)
         if step % every:
             continue
-        now = Tried.of(judges, descent.layers).losses(bend)
+        now = Tried.of(judges.lessons, descent.layers).losses(bend)
         trials.append(Trial(step, float(now.mean() / first.mean())))
         if now.mean() < (1 - SAME) * least.mean():
             found, least, waited = descent.layers, now, 0

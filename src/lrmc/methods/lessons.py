@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -93,8 +94,15 @@ class Lesson:
         at = (self.hidden.rows, self.hidden.cols)
         G = sp.csr_array((pulls, at), shape=self.rest.shape)
         by_factor = Factors(-(G @ X.R), -(G.T @ X.L))
-        assert isinstance(self.rest, Sparse)  # data in groups have no gradients
-        return loss_of(e, bend), gradient(self.rest, halves, self.noise, by_factor)
+        return loss_of(e, bend), gradient(self.entries, halves, self.noise, by_factor)
+
+    @cached_property
+    def entries(self) -> Sparse:
+        """What is left, row by row: gradients are made entry by entry. (Data in groups have none.)"""
+        left = self.rest
+        entries = compressed(left) if isinstance(left, Dense) else left
+        assert isinstance(entries, Sparse)
+        return entries
 
 
 def loss_of(e: Array, bend: float) -> float:
@@ -223,7 +231,7 @@ def hidden_in(
             rest, hidden = hold_out(part, number)
         else:
             rest, hidden = part, _known(truth, rows, cols, number)
-        left = rest if obs.groups is not None else _by_row(rest)
+        left = rest if obs.groups is not None else _copied(rest)
         states = grown(left, within, here, seed, times)
         states = states if times == 2 else halves(states[-1])
         judge = (count - 1 - k) % JUDGES == 0
@@ -256,13 +264,10 @@ def part_at(
     return grouped(part, labels, modulus=obs.of_complex)
 
 
-def _by_row(rest: Observations) -> Sparse:
-    """The entries that are left, row by row."""
+def _copied(rest: Observations) -> Observations:
+    """The entries that are left as data of their own: one pass reads them, not two."""
     Y = rest.grid(*map(np.arange, rest.shape)).astype(np.float32, order="C")
-    left = as_observations(Y, threads=rest.threads)
-    entries = compressed(left) if isinstance(left, Dense) else left
-    assert isinstance(entries, Sparse)
-    return entries
+    return as_observations(Y, threads=rest.threads)
 
 
 def some_lines(

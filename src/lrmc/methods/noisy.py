@@ -30,6 +30,8 @@ AskedLoss = Literal["auto", Loss]  # what a user may say
 # near the absolute value: if wider, outliers in groups build components. "squares" is Huber too,
 # for plain outliers.
 REACH: dict[Loss, float] = {"cauchy": WIDEST, "huber": 2.0, "squares": 8.0}
+# entries that tell a sweep the size of the noise: within 1.5 %
+TOLD_BY = 5_000
 # the least share of noise: of 0, the odds of an outlier would be infinite
 FEWEST_NOISE = 1e-6
 # data, rank, seed -> a start and a threshold
@@ -256,7 +258,7 @@ def sweeps(
     At most so many sweeps, fewer when X changes by less than `settled`. `unknown` are the
     covariances of what is not known of the rows of the factors at the beginning; the factor with
     the larger one comes first."""
-    some = obs.sample
+    some = obs.sample.thinned(TOLD_BY)
     rank = X.L.shape[1]
     observed = (obs.row_observed, obs.col_observed)
     priors = [

@@ -20,19 +20,22 @@ from ..evidence.simple import LOW_RANK, blend, simple_models
 from ..fit import Fit, Part
 from ..linalg import Factors
 from ..observations.base import Observations, Sample
-from ..weights import Array
+from ..weights import Array, DType
 from .learn import IN_GROUPS, SHIPPED, Told, Trial, learned, silent
 from .lessons import (
+    CELLS,
     FAR,
     LARGER_PART,
     PART,
     SAME,
     Lesson,
     Tried,
+    gains,
     hidden_in,
     is_better,
     is_typically_better,
     losses_of,
+    part_at,
     with_scales,
 )
 from .noisy import Loss, Noise, sweeps
@@ -67,15 +70,22 @@ WORTH = 0.01  # a part of the loss: what gains less is not worth another model
 POWERS = (0.5, 1.0)  # of the noise of lines that are tried
 # of a component, to be one: see there
 LEAST: Mapping[Aim, float] = {"fill": DEAD, "separate": DYING}
-SCALINGS = 2  # times that it is measured: a fit that knows of it shows it better
 EVEN = 0.1  # in logarithms: lines whose noise differs by less have the same
 # medians of |e|: where values are clipped for second opinions; gently, or all but outliers
 REACHES = (3.0, 30.0)
-COMPARISONS = 2  # times that entries are hidden in a larger part
+# times that entries are hidden at least: of few entries some to learn from and others to judge by; of
+# many once is enough
+COMPARISONS, OF_FEW = 1, 2
 MOST_POLISH = (
     20  # sweeps after the closed loop: far fewer settle it, unless entries are few
 )
+# one of so many lessons, and so many sweeps, tell whether the mixture is worth a trial
+FEW_OF, FIRST_SWEEPS = 4, 2
 POLISH = 6  # sweeps with the mixture of noise and outliers
+# times the least loss: of fewer components than two ranks that lose so much, still more is lost
+TOO_FEW = 1.1
+# of the scale of the data: noise above this is far above the rounding of single precision
+SMALL = 1e-3
 TYPICAL = 0.25  # the quantile of absolute errors that stands for those of good entries
 SHAPES: Mapping[Loss, float] = {"cauchy": 1.0, "huber": 0.5, "squares": 0.02}
 WIDE_REACH = 6.0  # medians of |e|: four standard deviations
@@ -185,7 +195,8 @@ def decide(
     `rested` is the rank at which the closed loop came to rest, where residuals there are those of
     Gaussian noise and outliers."""
     high = rank_for(obs) if rank is None else rank
-    compared = hidden_in(obs, high, noise, seed, entries=LARGER_PART, least=COMPARISONS)
+    least = OF_FEW if obs.n_observed <= PART else COMPARISONS
+    compared = hidden_in(obs, high, noise, seed, entries=LARGER_PART, least=least)
     few = partial(hidden_in, obs, noise=noise, seed=seed + 1)
     if compared[0].rest.n_observed > PART:
         # what is learned from lies elsewhere
@@ -224,7 +235,7 @@ def decided_by(
     bend = BENDS[wanted.score] * unit_of(tried.errors)
     if wanted.rank is None:
         whole = compared[0].rest.shape == shape
-        tried = good_rank(ranks_of(tried, layers), bend, whole)
+        tried = good_rank(ranks_of(tried, layers, bend), bend, whole)
     rank = tried.lessons[0].rank
     plan = Plan(layers, rank, fixed=wanted.rank is not None, aim=wanted.aim)
     trials: tuple[Trial, ...] = ()
@@ -269,7 +280,7 @@ def taught(
     then in a larger one; and what is compared, fitted as planned.
     """
     powers, scaled = own_noise(tried, plan.layers, bend)
-    found = learned(scaled.lessons, bend, plan.layers, shape, told)
+    found = learned(scaled, bend, plan.layers, shape, told)
     better = replace(plan, powers=powers, layers=found.layers)
     if better == plan:
         return plan, compared, found.trials
@@ -325,13 +336,18 @@ def good_rank(ladder: Sequence[Tried], bend: float, whole: bool) -> Tried:
     return ladder[int(alike[-1])]
 
 
-def ranks_of(tried: Tried, layers: Layers, least: int = 1) -> list[Tried]:
-    """The lessons, and then with lower and lower ranks from `least` on."""
-    ladder = [tried]
+def ranks_of(tried: Tried, layers: Layers, bend: float, least: int = 1) -> list[Tried]:
+    """The lessons, and then with lower and lower ranks from `least` on, until two of them in a row
+    lose much.
+    """
+    ladder, means = [tried], [float(tried.losses(bend).mean())]
     while lower := [x for x in (y.lower() for y in ladder[-1].lessons) if x]:
         if len(lower) < len(tried.lessons) or lower[0].rank < least:
             break
+        if all(mean > TOO_FEW * min(means) for mean in means[-2:]):
+            break
         ladder.append(Tried.of(lower, layers))
+        means.append(float(ladder[-1].losses(bend).mean()))
     return ladder
 
 
@@ -365,10 +381,9 @@ def with_mixture(
     It is right for Gaussian noise, and taken then unless it is clearly worse; else only if it is
     clearly better, or asked for."""
     lessons, plain = tried.lessons, tried.losses(bend)
-    after = [
-        mixed(x.rest, X, x.noise) for x, X in zip(lessons, tried.fits, strict=True)
-    ]
-    ways = [(replace(plan, polish=True), tried._replace(fits=after))]
+    if not (asked or rested is not None or promises(tried, bend)):
+        return plan, tried
+    ways = [(replace(plan, polish=True), all_mixed(tried))]
     if rested is not None:
         again = [rested_at(x.rest, rested, x.noise) for x in lessons]
         loop = replace(plan, polish=True, rank=rested, closed_loop=True)
@@ -383,15 +398,32 @@ def with_mixture(
     return best if taken else (plan, tried)
 
 
+def promises(tried: Tried, bend: float) -> bool:
+    """Whether the first sweeps with the mixture gain anything in a few of the lessons: else more
+    are not clearly better in all of them.
+    """
+    few = -(-len(tried.lessons) // FEW_OF)
+    some = Tried(tried.lessons[:few], tried.fits[:few])
+    after = all_mixed(some, FIRST_SWEEPS)
+    mean, typical = gains(some.losses(bend), after.losses(bend))
+    return float((mean + typical).sum()) > 0
+
+
+def all_mixed(tried: Tried, most: int = POLISH) -> Tried:
+    """The same lessons, with fits after so many sweeps with the mixture."""
+    pairs = zip(tried.lessons, tried.fits, strict=True)
+    return tried._replace(fits=[mixed(x.rest, X, x.noise, most) for x, X in pairs])
+
+
 def _loss_found(losses: Array, others: Array) -> float:
     """The mean where not both miss by far."""
     found = np.minimum(losses, others) < FAR * float(np.median(others))
     return float(losses[found].mean()) if found.any() else np.inf
 
 
-def mixed(obs: Observations, X: Factors, noise: Noise) -> Factors:
+def mixed(obs: Observations, X: Factors, noise: Noise, most: int = POLISH) -> Factors:
     """X after sweeps with the mixture of noise and outliers."""
-    for step in sweeps(obs, X, replace(noise, loss="mixture"), POLISH):
+    for step in sweeps(obs, X, replace(noise, loss="mixture"), most):
         X = step.X
     return X
 
@@ -417,6 +449,17 @@ class Hearing(NamedTuple):
         """Of a blend."""
         mixed = self.fit + weight * (self.others[other] - self.fit)
         return losses_of(self.truth - mixed, bend)
+
+    def halves(self) -> list[Hearing]:
+        """Of every other entry."""
+        return [
+            Hearing(
+                self.truth[k::2],
+                self.fit[k::2],
+                {other: said[k::2] for other, said in self.others.items()},
+            )
+            for k in (0, 1)
+        ]
 
 
 def hearing(
@@ -488,14 +531,15 @@ def _errors(heard: Hearing, chosen: Blend) -> Array:
 def best_blend(heard: Sequence[Hearing], bend: float) -> Blend:
     """The model that adds most to the fit, with its weight; none if no gain is clear.
 
-    The weight by which a set is judged was found on the other sets.
+    The weight by which a set is judged was found on the other sets; a single one is halved.
     """
-    plain = np.concatenate([losses_of(x.truth - x.fit, bend) for x in heard])
+    sets = heard if len(heard) > 1 else heard[0].halves()
+    plain = np.concatenate([losses_of(x.truth - x.fit, bend) for x in sets])
     best, least = NOTHING, plain
     for other in heard[0].others:
         after = []
-        for k, x in enumerate(heard):
-            rest = [y for j, y in enumerate(heard) if j != k]
+        for k, x in enumerate(sets):
+            rest = [y for j, y in enumerate(sets) if j != k]
             after.append(x.losses(other, best_weight(rest, other, bend), bend))
         losses = np.concatenate(after)
         if is_better(plain, losses, WORTH) and losses.mean() < least.mean():
@@ -555,7 +599,9 @@ def fit(
 ) -> Generator[Step, None, Fitted | None]:
     """Layers over all data as planned; the last step is the answer. They begin at `begun`, or with
     components that are grown from all data.
-    """
+
+    Noise above the rounding of single precision is fitted in it: half of the cost, and the same
+    answer for data of either type."""
     if plan.closed_loop:
         begin_at = start(obs, plan.rank, seed)
         mixture = replace(noise, loss="mixture")
@@ -563,11 +609,42 @@ def fit(
             yield step
         yield from _blended(obs, plan, step)
         return None
-    known = noise
-    state = begun or begin(obs, plan.rank, known, seed, plan.times)
+    if _can_be_single(obs):
+        rows, cols = map(np.arange, obs.shape)
+        steps = _layered(part_at(obs, rows, cols), plan, noise, seed, begun)
+        fitted = yield from _as_type(steps, obs.dtype)
+        if fitted.half.variance > (SMALL * obs.scale) ** 2:
+            return fitted
+    return (yield from _layered(obs, plan, noise, seed, begun))
+
+
+def _can_be_single(obs: Observations) -> bool:
+    """Whether data in double precision are small enough for a copy of half the size."""
+    small = obs.shape[0] * obs.shape[1] <= CELLS and obs.is_here
+    return small and obs.dtype == np.float64 and obs.groups is None
+
+
+def _as_type(
+    steps: Generator[Step, None, Fitted], dtype: DType
+) -> Generator[Step, None, Fitted]:
+    """The same steps with factors of this type."""
+    while True:
+        try:
+            step = next(steps)
+        except StopIteration as end:
+            return end.value
+        yield step._replace(L=step.L.astype(dtype), R=step.R.astype(dtype))
+
+
+def _layered(
+    obs: Observations, plan: Plan, noise: Noise, seed: int, begun: State | None = None
+) -> Generator[Step, None, Fitted]:
+    """The same by layers."""
+    state = begun or begin(obs, plan.rank, noise, seed, plan.times)
     half = yield from _through(obs, state, plan.layers, noise)
-    for _ in range(SCALINGS if any(plan.powers) else 0):
-        noise = with_scales(known, line_noise(obs, Fit(half.after.X)), plan.powers)
+    if any(plan.powers):
+        noise = with_scales(noise, line_noise(obs, Fit(half.after.X)), plan.powers)
+        # a fit that has begun without it keeps what it made of noisy lines
         state = begun or begin(obs, plan.rank, noise, seed, plan.times)
         half = yield from _through(obs, state, plan.layers, noise)
     if plan.aim == "separate" and not plan.fixed:

@@ -307,7 +307,7 @@ def _sizes(left: Array, clear: Array) -> Array:
         squares = left[t][:, clear[t]] ** 2
         limit = np.quantile(squares, OUTLYING, axis=1)[:, None]
         sizes[t] = np.sqrt(np.mean(np.minimum(squares, limit), axis=1))
-    known = clear.any(1)
+    known = np.asarray(clear.any(1))
     usual = sizes[known].mean(0) if known.any() else np.zeros(bands)
     return np.where(known[:, None], sizes, usual)
 

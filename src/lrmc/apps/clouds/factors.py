@@ -52,7 +52,7 @@ def learned(
     """
     y, scale = _scaled(Y, there)
     R, own = _principal(y, there, rank)
-    known = there.any(1)
+    known = np.asarray(there.any(1))
     return _learned(y, there, _begun(y, there, R, own), known, (scale, least), rounds)
 
 

@@ -68,7 +68,7 @@ def _peaks(x: Array, reach: float) -> tuple[Array, Array]:
     bins = ((x + RANGE) / width).astype(np.int64) + np.arange(x.shape[1]) * count
     table = np.bincount(bins.ravel(), minlength=count * x.shape[1])
     table = table.reshape(x.shape[1], count)
-    within = sum(table[:, k : count - BINS + 1 + k] for k in range(BINS))
+    within = np.sum([table[:, k : count - BINS + 1 + k] for k in range(BINS)], axis=0)
     at = within.argmax(axis=1)
     share = within.max(axis=1) / len(x)
     return (at + BINS / 2) * width - RANGE, share
