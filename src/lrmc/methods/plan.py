@@ -545,7 +545,23 @@ def best_blend(heard: Sequence[Hearing], bend: float) -> Blend:
         if is_better(plain, losses, WORTH) and losses.mean() < least.mean():
             best = other._replace(weight=best_weight(heard, other, bend))
             least = losses
-    return best
+    return best if best.weight else _as_good(heard, bend)
+
+
+def _as_good(heard: Sequence[Hearing], bend: float) -> Blend:
+    """The simple model that does as well on average as the fit, with its weight; none if the fit is
+    better: what is simple needs no proof.
+    """
+    fit = np.concatenate([losses_of(x.truth - x.fit, bend) for x in heard]).mean()
+    means = {
+        other: np.concatenate([x.losses(other, 1.0, bend) for x in heard]).mean()
+        for other in heard[0].others
+        if other.name not in OPINIONS
+    }
+    best = min(means, key=lambda other: means[other], default=NOTHING)
+    if not means.get(best, np.inf) <= fit:
+        return NOTHING
+    return best._replace(weight=best_weight(heard, best, bend))
 
 
 def best_weight(heard: Sequence[Hearing], other: Blend, bend: float) -> float:
