@@ -19,8 +19,6 @@ import numpy as np
 import typer
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as RichProgress
 from rich.table import Table
 
 from .._program import INTERRUPTED, TERMINATED, Terminated
@@ -139,14 +137,18 @@ def progress(title: str) -> Iterator[Tell]:
 
 @contextmanager
 def _bar(title: str, screen: Console) -> Iterator[Tell]:
+    from rich import (
+        progress as rich,
+    )  # `lrmc --help` shows no bar
+
     columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[state]}"),
-        TimeElapsedColumn(),
+        rich.SpinnerColumn(),
+        rich.TextColumn("{task.description}"),
+        rich.BarColumn(),
+        rich.TextColumn("{task.fields[state]}"),
+        rich.TimeElapsedColumn(),
     )
-    with RichProgress(*columns, console=screen, transient=True) as bars:
+    with rich.Progress(*columns, console=screen, transient=True) as bars:
         task = bars.add_task(plain(shortened(title)), total=None, state="reading")
         told, forward = InWords(), Forward()
 
