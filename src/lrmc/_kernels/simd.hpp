@@ -59,10 +59,11 @@ template <class T, bool Odd, int... I> inline Vec<T> pick_lanes(Vec<T> a, Vec<T>
   constexpr int W = width<T>, N = 16 / sizeof(T), half = W / 2;
   return __builtin_shufflevector(a, b, (I / half) * W + ((I % half) / N * 2 + Odd) * N + (I % N)...);
 }
-template <class T> inline Vec<T> sum_each(Vec<T> *v) {
+// With K below W, of K vectors the sum of every block of K lanes: thin.hpp says in which order.
+template <class T, int K = width<T>> inline Vec<T> sum_each(Vec<T> *v) {
   constexpr int W = width<T>, N = 16 / sizeof(T);
   constexpr auto all = std::make_integer_sequence<int, W>{};
-  int count = W;
+  int count = K;
   if constexpr (N == 4) {
     for (int t = 0; t < count / 2; t++)
       v[t] = pick_in_lane<T, 2, false>(v[2 * t], v[2 * t + 1], all) +

@@ -11,7 +11,7 @@ template <class T, int K> struct part {
 };
 template <class T, int K> using Part = typename part<T, K>::vec;
 
-// Which of W entries is in block b of vector v, where each of K vectors has W / K of them: so that `sum_parts` gives
+// Which of W entries is in block b of vector v, where each of K vectors has W / K of them: so that `sum_each` gives
 // the sums in the order of the entries.
 template <class T, int K> constexpr int entry_in(int v, int b) {
   constexpr int N = 16 / sizeof(T), blocks = width<T> / K;
@@ -50,28 +50,6 @@ template <class T, int K, int... I> inline Part<T, K> block_of(Vec<T> x, int b, 
 }
 template <class T, int K> inline Part<T, K> block_of(Vec<T> x, int b) {
   return block_of<T, K>(x, b, std::make_integer_sequence<int, K>{});
-}
-
-// The sum of every block of K lanes of K vectors, in the order of the entries. As `sum_each`, where K is W.
-template <class T, int K> inline Vec<T> sum_parts(Vec<T> *v) {
-  constexpr int W = width<T>, N = 16 / sizeof(T);
-  constexpr auto all = std::make_integer_sequence<int, W>{};
-  int count = K;
-  if constexpr (N == 4) {
-    for (int t = 0; t < count / 2; t++)
-      v[t] = pick_in_lane<T, 2, false>(v[2 * t], v[2 * t + 1], all) +
-             pick_in_lane<T, 2, true>(v[2 * t], v[2 * t + 1], all);
-    count /= 2;
-  }
-  for (int t = 0; t < count / 2; t++)
-    v[t] =
-        pick_in_lane<T, 1, false>(v[2 * t], v[2 * t + 1], all) + pick_in_lane<T, 1, true>(v[2 * t], v[2 * t + 1], all);
-  count /= 2;
-  if constexpr (W > N)
-    for (; count > 1; count /= 2)
-      for (int t = 0; t < count / 2; t++)
-        v[t] = pick_lanes<T, false>(v[2 * t], v[2 * t + 1], all) + pick_lanes<T, true>(v[2 * t], v[2 * t + 1], all);
-  return v[0];
 }
 
 // The pulls of the entries of vector v, each in all lanes of its block.
@@ -169,7 +147,7 @@ template <class T, int K, class S, Thin kind> struct ThinRows {
       Vec<T> products[K];
 #pragma GCC unroll 16
       for (int v = 0; v < K; v++) products[v] = row.l * r[v];
-      e -= sum_parts<T, K>(products);
+      e -= sum_each<T, K>(products);
     }
     Vec<T> c = smaller(larger(e, fill<T>(-z)), fill<T>(z));
     row.inliers -= (c == e) & here;

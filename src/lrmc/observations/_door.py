@@ -33,13 +33,13 @@ from .sparse import Sparse
 from .transposed import transposed
 
 # What a sparse pass takes, in the time that a dense one takes for an entry, seen or not: for
-# each stored entry, and for each row (benchmarks/passes.py prints both; measured on AVX2 at ranks
-# 1 to 10, by all rules: from 2.5 an entry by the rule clip at ranks up to 4, to 6). So 20 % of long
-# rows, or 15 % of rows of 60 entries, are worth being stored without what is missing.
+# each stored entry, and for each row. On AVX2, 480,000 x 60 bytes at rank 2, by the rule clip: 2.6
+# an entry and 17 a row. By other rules an entry costs more: 5 is where square matrices cross
+# (benchmarks/passes.py). So 20 % of long rows, or 15 % of rows of 60 entries, are worth it.
 ENTRY_COST = 5
 ROW_COST = 15
 # Columns of a sparse matrix whose factor and sums stay in the second-level cache. Of more, the
-# columns become rows, if they are the longer side: a pass is then three times faster.
+# columns become rows, if they are the longer side: a pass was two to three times faster then.
 CACHED_COLUMNS = 1 << 13
 # A sparse matrix becomes dense only where that takes no more memory.
 DENSE_ABOVE = 0.5
