@@ -18,7 +18,6 @@ import numpy as np
 from ..fit import Fit
 from ..observations.base import Observations, Sample
 from ..observations.heldout import (
-    ENOUGH_CELLS,
     Submatrix,
     can_hold_out,
     hold_out,
@@ -248,7 +247,7 @@ def fitted_again(
     refit: Refit,
     rank: int,
     seed: int = 0,
-    cells: int = ENOUGH_CELLS,
+    cells: int | None = None,
 ) -> tuple[Fitted, ...]:
     """Fits to the data without some entries, several times: `refit` makes the run again, with this
     rank.

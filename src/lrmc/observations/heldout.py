@@ -288,12 +288,12 @@ def part_of(obs: Observations, seed: int = 0) -> Observations:
 
 
 def part_in_memory(
-    obs: Observations, seed: int = 0, cells: int = ENOUGH_CELLS
+    obs: Observations, seed: int = 0, cells: int | None = None
 ) -> Submatrix:
     """The same as an array in memory, with the rows and columns that were chosen: all of a matrix
     that is not large, with four times as many `cells` as are enough.
     """
-    rng = np.random.default_rng(seed)
+    rng, cells = np.random.default_rng(seed), cells or ENOUGH_CELLS
     if obs.groups is not None and not obs.in_blocks:
         return _some_groups(obs, obs.groups, rng, cells)
     rows, cols = (np.arange(n) for n in obs.shape)
