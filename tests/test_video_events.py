@@ -121,6 +121,7 @@ def test_without_films(tmp_path):
     full = files.process(source, tmp_path / "full", grey=True)
     fast = files.process(source, tmp_path / "fast", grey=True, films=False)
     names = {"events.csv", "events.json", "background.npz", "report.html"}
+    names.add("background_sd.npz")
     assert {path.name for path in (tmp_path / "fast").iterdir()} == names
     assert fast.model.shape == (240, 320)
     assert full.model.shape == (480, 640)

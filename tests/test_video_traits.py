@@ -154,3 +154,26 @@ def test_traits_are_saved(tmp_path):
     np.savez(tmp_path / "bad.npz", **content | {"sways": np.zeros((3, 3), np.uint8)})
     with pytest.raises(ValueError, match="its sways are not those of such frames"):
         video.Background.load(tmp_path / "bad.npz")
+
+
+# ---- how sure
+
+
+@each("colour", [False, True])
+@each("sample", [1.0, 0.5])
+def test_the_standard_error_of_a_background(colour, sample):
+    rng = np.random.default_rng(7)
+    wall = ndi.gaussian_filter(rng.uniform(40, 200, (40, 50, 3)), (3, 3, 0))
+    noise = np.linspace(2, 5, 50)[:, None]
+    frames = np.rint(wall + noise * rng.standard_normal((90, 40, 50, 3)))
+    frames[:25, 5:20, 5:20] = 255
+    frames = (frames if colour else frames[..., 0]).astype(np.uint8)
+    parts = video.separate(frames, sample=sample)
+    sd = parts.model.traits.sd
+    off = parts.model.pictures(parts.scores[-1:])[0] - (
+        wall if colour else wall[..., 0]
+    )
+    within = np.abs(off) < 1.645 * sd
+    assert 0.8 < within.mean() < 0.97
+    spread = parts.model.traits.spread
+    assert abs(np.median(spread[25:, -1]) / 5 - 1) < 0.15

@@ -18,7 +18,7 @@ import numpy as np
 
 from ... import report
 from ..._extras import optional
-from ..._files import whole_folder
+from ..._files import whole, whole_folder
 from ..._work import Outcome, Progress, Tell, placed, silent
 from ...observations._door import as_observations
 from ...report.text import number, percent
@@ -55,6 +55,7 @@ TELL_EVERY = 50  # frames that are read
 SIDE = 240
 NOTHING = 128  # grey of the foreground film where nothing is: dark things are seen, too
 
+BRIGHTEST = 0.99  # of deviations are not white in a picture of them
 TINT = np.array([255.0, 140.0, 0.0], np.float32)  # of what has stopped
 
 Kept = TypeVar("Kept")
@@ -169,6 +170,7 @@ def process(
                 out.write(Separation(frames, back, back.scores(obs)))
                 tell(Progress("writing", out.n_frames, clip.n_said, "frames"))
         back.save(folder / "background.npz")
+        _save_deviations(folder / "background_sd.npz", back)
         write_events(folder, out.events)
         page = folder / "report.html"
         outcome = _outcome(clip, back, out)
@@ -231,9 +233,15 @@ def _learned_live(
         tell(Progress("reading", len(first), ENOUGH, "frames"))
         if len(first) * frame.nbytes > TO_LEARN:
             break
-    seen = sampled(np.stack(first), how.sample, how.seed)
-    back = learn(seen, first[0].shape, how.rank, how.seed, tell)
-    return back, chain(first, frames)
+    return _follower(np.stack(first), how, tell), chain(first, frames)
+
+
+def _follower(frames: Array, how: _How, tell: Tell) -> Background:
+    """A background that is to follow: what stays long enough becomes background."""
+    seen = sampled(frames, how.sample, how.seed)
+    back = learn(seen, frames.shape[1:], how.rank, how.seed, tell)
+    obs = as_observations(seen)
+    return back.with_traits(frames, back.scores(obs), obs.fraction)
 
 
 def _learned(clip: Clip, how: _How, tell: Tell) -> tuple[Background, bool]:
@@ -250,9 +258,9 @@ def _learned(clip: Clip, how: _How, tell: Tell) -> tuple[Background, bool]:
     assert kept is not None
     frames = np.stack(kept.items[:: thinning(len(kept.items), how.sample)])
     tell(Progress("learning the background"))
+    if kept.n > REMEMBERED:
+        return _follower(frames, how, tell), False
     seen = sampled(frames, how.sample, how.seed)
-    if kept.n > REMEMBERED:  # it follows the clip: what stays long enough is background
-        return learn(seen, frames.shape[1:], how.rank, how.seed, tell), False
     return learn_behind(frames, seen, how.rank, how.seed, tell), True
 
 
@@ -262,6 +270,32 @@ def _outcome(clip: Clip, back: Background, out: _Output) -> Outcome:
         outcome = outcome.warned(clip.about_depth)
     values = out.n_frames * int(np.prod(back.shape))
     return after_clipping(outcome, out.clipped, values, BYTES)
+
+
+def _save_deviations(path: Path, back: Background) -> None:
+    """How sure the background is, and how far frames are from it, if that is known."""
+    traits = back.traits
+    if traits is None or traits.sd is None or traits.spread is None:
+        return
+    with whole(path) as unfinished, unfinished.open("wb") as file:
+        np.savez_compressed(file, sd=traits.sd, spread=traits.spread)
+
+
+def _unsure(back: Background) -> list[report.Section]:
+    """Pictures of the same."""
+    traits = back.traits
+    if traits is None or traits.sd is None or traits.spread is None:
+        return []
+    pictures, names = [], []
+    words = ("the background, standard error", "a pixel of a frame")
+    for what, values in zip(words, (traits.sd, traits.spread)):
+        grey = values if values.ndim == 2 else values.max(axis=2)
+        known = grey[np.isfinite(grey)]
+        top = float(np.quantile(known, BRIGHTEST)) if known.size else 1.0
+        shown = np.where(np.isfinite(grey), grey / top, 1.0)
+        pictures.append((255 * np.minimum(shown, 1)).astype(np.uint8))
+        names.append(f"{what}: white is {number(top, 2)} grey levels, or unknown")
+    return [report.Gallery("How sure the background is", pictures, names)]
 
 
 class Spread(Generic[Kept]):
@@ -364,14 +398,15 @@ class _Output:
         self.stops = self.stops or Stops(self.rate, parts.model.threshold)
         background = as_type(pictures, np.dtype(np.uint8))
         states = [self.stops.add(*x) for x in zip(frames, background, found)]
-        found, stopped = (np.stack(x) for x in zip(*states))
+        fronts, stopped = (np.stack(x) for x in zip(*states))
         foreground = in_front(frames, found, NOTHING)
         for made, layer in zip(self.films, (background, foreground)):
             made.write(layer)
-        for layers in zip(frames, background, foreground, found, stopped):
-            self._keep(_Layers(*layers))
+        layers = zip(frames, background, foreground, found, stopped)
+        for each, front in zip(layers, fronts):
+            self._keep(_Layers(*each), front)
 
-    def _keep(self, layers: _Layers) -> None:
+    def _keep(self, layers: _Layers, front: Array) -> None:
         """The mask in a file, and copies of all: views would keep the frames alive that they were
         made with.
         """
@@ -381,7 +416,7 @@ class _Output:
                 mask.astype(np.uint8) * np.uint8(255)
             )
             picture.save(self.folder / f"{self.n_frames:06d}.png", compress_level=1)
-        self.events += self.tracker.events(self.n_frames, mask, layers.stopped)
+        self.events += self.tracker.events(self.n_frames, front, layers.stopped)
         self.shares.append(float(mask.mean()))
         copies = _Layers(*(layer.copy() for layer in layers))
         self.shown.add(_Shown(self.n_frames, copies))
@@ -433,4 +468,5 @@ def _sections(
         *done.sections(),
         *film_parts,
         curve,
+        *_unsure(done.model),
     ]

@@ -28,7 +28,10 @@ class Traits:
     spread: Array | None = None
     sd: Array | None = None
 
-    def check(self, shape: tuple[int, ...]) -> None:
+    def check(
+        self,
+        shape: tuple[int, ...],
+    ) -> None:
         """Refuse traits that are not those of frames of this shape."""
         wanted = {
             "sways": (np.uint8, shape[:2]),
@@ -57,7 +60,12 @@ def masks(
     Without traits, colours are as far as the one that is farthest, and shadows and what sways are
     in front.
     """
-    far = farther(frames, background, threshold, traits)
+    far = farther(
+        frames,
+        background,
+        threshold,
+        traits,
+    )
     found = cleaned(far)
     if traits is None or traits.ratios is None or not traits.ratios.any():
         return found
@@ -69,16 +77,27 @@ def masks(
 
 
 def farther(
-    frames: Array, background: Array, threshold: float, traits: Traits | None = None
+    frames: Array,
+    background: Array,
+    threshold: float,
+    traits: Traits | None = None,
 ) -> Array:
     """Where frames are farther than the threshold from the background, pixel by pixel."""
-    off = distance(frames, background, None if traits is None else traits.colours)
+    off = distance(
+        frames,
+        background,
+        None if traits is None else traits.colours,
+    )
     if traits is None or traits.sways is None:
         return np.asarray(off > threshold)
     return np.asarray(off > np.maximum(traits.sways, np.float32(threshold)))
 
 
-def distance(frames: Array, background: Array, colours: Array | None = None) -> Array:
+def distance(
+    frames: Array,
+    background: Array,
+    colours: Array | None = None,
+) -> Array:
     """How far frames are from the background, in grey levels: (frames, height, width)."""
     off = frames - background
     if off.ndim == 3:
@@ -111,11 +130,20 @@ def cleaned(found: Array) -> Array:
     closed = np.pad(most, room)
     for smooth in (ndi.maximum_filter1d, ndi.minimum_filter1d):
         for axis in (1, 2):
-            closed = smooth(closed, gap, axis=axis, mode="nearest")
+            closed = smooth(
+                closed,
+                gap,
+                axis=axis,
+                mode="nearest",
+            )
     return closed[:, gap:-gap, gap:-gap].astype(bool)
 
 
-def in_front(frames: Array, found: Array, elsewhere: int = 0) -> Array:
+def in_front(
+    frames: Array,
+    found: Array,
+    elsewhere: int = 0,
+) -> Array:
     """Frames where something was found; black elsewhere, or the grey that is asked for."""
     where = found if frames.ndim == 3 else found[..., None]
     return np.where(where, frames, frames.dtype.type(elsewhere))

@@ -29,7 +29,7 @@ from ...weights import Array
 from ..outcome import Limits, Told, run_to_end, told
 from ..stack import Stack, as_type, check_rank, check_seed, check_share, is_whole
 from .foreground import Traits, in_front, masks
-from .modes import most_common
+from .modes import most_common, shifted
 from .stays import behind_what_stays
 from .stops import Stops
 from .traits import traits_of
@@ -103,8 +103,9 @@ class Background:
             return self.pictures(scores[k : k + 1])[0]
 
         noise = self.model.noise
-        traits = traits_of(frames, picture, self.threshold, noise, observed)
-        return replace(self, traits=traits)
+        traits, off = traits_of(frames, picture, self.threshold, noise, observed)
+        V = self.model.V if off is None else shifted(self.model.V, off, scores)
+        return replace(self, traits=traits, model=replace(self.model, V=V))
 
     def masks(self, frames: Array, pictures: Array) -> Array:
         """True where something is in front of these pictures of the background."""

@@ -20,7 +20,12 @@ BINS = 4  # of a histogram, that are as wide as one look
 RANGE = 256.0  # grey levels
 
 
-def most_common(V: Array, frames: Array, scores: Array, noise: float) -> Array:
+def most_common(
+    V: Array,
+    frames: Array,
+    scores: Array,
+    noise: float,
+) -> Array:
     """The background of frames, pixels x rank, where each pixel looks as it does most often."""
     if len(frames) < FEWEST:
         return V
@@ -33,13 +38,25 @@ def most_common(V: Array, frames: Array, scores: Array, noise: float) -> Array:
         some = slice(first, first + step)
         rest = flat[:, some] - scores32 @ V[some].T.astype(np.float32)
         off[some] = _shifts(rest.reshape(len(rest), -1, colours), noise).ravel()
-    if not off.any():
-        return V
+    return shifted(V, off, scores) if off.any() else V
+
+
+def shifted(
+    V: Array,
+    off: Array,
+    scores: Array,
+) -> Array:
+    """A background, pixels x rank, and something more in the picture of mean brightness, which gets
+    brighter and darker with it.
+    """
     center = scores.mean(axis=0)
-    return np.asarray(V + np.outer(off, center / float(center @ center)))
+    return np.asarray(V + np.outer(off.ravel(), center / float(center @ center)))
 
 
-def _shifts(rest: Array, noise: float) -> Array:
+def _shifts(
+    rest: Array,
+    noise: float,
+) -> Array:
     """From the background to the look that is most frequent: pixels x colours. `rest` is frames x
     pixels x colours.
     """
@@ -50,7 +67,10 @@ def _shifts(rest: Array, noise: float) -> Array:
     doubtful = np.flatnonzero(here < USUAL)
     if not len(doubtful):
         return off
-    where, share = _peaks(grey[:, doubtful], reach)
+    where, share = _peaks(
+        grey[:, doubtful],
+        reach,
+    )
     other = (share > OFTENER * here[doubtful]) & (np.abs(where) > reach)
     some = doubtful[other]
     near = np.abs(grey[:, some] - where[other]) < reach
@@ -61,14 +81,18 @@ def _shifts(rest: Array, noise: float) -> Array:
     return off
 
 
-def _peaks(x: Array, reach: float) -> tuple[Array, Array]:
+def _peaks(
+    x: Array,
+    reach: float,
+) -> tuple[Array, Array]:
     """Where columns are densest, within `reach` on both sides, and the share of the rows there."""
     width = 2 * reach / BINS
     count = int(2 * RANGE / width) + BINS + 1
     bins = ((x + RANGE) / width).astype(np.int64) + np.arange(x.shape[1]) * count
     table = np.bincount(bins.ravel(), minlength=count * x.shape[1])
     table = table.reshape(x.shape[1], count)
-    within = np.sum([table[:, k : count - BINS + 1 + k] for k in range(BINS)], axis=0)
+    ends = np.cumsum(np.pad(table, ((0, 0), (1, 0))), axis=1)
+    within = ends[:, BINS:] - ends[:, :-BINS]
     at = within.argmax(axis=1)
     share = within.max(axis=1) / len(x)
     return (at + BINS / 2) * width - RANGE, share

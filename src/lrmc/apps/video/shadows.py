@@ -44,7 +44,12 @@ class _Windows(NamedTuple):
     tinted: Array  # whether colours differ
 
 
-def _windows(frame: Array, picture: Array, noise: float, size: int) -> _Windows:
+def _windows(
+    frame: Array,
+    picture: Array,
+    noise: float,
+    size: int,
+) -> _Windows:
     def mean(x: Array) -> Array:
         return np.asarray(ndi.uniform_filter(x, (size, size, 1), mode="nearest"))
 
@@ -54,7 +59,11 @@ def _windows(frame: Array, picture: Array, noise: float, size: int) -> _Windows:
     ratio = bright / np.maximum(mean_b.mean(axis=2), 1)
     each = ratio[..., None]
     high_f, high_b = f - mean_f, b - mean_b
-    bounded = np.clip(high_b, -TEXTURE * noise, TEXTURE * noise)
+    bounded = np.clip(
+        high_b,
+        -TEXTURE * noise,
+        TEXTURE * noise,
+    )
     slope = [bounded * high_f, bounded * each * high_b, (noise * bounded) ** 2]
     reach = (CANDIDATES * noise) ** 2
     texture = ratio**2 * mean(high_b**2).mean(axis=2)
@@ -74,11 +83,20 @@ def _windows(frame: Array, picture: Array, noise: float, size: int) -> _Windows:
 class Evidence:
     """What a clip says about its shadows, frame by frame."""
 
-    def __init__(self, noise: float) -> None:
+    def __init__(
+        self,
+        noise: float,
+    ) -> None:
         self.noise = noise
         self.sums = np.zeros((PARTS, 3, 2 * BINS))
 
-    def add(self, part: int, frame: Array, picture: Array, mask: Array) -> None:
+    def add(
+        self,
+        part: int,
+        frame: Array,
+        picture: Array,
+        mask: Array,
+    ) -> None:
         """A frame of a part of the clip (0 .. PARTS - 1), what is behind, and where to look.
 
         The mask is to be of more than what is far enough: pixels that are chosen for being darker
@@ -86,13 +104,22 @@ class Evidence:
         """
         size = window_of(mask)
         for crop in crops(mask, size):
-            found = _windows(frame[crop], picture[crop], self.noise, size)
+            found = _windows(
+                frame[crop],
+                picture[crop],
+                self.noise,
+                size,
+            )
             inside = ndi.minimum_filter(mask[crop], size)
             some = inside & ~found.rough & ~found.tinted
             some &= np.abs(found.ratio - 1) > ALIKE
             kinds = found.kind[some]
             for k in range(3):
-                sums = np.bincount(kinds, found.slope[k][some], 2 * BINS)
+                sums = np.bincount(
+                    kinds,
+                    found.slope[k][some],
+                    2 * BINS,
+                )
                 self.sums[part, k] += sums
 
     def ratios(self) -> Array:
@@ -102,9 +129,19 @@ class Evidence:
 
     def shares(self) -> tuple[Array, Array, Array]:
         """Of each bin: the share of shadows, its standard error, and how many parts have told."""
-        sums = self.sums.reshape(PARTS, 3, 2, BINS)
+        sums = self.sums.reshape(
+            PARTS,
+            3,
+            2,
+            BINS,
+        )
         near = np.ones(3)  # neighbours are of one kind
-        sums = ndi.convolve1d(sums, near, axis=3, mode="constant")
+        sums = ndi.convolve1d(
+            sums,
+            near,
+            axis=3,
+            mode="constant",
+        )
         sums[..., [0, -1]] = 0  # these have no end
         top, bottom, variance = sums.reshape(PARTS, 3, 2 * BINS).transpose(1, 0, 2)
         whole = np.maximum(bottom.sum(axis=0), 1e-9)
@@ -122,7 +159,11 @@ def window_of(frame: Array) -> int:
 
 
 def without_shadows(
-    frame: Array, picture: Array, far: Array, mask: Array, how: tuple[Array, float]
+    frame: Array,
+    picture: Array,
+    far: Array,
+    mask: Array,
+    how: tuple[Array, float],
 ) -> Array:
     """What is far from the background and no shadow or light. `mask` is where to look, and `how`
     the ratios of `Evidence`, and the noise.
@@ -135,16 +176,28 @@ def without_shadows(
 
 
 def _shadowed(
-    frame: Array, picture: Array, far: Array, size: int, how: tuple[Array, float]
+    frame: Array,
+    picture: Array,
+    far: Array,
+    size: int,
+    how: tuple[Array, float],
 ) -> Array:
     ratios, noise = how
-    window = _windows(frame, picture, noise, size)
+    window = _windows(
+        frame,
+        picture,
+        noise,
+        size,
+    )
     near = window.rest < TAKEN * noise * np.maximum(window.ratio, 1)
     core = ratios[window.kind] & near & ~window.tinted & ndi.minimum_filter(far, 3)
     return np.asarray(ndi.maximum_filter(core, size))
 
 
-def crops(mask: Array, room: int) -> Iterator[tuple[slice, slice]]:
+def crops(
+    mask: Array,
+    room: int,
+) -> Iterator[tuple[slice, slice]]:
     """Boxes around what hangs together in a mask, with some room."""
     labels, _ = ndi.label(mask)
     for box in ndi.find_objects(labels):

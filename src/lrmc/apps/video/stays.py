@@ -14,6 +14,7 @@ from ..._scipy import ndimage as ndi
 from ...weights import Array
 from .events import SMALLEST
 from .foreground import cleaned
+from .modes import shifted
 
 PARTS = 20  # of a clip: a pixel's median in each says how it looks
 # Parts at an end of the clip in which a pixel must look the same. 15 to 17 % of a clip are as good on
@@ -43,9 +44,7 @@ def behind_what_stays(
         for region in _regions(other):
             if _outline(picture + other, region) < FAINTER * _outline(picture, region):
                 off[region] = other[region]
-    # What is added to the picture of mean brightness gets brighter and darker with it.
-    share = center / float(center @ center)
-    return np.asarray(V + np.outer(off.ravel(), share))
+    return shifted(V, off, scores)
 
 
 def _looks(

@@ -18,7 +18,11 @@ MINUTES = 5.0  # for which it is remembered that something stands there
 class Stops:
     """Frames one after another: which pixels have stopped."""
 
-    def __init__(self, rate: float, threshold: float) -> None:
+    def __init__(
+        self,
+        rate: float,
+        threshold: float,
+    ) -> None:
         """`rate` in frames per second; what is nearer than the threshold (grey levels) is the same."""
         self.still = max(2, round(SECONDS * rate))
         self.most = round(60 * MINUTES * rate)
@@ -27,7 +31,12 @@ class Stops:
         self.look: Array  # how it looked when it came
         self.behind: Array  # what was there before
 
-    def add(self, frame: Array, picture: Array, mask: Array) -> tuple[Array, Array]:
+    def add(
+        self,
+        frame: Array,
+        picture: Array,
+        mask: Array,
+    ) -> tuple[Array, Array]:
         """The next frame, its background, and what is in front of it: what is in front, also of
         what was there before, and which of it has stopped.
         """
@@ -39,14 +48,22 @@ class Stops:
         held = came & (self.age >= self.still) & (self.age < self.most)
         new = mask & ~same
         self.look[new], self.behind[new] = frame[new], picture[new]
-        self.age = np.where(mask & same | came, self.age + 1, new)
+        self.age = np.where(
+            mask & same | came,
+            self.age + 1,
+            new,
+        )
         stopped = self.age >= self.still
         if not stopped.any():
             return mask, stopped
         front = mask | held
         return front, cleaned(stopped[None])[0] & front
 
-    def _alike(self, a: Array, b: Array) -> Array:
+    def _alike(
+        self,
+        a: Array,
+        b: Array,
+    ) -> Array:
         """Whether pixels of two frames are the same."""
         return np.asarray(
             distance(a[None], b[None].astype(np.float32))[0] < self.threshold

@@ -16,15 +16,16 @@ from .shadows import PARTS as PARTS_OF_SHADOWS
 from .shadows import Evidence
 
 LOOKED = 100  # frames that are looked at
-PARTS = 20  # of a clip: what sways does so in most of them
-FEWEST = 3 * PARTS  # frames
+PARTS = 20  # of a clip, at most: what sways does so in most of them
+KNOWN = 3  # frames without a thing that a part needs
+FEWEST = 6 * KNOWN  # frames
 LARGE = 10 * SMALLEST  # of the pixels of a frame: what hangs together so far is a thing
 ROOM = 5  # pixels around a thing that are left out, too
 BEYOND = 1.25  # times as far as the background goes by itself; 1 and 1.5 are as good
-KNOWN = 3  # frames without a thing that a part needs
 DISTINCT = (
     2.0  # times: how much more differences of colours count than of brightness, at most
 )
+BEYOND_CHANCE = 3.0  # standard errors
 ROUNDING = np.float32(1 / 12)  # the variance that bytes have at least
 THIN = 5  # every which pixel tells how colours belong together
 
@@ -37,34 +38,33 @@ def traits_of(
     threshold: float,
     noise: float,
     observed: float = 1.0,
-) -> Traits:
-    """What frames and their backgrounds show; of the frames, so much was observed."""
+) -> tuple[Traits, Array | None]:
+    """What frames and their backgrounds show, and by how much the background is off; of the frames,
+    so much was observed.
+    """
     noise = max(noise, 1.0)  # bytes are not finer
     if len(frames) < FEWEST:
-        return Traits(noise)
+        return Traits(noise), None
     some = looked_at(len(frames))
     colours = None
     if frames.ndim == 4:
         colours = _colours([frames[k] - picture(k) for k in some[::THIN]], threshold)
-    sways = _Sways(frames.shape[1:3])
+    parts = min(PARTS, len(some) // KNOWN)
+    sways = _Sways(parts, frames.shape[1:3])
     spread = _Spread(frames.shape[1:])
     evidence = Evidence(noise)
     for k in some:
         behind = picture(k)
         off = distance(frames[k][None], behind[None], colours)[0]
         mask = cleaned(off[None] > threshold)[0]
-        sways.add(k * PARTS // len(frames), off, mask)
-        spread.add(frames[k] - behind, ~mask)
+        sways.add(k * parts // len(frames), off, mask)
+        spread.add(frames[k] - behind, ~mask & (off <= threshold))
         part = k * PARTS_OF_SHADOWS // len(frames)
         evidence.add(part, frames[k], behind, mask & (off > threshold / 2))
-    return Traits(
-        noise,
-        sways.found(threshold),
-        colours,
-        evidence.ratios(),
-        spread.of_frames(),
-        spread.of_background(observed * len(frames) / len(some)),
-    )
+    times = observed * len(frames) / len(some)
+    deviation, sd, off = spread.found(times)
+    kinds = (sways.found(threshold), colours, evidence.ratios())
+    return Traits(noise, *kinds, deviation, sd), off
 
 
 def looked_at(n: int) -> list[int]:
@@ -72,7 +72,10 @@ def looked_at(n: int) -> list[int]:
     return np.unique(np.linspace(0, n - 1, min(n, LOOKED)).astype(int)).tolist()
 
 
-def _colours(off: list[Array], threshold: float) -> Array:
+def _colours(
+    off: list[Array],
+    threshold: float,
+) -> Array:
     """Differences of colours times this matrix have equal noise in all directions, as far as one
     may count more than another, and the noise of one colour.
     """
@@ -87,54 +90,84 @@ def _colours(off: list[Array], threshold: float) -> Array:
 class _Sways:
     """How far pixels go from the background where no thing is, in parts of a clip."""
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self.farthest = np.zeros((PARTS, *shape), np.uint8)
-        self.seen = np.zeros((PARTS, *shape), np.uint8)
+    def __init__(
+        self,
+        parts: int,
+        shape: tuple[int, ...],
+    ) -> None:
+        self.farthest = np.zeros((parts, *shape), np.uint8)
+        self.seen = np.zeros((parts, *shape), np.uint8)
 
-    def add(self, part: int, off: Array, mask: Array) -> None:
+    def add(
+        self,
+        part: int,
+        off: Array,
+        mask: Array,
+    ) -> None:
         """A frame: how far its pixels are from the background, and what is in front."""
         free = ~ndi.maximum_filter(large(mask), ROOM)
         size = np.minimum(np.ceil(off), 255).astype(np.uint8)
         np.maximum(self.farthest[part], size * free, out=self.farthest[part])
         self.seen[part] += free
 
-    def found(self, threshold: float) -> Array | None:
+    def found(
+        self,
+        threshold: float,
+    ) -> Array | None:
         """What is beyond is in front; None if that is the threshold everywhere."""
-        known = self.seen >= KNOWN
+        known = self.seen >= min(KNOWN, self.seen.max())
         # The median of the parts that are known: unknown ones come first.
         order = np.sort(np.where(known, self.farthest, 0), axis=0)
         count = known.sum(axis=0)
-        middle = np.clip(PARTS - (count + 1) // 2, 0, PARTS - 1)
+        parts = len(known)
+        middle = np.clip(parts - (count + 1) // 2, 0, parts - 1)
         usual = np.take_along_axis(order, middle[None], axis=0)[0]
-        far = BEYOND * np.where(count >= PARTS // 4, usual, 0)
+        far = BEYOND * np.where(4 * count >= parts, usual, 0)
         if not np.any(far > threshold):
             return None
         return np.minimum(far, 255).astype(np.uint8)
 
 
 class _Spread:
-    """How far pixels typically are from the background where nothing is in front."""
+    """How far pixels are from the background where nothing is in front."""
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self.squares = np.zeros(shape, np.float32)
-        self.count = np.zeros(shape[:2], np.float32)
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+    ) -> None:
+        self.sums = np.zeros(
+            (2, *shape), np.float32
+        )  # of differences, of their squares
+        colours = (1,) * (len(shape) - 2)
+        self.count = np.zeros((*shape[:2], *colours), np.float32)
 
-    def add(self, off: Array, free: Array) -> None:
+    def add(
+        self,
+        off: Array,
+        free: Array,
+    ) -> None:
         """A frame less its background, and where nothing is in front."""
-        self.squares += off**2 * (free if off.ndim == 2 else free[..., None])
+        free = free.reshape(self.count.shape)
+        self.sums[0] += off * free
+        self.sums[1] += off**2 * free
         self.count += free
 
-    def of_frames(self) -> Array:
-        """The standard deviation of a pixel."""
-        count = self.count if self.squares.ndim == 2 else self.count[..., None]
-        known = np.where(count > 0, count, np.nan)
-        return np.sqrt((self.squares + ROUNDING * count) / known)
-
-    def of_background(self, times: float) -> Array:
-        """The standard error of the background, learned from so many times more frames."""
-        count = self.count if self.squares.ndim == 2 else self.count[..., None]
-        seen = np.maximum(times * count, 1)
-        return np.asarray(self.of_frames() / np.sqrt(seen), np.float32)
+    def found(
+        self,
+        times: float,
+    ) -> tuple[Array, Array, Array]:
+        """The standard deviation of a pixel; that of the background, learned from so many times
+        more frames; and by how much the background is off, where that is beyond chance (a robust
+        fit leans to what often is in front).
+        """
+        known = np.where(self.count > 0, self.count, np.float32(np.nan))
+        mean, square = self.sums / known
+        lean = np.nan_to_num(mean)
+        deviation = np.sqrt(np.maximum(square - mean**2, 0) + ROUNDING)
+        chance = deviation / np.sqrt(known)
+        leans = np.abs(lean) > BEYOND_CHANCE * chance
+        sd = np.where(leans, chance, chance / np.sqrt(np.float32(times)))
+        return deviation, sd, np.where(leans, lean, np.float32(0))
 
 
 def large(mask: Array) -> Array:
