@@ -53,7 +53,13 @@ class Ways(NamedTuple):
     def __len__(self) -> int:
         return 4 + len(self.models)
 
-    def predictions(self, Y: Array, clear: Array, k: int, seen: bool = False) -> Array:
+    def predictions(
+        self,
+        Y: Array,
+        clear: Array,
+        k: int,
+        seen: bool = False,
+    ) -> Array:
         """What way k says of T x bands x n values, each from the others that are clear. With `seen`,
         values that are clear may count for themselves, which takes less time and memory.
         """
@@ -110,7 +116,12 @@ class Filling(NamedTuple):
             answer += weight * self.ways.predictions(y, clear, int(k), seen=True)
         return answer
 
-    def deviations(self, Y: Array, clear: Array, noise: Array) -> Array:
+    def deviations(
+        self,
+        Y: Array,
+        clear: Array,
+        noise: Array,
+    ) -> Array:
         """T x bands x n: the standard deviation of what is predicted; of pixels with a noise of so
         much in each band, which is none of it.
         """
@@ -188,7 +199,10 @@ def _ways(
 
 
 def _models(
-    Y: Array, clear: Array, ranks: tuple[int, ...], least: float
+    Y: Array,
+    clear: Array,
+    ranks: tuple[int, ...],
+    least: float,
 ) -> tuple[Factored, ...]:
     """Factor models of a rank that still gains, and of those below it."""
     dates = int(np.count_nonzero(clear.any(1)))
@@ -215,7 +229,12 @@ def _relative(error: Array, clear: Array) -> float:
     return float(np.mean(sizes))
 
 
-def _by_factors(Y: Array, clear: Array, model: Factored, R: Array) -> Array:
+def _by_factors(
+    Y: Array,
+    clear: Array,
+    model: Factored,
+    R: Array,
+) -> Array:
     """R l with the factors l that the other dates give a pixel."""
     answer = np.empty(Y.shape)
     for b in range(Y.shape[1]):
@@ -224,13 +243,22 @@ def _by_factors(Y: Array, clear: Array, model: Factored, R: Array) -> Array:
     return answer
 
 
-def _with_all(Y: Array, clear: Array, model: Factored, R: Array) -> Array:
+def _with_all(
+    Y: Array,
+    clear: Array,
+    model: Factored,
+    R: Array,
+) -> Array:
     """The same with the factors that all clear dates give it."""
     found = [pixels(Y, clear, model, b).mean for b in range(Y.shape[1])]
     return np.stack([R @ L.T for L in found], axis=1)
 
 
-def _between(Y: Array, clear: Array, days: Array) -> Array:
+def _between(
+    Y: Array,
+    clear: Array,
+    days: Array,
+) -> Array:
     values = np.where(clear[:, None], Y, 0)[:, :, None].astype(np.float32)
     return line(values, clear[:, None], days)[:, :, 0].astype(np.float64)
 
@@ -307,7 +335,7 @@ def _sizes(left: Array, clear: Array) -> Array:
         squares = left[t][:, clear[t]] ** 2
         limit = np.quantile(squares, OUTLYING, axis=1)[:, None]
         sizes[t] = np.sqrt(np.mean(np.minimum(squares, limit), axis=1))
-    known = np.asarray(clear.any(1))
+    known = np.any(clear, axis=1)
     usual = sizes[known].mean(0) if known.any() else np.zeros(bands)
     return np.where(known[:, None], sizes, usual)
 
@@ -315,7 +343,11 @@ def _sizes(left: Array, clear: Array) -> Array:
 # ---- how far off it may be
 
 
-def _expected(Y: Array, clear: Array, ways: Ways) -> tuple[Array, Array]:
+def _expected(
+    Y: Array,
+    clear: Array,
+    ways: Ways,
+) -> tuple[Array, Array]:
     """T x bands x n: the variance of values by the last model, their noise included; and T x bands x
     1: the noise. Of a hidden date nothing is known, and all of it is 1.
     """
@@ -331,7 +363,11 @@ def _expected(Y: Array, clear: Array, ways: Ways) -> tuple[Array, Array]:
     return answer, noise
 
 
-def _surprise(left: Array, expected: Array, clear: Array) -> Array:
+def _surprise(
+    left: Array,
+    expected: Array,
+    clear: Array,
+) -> Array:
     """T x bands: what two thirds of the errors of a date stay below, as one deviation of a Gaussian,
     in units of what was expected; with few pixels, rather that of all dates.
     """

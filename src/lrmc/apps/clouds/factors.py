@@ -45,18 +45,27 @@ class Pixels(NamedTuple):
 
 
 def learned(
-    Y: Array, there: Array, rank: int, least: float = 0.0, rounds: int = ROUNDS
+    Y: Array,
+    there: Array,
+    rank: int,
+    least: float = 0.0,
+    rounds: int = ROUNDS,
 ) -> Factored:
     """The model of values, T x bands x n, where they are there, T x n. Noise is at least `least`, a
     standard deviation.
     """
     y, scale = _scaled(Y, there)
     R, own = _principal(y, there, rank)
-    known = np.asarray(there.any(1))
+    known = np.any(there, axis=1)
     return _learned(y, there, _begun(y, there, R, own), known, (scale, least), rounds)
 
 
-def learned_with(Y: Array, there: Array, R: Array, least: float = 0.0) -> Factored:
+def learned_with(
+    Y: Array,
+    there: Array,
+    R: Array,
+    least: float = 0.0,
+) -> Factored:
     """The same with time factors that stay what they are."""
     y, scale = _scaled(Y, there)
     first = _begun(y, there, R, np.zeros(len(R)))
@@ -86,7 +95,11 @@ def _learned(
     return Factored(R, mean * scale, covariance * scale**2, variance * scale**2)
 
 
-def _principal(y: Array, there: Array, rank: int) -> tuple[Array, Array]:
+def _principal(
+    y: Array,
+    there: Array,
+    rank: int,
+) -> tuple[Array, Array]:
     """Time factors to begin with, T x r, and the variance of each date: principal components of
     values whose gaps are filled by the mean of the pixel and of the date, each date in units of what
     the others do not tell of it. Else a cloudy date would have a component for itself.
@@ -106,7 +119,12 @@ def _principal(y: Array, there: Array, rank: int) -> tuple[Array, Array]:
     return R / np.maximum(np.sqrt(np.mean(R**2, axis=0)), 1e-300), variance
 
 
-def _begun(y: Array, there: Array, R: Array, own: Array) -> Factored:
+def _begun(
+    y: Array,
+    there: Array,
+    R: Array,
+    own: Array,
+) -> Factored:
     """Nothing is known of the pixels but how large they are; dates have a noise of their own."""
     bands = y.shape[1]
     rank = R.shape[1]
@@ -117,7 +135,11 @@ def _begun(y: Array, there: Array, R: Array, own: Array) -> Factored:
 
 
 def _improved(
-    y: Array, there: Array, model: Factored, known: Array, least: float
+    y: Array,
+    there: Array,
+    model: Factored,
+    known: Array,
+    least: float,
 ) -> Factored:
     """One round. Time factors of dates that are not known stay."""
     T, bands = y.shape[:2]
@@ -143,7 +165,11 @@ def _improved(
 
 
 def _noise(
-    y: Array, there: Array, model: Factored, found: list[Pixels], least: float
+    y: Array,
+    there: Array,
+    model: Factored,
+    found: list[Pixels],
+    least: float,
 ) -> Array:
     """T x bands: the variance of the residuals of each date; where little was seen, of all."""
     counts = there.sum(1)
@@ -157,7 +183,12 @@ def _noise(
     return variance
 
 
-def pixels(y: Array, there: Array, model: Factored, b: int) -> Pixels:
+def pixels(
+    y: Array,
+    there: Array,
+    model: Factored,
+    b: int,
+) -> Pixels:
     """The factors of the pixels of a band: what was seen of them, and what is known of all."""
     T, r = model.R.shape
     W = there / model.variance[:, b, None]
@@ -175,7 +206,10 @@ def spread(R: Array, one: Pixels) -> Array:
 
 
 def without_itself(
-    y: Array, there: Array, model: Factored, b: int
+    y: Array,
+    there: Array,
+    model: Factored,
+    b: int,
 ) -> tuple[Array, Array]:
     """What the other dates say about the factors of the pixels of a band: T x n x r; and T x n: the
     variance of R l then. Exact, as one value is taken out of least squares.

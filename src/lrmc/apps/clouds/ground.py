@@ -111,7 +111,11 @@ def sampled(look: Look) -> Sample:
     return Sample(Y, there, limits)
 
 
-def observed(Y: Array, there: Array, threads: int | None) -> Grouped:
+def observed(
+    Y: Array,
+    there: Array,
+    threads: int | None,
+) -> Grouped:
     """(bands * pixels) x T; the bands of a pixel share their weight."""
     bands = Y.shape[1]
     mask = np.tile(as_matrix(there), (bands, 1))
@@ -130,7 +134,11 @@ def _observed_range(Y: Array, there: Array) -> Limits | None:
 
 
 def prior(
-    sample: Sample, L: Array, R: Array, found: Seasons, estimated: Array
+    sample: Sample,
+    L: Array,
+    R: Array,
+    found: Seasons,
+    estimated: Array,
 ) -> Ground:
     """The noise of each band, and around what and how widely its factors lie; estimated dates do
     not tell.
@@ -173,7 +181,12 @@ def smallest(values: Array) -> float:
 # ---- every pixel
 
 
-def cloud_mask(Y: Array, there: Array, model: Array, ground: Ground) -> Array:
+def cloud_mask(
+    Y: Array,
+    there: Array,
+    model: Array,
+    ground: Ground,
+) -> Array:
     """Of a block: what stands out of the ground in any band is a cloud, unless it lasts."""
     deviation = ground.deviation.astype(np.float32)[:, None, None]
     away = np.where(there[:, None], (Y - model) / deviation, np.float32(np.nan))
@@ -213,13 +226,20 @@ def brightest(Y: Array, clear: Array) -> Array:
     return answer
 
 
-def modeled(L: Array, shape: tuple[int, ...], ground: Ground) -> Array:
+def modeled(
+    L: Array,
+    shape: tuple[int, ...],
+    ground: Ground,
+) -> Array:
     """The ground of a block of this shape, T x bands x lines x width."""
     return (ground.R.astype(np.float32) @ L.T).reshape(shape)
 
 
 def fit_pixels(
-    Y: Array, there: Array, ground: Ground, threads: int | None = None
+    Y: Array,
+    there: Array,
+    ground: Ground,
+    threads: int | None = None,
 ) -> Array:
     """The factors of all pixels of a block, (bands * pixels) x r: robust least squares with R
     fixed.
@@ -246,7 +266,12 @@ def fit_pixels(
     return L
 
 
-def _weighed(obs: Grouped, L: Array, ground: Ground, wider: float) -> Pull:
+def _weighed(
+    obs: Grouped,
+    L: Array,
+    ground: Ground,
+    wider: float,
+) -> Pull:
     """A pass over a block: what pulls at each row of L, and its Gram matrices. Thresholds are in
     standard deviations of the noise.
     """

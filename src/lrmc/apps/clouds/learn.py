@@ -77,7 +77,12 @@ def learn_ground(
     return replace(ground, limits=sample.limits, outcome=outcome, filling=filling)
 
 
-def _filling(sample: Sample, clear: Array, ground: Ground, rank: int | None) -> Filling:
+def _filling(
+    sample: Sample,
+    clear: Array,
+    ground: Ground,
+    rank: int | None,
+) -> Filling:
     """What is put under clouds, by what predicts the pixels that are clear."""
     T, bands = sample.Y.shape[:2]
     n = clear[0].size
@@ -112,7 +117,10 @@ def _warned(outcome: Outcome, filling: Filling) -> Outcome:
 
 
 def _fitted(
-    sample: Sample, rank: int | None, what: str, fits: Fits
+    sample: Sample,
+    rank: int | None,
+    what: str,
+    fits: Fits,
 ) -> tuple[Factors, Outcome]:
     obs = observed(sample.Y, sample.there, fits.threads)
     # Clouds come in patches: Cauchy was always chosen when all losses were tried, which takes
@@ -123,7 +131,10 @@ def _fitted(
 
 
 def _of_all_dates(
-    sample: Sample, X: Factors, days: Array, threads: int | None
+    sample: Sample,
+    X: Factors,
+    days: Array,
+    threads: int | None,
 ) -> Ground:
     """The ground, with dates of which too little was seen taken from their neighbours."""
     L, R = X
@@ -150,7 +161,11 @@ def _balanced(X: Factors) -> Factors:
     return Factors(L / scale, R * scale)
 
 
-def _brighter(L: Array, change: Array, deviation: Array) -> Array:
+def _brighter(
+    L: Array,
+    change: Array,
+    deviation: Array,
+) -> Array:
     """Whether most pixels of a date are brighter than expected in all bands: leaves change them
     unevenly.
     """

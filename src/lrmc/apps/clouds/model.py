@@ -230,7 +230,11 @@ class Block(NamedTuple):
 
 
 def cleared_block(
-    Y: Array, there: Array, looked_at: Array, ground: Ground, asked: Asked
+    Y: Array,
+    there: Array,
+    looked_at: Array,
+    ground: Ground,
+    asked: Asked,
 ) -> Block:
     """A block of the stack without clouds; T x lines x width of it are there, and looked at."""
     L = fit_pixels(Y, looked_at, ground, asked.threads)
@@ -247,7 +251,10 @@ def cleared_block(
 
 
 def _filled(
-    Y: Array, model: Array, seen: tuple[Array, Array], ground: Ground
+    Y: Array,
+    model: Array,
+    seen: tuple[Array, Array],
+    ground: Ground,
 ) -> tuple[Array, int]:
     """The ground of a block, T x bands x lines x width, where nothing is clear by what predicts
     best; and how many of its values had to be clipped. Of what is clear, some is looked at.
@@ -265,7 +272,12 @@ def _filled(
     )
 
 
-def _deviation(Y: Array, clear: Array, replaced: Array, ground: Ground) -> Array:
+def _deviation(
+    Y: Array,
+    clear: Array,
+    replaced: Array,
+    ground: Ground,
+) -> Array:
     """Of what is written: of a pixel that was kept, that of the noise."""
     noise = ground.deviation.astype(np.float32)[:, None, None]
     answer = np.broadcast_to(noise, Y.shape).copy()
@@ -280,7 +292,11 @@ def _deviation(Y: Array, clear: Array, replaced: Array, ground: Ground) -> Array
     return answer
 
 
-def _stored(model: Array, dtype: np.dtype[Any], nodata: float | None) -> Array:
+def _stored(
+    model: Array,
+    dtype: np.dtype[Any],
+    nodata: float | None,
+) -> Array:
     """In the type of the data, and never what stands for nothing."""
     values = as_type(model, dtype)
     if nodata is not None and dtype.kind in "iu":

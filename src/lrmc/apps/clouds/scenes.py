@@ -20,12 +20,10 @@ from .classes import rule_of
 from .series import MEANING, SD_MEANING
 
 Raster: TypeAlias = Any  # a file that rasterio opened
-# What a GeoTIFF may be compressed by that changes its numbers.
-LOSSY = ("jpeg", "webp", "lerc", "jxl")
 # How they begin; with a plus, the large ones.
 TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 MASKS = ("mask", "SCL", "QA_PIXEL")  # how their names end
-LARGE = 3 << 30  # bytes, which a TIFF of the usual kind might not hold
+TILE = 512  # pixels, the usual size of tiles
 OFFLINE = {
     "CPL_VSIL_CURL_ALLOWED_EXTENSIONS": "{none}"
 }  # no address that a file names is asked
@@ -227,41 +225,44 @@ def write_scene(
     folder: Path, path: Path, scene: Array, mask: Array, deviation: Array | None = None
 ) -> None:
     """A scene and its mask with everything that the file had beside its numbers; and its standard
-    deviations, if there are any.
+    deviations, if there are any. All are cloud-optimised: tiles, and overviews of large ones.
     """
-    rasterio = optional("rasterio", "clouds")
     with _opened(path) as source:
-        profile = {**source.profile, "driver": "GTiff"}
-        if str(profile.get("compress", "")).lower().startswith(LOSSY):
-            profile |= {"compress": "deflate", "photometric": "minisblack"}
-        large = scene.nbytes + mask.nbytes > LARGE
-        if large:
-            profile |= {"bigtiff": "yes"}
-        with rasterio.open(folder / f"{path.stem}.tif", "w", **profile) as out:
-            out.write(scene)
+        place = {name: source.profile[name] for name in ("crs", "transform")}
+        with _written(folder / f"{path.stem}.tif", scene, place, "average") as out:
+            out.nodata = source.nodata
             _copy_tags(source, out)
-        keep = ("crs", "transform", "width", "height")
-        about = {name: profile[name] for name in keep} | {
-            "driver": "GTiff",
-            "count": 1,
-            "dtype": "uint8",
-        }
-        with rasterio.open(
-            folder / f"{path.stem}_mask.tif", "w", **about, compress="deflate"
-        ) as out:
-            out.write(mask, 1)
+        about = folder / f"{path.stem}_mask.tif"
+        with _written(about, mask[None], place, "mode") as out:
             out.set_band_description(1, "cloud mask")
             out.update_tags(MEANING=MEANING)
         if deviation is None:
             return
-        about |= {"count": len(deviation), "dtype": "float32"}
-        with rasterio.open(
-            folder / f"{path.stem}_sd.tif", "w", **about, compress="deflate"
-        ) as out:
-            out.write(deviation)
+        about = folder / f"{path.stem}_sd.tif"
+        with _written(about, deviation, place, "average") as out:
             out.scales = source.scales  # of differences: an offset has no part in them
             out.descriptions = source.descriptions
             out.update_tags(MEANING=SD_MEANING)
+
+
+@contextmanager
+def _written(
+    path: Path, values: Array, place: dict[str, Any], overviews: str
+) -> Iterator[Raster]:
+    """A cloud-optimised GeoTIFF of values, bands x height x width; what is beside them is to be
+    added. Its driver copies a whole raster, which is made in memory.
+    """
+    rasterio = optional("rasterio", "clouds")
+    copy = optional("rasterio.shutil", "clouds").copy
+    count, height, width = values.shape
+    about = {"count": count, "height": height, "width": width, **place}
+    about |= {"driver": "GTiff", "dtype": values.dtype, "bigtiff": "if_safer"}
+    options = {"compress": "deflate", "blocksize": TILE, "bigtiff": "if_safer"}
+    with rasterio.MemoryFile() as room:
+        with room.open(**about) as out:
+            out.write(values)
+            yield out
+        copy(room.name, path, driver="COG", overview_resampling=overviews, **options)
 
 
 def _copy_tags(source: Raster, out: Raster) -> None:

@@ -76,7 +76,10 @@ def screened(sample: Sample, days: Array) -> Sample:
 
 
 def _explained(
-    data: tuple[Array, Array, Array], model: Factored, days: Array, usable: Array
+    data: tuple[Array, Array, Array],
+    model: Factored,
+    days: Array,
+    usable: Array,
 ) -> Array:
     """The ground of every date by the others, T x bands x n; of values, where they were seen, and
     where they are believed.
@@ -100,7 +103,12 @@ def _explained(
 
 
 def _best(
-    date: Dated, model: Factored, others: Array, apart: Array, own: Array, noise: Array
+    date: Dated,
+    model: Factored,
+    others: Array,
+    apart: Array,
+    own: Array,
+    noise: Array,
 ) -> Array:
     """The factors of a date: robust least squares from the mean of the others, from those near it,
     and from all of its own pixels; the one that explains it best.
@@ -118,7 +126,11 @@ def _best(
     return max(tried, key=lambda x: _merit(date, x, noise))
 
 
-def _merit(date: Dated, x: Array, noise: Array) -> float:
+def _merit(
+    date: Dated,
+    x: Array,
+    noise: Array,
+) -> float:
     """How many pixels this ground explains, less those that are darker: a cloud is brighter."""
     away = (date.y - date.L @ x) / (BIWEIGHT * noise)
     explained = np.maximum(1 - np.max(np.abs(away), axis=0) ** 2, 0) ** 2
@@ -126,7 +138,12 @@ def _merit(date: Dated, x: Array, noise: Array) -> float:
     return float(np.sum((explained - DARKER * darker)[date.there]))
 
 
-def _date(date: Dated, start: Array, covariance: Array, noise: Array) -> Array:
+def _date(
+    date: Dated,
+    start: Array,
+    covariance: Array,
+    noise: Array,
+) -> Array:
     """The factors of a date by Tukey's biweight, from a start that is believed this far."""
     y, there, L = date
     precision = np.linalg.inv(covariance)
@@ -142,7 +159,11 @@ def _date(date: Dated, start: Array, covariance: Array, noise: Array) -> Array:
     return x
 
 
-def _scales(L: Array, covariance: Array, noise: Array) -> Iterator[Array]:
+def _scales(
+    L: Array,
+    covariance: Array,
+    noise: Array,
+) -> Iterator[Array]:
     """Of each pass: what is uncertain of the start, then down to the noise."""
     unsure = np.sqrt(noise**2 + np.sum((L @ covariance) * L, axis=-1))
     yield unsure
@@ -150,7 +171,12 @@ def _scales(L: Array, covariance: Array, noise: Array) -> Iterator[Array]:
         yield np.minimum(narrower * noise, unsure)
 
 
-def _bright(away: Array, there: Array, believed: Array, least: float) -> Array:
+def _bright(
+    away: Array,
+    there: Array,
+    believed: Array,
+    least: float,
+) -> Array:
     """T x n: pixels of each date that are above the ground as clouds are."""
     T, bands = away.shape[:2]
     noise = np.empty((T, bands, 1))
@@ -167,7 +193,11 @@ def _bright(away: Array, there: Array, believed: Array, least: float) -> Array:
     return np.asarray(above & far & nowhere_below & there)
 
 
-def _below(away: Array, usual: float, enough: float) -> float:
+def _below(
+    away: Array,
+    usual: float,
+    enough: float,
+) -> float:
     """The noise of a date: clouds are above, so what is below the ground tells it."""
     below = -away[away < 0]
     if len(below) < enough:
