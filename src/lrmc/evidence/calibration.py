@@ -273,12 +273,18 @@ def fitted_again(
 
 def part_for(refit: Refit, obs: Observations, seed: int = 0) -> Submatrix:
     """What a run is made again with: all of data that are not large."""
-    own = refit.part(obs) if isinstance(refit, KnowsGaps) else None
+    knows = _as_knowing(refit)
+    own = None if knows is None else knows.part(obs)
     return part_in_memory(obs, seed) if own is None else own
 
 
+def _as_knowing(refit: object) -> KnowsGaps | None:
+    return refit if isinstance(refit, KnowsGaps) else None
+
+
 def _in_gaps(refit: Refit, part: Submatrix, seed: int) -> SetAside | None:
-    return refit.set_aside(part, seed) if isinstance(refit, KnowsGaps) else None
+    knows = _as_knowing(refit)
+    return None if knows is None else knows.set_aside(part, seed)
 
 
 def _share(obs: Observations, rank: int) -> float:

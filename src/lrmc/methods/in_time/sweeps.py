@@ -213,7 +213,7 @@ def first_model(Y: Array, seen: Array, robust: bool) -> Model:
         weights=w,
         c=c,
     )
-    return replace(model, prior=_prior(model, (c,), fresh=True)[0])
+    return replace(model, prior=_prior(model, (c,), fresh=True, robust=robust)[0])
 
 
 def _first_basis(E: Array, w: Array) -> Basis:
@@ -230,13 +230,14 @@ def _first_basis(E: Array, w: Array) -> Basis:
 
 
 def _prior(
-    model: Model, moments: tuple[Array, ...], fresh: bool
+    model: Model, moments: tuple[Array, ...], *, fresh: bool, robust: bool
 ) -> tuple[Prior, float]:
     """The prior that fits these coefficients, and what of it is noise."""
     spread = np.sqrt(model.prior.own + model.noise / float(model.weights.mean()))
     rank = min(RANK, len(model.rows) // 3)
     A = directions([x / spread for x in moments], rank, model.prior.A)
-    return updated(None if fresh else model.prior, moments, A, model.noise)
+    before = None if fresh else model.prior
+    return updated(before, moments, A, model.noise, held=not robust)
 
 
 def swept(
@@ -268,7 +269,7 @@ def swept(
     if moved:
         model = _rebased(model, fitted, unknown)
     moments = _known(model.c), _known(model.draw)
-    prior, flat = _prior(model, moments, fresh=moved)
+    prior, flat = _prior(model, moments, fresh=moved, robust=robust)
     return replace(model, prior=prior, noise=model.noise + flat)
 
 
