@@ -229,7 +229,8 @@ class Again:
     def part(self, obs: Observations) -> Submatrix | None:
         """Of a long table, two windows."""
         timing = self.timing
-        n, width = timing.clock.n, 2 * timing.width
+        n = timing.clock.n
+        width = 2 * timing.width
         if width >= n or not timing.clock.is_plain:
             return None
         span = middle_window(n, width, timing.plan.period)
@@ -243,7 +244,8 @@ class Again:
     def set_aside(self, part: Submatrix, seed: int) -> SetAside | None:
         """Gaps like those of the data, moved in time, so that intervals know how far off their
         middle is. None where times between others are not there: gaps are others then."""
-        every, cells = self.timing.clock.cells, self._cells(part)
+        every = self.timing.clock.cells
+        cells = self._cells(part)
         between = (every >= cells.min()) & (every <= cells.max())
         if len(cells) < between.sum():
             return None
@@ -258,11 +260,13 @@ class Again:
 
     def _there(self, part: Submatrix) -> Timing:
         """Where the times of a part are: on cells from the period that they begin in."""
-        cells, period = self._cells(part), self.timing.plan.period or 1
+        cells = self._cells(part)
+        period = self.timing.plan.period or 1
         cells = cells - int(cells.min()) // period * period
         clock = Clock(cells, int(cells.max()) + 1, self.timing.clock.period)
         return self.timing._replace(clock=clock)
 
     def _cells(self, part: Submatrix) -> Array:
         timing = self.timing
-        return timing.clock.cells[part.cols if timing.axis == "columns" else part.rows]
+        times = part.cols if timing.axis == "columns" else part.rows
+        return timing.clock.cells[times]

@@ -136,8 +136,9 @@ class Trial(NamedTuple):
 
     def units(self, p: Process) -> Array:
         """Of a process, at these entries."""
-        model, T = self.models[p], self.held.shape[1]
+        model = self.models[p]
         units = np.broadcast_to(model.units, model.weights.shape)
+        T = self.held.shape[1]
         return unfolded(units, T)[self.held]
 
 
@@ -153,7 +154,8 @@ def learn_plan(
     `without_time` gives the values there of a fit that knows neither them nor time; if there is
     none, it takes no part. A large table is learned from by some of its sensors, a small one by
     several trials."""
-    sensors = some_sensors(len(Y), Y.shape[1], seed)
+    S, T = Y.shape
+    sensors = some_sensors(S, T, seed)
     trials = _trials(Y, sensors, period, without_time, seed)
     models, names = _in_all(trials)
     errors = np.concatenate([t.errors(names) for t in trials])
@@ -222,7 +224,8 @@ def tried(
     held = np.zeros(Y.shape, bool)
     held[sensors] = gaps_elsewhere(~np.isnan(Y[sensors]), seed, period)
     rest = np.where(held, np.nan, Y).astype(Y.dtype)[sensors]
-    T, hidden = Y.shape[1], held[sensors]
+    T = Y.shape[1]
+    hidden = held[sensors]
     models = sound_models(rest, processes(Y[sensors], period))
     found = {p.name: unfolded(m.values(), T)[hidden] for p, m in models.items()}
     found |= {name: z[hidden] for name, z in simple_fits(rest, period).items()}
@@ -253,14 +256,16 @@ def _needed(
     (those that can be spared are marked; they come first) are left out while the blend is hardly
     worse for it, the least weight first."""
     step = -(-len(errors) // JUDGED)
-    E, at = errors[::step], classes[::step]
+    E = errors[::step]
+    at = classes[::step]
     left = np.arange(E.shape[1])
     weights = learned_weights(E, at)
     most = (1 + idle) * _blend_error(E, at, weights)
     counts = weights[at].mean(0)
     for k in sorted(np.flatnonzero(spared), key=lambda k: counts[k]):
         fewer = left[left != k]
-        if _blend_error(E[:, fewer], at, learned_weights(E[:, fewer], at)) <= most:
+        some = E[:, fewer]
+        if _blend_error(some, at, learned_weights(some, at)) <= most:
             left = fewer
     return left, counts
 
@@ -314,7 +319,8 @@ def carried_out(
     Y: Array, plan: Plan, without_time: Array | None, moved: bool = False
 ) -> Array:
     """The estimate of every entry of a table by a plan; `moved` if it was made for other times."""
-    T, classes = Y.shape[1], class_of(~np.isnan(Y))
+    T = Y.shape[1]
+    classes = class_of(~np.isnan(Y))
     models = {p: model_of(Y, p, plan, moved) for p in plan.models}
     own = models[plan.best]
     deviation = unfolded(np.broadcast_to(own.units, own.weights.shape), T)
@@ -337,7 +343,9 @@ def carried_out(
 
 def model_of(Y: Array, process: Process, plan: Plan, moved: bool = False) -> Model:
     """A process fitted to a table, from what the plan knows of it."""
-    G, begin, robust = folded(Y, process.period), plan.models[process], process.robust
+    G = folded(Y, process.period)
+    begin = plan.models[process]
+    robust = process.robust
     if begin.weights.shape == G.shape and moved:
         return fit_moved(G, begin, robust=robust)
     more = len(plan.sensors) < len(Y) == plan.n_sensors

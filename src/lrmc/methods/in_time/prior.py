@@ -63,11 +63,18 @@ def _followed(flat: list[Array], A: Array) -> Array:
 
 
 def updated(
-    before: Prior | None, moments: tuple[Array, ...], A: Array, noise: float
+    before: Prior | None,
+    moments: tuple[Array, ...],
+    A: Array,
+    noise: float,
+    *,
+    held: bool = True,
 ) -> tuple[Prior, float]:
     """The prior that fits coefficients (their mean and a draw of what is unknown), and the noise.
 
-    What `own` has in all modes alike is noise: it is moved there."""
+    What `own` has in all modes alike is noise: it is moved there. It is held to its part of the
+    whole (`not_taken_up`), but not while gross errors are among the entries: they would be
+    followed."""
     n, rank = A.shape
     squares = [np.tensordot(A.T, x, 1).astype(np.float64) ** 2 for x in moments]
     along = np.sum(squares, axis=0)
@@ -80,7 +87,8 @@ def updated(
     white = WHITE * float(np.quantile(smoothed(own), FLAT))
     own = np.maximum(own - white, LEAST * noise)
     shared = np.maximum(smoothed(separable(along)) - own, LEAST * noise)
-    own = not_taken_up(own, shared.sum(0) / n)
+    if held:
+        own = not_taken_up(own, shared.sum(0) / n)
     return Prior(A, own.astype(A.dtype), (own + shared).astype(A.dtype)), white
 
 

@@ -19,9 +19,11 @@ def median(x: Array, axis: int = -1) -> Array:
     """Along one axis, NaN left out; NaN where nothing is left.
 
     By one sort, which np.nanmedian does line by line."""
-    x = np.moveaxis(np.sort(x, axis=axis), axis, -1)  # NaN come last
+    x = np.sort(x, axis=axis)  # NaN come last
+    x = np.moveaxis(x, axis, -1)
     count = (~np.isnan(x)).sum(-1)
-    middle = np.stack([np.maximum(count - 1, 0) // 2, count // 2], axis=-1)
+    low = np.maximum(count - 1, 0) // 2
+    middle = np.stack([low, count // 2], axis=-1)
     middle = np.minimum(middle, x.shape[-1] - 1)
     found = np.take_along_axis(x, middle, -1).mean(-1)
     return np.asarray(np.where(count > 0, found, np.nan))

@@ -83,7 +83,9 @@ def convex_weights(E: Array) -> Array:
         # a line that is worth more than all others holds the sum at 1
         one = 1e3 * float(np.linalg.norm(root)) + 1e-30
         before = w
-        w = nnls(np.vstack([root, np.full(n, one)]), np.append(np.zeros(n), one))[0]
+        lines = np.vstack([root, np.full(n, one)])
+        target = np.append(np.zeros(n), one)
+        w = nnls(lines, target)[0]
         w /= w.sum()
         if np.abs(w - before).max() < SETTLED:
             break

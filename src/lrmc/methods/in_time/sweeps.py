@@ -75,11 +75,13 @@ def fit(Y: Array, *, robust: bool, begin: Model | None = None, seed: int = 0) ->
     shape it takes fewer sweeps."""
     if begin is not None and begin.weights.shape != Y.shape:
         begin = None
-    sweeps, known = (SWEEPS, False) if begin is None else (SWEEPS_AGAIN, True)
+    known = begin is not None
+    sweeps = SWEEPS_AGAIN if known else SWEEPS
     if robust:
         if begin is None:
             begin = _weighed(Y, first_model(Y, ~np.isnan(Y), robust), seed)
-            good, sweeps = begin.weights, SWEEPS_AFTER
+            good = begin.weights
+            sweeps = SWEEPS_AFTER
         else:
             good = _weights_by(begin, Y, ~np.isnan(Y))
         Y = np.where(good < GROSS, np.nan, Y).astype(Y.dtype)
@@ -99,7 +101,8 @@ def fit_moved(Y: Array, begin: Model, *, robust: bool) -> Model:
     """The same model at other times: what is known of all times is its prior, and what it says of
     entries does not count."""
     middle = medians_of_rows(Y)  # levels wander
-    model = _settled(Y, replace(begin, middle=middle), robust)
+    model = replace(begin, middle=middle)
+    model = _settled(Y, model, robust)
     good = np.where(model.weights > 0, Y, np.nan).astype(Y.dtype)
     return _swept(good, model, SWEEPS_MOVED, 0, known=True)
 
@@ -120,27 +123,32 @@ def of_more_sensors(model: Model, Y: Array, sensors: Array, *, robust: bool) -> 
     A = np.linalg.qr(np.tensordot(x, shared, ((1, 2), (1, 2))))[0]
     more = own.dtype.type(len(Y) / len(sensors))
     prior = Prior(A, own, own + more * (along - own))
-    return _settled(Y, replace(model, prior=prior), robust)
+    model = replace(model, prior=prior)
+    return _settled(Y, model, robust)
 
 
 def _settled(Y: Array, model: Model, robust: bool) -> Model:
     """A model with coefficients and weights for these data; all else is as it was."""
-    seen, Z = ~np.isnan(Y), _in_units(Y, model)
+    seen = ~np.isnan(Y)
+    Z = _in_units(Y, model)
     model = replace(model, weights=seen.astype(Y.dtype), c=None, draw=None)
     if robust:
-        middle, units = model.middle[:, None, None], model.units
-        level = medians_of_slots(Y - middle)[:, None, :] / units
+        middle = model.middle[:, None, None]
+        level = medians_of_slots(Y - middle)
+        level = level[:, None, :] / model.units
         e = np.where(seen, Z - level, 0).astype(Y.dtype)
         model = replace(model, weights=weights_of(e, seen))
         model = replace(model, c=_expected(Z, model))
         good = _weights_by(model, Y, seen) >= GROSS
-        model = replace(model, weights=(seen & good).astype(Y.dtype))
+        good = (seen & good).astype(Y.dtype)
+        model = replace(model, weights=good)
     return replace(model, c=_expected(Z, model))
 
 
 def _in_units(Y: Array, model: Model) -> Array:
     """From the middle of each sensor; 0 where nothing was seen."""
-    return np.nan_to_num((Y - model.middle[:, None, None]) / model.units)
+    Z = Y - model.middle[:, None, None]
+    return np.nan_to_num(Z / model.units)
 
 
 def _known(c: Array | None) -> Array:
@@ -213,7 +221,7 @@ def first_model(Y: Array, seen: Array, robust: bool) -> Model:
         weights=w,
         c=c,
     )
-    return replace(model, prior=_prior(model, (c,), fresh=True)[0])
+    return replace(model, prior=_prior(model, (c,), fresh=True, robust=robust)[0])
 
 
 def _first_basis(E: Array, w: Array) -> Basis:
@@ -230,13 +238,14 @@ def _first_basis(E: Array, w: Array) -> Basis:
 
 
 def _prior(
-    model: Model, moments: tuple[Array, ...], fresh: bool
+    model: Model, moments: tuple[Array, ...], *, fresh: bool, robust: bool
 ) -> tuple[Prior, float]:
     """The prior that fits these coefficients, and what of it is noise."""
     spread = np.sqrt(model.prior.own + model.noise / float(model.weights.mean()))
     rank = min(RANK, len(model.rows) // 3)
     A = directions([x / spread for x in moments], rank, model.prior.A)
-    return updated(None if fresh else model.prior, moments, A, model.noise)
+    before = None if fresh else model.prior
+    return updated(before, moments, A, model.noise, held=not robust)
 
 
 def swept(
@@ -268,7 +277,7 @@ def swept(
     if moved:
         model = _rebased(model, fitted, unknown)
     moments = _known(model.c), _known(model.draw)
-    prior, flat = _prior(model, moments, fresh=moved)
+    prior, flat = _prior(model, moments, fresh=moved, robust=robust)
     return replace(model, prior=prior, noise=model.noise + flat)
 
 
