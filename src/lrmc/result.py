@@ -626,7 +626,8 @@ class Result:
         Returns
         -------
         array
-            NaN where nothing was observed.
+            NaN where nothing was observed, and in rows and columns of mostly one value, where
+            errors cannot be told from events.
         """
         rows, cols = self._places(rows, cols)
         obs, flat = self._data(Y, mask), (rows.ravel(), cols.ravel())
