@@ -276,7 +276,7 @@ def fitted_again(
 
 
 def part_for(
-    refit: Refit, obs: Observations, seed: int = 0, cells: int = ENOUGH_CELLS
+    refit: Refit, obs: Observations, seed: int = 0, cells: int | None = None
 ) -> Submatrix:
     """What a run is made again with: all of data that are not large."""
     knows = _knows_gaps(refit)
