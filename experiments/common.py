@@ -31,7 +31,7 @@ from lrmc import Schedule
 from lrmc._files import whole, write_whole
 from lrmc.linalg import power_of_4
 from lrmc.methods.default import exact
-from lrmc.observations._door import SPARSE_BELOW
+from lrmc.observations._door import ENTRY_COST
 from lrmc.result import Iterate
 from lrmc.schedule import Tuning
 from lrmc.synthetic import Problem
@@ -64,7 +64,7 @@ def drawn(n: int, rank: int, alpha: float, p: float, seed: int, **more: Any) -> 
     """An instance in single precision, as the paper has them, stored as the package
     would store it.
     """
-    form = "sparse" if p < SPARSE_BELOW else "dense"
+    form = "sparse" if ENTRY_COST * p < 1 else "dense"
     return lrmc.synthetic.problem(
         n, rank, alpha, p, seed, form=form, dtype=np.float32, **more
     )

@@ -210,7 +210,8 @@ def test_how_sure(tmp_path):
     chance = result.outlier_probability(rows, cols)
     assert chance[bad[seen]].mean() > 0.95 > 0.1 > chance[~bad[seen]].mean()
     found = result.false_alarms()
-    assert found.found == pytest.approx(2 * bad[seen].sum(), rel=0.1)
+    # outliers of all sizes, so that the smallest cannot be told
+    assert found.found == pytest.approx(2 * bad[seen].sum(), rel=0.15)
     assert found.rate < 0.1
 
 

@@ -75,10 +75,13 @@ def test_the_same_factors_as_in_memory(way, noise, rank, tmp_path):
         want.regime,
         want.n_iter,
     )
-    assert_close(got.low_rank(), want.low_rank(), factor=1e3)
+    # small tables with noise are fitted in single precision in memory
+    kind = {"factor": 1e3} if noise == 0 else {"dtype": np.float32}
+    assert_close(got.low_rank(), want.low_rank(), **kind)
     assert got.noise_level == pytest.approx(want.noise_level, rel=1e-3)
     S = np.nan_to_num(want.outliers())
-    assert_close(got.outliers().toarray(), S, factor=1e4)
+    kind = {"factor": 1e4} if noise == 0 else {"dtype": np.float32}
+    assert_close(got.outliers().toarray(), S, **kind)
 
 
 def test_held_out_choices_are_the_same(tmp_path):

@@ -66,14 +66,14 @@ def test_a_table_of_rows_and_columns_is_found_to_be_one():
     assert chosen.mae < 1.02 * biases.mae
 
 
-@pytest.mark.parametrize("gain", [0.001, -0.001])
-def test_what_is_simple_and_as_good_is_taken(gain):
+@pytest.mark.parametrize("gain", [0.004, -0.004])
+def test_what_is_simple_and_better_is_taken(gain):
     """By too little to be clear: the simple model needs no proof, and the fit does."""
     rng = np.random.default_rng(3)
     e = rng.standard_normal((2, 40))
     simple = Blend("column median")
     heard = [
-        Hearing(np.zeros(40), off, {simple: (1 - gain) * off[::-1]})
+        Hearing(np.zeros(40), off, {simple: (1 - gain) * off})
         for off in (e, e[::-1])
         for off in off
     ]

@@ -87,7 +87,7 @@ def test_what_is_no_number_of_threads(threads):
     "data",
     [
         "np.ones((20, 3_000_000), np.float32)",
-        "sp.csr_array((np.ones(30), (np.arange(30), np.arange(30) * 99_999)))",
+        "sp.csr_array((np.ones(30), (np.arange(30) * 33_333,) * 2))",
     ],
     ids=["dense", "sparse"],
 )

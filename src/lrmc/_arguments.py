@@ -15,7 +15,12 @@ LONGEST = 60  # characters of a value that a message shows
 
 
 def whole_number(
-    name: str, x: Any, least: int, most: int | None = None, *, hint: str = ""
+    name: str,
+    x: Any,
+    least: int,
+    most: int | None = None,
+    *,
+    hint: str = "",
 ) -> int:
     """An integer within bounds."""
     sound = isinstance(x, Integral) and not isinstance(x, bool)
@@ -37,7 +42,10 @@ def checked_rank(rank: int, shape: tuple[int, int]) -> int:
 
 
 def real_number(
-    name: str, x: Any, within: Callable[[float], bool], wanted: str
+    name: str,
+    x: Any,
+    within: Callable[[float], bool],
+    wanted: str,
 ) -> float:
     """A finite number for which `within` holds; `wanted` says that in words."""
     number = finite(x)

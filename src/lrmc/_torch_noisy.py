@@ -137,7 +137,10 @@ def half_layer(data: Data, state: State, side: int, numbers: Numbers) -> State:
 
 
 def _prior(
-    F: Tensor, unknown: Tensor, used: Tensor, count: Tensor
+    F: Tensor,
+    unknown: Tensor,
+    used: Tensor,
+    count: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """The mean and the covariance of the rows that have entries, with what is unknown of them."""
     mean = torch.where(used, F, 0.0).sum(-2, keepdim=True) / count

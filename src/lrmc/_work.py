@@ -43,7 +43,9 @@ def silent(at: Progress) -> None:
 
 
 def following(
-    tell: Tell, tol: float, more: Callable[[], str] | None = None
+    tell: Tell,
+    tol: float,
+    more: Callable[[], str] | None = None,
 ) -> Callable[[Iterate], None]:
     """What `solve` calls with each iterate: a fit is done when its change, on a logarithmic scale,
     has come to tol.

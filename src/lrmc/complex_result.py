@@ -110,7 +110,11 @@ class ComplexResult(Result, kind="c"):
 
     @override
     def outliers(
-        self, Y: Any = None, *, mask: Any = None, threshold: float | None = None
+        self,
+        Y: Any = None,
+        *,
+        mask: Any = None,
+        threshold: float | None = None,
     ) -> Array:
         """The outliers: S = Y - X where an observed entry stands out, 0 for other entries, NaN where
         nothing was observed.
@@ -162,7 +166,12 @@ class ComplexResult(Result, kind="c"):
 
     @override
     def outlier_probability(
-        self, rows: Any, cols: Any, Y: Any = None, *, mask: Any = None
+        self,
+        rows: Any,
+        cols: Any,
+        Y: Any = None,
+        *,
+        mask: Any = None,
     ) -> Array:
         """Probability that the real or the imaginary part of observed entries is a gross error: the
         larger of the two.
@@ -185,7 +194,11 @@ class ComplexResult(Result, kind="c"):
 
     @override
     def interval(
-        self, rows: Any, cols: Any, level: float = 0.9, of: Target = "value"
+        self,
+        rows: Any,
+        cols: Any,
+        level: float = 0.9,
+        of: Target = "value",
     ) -> NoReturn:
         """Not of complex entries, which have no order."""
         raise NotCalibrated(
@@ -205,7 +218,11 @@ class ComplexResult(Result, kind="c"):
 
     @override
     def false_alarms(
-        self, Y: Any = None, *, mask: Any = None, threshold: float | None = None
+        self,
+        Y: Any = None,
+        *,
+        mask: Any = None,
+        threshold: float | None = None,
     ) -> Alarms:
         """Number of real and imaginary parts that `outliers` lists, and how many of these are
         expected to be good: as `Result.false_alarms`.

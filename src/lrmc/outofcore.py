@@ -146,7 +146,9 @@ def _part(
 
 @contextlib.contextmanager
 def _opened(
-    target: Path, result: Result, stripes: Stripes
+    target: Path,
+    result: Result,
+    stripes: Stripes,
 ) -> Iterator[Callable[[int, int, Array], None]]:
     """A function that puts some rows (or columns) in their place."""
     borders, by_columns = stripes
@@ -253,7 +255,11 @@ def write_outliers(result: Result, target: Any, *, units: Units | None = None) -
 
 
 def write_intervals(
-    result: Result, target: Any, level: float = 0.9, *, units: Units | None = None
+    result: Result,
+    target: Any,
+    level: float = 0.9,
+    *,
+    units: Units | None = None,
 ) -> int:
     """Write what is missing to a file, with intervals, of one block at a time.
 

@@ -380,7 +380,11 @@ class Result:
         return X
 
     def outliers(
-        self, Y: Any = None, *, mask: Any = None, threshold: float | None = None
+        self,
+        Y: Any = None,
+        *,
+        mask: Any = None,
+        threshold: float | None = None,
     ) -> Any:
         """The outliers: S = Y - X where an observed entry stands out, 0 for other entries.
 
@@ -494,7 +498,11 @@ class Result:
         return Schedule(plan=plan, card=card)
 
     def interval(
-        self, rows: Any, cols: Any, level: float = 0.9, of: Target = "value"
+        self,
+        rows: Any,
+        cols: Any,
+        level: float = 0.9,
+        of: Target = "value",
     ) -> tuple[Array, Array]:
         """Intervals around completed entries, calibrated on entries that were set aside.
 
@@ -612,7 +620,12 @@ class Result:
         return self._at(rows, cols) + self.calibration.drawn(rows, cols, n, rng)
 
     def outlier_probability(
-        self, rows: Any, cols: Any, Y: Any = None, *, mask: Any = None
+        self,
+        rows: Any,
+        cols: Any,
+        Y: Any = None,
+        *,
+        mask: Any = None,
     ) -> Array:
         """Probability that observed entries are gross errors.
 
@@ -636,7 +649,11 @@ class Result:
         return chance.reshape(rows.shape)
 
     def false_alarms(
-        self, Y: Any = None, *, mask: Any = None, threshold: float | None = None
+        self,
+        Y: Any = None,
+        *,
+        mask: Any = None,
+        threshold: float | None = None,
     ) -> Alarms:
         """Number of entries that `outliers` lists, and how many of these are expected to be good.
 

@@ -27,7 +27,11 @@ def packed_trace(H: Array, rank: int) -> Array:
 
 
 def solve_rows(
-    H: Array, B: Array, ridge: Array, used: Array, threads: int = 1
+    H: Array,
+    B: Array,
+    ridge: Array,
+    used: Array,
+    threads: int = 1,
 ) -> Array:
     """(H_i + ridge)^-1 B_i for each row that is used, 0 for the others. H is packed as
     `pairs` gives it.
@@ -36,7 +40,11 @@ def solve_rows(
 
 
 def solve_rows_and_spread(
-    H: Array, B: Array, ridge: Array, used: Array, threads: int = 1
+    H: Array,
+    B: Array,
+    ridge: Array,
+    used: Array,
+    threads: int = 1,
 ) -> tuple[Array, Array]:
     """`solve_rows`, and the sum of (H_i + ridge)^-1 over the rows that are used."""
     mean = np.zeros((B.shape[1],) * 2)
@@ -45,7 +53,12 @@ def solve_rows_and_spread(
 
 
 def _solve(
-    H: Array, B: Array, ridge: Array, used: Array, mean: Array | None, threads: int
+    H: Array,
+    B: Array,
+    ridge: Array,
+    used: Array,
+    mean: Array | None,
+    threads: int,
 ) -> Array:
     X = np.empty_like(B, order="C")
     _kernels.solve_rows(
@@ -152,7 +165,10 @@ class RowSlopes(NamedTuple):
 
 
 def regressors(
-    F: Array, coupling: Array, precision: Array, threads: int = 1
+    F: Array,
+    coupling: Array,
+    precision: Array,
+    threads: int = 1,
 ) -> tuple[Array, Array]:
     """What the systems of the other side are made of: the rows f of a factor, and `pairs` of
     them + coupling with a 1 for the sum of weights; times the precision of each row.
@@ -172,7 +188,11 @@ def regressors(
 
 
 def regressor_slopes(
-    F: Array, precision: Array, pull: Array, grams: Array, threads: int = 1
+    F: Array,
+    precision: Array,
+    pull: Array,
+    grams: Array,
+    threads: int = 1,
 ) -> tuple[Array, Array]:
     """The reverse of `regressors`: from gradients with respect to both, those of the rows and of
     the coupling, in double precision.

@@ -669,7 +669,9 @@ def _result(job: Job, ended: Ended) -> Result:
 
 
 def _disagreement(
-    obs: Observations, X: Factors, proof: Certificate
+    obs: Observations,
+    X: Factors,
+    proof: Certificate,
 ) -> tuple[float, float]:
     """The root mean square of residuals that agree with what is proven, and the share of others."""
     size = np.abs(obs.sample.residual(X)).astype(np.float64)
@@ -699,7 +701,10 @@ def _empty(rows: tuple[Array], _: None) -> Array:
 
 
 def _not_believed(
-    obs: Observations, fit: Fit, share: float, found: Findings
+    obs: Observations,
+    fit: Fit,
+    share: float,
+    found: Findings,
 ) -> Iterator[str]:
     """Why a fit to noisy data may be wrong, in sentences."""
     if share > MOST_OUTLIERS:
@@ -757,7 +762,10 @@ def _too_few(obs: Observations, it: Iterate) -> bool:
 
 
 def _shortcomings(
-    obs: Observations, rank: int, empty: tuple[Array, Array], shrunk: bool
+    obs: Observations,
+    rank: int,
+    empty: tuple[Array, Array],
+    shrunk: bool,
 ) -> Iterator[str]:
     """What the entries themselves cannot determine, in sentences. `empty` rows and columns have
     none.

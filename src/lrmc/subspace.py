@@ -252,7 +252,11 @@ def _learn(
 
 
 def follow(
-    obs: Observations, model: Subspace, memory: Memory, forgetting: float, center: bool
+    obs: Observations,
+    model: Subspace,
+    memory: Memory,
+    forgetting: float,
+    center: bool,
 ) -> Learned:
     """The subspace after a batch of rows: recursive least squares for each column, with forgetting.
 
@@ -264,7 +268,11 @@ def follow(
 
 
 def _follow(
-    obs: Observations, model: Subspace, memory: Memory, forgetting: float, center: bool
+    obs: Observations,
+    model: Subspace,
+    memory: Memory,
+    forgetting: float,
+    center: bool,
 ) -> Learned:
     before = np.hstack([model.V, model.offset[:, None]])
     now, used, width = before, obs.col_observed > 0, before.shape[1]

@@ -221,7 +221,10 @@ def problem(
 
 
 def _bernoulli(
-    rng: np.random.Generator, p: float, n1: int, n2: int
+    rng: np.random.Generator,
+    p: float,
+    n1: int,
+    n2: int,
 ) -> tuple[Array, Array]:
     """The places that are observed."""
     seen = (

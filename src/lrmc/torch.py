@@ -372,7 +372,9 @@ class UnrolledNoisy(UnrolledLRMC):
 
 
 def _through_layer(
-    data: noisy.Data, state: noisy.State, numbers: Tensor
+    data: noisy.Data,
+    state: noisy.State,
+    numbers: Tensor,
 ) -> noisy.State:
     with _full_precision(data.Y):
         return next(noisy.passes(data, state, numbers[:, None]))
@@ -397,7 +399,11 @@ class _Layer(NamedTuple):
     tangent: bool
 
     def step(
-        self, Y: Tensor, seen: Tensor | None, X: Pair, momentum: Pair | None
+        self,
+        Y: Tensor,
+        seen: Tensor | None,
+        X: Pair,
+        momentum: Pair | None,
     ) -> tuple[Pair, Pair]:
         """The factors after the step, and their momentum."""
         L, R = X

@@ -54,7 +54,10 @@ class Accessor:
         self.array = array
 
     def decompose(
-        self, dim: str | None = None, rank: int | None = None, **options: Any
+        self,
+        dim: str | None = None,
+        rank: int | None = None,
+        **options: Any,
     ) -> Dataset:
         """Separate the array into a low-rank part and outliers.
 
@@ -137,7 +140,10 @@ class Accessor:
         )
 
     def _dataset(
-        self, parts: dict[str, DataArray], rank: int, status: Status
+        self,
+        parts: dict[str, DataArray],
+        rank: int,
+        status: Status,
     ) -> Dataset:
         ordered = {
             name: in_order_of(self.array, part).rename(name)

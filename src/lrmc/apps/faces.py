@@ -310,7 +310,9 @@ def process(
 
 
 def _watching(
-    tell: Tell, k: int, people: Sequence[Person]
+    tell: Tell,
+    k: int,
+    people: Sequence[Person],
 ) -> Callable[[Iterate], None]:
     """What the fit to the k-th person calls with each iterate."""
 
@@ -430,7 +432,9 @@ def shown_deviation(deviation: Array) -> Array:
 
 
 def shown_removed(
-    removed: Array, dtype: np.dtype[Any], white: int | None = None
+    removed: Array,
+    dtype: np.dtype[Any],
+    white: int | None = None,
 ) -> Array:
     """What was removed as a picture: grey is nothing, dark a shadow, bright a highlight."""
     white = white or (255 if dtype == np.uint8 else 65535)

@@ -56,7 +56,11 @@ class Told:
 
 
 def solved(
-    Y: Matrix, rank: int | None, *, what: str, **options: Any
+    Y: Matrix,
+    rank: int | None,
+    *,
+    what: str,
+    **options: Any,
 ) -> tuple[Result, Outcome]:
     """`lrmc.solve`, and how it ended; `what` names the data in an error. A schedule that the data
     show not to fit is left out.
@@ -87,7 +91,9 @@ def _about_status(category: type[Warning]) -> bool:
 
 
 def run_to_end(
-    obs: Observations, steps: Iterator[Step], what: str
+    obs: Observations,
+    steps: Iterator[Step],
+    what: str,
 ) -> tuple[Factors, Outcome]:
     """The last factors of a method, and how it ended; `what` as for `solved`. It diverges as
     `solve` understands it.
@@ -207,7 +213,10 @@ def _range(limits: Limits) -> str:
 
 
 def after_clipping(
-    outcome: Outcome, clipped: int, total: int, limits: Limits
+    outcome: Outcome,
+    clipped: int,
+    total: int,
+    limits: Limits,
 ) -> Outcome:
     """The outcome, with a word about values that were clipped."""
     if not clipped:

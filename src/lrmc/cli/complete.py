@@ -384,7 +384,12 @@ def _undetermined(done: in_memory.Completed | blockwise.Completed) -> str:
 
 
 def _place(
-    target: Path, ending: str, given: Path | None, refused: bool, option: str, flag: str
+    target: Path,
+    ending: str,
+    given: Path | None,
+    refused: bool,
+    option: str,
+    flag: str,
 ) -> Path | None:
     """Where a file beside OUT goes, or None if it is not wanted."""
     if refused and given is not None:

@@ -291,7 +291,10 @@ class _Watch:
 
 
 def _resumed(
-    path: Path, obs: Observations, rank: int | None, scaled: bool
+    path: Path,
+    obs: Observations,
+    rank: int | None,
+    scaled: bool,
 ) -> Iterate | None:
     """The iterate of an interrupted run of the same command, if there is one that fits."""
     if not path.exists():

@@ -243,7 +243,9 @@ def no_intervals(result: Result, level: float) -> str:
 
 
 def with_intervals(
-    done: Completed, X: Array, level: float
+    done: Completed,
+    X: Array,
+    level: float,
 ) -> Iterator[tuple[Array, ...]]:
     """Rows, columns, values (of X, the completed matrix), lower and upper ends of all missing
     entries that are determined, some at a time; ends are within the limits of new cells.
@@ -271,7 +273,9 @@ def with_intervals(
 
 
 def outlying(
-    result: Result, units: Units | None = None, Y: Matrix | None = None
+    result: Result,
+    units: Units | None = None,
+    Y: Matrix | None = None,
 ) -> Outliers:
     """What stands out of a result, as `Result.outliers` has it, in blocks of rows; values in the
     units of the data. With time, also values that are stuck, and the kind of each.
@@ -438,7 +442,12 @@ def _checked_places(source: Path, to: Places) -> Places:
 
 
 def _write(
-    to: Places, table: Table, X: Array, done: Completed, title: str, level: float
+    to: Places,
+    table: Table,
+    X: Array,
+    done: Completed,
+    title: str,
+    level: float,
 ) -> None:
     """Everything is written beside its place, and moved there when all of it is there."""
     with ExitStack() as stack:
@@ -475,7 +484,9 @@ def _write_list(path: Path, table: Table, outliers: Outliers) -> None:
 
 
 def _write_intervals(
-    path: Path, table: Table, parts: Iterator[tuple[Array, ...]]
+    path: Path,
+    table: Table,
+    parts: Iterator[tuple[Array, ...]],
 ) -> None:
     names, decimals = (table.row_names(), table.col_names()), table.decimals()
     shown = (
@@ -499,7 +510,9 @@ def _write_marks(path: Path, table: Table, X: Array) -> None:
 
 
 def _write_csv(
-    path: Path, columns: Sequence[str], lines: Iterable[tuple[object, ...]]
+    path: Path,
+    columns: Sequence[str],
+    lines: Iterable[tuple[object, ...]],
 ) -> None:
     """Lines of a row's name, a column's name, and numbers."""
     with open(path, "w", newline="", encoding="utf-8", errors="replace") as file:

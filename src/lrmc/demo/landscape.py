@@ -115,7 +115,10 @@ def _blend(y: Array, top: tuple[float, ...], bottom: tuple[float, ...]) -> Array
 
 
 def _texture(
-    rng: np.random.Generator, shape: tuple[int, int], roughness: float, stretch: int = 1
+    rng: np.random.Generator,
+    shape: tuple[int, int],
+    roughness: float,
+    stretch: int = 1,
 ) -> Array:
     """Noise of all sizes, with mean 0 and variance 1."""
     total = np.zeros(shape)

@@ -56,7 +56,9 @@ def picture(scene: Film, found: Recovered, path: Path) -> None:
 
 
 def _panels(
-    scene: Film, found: Recovered, when: tuple[int, ...]
+    scene: Film,
+    found: Recovered,
+    when: tuple[int, ...],
 ) -> Iterator[tuple[str, list[tuple[int, Array]]]]:
     outliers, (pictures, light) = (
         found.result.outliers(threshold=VISIBLE),

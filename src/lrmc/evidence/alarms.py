@@ -24,7 +24,7 @@ FALSE = 0.03  # of a list may be good entries, by expectation
 # of it where less cannot be had, and times the least that can
 AT_WORST, NEARLY = 0.4, 1.25
 SOME = 20  # entries: a share of fewer says little
-HALF = 0.5  # an entry: so much is allowed of any list, also of one of none
+A_TENTH = 0.1  # of an entry: so much is allowed of any list, also of one of none
 STEPS = 400  # thresholds that are tried, evenly in their logarithms
 EVERYTHING = -1.0  # as a threshold: all residuals are larger
 MOST = 0.5  # of the entries of a line: a value that stands in more of them says all there is to say
@@ -96,7 +96,10 @@ class Listing(NamedTuple):
         return np.where(known, chance, np.nan)
 
     def alarms(
-        self, found: int, n_observed: int, threshold: float | None = None
+        self,
+        found: int,
+        n_observed: int,
+        threshold: float | None = None,
     ) -> Alarms:
         """What is to be expected of so many entries that were found beyond a threshold."""
         if self.tails is None or self.reach is None:
@@ -151,7 +154,7 @@ class Border(NamedTuple):
 
 def border_of(residual: Array, scale: Array, n_observed: int) -> Border:
     """The lowest threshold, in units of the scales, beyond which no more than FALSE of what is
-    found is expected to be good, or half an entry of all data; and the tails that tell so.
+    found is expected to be good, or a tenth of an entry of all data; and the tails that tell so.
 
     Where good entries have tails too heavy for that, it is the lowest with nearly the smallest
     share of good ones, if that is not above AT_WORST and there are gross errors for certain.
@@ -169,7 +172,7 @@ def border_of(residual: Array, scale: Array, n_observed: int) -> Border:
     usual = tails.good_beyond(found_from, np.ones(STEPS))
     good = good_beyond(residual, scale, tails, found_from, usual)
     false = n_observed * good
-    few = false <= np.maximum(FALSE * found, HALF)
+    few = false <= np.maximum(FALSE * found, A_TENTH)
     if not np.any(few & (found >= 1)) and tails.share > TELLING:
         share = np.where(found >= SOME, false / np.maximum(found, 1), np.inf)
         least = float(share.min())

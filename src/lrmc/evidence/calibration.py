@@ -130,7 +130,11 @@ class Calibration:
     coverage: tuple[Coverage, ...]  # measured, at LEVELS
 
     def half_width(
-        self, rows: Array, cols: Array, level: float, of: Target = "value"
+        self,
+        rows: Array,
+        cols: Array,
+        level: float,
+        of: Target = "value",
     ) -> Array:
         """Half the width of the intervals at these places."""
         return self.quantile(level, of) * self.scales.at(rows, cols)
@@ -155,7 +159,11 @@ class Calibration:
         return self.quantile(0.6826895) * self.scales.at(rows, cols)
 
     def drawn(
-        self, rows: Array, cols: Array, n: int, rng: np.random.Generator
+        self,
+        rows: Array,
+        cols: Array,
+        n: int,
+        rng: np.random.Generator,
     ) -> Array:
         """n errors for each of these places (n x places), none of them gross, each
         independent of the others.
@@ -276,7 +284,10 @@ def fitted_again(
 
 
 def part_for(
-    refit: Refit, obs: Observations, seed: int = 0, cells: int | None = None
+    refit: Refit,
+    obs: Observations,
+    seed: int = 0,
+    cells: int | None = None,
 ) -> Submatrix:
     """What a run is made again with: all of data that are not large."""
     knows = _knows_gaps(refit)

@@ -17,7 +17,9 @@ from .tails import TINY, Tails
 
 # k: 0 is a power law, 1 an exponential, 2 a Gaussian
 BENDS = (0.0, 0.5, 1.0, 2.0)
-STEEPNESS = np.geomspace(0.7, 40.0, 25)  # a
+# a: good residuals have a variance; what falls more slowly (decimal points in the wrong place, of
+# columns of all sizes) is gross
+STEEPNESS = np.geomspace(2.0, 40.0, 25)
 # times k: what bends has begun to fall where the tail begins; the far end of gross errors, which is
 # not sharp, has not
 BENT = 1.5
@@ -48,7 +50,11 @@ def _power(times: Array, k: float) -> Array:
 
 
 def good_beyond(
-    residual: Array, scale: Array, tails: Tails, borders: Array, good: Array
+    residual: Array,
+    scale: Array,
+    tails: Tails,
+    borders: Array,
+    good: Array,
 ) -> Array:
     """The share of all residuals that are good and beyond each of these borders, in units of the
     scales; `good` is what `tails` expects, and the least that is told.
@@ -63,6 +69,8 @@ def good_beyond(
     while (count := int(np.sum(size > start))) >= FEWEST:
         far = size > start
         falling = _fit(residual[far], scale[far], tails, start)
+        before = int(np.sum((size > start / OUTWARDS) & ~far))
+        falling = _carried_on(falling, before / count)
         times = np.maximum(borders / start, 1.0)
         more = falling.beyond(times) * count / len(size)
         told = np.where(borders >= start, np.maximum(told, more), told)
@@ -70,6 +78,15 @@ def good_beyond(
             break
         start *= OUTWARDS
     return np.asarray(np.minimum(told, np.maximum(found, good)))
+
+
+def _carried_on(falling: Falling, before: float) -> Falling:
+    """The same with no more good ones than carry on those before the start: `before` is how many
+    there are within the last step, for each beyond. What falls has more of them there; where there
+    are hardly any, another kind of residuals begins.
+    """
+    more = OUTWARDS**falling.a - 1
+    return falling._replace(share=min(falling.share, before / more))
 
 
 def _fit(residual: Array, scale: Array, tails: Tails, start: float) -> Falling:

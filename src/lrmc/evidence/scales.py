@@ -234,7 +234,9 @@ def _ridge(F: Array, other: Array, variance: float) -> Array:
 
 
 def _known_of_rows(
-    block: Observations, rows: tuple[Array], known: Known
+    block: Observations,
+    rows: tuple[Array],
+    known: Known,
 ) -> tuple[tuple[()], tuple[Joined, Array, Array]]:
     """What the rows of a block leave open, the sum of their covariances, and the Gram matrices of
     columns.

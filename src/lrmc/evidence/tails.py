@@ -177,7 +177,11 @@ def _fit(some: tuple[Array, Array], shape: Shape, relative: bool, begins: int) -
 
 
 def _expectation_maximisation(
-    residual: Array, scale: Array, shape: Shape, unit: float, densities: Array
+    residual: Array,
+    scale: Array,
+    shape: Shape,
+    unit: float,
+    densities: Array,
 ) -> tuple[float, tuple[float, ...], float]:
     """The unit of good residuals, the shares of gross errors, and the mean logarithm of
     the likelihood.

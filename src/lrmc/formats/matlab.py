@@ -69,7 +69,9 @@ def _check(file: BinaryIO) -> None:
 
 
 def _elements(
-    data: memoryview, order: str, padded: bool = True
+    data: memoryview,
+    order: str,
+    padded: bool = True,
 ) -> Iterator[tuple[int, memoryview]]:
     """Type and content, one after another."""
     at = 0

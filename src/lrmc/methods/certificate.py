@@ -161,7 +161,10 @@ def met_within(obs: Observations, X: Factors, border: float) -> Pull:
 
 
 def _met_without(
-    obs: Observations, X: Factors, border: float, value: float
+    obs: Observations,
+    X: Factors,
+    border: float,
+    value: float,
 ) -> tuple[Array, Array]:
     """The entries within the border that are not this value, counted by row and column."""
     counts = tuple(np.zeros(n, np.int64) for n in obs.shape)
@@ -197,7 +200,8 @@ def _not_vouched_for(
     single one."""
     F, G = X[axis], X[1 - axis]
     largest = float(told(_largest_norm, (G,)))
-    scale = inverse(told(_double_gram, (F,)), len(F), np.dtype(np.float64))
+    squares = told(_double_gram, (F,))
+    scale = inverse(squares, len(F), np.dtype(np.float64))
     found = where(_open, (*side, F), (about, largest, scale))
     small = obs.shape[0] * obs.shape[1] <= SMALL_MATRIX
     doubtful = where(_doubtful, side, (about.rank, small))
@@ -205,7 +209,9 @@ def _not_vouched_for(
     if not small:
         return found
     few = where(_few_of_many, side, (about.rank, obs.shape[1 - axis]))
-    return np.union1d(found, _untold(obs, X, NEARLY * about.border, axis, few))
+    spread = np.asarray(squares) / obs.shape[axis]
+    untold = _untold(obs, X, axis, few, (NEARLY * about.border, spread))
+    return np.union1d(found, untold)
 
 
 def _open(rows: tuple[Array, ...], same: tuple[Line, float, Array]) -> Array:
@@ -283,7 +289,11 @@ def proving(observed: Array, rank: int, chance: float) -> Array:
 
 
 def _hanging(
-    obs: Observations, X: Factors, border: float, axis: int, lines: Array
+    obs: Observations,
+    X: Factors,
+    border: float,
+    axis: int,
+    lines: Array,
 ) -> Array:
     """Those of some rows (axis 0; columns for 1) that hang on a single entry, or none, in some
     direction.
@@ -310,27 +320,34 @@ def _hanging(
 
 
 def _untold(
-    obs: Observations, X: Factors, border: float, axis: int, lines: Array
+    obs: Observations,
+    X: Factors,
+    axis: int,
+    lines: Array,
+    about: tuple[float, Array],
 ) -> Array:
     """Those of some rows (axis 0; columns for 1) of which missing entries are not told by the others:
-    residuals that agree would move them by a good part of the data.
+    residuals that agree, up to a border, would move them by a good part of the data.
 
     Where columns come in pairs of equals, one of each pair tells the other; if both are missing,
-    nothing does, however well the rest agrees."""
+    nothing does, however well the rest agrees. A direction in which lines hardly differ, by their
+    mean squares, moves nothing."""
     if len(lines) == 0:
         return lines
-    G = X[1 - axis]
+    border, spread = about
     along = np.arange(obs.shape[1 - axis])
-    other, untold = take(G, along).astype(np.float64), []
+    other, untold = take(X[1 - axis], along).astype(np.float64), []
     for some in np.array_split(lines, max(1, len(lines) * len(along) // AT_ONCE)):
         values = obs.grid(some, along) if axis == 0 else obs.grid(along, some).T
         seen = ~np.isnan(values)
         grams = np.einsum("ij,jk,jl->ikl", seen, other, other, optimize=True)
         size, directions = np.linalg.eigh(grams)
-        size = np.maximum(size, UNTOLD**2 * size[:, -1:])
-        moved = np.square(other @ directions) / size[:, None, :]  # lines x along x rank
-        farthest = np.sqrt(np.where(seen, 0.0, moved.sum(2)).max(1))
-        untold.append(some[farthest * border > MOVED * obs.scale])
+        usual = np.einsum("ikd,kl,ild->id", directions, spread, directions)
+        told = border**2 / np.maximum(size, np.finfo(np.float64).tiny)
+        free = np.minimum(told, usual)  # lines x rank
+        moved = np.einsum("ijd,id->ij", np.square(other @ directions), free)
+        farthest = np.sqrt(np.where(seen, 0.0, moved).max(1))
+        untold.append(some[farthest > MOVED * obs.scale])
     return np.concatenate(untold)
 
 

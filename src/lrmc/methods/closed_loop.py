@@ -106,7 +106,11 @@ class Side:
 
 
 def followed(
-    observed: Array, inliers: Array, multiple: Array, typical: float, shrink: float
+    observed: Array,
+    inliers: Array,
+    multiple: Array,
+    typical: float,
+    shrink: float,
 ) -> Array:
     """Multiples of the threshold: wider where far fewer entries than typical are inliers."""
     seen = np.maximum(observed, 1)
@@ -210,7 +214,11 @@ def full_weight(weight: Array, observed: Array) -> Array:
 
 
 def row_directions(
-    rows: Rows, pull: Pull, ridge: float, used: Array, threads: int
+    rows: Rows,
+    pull: Pull,
+    ridge: float,
+    used: Array,
+    threads: int,
 ) -> Array:
     """H_i^-1 (C R)_i, longer where weights were lost since H was made."""
     step = solve_rows(rows.H, pull[0], ridge * np.eye(rows.L.shape[1]), used, threads)
@@ -243,7 +251,11 @@ def after_all(lines: Lines, same: Any) -> tuple[Rows, Told]:
 
 
 def _stepped(
-    F: Array, step: Array, before: Array, M: Array, momentum: float
+    F: Array,
+    step: Array,
+    before: Array,
+    M: Array,
+    momentum: float,
 ) -> tuple[Array, Array]:
     """A direction without what the other factor moves and with momentum, and the factor
     after it.

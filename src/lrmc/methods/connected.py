@@ -83,7 +83,9 @@ def _all_meet(obs: Observations, lines: Array, others: Array, axis: int) -> bool
 
 
 def _reached_from(
-    block: Observations, rows: tuple[()], cols: Array
+    block: Observations,
+    rows: tuple[()],
+    cols: Array,
 ) -> tuple[tuple[Array], tuple[Array]]:
     """The rows that share an entry with some columns, and the columns that share one with these."""
     n1, n2 = block.shape

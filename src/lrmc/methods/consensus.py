@@ -62,7 +62,10 @@ class Entries(NamedTuple):
 
 
 def repaired(
-    obs: Observations, X: Factors, certificate: Certificate, tol: float
+    obs: Observations,
+    X: Factors,
+    certificate: Certificate,
+    tol: float,
 ) -> Generator[Step, None, tuple[Factors, Certificate]]:
     """X with its open rows and columns fitted anew, and its certificate. A round takes about seven
     passes.
@@ -100,7 +103,10 @@ def repaired(
 
 
 def finished(
-    obs: Observations, X: Factors, certificate: Certificate, tol: float
+    obs: Observations,
+    X: Factors,
+    certificate: Certificate,
+    tol: float,
 ) -> Generator[Step, None, tuple[Factors, Certificate]]:
     """X, which has a certificate though the steps to it had not converged, after sweeps
     over what agrees.
@@ -121,7 +127,10 @@ def finished(
 
 
 def sharpened(
-    obs: Observations, X: Factors, certificate: Certificate, tol: float
+    obs: Observations,
+    X: Factors,
+    certificate: Certificate,
+    tol: float,
 ) -> Generator[Step, None, tuple[Factors, Certificate]]:
     """X, which has a certificate, with lines fitted anew in which most entries agree, and yet few
     closely.
@@ -156,7 +165,10 @@ def promising(obs: Observations, X: Factors, tol: float) -> bool:
 
 
 def _refitted(
-    obs: Observations, X: Factors, certificate: Certificate, border: float
+    obs: Observations,
+    X: Factors,
+    certificate: Certificate,
+    border: float,
 ) -> tuple[Factors, int]:
     """X with its open rows, then its open columns, fitted anew; and how many of them are
     better now.
@@ -229,7 +241,11 @@ def _portions(lines: Array, observed: Array) -> list[Array]:
 
 
 def gathered(
-    obs: Observations, X: Factors, axis: int, lines: Array, known: Array
+    obs: Observations,
+    X: Factors,
+    axis: int,
+    lines: Array,
+    known: Array,
 ) -> Entries:
     """The entries of some rows (axis 0) or columns (1) in the columns or rows that are
     known. One pass.
@@ -253,7 +269,10 @@ def gathered(
 
 
 def on_what_agrees(
-    obs: Observations, X: Factors, wide: float, border: float
+    obs: Observations,
+    X: Factors,
+    wide: float,
+    border: float,
 ) -> Generator[Step, None, None]:
     """Least squares on the entries that agree, columns and rows in turn: one pass each. What counts
     gets narrower.

@@ -263,7 +263,9 @@ def fewer_lines(obs: Observations, seed: int) -> tuple[Array, Array] | None:
 
 
 def part_of_lines(
-    obs: Observations, lines: Array, noise: Noise
+    obs: Observations,
+    lines: Array,
+    noise: Noise,
 ) -> tuple[Observations, Noise]:
     """These lines of the longer side, and what is known of their noise."""
     places = _places(obs, lines)
@@ -287,7 +289,9 @@ def is_poor(obs: Observations, done: Findings) -> bool:
 
 
 def exact_after_all(
-    obs: Observations, step: Step, tol: float
+    obs: Observations,
+    step: Step,
+    tol: float,
 ) -> Generator[Step, None, Certificate | None]:
     """Least squares on what a fit meets that a prior holds: where residuals then fall far below,
     data may be exact.
@@ -315,7 +319,12 @@ def exact_after_all(
 
 
 def too_low(
-    obs: Observations, rank: int, X: Factors, outliers: Sides, tol: float, seed: int
+    obs: Observations,
+    rank: int,
+    X: Factors,
+    outliers: Sides,
+    tol: float,
+    seed: int,
 ) -> tuple[str, ...]:
     """A sentence if a higher rank leaves far smaller residuals than X has; of large
     data, a part is looked at.
@@ -467,7 +476,9 @@ def lopsided(
 
 
 def first_steps(
-    run: Generator[Step, None, Found], most: int, stage: str | None = None
+    run: Generator[Step, None, Found],
+    most: int,
+    stage: str | None = None,
 ) -> Generator[Step, None, tuple[Found, bool]]:
     """So many steps of a run, where it is then, and whether it ended; otherwise it can
     be gone on with.
@@ -516,7 +527,10 @@ def noisy(
 
 
 def as_planned(
-    obs: Observations, wishes: Wishes, noise: Noise, seed: int = 0
+    obs: Observations,
+    wishes: Wishes,
+    noise: Noise,
+    seed: int = 0,
 ) -> Generator[Step, None, Findings]:
     """Steps for noisy data of which everything was decided before. What was decided for other
     data is looked at first.
@@ -591,7 +605,10 @@ def highest_rank(obs: Observations) -> int:
 
 
 def proven(
-    obs: Observations, found: Found, outliers: Sides, tol: float
+    obs: Observations,
+    found: Found,
+    outliers: Sides,
+    tol: float,
 ) -> Generator[Step, None, tuple[Found, Certificate | None]]:
     """What was found with its certificate, if residuals are small or much of it agrees. Open lines
     are fitted anew.

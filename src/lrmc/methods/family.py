@@ -63,7 +63,10 @@ class Member(NamedTuple):
 
 
 def decide_for_all(
-    family: Sequence[Member], wanted: Wanted, seed: int = 0, told: Told = silent
+    family: Sequence[Member],
+    wanted: Wanted,
+    seed: int = 0,
+    told: Told = silent,
 ) -> tuple[Decided, int]:
     """A plan for matrices like these, and how many of them have judged it.
 
@@ -89,7 +92,11 @@ def _judges(members: Sequence[Member]) -> range:
 
 
 def _lessons(
-    members: Sequence[Member], rank: int, seed: int, entries: int, told: Told = silent
+    members: Sequence[Member],
+    rank: int,
+    seed: int,
+    entries: int,
+    told: Told = silent,
 ) -> list[Lesson]:
     """Lessons of all members in turn; those of some are for judging."""
     most = max(1, LESSONS // len(members))

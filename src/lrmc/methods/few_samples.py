@@ -64,7 +64,9 @@ def wants_newton(obs: Observations, rank: int) -> bool:
 
 
 def few_sampled(
-    obs: Observations, start: Factors, tol: float
+    obs: Observations,
+    start: Factors,
+    tol: float,
 ) -> Generator[Step, None, tuple[Factors, Certificate] | None]:
     """A fit that proves itself, with its certificate; None if there is none. Open rows
     and columns are fitted anew.
@@ -109,7 +111,10 @@ def all_entries(obs: Observations, X: Factors) -> Entries:
 
 
 def gauss_newton(
-    obs: Observations, entries: Entries, start: Factors, pace: Pace
+    obs: Observations,
+    entries: Entries,
+    start: Factors,
+    pace: Pace,
 ) -> Iterator[Step]:
     """Steps from a start; each takes up to 60 passes over the entries."""
     problem = Problem(entries, obs.scale)
@@ -158,7 +163,12 @@ class Problem:
         )
 
     def step(
-        self, U: Array, V: Array, e: Array, z: float, ridge: float
+        self,
+        U: Array,
+        V: Array,
+        e: Array,
+        z: float,
+        ridge: float,
     ) -> tuple[Array, Array]:
         """The Gauss-Newton step of both factors."""
         step = np.empty((len(U) + len(V), U.shape[1]))

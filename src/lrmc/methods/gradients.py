@@ -44,7 +44,10 @@ def gradient(obs: Sparse, halves: Sequence[Half], noise: Noise, X: Factors) -> A
 
 
 def reverse(
-    obs: Sparse, half: Half, noise: Noise, late: Slopes
+    obs: Sparse,
+    half: Half,
+    noise: Noise,
+    late: Slopes,
 ) -> tuple[Slopes, Array]:
     """From the gradient after half a layer, that before it, and that of the logarithms
     of its five numbers.

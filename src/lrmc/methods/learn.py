@@ -80,7 +80,7 @@ def learned(
     least = first = judges.losses(bend)
     trials, found, waited = [Trial(0, 1.0)], layers, 0
     descent = Descent(np.log(layers.array()))
-    most = max(STEPS, ROUNDS * len(pupils))
+    most = max(STEPS, ROUNDS * len(pupils)) if pupils else 0
     for step in range(1, most + 1):
         told("learning", step, most)
         loss, slope = pupils[step % len(pupils)].slope(descent.layers, bend)

@@ -162,7 +162,10 @@ class Tried(NamedTuple):
 
     @classmethod
     def of(
-        cls, lessons: Sequence[Lesson], layers: Layers, least: float = DEAD
+        cls,
+        lessons: Sequence[Lesson],
+        layers: Layers,
+        least: float = DEAD,
     ) -> Tried:
         """Where the layers end."""
         return cls(lessons, [lesson.fitted(layers, least) for lesson in lessons])
@@ -190,7 +193,9 @@ class Tried(NamedTuple):
 
 
 def with_scales(
-    noise: Noise, lines: tuple[Array, Array], powers: tuple[float, float]
+    noise: Noise,
+    lines: tuple[Array, Array],
+    powers: tuple[float, float],
 ) -> Noise:
     """What is known of the noise, times powers of what lines seem to have."""
     own = (
@@ -252,7 +257,10 @@ def _known(truth: Truth, rows: Array, cols: Array, seed: int) -> Sample:
 
 
 def part_at(
-    obs: Observations, rows: Array, cols: Array, dtype: DType = SINGLE
+    obs: Observations,
+    rows: Array,
+    cols: Array,
+    dtype: DType = SINGLE,
 ) -> Observations:
     """These rows and columns as data of their own."""
     Y = obs.grid(rows, cols).astype(dtype)
@@ -271,7 +279,9 @@ def _copied(rest: Observations) -> Observations:
 
 
 def some_lines(
-    obs: Observations, rng: np.random.Generator, entries: int = PART
+    obs: Observations,
+    rng: np.random.Generator,
+    entries: int = PART,
 ) -> tuple[Array, Array]:
     """Rows and columns of a part with about so many entries: some of the longer side, and
     where that is too much, those of the shorter one that have the most entries.
@@ -293,7 +303,10 @@ def some_lines(
 
 
 def _some_groups(
-    obs: Observations, groups: Array, rng: np.random.Generator, entries: int
+    obs: Observations,
+    groups: Array,
+    rng: np.random.Generator,
+    entries: int,
 ) -> tuple[Array, Array]:
     """Rows of some groups, one group after the other, and all columns."""
     size = groups.shape[1]

@@ -46,7 +46,9 @@ class Repeated(NamedTuple):
 
 
 def repeated(
-    obs: Observations, X: Factors | None = None, border: float = 0.0
+    obs: Observations,
+    X: Factors | None = None,
+    border: float = 0.0,
 ) -> tuple[Repeated, ...]:
     """The values that stand in many places; given X, only those most of which it misses by more
     than the border.
@@ -112,7 +114,10 @@ def is_one_sided(obs: Observations, X: Factors) -> bool:
 
 
 def moved_start(
-    obs: Observations, rank: int | None, most: int, seed: int
+    obs: Observations,
+    rank: int | None,
+    most: int,
+    seed: int,
 ) -> tuple[Factors, float] | None:
     """A start at the level of most entries, and a threshold above its errors; None if all are at
     one level.

@@ -17,7 +17,10 @@ from .step import Start, Step
 
 
 def lrmc(
-    obs: Observations, start: Start, layers: Iterable[Layer], tangent: bool = False
+    obs: Observations,
+    start: Start,
+    layers: Iterable[Layer],
+    tangent: bool = False,
 ) -> Iterator[Step]:
     """S = soft(Y - L R', zeta), then a scaled gradient step on both factors. One pass over the data
     per step.
@@ -44,7 +47,11 @@ class Taken(NamedTuple):
 
 
 def take(
-    obs: Observations, X: Factors, momentum: Factors, layer: Layer, tangent: bool
+    obs: Observations,
+    X: Factors,
+    momentum: Factors,
+    layer: Layer,
+    tangent: bool,
 ) -> Taken:
     """One layer of the paper, from the factors X. One pass over the data."""
     (L, R), (mL, mR), (zeta, eta, gamma) = X, momentum, layer
@@ -63,7 +70,9 @@ def take(
 
 
 def _of_rows(
-    block: Observations, rows: tuple[Array], same: Any
+    block: Observations,
+    rows: tuple[Array],
+    same: Any,
 ) -> tuple[tuple[Array], tuple[Any, ...]]:
     """C R (R'R)^-1 for some rows; C' L, L' L, L' dL and the number of inliers."""
     (L,), (R, zeta, scale) = rows, same

@@ -97,7 +97,10 @@ def nearest(obs: Observations, rank: int, seed: int = 0) -> tuple[str, float]:
 
 
 def nearest_of_all(
-    obs: Observations, rank: int | None, noise: Noise, seed: int = 0
+    obs: Observations,
+    rank: int | None,
+    noise: Noise,
+    seed: int = 0,
 ) -> Schedule:
     """Of the schedules that come with lrmc: for data without noise whose rank is known, the nearest
     of the paper's form; else that for noisy data which misses hidden entries by least.

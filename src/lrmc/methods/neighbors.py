@@ -76,7 +76,10 @@ def can_compare(obs: Observations) -> bool:
 
 
 def neighbors(
-    obs: Observations, X: Factors, bend: float, weight: float = 1.0
+    obs: Observations,
+    X: Factors,
+    bend: float,
+    weight: float = 1.0,
 ) -> Neighbors:
     """The neighbors of all lines, where residuals beyond `bend` are clipped."""
     lines = cleaned_lines(obs, X, bend)

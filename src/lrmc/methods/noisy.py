@@ -53,7 +53,10 @@ class Noise:
 
     @classmethod
     def even(
-        cls, obs: Observations, loss: Loss = "mixture", outliers: Sides = "both"
+        cls,
+        obs: Observations,
+        loss: Loss = "mixture",
+        outliers: Sides = "both",
     ) -> Noise:
         """The same noise everywhere."""
         return cls(equal(1.0, obs.shape[0]), equal(1.0, obs.shape[1]), loss, outliers)
@@ -127,7 +130,10 @@ class Noise:
 
 
 def two_groups(
-    size: Array, low: float, rounds: int = 20, fixed: bool = False
+    size: Array,
+    low: float,
+    rounds: int = 20,
+    fixed: bool = False,
 ) -> tuple[float, float, float]:
     """The standard deviation of the noise, the odds of an outlier at 0, the share of noise:
     expectation-maximisation.

@@ -196,14 +196,22 @@ def rank_for(obs: Observations) -> int:
 
 
 def begin(
-    obs: Observations, rank: int, noise: Noise, seed: int = 0, times: int = 2
+    obs: Observations,
+    rank: int,
+    noise: Noise,
+    seed: int = 0,
+    times: int = 2,
 ) -> State:
     """Where the layers begin: the last state of `grown`."""
     return grown(obs, rank, noise, seed, times)[-1]
 
 
 def grown(
-    obs: Observations, rank: int, noise: Noise, seed: int = 0, times: int = 2
+    obs: Observations,
+    rank: int,
+    noise: Noise,
+    seed: int = 0,
+    times: int = 2,
 ) -> tuple[State, ...]:
     """States of rank 1, 2, 4 and so on up to this one, each with so many `times` the components of
     the one before.
@@ -222,7 +230,11 @@ def grown(
 
 
 def raised(
-    obs: Observations, state: State, rank: int, noise: Noise, seed: int = 0
+    obs: Observations,
+    state: State,
+    rank: int,
+    noise: Noise,
+    seed: int = 0,
 ) -> State:
     """A state of this rank: what stands out of the clipped residual is added, and a layer fits
     it.
@@ -272,7 +284,11 @@ def _first(obs: Observations, noise: Noise, seed: int) -> State:
 
 
 def _settled(
-    obs: Observations, state: State, numbers: Numbers, layers: int, noise: Noise
+    obs: Observations,
+    state: State,
+    numbers: Numbers,
+    layers: int,
+    noise: Noise,
 ) -> State:
     """A state after some layers with the same numbers."""
     longer = int(obs.shape[1] > obs.shape[0])
@@ -282,7 +298,11 @@ def _settled(
 
 
 def _more(
-    obs: Observations, state: State, count: int, noise: Noise, seed: int
+    obs: Observations,
+    state: State,
+    count: int,
+    noise: Noise,
+    seed: int,
 ) -> State:
     """A state with more components: the leading ones of the clipped residual."""
     rule = Huber(times(CLIPPED * _unit_of(obs, state.X, noise), noise.rows), noise.cols)
@@ -329,7 +349,10 @@ def supported(state: State) -> State:
 
 
 def passes(
-    obs: Observations, state: State, layers: Layers, noise: Noise
+    obs: Observations,
+    state: State,
+    layers: Layers,
+    noise: Noise,
 ) -> Iterator[Half]:
     """Half a layer after the other, each one pass over the data."""
     longer = int(obs.shape[1] > obs.shape[0])
@@ -341,7 +364,10 @@ def passes(
 
 
 def settled(
-    obs: Observations, state: State, layers: Layers, noise: Noise
+    obs: Observations,
+    state: State,
+    layers: Layers,
+    noise: Noise,
 ) -> Iterator[Half]:
     """The same, and the last layer again as long as that still makes residuals much smaller: with
     little noise, layers come nearer for longer.
@@ -431,7 +457,11 @@ def half_layer(
 
 
 def _weight(
-    obs: Observations, X: Factors, numbers: Numbers, noise: Noise, size: float | None
+    obs: Observations,
+    X: Factors,
+    numbers: Numbers,
+    noise: Noise,
+    size: float | None,
 ) -> Power:
     """The rule of half a layer, for residuals in units of their median."""
     if size is None:
@@ -453,7 +483,11 @@ def _typical(residual: Array, scale: float) -> float:
 
 
 def regressors_of(
-    other: Any, unknown: Array, numbers: Numbers, scale: Array, threads: int
+    other: Any,
+    unknown: Array,
+    numbers: Numbers,
+    scale: Array,
+    threads: int,
 ) -> tuple[Any, Any]:
     """The other factor, and what Gram matrices are made of: its pairs with what is
     unknown, and a 1 for the weights.

@@ -195,7 +195,8 @@ def decide(
     `rested` is the rank at which the closed loop came to rest, where residuals there are those of
     Gaussian noise and outliers."""
     high = rank_for(obs) if rank is None else rank
-    least = OF_FEW if obs.n_observed <= PART else COMPARISONS
+    # what is left of them after hiding some must be more than is learned from
+    least = OF_FEW if obs.n_observed <= 1.5 * PART else COMPARISONS
     compared = hidden_in(obs, high, noise, seed, entries=LARGER_PART, least=least)
     few = partial(hidden_in, obs, noise=noise, seed=seed + 1)
     if compared[0].rest.n_observed > PART:
@@ -250,7 +251,9 @@ def decided_by(
 
 
 def first_numbers(
-    in_groups: bool, layers: Layers | None, shape: float | None
+    in_groups: bool,
+    layers: Layers | None,
+    shape: float | None,
 ) -> Layers:
     """Those that are given, or ship for such data, with the shape that is asked for."""
     if layers is None:
@@ -259,7 +262,9 @@ def first_numbers(
 
 
 def lessons_for(
-    plan: Plan, few: Callable[[int], Sequence[Lesson]], compared: Tried
+    plan: Plan,
+    few: Callable[[int], Sequence[Lesson]],
+    compared: Tried,
 ) -> Tried:
     """Lessons to learn from: in a small part, where the others have more entries."""
     if all(lesson.rest.n_observed <= PART for lesson in compared.lessons):
@@ -352,7 +357,9 @@ def ranks_of(tried: Tried, layers: Layers, bend: float, least: int = 1) -> list[
 
 
 def own_noise(
-    tried: Tried, layers: Layers, bend: float
+    tried: Tried,
+    layers: Layers,
+    bend: float,
 ) -> tuple[tuple[float, float], Tried]:
     """Powers of the noise that rows and columns show, and the lessons with it: one side after the
     other, as long as typical entries clearly gain: it is their noise.
@@ -373,7 +380,11 @@ def own_noise(
 
 
 def with_mixture(
-    plan: Plan, tried: Tried, bend: float, rested: int | None, asked: bool
+    plan: Plan,
+    tried: Tried,
+    bend: float,
+    rested: int | None,
+    asked: bool,
 ) -> tuple[Plan, Tried]:
     """The plan with a mixture of noise and outliers at the end: after the layers, or after the
     closed loop at the rank where it came to rest.
@@ -463,7 +474,10 @@ class Hearing(NamedTuple):
 
 
 def hearing(
-    obs: Observations, hidden: Sample, X: Factors, opinions: Sequence[str]
+    obs: Observations,
+    hidden: Sample,
+    X: Factors,
+    opinions: Sequence[str],
 ) -> Hearing:
     """What all models say that are fitted to the same data."""
     places = hidden.rows, hidden.cols
@@ -504,7 +518,9 @@ def all_heard(tried: Tried, opinions: Sequence[str]) -> list[Hearing]:
 
 
 def judged(
-    plan: Plan, heard: Sequence[Hearing], trials: tuple[Trial, ...] = ()
+    plan: Plan,
+    heard: Sequence[Hearing],
+    trials: tuple[Trial, ...] = (),
 ) -> Decided:
     """How the plan and all models do."""
     chosen = plan.blend
@@ -549,8 +565,8 @@ def best_blend(heard: Sequence[Hearing], bend: float) -> Blend:
 
 
 def _as_good(heard: Sequence[Hearing], bend: float) -> Blend:
-    """The simple model that does as well on average as the fit, with its weight; none if the fit is
-    better: what is simple needs no proof.
+    """The simple model that does better on average than the fit, if not clearly, with its weight;
+    none if the fit is as good: what is simple needs no proof.
     """
     fit = np.concatenate([losses_of(x.truth - x.fit, bend) for x in heard]).mean()
     means = {
@@ -559,7 +575,7 @@ def _as_good(heard: Sequence[Hearing], bend: float) -> Blend:
         if other.name not in OPINIONS
     }
     best = min(means, key=lambda other: means[other], default=NOTHING)
-    if not means.get(best, np.inf) <= fit:
+    if not means.get(best, np.inf) < (1 - SAME) * fit:
         return NOTHING
     return best._replace(weight=best_weight(heard, best, bend))
 
@@ -653,7 +669,11 @@ def _as_type(
 
 
 def _layered(
-    obs: Observations, plan: Plan, noise: Noise, seed: int, begun: State | None = None
+    obs: Observations,
+    plan: Plan,
+    noise: Noise,
+    seed: int,
+    begun: State | None = None,
 ) -> Generator[Step, None, Fitted]:
     """The same by layers."""
     state = begun or begin(obs, plan.rank, noise, seed, plan.times)
@@ -678,7 +698,10 @@ class Fitted(NamedTuple):
 
 
 def _through(
-    obs: Observations, state: State, layers: Layers, noise: Noise
+    obs: Observations,
+    state: State,
+    layers: Layers,
+    noise: Noise,
 ) -> Generator[Step, None, Half]:
     for half in settled(obs, state, layers, noise):
         yield step_of(obs, half, half.after.X)
@@ -686,7 +709,10 @@ def _through(
 
 
 def _finished(
-    obs: Observations, plan: Plan, half: Half, noise: Noise
+    obs: Observations,
+    plan: Plan,
+    half: Half,
+    noise: Noise,
 ) -> Generator[Step, None, None]:
     """The last steps: without components that died, polished, and blended."""
     X = half.after.X if plan.fixed else trimmed(obs, half, LEAST[plan.aim])
@@ -707,7 +733,11 @@ def _blended(obs: Observations, plan: Plan, step: Step) -> Iterator[Step]:
 
 
 def carried(
-    obs: Observations, plan: Plan, part: Fitted, *, noise: Noise
+    obs: Observations,
+    plan: Plan,
+    part: Fitted,
+    *,
+    noise: Noise,
 ) -> Generator[Step, None, None]:
     """All data, from a fit to some of their longer lines: the others are fitted to what is known
     of the shorter ones, gently at first; then layers fit both sides.
@@ -729,7 +759,10 @@ def carried(
 
 
 def grown_in(
-    lesson: Lesson, obs: Observations, plan: Plan, noise: Noise
+    lesson: Lesson,
+    obs: Observations,
+    plan: Plan,
+    noise: Noise,
 ) -> State | None:
     """Where the layers begin, if the first components are those of a lesson in a part: that part
     needs all lines of the shorter side, and no groups (what covers patches of a part is there

@@ -105,7 +105,11 @@ class Pace:
 
 
 def noise_level(
-    obs: Observations, X: Factors | None, zeta: float, share: float, reject: bool
+    obs: Observations,
+    X: Factors | None,
+    zeta: float,
+    share: float,
+    reject: bool,
 ) -> float:
     """See `noise_of`. One pass over the data."""
     L, R = X if X is not None else (None, None)
@@ -129,7 +133,11 @@ def _largest(rows: tuple[Array], _: None) -> tuple[tuple[()], tuple[Largest]]:
 
 
 def first_guess(
-    obs: Observations, zeta: float, middle: Factors | None, most: int, seed: int
+    obs: Observations,
+    zeta: float,
+    middle: Factors | None,
+    most: int,
+    seed: int,
 ) -> tuple[Factors, Test]:
     """The leading components of the clipped data that stand out of the noise."""
     p = obs.fraction
@@ -290,7 +298,10 @@ def _typical(some: Sample, X: Factors, inliers: float) -> float:
 
 
 def _grown(
-    obs: Observations, step: Step, room: int, least: float
+    obs: Observations,
+    step: Step,
+    room: int,
+    least: float,
 ) -> tuple[Factors, Test]:
     """X with the components of the rejected residual that stand out of the noise, and
     are not too small to matter.

@@ -68,7 +68,10 @@ def can_regress(obs: Observations) -> bool:
 
 
 def regression(
-    obs: Observations, X: Factors, bend: float, weight: float = 1.0
+    obs: Observations,
+    X: Factors,
+    bend: float,
+    weight: float = 1.0,
 ) -> Regression:
     """What other columns say of all entries, where residuals beyond `bend` are clipped."""
     lines = cleaned_lines(obs, X, bend)

@@ -42,7 +42,10 @@ def first_threshold(obs: Observations, middle: Factors | None) -> float:
 
 
 def polished(
-    obs: Observations, begin: tuple[Factors, float], noise: Noise, most: int = 6
+    obs: Observations,
+    begin: tuple[Factors, float],
+    noise: Noise,
+    most: int = 6,
 ) -> Iterator[Step]:
     """The closed loop until it rests at the noise, then sweeps."""
     X, zeta = begin

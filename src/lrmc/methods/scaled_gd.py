@@ -20,7 +20,10 @@ from .step import Start, Step
 
 
 def scaled_gd(
-    obs: Observations, rank: int, tuning: Tuning, seed: int = 0
+    obs: Observations,
+    rank: int,
+    tuning: Tuning,
+    seed: int = 0,
 ) -> Iterator[Step]:
     """S = T(Y - L R'), then a scaled gradient step on both factors. Three passes over the data per
     step.

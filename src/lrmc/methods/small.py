@@ -125,7 +125,11 @@ def _data(part: Part) -> _kernels.DenseData:
 
 
 def _solved(
-    L: Array, R: Array, report: Array, trace: Array, dtype: DType
+    L: Array,
+    R: Array,
+    report: Array,
+    trace: Array,
+    dtype: DType,
 ) -> Solved | None:
     """What the kernel found; None where nothing is proven."""
     proven, rank, sweeps, _, scale, *numbers = report.tolist()

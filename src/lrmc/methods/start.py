@@ -15,7 +15,11 @@ MORE = 5  # directions than asked for: the randomised subspace is better by them
 
 
 def spectral(
-    obs: Observations, rank: int, zeta: float, gain: float, seed: int = 0
+    obs: Observations,
+    rank: int,
+    zeta: float,
+    gain: float,
+    seed: int = 0,
 ) -> Factors:
     """The best rank-r approximation of gain * clip(Y, -zeta, zeta), balanced: L = U S^(1/2), R = V
     S^(1/2).
@@ -133,7 +137,10 @@ def measuring(obs: Observations, zeta: float, reject: bool) -> Weight:
 
 
 def _looked(
-    model: Factors | None, rule: Weight, gain: float, keep_model: bool
+    model: Factors | None,
+    rule: Weight,
+    gain: float,
+    keep_model: bool,
 ) -> tuple[Any, Looked]:
     """The rows of the model, and what is looked at."""
     L, R = model if model is not None else (None, None)
@@ -147,7 +154,10 @@ def _directions(obs: Observations, rank: int, seed: int) -> Array:
 
 
 def _times(
-    obs: Observations, looked: Looked, L: Any, Q: Array
+    obs: Observations,
+    looked: Looked,
+    L: Any,
+    Q: Array,
 ) -> tuple[Any, Array, Sizes]:
     """B = (the matrix) Q, T such that the columns of B T are orthonormal, and what was seen on the
     way. One pass.
@@ -172,7 +182,11 @@ def _rows_times(block: Observations, rows: Lines, same: Any) -> tuple[Lines, Lin
 
 
 def _transposed_times(
-    obs: Observations, looked: Looked, L: Any, B: Any, T: Array
+    obs: Observations,
+    looked: Looked,
+    L: Any,
+    B: Any,
+    T: Array,
 ) -> tuple[Any, Array]:
     """P = B T, and (the matrix)' P. One pass."""
     rows, rest = _split(looked)
@@ -182,7 +196,9 @@ def _transposed_times(
 
 
 def _rows_transposed_times(
-    block: Observations, rows: Lines, same: Any
+    block: Observations,
+    rows: Lines,
+    same: Any,
 ) -> tuple[tuple[Array], tuple[Array, Array | None]]:
     (L, B, *thresholds), (looked, T) = rows, same
     P = B @ T
@@ -198,7 +214,11 @@ def _split(looked: Looked) -> tuple[tuple[Any, ...], Looked]:
 
 
 def cur(
-    obs: Observations, rank: int, zeta: float, gain: float, seed: int = 0
+    obs: Observations,
+    rank: int,
+    zeta: float,
+    gain: float,
+    seed: int = 0,
 ) -> Factors:
     """A start from a few rows and columns of gain * clip(Y, -zeta, zeta): the robust CUR step, for
     huge problems.

@@ -35,7 +35,11 @@ class Tuned(NamedTuple):
 
 
 def tune(
-    method: Method, problems: Sequence[Problem], *, tol: float = 1e-6, most: int = 60
+    method: Method,
+    problems: Sequence[Problem],
+    *,
+    tol: float = 1e-6,
+    most: int = 60,
 ) -> Tuned:
     """The gamma and eta (to 0.05) with the fewest iterations to a relative error below tol, of at
     most `most`.
@@ -76,7 +80,10 @@ def tune(
 
 
 def iterations(
-    steps: Iterator[Step], problem: Problem, tol: float, most: float
+    steps: Iterator[Step],
+    problem: Problem,
+    tol: float,
+    most: float,
 ) -> float:
     """How many steps until the relative error is tol, with a fraction for where between
     two steps; else infinity.

@@ -48,7 +48,10 @@ AT_ONCE = 1 << 22  # entries of a sparse matrix that are looked at together
 
 
 def as_observations(
-    Y: Any, mask: Any = None, *, threads: int | None = None
+    Y: Any,
+    mask: Any = None,
+    *,
+    threads: int | None = None,
 ) -> Observations:
     """Data as the methods see them: check the input once, and find out what is observed.
 

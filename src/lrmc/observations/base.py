@@ -539,7 +539,9 @@ def row_stripes(n1: int, n2: int) -> Stripes:
 
 
 def standing_out(
-    residuals: Iterable[Sample], threshold: float, shape: tuple[int, int]
+    residuals: Iterable[Sample],
+    threshold: float,
+    shape: tuple[int, int],
 ) -> Any:
     """A CSR matrix of the entries whose residuals are larger than the threshold, and only these."""
     found = []

@@ -78,7 +78,11 @@ class Blocks(Observations):
 
     @abstractmethod
     def visit(
-        self, ask: Question, rows: Lines, shared: Any, each: Mapping[int, Any]
+        self,
+        ask: Question,
+        rows: Lines,
+        shared: Any,
+        each: Mapping[int, Any],
     ) -> Iterator[tuple[int, Any]]:
         """The answers of `ask(block, rows, shared, each[number])` with their numbers, of
         the blocks in `each` only.
@@ -316,7 +320,10 @@ def _grid(block: Observations, _rows: tuple[()], cols: Array, rows: Array) -> Ar
 
 
 def _numbered(
-    block: Observations, _rows: tuple[()], _same: None, numbers: Array
+    block: Observations,
+    _rows: tuple[()],
+    _same: None,
+    numbers: Array,
 ) -> tuple[Array, Array, Array]:
     """Observed entries by their numbers, row after row, in order."""
     rows, _, _ = block.survey()
@@ -332,7 +339,10 @@ def _numbered(
 
 
 def _residuals(
-    block: Observations, rows: tuple[Array], R: Array, _: Any
+    block: Observations,
+    rows: tuple[Array],
+    R: Array,
+    _: Any,
 ) -> tuple[Array, Array, Array]:
     parts = list(block.residuals(rows[0], R))
     return tuple(np.concatenate(x) for x in zip(*parts, strict=True))  # type: ignore[return-value]
@@ -407,7 +417,11 @@ class Reading:
 
 
 def _dense(
-    Y: Array, seen: Array | None, dtype: DType, gain: float, threads: int
+    Y: Array,
+    seen: Array | None,
+    dtype: DType,
+    gain: float,
+    threads: int,
 ) -> Dense:
     def rows_contiguous(X: Array) -> Array:
         return (
@@ -466,7 +480,11 @@ class RowBlocks(Blocks):
 
     @override
     def visit(
-        self, ask: Question, rows: Lines, shared: Any, each: Mapping[int, Any]
+        self,
+        ask: Question,
+        rows: Lines,
+        shared: Any,
+        each: Mapping[int, Any],
     ) -> Iterator[tuple[int, Any]]:
         for b, block in self._read(sorted(each)):
             first, last = (int(x) for x in self.borders[b : b + 2])

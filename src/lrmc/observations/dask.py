@@ -164,7 +164,11 @@ class DaskBlocks(Blocks):
             return self._graph(_worked, work, rows, shared).done(self.threads)
 
     def visit(
-        self, ask: Question, rows: Lines, shared: Any, each: Mapping[int, Any]
+        self,
+        ask: Question,
+        rows: Lines,
+        shared: Any,
+        each: Mapping[int, Any],
     ) -> Iterator[tuple[int, Any]]:
         """See `Blocks.visit`."""
         graph = self._graph(_asked, ask, rows, shared)
@@ -330,7 +334,11 @@ class OnWorkers(Elsewhere):
     """An array of a bundle."""
 
     def __init__(
-        self, bundle: Bundle, number: int, like: Array, factor: float = 1.0
+        self,
+        bundle: Bundle,
+        number: int,
+        like: Array,
+        factor: float = 1.0,
     ) -> None:
         """`like` has no rows, but the type and width of the array."""
         self.bundle, self.number, self.like, self.factor = bundle, number, like, factor
@@ -479,7 +487,13 @@ def _touched(parts: list[Any]) -> int:
 
 
 def _outliers(
-    Y: Any, L: Array, mask: Any = None, *, reading: Reading, R: Array, threshold: float
+    Y: Any,
+    L: Array,
+    mask: Any = None,
+    *,
+    reading: Reading,
+    R: Array,
+    threshold: float,
 ) -> Array:
     return np.asarray(reading.block(Y, mask).outliers(L, R, threshold))
 
@@ -491,7 +505,11 @@ class Graph:
     """Tasks, one for each block, and what they need. Every graph has keys of its own."""
 
     def __init__(
-        self, job: Job, data: tuple[Any, ...], rows: Lines, chunks: tuple[int, ...]
+        self,
+        job: Job,
+        data: tuple[Any, ...],
+        rows: Lines,
+        chunks: tuple[int, ...],
     ) -> None:
         # Words before the first hexadecimal one say which tasks are alike: Dask learns how long
         # they take from those.

@@ -199,7 +199,9 @@ def rows_contiguous(X: Array) -> Array:
 
 
 def regress_by_parts(
-    obs: Observations, model: Regression, axis: int
+    obs: Observations,
+    model: Regression,
+    axis: int,
 ) -> tuple[Array, Array, Array]:
     """`Observations.regress` with copies of some lines at a time."""
     if axis:
@@ -217,7 +219,10 @@ def regress_by_parts(
 
 
 def magnitudes_by_parts(
-    obs: Observations, L: Any, R: Any, share: float
+    obs: Observations,
+    L: Any,
+    R: Any,
+    share: float,
 ) -> tuple[Array, Array]:
     """`Observations.magnitudes` with copies of some rows, and then of some columns, at a time."""
     return _row_magnitudes(obs, L, R, share), _row_magnitudes(

@@ -183,7 +183,9 @@ def in_one_piece(obs: Observations) -> bool:
 
 
 def set_aside(
-    obs: Observations, share: float, seed: int = 0
+    obs: Observations,
+    share: float,
+    seed: int = 0,
 ) -> tuple[Observations, Sample]:
     """The data without about this share of their entries, and these: single ones, where entries are
     missing.
@@ -288,7 +290,9 @@ def part_of(obs: Observations, seed: int = 0) -> Observations:
 
 
 def part_in_memory(
-    obs: Observations, seed: int = 0, cells: int | None = None
+    obs: Observations,
+    seed: int = 0,
+    cells: int | None = None,
 ) -> Submatrix:
     """The same as an array in memory, with the rows and columns that were chosen: all of a matrix
     that is not large, with four times as many `cells` as are enough.
@@ -310,7 +314,10 @@ def _is_large(obs: Observations, cells: int) -> bool:
 
 
 def _some_groups(
-    obs: Observations, groups: Array, rng: np.random.Generator, cells: int
+    obs: Observations,
+    groups: Array,
+    rng: np.random.Generator,
+    cells: int,
 ) -> Submatrix:
     """Some of the rows, whole groups."""
     rows, cols = (np.arange(n) for n in obs.shape)
@@ -325,7 +332,9 @@ def _some_groups(
 
 
 def _some_lines(
-    obs: Observations, rng: np.random.Generator, cells: int
+    obs: Observations,
+    rng: np.random.Generator,
+    cells: int,
 ) -> tuple[Array, Array]:
     """Rows and columns of a part of a large matrix."""
     axis = 0 if obs.shape[0] >= obs.shape[1] else 1
@@ -361,7 +370,9 @@ def _random_places(obs: Observations, rng: np.random.Generator) -> tuple[Array, 
 
 
 def _gaps_elsewhere(
-    obs: Observations, axis: int, rng: np.random.Generator
+    obs: Observations,
+    axis: int,
+    rng: np.random.Generator,
 ) -> tuple[Array, Array]:
     """Places in some columns (axis 0; rows for axis 1) that are missing in others.
 

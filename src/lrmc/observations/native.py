@@ -81,7 +81,12 @@ def dense_data(
 
 
 def sparse_data(
-    indptr: Array, indices: Array, values: Array, *, n2: int, gain: float
+    indptr: Array,
+    indices: Array,
+    values: Array,
+    *,
+    n2: int,
+    gain: float,
 ) -> SparseData:
     """The observed entries by row."""
     return SparseData(
@@ -178,7 +183,12 @@ def _directions(outliers: str) -> tuple[float, float]:
 
 
 def adjoint(
-    of: Source, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array
+    of: Source,
+    L: Array,
+    R: Array,
+    zeta: float,
+    Ab: Array,
+    Bb: Array,
 ) -> Adjoint:
     """See `Observations.adjoint`."""
     L, R, Ab, Bb = (_kernels.ready(X, of.dtype) for X in (L, R, Ab, Bb))
@@ -283,7 +293,12 @@ def regress(of: Source, model: Regression) -> tuple[Array, Array, Array]:
 
 
 def residual(
-    data: SparseData, L: Array, R: Array, *, out: Array, threads: int
+    data: SparseData,
+    L: Array,
+    R: Array,
+    *,
+    out: Array,
+    threads: int,
 ) -> Array:
     """Y - L R' at the stored entries of sparse data, written into `out`."""
     factors = Factors(L=_kernels.ready(L, out.dtype), R=_kernels.ready(R, out.dtype))
@@ -300,7 +315,12 @@ def locate(indptr: Array, indices: Array, rows: Array, cols: Array) -> Array:
 
 
 def compress(
-    data: DenseData, *, indptr: Array, indices: Array, values: Array, by_column: bool
+    data: DenseData,
+    *,
+    indptr: Array,
+    indices: Array,
+    values: Array,
+    by_column: bool,
 ) -> None:
     """The observed entries of a dense matrix, by row or by column, into room for them."""
     _kernels.compress(

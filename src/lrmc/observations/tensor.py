@@ -172,7 +172,12 @@ class TorchObservations(Observations):
         return _survey(self.Y, self.mask)
 
     def _kth_largest(
-        self, rows: slice, cols: slice, axis: int, k: Array, model: Any
+        self,
+        rows: slice,
+        cols: slice,
+        axis: int,
+        k: Array,
+        model: Any,
     ) -> Array:
         """Of |Y - L R'| along an axis of a block, k of its own for each line; infinity
         where k is 0.
@@ -273,7 +278,10 @@ class TorchObservations(Observations):
 
 
 def as_torch_observations(
-    Y: Any, mask: Any = None, *, threads: int = 1
+    Y: Any,
+    mask: Any = None,
+    *,
+    threads: int = 1,
 ) -> Observations:
     """Look at a tensor once, where it is, and say what was observed: as `as_observations`, which
     calls this for tensors that are not on the CPU. `threads` is for the algebra on the factors.

@@ -174,7 +174,12 @@ def _draw_large(case: Case, folder: Path) -> None:
 
 
 def _run(
-    python: str, name: str, folder: str, limit: float, threads: int, memory: int
+    python: str,
+    name: str,
+    folder: str,
+    limit: float,
+    threads: int,
+    memory: int,
 ) -> dict[str, Any]:
     """What a process said."""
     surroundings = {**os.environ, **dict.fromkeys(THREADS, str(threads))}

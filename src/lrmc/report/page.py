@@ -68,7 +68,11 @@ def write_report(
 
 
 def page(
-    title: str, sections: Sequence[Section], *, subtitle: str = "", budget: int = BUDGET
+    title: str,
+    sections: Sequence[Section],
+    *,
+    subtitle: str = "",
+    budget: int = BUDGET,
 ) -> str:
     """A page as text."""
     room = budget // max(1, sum(n_films(section) for section in sections))

@@ -438,7 +438,11 @@ def n_films(section: Section) -> int:
 
 
 def _within(
-    room: int, n: int, at: Callable[[int], list[Picture]], largest: int, most: int
+    room: int,
+    n: int,
+    at: Callable[[int], list[Picture]],
+    largest: int,
+    most: int,
 ) -> tuple[list[int], list[list[str]], tuple[int, int]]:
     """Frames evenly chosen to fit: which, the data URIs of each one's layers, and the size of the
     first picture.

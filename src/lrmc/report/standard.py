@@ -133,7 +133,10 @@ def _check(result: Result, obs: Observations | None, given: Names) -> None:
 
 
 def _key_numbers(
-    result: Result, obs: Observations | None, seen: Survey | None, spread: str
+    result: Result,
+    obs: Observations | None,
+    seen: Survey | None,
+    spread: str,
 ) -> dict[str, object]:
     n1, n2 = result.shape
     facts: dict[str, object] = {"rows × columns": f"{count(n1)} × {count(n2)}"}
@@ -314,7 +317,11 @@ def _map(obs: Observations, seen: Survey, spread: str) -> Map:
 
 
 def _table(
-    result: Result, obs: Observations, seen: Survey, names: Names, units: Units | None
+    result: Result,
+    obs: Observations,
+    seen: Survey,
+    names: Names,
+    units: Units | None,
 ) -> Table:
     noisy = result.regime == "noisy" and result.noise_level > 0
     columns = ["row", "column", "observed", "expected", "difference"] + (
@@ -344,7 +351,11 @@ def _table(
 
 
 def _worst(
-    result: Result, obs: Observations, seen: Survey, names: Names, units: Units | None
+    result: Result,
+    obs: Observations,
+    seen: Survey,
+    names: Names,
+    units: Units | None,
 ) -> Iterator[tuple[object, ...]]:
     observed = obs.lookup(seen.rows, seen.cols).astype(np.float64)
     expected = observed - seen.differences
@@ -423,7 +434,10 @@ def _white(frames: Pictures, some: list[int]) -> float:
 
 
 def _in_front(
-    frames: Pictures, background: Pictures, masks: Pictures | None, k: int
+    frames: Pictures,
+    background: Pictures,
+    masks: Pictures | None,
+    k: int,
 ) -> float:
     """How much of a frame does not show the background."""
     if masks is not None:

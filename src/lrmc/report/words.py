@@ -35,7 +35,10 @@ LEAST_ESTIMATE = 0.01
 
 
 def done(
-    result: Result, obs: Observations | None, seen: Survey | None, unit: str = ""
+    result: Result,
+    obs: Observations | None,
+    seen: Survey | None,
+    unit: str = "",
 ) -> list[str]:
     """What was done and found, a paragraph for each idea. `unit`: of distances, if not that of the
     data.
@@ -229,7 +232,10 @@ def _by_trial(result: Result, trials: list[Record], searched: bool) -> str:
 
 
 def _outliers(
-    result: Result, obs: Observations | None, seen: Survey | None, unit: str
+    result: Result,
+    obs: Observations | None,
+    seen: Survey | None,
+    unit: str,
 ) -> str:
     estimate = percent(result.outlier_fraction)
     if seen is None or obs is None:

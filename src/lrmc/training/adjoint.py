@@ -52,7 +52,10 @@ class Gradients(NamedTuple):
 
 
 def forward(
-    obs: Observations, start: Factors, layers: Iterable[Layer], tangent: bool = False
+    obs: Observations,
+    start: Factors,
+    layers: Iterable[Layer],
+    tangent: bool = False,
 ) -> Tape:
     """Run the layers as `methods.lrmc` does, and keep what `backward` needs. One pass
     over the data per layer.
@@ -66,7 +69,9 @@ def forward(
 
 
 def backward(
-    obs: Observations, tape: Tape, seeds: Sequence[tuple[Array, Array] | None]
+    obs: Observations,
+    tape: Tape,
+    seeds: Sequence[tuple[Array, Array] | None],
 ) -> Gradients:
     """The gradients of a loss that looks at the factors after one or more of the layers. One pass
     per layer.
@@ -112,7 +117,11 @@ Back = tuple[Factors, Factors, tuple[float, float, float]]
 
 
 def _reverse_layer(
-    obs: Observations, tape: Tape, k: int, X1b: Factors, m1b: Factors
+    obs: Observations,
+    tape: Tape,
+    k: int,
+    X1b: Factors,
+    m1b: Factors,
 ) -> Back:
     """L1 = L + eta mL1, mL1 = dL + gamma mL; the same for R."""
     X, (mL, mR) = tape.before(k)
@@ -134,7 +143,10 @@ def _reverse_layer(
 
 
 def _reverse_tangent(
-    X: Factors, W: Array, dLb: Array, dRb: Array
+    X: Factors,
+    W: Array,
+    dLb: Array,
+    dRb: Array,
 ) -> tuple[Array, Array, Array]:
     """M = Q^-1 L'W with Q = L'L; dL = W - L M / 2, dR = V - R M' / 2. Gives Wb and the
     shares of Lb and Rb.
@@ -148,7 +160,12 @@ def _reverse_tangent(
 
 
 def _reverse_scaled(
-    obs: Observations, X: Factors, scaled: Factors, zeta: float, Wb: Array, Vb: Array
+    obs: Observations,
+    X: Factors,
+    scaled: Factors,
+    zeta: float,
+    Wb: Array,
+    Vb: Array,
 ) -> tuple[Array, Array, float]:
     """W = C R P^-1 with P = R'R, V = C'L Q^-1 with Q = L'L. Gives the shares of Lb and
     Rb, and zetab.

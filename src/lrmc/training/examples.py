@@ -79,7 +79,10 @@ class Series:
 
 
 def as_examples(
-    data: Any, rank: int, mask: Any = None, threads: int | None = None
+    data: Any,
+    rank: int,
+    mask: Any = None,
+    threads: int | None = None,
 ) -> Series:
     """What `train` was given, as examples."""
     if mask is not None and (isinstance(data, Problems) or are_pairs(data)):

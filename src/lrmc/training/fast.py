@@ -93,7 +93,10 @@ def _geometric_candidates(some: list[Example], plan: Plan) -> list[Schedule]:
     K = plan.layers
 
     def candidate(
-        zeta_0: float, zeta_1: float = 1.0, phi: float = 0.5, eta: float = 1.0
+        zeta_0: float,
+        zeta_1: float = 1.0,
+        phi: float = 0.5,
+        eta: float = 1.0,
     ) -> Schedule:
         zeta = [zeta_1 * phi**k for k in range(K)]
         gamma = (0.03,) * K if plan.momentum else ()
@@ -116,7 +119,10 @@ def _geometric_candidates(some: list[Example], plan: Plan) -> list[Schedule]:
 
 
 def enough_layers(
-    examples: Examples, plan: Plan, wanted: float = 3e-5, most: int = 30
+    examples: Examples,
+    plan: Plan,
+    wanted: float = 3e-5,
+    most: int = 30,
 ) -> int:
     """How many layers a geometric schedule needs for such an error: refined, it has less
     than 1e-6 then.
@@ -136,7 +142,10 @@ def enough_layers(
 
 
 def _refined(
-    examples: Examples, plan: Plan, state: State, pool: ThreadPoolExecutor
+    examples: Examples,
+    plan: Plan,
+    state: State,
+    pool: ThreadPoolExecutor,
 ) -> Generator[State, None, State]:
     """Adam on all numbers of all layers, with a fresh example in every step."""
     examples = lru_cache(4 * KEPT)(examples)

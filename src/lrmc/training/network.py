@@ -70,7 +70,10 @@ def errors(schedule: Schedule, example: Example, at: Sequence[int]) -> Array:
 
 
 def loss_and_gradient(
-    schedule: Schedule, shape: Shape, weights: dict[int, float], example: Example
+    schedule: Schedule,
+    shape: Shape,
+    weights: dict[int, float],
+    example: Example,
 ) -> tuple[float, Array, float]:
     """The weighted sum of log errors after some layers, its gradient, and the log error after layer
     K.
@@ -82,7 +85,10 @@ def loss_and_gradient(
 
 
 def _loss_and_gradient(
-    schedule: Schedule, shape: Shape, weights: dict[int, float], example: Example
+    schedule: Schedule,
+    shape: Shape,
+    weights: dict[int, float],
+    example: Example,
 ) -> tuple[float, Array, float]:
     K, layers = shape.layers, example.layers(schedule, max(weights))
     tape = forward(example.obs, example.start(schedule), layers, schedule.tangent)

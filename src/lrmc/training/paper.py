@@ -40,7 +40,9 @@ FOR_THE_GRID = 5  # instances: the paper takes 20
 
 
 def paper(
-    examples: Examples, plan: Plan, state: State | None = None
+    examples: Examples,
+    plan: Plan,
+    state: State | None = None,
 ) -> Iterator[State]:
     """Train, from a state if one is given. The last state has the schedule."""
     if state is None:
@@ -83,7 +85,10 @@ def _first_layer(examples: Examples, plan: Plan) -> State:
 
 
 def _layer(
-    examples: Examples, plan: Plan, state: State, k: int
+    examples: Examples,
+    plan: Plan,
+    state: State,
+    k: int,
 ) -> Generator[State, None, State]:
     """Layer k alone, then layers 1 to k together."""
     name, schedule, shape = f"layer {k}", state.schedule, Shape(k, momentum=False)

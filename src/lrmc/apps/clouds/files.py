@@ -122,7 +122,11 @@ def _process_tiffs(
 
 
 def _processed(
-    scenes: Scenes, cleared: Cleared, began: float, page: Path, target: Path
+    scenes: Scenes,
+    cleared: Cleared,
+    began: float,
+    page: Path,
+    target: Path,
 ) -> Processed:
     return Processed(
         cleared=cleared,
@@ -218,7 +222,10 @@ def _variable(store: Dataset, name: str | None, path: Path) -> str:
 
 
 def _seen(
-    store: Dataset, masks: str | os.PathLike[str] | None, laid: LaidOut, path: Path
+    store: Dataset,
+    masks: str | os.PathLike[str] | None,
+    laid: LaidOut,
+    path: Path,
 ) -> Array | None:
     """T x height x width: what the variable with the masks says may be believed."""
     if masks is None:

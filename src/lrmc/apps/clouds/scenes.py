@@ -222,7 +222,11 @@ def checked_rgb(asked: Sequence[int], count: int) -> tuple[int, ...]:
 
 
 def write_scene(
-    folder: Path, path: Path, scene: Array, mask: Array, deviation: Array | None = None
+    folder: Path,
+    path: Path,
+    scene: Array,
+    mask: Array,
+    deviation: Array | None = None,
 ) -> None:
     """A scene and its mask with everything that the file had beside its numbers; and its standard
     deviations, if there are any. All are cloud-optimised: tiles, and overviews of large ones.
@@ -247,7 +251,10 @@ def write_scene(
 
 @contextmanager
 def _written(
-    path: Path, values: Array, place: dict[str, Any], overviews: str
+    path: Path,
+    values: Array,
+    place: dict[str, Any],
+    overviews: str,
 ) -> Iterator[Raster]:
     """A cloud-optimised GeoTIFF of values, bands x height x width; what is beside them is to be
     added. Its driver copies a whole raster, which is made in memory.

@@ -47,7 +47,11 @@ class Seasons:
 
 
 def seasons(
-    R: Array, days: Array, share: Array, metric: Array, least: float = 0.0
+    R: Array,
+    days: Array,
+    share: Array,
+    metric: Array,
+    least: float = 0.0,
 ) -> Seasons:
     """What to expect of each date from the others: interpolation with a covariance in time, for
     each column of R.

@@ -30,7 +30,9 @@ class LaidOut(NamedTuple):
 
 
 def laid_out(
-    array: DataArray, time: str | None = None, band: str | None = None
+    array: DataArray,
+    time: str | None = None,
+    band: str | None = None,
 ) -> LaidOut:
     """The array as time x bands x height x width."""
     when = dimension(array, time, TIMES) or str(array.dims[0])
@@ -69,7 +71,9 @@ def in_order_of(array: DataArray, other: DataArray) -> DataArray:
 
 
 def dimension(
-    array: DataArray, asked: str | None, usual: tuple[str, ...]
+    array: DataArray,
+    asked: str | None,
+    usual: tuple[str, ...],
 ) -> str | None:
     """The dimension that was asked for, or else one with a usual name; None without."""
     if asked is None:

@@ -118,7 +118,9 @@ def _in_colour(picture: Array) -> Array:
 
 
 def report_sections(
-    scenes: Scenes, cleared: Cleared, pictures: Pictures
+    scenes: Scenes,
+    cleared: Cleared,
+    pictures: Pictures,
 ) -> list[Section]:
     """What was found, a scene before and after, all scenes, and a table of the dates."""
     dates = _Dates(scenes, cleared)

@@ -55,7 +55,10 @@ class Cine:
 
 
 def read_cine(
-    path: str | os.PathLike[str], *, name: str | None = None, time: Time = "auto"
+    path: str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    time: Time = "auto",
 ) -> Cine:
     """The cine in a file, or in a folder of DICOM files with one frame each.
 

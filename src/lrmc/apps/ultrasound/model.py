@@ -208,7 +208,9 @@ def _at_rest(frames: Array, least: float) -> tuple[Array, Array]:
 
 
 def beyond_noise(
-    residual: Array, outliers: Sides, least: float = 0.0
+    residual: Array,
+    outliers: Sides,
+    least: float = 0.0,
 ) -> tuple[Array, float]:
     """What of the residual is more than noise, and the standard deviation of that.
 

@@ -77,7 +77,11 @@ class Tracker:
     """Boxes of one frame after another, as events."""
 
     def __init__(
-        self, rate: float, *, scale: int = 1, origin: tuple[int, int] = (0, 0)
+        self,
+        rate: float,
+        *,
+        scale: int = 1,
+        origin: tuple[int, int] = (0, 0),
     ) -> None:
         """`scale` and `origin` (left, top) turn pixels of masks into those of the clip."""
         self._rate = rate
@@ -87,7 +91,10 @@ class Tracker:
         self._count = 0
 
     def events(
-        self, frame: int, mask: Array, stopped: Array | None = None
+        self,
+        frame: int,
+        mask: Array,
+        stopped: Array | None = None,
     ) -> list[Event]:
         """Of the next frame: what is in front, and which of it has stopped."""
         self._tracks = [t for t in self._tracks if frame - t.seen <= MISSED]

@@ -224,7 +224,9 @@ def _viewed(
 
 
 def _learned_live(
-    frames: Iterator[Array], how: _How, tell: Tell
+    frames: Iterator[Array],
+    how: _How,
+    tell: Tell,
 ) -> tuple[Background, Iterator[Array]]:
     """A background from the first frames of a stream, and all frames, these too."""
     first: list[Array] = []
@@ -424,7 +426,10 @@ class _Output:
 
 
 def _sections(
-    clip: Clip, done: Processed, sample: float, shown: Spread[_Shown]
+    clip: Clip,
+    done: Processed,
+    sample: float,
+    shown: Spread[_Shown],
 ) -> list[report.Section]:
     numbers, kept = (list(column) for column in zip(*shown.items))
     frames, backgrounds, _, found, _ = zip(*kept)

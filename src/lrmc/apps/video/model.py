@@ -95,7 +95,10 @@ class Background:
         return replace(self, model=replace(self.model, V=V))
 
     def with_traits(
-        self, frames: Array, scores: Array, observed: float = 1.0
+        self,
+        frames: Array,
+        scores: Array,
+        observed: float = 1.0,
     ) -> Background:
         """With what these frames, of which so much was observed, show besides: see `traits`."""
 

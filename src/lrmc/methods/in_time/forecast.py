@@ -34,7 +34,11 @@ class Ahead(NamedTuple):
 
 
 def forecast(
-    Y: Array, plan: Plan, width: int, steps: int, level: float
+    Y: Array,
+    plan: Plan,
+    width: int,
+    steps: int,
+    level: float,
 ) -> tuple[Array, Array, Array]:
     """Of sensors x times: values, lower and upper ends, sensors x steps.
 

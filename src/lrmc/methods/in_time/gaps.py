@@ -38,7 +38,10 @@ def _fail_together(seen: Array) -> bool:
 
 
 def _windows_moved(
-    missing: Array, wanted: float, rng: np.random.Generator, period: int | None
+    missing: Array,
+    wanted: float,
+    rng: np.random.Generator,
+    period: int | None,
 ) -> Array:
     """All gaps of some windows, elsewhere: about so many entries."""
     length = missing.shape[1]
@@ -60,7 +63,10 @@ def _others_left(left: Array) -> Array:
 
 
 def _moved(
-    missing: Array, wanted: float, rng: np.random.Generator, period: int | None
+    missing: Array,
+    wanted: float,
+    rng: np.random.Generator,
+    period: int | None,
 ) -> Array:
     """Runs of missing entries in the same row, elsewhere: about so many entries."""
     n, length = missing.shape

@@ -170,7 +170,12 @@ def _some(Y: Array) -> Array:
 
 
 def _planned(
-    result: Result, Y: Array, clock: Clock, axis: Axis, asked: Asked, seed: int
+    result: Result,
+    Y: Array,
+    clock: Clock,
+    axis: Axis,
+    asked: Asked,
+    seed: int,
 ) -> Timing:
     """The plan for a table on its grid, learned in a window of it."""
     S, T = Y.shape
@@ -188,7 +193,12 @@ def _planned(
 
 
 def _without_time(
-    result: Result, Y: Array, clock: Clock, axis: Axis, seed: int, held: Array
+    result: Result,
+    Y: Array,
+    clock: Clock,
+    axis: Axis,
+    seed: int,
+    held: Array,
 ) -> Array:
     """What a fit says of held-out cells of time that knows neither them nor time."""
     rest = np.where(held, np.nan, Y)[:, clock.cells]

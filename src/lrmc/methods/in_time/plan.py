@@ -250,7 +250,10 @@ def _is_periodic(names: list[str], counts: Array) -> bool:
 
 
 def _needed(
-    errors: Array, classes: Array, spared: list[bool], idle: float
+    errors: Array,
+    classes: Array,
+    spared: list[bool],
+    idle: float,
 ) -> tuple[Array, Array]:
     """Which estimates are worth their time, and how much each counts if all are made: processes
     (those that can be spared are marked; they come first) are left out while the blend is hardly
@@ -316,7 +319,10 @@ def _standard_error(better: Array, held: list[Array]) -> float:
 
 
 def carried_out(
-    Y: Array, plan: Plan, without_time: Array | None, moved: bool = False
+    Y: Array,
+    plan: Plan,
+    without_time: Array | None,
+    moved: bool = False,
 ) -> Array:
     """The estimate of every entry of a table by a plan; `moved` if it was made for other times."""
     T = Y.shape[1]

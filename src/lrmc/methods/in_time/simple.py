@@ -21,7 +21,9 @@ OF_GAUSSIAN = 1.4826  # a standard deviation in median absolute deviations
 
 
 def simple_fits(
-    Y: Array, period: int | None, wanted: Collection[str] | None = None
+    Y: Array,
+    period: int | None,
+    wanted: Collection[str] | None = None,
 ) -> dict[str, Array]:
     """Each of them that is wanted (all, if nothing is said), sensors x times."""
     ways: dict[str, Callable[[Array], Array]] = {

@@ -57,7 +57,9 @@ def relative_sizes(E: Array, seen: Array, robust: bool) -> tuple[Array, Array]:
 
 
 def _relative(
-    size: Array, axes: tuple[int, int], middle: Callable[..., Array]
+    size: Array,
+    axes: tuple[int, int],
+    middle: Callable[..., Array],
 ) -> Array:
     usual = float(middle(size)) + 1e-30
     count = (~np.isnan(size)).sum(axes)

@@ -93,7 +93,10 @@ def convex_weights(E: Array) -> Array:
 
 
 def blended(
-    estimates: list[Array], weights: Array, classes: Array, deviation: Array
+    estimates: list[Array],
+    weights: Array,
+    classes: Array,
+    deviation: Array,
 ) -> Array:
     """The sum of estimates (sensors x times), each with its weight in the class of the entry.
 

@@ -238,7 +238,11 @@ def _first_basis(E: Array, w: Array) -> Basis:
 
 
 def _prior(
-    model: Model, moments: tuple[Array, ...], *, fresh: bool, robust: bool
+    model: Model,
+    moments: tuple[Array, ...],
+    *,
+    fresh: bool,
+    robust: bool,
 ) -> tuple[Prior, float]:
     """The prior that fits these coefficients, and what of it is noise."""
     spread = np.sqrt(model.prior.own + model.noise / float(model.weights.mean()))
@@ -296,7 +300,10 @@ def _noise(e: Array, w: Array, unknown: Array, model: Model) -> float:
 
 
 def _resized(
-    model: Model, left_out: Array, seen: Array, robust: bool
+    model: Model,
+    left_out: Array,
+    seen: Array,
+    robust: bool,
 ) -> tuple[Model, Array]:
     """The same in units that follow the sizes of residuals, and by what values are divided."""
     rows, slots = relative_sizes(left_out, seen, robust)

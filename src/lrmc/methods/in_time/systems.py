@@ -32,7 +32,12 @@ class System(NamedTuple):
         return self.basis.coefficients(self.weights * self.basis.values(c))
 
     def solved(
-        self, b: Array, c: Array | None, *, small: float = 0.0, relative: float = 0.0
+        self,
+        b: Array,
+        c: Array | None,
+        *,
+        small: float = 0.0,
+        relative: float = 0.0,
     ) -> Array:
         """c, from the one given, until the squared residual, as the preconditioner measures it, is
         small, or so small a part of that of c = 0.
