@@ -7,6 +7,7 @@ goes on as noisy data, or rows and columns are listed."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -288,6 +289,25 @@ def proving(observed: Array, rank: int, chance: float) -> Array:
     return rank + extra
 
 
+def _all_of(F: Array, count: int) -> Array:
+    """The rows of a factor, in double precision, wherever they are."""
+    return np.asarray(take(F, np.arange(count)).astype(np.float64))
+
+
+def _values_of(
+    obs: Observations, axis: int, lines: Array
+) -> Iterator[tuple[Array, Array]]:
+    """Some of these rows (axis 0; columns for 1) at a time, and their entries, a line each; NaN
+    where nothing was observed.
+    """
+    along = np.arange(obs.shape[1 - axis])
+    for some in np.array_split(lines, max(1, len(lines) * len(along) // AT_ONCE)):
+        yield (
+            some,
+            obs.grid(some, along) if axis == 0 else obs.grid(along, some).T,
+        )
+
+
 def _hanging(
     obs: Observations,
     X: Factors,
@@ -302,11 +322,9 @@ def _hanging(
     there. An entry that alone tells another would agree whatever it is."""
     if not 0 < len(lines) * obs.shape[1 - axis] <= CLOSE_LOOK:
         return np.empty(0, np.int64)
-    F, G = (X.L, X.R) if axis == 0 else (X.R, X.L)
-    along = np.arange(obs.shape[1 - axis])
-    other, hanging = take(G, along).astype(np.float64), []
-    for some in np.array_split(lines, max(1, len(lines) * len(along) // AT_ONCE)):
-        values = obs.grid(some, along) if axis == 0 else obs.grid(along, some).T
+    F, hanging = X[axis], []
+    other = _all_of(X[1 - axis], obs.shape[1 - axis])
+    for some, values in _values_of(obs, axis, lines):
         # lines x along; False where nothing was observed
         agrees = np.abs(values - take(F, some) @ other.T) <= border
         grams = np.einsum("ij,jk,jl->ikl", agrees, other, other, optimize=True)
@@ -335,10 +353,8 @@ def _untold(
     if len(lines) == 0:
         return lines
     border, spread = about
-    along = np.arange(obs.shape[1 - axis])
-    other, untold = take(X[1 - axis], along).astype(np.float64), []
-    for some in np.array_split(lines, max(1, len(lines) * len(along) // AT_ONCE)):
-        values = obs.grid(some, along) if axis == 0 else obs.grid(along, some).T
+    untold, other = [], _all_of(X[1 - axis], obs.shape[1 - axis])
+    for some, values in _values_of(obs, axis, lines):
         seen = ~np.isnan(values)
         grams = np.einsum("ij,jk,jl->ikl", seen, other, other, optimize=True)
         size, directions = np.linalg.eigh(grams)
