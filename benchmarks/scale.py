@@ -119,7 +119,7 @@ resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 sys.path.insert(0, "benchmarks")
 import numpy as np, lrmc
 from lrmc import outofcore
-from lrmc.observations.blocks import InFile
+from lrmc.observations.sources import InFile
 from scale import best, factors, one_pass
 path, n1, n2 = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 obs = outofcore.blocks(InFile(path, 0, (n1, n2), np.dtype(np.float32)), memory="600MB")

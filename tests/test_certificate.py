@@ -5,10 +5,10 @@ import pytest
 
 import lrmc
 from lrmc import _kernels, synthetic
+from lrmc._answer import _not_vouched_for
 from lrmc.linalg import Factors
 from lrmc.methods.certificate import Certificate, by_chance, certify, proving
 from lrmc.observations import as_observations
-from lrmc.solve import _not_vouched_for
 
 
 def factors(shape, rank, seed=0):

@@ -389,7 +389,7 @@ def test_bytes_moved_do_not_grow_with_the_rows(client, kept, monkeypatch):
         rng = da.random.default_rng(0)
         Y = rng.standard_normal((n, 20), chunks=(n // 2, 20), dtype=np.float32)
         obs = lrmc.as_observations(Y.persist() if kept else Y)
-        assert isinstance(obs.data[0], da.Array if kept else dasked.Reads)
+        assert isinstance(obs.data[0], da.Array if kept else dasked.made.Reads)
         R = np.random.default_rng(1).random((20, 3))
         counts = []
         for _ in range(3):  # heartbeats come now and then: the least counts
@@ -515,7 +515,7 @@ def test_a_worker_that_dies_again_and_again_is_told_by_the_block():
     class KilledWorker(Exception):
         task = "('lrmc-products-0a', 2)"
 
-    error = dasked._killed(KilledWorker(), np.array([0, 10, 20, 25]))
+    error = dasked.cluster.killed(KilledWorker(), np.array([0, 10, 20, 25]))
     assert str(error).startswith(
         "workers died while they computed with block 2 of 3 (lines 20 to 24)"
     )

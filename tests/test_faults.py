@@ -14,7 +14,7 @@ import pytest
 from presentations import Small, hdf5
 
 from lrmc.complete import blockwise as large
-from lrmc.observations.blocks import InFile
+from lrmc.observations.sources import InFile
 
 zarr = pytest.importorskip("zarr")
 CliRunner = pytest.importorskip("typer.testing").CliRunner

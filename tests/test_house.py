@@ -30,7 +30,6 @@ BRANCHES = (
 
 COMPLEX = {
     "methods/rank.py:find_rank",
-    "observations/dask.py:done",
     "torch.py:__init__",
 }
 POSITIONAL: set[str] = set()  # as it should stay

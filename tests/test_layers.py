@@ -28,7 +28,7 @@ LAYERS = (  # each may import from itself and from those before it
         "outofcore",
     ),
     ("methods", "report"),
-    ("solve", "many", "_job", "subspace", "_work"),
+    ("solve", "many", "_answer", "_loop", "_job", "subspace", "_work"),
     ("training", "_torch_noisy", "torch", "estimator", "complete", "apps", "race"),
     ("demo", "xarray"),
     ("cli", "__main__"),

@@ -14,7 +14,7 @@ from rules import rules
 from lrmc import as_observations
 from lrmc.observations import OWN, Observations, Transposed
 from lrmc.observations.base import Regression
-from lrmc.observations.blocks import RowBlocks
+from lrmc.observations.rows_from_disk import RowBlocks
 from lrmc.weights import Cauchy
 
 da = pytest.importorskip("dask.array")

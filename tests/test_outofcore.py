@@ -15,7 +15,8 @@ from presentations import Small, hdf5, on_disk, small
 import lrmc
 from lrmc import outofcore
 from lrmc.observations import Transposed
-from lrmc.observations.blocks import BlockError, RowBlocks
+from lrmc.observations.blocks import BlockError
+from lrmc.observations.rows_from_disk import RowBlocks
 from lrmc.observations.watched import ChangedError
 
 pytest.importorskip("zarr")

@@ -18,18 +18,13 @@ import numpy as np
 from . import _kernels
 from ._arguments import checked_rank, whole_number
 from ._job import Asked, checked_job, checked_max_iter, checked_tol
+from ._loop import ended_at_once
 from .methods.in_time.improve import checked_time
 from .methods.small import PLACES, Solved, solve_small
 from .observations._checks import as_mask, checked_threads, precision, storable
 from .observations.base import Part
 from .result import Result, Status
-from .solve import (
-    ConvergenceWarning,
-    DoubtWarning,
-    answered,
-    ended_at_once,
-    finished,
-)
+from .solve import ConvergenceWarning, DoubtWarning, answered, finished
 from .weights import Array
 
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
-from itertools import count
-from time import perf_counter
 from typing import Any, Literal
 
-import numpy as np
-
+from ._answer import answer, beyond_low_rank
 from ._arguments import function_or_none
 from ._job import (
-    BASELINES,
     Asked,
     AskedAim,
     Job,
@@ -29,47 +24,26 @@ from ._job import (
     not_in_time,
 )
 from ._log import followed, log_end
-from ._rows import scaled, where
+from ._loop import Ended, Progress, at_once, iterates_of, run
 from .complex_result import ComplexResult
-from .fit import Fit, Part
+from .fit import Fit
 from .frames import labels_of
-from .linalg import Factors, change, gram, norm_of, power_of_4
-from .methods import step as at
-from .methods.certificate import NEARLY, Certificate, may_be_exact
-from .methods.connected import unconnected
-from .methods.default import Findings, as_planned, default
+from .linalg import Factors
+from .methods.certificate import may_be_exact
 from .methods.in_time.doors import told_by
 from .methods.in_time.improve import Asked as AskedOfTime
 from .methods.in_time.improve import AskedTime, checked_time, with_time
-from .methods.lrmc import lrmc
 from .methods.nearest_schedule import misfit
-from .methods.noisy import AskedLoss, noise_and_share
-from .methods.plan import TYPICAL, WORTH, Plan, Score, parts_of
-from .methods.rank import Test, noise_level
-from .methods.rested import ABOVE
-from .methods.small import Solved, is_small, solve_small
-from .methods.start import STARTS
-from .methods.step import Step
-from .observations.base import Observations
+from .methods.noisy import AskedLoss
+from .methods.plan import Score
 from .observations.complex_parts import RealParts, holds_complex, in_real_parts
 from .observations.heldout import Submatrix, can_hold_out
-from .result import Iterate, Record, Result, Status
+from .result import Iterate, Result, Status
 from .schedule import Schedule, Tuning
-from .weights import Array, Sides
+from .weights import Sides
 
-BLOWN_UP = 1e3  # an iterate this many times larger than the start is lost
-MOST_OUTLIERS = 0.5  # beyond, the majority speaks against the fit
-SURPRISE = 6.0  # times: by how much more entries may be missed that a fit has not seen
-# good entries for every free number of the fit: with fewer, it follows the noise
-FEW_PER_UNKNOWN = 1.5
-NOTHING = 1e-9  # of the scale of the data
 # passes: what the closed loop does not settle within a limit of at least so many has noise
 ENOUGH = 60
-FEW_INLIERS = 0.25  # fewer than this within the threshold: it fell below the residual
-# stages whose passes max_iter limits; the others are bounded
-COUNTED = ("exact", "lrmc", *BASELINES)
-NOT_FINITE = "the start is not finite; are there values near the limits of the floating-point range?"
-Progress = Callable[[Iterate], None]
 
 
 class ConvergenceWarning(UserWarning):
@@ -338,9 +312,9 @@ def iterates(
     )
     if holds_complex(Y):
         obs, turn = in_real_parts(Y, mask, threads=threads)
-        steps = _iterates(checked_complex_job(obs, asked))
+        steps = iterates_of(checked_complex_job(obs, asked))
         return (in_complex(it, turn) for it in steps)
-    return _iterates(checked_job(Y, asked))
+    return iterates_of(checked_job(Y, asked))
 
 
 def _told_in_complex(progress: Progress, turn: complex, it: Iterate) -> None:
@@ -364,11 +338,11 @@ def _with_safety_net(job: Job, max_iter: int, progress: Progress | None) -> Resu
 
 def _ran(job: Job, max_iter: int, progress: Progress | None) -> Result:
     """A job's result, which can be had again without some of the entries."""
-    ended = _at_once(job, max_iter)
+    ended = at_once(job, max_iter)
     if ended is not None and progress is not None:
         progress(ended.last)
     if ended is None:
-        ended = _run(job, max_iter, progress)
+        ended = run(job, max_iter, progress)
         if max_iter >= ENOUGH and _is_lost(job, ended):
             ended = _as_noisy(job, ended, max_iter, progress)
     return finished(job, ended, max_iter)
@@ -390,14 +364,14 @@ def _is_lost(job: Job, ended: Ended) -> bool:
 def _as_noisy(job: Job, lost: Ended, max_iter: int, progress: Progress | None) -> Ended:
     """The run goes on with the model for noisy data."""
     job = replace(job, wishes=replace(job.wishes, noisy=True))
-    ended = _run(job, max_iter, progress, lost.history)
+    ended = run(job, max_iter, progress, lost.history)
     return ended if ended.found.plan is not None else lost
 
 
 def finished(job: Job, ended: Ended, max_iter: int) -> Result:
     """The result of a run that ended so."""
     refit = partial(_again, _told(job, ended), max_iter)
-    return replace(_result(job, ended), refit=refit)
+    return replace(answer(job, ended), refit=refit)
 
 
 def _told(job: Job, ended: Ended) -> Job:
@@ -415,374 +389,9 @@ def _again(job: Job, max_iter: int, part: Submatrix, seed: int) -> Fit:
     """The same run with what it found, on a part of the data without some entries."""
     noise = job.noise.of(part.rows, part.cols)
     job = replace(job, obs=part.obs, noise=noise, seed=job.seed + seed + 1)
-    last = _run(job, max_iter, None).last
+    last = run(job, max_iter, None).last
     X = Factors(last.L, last.R)
-    return Fit(X, _beyond(job.wishes.plan, part.obs, X))
-
-
-def _beyond(plan: Plan | None, obs: Observations, X: Factors) -> tuple[Part, ...]:
-    """What lies beyond low rank."""
-    return () if plan is None else parts_of(plan, obs, X)
-
-
-# ---- the loop
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a run ended: the last sound iterate, and what was found out on the way."""
-
-    last: Iterate
-    status: Status
-    history: tuple[Record, ...]
-    found: Findings = field(
-        default_factory=lambda: Findings(Status.MAX_ITER, "unknown")
-    )
-
-
-def _at_once(job: Job, max_iter: int) -> Ended | None:
-    """A small matrix without noise, by one call of a kernel; None where that proves nothing."""
-    if not (is_small(job.obs) and _as_usual(job)):
-        return None
-    unit = power_of_4(job.obs.scale)
-    (solved,) = solve_small(
-        [job.obs.scaled(1 / unit).part()],
-        job.rank,
-        dtype=job.obs.dtype,
-        tol=job.tol,
-        most=max_iter,
-        seed=job.seed,
-    )
-    return None if solved is None else ended_at_once(job, solved, unit)
-
-
-def _as_usual(job: Job) -> bool:
-    """Whether nothing was asked for that needs more than the plain closed loop."""
-    plain = job.method == "closed_loop" and job.wishes.plan is None
-    plain &= job.at_once
-    return plain and job.start == "spectral" and job.noise.outliers == "both"
-
-
-def ended_at_once(job: Job, solved: Solved, unit: float = 1.0) -> Ended:
-    """How a run of the kernel for small matrices ended, on data in this unit."""
-    X = Factors(*(scaled(F, math.sqrt(unit)) for F in solved.X))
-    proof = replace(solved.certificate, border=unit * solved.certificate.border)
-    start = Record(0, math.nan, math.nan, math.nan, 0.0)
-    lines = (solved.trace * (1, unit, 1, 1)).tolist()
-    # the proof looks within this: what agrees is no outlier
-    lines[-1][1] = max(lines[-1][1], proof.border / NEARLY)
-    history = (start, *(Record(k, *line) for k, line in enumerate(lines, 1)))
-    last = history[-1]
-    it = Iterate(
-        last.k,
-        *X,
-        last.change,
-        last.zeta,
-        last.inliers,
-        stage="exact",
-        norm=norm_of(gram(X.L), gram(X.R)),
-    )
-    evidence = {
-        "rank_tests": _looked_at(job, solved, unit),
-        "certificate": proof.plain(),
-    }
-    found = Findings(Status.CONVERGED, "exact", evidence, proof)
-    return Ended(it, Status.CONVERGED, history, found)
-
-
-def _looked_at(job: Job, solved: Solved, unit: float) -> tuple[Test, ...]:
-    """Where the rank was not given: what was found, beside what unrelated entries could have."""
-    if job.rank is not None:
-        return ()
-    obs, zeta = job.obs.scaled(1 / unit), ABOVE * job.obs.scale / unit
-    noise = noise_level(obs, None, zeta, obs.fraction, reject=False)
-    values = np.sort(np.diag(gram(solved.X.L)))[::-1]
-    return (Test(0, tuple(values.tolist()), noise, solved.rank).times(unit),)
-
-
-def _run(
-    job: Job,
-    max_iter: int,
-    progress: Progress | None,
-    before: tuple[Record, ...] = (),
-) -> Ended:
-    """Run a job until it ends; what was done before it is part of its history."""
-    began = perf_counter() - (before[-1].seconds if before else 0.0)
-    history = list(before)
-    last: Iterate | None = None
-    first_norm = math.inf
-    run = _iterates(job, len(before))
-    counted = 0
-    while counted < max_iter:
-        try:
-            # numbers that overflow are noticed below
-            with np.errstate(over="ignore", invalid="ignore"):
-                it = next(run)
-        except StopIteration as end:
-            assert last is not None
-            return Ended(last, end.value.status, tuple(history), end.value)
-        first_norm = it.norm if last is None else first_norm
-        if blown_up(it.norm, first_norm):
-            if last is None:
-                break
-            return Ended(last, Status.DIVERGED, tuple(history))
-        last = it
-        counted += it.stage in COUNTED
-        history.append(
-            Record(it.k, it.change, it.zeta, it.inliers, perf_counter() - began)
-        )
-        if progress is not None:
-            progress(it)
-        if job.method != "closed_loop" and it.change < job.tol:
-            status = Status.CONVERGED if it.inliers >= FEW_INLIERS else Status.STALLED
-            return Ended(it, status, tuple(history))
-    if last is None:
-        raise FloatingPointError(NOT_FINITE)
-    return Ended(last, Status.MAX_ITER, tuple(history))
-
-
-def blown_up(size: float, first: float) -> bool:
-    """Whether an iterate of this norm is lost, where the first had that one."""
-    return not math.isfinite(size) or size > BLOWN_UP * first
-
-
-def _iterates(job: Job, first: int = 0) -> Generator[Iterate, None, Findings]:
-    """The iterates of a job from number `first` on, in the units of the data; at the end, what was
-    found out.
-    """
-    unit = power_of_4(job.obs.scale)
-    root = math.sqrt(unit)
-    flip = job.obs.across is not None  # the transposed problem is solved
-    steps = _steps(flipped(job) if flip else job, unit)
-    before: Factors | None = None
-    for k in count(first):
-        try:
-            step = next(steps)
-        except StopIteration as end:
-            found = end.value or Findings(Status.SCHEDULE_ENDED, "exact")
-            return (found.flipped() if flip else found).times(unit)
-        moved = (
-            step.moved
-            if before is None or math.isfinite(step.moved)
-            else _change(before, step.X)
-        )
-        L, R = (scaled(F, root) for F in (step.X[::-1] if flip else step.X))
-        zeta, norm = step.zeta * unit, step.norm * unit
-        yield Iterate(k, L, R, moved, zeta, step.inliers, stage=step.stage, norm=norm)
-        before = step.X
-    raise AssertionError("unreachable")
-
-
-def _change(before: Factors | None, after: Factors) -> float:
-    """How far a step went that does not say so itself; infinitely, if the rank is another."""
-    if before is None or before.L.shape != after.L.shape:
-        return math.inf
-    return change(before, after)
-
-
-def _steps(job: Job, unit: float) -> Iterator[Step]:
-    """The steps of a job on data in this unit."""
-    root = math.sqrt(unit)
-    obs, rank = job.obs.scaled(1 / unit), job.rank or 1
-    if isinstance(job.schedule, Tuning):
-        return BASELINES[job.method](obs, rank, job.schedule, job.seed)
-    if isinstance(job.schedule, Schedule):
-        scale, p = job.obs.scale, obs.fraction
-        zeta, gain = job.schedule.start(scale, p)
-        layers = (
-            layer._replace(zeta=layer.zeta / unit)
-            for layer in job.schedule.layers(scale, p)
-        )
-        X = STARTS[str(job.start)](obs, rank, zeta / unit, gain, job.seed)
-        return lrmc(obs, at.Start(X, zeta / unit), layers, job.schedule.tangent)
-    if job.wishes.plan is not None:
-        return as_planned(obs, job.wishes, job.noise, job.seed)
-    begin = None
-    if isinstance(job.start, Iterate):
-        X = Factors(*(scaled(F, 1 / root) for F in (job.start.L, job.start.R)))
-        begin = X, job.start.zeta / unit
-    return default(
-        obs,
-        job.rank,
-        noise=job.noise,
-        wishes=job.wishes,
-        tol=job.tol,
-        seed=job.seed,
-        begin=begin,
-    )
-
-
-def flipped(job: Job) -> Job:
-    """The same for the transposed matrix."""
-    assert job.obs.across is not None
-    start = job.start
-    if isinstance(start, Iterate):
-        start = replace(start, L=start.R, R=start.L)
-    return replace(job, obs=job.obs.across, noise=job.noise.flipped(), start=start)
-
-
-# ---- the result
-
-
-def _result(job: Job, ended: Ended) -> Result:
-    """What a run gives, with what speaks against it."""
-    last, found, status = ended.last, ended.found, ended.status
-    X = Factors(last.L, last.R)
-    # a prior holds a rank that was not given: hidden entries say whether it follows the noise
-    shrunk = found.plan is not None and not found.plan.fixed
-    few = job.method == "closed_loop" and not shrunk and _too_few(job.obs, last)
-    if status is Status.CONVERGED and few:
-        status = Status.UNDETERMINED
-    open_rows, open_cols = empty = without_entries(job.obs)
-    proof, doubts = found.certificate, list(found.doubts)
-    beyond = _beyond(found.plan, job.obs, X)
-    if proof is None:
-        noise, share = noise_and_share(job.obs, X)
-        if job.method == "closed_loop":
-            doubts += _not_believed(job.obs, Fit(X, beyond), share, found)
-    else:
-        noise, share = _disagreement(job.obs, X, proof)
-        open_rows, open_cols = (
-            np.union1d(open_rows, proof.rows),
-            np.union1d(open_cols, proof.cols),
-        )
-        doubts += _not_vouched_for(proof, job.obs.is_here)
-    L, R = job.obs.in_form(last.L, last.R)
-    return Result(
-        L,
-        R,
-        status=status,
-        history=ended.history,
-        method=job.method,
-        tol=job.tol,
-        undetermined_rows=open_rows,
-        undetermined_cols=open_cols,
-        noise_level=noise,
-        outlier_fraction=share,
-        regime=found.regime,
-        evidence=found.evidence | _held_out(found),
-        observations=job.obs,
-        beyond=beyond,
-        certificate=None if proof is None else proof.plain(),
-        warnings=(*doubts, *_shortcomings(job.obs, last.L.shape[1], empty, shrunk)),
-    )
-
-
-def _disagreement(
-    obs: Observations,
-    X: Factors,
-    proof: Certificate,
-) -> tuple[float, float]:
-    """The root mean square of residuals that agree with what is proven, and the share of others."""
-    size = np.abs(obs.sample.residual(X)).astype(np.float64)
-    good = size[size <= proof.border]
-    # no product of BLAS, which wakes threads for 10,000 numbers
-    noise = math.sqrt(float(np.square(good).mean())) if len(good) else 0.0
-    return noise, 1 - proof.agreeing
-
-
-def _held_out(found: Findings) -> dict[str, dict[str, float]]:
-    """By how much entries that were set aside are missed, by the fit and by what is simple."""
-    missed = found.held_out
-    return (
-        {}
-        if missed is None
-        else {"held_out": {"error": missed.error, "medians": missed.simple}}
-    )
-
-
-def without_entries(obs: Observations) -> tuple[Array, Array]:
-    """The rows and the columns without an observation."""
-    return where(_empty, (obs.row_observed,)), where(_empty, (obs.col_observed,))
-
-
-def _empty(rows: tuple[Array], _: None) -> Array:
-    return rows[0] == 0
-
-
-def _not_believed(
-    obs: Observations,
-    fit: Fit,
-    share: float,
-    found: Findings,
-) -> Iterator[str]:
-    """Why a fit to noisy data may be wrong, in sentences."""
-    if share > MOST_OUTLIERS:
-        yield f"{100 * share:.0f} % of the entries are far from this fit: it may be the fit that is wrong"
-    rank = fit.X.L.shape[1]
-    good, free = round((1 - share) * obs.n_observed), rank * (sum(obs.shape) - rank)
-    # else that is said of all entries
-    few = good < FEW_PER_UNKNOWN * free and obs.n_observed >= rank * sum(obs.shape)
-    if few and (found.plan is None or found.plan.fixed):
-        yield f"{good} good entries are few for the {free} free numbers of rank {rank}: the fit may follow the noise"
-    if found.held_out is None:
-        return
-    typical, error, simple = found.held_out
-    shown = float(np.quantile(np.abs(fit.residual(obs.sample)), TYPICAL))
-    if max(typical, shown) < NOTHING * obs.scale:
-        yield "the fit meets most entries exactly, but that does not prove it: see evidence['certificate']"
-        return
-    if typical > SURPRISE * shown:
-        yield (
-            f"a quarter of the entries that were set aside is missed by less than {typical:.2g}, of those fitted by"
-            f" {shown:.2g}: the data do not determine this matrix, or it was not found"
-        )
-    # by less a blend would not be worth its while: the two are as good
-    if error > (1 + WORTH) * simple:
-        yield (
-            f"the mean absolute error on entries that were set aside is {error:.2g}, and {simple:.2g} if each is taken"
-            " for the median of its row or column: low rank is no good model here"
-        )
-
-
-def _not_vouched_for(proof: Certificate, here: bool) -> list[str]:
-    if proof.doubt:
-        return [proof.doubt]
-    lines = ((len(proof.rows), "row(s)"), (len(proof.cols), "column(s)"))
-    counts = " and ".join(f"{n} {name}" for n, name in lines if n)
-    if not counts:
-        return []
-    text = (
-        f"of {counts} too few entries agree with the fit to vouch for it: NaN in the"
-        " completion, unless they are kept"
-    )
-    if not here:
-        text += (
-            "; on a cluster such lines are not fitted anew, as they are in one process"
-        )
-    return [text]
-
-
-def _too_few(obs: Observations, it: Iterate) -> bool:
-    """Whether inliers cannot determine a matrix of this rank: it has rank (n1 + n2 -
-    rank) free numbers.
-    """
-    rank = it.L.shape[1]
-    return it.inliers * obs.n_observed < rank * (sum(obs.shape) - rank)
-
-
-def _shortcomings(
-    obs: Observations,
-    rank: int,
-    empty: tuple[Array, Array],
-    shrunk: bool,
-) -> Iterator[str]:
-    """What the entries themselves cannot determine, in sentences. `empty` rows and columns have
-    none.
-    """
-    sides = zip(empty, ("row(s)", "column(s)"), strict=True)
-    without = [f"{len(lines)} {name}" for lines, name in sides if len(lines)]
-    if without:
-        yield f"{' and '.join(without)} have no observation: their values are not determined, and NaN in the completion"
-    rows, cols = (
-        unconnected(obs) if obs.across is None else unconnected(obs.across)[::-1]
-    )
-    if rows or cols:
-        text = f"{rows} row(s) and {cols} column(s) share no entry with the others, not even through a chain of entries"
-        yield f"{text}: how large they are beside each other is not determined"
-    unknowns = rank * sum(obs.shape)
-    if obs.n_observed < unknowns and not shrunk:
-        yield f"{obs.n_observed} entries are observed, and rank {rank} has {unknowns} unknowns: not determined"
+    return Fit(X, beyond_low_rank(job.wishes.plan, part.obs, X))
 
 
 def _warn(result: Result) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from .._loop import blown_up
 from .._work import SOUND, Outcome, Progress, Tell, silent
 from ..formats.sparse import Matrix
 from ..linalg import Factors, norm, power_of_4
@@ -23,7 +24,7 @@ from ..methods.noisy import Noise
 from ..methods.step import Step
 from ..observations.base import Observations
 from ..result import Result, Status
-from ..solve import ConvergenceWarning, blown_up, solve
+from ..solve import ConvergenceWarning, solve
 from ..weights import Array
 
 WIDENED = 0.5  # of the observed range: what may lie beyond it, on either side

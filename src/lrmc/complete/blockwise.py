@@ -21,8 +21,8 @@ from .._files import Format, opened_arrays, save_arrays, together
 from .._memory import allowed_memory, is_large
 from .._work import Tell, following, silent
 from ..observations.base import Observations
-from ..observations.blocks import InFile
 from ..observations.ondisk import AT_A_TIME, blocks, declared
+from ..observations.sources import InFile
 from ..observations.stores import opened
 from ..observations.watched import ChangedError, watched
 from ..outofcore import FILLS, Fill, write_completed, write_intervals, write_outliers

@@ -8,245 +8,60 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
-from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
-from .._kernels import Rule
 from .._rows import Work, is_here, take
 from .._scipy import sparse as sp
-from ..linalg import Factors, entries_at
-from ..weights import Array, Sides, Weight
+from ..weights import Array, Weight
+from .passes import (
+    OWN,
+    Adjoint,
+    Counts,
+    Part,
+    PowerAdjoint,
+    Pull,
+    Regression,
+    Stripes,
+)
+from .sample import DOMINANT, OFTEN, Sample, most_frequent
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+__all__ = [  # what a pass and a sample are comes with what is asked of data
+    "ALL_UP_TO",
+    "DOMINANT",
+    "DRAW_FROM_STORED_BELOW",
+    "OFTEN",
+    "OWN",
+    "Adjoint",
+    "Counts",
+    "Form",
+    "Observations",
+    "Part",
+    "PowerAdjoint",
+    "Pull",
+    "Regression",
+    "Sample",
+    "Stripes",
+    "common",
+    "how_many",
+    "in_form",
+    "most_frequent",
+    "row_blocks",
+    "row_stripes",
+    "standing_out",
+]
+
 DRAW_FROM_STORED_BELOW = 0.2  # random places would seldom be observed
 # matrices with no more entries than a sample has are their own sample
 ALL_UP_TO = 20_000
-# of all entries: a value that is found more often is left out of quantiles
-OFTEN = 0.05
-# of all entries: a value that is found more often than this is the pattern, and others are outliers
-DOMINANT = 0.85
-FEWEST_TELLING = 30  # entries that must be left then
-SHORT = 2**16
 Form = Literal["dense", "masked", "sparse"]
 EVERY = slice(None)
 T = TypeVar("T", bound="Observations")
-
-
-class Own(Enum):
-    """In place of a factor of a product: the model's."""
-
-    OWN = "own"
-
-
-OWN: Final = Own.OWN  # P=OWN is P = L, Q=OWN is Q = R; storage may then do less
-
-
-class Pull(tuple[Any, Any]):
-    """The pair (C @ Q, C.T @ P), with what the pass counted on its way as attributes.
-
-    `n_inliers` counts the entries within the threshold. The rules with thresholds per row and
-    column also count them by row and column, and give the sums of weights `row_weight` and
-    `col_weight`, and `grams` = (W @ Qw, W.T @ Pw) if these were asked for; the smooth ones also the
-    sums of w e^2 in double precision, `row_energy`, `col_energy` and `energy` of all. Otherwise
-    these are None."""
-
-    n_inliers: int
-    row_inliers: Any = None
-    col_inliers: Any = None
-    row_weight: Any = None
-    col_weight: Any = None
-    row_energy: Any = None
-    col_energy: Any = None
-    energy: Any = None
-    grams: Any = None
-
-    def __new__(cls, CQ: Array | None, CtP: Array | None, **counts: Any) -> Pull:
-        """Two matrices to unpack, the rest as attributes."""
-        self = super().__new__(cls, (CQ, CtP))
-        vars(self).update(counts)
-        return self
-
-    def minus(self, part: Pull) -> Pull:
-        """The sums without those of a part of the entries."""
-
-        def less(a: Any, b: Any) -> Any:
-            return None if a is None else a - b
-
-        names = (
-            "n_inliers",
-            "row_inliers",
-            "col_inliers",
-            "row_weight",
-            "col_weight",
-            "row_energy",
-            "col_energy",
-            "energy",
-        )
-        counts = {
-            name: less(getattr(self, name), getattr(part, name)) for name in names
-        }
-        if self.grams is not None and part.grams is not None:
-            counts["grams"] = tuple(
-                less(a, b) for a, b in zip(self.grams, part.grams, strict=True)
-            )
-        return Pull(less(self[0], part[0]), less(self[1], part[1]), **counts)
-
-    def flipped(self) -> Pull:
-        """The pull of the transposed matrix."""
-        return Pull(
-            self[1],
-            self[0],
-            n_inliers=self.n_inliers,
-            row_inliers=self.col_inliers,
-            col_inliers=self.row_inliers,
-            row_weight=self.col_weight,
-            col_weight=self.row_weight,
-            row_energy=self.col_energy,
-            col_energy=self.row_energy,
-            energy=self.energy,
-            grams=self.grams and self.grams[::-1],
-        )
-
-
-class Adjoint(NamedTuple):
-    """Gradients with respect to what a pass was given: both factors, and the threshold."""
-
-    L: Array
-    R: Array
-    zeta: float
-
-    def minus(self, part: Adjoint) -> Adjoint:
-        """The gradients without those of a part of the entries."""
-        return Adjoint(self.L - part.L, self.R - part.R, self.zeta - part.zeta)
-
-    def flipped(self) -> Adjoint:
-        """The gradients of the transposed matrix."""
-        return Adjoint(self.R, self.L, self.zeta)
-
-
-class PowerAdjoint(NamedTuple):
-    """Gradients with respect to what a pass with the rule `Power` was given: both factors, the
-    logarithms of its thresholds, and the exponent.
-
-    With them the products that the pass's own regressors need: C.T @ P and W.T @ Pw, or C @ Q and W
-    @ Qw."""
-
-    L: Array
-    R: Array
-    rows: Array  # one number for each row, in double precision
-    cols: Array
-    shape: float
-    pull: Array
-    grams: Array
-
-
-def most_frequent(values: Array) -> tuple[float, int]:
-    """The most frequent value, and how often it stands there: data that are 0 in many
-    places agree with X = 0 there.
-    """
-    distinct, counts = np.unique(values, return_counts=True)
-    return (
-        (float(distinct[counts.argmax()]), int(counts.max()))
-        if len(counts)
-        else (0.0, 0)
-    )
-
-
-class Sample(NamedTuple):
-    """Some observed entries."""
-
-    rows: Array
-    cols: Array
-    values: Array
-
-    def residual(self, X: Factors) -> Array:
-        """Y - L R' at these entries."""
-        return self.values - entries_at(X, self.rows, self.cols)
-
-    def thinned(self, most: int) -> Sample:
-        """At most so many of these entries, evenly."""
-        step = -(-len(self.values) // most)
-        return Sample(*(x[::step] for x in self)) if step > 1 else self
-
-    def by_row(self) -> Sample:
-        """The same entries in the order of their rows."""
-        short = self.rows.max(initial=0) < SHORT
-        # numpy sorts short integers by counting: ten times faster
-        rows = self.rows.astype(np.uint16) if short else self.rows
-        order = np.argsort(rows, kind="stable")
-        return Sample(*(x[order] for x in self))
-
-    def telling(self) -> Sample:
-        """Without the value that stands in more than a twentieth of the places, if there is one and
-        others are left.
-
-        Zeros of a dark border, a saturated or a stuck sensor are met at once or never: quantiles of
-        residuals that count them say nothing about the fit. (A value that stands nearly everywhere
-        is what there is to fit.)"""
-        value, times = most_frequent(self.values)
-        share = times / max(len(self.values), 1)
-        if not OFTEN < share < DOMINANT or len(self.values) - times < FEWEST_TELLING:
-            return self
-        others = self.values != value
-        return Sample(*(x[others] for x in self))
-
-
-@dataclass(frozen=True, eq=False)
-class Regression:
-    """A model of rows, offset + V t + noise + outliers: the scores t of each row are
-    fitted by a robust regression.
-    """
-
-    V: Array  # n2 x r
-    offset: Array  # n2
-    mean: Array  # r: of the scores
-    prior: Array  # r x r: the inverse covariance of the scores
-    widest: float  # the standard deviation of the noise that a fit begins with
-    lowest: float  # and the least that it ends with
-    rule: Rule  # of a smooth weight
-    odds: float  # of that weight, where it has them
-    reach: float  # its threshold in standard deviations, where it has one
-    outliers: Sides = "both"
-
-
-class Counts(NamedTuple):
-    """What one look at the data tells."""
-
-    rows: Array  # how many entries of each row are observed
-    cols: Array
-    infinite: int  # how many of them are infinite
-
-    def flipped(self) -> Counts:
-        """The counts of the transposed matrix."""
-        return Counts(self.cols, self.rows, self.infinite)
-
-
-class Part(NamedTuple):
-    """Some rows and columns, times the gain: missing entries are NaN, or 0 in the mask."""
-
-    Y: Array
-    mask: Array | None
-    gain: float
-
-    def flipped(self) -> Part:
-        """The same part of the transposed matrix."""
-        return Part(self.Y.T, None if self.mask is None else self.mask.T, self.gain)
-
-
-class Stripes(NamedTuple):
-    """Rows, or columns, that are read together."""
-
-    borders: Array  # the first line of each stripe, and the number of lines
-    by_columns: bool
-
-    def flipped(self) -> Stripes:
-        """The stripes of the transposed matrix."""
-        return Stripes(self.borders, not self.by_columns)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -389,10 +204,8 @@ class Observations(ABC):
 
     def block(self, rows: Any, cols: Any) -> Array:
         """The rows x cols part as a dense array, 0 where not observed."""
-        return np.nan_to_num(
-            self.grid(*(np.arange(n)[x] for n, x in zip(self.shape, (rows, cols)))),
-            nan=0.0,
-        )
+        places = (np.arange(n)[x] for n, x in zip(self.shape, (rows, cols)))
+        return np.nan_to_num(self.grid(*places), nan=0.0)
 
     def grid(self, rows: Array, cols: Array) -> Array:
         """The entries of these rows and columns as a dense array, NaN where not observed."""
@@ -408,11 +221,9 @@ class Observations(ABC):
         n = self.shape[axis]
         less, out = take(subtract, places), np.full(n, empty)
         for at in np.array_split(np.arange(n), max(1, n * len(places) // self.AT_ONCE)):
-            values = (
-                self.grid(at, places) if axis == 0 else self.grid(places, at).T
-            ) - less
+            grid = self.grid(at, places) if axis == 0 else self.grid(places, at).T
             # NaN comes last; numpy's nanmedian is ten times slower on long lines
-            values = np.sort(values, axis=1)
+            values = np.sort(grid - less, axis=1)
             count = values.shape[1] - np.isnan(values).sum(1)
             seen = np.flatnonzero(count)
             below, above = (values[seen, (count[seen] - k) // 2] for k in (1, 0))
@@ -479,10 +290,7 @@ class Observations(ABC):
         """
         rng = np.random.default_rng(seed)
         candidates = int(size / self.fraction) + 1
-        rows, cols = (rng.integers(0, n, candidates) for n in self.shape)
-        values = self.lookup(rows, cols)
-        seen = ~np.isnan(values)
-        return Sample(rows[seen], cols[seen], values[seen])
+        return self._observed_at(*(rng.integers(0, n, candidates) for n in self.shape))
 
     @cached_property
     def sample(self) -> Sample:
@@ -492,7 +300,10 @@ class Observations(ABC):
         n1, n2 = self.shape
         if n1 * n2 > ALL_UP_TO:
             return self.draw().by_row()
-        rows, cols = np.divmod(np.arange(n1 * n2), n2)
+        return self._observed_at(*np.divmod(np.arange(n1 * n2), n2))
+
+    def _observed_at(self, rows: Array, cols: Array) -> Sample:
+        """Those of these places that are observed."""
         values = self.lookup(rows, cols)
         seen = ~np.isnan(values)
         return Sample(rows[seen], cols[seen], values[seen])
@@ -533,9 +344,8 @@ def row_blocks(n1: int, n2: int, entries: int = 1 << 20) -> list[slice]:
 
 def row_stripes(n1: int, n2: int) -> Stripes:
     """The same as stripes."""
-    return Stripes(
-        np.append([rows.start for rows in row_blocks(n1, n2)], n1), by_columns=False
-    )
+    first = [rows.start for rows in row_blocks(n1, n2)]
+    return Stripes(np.append(first, n1), by_columns=False)
 
 
 def standing_out(

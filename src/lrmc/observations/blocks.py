@@ -1,26 +1,22 @@
 """Data in blocks of rows, each of which is in memory only while its turn is: a pass is a sum over
 the blocks.
 
-`RowBlocks` reads them one after another from disk; `dask.DaskBlocks` leaves them where Dask has
+`rows_from_disk.RowBlocks` reads them one after another from disk; `dask.DaskBlocks` leaves them where Dask has
 them. What is done with one block is the same, and is written here once."""
 
 from __future__ import annotations
 
-import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from .._rows import Answer, Joined, Lines, Work, added, cut, like, wide
-from .._scipy import sparse as sp
+from .._rows import Answer, Joined, Lines, Work
 from .._typing import override
-from ..units import Units
 from ..weights import Array, DType, Weight, as_weight
-from ._checks import seen_by
 from .base import (
     DRAW_FROM_STORED_BELOW,
     Adjoint,
@@ -30,19 +26,14 @@ from .base import (
     Regression,
     Sample,
     Stripes,
-    standing_out,
 )
-from .dense import Dense
-from .sparse import Sparse
-from .transposed import transposed
+from .reading import Reading, dense_block
 from .watched import Watched
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 PANEL = 1 << 25  # entries of some columns that are looked at together
-# in place of the counts of a block, which no pass needs
-NOT_COUNTED = np.zeros(0, np.int64)
 # for the rows of a block, and to be summed over blocks
 Answers = tuple[tuple[Any, ...], tuple[Any, ...]]
 # a function of one block, its rows, what is the same for all, and a question of its own
@@ -196,7 +187,7 @@ class Blocks(Observations):
             np.arange(self.shape[1]), -(-self.shape[0] * self.shape[1] // PANEL)
         ):
             Y = self.grid(every, some)
-            panel = _dense(Y, None, self.dtype, 1.0, self.threads)
+            panel = dense_block(Y, None, self.dtype, threads=self.threads)
             panel = replace(
                 panel,
                 row_observed=np.zeros(len(Y), np.int64),
@@ -354,191 +345,6 @@ def surveyed(block: Observations, rows: tuple[()], _: None) -> Answers:
     return (observed,), (cols, infinite, Joined.of(np.array([observed.sum()])))
 
 
-# ---- a block in memory
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How blocks are read: what every block needs to know."""
-
-    dtype: DType  # of the arithmetic
-    stored: DType  # that the kernels read
-    gain: float = 1.0
-    threads: int = 1
-    fill: Any = None  # the number that stands for missing
-
-    def block(self, Y: Any, mask: Any = None) -> Observations:
-        """Rows as they came, ready for the kernels."""
-        if sp.issparse(Y):
-            return self._sparse(Y)
-        seen = (
-            None
-            if mask is None
-            else seen_by(mask.toarray() if sp.issparse(mask) else np.asarray(mask))
-        )
-        if isinstance(Y, np.ma.MaskedArray):
-            here = ~np.ma.getmaskarray(Y)
-            Y, seen = Y.data, here if seen is None else seen & here
-        Y = np.asarray(Y)
-        if self.fill is not None:
-            here = np.not_equal(Y, self.fill)
-            seen = here if seen is None else seen & here
-        Y = Y.astype(self.stored, copy=False)
-        # columns are contiguous
-        if Y.strides[1] != Y.itemsize and Y.strides[0] == Y.itemsize and Y.shape[1] > 1:
-            return transposed(
-                _dense(
-                    Y.T,
-                    None if seen is None else seen.T,
-                    self.dtype,
-                    self.gain,
-                    self.threads,
-                )
-            )
-        return _dense(Y, seen, self.dtype, self.gain, self.threads)
-
-    def _sparse(self, Y: Any) -> Sparse:
-        csr = Y.tocsr()
-        csr = csr.copy() if csr is Y else csr
-        csr.sum_duplicates()
-        keep = ~np.isnan(csr.data)
-        indptr = np.concatenate([[0], np.cumsum(keep)])[csr.indptr].astype(np.int64)
-        return Sparse(
-            shape=csr.shape,
-            dtype=self.dtype,
-            row_observed=np.diff(indptr),
-            col_observed=NOT_COUNTED,
-            gain=self.gain,
-            threads=self.threads,
-            indptr=indptr,
-            indices=csr.indices[keep].astype(np.int32),
-            values=np.ascontiguousarray(csr.data[keep].astype(self.stored)),
-        )
-
-
-def _dense(
-    Y: Array,
-    seen: Array | None,
-    dtype: DType,
-    gain: float,
-    threads: int,
-) -> Dense:
-    def rows_contiguous(X: Array) -> Array:
-        return (
-            X
-            if X.strides[1] == X.itemsize and X.flags.aligned
-            else np.array(X, order="C")
-        )
-
-    return Dense(
-        shape=(Y.shape[0], Y.shape[1]),
-        dtype=dtype,
-        row_observed=NOT_COUNTED,
-        col_observed=NOT_COUNTED,
-        gain=gain,
-        threads=threads,
-        Y=rows_contiguous(Y),
-        mask=None if seen is None else rows_contiguous(seen).view(np.uint8),
-    )
-
-
-# ---- from disk
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class RowBlocks(Blocks):
-    """Rows that are read from disk block by block, the next one while the present one is
-    computed with.
-    """
-
-    source: Any  # has read(rows, into): some rows, in memory
-    mask: Any = None  # the same for a mask
-
-    def round(self, work: Work, rows: Lines, shared: Any) -> Answer:
-        """See `Observations.round`. What belongs to rows is in memory, all of it."""
-        out: list[Any] = []
-        total: Any = None
-        for b, block in self._read(range(len(self.block_observed))):
-            first, last = (int(x) for x in self.borders[b : b + 2])
-            answer, told = work(block, cut(rows, first, last), shared)
-            out = out or [self._room(x) for x in answer]
-            total = like(
-                told, [wide(x) for x in told] if total is None else added(total, told)
-            )
-            for room, x in zip(out, answer, strict=True):
-                if room is not None:
-                    room[first:last] = x
-        return like(answer, out), total
-
-    def _room(self, x: Any) -> Any:
-        """For what a work keeps of all rows."""
-        return (
-            np.empty((self.shape[0], *x.shape[1:]), x.dtype)
-            if isinstance(x, np.ndarray)
-            else None
-        )
-
-    @override
-    def visit(
-        self,
-        ask: Question,
-        rows: Lines,
-        shared: Any,
-        each: Mapping[int, Any],
-    ) -> Iterator[tuple[int, Any]]:
-        for b, block in self._read(sorted(each)):
-            first, last = (int(x) for x in self.borders[b : b + 2])
-            yield b, ask(block, cut(rows, first, last), shared, each[b])
-
-    @override
-    def residuals(self, L: Array, R: Array) -> Iterator[Sample]:
-        for b, block in self._read(range(len(self.block_observed))):
-            first, last = self.borders[b : b + 2]
-            for i, j, e in block.residuals(L[first:last], R):
-                yield Sample(i + first, j, e)
-
-    def outliers(self, L: Array, R: Array, threshold: float) -> Any:
-        """A CSR matrix of the entries that stand out, and only these: the others would
-        not fit into memory.
-        """
-        return standing_out(self.residuals(L, R), threshold, self.shape)
-
-    def _read(self, numbers: Sequence[int]) -> Iterator[tuple[int, Observations]]:
-        """Blocks in order; while one is used, the next one is read."""
-        from concurrent.futures import Future, ThreadPoolExecutor
-
-        # two buffers in turn: fresh memory for each block would cost as much as reading
-        rooms: list[Any] = [{}, {}]
-        with ThreadPoolExecutor(1) as reader:
-            ahead: Future[Observations] | None = None
-            for k, b in enumerate(numbers):
-                now = ahead or reader.submit(self._one, b, rooms[k % 2])
-                block = now.result()
-                self.meter.rows += block.shape[0]
-                ahead = (
-                    reader.submit(self._one, numbers[k + 1], rooms[(k + 1) % 2])
-                    if k + 1 < len(numbers)
-                    else None
-                )
-                yield b, block
-        # a glance if it was no whole pass
-        self.check_unchanged(closely=len(numbers) == len(self.block_observed))
-
-    def _one(self, b: int, room: dict[str, Any]) -> Observations:
-        rows = slice(int(self.borders[b]), int(self.borders[b + 1]))
-        try:
-            mask = (
-                None
-                if self.mask is None
-                else self.mask.read(rows, room.setdefault("mask", {}))
-            )
-            Y = self.source.read(rows, room)
-        except Exception as error:
-            self.check_unchanged()
-            raise unreadable(b, self.borders, error) from error
-        return self.reading.block(Y, mask)
-
-
 def unreadable(b: int, borders: Array, error: BaseException) -> BlockError:
     """What is said of a block that cannot be read."""
     reason = " ".join(str(error).split()) or type(error).__name__
@@ -546,88 +352,3 @@ def unreadable(b: int, borders: Array, error: BaseException) -> BlockError:
     return BlockError(
         f"block {b} of {len(borders) - 1} (lines {first} to {last - 1}) could not be read: {reason}"
     )
-
-
-@dataclass(frozen=True, eq=False)
-class Stored:
-    """An array that gives rows when asked for: zarr, HDF5, xarray."""
-
-    array: Any
-    by_columns: bool = False
-
-    def read(self, rows: slice, into: dict[str, Any]) -> Any:
-        """Some rows, in memory; of an array by columns, some columns, transposed."""
-        part = self.array[:, rows] if self.by_columns else self.array[rows]
-        part = (
-            part
-            if sp.issparse(part) or isinstance(part, np.ma.MaskedArray)
-            else np.asarray(part)
-        )
-        return part.T if self.by_columns else part
-
-
-@dataclass(frozen=True, eq=False)
-class Rescaled:
-    """Rows of another source in the units of their columns."""
-
-    source: Any
-    units: Units
-    by_columns: bool = False
-    fill: Any = None  # the number that stands for missing
-
-    def read(self, rows: slice, into: dict[str, Any]) -> Any:
-        """See `Stored.read`."""
-        part = self.source.read(rows, into)
-        if self.fill is not None:
-            part = np.where(np.equal(part, self.fill), np.nan, part)
-        if not self.by_columns:
-            return self.units.removed(part)
-        some = Units(self.units.centre[rows], self.units.spread[rows])
-        return some.removed(part.T).T
-
-
-@dataclass(frozen=True, eq=False)
-class InFile:
-    """Rows one after another in a file, read without mapping it: mapped pages would
-    count as memory.
-    """
-
-    path: str
-    offset: int
-    shape: tuple[int, int]
-    dtype: DType
-    by_columns: bool = False  # one column after another
-    ndim: ClassVar[int] = 2
-
-    @property
-    def chunks(self) -> tuple[int, int]:
-        """What is stored together."""
-        return (self.shape[0], 1) if self.by_columns else (1, self.shape[1])
-
-    def read(self, rows: slice, into: dict[str, Any]) -> Array:
-        """Some rows (columns, where these are stored), in a buffer that is used again."""
-        length = self.shape[0] if self.by_columns else self.shape[1]
-        size = length * self.dtype.itemsize
-        wanted = (rows.stop - rows.start) * size
-        room = into.get("room")
-        if room is None or len(room) < wanted:
-            room = into["room"] = np.empty(wanted, np.uint8)
-        with open(self.path, "rb", buffering=0) as file:
-            done = 0
-            file.seek(self.offset + rows.start * size)
-            while done < wanted:
-                got = file.readinto(room[done:wanted].data)
-                if not got:
-                    raise OSError(
-                        f"{self.path} ends too early: {self.offset + rows.start * size + done} bytes"
-                    )
-                done += got
-            # the system fetches what comes next while this is computed with
-            if hasattr(os, "posix_fadvise"):
-                os.posix_fadvise(
-                    file.fileno(),
-                    self.offset + rows.stop * size,
-                    2 * wanted,
-                    os.POSIX_FADV_WILLNEED,
-                )
-        return room[:wanted].view(self.dtype).reshape(-1, length)

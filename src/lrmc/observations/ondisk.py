@@ -27,7 +27,10 @@ from ._checks import (
     worth,
 )
 from .base import Observations
-from .blocks import InFile, Reading, Rescaled, RowBlocks, Stored, surveyed
+from .blocks import surveyed
+from .reading import Reading
+from .rows_from_disk import RowBlocks
+from .sources import InFile, Rescaled, Stored
 from .transposed import transposed
 from .watched import watched
 

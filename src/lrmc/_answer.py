@@ -1,0 +1,196 @@
+"""The answer of a run, and what speaks against it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from ._job import Job
+from ._loop import Ended
+from ._rows import where
+from .fit import Fit, Part
+from .linalg import Factors
+from .methods.certificate import Certificate
+from .methods.connected import unconnected
+from .methods.default import Findings
+from .methods.noisy import noise_and_share
+from .methods.plan import TYPICAL, WORTH, Plan, parts_of
+from .observations.base import Observations
+from .result import Iterate, Result, Status
+from .weights import Array
+
+MOST_OUTLIERS = 0.5  # beyond, the majority speaks against the fit
+SURPRISE = 6.0  # times: by how much more entries may be missed that a fit has not seen
+# good entries for every free number of the fit: with fewer, it follows the noise
+FEW_PER_UNKNOWN = 1.5
+NOTHING = 1e-9  # of the scale of the data
+
+
+def answer(job: Job, ended: Ended) -> Result:
+    """What a run gives, with what speaks against it."""
+    last, found, status = ended.last, ended.found, ended.status
+    X = Factors(last.L, last.R)
+    # a prior holds a rank that was not given: hidden entries say whether it follows the noise
+    shrunk = found.plan is not None and not found.plan.fixed
+    few = job.method == "closed_loop" and not shrunk and _too_few(job.obs, last)
+    if status is Status.CONVERGED and few:
+        status = Status.UNDETERMINED
+    open_rows, open_cols = empty = without_entries(job.obs)
+    proof, doubts = found.certificate, list(found.doubts)
+    beyond = beyond_low_rank(found.plan, job.obs, X)
+    if proof is None:
+        noise, share = noise_and_share(job.obs, X)
+        if job.method == "closed_loop":
+            doubts += _not_believed(job.obs, Fit(X, beyond), share, found)
+    else:
+        noise, share = _disagreement(job.obs, X, proof)
+        open_rows, open_cols = (
+            np.union1d(open_rows, proof.rows),
+            np.union1d(open_cols, proof.cols),
+        )
+        doubts += _not_vouched_for(proof, job.obs.is_here)
+    L, R = job.obs.in_form(last.L, last.R)
+    return Result(
+        L,
+        R,
+        status=status,
+        history=ended.history,
+        method=job.method,
+        tol=job.tol,
+        undetermined_rows=open_rows,
+        undetermined_cols=open_cols,
+        noise_level=noise,
+        outlier_fraction=share,
+        regime=found.regime,
+        evidence=found.evidence | _held_out(found),
+        observations=job.obs,
+        beyond=beyond,
+        certificate=None if proof is None else proof.plain(),
+        warnings=(*doubts, *_shortcomings(job.obs, last.L.shape[1], empty, shrunk)),
+    )
+
+
+def _disagreement(
+    obs: Observations,
+    X: Factors,
+    proof: Certificate,
+) -> tuple[float, float]:
+    """The root mean square of residuals that agree with what is proven, and the share of others."""
+    size = np.abs(obs.sample.residual(X)).astype(np.float64)
+    good = size[size <= proof.border]
+    # no product of BLAS, which wakes threads for 10,000 numbers
+    noise = math.sqrt(float(np.square(good).mean())) if len(good) else 0.0
+    return noise, 1 - proof.agreeing
+
+
+def _held_out(found: Findings) -> dict[str, dict[str, float]]:
+    """By how much entries that were set aside are missed, by the fit and by what is simple."""
+    missed = found.held_out
+    return (
+        {}
+        if missed is None
+        else {"held_out": {"error": missed.error, "medians": missed.simple}}
+    )
+
+
+def without_entries(obs: Observations) -> tuple[Array, Array]:
+    """The rows and the columns without an observation."""
+    return where(_empty, (obs.row_observed,)), where(_empty, (obs.col_observed,))
+
+
+def _empty(rows: tuple[Array], _: None) -> Array:
+    return rows[0] == 0
+
+
+def _not_believed(
+    obs: Observations,
+    fit: Fit,
+    share: float,
+    found: Findings,
+) -> Iterator[str]:
+    """Why a fit to noisy data may be wrong, in sentences."""
+    if share > MOST_OUTLIERS:
+        yield f"{100 * share:.0f} % of the entries are far from this fit: it may be the fit that is wrong"
+    rank = fit.X.L.shape[1]
+    good, free = round((1 - share) * obs.n_observed), rank * (sum(obs.shape) - rank)
+    # else that is said of all entries
+    few = good < FEW_PER_UNKNOWN * free and obs.n_observed >= rank * sum(obs.shape)
+    if few and (found.plan is None or found.plan.fixed):
+        yield f"{good} good entries are few for the {free} free numbers of rank {rank}: the fit may follow the noise"
+    if found.held_out is None:
+        return
+    typical, error, simple = found.held_out
+    shown = float(np.quantile(np.abs(fit.residual(obs.sample)), TYPICAL))
+    if max(typical, shown) < NOTHING * obs.scale:
+        yield "the fit meets most entries exactly, but that does not prove it: see evidence['certificate']"
+        return
+    if typical > SURPRISE * shown:
+        yield (
+            f"a quarter of the entries that were set aside is missed by less than {typical:.2g}, of those fitted by"
+            f" {shown:.2g}: the data do not determine this matrix, or it was not found"
+        )
+    # by less a blend would not be worth its while: the two are as good
+    if error > (1 + WORTH) * simple:
+        yield (
+            f"the mean absolute error on entries that were set aside is {error:.2g}, and {simple:.2g} if each is taken"
+            " for the median of its row or column: low rank is no good model here"
+        )
+
+
+def _not_vouched_for(proof: Certificate, here: bool) -> list[str]:
+    if proof.doubt:
+        return [proof.doubt]
+    lines = ((len(proof.rows), "row(s)"), (len(proof.cols), "column(s)"))
+    counts = " and ".join(f"{n} {name}" for n, name in lines if n)
+    if not counts:
+        return []
+    text = (
+        f"of {counts} too few entries agree with the fit to vouch for it: NaN in the"
+        " completion, unless they are kept"
+    )
+    if not here:
+        text += (
+            "; on a cluster such lines are not fitted anew, as they are in one process"
+        )
+    return [text]
+
+
+def _too_few(obs: Observations, it: Iterate) -> bool:
+    """Whether inliers cannot determine a matrix of this rank: it has rank (n1 + n2 -
+    rank) free numbers.
+    """
+    rank = it.L.shape[1]
+    return it.inliers * obs.n_observed < rank * (sum(obs.shape) - rank)
+
+
+def _shortcomings(
+    obs: Observations,
+    rank: int,
+    empty: tuple[Array, Array],
+    shrunk: bool,
+) -> Iterator[str]:
+    """What the entries themselves cannot determine, in sentences. `empty` rows and columns have
+    none.
+    """
+    sides = zip(empty, ("row(s)", "column(s)"), strict=True)
+    without = [f"{len(lines)} {name}" for lines, name in sides if len(lines)]
+    if without:
+        yield f"{' and '.join(without)} have no observation: their values are not determined, and NaN in the completion"
+    rows, cols = (
+        unconnected(obs) if obs.across is None else unconnected(obs.across)[::-1]
+    )
+    if rows or cols:
+        text = f"{rows} row(s) and {cols} column(s) share no entry with the others, not even through a chain of entries"
+        yield f"{text}: how large they are beside each other is not determined"
+    unknowns = rank * sum(obs.shape)
+    if obs.n_observed < unknowns and not shrunk:
+        yield f"{obs.n_observed} entries are observed, and rank {rank} has {unknowns} unknowns: not determined"
+
+
+def beyond_low_rank(
+    plan: Plan | None, obs: Observations, X: Factors
+) -> tuple[Part, ...]:
+    """What lies beyond low rank."""
+    return () if plan is None else parts_of(plan, obs, X)

@@ -1,0 +1,389 @@
+"""Completed tables."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from .._arguments import one_of, real_number, yes_or_no
+from ..evidence.calibration import (
+    Calibration,
+    NotCalibrated,
+    calibrate,
+    fitted_again,
+)
+from ..evidence.scales import lines_of
+from ..fit import Fit, block_of
+from ..methods.in_time.improve import AskedTime, checked_time
+from ..methods.neighbors import Neighbors
+from ..methods.noisy import AskedLoss
+from ..methods.regression import Regression
+from ..observations.base import row_blocks
+from ..observations.heldout import part_in_memory
+from ..outofcore import FILLS, Fill
+from ..weights import Array, Sides
+from .pca import RobustPCA
+from .reading import Given, TakesGaps, check_shared, read, without
+from .steps import keys_of, steps_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+# what the components of the scaled columns are asked for as the table is
+SHARED = (
+    "n_components",
+    "forgetting",
+    "loss",
+    "outliers",
+    "tol",
+    "max_iter",
+    "random_state",
+    "threads",
+    "verbose",
+)
+
+
+class RobustImputer(OneToOneFeatureMixin, TransformerMixin, TakesGaps):  # type: ignore[misc]
+    """Fill in missing values of a table by robust principal components of its columns.
+
+    `fit_transform` gives the completed table, `transform` completes new rows. A row without
+    observations becomes the mean row. To mark what was missing, put it beside
+    `sklearn.impute.MissingIndicator` in a FeatureUnion.
+
+    With time="rows", rows are even steps in time, and each column's own process in time counts where
+    it is of use (see `lrmc.solve`). Rows given to `transform` are then a stretch of those that were
+    fitted, or else the steps after the last; `partial_fit` takes in the next steps without solving
+    again.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Number of components beside the mean; found if not given.
+    fill : {"missing", "missing+outliers", "all"}, default "missing"
+        Which entries the model replaces: missing ones; also observed ones that stand out as
+        outliers; or all.
+    scale : bool, default True
+        Whether columns are divided by their interquartile range first: columns of a table have
+        different units.
+    keep_empty_features : bool, default False
+        Whether columns without any observation are kept, and filled with 0, or dropped.
+    time : {"auto", "rows", "columns"}, optional
+        Which side of the table is time; see `lrmc.solve`. None forbids it.
+    period : int or "auto", optional
+        Steps in a period; "auto" reads it from the DatetimeIndex of a DataFrame or from the data.
+    forgetting : float, default 0.9
+        Weight of earlier rows each time that `partial_fit` sees new ones; in (0, 1].
+    loss : {"auto", "mixture", "cauchy", "huber", "squares"}, default "auto"
+        How residuals are weighed; see `lrmc.solve`.
+    outliers : {"both", "positive", "negative"}, default "both"
+        On which side of the truth outliers lie.
+    tol : float, default 1e-6
+        Stopping tolerance.
+    max_iter : int, default 100
+        Maximum number of iterations.
+    random_state : int, RandomState or None, default 0
+        Seed of all that is random.
+    threads : int, optional
+        Number of threads; all cores if not given.
+    verbose : bool, default False
+        Print a line per second while fitting.
+
+    Attributes
+    ----------
+    pca_ : RobustPCA
+        Fitted to the scaled columns.
+    rank_, status_, n_iter_, history_
+        Those of `pca_`.
+    scale_ : array of shape (n_features,)
+        What columns are divided by.
+    noise_level_ : array of shape (n_features,)
+        Standard deviation of the noise, in the units of each column.
+
+    Examples
+    --------
+    >>> import lrmc, numpy as np
+    >>> X = lrmc.synthetic.problem(n=100, rank=2, p=0.8, n2=20, form="dense").Y
+    >>> bool(np.isnan(lrmc.RobustImputer(2).fit_transform(X)).any())
+    False
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        fill: Fill = "missing",
+        scale: bool = True,
+        keep_empty_features: bool = False,
+        time: AskedTime | None = "auto",
+        period: int | Literal["auto"] | None = "auto",
+        forgetting: float = 0.9,
+        loss: AskedLoss = "auto",
+        outliers: Sides = "both",
+        tol: float = 1e-6,
+        max_iter: int = 100,
+        random_state: Any = 0,
+        threads: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.fill = fill
+        self.scale = scale
+        self.keep_empty_features = keep_empty_features
+        self.time = time
+        self.period = period
+        self.forgetting = forgetting
+        self.loss = loss
+        self.outliers = outliers
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.threads = threads
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the components of X.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The rows to learn from; NaN, masked and not stored entries are missing.
+        y : ignored
+            For scikit-learn's pipelines.
+
+        Returns
+        -------
+        self
+        """
+        self._check()
+        in_time = self._in_time(X)
+        Y = read(self, X, reset=True, fewest=2).dense()
+        self._seen = ~np.isnan(Y).all(0)
+        if not self._seen.any():
+            raise ValueError(
+                f"nothing is observed: all entries of the {Y.shape[0]} x {Y.shape[1]} X are NaN"
+            )
+        self.scale_ = np.ones(Y.shape[1])
+        if self.scale:
+            self.scale_[self._seen] = _spread(Y[:, self._seen])
+        self.pca_ = RobustPCA(**{name: getattr(self, name) for name in SHARED})
+        self.pca_._fitted(self._scaled(Y), **in_time)
+        # the only copies of the data, some rows of which tell how far off new ones are
+        self._training = part_in_memory(self.pca_._last[0])
+        result = self.pca_._result
+        self._refit = result.refit
+        self._calibration: Calibration | None = None
+        self._fit = Fit(result.factors(), result.beyond)
+        self._untold = result.undetermined_rows
+        listed = self.pca_._listed(*self.pca_._last)
+        self._border = listed.threshold * listed.cols
+        keys = keys_of(self._scaled(Y))
+        self._known = {key: row for row, key in enumerate(keys)}
+        self._steps = steps_of(result, keys)
+        del self.pca_._last
+        self.rank_, self.status_ = self.pca_.rank_, self.pca_.status_
+        self.n_iter_, self.history_ = self.pca_.n_iter_, self.pca_.history_
+        self.noise_level_ = self.pca_.noise_level_ * self.scale_
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Follow a stream: the first batch of rows is fitted, later ones move the components.
+
+        With time="rows" these are the next steps in time. Columns keep the scale that the first
+        batch had; see `RobustPCA.partial_fit` for the rest.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            New rows; NaN, masked and not stored entries are missing.
+        y : ignored
+            For scikit-learn's pipelines.
+
+        Returns
+        -------
+        self
+        """
+        if not hasattr(self, "pca_"):
+            return self.fit(X)
+        self._check()
+        part = self._scaled(read(self, X, reset=False).dense())
+        self.pca_.partial_fit(part)
+        if hasattr(self.pca_, "_last"):
+            del self.pca_._last
+        self._known = {}  # rows of before are seen through other components now
+        if self._steps is not None:
+            self._steps = self._steps.followed(part, self._by_rows(part))
+        return self
+
+    def _check(self) -> None:
+        check_shared(self)
+        one_of("fill", self.fill, FILLS)
+        yes_or_no("scale", self.scale)
+        yes_or_no("keep_empty_features", self.keep_empty_features)
+        checked_time(self.time, self.period, None)
+
+    def _in_time(self, X: Any) -> dict[str, Any]:
+        """What `lrmc.solve` is told about time."""
+        index = getattr(X, "index", None)
+        dates = self.time == "rows" and type(index).__name__ == "DatetimeIndex"
+        times = index if dates else None
+        return {"time": self.time, "period": self.period, "times": times}
+
+    def transform(self, X: Any) -> Array:
+        """Fill in missing entries; see `fill` for the others.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The table that was fitted, or new rows like its own.
+
+        Returns
+        -------
+        array of shape (n_samples, n_features)
+            Without columns that held nothing, unless `keep_empty_features` is set.
+        """
+        check_is_fitted(self)
+        Y = read(self, X, reset=False).dense()
+        # what is said of a step in time hangs on those before and after it
+        alone = row_blocks(*Y.shape) if self._steps is None else [slice(0, len(Y))]
+        for rows in alone:
+            part = self._scaled(Y[rows])
+            model = self._completed(part)
+            replaced = np.isnan(part) | (self.fill == "all")
+            if self.fill == "missing+outliers":
+                replaced |= np.abs(part - model) > self._border
+            here = np.full((len(part), Y.shape[1]), False)
+            here[:, self._seen] = replaced
+            scale = self.scale_[self._seen].astype(model.dtype)
+            Y[rows][here] = (model * scale)[replaced]
+        Y[:, ~self._seen] = 0
+        return Y if self.keep_empty_features else Y[:, self._seen]
+
+    def _completed(self, part: Array) -> Array:
+        """The estimate of rows: of those that were fitted, what they were found to be; of others,
+        their fit to the components, and what neighbors, other columns or times before say.
+        """
+        model = self._by_rows(part)
+        if self._steps is not None:
+            return self._steps.completed(part, model).astype(model.dtype)
+        found = np.array([self._known.get(key, -1) for key in keys_of(part)])
+        # where an exact fit does not tell a row, the prior of the others does
+        here = np.flatnonzero((found >= 0) & ~np.isin(found, self._untold))
+        if len(here):
+            X = self._fit.X
+            block = X.L[found[here]] @ X.R.T
+            across = np.arange(part.shape[1])
+            block = block + block_of(self._fit.beyond, found[here], across)
+            model[here] = block
+        return model
+
+    def _by_rows(self, part: Array) -> Array:
+        """The estimate of rows one by one: their fit to the components, and second opinions."""
+        with warnings.catch_warnings():
+            # the mean row is what is wanted
+            warnings.filterwarnings("ignore", message=".*have no observation.*")
+            model = self.pca_.inverse_transform(self.pca_.transform(part))
+        for beyond in self._fit.beyond:
+            if isinstance(beyond, Neighbors | Regression):
+                model = beyond.for_new(part, model)
+        return model
+
+    def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
+        """Intervals around what `transform` fills in.
+
+        When first asked for, the components are found again without some entries of the table that
+        was fitted (of some of its rows, if it is large), five times; the intervals hold as many of
+        those as `level` says.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The table that was fitted, or new rows like its own.
+        level : float, default 0.9
+            Probability with which an interval holds what is missing.
+
+        Returns
+        -------
+        lower, upper : arrays
+            In the shape that `transform` gives; what was observed is both its ends.
+
+        Raises
+        ------
+        lrmc.evidence.NotCalibrated
+            If no interval could be vouched for; the message says why.
+        """
+        check_is_fitted(self)
+        level = real_number(
+            "level", level, lambda x: 0 < x < 1, "a number between 0 and 1, such as 0.9"
+        )
+        Y = read(self, X, reset=False).dense()
+        rows, cols = np.nonzero(np.isnan(Y) & self._seen)
+        inner = (np.cumsum(self._seen) - 1)[cols]  # which of the columns that were seen
+        middle, scale = self._expected(self._scaled(Y), rows, inner)
+        half = self._calibrated().quantile(level) * scale
+        ends = Y.copy(), Y.copy()
+        for end, sign in zip(ends, (-1, 1), strict=True):
+            end[rows, cols] = (middle + sign * half) * self.scale_[cols]
+            end[:, ~self._seen] = 0
+        if self.keep_empty_features:
+            return ends
+        return ends[0][:, self._seen], ends[1][:, self._seen]
+
+    def _calibrated(self) -> Calibration:
+        """What intervals are made of: learned once, from the rows that were fitted."""
+        if self._calibration is None:
+            if not hasattr(self, "_refit"):
+                raise NotCalibrated(
+                    "intervals are learned from the data that were fitted, which are not"
+                    " pickled: ask for one before, or fit again"
+                )
+            obs = self._training.obs
+            assert self._refit is not None  # of a run that was just made
+            sets = fitted_again(obs, self._refit, self.rank_)
+            self._calibration = calibrate(obs, self._training_fit(), sets)
+        return self._calibration
+
+    def _expected(self, part: Array, rows: Array, cols: Array) -> tuple[Array, Array]:
+        """What the model has at these places of some rows, and the scale of its errors there: the
+        rows are looked at beside those that were fitted.
+        """
+        scales, fitted = self._calibrated().scales, self._training.obs
+        beside = fitted.grid(*map(np.arange, fitted.shape))
+        obs = Given(np.vstack([beside, part])).observations(self.threads)
+        assert obs is not None  # something was fitted
+        fit = Fit(self.pca_._factors(obs))
+        own = scales._replace(lines=lines_of(obs, fit))
+        return self._completed(part)[rows, cols], own.at(rows + len(beside), cols)
+
+    def _training_fit(self) -> Fit:
+        """The fit to the rows that intervals are learned from."""
+        return self._fit.part(self._training.rows, self._training.cols)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Rows that were fitted go with the model only if intervals were made of them."""
+        state = without(super().__getstate__(), "_refit")
+        unmade = state.get("_calibration") is None
+        return without(state, "_training") if unmade else state
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """The names of the columns that `transform` gives."""
+        names = super().get_feature_names_out(input_features)
+        return names if self.keep_empty_features else names[self._seen]
+
+    def _scaled(self, Y: Array) -> Array:
+        return Y[:, self._seen] / self.scale_[self._seen].astype(Y.dtype)
+
+
+def _spread(Y: Array) -> Array:
+    """What columns are divided by: the interquartile range of each, or what else there
+    is of a spread; never 0.
+    """
+    low, high = np.nanquantile(Y, [0.25, 0.75], axis=0)
+    spread = (high - low).astype(np.float64) / 1.349
+    rest = np.nanstd(Y.astype(np.float64), axis=0)
+    spread = np.where(spread > 1e-9 * rest, spread, rest)
+    largest = np.nanmax(np.abs(Y), axis=0) if Y.size else 1.0
+    return np.where(spread > 0, spread, np.maximum(largest, 1e-300))

@@ -1,0 +1,63 @@
+"""Rows that are steps in time."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import NamedTuple
+
+from ..methods.in_time.part import InTime
+from ..methods.in_time.stream import Stream, stream_of
+from ..result import Result
+from ..weights import Array
+
+
+def keys_of(rows: Array) -> list[bytes]:
+    """What a row is known by."""
+    return [blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
+
+
+class Steps(NamedTuple):
+    """Rows that are steps in time, as far as they are kept."""
+
+    keys: list[bytes]
+    values: Array  # the estimates of these rows
+    end: Stream | None  # None if times are not even
+
+    def completed(self, rows: Array, by_rows: Array) -> Array:
+        """What rows are estimated to be: a stretch of those that are known, or the next steps."""
+        at = self._place(keys_of(rows))
+        if at is not None:
+            return self.values[at : at + len(rows)]
+        return self._end().followed(rows.T, by_rows.T)[1].T
+
+    def followed(self, rows: Array, by_rows: Array) -> Steps:
+        """After the next steps."""
+        end, _ = self._end().followed(rows.T, by_rows.T)
+        kept = end.values.T
+        return Steps((self.keys + keys_of(rows))[-len(kept) :], kept, end)
+
+    def _place(self, keys: list[bytes]) -> int | None:
+        """Where a stretch of rows begins that has these keys."""
+        n = len(keys)
+        for at in range(len(self.keys) - n + 1):
+            if self.keys[at] == keys[0] and self.keys[at : at + n] == keys:
+                return at
+        return None
+
+    def _end(self) -> Stream:
+        if self.end is None:
+            raise ValueError(
+                "the times of the rows that were fitted are not even steps, so that it is not known"
+                " when new rows are; call lrmc.solve(Y, time='rows', times=...) with all of them"
+            )
+        return self.end
+
+
+def steps_of(result: Result, keys: list[bytes]) -> Steps | None:
+    """The rows of a result as steps in time; None if they are none."""
+    part = next((x for x in result.beyond if isinstance(x, InTime)), None)
+    if part is None or part.fills != "rows":
+        return None
+    assert result.observations is not None
+    end = stream_of(part, result.observations, result.factors())
+    return Steps(keys, part.values, end)

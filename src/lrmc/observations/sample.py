@@ -1,0 +1,66 @@
+"""Some observed entries."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..linalg import Factors, entries_at
+from ..weights import Array
+
+# of all entries: a value that is found more often is left out of quantiles
+OFTEN = 0.05
+# of all entries: a value that is found more often than this is the pattern, and others are outliers
+DOMINANT = 0.85
+FEWEST_TELLING = 30  # entries that must be left then
+SHORT = 2**16
+
+
+def most_frequent(values: Array) -> tuple[float, int]:
+    """The most frequent value, and how often it stands there: data that are 0 in many
+    places agree with X = 0 there.
+    """
+    distinct, counts = np.unique(values, return_counts=True)
+    if not len(counts):
+        return 0.0, 0
+    return float(distinct[counts.argmax()]), int(counts.max())
+
+
+class Sample(NamedTuple):
+    """Some observed entries."""
+
+    rows: Array
+    cols: Array
+    values: Array
+
+    def residual(self, X: Factors) -> Array:
+        """Y - L R' at these entries."""
+        return self.values - entries_at(X, self.rows, self.cols)
+
+    def thinned(self, most: int) -> Sample:
+        """At most so many of these entries, evenly."""
+        step = -(-len(self.values) // most)
+        return Sample(*(x[::step] for x in self)) if step > 1 else self
+
+    def by_row(self) -> Sample:
+        """The same entries in the order of their rows."""
+        short = self.rows.max(initial=0) < SHORT
+        # numpy sorts short integers by counting: ten times faster
+        rows = self.rows.astype(np.uint16) if short else self.rows
+        order = np.argsort(rows, kind="stable")
+        return Sample(*(x[order] for x in self))
+
+    def telling(self) -> Sample:
+        """Without the value that stands in more than a twentieth of the places, if there is one and
+        others are left.
+
+        Zeros of a dark border, a saturated or a stuck sensor are met at once or never: quantiles of
+        residuals that count them say nothing about the fit. (A value that stands nearly everywhere
+        is what there is to fit.)"""
+        value, times = most_frequent(self.values)
+        share = times / max(len(self.values), 1)
+        if not OFTEN < share < DOMINANT or len(self.values) - times < FEWEST_TELLING:
+            return self
+        others = self.values != value
+        return Sample(*(x[others] for x in self))
