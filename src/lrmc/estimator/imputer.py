@@ -6,7 +6,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._arguments import one_of, real_number, yes_or_no
@@ -47,7 +47,7 @@ SHARED = (
 )
 
 
-class RobustImputer(OneToOneFeatureMixin, TransformerMixin, TakesGaps):  # type: ignore[misc]
+class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
     """Fill in missing values of a table by robust principal components of its columns.
 
     `fit_transform` gives the completed table, `transform` completes new rows. A row without

@@ -7,7 +7,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class RobustPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Anomalies):  # type: ignore[misc]
+class RobustPCA(ClassNamePrefixFeaturesOutMixin, Anomalies):  # type: ignore[misc]
     """Robust principal component analysis of data with missing entries and gross outliers.
 
     X may contain NaN, be a masked array, or a sparse matrix (what it stores is observed, also

@@ -6,7 +6,7 @@ from numbers import Real
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_n_features, validate_data
 
 from .._arguments import one_of, whole_number, yes_or_no
@@ -130,7 +130,7 @@ def check_shared(estimator: Any) -> None:
         )
 
 
-class TakesGaps(BaseEstimator):  # type: ignore[misc]
+class TakesGaps(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """What both estimators tell scikit-learn of themselves."""
 
     def __sklearn_tags__(self) -> Any:
