@@ -9,6 +9,7 @@ from real_data import DATA
 
 from lrmc import DoubtWarning, solve, synthetic
 from lrmc.complete import in_memory as completion
+from lrmc.complete import lists
 from lrmc.complete.tables import Table, read
 from lrmc.outofcore import write_completed
 
@@ -187,7 +188,7 @@ def test_all_three_files_have_the_names_of_the_table(tmp_path, suffix):
     )
     assert done.units is not None
     lines = pd.read_csv(listed) if suffix == "csv" else pd.read_parquet(listed)
-    assert tuple(lines.columns) == completion.COLUMNS
+    assert tuple(lines.columns) == lists.COLUMNS
     assert lines.iloc[0][["row", "column", "value"]].tolist() == ["s7", "b", 9.0]
     assert abs(lines.iloc[0]["expected"]) < 0.2  # in the unit of column b
     text = page.read_text("utf-8")
@@ -208,7 +209,7 @@ def test_nothing_is_beside_the_output_unless_asked_for(tmp_path):
     assert files(tmp_path) == ["in.csv", "out.parquet"]
 
 
-@pytest.mark.parametrize("broken", ["_write_list", "report_sections"])
+@pytest.mark.parametrize("broken", ["write_outliers", "report_sections"])
 def test_all_files_or_none(tmp_path, monkeypatch, broken):
     """The disk is full when the last file is written: what was there before is still
     there, and nothing else.
@@ -366,7 +367,7 @@ def test_labels_that_a_spreadsheet_would_execute_are_text_in_the_list(tmp_path):
 
 @pytest.mark.parametrize("label", ["\tx", "\rx", "\nx"])
 def test_labels_that_begin_with_white_space(label):
-    assert completion._harmless(label) == "'" + label
+    assert lists._harmless(label) == "'" + label
 
 
 @pytest.mark.parametrize(
@@ -443,7 +444,7 @@ def test_intervals_of_all_that_was_missing(measured, tmp_path):
         tmp_path / "in.csv", out, 2, intervals_to=listed, level=0.8, limits=False
     )
     found = pd.read_csv(listed)
-    assert tuple(found.columns) == completion.INTERVALS
+    assert tuple(found.columns) == lists.INTERVALS
     assert len(found) == int(shown.isna().to_numpy().sum())
     filled = pd.read_csv(out)
     truth, middle = (

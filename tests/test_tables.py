@@ -12,6 +12,7 @@ from each import each
 from lrmc import synthetic
 from lrmc.complete import in_memory as completion
 from lrmc.complete import tables
+from lrmc.complete.table import as_dense
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
@@ -49,7 +50,7 @@ def save(path, Y):
 @pytest.mark.parametrize("suffix", tables.READERS)
 def test_every_format_gives_the_same_matrix(tmp_path, problem, suffix):
     values = tables.read(save(tmp_path / f"a{suffix}", problem.Y)).values
-    np.testing.assert_allclose(completion.as_dense(values), problem.Y, rtol=1e-12)
+    np.testing.assert_allclose(as_dense(values), problem.Y, rtol=1e-12)
 
 
 @each("target", tables.WRITERS)
@@ -60,9 +61,7 @@ def test_a_completion_comes_back_from_every_format(tmp_path, problem, source, ta
     assert done.result.converged
     assert len(done.outliers.rows) == np.count_nonzero(np.nan_to_num(problem.outliers))
     assert done.observed == pytest.approx(np.mean(~np.isnan(problem.Y)))
-    np.testing.assert_allclose(
-        completion.as_dense(tables.read(out).values), problem.X, atol=1e-4
-    )
+    np.testing.assert_allclose(as_dense(tables.read(out).values), problem.X, atol=1e-4)
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 

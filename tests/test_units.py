@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from lrmc import solve
 from lrmc.complete import in_memory as completion
+from lrmc.complete.table import as_dense
 from lrmc.units import Units, chosen_units, column_units
 
 
@@ -51,9 +52,7 @@ def test_every_form_has_the_same_units():
     for same in (sparse, sparse.tocsr(), sparse.tocsc(), halves, masked):
         units = column_units(same)
         np.testing.assert_array_equal(units, want)
-        np.testing.assert_allclose(
-            completion.as_dense(units.removed(same)), removed, rtol=1e-12
-        )
+        np.testing.assert_allclose(as_dense(units.removed(same)), removed, rtol=1e-12)
 
 
 @given(

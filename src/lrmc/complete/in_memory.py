@@ -4,11 +4,9 @@ report.
 
 from __future__ import annotations
 
-import csv
 import os
-import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._arguments import one_of
-from .._extras import optional
 from .._files import whole
 from .._work import Outcome, Progress, Tell, following, silent
 from ..evidence import NotCalibrated
@@ -36,7 +33,8 @@ from ..units import Scale, Units, chosen_units
 from ..weights import Array
 from .column_errors import ColumnErrors, column_errors
 from .dates import AUTO, NONE, dates_of
-from .limits import Limits, limited, plausible, readable, rounded
+from .limits import Limits, limited, plausible, rounded
+from .lists import Outliers, write_intervals, write_marks, write_outliers
 from .long import refuse_long
 from .places import Completion, Places, places
 from .report_page import few_observed, report_sections, subtitle
@@ -46,54 +44,7 @@ from .text_tables import MOST_NAMED
 
 PIVOT = "say what is what in it: --rows NAME --columns NAME --values NAME"
 TOL = 1e-6  # what `solve` stops at if not told otherwise
-COLUMNS = ("row", "column", "value", "expected", "score")  # of the list of outliers
-INTERVALS = ("row", "column", "value", "lower", "upper")  # of what was filled in
-MARKS = ("row", "column", "was", "now", "why")  # of the list of new cells
 AT_ONCE = 100_000  # places that are looked at for that list
-SCORE_DECIMALS = 2  # in the list of outliers
-
-
-class Outliers(NamedTuple):
-    """The observed entries that stand out, the highest score first."""
-
-    rows: Array
-    cols: Array
-    values: Array  # as observed
-    expected: Array  # by the model
-    # the difference, in standard deviations of the noise of its row and column; in thresholds
-    # without
-    scores: Array
-    # spike, stuck, drift or shift (`in_time.kinds`); None of a table without time
-    kinds: Array | None = None
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Of the list."""
-        return COLUMNS if self.kinds is None else (*COLUMNS, "kind")
-
-    def named(
-        self, row_names: Sequence[str] | None, col_names: Sequence[str] | None
-    ) -> Iterator[tuple[object, ...]]:
-        """Row, column, value, expected, score and, with time, kind of each; rows and columns
-        without names by number, from 0.
-        """
-        parts = tuple(x for x in self if x is not None)
-        return named(parts, row_names, col_names)
-
-
-def named(
-    some: tuple[Array, ...],
-    row_names: Sequence[str] | None,
-    col_names: Sequence[str] | None,
-) -> Iterator[tuple[object, ...]]:
-    """Lines from columns: the first two are rows and columns, which get their names, or stay
-    numbers from 0.
-    """
-    rows, cols = (
-        at.tolist() if names is None else [names[i] for i in at.tolist()]
-        for at, names in zip(some[:2], (row_names, col_names), strict=True)
-    )
-    return zip(rows, cols, *(x.tolist() for x in some[2:]))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -162,9 +113,8 @@ def complete(
     elif time == NONE:
         options["time"] = None
     began = perf_counter()
-    result = solve(
-        table.values if units is None else units.removed(table.values), rank, **options
-    )
+    values = table.values if units is None else units.removed(table.values)
+    result = solve(values, rank, **options)
     seconds = perf_counter() - began
     outcome = Outcome(status=result.status, warnings=result.warnings)
     text = few_observed(result)
@@ -453,85 +403,16 @@ def _write(
     with ExitStack() as stack:
         WRITERS[suffix_of(to.target)](stack.enter_context(whole(to.target)), table, X)
         if to.outliers is not None:
-            _write_list(stack.enter_context(whole(to.outliers)), table, done.outliers)
+            write_outliers(
+                stack.enter_context(whole(to.outliers)), table, done.outliers
+            )
         if to.intervals is not None:
             path = stack.enter_context(whole(to.intervals))
-            _write_intervals(path, table, with_intervals(done, X, level))
+            write_intervals(path, table, with_intervals(done, X, level))
         if to.marks is not None:
-            _write_marks(stack.enter_context(whole(to.marks)), table, X)
+            write_marks(stack.enter_context(whole(to.marks)), table, X)
         if to.report is not None:
             path = stack.enter_context(whole(to.report))
-            write_report(
-                path,
-                f"{title}, completed",
-                report_sections(table, done),
-                subtitle=subtitle(done),
-            )
-
-
-def _write_list(path: Path, table: Table, outliers: Outliers) -> None:
-    expected = readable(outliers.expected, outliers.cols, table.decimals())
-    scores = np.round(outliers.scores, SCORE_DECIMALS)
-    shown = outliers._replace(expected=expected, scores=scores)
-    lines = shown.named(table.row_names(), table.col_names())
-    if path.suffix.lower() == ".parquet":
-        frame = optional("pandas", "tables").DataFrame(
-            lines, columns=list(outliers.columns)
-        )
-        frame.to_parquet(path, engine="pyarrow", index=False)
-        return
-    _write_csv(path, outliers.columns, lines)
-
-
-def _write_intervals(
-    path: Path,
-    table: Table,
-    parts: Iterator[tuple[Array, ...]],
-) -> None:
-    names, decimals = (table.row_names(), table.col_names()), table.decimals()
-    shown = (
-        (rows, cols, values, *(readable(x, cols, decimals) for x in ends))
-        for rows, cols, values, *ends in parts
-    )
-    lines = (line for part in shown for line in named(part, *names))
-    _write_csv(path, INTERVALS, lines)
-
-
-def _write_marks(path: Path, table: Table, X: Array) -> None:
-    """Each cell that is new, with what it was and why it is new."""
-    before = as_dense(table.values)
-    rows, cols = np.nonzero(is_new(X, before))
-    was, now = before[rows, cols], X[rows, cols]
-    missing = np.isnan(was)
-    why = np.where(missing, "filled", "replaced")
-    parts = rows, cols, np.where(missing, "", was.astype(object)), now, why
-    lines = named(parts, table.row_names(), table.col_names())
-    _write_csv(path, MARKS, lines)
-
-
-def _write_csv(
-    path: Path,
-    columns: Sequence[str],
-    lines: Iterable[tuple[object, ...]],
-) -> None:
-    """Lines of a row's name, a column's name, and numbers."""
-    with open(path, "w", newline="", encoding="utf-8", errors="replace") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(
-            (_harmless(row), _harmless(column), *numbers)
-            for row, column, *numbers in lines
-        )
-
-
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # how they begin
-NEGATIVE = re.compile(r"-\d+(\.\d*)?([eE][-+]?\d+)?")
-
-
-def _harmless(label: object) -> object:
-    """A label that a spreadsheet would take for a formula, and execute, as text: with an apostrophe
-    before it.
-    """
-    if not isinstance(label, str) or NEGATIVE.fullmatch(label):
-        return label
-    return f"'{label}" if label.startswith(FORMULA) else label
+            sections = report_sections(table, done)
+            name = f"{title}, completed"
+            write_report(path, name, sections, subtitle=subtitle(done))

@@ -184,22 +184,15 @@ class TorchObservations(Observations):
         """
         E = self._read(rows, cols)
         size = abs(E if model is None else E - model[0][rows] @ model[1][cols].mT)
-        size = torch.sort(
-            torch.where(torch.isnan(size), -1.0, size), dim=axis, descending=True
-        ).values
-        where = torch.as_tensor(np.maximum(k - 1, 0), device=size.device).unsqueeze(
-            axis
-        )
+        size = torch.where(torch.isnan(size), -1.0, size)
+        size = torch.sort(size, dim=axis, descending=True).values
+        where = self._index(np.maximum(k - 1, 0)).unsqueeze(axis)
         found = _array(size.gather(axis, where).squeeze(axis))
         return np.where(k > 0, found, np.inf).astype(self.dtype)
 
     @override
     def lookup(self, rows: Array, cols: Array) -> Array:
-        return _array(
-            self._read(
-                *(torch.as_tensor(i, device=self.Y.device) for i in (rows, cols))
-            )
-        )
+        return _array(self._read(self._index(rows), self._index(cols)))
 
     @override
     def draw(self, size: int = 20_000, seed: int = 0) -> Sample:
@@ -210,16 +203,11 @@ class TorchObservations(Observations):
         before = np.concatenate([[0], np.cumsum(self.row_observed)])
         places = []
         for rows in self._blocks():
-            first, last = np.searchsorted(
-                where, (before[rows.start], before[rows.stop])
-            )
+            ends = before[rows.start], before[rows.stop]
+            first, last = np.searchsorted(where, ends)
             if last > first:
                 seen = torch.nonzero(~torch.isnan(self._read(rows)))
-                chosen = seen[
-                    torch.as_tensor(
-                        where[first:last] - before[rows.start], device=seen.device
-                    )
-                ]
+                chosen = seen[self._index(where[first:last] - ends[0])]
                 places.append(_array(chosen) + np.array([rows.start, 0]))
         i, j = np.concatenate(places).T
         return Sample(i, j, self.lookup(i, j))
@@ -266,6 +254,9 @@ class TorchObservations(Observations):
 
     def _sent_if_any(self, X: Any) -> Tensor | None:
         return None if X is None else self._sent(X)
+
+    def _index(self, at: Array) -> Tensor:
+        return torch.as_tensor(at, device=self.Y.device)
 
     def _read(self, *at: Any) -> Tensor:
         """Entries in the precision of the arithmetic, NaN where not observed."""

@@ -7,14 +7,13 @@ and `film_sections` make the usual ones; `write_report` writes the page.
 from __future__ import annotations
 
 from .charts import Series
+from .films import film_sections
 from .page import page, write_report
+from .pictures import BeforeAfter, Frames, Gallery
 from .sections import (
     Bars,
-    BeforeAfter,
     Facts,
     Files,
-    Frames,
-    Gallery,
     Group,
     Lines,
     Map,
@@ -23,7 +22,7 @@ from .sections import (
     Values,
     Words,
 )
-from .standard import film_sections, result_sections
+from .standard import result_sections
 
 __all__ = [
     "Bars",
