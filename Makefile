@@ -44,17 +44,15 @@ fuzz: $(READY)
 silence: $(READY)
 	@$(BIN)/python tests/silence/count.py --jobs 2
 
-# The kernels' form is .clang-format's, where that program is.
-CLANG_FORMAT := $(firstword $(wildcard $(BIN)/clang-format) $(shell command -v clang-format 2> /dev/null))
 lint: $(READY)
-	@$(if $(CLANG_FORMAT),$(CLANG_FORMAT) --dry-run --Werror $(KERNELS),echo "clang-format is not there: the kernels are not looked at")
+	@$(BIN)/clang-format --dry-run --Werror $(KERNELS)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/repo-review . --format json > /dev/null || $(BIN)/repo-review .
 
 format: $(READY)
-	@$(if $(CLANG_FORMAT),$(CLANG_FORMAT) -i $(KERNELS),echo "clang-format is not there: the kernels stay as they are")
+	@$(BIN)/clang-format -i $(KERNELS)
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 

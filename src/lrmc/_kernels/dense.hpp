@@ -344,7 +344,8 @@ template <class T> struct DensePass {
     }
     if (rejects(tile.side)) {
       tile.side.col_inliers = share.col_ones.get() + own;
-      (alike(tile.side, std::min(ROWS, block.here - m)) ? &weigh_tile<T, RejectAlike> : &weigh_tile<T, Reject>)(job.weight, tile);
+      (alike(tile.side, std::min(ROWS, block.here - m)) ? &weigh_tile<T, RejectAlike>
+                                                        : &weigh_tile<T, Reject>)(job.weight, tile);
     } else {
       weigh(job.weight, tile);
     }

@@ -76,7 +76,7 @@ struct Dense {
 struct Groups {
   const int64_t *rows = nullptr;  // the rows of one group after another
   int64_t count = 0;
-  int64_t size = 0;  // of each group
+  int64_t size = 0;      // of each group
   bool modulus = false;  // weighed by the norm of a group (of real and imaginary parts), not by the worst of it
 };
 

@@ -1,11 +1,10 @@
-// Products of long matrices with few columns, beside the data. BLAS computes with whatever its buffers held before where
-// columns are fewer than its registers: numbers near underflow there make it fifty times slower (OpenBLAS 0.3.31).
+// Products of long matrices with few columns, beside the data. BLAS computes with whatever its buffers held before
+// where columns are fewer than its registers: numbers near underflow there make it fifty times slower (OpenBLAS
+// 0.3.31).
 #pragma once
 #include "tiles.hpp"
 
 namespace lrmc::LRMC_ISA {
-
-
 
 // out = X S, where X is n x k and S k x m.
 template <class T> void times(const Narrow<T> &job) {

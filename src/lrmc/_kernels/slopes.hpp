@@ -119,7 +119,8 @@ template <class T> struct SlopesPass {
       shares[t].col_z = zeros<double>(job.n2);
       if (job.CtP) shares[t].CtP = Sums<T>(job.n2 * pass.width_);
       if (job.WtP) shares[t].WtP = Sums<T>(job.n2 * pass.width_w);
-      for (int64_t i = pass.first_row(t, threads), end = pass.first_row(t + 1, threads); i < end; i++) row(i, own, shares[t]);
+      for (int64_t i = pass.first_row(t, threads), end = pass.first_row(t + 1, threads); i < end; i++)
+        row(i, own, shares[t]);
     });
     for (int t = 0; t < threads; t++) {
       if (job.CtP) add_padded(shares[t].CtP, job.n2, job.width, job.CtP);

@@ -30,8 +30,8 @@ inline Vec<T> side_by_side(const T *table, const int64_t *at, int v, std::intege
   } else {
     Vec<T> out;
     for (int b = 0; b < blocks; b++)
-      __builtin_memcpy(reinterpret_cast<char *>(&out) + b * K * sizeof(T),
-                       table + at[entry_in<T, K>(v, b)], K * sizeof(T));
+      __builtin_memcpy(reinterpret_cast<char *>(&out) + b * K * sizeof(T), table + at[entry_in<T, K>(v, b)],
+                       K * sizeof(T));
     return out;
   }
 }
@@ -115,7 +115,8 @@ template <class T, int K, class S, Thin kind> struct ThinRows {
     Mask<T> inliers = {};
   };
 
-  template <int v> inline __attribute__((always_inline)) void spread(const int64_t *at, Vec<T> c, Vec<T> r, Row &row) const {
+  template <int v>
+  inline __attribute__((always_inline)) void spread(const int64_t *at, Vec<T> c, Vec<T> r, Row &row) const {
     const Vec<T> each = spread_pulls<T, K, v>(c, all);
     if constexpr (kind != Thin::columns) row.a += each * r;
     if constexpr (kind != Thin::rows) {
@@ -157,7 +158,8 @@ template <class T, int K, class S, Thin kind> struct ThinRows {
   }
 
   // A row of n entries. `room` entries can be read from here on.
-  inline __attribute__((always_inline)) void row(const int32_t *j, const S *y, int64_t n, int64_t room, Row &row) const {
+  inline __attribute__((always_inline)) void row(const int32_t *j, const S *y, int64_t n, int64_t room,
+                                                 Row &row) const {
     for (int64_t t = 0; t < n; t += W) {  // one loop for whole and broken vectors: rows end where nobody can foresee
       const int here = int(std::min<int64_t>(W, n - t));
       if (__builtin_expect(t + W <= room, 1)) {
@@ -220,8 +222,8 @@ template <class T> struct ThinPass {
     const bool pull = job.P && job.Q && job.P == job.L && job.Q == job.R && job.rank == job.width;
     const bool one = !job.rank && bool(job.P) != bool(job.Q);
     const int lanes = job.width <= 4 ? 4 : MOST_WIDTH;
-    return job.weight.rule == Rule::clip && !job.adjoint && (pull || one) && job.width > 0 &&
-           job.width <= MOST_WIDTH && lanes <= width<T> && job.n2 <= MOST_COLUMNS;
+    return job.weight.rule == Rule::clip && !job.adjoint && (pull || one) && job.width > 0 && job.width <= MOST_WIDTH &&
+           lanes <= width<T> && job.n2 <= MOST_COLUMNS;
   }
 
   Buffer<T> laid_out() const {
@@ -259,8 +261,7 @@ template <class T> struct ThinPass {
   template <int K> void work(int64_t from, int64_t to, Sums<T> &B) const {
     if constexpr (K > width<T>) return;
     else if constexpr (sizeof(T) == 8) work_in<K, double>(from, to, B);
-    else
-      switch (data.storage) {
+    else switch (data.storage) {
         case Storage::u8: return work_in<K, uint8_t>(from, to, B);
         case Storage::i16: return work_in<K, int16_t>(from, to, B);
         case Storage::u16: return work_in<K, uint16_t>(from, to, B);
