@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -68,7 +69,9 @@ REFUSED = {
         Unreadable(),
         "could not be read as one: nothing is here",
     ),
-    "objects and None": (np.array([[1.0, None]], object), "Python objects"),
+    "objects and None": (np.array([[1.0, None]], object), "objects.*None a gap"),
+    "the name of a file": ("table.csv", "name of a file, 'table.csv': read it first"),
+    "a path": (Path("table.csv"), "name of a file, 'table.csv': read it first"),
     "dates of Python": ([[datetime.date(2020, 1, 1)] * 2] * 2, "Python objects"),
     "what numpy reads as objects": (
         Readable(np.array([[1.0, "a"]], object)),

@@ -27,7 +27,7 @@ MASK_WANTED = (
 NO_NUMBERS = {  # by dtype.kind: what it is, and what to do
     "O": (
         "Python objects",
-        "choose the numeric columns, or convert with astype(float)",
+        "choose the numeric columns, or convert with astype(float), which makes None a gap",
     ),
     "c": (
         "complex numbers",

@@ -4,6 +4,7 @@ checked once.
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -155,6 +156,11 @@ def elsewhere(Y: Any, mask: Any, threads: int) -> Observations | None:
 
 
 def _as_array(Y: Any) -> Array:
+    if isinstance(Y, str | os.PathLike):
+        raise ValueError(
+            f"a matrix was wanted, and this is the name of a file, {os.fspath(Y)!r}: read it first,"
+            " or complete it by `lrmc complete FILE -o TARGET`"
+        )
     if _is_table(Y):
         check_columns(Y)
         Y = _table_values(Y)
