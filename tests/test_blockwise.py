@@ -100,8 +100,10 @@ def test_with_dask(Y, tmp_path):
     )
 
 
-@pytest.mark.parametrize("options", [("--memory", "100kB"), ("--scheduler", "threads")])
-@pytest.mark.parametrize("scale", ["none", "columns"])
+@pytest.mark.parametrize(
+    ("options", "scale"),
+    [(("--memory", "100kB"), "columns"), (("--scheduler", "threads"), "none")],
+)
 def test_intervals_are_like_those_of_data_in_memory(options, scale, tmp_path):
     if "threads" in options:
         pytest.importorskip("dask.array")

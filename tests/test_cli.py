@@ -65,11 +65,12 @@ def test_nothing_has_to_be_said(source, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("asked", "left", "said"),
-    [("blank", 7, "left missing"), ("keep", 0, "filled in as a guess")],
-)
-@pytest.mark.parametrize(
-    "how", [[], ["--memory", "100MB"]], ids=["at once", "block by block"]
+    ("asked", "left", "said", "how"),
+    [
+        ("blank", 7, "left missing", []),
+        ("keep", 0, "filled in as a guess", []),
+        ("keep", 0, "filled in as a guess", ["--memory", "100MB"]),
+    ],
 )
 def test_a_row_of_which_too_little_is_known(tmp_path, asked, left, said, how):
     Y = synthetic.problem(80, 2, alpha=0.05, p=1.0).Y
@@ -100,7 +101,7 @@ def test_a_row_of_which_too_little_is_known(tmp_path, asked, left, said, how):
 def test_noise_is_noticed(tmp_path):
     np.save(
         tmp_path / "in.npy",
-        synthetic.problem(200, 2, alpha=0.05, p=0.7, noise=0.1, form="dense").Y,
+        synthetic.problem(90, 2, 0.05, 0.7, n2=60, noise=0.1, form="dense").Y,
     )
     for options in (
         [],

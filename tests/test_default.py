@@ -33,7 +33,7 @@ def same(noise):
     return 1e-5 if noise == 0 else 5e-3
 
 
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(st.integers(0, 99), NOISES, RANKS, st.sampled_from([1e-6, 255.0, 1e6, -1.0]))
 def test_units_do_not_matter(seed, noise, rank, factor):
     Y = problem(seed, noise).Y
@@ -52,26 +52,16 @@ def test_units_do_not_matter(seed, noise, rank, factor):
 
 @settings(max_examples=8)
 @given(st.integers(0, 99), NOISES, RANKS)
-def test_transposed(seed, noise, rank):
-    Y = problem(seed, noise).Y
-    one, flipped = lrmc.solve(Y, rank), lrmc.solve(Y.T, rank)
-    assert flipped.rank == one.rank
-    assert flipped.regime == one.regime
-    assert apart(one.low_rank(), flipped.low_rank().T) < same(noise)
-
-
-@settings(max_examples=8)
-@given(st.integers(0, 99), NOISES, RANKS)
-def test_rows_and_columns_in_another_order(seed, noise, rank):
+def test_transposed_and_in_another_order(seed, noise, rank):
     Y, rng = problem(seed, noise).Y, np.random.default_rng(seed)
     rows, cols = (rng.permutation(n) for n in Y.shape)
-    one, moved = lrmc.solve(Y, rank), lrmc.solve(Y[rows][:, cols], rank)
+    one, moved = lrmc.solve(Y, rank), lrmc.solve(Y[rows][:, cols].T, rank)
     assert moved.rank == one.rank
-    assert apart(one.low_rank()[rows][:, cols], moved.low_rank()) < same(noise)
+    assert moved.regime == one.regime
+    assert apart(one.low_rank()[rows][:, cols], moved.low_rank().T) < same(noise)
 
 
-@settings(max_examples=4)
-@given(st.integers(0, 99), NOISES)
+@pytest.mark.parametrize(("seed", "noise"), [(1, 0.0), (2, 0.05)])
 def test_the_form_of_the_data(seed, noise):
     """NaN, a mask, a sparse matrix and storage by columns."""
     Y = problem(seed, noise).Y

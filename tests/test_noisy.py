@@ -58,7 +58,7 @@ def best(**setting):
 def test_error_against_least_squares_on_the_true_inliers(n, p, size, noise, alpha, bar):
     setting = {"n": n, "p": p, "alpha": alpha, "noise": noise, "size": size}
     given = noisy(**setting)
-    for rank in (5, None):
+    for rank in (5, None) if size == 1 else (None,):
         result = lrmc.solve(given.Y, rank)
         assert result.converged
         assert result.regime == "noisy"

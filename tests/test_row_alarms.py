@@ -33,7 +33,7 @@ def fitted():
 def test_false_alarms_are_as_many_as_were_asked_for(fitted, rate, missing):
     pca, _ = fitted
     pca.set_params(false_alarms=rate)
-    alarms = np.mean(pca.predict(rows(8000, 5, missing)) == -1)
+    alarms = np.mean(pca.predict(rows(3000, 5, missing)) == -1)
     assert rate / 3 < alarms < 3 * rate
 
 

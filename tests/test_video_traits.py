@@ -64,8 +64,7 @@ def test_few_frames_have_no_mode():
 # ---- swaying
 
 
-@each("colour", [False, True])
-@pytest.mark.parametrize("kind", ["leaves", "water"])
+@pytest.mark.parametrize(("kind", "colour"), [("leaves", True), ("water", False)])
 def test_what_sways_is_not_in_front_and_walkers_are(kind, colour):
     made = street(kind, n=80, colour=colour, seed=4)
     found, plain, parts = with_and_without(made)
@@ -86,8 +85,7 @@ def test_nothing_sways_before_a_wall():
 # ---- shadows
 
 
-@each("colour", [False, True])
-@pytest.mark.parametrize("left", [0.6, 0.75])
+@pytest.mark.parametrize(("left", "colour"), [(0.6, True), (0.75, False)])
 def test_shadows_are_found_where_there_are_some(left, colour):
     made = street(Kind(shadow=left), n=80, colour=colour, seed=6)
     found, plain, parts = with_and_without(made)
