@@ -45,3 +45,10 @@ def test_float32_factors_are_measured_in_double():
     rounded = [F.astype(np.float32) for F in problem.X_factors]
     want = reference.relative_error(*(F.astype(float) for F in rounded), problem.X)
     assert lrmc.relative_error(rounded, problem) == pytest.approx(want, rel=1e-6)
+
+
+def test_rows_that_are_elsewhere():
+    da = pytest.importorskip("dask.array")
+    problem = lrmc.synthetic.problem(n=60, n2=40, rank=2, alpha=0.05, p=1.0)
+    result = lrmc.solve(da.from_array(problem.Y, chunks=(20, -1)), 2)
+    assert lrmc.relative_error(result, problem) < 1e-5

@@ -39,4 +39,8 @@ def relative_error(estimate: Any, truth: Any) -> float:
 def _factors(x: Any) -> Factors:
     if hasattr(x, "X_factors"):
         return Factors(*x.X_factors)
-    return Factors(x.L, x.R) if hasattr(x, "L") else Factors(*x)
+    if hasattr(x, "L"):
+        return Factors(
+            np.asarray(x.L), np.asarray(x.R)
+        )  # where Dask has rows, they come
+    return Factors(*x)
