@@ -220,7 +220,7 @@ def test_a_median_filter_takes_spikes_out():
     assert np.flatnonzero(np.isnan(found[0])).tolist() == [20, 60]
 
 
-def test_classes_by_distance_and_by_who_else_is_there():
+def test_classes_by_distance_by_who_else_is_there_and_beyond_the_ends():
     seen = np.random.default_rng(7).random((5, 40)) < 0.3
     seen[0] = False
     found = class_of(seen)
@@ -232,6 +232,8 @@ def test_classes_by_distance_and_by_who_else_is_there():
         near = min(others, default=40)
         want = sum(near >= limit for limit in DISTANCES)
         want += 4 * (counts[s, t] < 0.5 * usual)
+        there = np.flatnonzero(seen[s])
+        want += 8 * (len(there) > 0 and not there[0] <= t <= there[-1])
         assert found[s, t] == want
 
 
@@ -269,6 +271,19 @@ def test_weights_are_convex_and_do_best():
     np.testing.assert_allclose(w[0], [0.5, 0.5, 0], atol=0.06)
 
 
+def test_a_class_with_few_entries_leans_on_the_others():
+    rng = np.random.default_rng(8)
+    errors = np.array([[1.0, 3.0]]) * rng.standard_normal((4000, 2))
+    classes = np.zeros(4000, int)
+    errors[2000:] = errors[2000:, ::-1]  # the other way round there
+    classes[2000:] = 1
+    many = learned_weights(errors, classes)
+    assert many[0, 0] > 0.85 and many[1, 1] > 0.85
+    few = learned_weights(errors[:2010], classes[:2010])
+    assert few[1, 0] > 0.8  # ten entries of its own say little
+    np.testing.assert_allclose(few[2], few[7], atol=0.05)  # of these nothing is known
+
+
 # ---- gaps, periods, clocks
 
 
@@ -289,6 +304,15 @@ def test_whole_days_are_set_aside_as_whole_days():
     assert 0.03 < held.sum() / seen.sum() < 0.3
     by_day = held.reshape(30, 20, 10)
     assert np.array_equal(by_day.any(2), by_day.all(2))
+
+
+def test_late_beginnings_are_laid_over_other_sensors():
+    seen = np.ones((20, 200), bool)
+    seen[:3, :80] = False
+    held = gaps_elsewhere(seen, 0)
+    some = held.any(1)
+    assert some.any() and not held[:3].any()
+    assert held[some, :80].all() and not held[:, 80:].any()
 
 
 def test_where_all_sensors_fail_all_are_set_aside():

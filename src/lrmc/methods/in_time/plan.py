@@ -12,6 +12,7 @@ from ...weights import Array
 from .gaps import gaps_elsewhere
 from .periods import longer_period
 from .simple import SLOT_MEAN, simple_fits
+from .sizes import medians_of_rows, typical_rows
 from .stack import DISTANCES, N_CLASSES, blended, class_of, learned_weights
 from .sweeps import Model, fit, fit_moved, of_more_sensors
 
@@ -129,17 +130,19 @@ class Trial(NamedTuple):
     found: dict[str, Array]  # estimates, by name
     truth: Array
     classes: Array
+    sizes: Array  # of their sensors, beside the usual one
 
     def errors(self, names: list[str]) -> Array:
-        """Entries x estimates."""
-        return np.stack([self.found[name] - self.truth for name in names], axis=1)
+        """Entries x estimates; each sensor counts alike, whatever its unit is."""
+        errors = np.stack([self.found[name] - self.truth for name in names], axis=1)
+        return errors / self.sizes[:, None]
 
     def units(self, p: Process) -> Array:
-        """Of a process, at these entries."""
+        """Of a process, at these entries, as errors are."""
         model = self.models[p]
         units = np.broadcast_to(model.units, model.weights.shape)
         T = self.held.shape[1]
-        return unfolded(units, T)[self.held]
+        return unfolded(units, T)[self.held] / self.sizes
 
 
 def learn_plan(
@@ -232,7 +235,14 @@ def tried(
     if without_time is not None:
         found[WITHOUT_TIME] = without_time(held)
     classes = class_of(~np.isnan(rest))[hidden]
-    return Trial(hidden, models, found, Y[held].astype(np.float64), classes)
+    sizes = _relative_sizes(rest)[np.nonzero(hidden)[0]]
+    return Trial(hidden, models, found, Y[held].astype(np.float64), classes, sizes)
+
+
+def _relative_sizes(Y: Array) -> Array:
+    """How far entries of each sensor are from its middle, beside the usual one."""
+    size = typical_rows(Y - medians_of_rows(Y)[:, None])
+    return np.asarray(size / np.median(size), np.float64)
 
 
 def some_sensors(S: int, T: int, seed: int) -> Array:
