@@ -53,14 +53,18 @@ def tables(folder: Path, only: list[str]) -> Iterator[tuple[str, pd.DataFrame]]:
             yield path.stem, pd.read_csv(path, index_col=0, parse_dates=True)
 
 
-def hidden(shape: tuple[int, int], gaps: str, period: int, rng: np.random.Generator) -> Array:
+def hidden(
+    shape: tuple[int, int], gaps: str, period: int, rng: np.random.Generator
+) -> Array:
     """Which entries (times x series) are not shown."""
     T, S = shape
     if gaps == "single":
         return rng.random(shape) < HIDDEN
     if gaps == "late":
         late = rng.permutation(S) < max(round(LATE * S), 1)
-        begin = np.where(late, rng.integers(T // 10, max(int(LATE * T), T // 10 + 1), S), 0)
+        begin = np.where(
+            late, rng.integers(T // 10, max(int(LATE * T), T // 10 + 1), S), 0
+        )
         return np.arange(T)[:, None] < begin
     length = RUN if gaps == "runs" else period
     parts = rng.random((-(-T // length), S)) < HIDDEN
@@ -74,7 +78,9 @@ def spoilt(X: Array, hide: Array, outliers: bool, rng: np.random.Generator) -> A
     return np.where(hide, np.nan, np.where(wrong, anything, X))
 
 
-def estimates(frame: pd.DataFrame, period: int | None) -> Iterator[tuple[str, Array, int, float]]:
+def estimates(
+    frame: pd.DataFrame, period: int | None
+) -> Iterator[tuple[str, Array, int, float]]:
     """Names, values (times x series), how many warnings there were, and seconds."""
     began = time.process_time()
     with warnings.catch_warnings(record=True):
@@ -96,11 +102,15 @@ def lines(name: str, frame: pd.DataFrame, masks: int) -> Iterator[Line]:
             for mask in range(masks):
                 rng = np.random.default_rng([mask, len(X), outliers])
                 hide = hidden(X.shape, gaps, period or 1, rng) & ~np.isnan(X)
-                Y = pd.DataFrame(spoilt(X, hide, outliers, rng), frame.index, frame.columns)
+                Y = pd.DataFrame(
+                    spoilt(X, hide, outliers, rng), frame.index, frame.columns
+                )
                 for method, Z, said, seconds in estimates(Y, period):
                     e = ((Z - X) / np.nanstd(X, 0))[hide]
                     rmse, mae = float(np.sqrt(np.mean(e**2))), float(np.abs(e).mean())
-                    yield Line(name, gaps, outliers, mask, method, rmse, mae, said, seconds)
+                    yield Line(
+                        name, gaps, outliers, mask, method, rmse, mae, said, seconds
+                    )
 
 
 def shown(path: Path) -> Iterator[str]:
@@ -115,7 +125,10 @@ def shown(path: Path) -> Iterator[str]:
         ratio[score] = by["lrmc"] / by.drop(columns="lrmc").min(axis=1)
     both = pd.DataFrame(ratio)
     for (gaps, outliers), x in both.groupby(level=["gaps", "outliers"]):
-        cells = [f"{np.exp(np.log(x[s]).mean()):.2f}, {x[s].max():.2f}" for s in ("rmse", "mae")]
+        cells = [
+            f"{np.exp(np.log(x[s]).mean()):.2f}, {x[s].max():.2f}"
+            for s in ("rmse", "mae")
+        ]
         worst = x["rmse"].idxmax()[0]
         what = f"{gaps}, {'10 %' if outliers else 'none'}"
         yield f"| {what} | {len(x)} | {cells[0]} | {cells[1]} | {worst} |"

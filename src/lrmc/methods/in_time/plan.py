@@ -11,7 +11,7 @@ import numpy as np
 from ...weights import Array
 from .gaps import gaps_elsewhere
 from .periods import longer_period
-from .simple import SLOT_MEAN, simple_fits
+from .simple import ALL_DAYS, SLOT_MEAN, every_day, simple_fits
 from .sizes import medians_of_rows, typical_rows
 from .stack import DISTANCES, N_CLASSES, blended, class_of, learned_weights
 from .sweeps import Model, fit, fit_moved, of_more_sensors
@@ -65,6 +65,9 @@ class Plan:
     sensors: Array  # those that the models are of,
     n_sensors: int  # of so many
     models: Mapping[Process, Model] = field(default_factory=dict)  # to begin with
+    all_days: Array | None = (
+        None  # sensors x slots: medians that windows of a long table share
+    )
 
     def is_worth_it(self, *, clearly: bool) -> bool:
         """Whether the model of time is better than the fit without it: clearly so where nobody
@@ -151,15 +154,21 @@ def learn_plan(
     without_time: Callable[[Array], Array] | None,
     seed: int = 0,
     idle: float = IDLE,
+    all_days: Array | None = None,
 ) -> Plan:
     """Weights of estimates of Y (sensors x times) that do best on entries set aside.
 
     `without_time` gives the values there of a fit that knows neither them nor time; if there is
-    none, it takes no part. A large table is learned from by some of its sensors, a small one by
-    several trials."""
+    none, it takes no part. `all_days` are medians, sensors x slots, of the long table that Y is a
+    window of. A large table is learned from by some of its sensors, a small one by several
+    trials."""
     S, T = Y.shape
     sensors = some_sensors(S, T, seed)
     trials = _trials(Y, sensors, period, without_time, seed)
+    if all_days is not None:
+        usual = every_day(all_days, T)[sensors]
+        for trial in trials:
+            trial.found[ALL_DAYS] = usual[trial.held]
     models, names = _in_all(trials)
     errors = np.concatenate([t.errors(names) for t in trials])
     classes = np.concatenate([t.classes for t in trials])
@@ -169,8 +178,9 @@ def learn_plan(
     weights = np.zeros((N_CLASSES, len(names)))
     weights[:, needed] = learned_weights(errors[:, needed], classes)
     blend = (weights[classes] * errors).sum(1)
-    other = errors[:, -1] if without_time is not None else blend
+    other = blend if without_time is None else errors[:, names.index(WITHOUT_TIME)]
     better = np.abs(other) - np.abs(blend)
+    gain, gain_error = mean_and_error(better, [t.held for t in trials])
     units = np.concatenate([t.units(best) for t in trials])
     used = zip(models, weights.T, strict=False)
     return Plan(
@@ -178,13 +188,14 @@ def learn_plan(
         estimates=tuple(names),
         weights=weights,
         errors=sizes | {"blend": float(np.abs(blend).mean())},
-        gain=float(better.mean()),
-        gain_error=_standard_error(better, [t.held for t in trials]),
+        gain=gain,
+        gain_error=gain_error,
         best=best,
         sizes=_deviations(errors[:, names.index(best.name)] / units, classes),
         sensors=sensors,
         n_sensors=len(Y),
         models={p: trials[0].models[p] for p, w in used if p == best or w.any()},
+        all_days=all_days,
     )
 
 
@@ -254,7 +265,7 @@ def some_sensors(S: int, T: int, seed: int) -> Array:
 def _is_periodic(names: list[str], counts: Array) -> bool:
     """Whether some estimate that counts has a period."""
     return any(
-        c > 0 and (f"{PERIOD} " in name or SLOT_MEAN in name)
+        c > 0 and (f"{PERIOD} " in name or SLOT_MEAN in name or name == ALL_DAYS)
         for name, c in zip(names, counts, strict=True)
     )
 
@@ -316,16 +327,17 @@ def sound_models(Y: Array, some: list[Process]) -> dict[Process, Model]:
     return found
 
 
-def _standard_error(better: Array, held: list[Array]) -> float:
-    """Of the mean of what was found at held-out entries; those of one gap are not independent."""
+def mean_and_error(x: Array, held: list[Array]) -> tuple[float, float]:
+    """The mean of what was found at held-out entries, and its standard error; entries of one gap
+    are not independent."""
     gaps: list[Array] = []
     for some in held:
         begins = some.copy()
         begins[:, 1:] &= ~some[:, :-1]
         gaps.append(np.cumsum(begins[some]) + (gaps[-1][-1] if gaps else 0))
-    rest = np.bincount(np.concatenate(gaps), better - better.mean())
+    rest = np.bincount(np.concatenate(gaps), x - x.mean())
     # the same entries may be in several trials, which know no more of them than one
-    return float(np.sqrt((rest**2).sum() * len(held)) / len(better))
+    return float(x.mean()), float(np.sqrt((rest**2).sum() * len(held)) / len(x))
 
 
 def carried_out(
@@ -350,6 +362,8 @@ def carried_out(
     found |= simple_fits(Y, plan.period, names.keys())
     if without_time is not None:
         found[WITHOUT_TIME] = without_time
+    if plan.all_days is not None:
+        found[ALL_DAYS] = every_day(plan.all_days, T)
     names = {name: i for name, i in names.items() if name in found}
     weights = plan.weights[:, list(names.values())] + TINY
     weights /= weights.sum(1, keepdims=True)
