@@ -116,13 +116,12 @@ def unfolded(x: Array, T: int) -> Array:
     return x.reshape(len(x), -1)[:, :T]
 
 
-def processes(Y: Array, period: int | None) -> list[Process]:
-    """Those that are tried: with the period, with a longer one, and without."""
-    periods: list[int | None] = [None] if period is None else [period, None]
-    longer = None if period is None else longer_period(Y, period)
-    if longer is not None:
-        periods.append(longer)
-    return [Process(p, robust) for p in periods for robust in (False, True)]
+def periods_of(Y: Array, period: int | None) -> list[int | None]:
+    """Those that are tried: the period, none, and a longer one."""
+    if period is None:
+        return [None]
+    longer = longer_period(Y, period)
+    return [period, None] if longer is None else [period, None, longer]
 
 
 class Trial(NamedTuple):
@@ -218,7 +217,8 @@ def _trials(
     """One, or as many as it takes until enough entries were set aside."""
     trials: list[Trial] = []
     for k in range(MOST_TRIALS):
-        trial = tried(Y, sensors, period, without_time, seed + k)
+        known = list(trials[0].models) if trials else None
+        trial = tried(Y, sensors, period, without_time, seed + k, known)
         trials += [trial] if len(trial.truth) else []
         if sum(len(t.truth) for t in trials) >= TRIED:
             break
@@ -233,14 +233,19 @@ def tried(
     period: int | None,
     without_time: Callable[[Array], Array] | None,
     seed: int,
+    known: list[Process] | None = None,
 ) -> Trial:
-    """All estimates of entries of these sensors that are set aside, in the shape of the gaps."""
+    """All estimates of entries of these sensors that are set aside, in the shape of the gaps; of
+    processes, those that are known to be of use."""
     held = np.zeros(Y.shape, bool)
     held[sensors] = gaps_elsewhere(~np.isnan(Y[sensors]), seed, period)
     rest = np.where(held, np.nan, Y).astype(Y.dtype)[sensors]
     T = Y.shape[1]
     hidden = held[sensors]
-    models = sound_models(rest, processes(Y[sensors], period))
+    if known is None:
+        models = _useful_models(rest, Y[sensors], period)
+    else:
+        models = sound_models(rest, known)
     found = {p.name: unfolded(m.values(), T)[hidden] for p, m in models.items()}
     found |= {name: z[hidden] for name, z in simple_fits(rest, period).items()}
     if without_time is not None:
@@ -254,6 +259,22 @@ def _relative_sizes(Y: Array) -> Array:
     """How far entries of each sensor are from its middle, beside the usual one."""
     size = typical_rows(Y - medians_of_rows(Y)[:, None])
     return np.asarray(size / np.median(size), np.float64)
+
+
+def _useful_models(rest: Array, Y: Array, period: int | None) -> dict[Process, Model]:
+    """Fits of the processes that are tried to what is left of Y: the first one robust and not, the
+    others only as was better where entries are held out."""
+    first, *others = periods_of(Y, period)
+    found = sound_models(rest, [Process(first, robust) for robust in (False, True)])
+    if not found:
+        return {}
+    held = np.isnan(rest) & ~np.isnan(Y)
+    missed = {
+        p: float(np.abs(unfolded(m.values(), Y.shape[1]) - Y)[held].sum())
+        for p, m in found.items()
+    }
+    robust = min(missed, key=lambda p: missed[p]).robust
+    return found | sound_models(rest, [Process(p, robust) for p in others])
 
 
 def some_sensors(S: int, T: int, seed: int) -> Array:
@@ -322,8 +343,6 @@ def sound_models(Y: Array, some: list[Process]) -> dict[Process, Model]:
             continue
         if np.isfinite(model.values()).all():
             found[p] = model
-    if not found:
-        raise np.linalg.LinAlgError("no process in time fits these data")
     return found
 
 
