@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from real_data import DATA
 
 import lrmc
 from lrmc.methods.in_time.basis import Basis, by_distance, by_likeness
+from lrmc.methods.in_time.check import checked
 from lrmc.methods.in_time.clock import even_clock, read_clock
 from lrmc.methods.in_time.gaps import gaps_elsewhere, runs
 from lrmc.methods.in_time.kinds import kinds_of, stuck
@@ -28,7 +30,13 @@ from lrmc.methods.in_time.prior import (
     smoothed,
 )
 from lrmc.methods.in_time.robust import around, fitted_mixture
-from lrmc.methods.in_time.simple import filtered, last_value, linear, slot_mean
+from lrmc.methods.in_time.simple import (
+    filtered,
+    last_value,
+    linear,
+    slot_mean,
+    slot_medians,
+)
 from lrmc.methods.in_time.sizes import median
 from lrmc.methods.in_time.stack import (
     DISTANCES,
@@ -38,8 +46,8 @@ from lrmc.methods.in_time.stack import (
     weighted_median,
 )
 from lrmc.methods.in_time.sweeps import fit, fit_moved, of_more_sensors
-from lrmc.methods.in_time.systems import System, White
-from lrmc.methods.in_time.windows import in_windows, windows
+from lrmc.methods.in_time.systems import System, White, regressed
+from lrmc.methods.in_time.windows import in_windows, middle_window, windows
 
 S, D, P = 12, 15, 24
 
@@ -220,7 +228,7 @@ def test_a_median_filter_takes_spikes_out():
     assert np.flatnonzero(np.isnan(found[0])).tolist() == [20, 60]
 
 
-def test_classes_by_distance_and_by_who_else_is_there():
+def test_classes_by_distance_by_who_else_is_there_and_beyond_the_ends():
     seen = np.random.default_rng(7).random((5, 40)) < 0.3
     seen[0] = False
     found = class_of(seen)
@@ -232,6 +240,8 @@ def test_classes_by_distance_and_by_who_else_is_there():
         near = min(others, default=40)
         want = sum(near >= limit for limit in DISTANCES)
         want += 4 * (counts[s, t] < 0.5 * usual)
+        there = np.flatnonzero(seen[s])
+        want += 8 * (len(there) > 0 and not there[0] <= t <= there[-1])
         assert found[s, t] == want
 
 
@@ -269,6 +279,19 @@ def test_weights_are_convex_and_do_best():
     np.testing.assert_allclose(w[0], [0.5, 0.5, 0], atol=0.06)
 
 
+def test_a_class_with_few_entries_leans_on_the_others():
+    rng = np.random.default_rng(8)
+    errors = np.array([[1.0, 3.0]]) * rng.standard_normal((4000, 2))
+    classes = np.zeros(4000, int)
+    errors[2000:] = errors[2000:, ::-1]  # the other way round there
+    classes[2000:] = 1
+    many = learned_weights(errors, classes)
+    assert min(many[0, 0], many[1, 1]) > 0.85
+    few = learned_weights(errors[:2010], classes[:2010])
+    assert few[1, 0] > 0.8  # ten entries of its own say little
+    np.testing.assert_allclose(few[2], few[7], atol=0.05)  # of these nothing is known
+
+
 # ---- gaps, periods, clocks
 
 
@@ -289,6 +312,17 @@ def test_whole_days_are_set_aside_as_whole_days():
     assert 0.03 < held.sum() / seen.sum() < 0.3
     by_day = held.reshape(30, 20, 10)
     assert np.array_equal(by_day.any(2), by_day.all(2))
+
+
+def test_late_beginnings_are_laid_over_other_sensors():
+    seen = np.ones((20, 200), bool)
+    seen[:3, :80] = False
+    held = gaps_elsewhere(seen, 0)
+    some = held.any(1)
+    assert some[3:].any()
+    assert held[some, :80].all()
+    assert not held[:3].any()
+    assert not held[:, 80:].any()
 
 
 def test_where_all_sensors_fail_all_are_set_aside():
@@ -373,6 +407,62 @@ def test_a_plan_holds_in_windows_that_it_was_not_learned_in():
         for part in (there, elsewhere)
     )
     assert other < 1.15 * own
+
+
+def test_medians_of_slots_over_days_of_all_of_a_table():
+    rng = np.random.default_rng(11)
+    Y = rng.standard_normal((3, 100 * 6 + 2))
+    Y[rng.random(Y.shape) < 0.3] = np.nan
+    Y[1, 4::6] = np.nan  # a slot without an entry
+    chosen = np.linspace(0, 99, 64).astype(int)
+    found = slot_medians(Y, 6)
+    days = Y[:, :600].reshape(3, 100, 6)[:, chosen]
+    np.testing.assert_allclose(found[0], np.nanmedian(days[0], axis=0))
+    assert found[1, 4] == pytest.approx(np.nanmedian(days[1]))
+
+
+def test_a_plan_that_is_worse_than_something_simple_is_told():
+    rng = np.random.default_rng(12)
+    shape = 10 * rng.standard_normal((6, P))
+    Y = np.tile(shape, 40) + rng.standard_normal((6, 40 * P))
+    whole = np.repeat(rng.random((6, 40)) < 0.1, P, axis=1)
+    Z = np.where(whole, np.nan, Y).astype(np.float32)
+    width = 10 * P
+    window = Z[:, middle_window(Z.shape[1], width, P)]
+    plan = learn_plan(window, P, None, all_days=slot_medians(Z, P))
+    assert not checked(Z, plan, width, 0).warning
+    lines_only = np.zeros_like(plan.weights)
+    lines_only[:, plan.estimates.index("linear")] = 1
+    check = checked(Z, replace(plan, weights=lines_only), width, 0)
+    assert check.errors["lrmc"] > 2 * check.errors["slot mean"]
+    assert "something simple" in check.warning
+
+
+def test_whole_days_begin_with_what_other_sensors_say():
+    rng = np.random.default_rng(13)
+    loadings = rng.standard_normal((40, 3))
+    clean = loadings @ (5 * rng.standard_normal((3, 8 * P)))
+    whole = np.repeat(rng.random((40, 8)) < 0.1, P, axis=1)
+    Y = clean + 0.5 * rng.standard_normal(clean.shape)
+    G = folded(np.where(whole, np.nan, Y).astype(np.float32), P)
+    model = fit(G, robust=False)
+    some = np.arange(0, 40, 2)
+    of_some = fit(G[some], robust=False)
+    for found in (
+        fit_moved(G, model, robust=False),
+        of_more_sensors(of_some, G, some, robust=False),
+    ):
+        missed = rmse(unfolded(found.values(), 8 * P), clean, whole)
+        assert missed < 0.15 * clean.std()
+
+
+def test_weighted_regressions_against_a_loop():
+    rng = np.random.default_rng(14)
+    F, w, Z = rng.random((9, 3)), rng.random((9, 5)), rng.random((9, 5))
+    ridge = np.array([0.1, 0.2, 0.3])
+    for k, found in enumerate(regressed(F, w, Z, ridge).T):
+        normal = F.T @ (w[:, k, None] * F) + np.diag(ridge)
+        np.testing.assert_allclose(normal @ found, F.T @ (w[:, k] * Z[:, k]))
 
 
 def test_folding_and_back():

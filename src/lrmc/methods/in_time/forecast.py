@@ -72,7 +72,7 @@ def forecast(
 
 
 def _weights(errors: list[Array]) -> Array:
-    return convex_weights(np.concatenate(errors))
+    return convex_weights(np.concatenate(errors)).weights
 
 
 def _errors(ahead: Ahead, truth: Array) -> Array:

@@ -9,6 +9,7 @@ from ...weights import Array
 SHARE = 0.1  # of the observed entries that are set aside
 MOST = 50_000  # of them
 TOGETHER = 4.0  # times the variance by chance, from which on sensors fail together
+LEAST_LEFT = 0.3  # of a sensor's entries that a late beginning laid over it leaves
 WINDOWS = 40  # in which gaps are moved together, of the whole length
 
 
@@ -16,18 +17,49 @@ def gaps_elsewhere(seen: Array, seed: int, period: int | None = None) -> Array:
     """Which of the seen entries (sensors x times) to set aside: gaps, moved in time.
 
     Gaps of single sensors are moved one by one; where sensors fail together, all gaps of a window
-    are, as they are. A move is one of whole periods, if there is one, so that days stay days.
-    Single entries, where there are no gaps."""
+    are, as they are. A move is one of whole periods, if there is one, so that days stay days. A gap
+    before the first entry of a sensor or after its last is moved to another sensor. Single entries,
+    where there are no gaps."""
     rng = np.random.default_rng(seed)
     wanted = min(SHARE * seen.sum(), MOST)
     held = np.zeros_like(seen)
     if not seen.all():
-        move = _windows_moved if _fail_together(seen) else _moved
-        held = move(~seen, wanted, rng, period) & seen
+        beyond = beyond_ends(seen)
+        within = ~seen & ~beyond
+        share = float(within.sum() / (~seen).sum())
+        move = _windows_moved if _fail_together(~within) else _moved
+        if share > 0:
+            held |= move(within, share * wanted, rng, period) & seen
+        if share < 1:
+            held |= _of_other_sensors(beyond, (1 - share) * wanted, seen, rng)
     # gaps that recur at the same places cannot be moved by periods
     if held.sum() < 0.1 * wanted:
         held |= seen & (rng.random(seen.shape) < wanted / seen.sum())
     return held & _others_left(seen & ~held)
+
+
+def beyond_ends(seen: Array) -> Array:
+    """Entries before the first of a sensor or after its last; none of one that has no entry."""
+    begun = np.maximum.accumulate(seen, axis=1)
+    to_come = np.maximum.accumulate(seen[:, ::-1], axis=1)[:, ::-1]
+    return (begun ^ to_come) & ~seen
+
+
+def _of_other_sensors(
+    beyond: Array,
+    wanted: float,
+    seen: Array,
+    rng: np.random.Generator,
+) -> Array:
+    """Late beginnings and early ends, laid over other sensors: about so many entries."""
+    held = np.zeros_like(beyond)
+    for s in rng.permutation(len(beyond)):
+        gap = beyond[rng.choice(np.flatnonzero(beyond.any(1)))]
+        if (seen[s] & ~gap).sum() > LEAST_LEFT * seen[s].sum():
+            held[s] = gap & seen[s]
+        if held.sum() >= wanted:
+            break
+    return held
 
 
 def _fail_together(seen: Array) -> bool:
@@ -77,9 +109,10 @@ def _moved(
     chosen = order[: int(np.searchsorted(np.cumsum(lengths[order]), wanted)) + 1]
     rows, starts, lengths = rows[chosen], starts[chosen], lengths[chosen]
     step = period if period is not None and 2 * period <= length else 1
-    starts = starts + step * rng.integers(1, max(length // step, 2), len(rows))
+    room = (length - lengths - starts % step) // step + 1
+    starts = starts % step + step * rng.integers(0, room)
     places = np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
-    places = (places + np.arange(len(places))) % length
+    places = places + np.arange(len(places))
     moved = np.zeros((n, length), bool)
     moved[np.repeat(rows, lengths), places] = True
     return moved

@@ -17,11 +17,13 @@ from ...observations.base import Observations, Sample
 from ...observations.heldout import Submatrix, without
 from ...result import Result, Status
 from ...weights import Array
+from .check import Check, checked
 from .clock import Clock, even_clock, read_clock
 from .gaps import gaps_elsewhere
 from .part import Axis, Timing, filled, whole
 from .periods import find_period, is_ordered
 from .plan import IDLE_IN_WINDOWS, for_all_sensors, learn_plan
+from .simple import slot_medians
 from .windows import WHOLE, middle_window, width_of
 
 AskedTime = Literal["auto", "columns", "rows"]
@@ -102,8 +104,15 @@ def _with_time(result: Result, asked: Asked, seed: int) -> Result:
         return result
     T = sensors.shape[1]
     clock = even_clock(T) if asked.times is None else read_clock(asked.times, T)
-    timing = _planned(result, clock.on_grid(sensors), clock, axis, asked, seed)
-    evidence = {**result.evidence, "time": {"axis": axis, **timing.plan.plain()}}
+    Y = clock.on_grid(sensors)
+    timing = _planned(result, Y, clock, axis, asked, seed)
+    in_time = {"axis": axis, **timing.plan.plain()}
+    check = (
+        checked(Y, timing.plan, timing.width, seed) if timing.width < clock.n else None
+    )
+    if check is not None:
+        in_time["checked"] = check.plain()
+    evidence = {**result.evidence, "time": in_time}
     if not timing.plan.is_worth_it(clearly=_is_optional(result, asked, axis)):
         return replace(result, evidence=evidence)
     part = filled(obs, Fit(result.factors(), result.beyond), timing)
@@ -113,9 +122,13 @@ def _with_time(result: Result, asked: Asked, seed: int) -> Result:
         beyond=(part,),
         evidence=evidence,
         status=_status(result.status),
-        warnings=tuple(_still_true(result.warnings, obs, axis)),
+        warnings=(*_still_true(result.warnings, obs, axis), *_said(check)),
         refit=Again(result.refit, timing),
     )
+
+
+def _said(check: Check | None) -> tuple[str, ...]:
+    return (check.warning,) if check is not None and check.warning else ()
 
 
 def _is_optional(result: Result, asked: Asked, axis: Axis) -> bool:
@@ -187,7 +200,8 @@ def _planned(
     if width == T:
         plan = learn_plan(part, period, other, seed)
     else:
-        plan = learn_plan(part, period, None, seed, IDLE_IN_WINDOWS)
+        usual = None if period is None else slot_medians(Y, period)
+        plan = learn_plan(part, period, None, seed, IDLE_IN_WINDOWS, usual)
         plan = for_all_sensors(plan, part)
     return Timing(axis, clock, plan, width)
 

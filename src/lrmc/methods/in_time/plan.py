@@ -11,7 +11,8 @@ import numpy as np
 from ...weights import Array
 from .gaps import gaps_elsewhere
 from .periods import longer_period
-from .simple import SLOT_MEAN, simple_fits
+from .simple import ALL_DAYS, SLOT_MEAN, every_day, simple_fits
+from .sizes import medians_of_rows, typical_rows
 from .stack import DISTANCES, N_CLASSES, blended, class_of, learned_weights
 from .sweeps import Model, fit, fit_moved, of_more_sensors
 
@@ -64,6 +65,9 @@ class Plan:
     sensors: Array  # those that the models are of,
     n_sensors: int  # of so many
     models: Mapping[Process, Model] = field(default_factory=dict)  # to begin with
+    all_days: Array | None = (
+        None  # sensors x slots: medians that windows of a long table share
+    )
 
     def is_worth_it(self, *, clearly: bool) -> bool:
         """Whether the model of time is better than the fit without it: clearly so where nobody
@@ -112,13 +116,12 @@ def unfolded(x: Array, T: int) -> Array:
     return x.reshape(len(x), -1)[:, :T]
 
 
-def processes(Y: Array, period: int | None) -> list[Process]:
-    """Those that are tried: with the period, with a longer one, and without."""
-    periods: list[int | None] = [None] if period is None else [period, None]
-    longer = None if period is None else longer_period(Y, period)
-    if longer is not None:
-        periods.append(longer)
-    return [Process(p, robust) for p in periods for robust in (False, True)]
+def periods_of(Y: Array, period: int | None) -> list[int | None]:
+    """Those that are tried: the period, none, and a longer one."""
+    if period is None:
+        return [None]
+    longer = longer_period(Y, period)
+    return [period, None] if longer is None else [period, None, longer]
 
 
 class Trial(NamedTuple):
@@ -129,17 +132,19 @@ class Trial(NamedTuple):
     found: dict[str, Array]  # estimates, by name
     truth: Array
     classes: Array
+    sizes: Array  # of their sensors, beside the usual one
 
     def errors(self, names: list[str]) -> Array:
-        """Entries x estimates."""
-        return np.stack([self.found[name] - self.truth for name in names], axis=1)
+        """Entries x estimates; each sensor counts alike, whatever its unit is."""
+        errors = np.stack([self.found[name] - self.truth for name in names], axis=1)
+        return errors / self.sizes[:, None]
 
     def units(self, p: Process) -> Array:
-        """Of a process, at these entries."""
+        """Of a process, at these entries, as errors are."""
         model = self.models[p]
         units = np.broadcast_to(model.units, model.weights.shape)
         T = self.held.shape[1]
-        return unfolded(units, T)[self.held]
+        return unfolded(units, T)[self.held] / self.sizes
 
 
 def learn_plan(
@@ -148,15 +153,21 @@ def learn_plan(
     without_time: Callable[[Array], Array] | None,
     seed: int = 0,
     idle: float = IDLE,
+    all_days: Array | None = None,
 ) -> Plan:
     """Weights of estimates of Y (sensors x times) that do best on entries set aside.
 
     `without_time` gives the values there of a fit that knows neither them nor time; if there is
-    none, it takes no part. A large table is learned from by some of its sensors, a small one by
-    several trials."""
+    none, it takes no part. `all_days` are medians, sensors x slots, of the long table that Y is a
+    window of. A large table is learned from by some of its sensors, a small one by several
+    trials."""
     S, T = Y.shape
     sensors = some_sensors(S, T, seed)
     trials = _trials(Y, sensors, period, without_time, seed)
+    if all_days is not None:
+        usual = every_day(all_days, T)[sensors]
+        for trial in trials:
+            trial.found[ALL_DAYS] = usual[trial.held]
     models, names = _in_all(trials)
     errors = np.concatenate([t.errors(names) for t in trials])
     classes = np.concatenate([t.classes for t in trials])
@@ -166,8 +177,9 @@ def learn_plan(
     weights = np.zeros((N_CLASSES, len(names)))
     weights[:, needed] = learned_weights(errors[:, needed], classes)
     blend = (weights[classes] * errors).sum(1)
-    other = errors[:, -1] if without_time is not None else blend
+    other = blend if without_time is None else errors[:, names.index(WITHOUT_TIME)]
     better = np.abs(other) - np.abs(blend)
+    gain, gain_error = mean_and_error(better, [t.held for t in trials])
     units = np.concatenate([t.units(best) for t in trials])
     used = zip(models, weights.T, strict=False)
     return Plan(
@@ -175,13 +187,14 @@ def learn_plan(
         estimates=tuple(names),
         weights=weights,
         errors=sizes | {"blend": float(np.abs(blend).mean())},
-        gain=float(better.mean()),
-        gain_error=_standard_error(better, [t.held for t in trials]),
+        gain=gain,
+        gain_error=gain_error,
         best=best,
         sizes=_deviations(errors[:, names.index(best.name)] / units, classes),
         sensors=sensors,
         n_sensors=len(Y),
         models={p: trials[0].models[p] for p, w in used if p == best or w.any()},
+        all_days=all_days,
     )
 
 
@@ -204,7 +217,8 @@ def _trials(
     """One, or as many as it takes until enough entries were set aside."""
     trials: list[Trial] = []
     for k in range(MOST_TRIALS):
-        trial = tried(Y, sensors, period, without_time, seed + k)
+        known = list(trials[0].models) if trials else None
+        trial = tried(Y, sensors, period, without_time, seed + k, known)
         trials += [trial] if len(trial.truth) else []
         if sum(len(t.truth) for t in trials) >= TRIED:
             break
@@ -219,20 +233,48 @@ def tried(
     period: int | None,
     without_time: Callable[[Array], Array] | None,
     seed: int,
+    known: list[Process] | None = None,
 ) -> Trial:
-    """All estimates of entries of these sensors that are set aside, in the shape of the gaps."""
+    """All estimates of entries of these sensors that are set aside, in the shape of the gaps; of
+    processes, those that are known to be of use."""
     held = np.zeros(Y.shape, bool)
     held[sensors] = gaps_elsewhere(~np.isnan(Y[sensors]), seed, period)
     rest = np.where(held, np.nan, Y).astype(Y.dtype)[sensors]
     T = Y.shape[1]
     hidden = held[sensors]
-    models = sound_models(rest, processes(Y[sensors], period))
+    if known is None:
+        models = _useful_models(rest, Y[sensors], period)
+    else:
+        models = sound_models(rest, known)
     found = {p.name: unfolded(m.values(), T)[hidden] for p, m in models.items()}
     found |= {name: z[hidden] for name, z in simple_fits(rest, period).items()}
     if without_time is not None:
         found[WITHOUT_TIME] = without_time(held)
     classes = class_of(~np.isnan(rest))[hidden]
-    return Trial(hidden, models, found, Y[held].astype(np.float64), classes)
+    sizes = _relative_sizes(rest)[np.nonzero(hidden)[0]]
+    return Trial(hidden, models, found, Y[held].astype(np.float64), classes, sizes)
+
+
+def _relative_sizes(Y: Array) -> Array:
+    """How far entries of each sensor are from its middle, beside the usual one."""
+    size = typical_rows(Y - medians_of_rows(Y)[:, None])
+    return np.asarray(size / np.median(size), np.float64)
+
+
+def _useful_models(rest: Array, Y: Array, period: int | None) -> dict[Process, Model]:
+    """Fits of the processes that are tried to what is left of Y: the first one robust and not, the
+    others only as was better where entries are held out."""
+    first, *others = periods_of(Y, period)
+    found = sound_models(rest, [Process(first, robust) for robust in (False, True)])
+    if not found:
+        return {}
+    held = np.isnan(rest) & ~np.isnan(Y)
+    missed = {
+        p: float(np.abs(unfolded(m.values(), Y.shape[1]) - Y)[held].sum())
+        for p, m in found.items()
+    }
+    robust = min(missed, key=lambda p: missed[p]).robust
+    return found | sound_models(rest, [Process(p, robust) for p in others])
 
 
 def some_sensors(S: int, T: int, seed: int) -> Array:
@@ -244,7 +286,7 @@ def some_sensors(S: int, T: int, seed: int) -> Array:
 def _is_periodic(names: list[str], counts: Array) -> bool:
     """Whether some estimate that counts has a period."""
     return any(
-        c > 0 and (f"{PERIOD} " in name or SLOT_MEAN in name)
+        c > 0 and (f"{PERIOD} " in name or SLOT_MEAN in name or name == ALL_DAYS)
         for name, c in zip(names, counts, strict=True)
     )
 
@@ -301,21 +343,20 @@ def sound_models(Y: Array, some: list[Process]) -> dict[Process, Model]:
             continue
         if np.isfinite(model.values()).all():
             found[p] = model
-    if not found:
-        raise np.linalg.LinAlgError("no process in time fits these data")
     return found
 
 
-def _standard_error(better: Array, held: list[Array]) -> float:
-    """Of the mean of what was found at held-out entries; those of one gap are not independent."""
+def mean_and_error(x: Array, held: list[Array]) -> tuple[float, float]:
+    """The mean of what was found at held-out entries, and its standard error; entries of one gap
+    are not independent."""
     gaps: list[Array] = []
     for some in held:
         begins = some.copy()
         begins[:, 1:] &= ~some[:, :-1]
         gaps.append(np.cumsum(begins[some]) + (gaps[-1][-1] if gaps else 0))
-    rest = np.bincount(np.concatenate(gaps), better - better.mean())
+    rest = np.bincount(np.concatenate(gaps), x - x.mean())
     # the same entries may be in several trials, which know no more of them than one
-    return float(np.sqrt((rest**2).sum() * len(held)) / len(better))
+    return float(x.mean()), float(np.sqrt((rest**2).sum() * len(held)) / len(x))
 
 
 def carried_out(
@@ -340,6 +381,8 @@ def carried_out(
     found |= simple_fits(Y, plan.period, names.keys())
     if without_time is not None:
         found[WITHOUT_TIME] = without_time
+    if plan.all_days is not None:
+        found[ALL_DAYS] = every_day(plan.all_days, T)
     names = {name: i for name, i in names.items() if name in found}
     weights = plan.weights[:, list(names.values())] + TINY
     weights /= weights.sum(1, keepdims=True)

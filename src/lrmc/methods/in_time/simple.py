@@ -9,13 +9,15 @@ from functools import partial
 import numpy as np
 
 from ...weights import Array
-from .sizes import medians_of_rows
+from .sizes import median, medians_of_rows
 
 REACH = 3  # entries on each side of a median filter
 OUTLYING = (
     3.0  # standard deviations from the median around, beyond which an entry is left out
 )
 SLOT_MEAN = "slot mean"
+ALL_DAYS = "slot median of all days"  # of a long table, whose windows know some of them
+MOST_DAYS = 64  # that it is made of
 FILTERED = "median filter, "  # before the name of what comes after it
 OF_GAUSSIAN = 1.4826  # a standard deviation in median absolute deviations
 
@@ -81,6 +83,22 @@ def slot_mean(Y: Array, period: int) -> Array:
     rest = medians_of_rows(Y[:, None, :])[:, None]
     mean = np.where(count > 0, total / np.maximum(count, 1), rest)
     return mean[:, slots].astype(Y.dtype)
+
+
+def slot_medians(Y: Array, period: int) -> Array:
+    """The median of each sensor at each slot (sensors x slots), over days from all of the table;
+    that of the sensor where a slot has no entry."""
+    days = Y.shape[1] // period
+    chosen = np.linspace(0, days - 1, min(days, MOST_DAYS)).astype(int)
+    some = np.stack([Y[:, d * period : (d + 1) * period] for d in chosen], axis=2)
+    usual = median(some)  # sensors x slots
+    rest = medians_of_rows(some)[:, None]
+    return np.where(np.isnan(usual), rest, usual).astype(Y.dtype)
+
+
+def every_day(slots: Array, T: int) -> Array:
+    """Sensors x slots again and again, for so many times."""
+    return slots[:, np.arange(T) % slots.shape[1]]
 
 
 def filtered(Y: Array) -> Array:

@@ -1,11 +1,15 @@
 """Several estimates in one: weights that do best on entries set aside, by what is known around an
-entry: how far the nearest one of the same sensor is, and whether other sensors are there."""
+entry: how far the nearest one of the same sensor is, whether there are some on both sides, and
+whether other sensors are there."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from ...weights import Array
+from .gaps import beyond_ends
 
 # Distances in time to the nearest entry, from which on other weights hold: next to it lines are
 # hard to beat, far from it periods are.
@@ -13,22 +17,22 @@ DISTANCES = (2, 4, 12)
 ALONE = (
     0.5  # of the usual number of sensors at a time: with fewer, low rank knows little
 )
-FEWEST = (
-    200  # held-out entries that weights of a class are learned from; else those of more
-)
+LENT = 200  # held-out entries that those of more classes count as where a class learns
 ROUNDS = 15  # of reweighted least squares, at most
 SETTLED = 1e-3  # by which weights still change
 GROSS = 4.0  # median errors: larger ones count by their size, not by its square
 APART = 3.0  # deviations; 2 to 6 make no difference of 2 % in RMSE
 SMALLEST = 0.05  # weight: what is below is left out, and need not be computed
 N_DISTANCES = len(DISTANCES) + 1
-N_CLASSES = 2 * N_DISTANCES
+N_GROUPS = 4  # with others there or not, between entries or beyond all of them
+N_CLASSES = N_GROUPS * N_DISTANCES
 
 
 def class_of(seen: Array) -> Array:
     """The class of each entry (sensors x times); of one that was seen, as if it were missing.
 
-    Classes of distance come first, those of times with few sensors after them."""
+    Classes of distance come first, then those of times with few sensors, then both of entries before
+    the first or after the last of a sensor."""
     n = seen.shape[1]
     near = np.full(seen.shape, n, np.int32)
     at = np.arange(n, dtype=np.int32)
@@ -41,21 +45,22 @@ def class_of(seen: Array) -> Array:
     distance = np.searchsorted(DISTANCES, near, side="right").astype(np.int8)
     others = seen.sum(0) - seen
     usual = np.median(others[:, seen.any(0)]) if seen.any() else 0.0
-    return distance + np.int8(N_DISTANCES) * (others < ALONE * usual)
+    group = (others < ALONE * usual) + np.int8(2) * beyond_ends(seen)
+    return distance + np.int8(N_DISTANCES) * group
 
 
 def learned_weights(errors: Array, classes: Array) -> Array:
     """For each class, the convex weights of estimates whose sum has the least errors.
 
     `errors` has a line for each entry that was set aside and a column for each estimate. A class
-    with few entries has the weights of all distances, or of all entries."""
-    overall = convex_weights(errors)
+    with few entries has about the weights of its group, and a group with few those of all."""
+    _, usual = convex_weights(errors)
     rows = []
-    for others in range(2):
-        here = classes // N_DISTANCES == others
-        usual = _learned(errors[here], overall)
+    for group in range(N_GROUPS):
+        here = classes // N_DISTANCES == group
+        _, lent = convex_weights(errors[here], LENT * usual)
         rows += [
-            _learned(errors[here & (classes % N_DISTANCES == k)], usual)
+            convex_weights(errors[here & (classes % N_DISTANCES == k)], LENT * lent)[0]
             for k in range(N_DISTANCES)
         ]
     weights = np.stack(rows)
@@ -63,22 +68,29 @@ def learned_weights(errors: Array, classes: Array) -> Array:
     return weights / weights.sum(1, keepdims=True)
 
 
-def _learned(errors: Array, otherwise: Array) -> Array:
-    return convex_weights(errors) if len(errors) >= FEWEST else otherwise
+class Weights(NamedTuple):
+    """Convex weights, and the products of errors that they were found from, of one entry."""
+
+    weights: Array
+    products: Array
 
 
-def convex_weights(E: Array) -> Array:
+def convex_weights(E: Array, lent: Array | None = None) -> Weights:
     """Weights that are not negative and sum to 1, by Huber's loss: some of the entries may be
-    outliers, which no estimate should meet."""
-    n = E.shape[1]
+    outliers, which no estimate should meet. Products of errors of `LENT` other entries may be
+    added."""
+    m, n = E.shape
     E = E.astype(np.float64)
-    reach = GROSS * float(np.median(np.abs(E), axis=0).min()) + 1e-30
+    others = 0 if lent is None else LENT
+    lent = np.zeros((n, n)) if lent is None else lent
+    reach = GROSS * float(np.median(np.abs(E), axis=0).min()) + 1e-30 if m else 1.0
     from scipy.optimize import nnls  # as heavy as all of lrmc
 
     w = np.full(n, 1 / n)
     for _ in range(ROUNDS):
         weight = np.minimum(1, reach / np.maximum(np.abs(E @ w), 1e-30))
-        values, V = np.linalg.eigh(E.T @ (weight[:, None] * E))
+        products = E.T @ (weight[:, None] * E) + lent
+        values, V = np.linalg.eigh(products)
         root = np.sqrt(np.maximum(values, 0))[:, None] * V.T  # as E, with n lines
         # a line that is worth more than all others holds the sum at 1
         one = 1e3 * float(np.linalg.norm(root)) + 1e-30
@@ -89,7 +101,7 @@ def convex_weights(E: Array) -> Array:
         w /= w.sum()
         if np.abs(w - before).max() < SETTLED:
             break
-    return w
+    return Weights(w, products / (m + others))
 
 
 def blended(

@@ -11,13 +11,14 @@ from .basis import Basis, by_likeness
 from .prior import Prior, directions, updated
 from .robust import weights_of
 from .sizes import medians_of_rows, medians_of_slots, relative_sizes, typical_rows
-from .systems import System, White
+from .systems import System, White, regressed
 
 RANK = 10  # directions that sensors share: variances of those that are not needed die
 SWEEPS = 12
 SWEEPS_AGAIN = 4  # from an earlier model
 SWEEPS_MOVED = 2  # from one of other times
 SWEEPS_AFTER = 5  # from the one that told gross errors
+FILLED_AFTER = 2  # sweeps: from then on directions are good enough to fill gaps by them
 SIZES_AGAIN = 3  # the sweep after which sizes of residuals are told anew
 SMALL = 1e-4  # of the noise: residuals of linear systems
 MOST_FREE = 0.95  # of the entries that may be taken up by the fit
@@ -117,10 +118,17 @@ def of_more_sensors(model: Model, Y: Array, sensors: Array, *, robust: bool) -> 
     rows *= np.median(model.rows / rows[sensors])
     rows[sensors] = model.rows
     A, own, along = model.prior
-    shared = np.tensordot(A.T, _known(model.c), 1)
+    shared = model.basis.values(np.tensordot(A.T, _known(model.c), 1))
     model = replace(model, middle=middle, rows=rows)
-    x = model.basis.coefficients(_in_units(Y, model))
-    A = np.linalg.qr(np.tensordot(x, shared, ((1, 2), (1, 2))))[0]
+    entries = (len(Y), -1)
+    loadings = regressed(
+        shared.reshape(len(shared), -1).T,
+        _first_weights(Y, model, robust).reshape(entries).T,
+        _in_units(Y, model).reshape(entries).T,
+        # entries of orthonormal directions have the variance 1 / sensors
+        _beside_shared(model) * len(sensors),
+    )
+    A = np.linalg.qr(loadings.T)[0]
     more = own.dtype.type(len(Y) / len(sensors))
     prior = Prior(A, own, own + more * (along - own))
     model = replace(model, prior=prior)
@@ -131,18 +139,25 @@ def _settled(Y: Array, model: Model, robust: bool) -> Model:
     """A model with coefficients and weights for these data; all else is as it was."""
     seen = ~np.isnan(Y)
     Z = _in_units(Y, model)
-    model = replace(model, weights=seen.astype(Y.dtype), c=None, draw=None)
+    weights = _first_weights(Y, model, robust)
+    model = replace(model, weights=weights, c=None, draw=None)
     if robust:
-        middle = model.middle[:, None, None]
-        level = medians_of_slots(Y - middle)
-        level = level[:, None, :] / model.units
-        e = np.where(seen, Z - level, 0).astype(Y.dtype)
-        model = replace(model, weights=weights_of(e, seen))
         model = replace(model, c=_expected(Z, model))
         good = _weights_by(model, Y, seen) >= GROSS
         good = (seen & good).astype(Y.dtype)
         model = replace(model, weights=good)
     return replace(model, c=_expected(Z, model))
+
+
+def _first_weights(Y: Array, model: Model, robust: bool) -> Array:
+    """Chances of entries to be good by medians of slots; all are, where gross errors are not told."""
+    seen = ~np.isnan(Y)
+    if not robust:
+        return seen.astype(Y.dtype)
+    rest = Y - model.middle[:, None, None]
+    rest -= medians_of_slots(rest)[:, None, :]
+    e = np.where(seen, rest / model.units, 0).astype(Y.dtype)
+    return weights_of(e, seen)
 
 
 def _in_units(Y: Array, model: Model) -> Array:
@@ -160,7 +175,27 @@ def _expected(Z: Array, model: Model) -> Array:
     """The coefficients of values in the model's units."""
     b = model.basis.coefficients(model.weights * Z)
     small = SMALL * model.noise * float(model.weights.sum())
-    return model.system().solved(b, model.c, small=small)
+    begin = _filled_in(Z, model) if model.c is None else model.c
+    return model.system().solved(b, begin, small=small)
+
+
+def _filled_in(Z: Array, model: Model) -> Array:
+    """Coefficients to begin with: gaps hold what other sensors say of their times.
+
+    Conjugate gradients come to whole days without an entry last, and stop before they are there:
+    what is said of such days at the beginning matters most."""
+    A, own, along = model.prior
+    entries = (len(A), -1)
+    w = model.weights.reshape(entries)
+    variance = (along - own).mean((1, 2))
+    shared = regressed(A, w, Z.reshape(entries), _beside_shared(model) / variance)
+    known = np.where(w > BELIEVED, Z.reshape(entries), A @ shared)
+    return model.basis.coefficients(known.reshape(Z.shape))
+
+
+def _beside_shared(model: Model) -> float:
+    """The variance of an entry beside what sensors share."""
+    return model.noise + float(model.prior.own.mean())
 
 
 def _swept(
@@ -179,6 +214,8 @@ def _swept(
     white = White.of(rng, Y)
     for k in range(sweeps):
         again = not known and k == SIZES_AGAIN
+        if not known and k == FILLED_AFTER:
+            model = replace(model, c=None)
         dealt = white.dealt(rng)
         model = swept(Y, seen, model, dealt, robust, resize=again, rebase=k > 0)
     return model

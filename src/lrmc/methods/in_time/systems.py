@@ -98,3 +98,13 @@ class White(NamedTuple):
         turn = int(rng.integers(len(self.modes)))
         sign = 1 if rng.random() < 0.5 else -1
         return White(*(sign * np.roll(x, turn, axis=0) for x in self))
+
+
+def regressed(F: Array, w: Array, Z: Array, ridge: Array | float) -> Array:
+    """Coefficients (r, m) of the columns of F (n, r) by weighted least squares, of each column of
+    Z (n, m) with its own weights, held by a ridge."""
+    n, r = F.shape
+    products = (F[:, :, None] * F[:, None, :]).reshape(n, r * r)
+    normal = (products.T @ w).T.reshape(-1, r, r)
+    normal = normal + (ridge * np.eye(r)).astype(F.dtype)
+    return np.linalg.solve(normal, (F.T @ (w * Z)).T[:, :, None])[:, :, 0].T
