@@ -136,6 +136,8 @@ def process(
             for frames in blocks(frames_of_all, AT_ONCE):
                 check_shape(back, frames.shape[1:])
                 if not still:
+                    before = back.pictures(back.scores(frames[:1]))[0]
+                    back = back.watched(frames, before)
                     seen = sampled(frames, sample, seed)
                     back = back.followed(as_observations(seen))
                 out.write(Separation(frames, back, back.scores(frames)))

@@ -24,10 +24,12 @@ from ...methods.start import leading
 from ...observations._door import as_observations
 from ...observations.base import Observations
 from ...report.text import percent
+from ...result import Status
 from ...subspace import Memory, Subspace, fit_rows, follow, learn_factors
 from ...weights import Array
 from ..outcome import Limits, Told, run_to_end, told
 from ..stack import Stack, as_type, check_rank, check_seed, check_share, is_whole
+from .camera import motion_of
 from .foreground import Traits, in_front, masks
 from .medians import medians
 from .modes import most_common
@@ -114,6 +116,21 @@ class Background:
         traits, off = traits_of(frames, picture, self.threshold, noise, observed)
         V = self.model.V if off is None else shifted(self.model.V, off, scores)
         return replace(self, traits=traits, model=replace(self.model, V=V))
+
+    def watched(self, frames: Array, behind: Array | None = None) -> Background:
+        """With a warning if the camera moves in these frames, or has moved since the background was
+        as it is given.
+        """
+        motion = motion_of(frames, behind)
+        if not motion or not self.outcome.sound:
+            return self
+        text = (
+            f"the camera moves, by about {percent(motion)} of the picture's shorter"
+            " side: the background and the masks are those of a camera that stands"
+            " still, and are not to be trusted; stabilise the clip first"
+        )
+        outcome = self.outcome.warned(text, Status.UNDETERMINED)
+        return replace(self, outcome=outcome)
 
     def masks(self, frames: Array, pictures: Array) -> Array:
         """True where something is in front of these pictures of the background."""
@@ -306,8 +323,11 @@ def separate(
     if model is None:
         some = clip[:: thinning(len(clip), sample)]
         model = learn_from(some, How(rank, sample, seed))
+        return Separation(clip, model, model.scores(clip))
     check_shape(model, clip.shape[1:])
-    return Separation(clip, model, model.scores(clip))
+    scores = model.scores(clip)
+    model = model.watched(clip, model.pictures(scores[:1])[0])
+    return Separation(clip, model, scores)
 
 
 class How(NamedTuple):
@@ -332,7 +352,7 @@ def learn_from(
     back = learn(seen, frames.shape[1:], how.rank, how.seed, tell)
     if not follows:
         back = back.behind_what_stays(frames)
-    return back.with_traits(frames, how.sample)
+    return back.with_traits(frames, how.sample).watched(frames)
 
 
 def frames_enough(sample: float) -> int:
