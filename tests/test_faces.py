@@ -8,7 +8,8 @@ import pytest
 from made.spheres import heads, write_heads
 from real_data import DATA
 
-from lrmc.apps.faces import clean_faces, shown_deviation, shown_removed
+from lrmc.apps.faces import clean_faces
+from lrmc.apps.faces.show import shown_deviation, shown_removed
 
 pytest.importorskip("PIL")
 pytest.importorskip("typer")

@@ -17,7 +17,7 @@ from made.film import scene, write_clip, write_pictures
 from real_data import DATA
 
 from lrmc import cli
-from lrmc.apps.video import clips, files, foreground
+from lrmc.apps.video import clips, files, foreground, medians, output, windows
 from lrmc.apps.video import model as video
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -120,8 +120,8 @@ def test_clean_up_is_what_it_says():
 
 
 def test_neighbourhoods_grow_with_the_picture():
-    assert [foreground.odd(side / 22) for side in (48, 240, 1080)] == [3, 11, 49]
-    assert [foreground.odd(side / 48) for side in (48, 240, 1080)] == [3, 5, 23]
+    assert [windows.odd(side / 22) for side in (48, 240, 1080)] == [3, 11, 49]
+    assert [windows.odd(side / 48) for side in (48, 240, 1080)] == [3, 5, 23]
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_medians_of_pixels(sample):
         seen = seen.tolil()
         seen[:, 5] = 0  # lil drops these
         seen = seen.tocsr()
-    got = video.medians(seen)
+    got = medians.medians(seen)
     values = [
         seen[:, j] if sample == 1 else seen.tocsc()[:, [j]].data for j in range(63)
     ]
@@ -178,9 +178,9 @@ def test_medians_of_pixels(sample):
 
 def test_spread_keeps_few_and_evenly():
     for n in (1, 5, 6, 50, 1000):
-        spread = files.Spread(6)
+        spread = output.Spread(6)
         for k in range(n):
-            spread.add(k)
+            spread.add(lambda k=k: k)
         assert 1 <= len(spread.items) <= 6
         assert spread.items == list(range(0, n, spread.step))
 
@@ -253,7 +253,7 @@ def test_a_video_in_and_out(tmp_path):
     assert np.quantile(np.abs(back.astype(float) - frames)[~truth], 0.9) < 15
     front = np.stack(list(clips.Clip.open(out / "foreground.mp4").frames()))
     # grey, so that dark things are seen
-    assert abs(np.median(front[~truth]) - files.NOTHING) < 5
+    assert abs(np.median(front[~truth]) - output.NOTHING) < 5
     assert np.abs(front[truth].mean(axis=0) - (250, 240, 20)).max() < 40
     assert clips.Clip.open(out / "foreground.mp4").rate == 12
 
@@ -309,11 +309,11 @@ def test_long_clips_in_blocks(tmp_path, monkeypatch):
     for module in (video, files):
         monkeypatch.setattr(module, "REMEMBERED", 60)
     held, shown = [], []
-    stack, sections = np.stack, files._sections
-    monkeypatch.setattr(files, "SHOWN", 10 * size)
+    stack, sections = np.stack, files.sections
+    monkeypatch.setattr(output, "SHOWN", 10 * size)
     monkeypatch.setattr(
         files,
-        "_sections",
+        "sections",
         lambda *about: shown.extend(about[-1].items) or sections(*about),
     )
     monkeypatch.setattr(
@@ -325,7 +325,7 @@ def test_long_clips_in_blocks(tmp_path, monkeypatch):
     assert max(held) <= 30
     assert len(shown) <= 10
     # views would hold whole blocks
-    assert all(layer.base is None for _, layers in shown for layer in layers)
+    assert all(layer.base is None for one in shown for layer in one[1:])
     found = read_masks(tmp_path / "out")
     assert f_measure(found[:120], truth[:120]) > 0.9
     assert f_measure(found[-20:], truth[-20:]) > 0.9

@@ -17,7 +17,7 @@ typer_testing = pytest.importorskip("typer.testing")
 from made.film import scene, write_clip
 
 from lrmc import cli
-from lrmc.apps.video import clips, files
+from lrmc.apps.video import clips, files, model
 from lrmc.apps.video.clips import Clip, Region, View, reduced
 from lrmc.apps.video.events import Box, Tracker, boxes
 from lrmc.apps.video.foreground import in_front
@@ -202,7 +202,7 @@ def as_stream(path, frames):
 @pytest.mark.parametrize("most", [None, 40])
 def test_a_stream(tmp_path, most, monkeypatch):
     """Over the loopback: read once, with a background from its first frames."""
-    monkeypatch.setattr(files, "ENOUGH", 25)
+    monkeypatch.setattr(model, "ENOUGH", 25)
     frames, places = moving(70)
     content = as_stream(tmp_path / "sent.ts", frames)
     with socket.create_server(("127.0.0.1", 0)) as listening:

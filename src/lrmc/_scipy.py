@@ -23,7 +23,9 @@ else:
 
         def __getattr__(self, attribute: str) -> Any:
             """What the module has under this name."""
-            return getattr(import_module(self._name), attribute)
+            found = getattr(import_module(self._name), attribute)
+            setattr(self, attribute, found)  # so that it is not looked for again
+            return found
 
     fft = Lazy("scipy.fft")
     io = Lazy("scipy.io")

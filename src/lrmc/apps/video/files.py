@@ -4,73 +4,48 @@ and a report.
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from ... import report
 from ..._extras import optional
-from ..._files import whole, whole_folder
+from ..._files import whole_folder
 from ..._work import Outcome, Progress, Tell, placed, silent
 from ...observations._door import as_observations
-from ...report.text import number, percent
 from ...weights import Array
 from ..outcome import after_clipping
-from ..stack import as_type, is_whole
-from .clips import Clip, Film, Region, View, film
-from .events import STOPPED, Event, Tracker, write_events
-from .foreground import in_front
+from ..stack import is_whole
+from .clips import Clip, Region, View
+from .events import write_events
 from .model import (
     BYTES,
-    ENOUGH,
     REMEMBERED,
     Background,
+    How,
     Separation,
     check_options,
     check_shape,
-    learn,
-    learn_behind,
+    frames_enough,
+    learn_from,
     sampled,
     thinning,
 )
-from .stops import Stops
+from .output import Output, Spread
+from .page import Processed, save_deviations, sections
 
 TO_LEARN = 256 << 20  # bytes of frames that are held to learn a background from
 AT_ONCE = 48 << 20  # bytes of frames that are held while a film is gone through
-# Bytes of frames that are floats at a time, which take four times the room.
-AS_FLOATS = 4 << 20
-SHOWN = 24 << 20  # bytes of frames that are kept for the report, of each kind
-MOST_SHOWN = 200  # frames in the report
 TELL_EVERY = 50  # frames that are read
 # Pixels of the shorter side that are enough where no picture is written: neighbourhoods of the
 # clean-up grow with frames anyway.
 SIDE = 240
-NOTHING = 128  # grey of the foreground film where nothing is: dark things are seen, too
-
-BRIGHTEST = 0.99  # of deviations are not white in a picture of them
-TINT = np.array([255.0, 140.0, 0.0], np.float32)  # of what has stopped
-
-Kept = TypeVar("Kept")
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Processed(Outcome):
-    """What `process` did."""
-
-    model: Background
-    n_frames: int
-    in_front: Array  # share of each frame that is foreground
-    folder: Path
-    clipped: int  # values of the background that no frame could hold
-    events: tuple[Event, ...]  # what is in front, box by box
 
 
 def process(
@@ -152,25 +127,23 @@ def process(
     check_options(rank, sample, seed)
     clip = _viewed(Clip.open(source, grey), films, region, most)
     known = Background.load(model) if isinstance(model, str | os.PathLike) else model
-    how = _How(rank, sample, seed)
+    how = How(rank, sample, seed)
     with whole_folder(target) as folder:
-        frames_of_all = clip.frames()
-        back, still = known, False
-        if back is None and clip.address:
-            back, frames_of_all = _learned_live(frames_of_all, how, tell)
-        elif back is None:
-            back, still = _learned(clip, how, tell)
+        back, frames_of_all, still = _begun(clip, known, how, tell)
         optional("PIL.Image", "video")
         with ExitStack() as open_files:
-            out = _Output(folder, clip, back.shape, open_files if films else None)
+            out = Output(folder, clip, back.shape, open_files if films else None)
             for frames in blocks(frames_of_all, AT_ONCE):
                 check_shape(back, frames.shape[1:])
-                obs = as_observations(sampled(frames, sample, seed))
-                back = back if still else back.followed(obs)
-                out.write(Separation(frames, back, back.scores(obs)))
+                if not still:
+                    before = back.pictures(back.scores(frames[:1]))[0]
+                    back = back.watched(frames, before)
+                    seen = sampled(frames, sample, seed)
+                    back = back.followed(as_observations(seen))
+                out.write(Separation(frames, back, back.scores(frames)))
                 tell(Progress("writing", out.n_frames, clip.n_said, "frames"))
         back.save(folder / "background.npz")
-        _save_deviations(folder / "background_sd.npz", back)
+        save_deviations(folder / "background_sd.npz", back)
         write_events(folder, out.events)
         page = folder / "report.html"
         outcome = _outcome(clip, back, out)
@@ -188,19 +161,11 @@ def process(
             report=Path(target) / page.name,
         )
         tell(Progress("writing the report", 0, 1))
-        sections = _sections(clip, done, sample, out.shown)
+        shown = sections(done, sample, out.shown)
         links = report.Files.in_folder(folder)
-        report.write_report(page, clip.path.name, [*sections, links])
+        report.write_report(page, clip.path.name, [*shown, links])
         tell(Progress("writing the report", 1, 1))
     return done
-
-
-class _How(NamedTuple):
-    """How a background is learned."""
-
-    rank: int
-    sample: float
-    seed: int
 
 
 def _viewed(
@@ -223,100 +188,64 @@ def _viewed(
     return replace(clip, view=replace(view, fewer=max(1, side // SIDE)))
 
 
+def _begun(
+    clip: Clip,
+    known: Background | None,
+    how: How,
+    tell: Tell,
+) -> tuple[Background, Iterator[Array], bool]:
+    """A background to begin with, all frames, and whether one background is enough for them."""
+    if known is not None:
+        return known, clip.frames(), False
+    if clip.address:
+        return *_learned_live(clip.frames(), how, tell), False
+    return _learned(clip, how, tell)
+
+
 def _learned_live(
     frames: Iterator[Array],
-    how: _How,
+    how: How,
     tell: Tell,
 ) -> tuple[Background, Iterator[Array]]:
     """A background from the first frames of a stream, and all frames, these too."""
     first: list[Array] = []
-    for frame in islice(frames, max(2, math.ceil(ENOUGH / how.sample))):
+    enough = frames_enough(how.sample)
+    for frame in islice(frames, enough):
         first.append(frame)
-        tell(Progress("reading", len(first), ENOUGH, "frames"))
+        tell(Progress("reading", len(first), enough, "frames"))
         if len(first) * frame.nbytes > TO_LEARN:
             break
-    return _follower(np.stack(first), how, tell), chain(first, frames)
+    back = learn_from(np.stack(first), how, tell, follows=True)
+    return back, chain(first, frames)
 
 
-def _follower(frames: Array, how: _How, tell: Tell) -> Background:
-    """A background that is to follow: what stays long enough becomes background."""
-    seen = sampled(frames, how.sample, how.seed)
-    back = learn(seen, frames.shape[1:], how.rank, how.seed, tell)
-    obs = as_observations(seen)
-    return back.with_traits(frames, back.scores(obs), obs.fraction)
-
-
-def _learned(clip: Clip, how: _How, tell: Tell) -> tuple[Background, bool]:
-    """A background from frames all over the clip, and whether it is short enough to have only
-    one.
-    """
+def _learned(
+    clip: Clip,
+    how: How,
+    tell: Tell,
+) -> tuple[Background, Iterator[Array], bool]:
+    """A background from frames all over the clip; see `_begun`. A clip that can be held is read once."""
     kept: Spread[Array] | None = None
-    for k, frame in enumerate(clip.frames()):
-        enough = math.ceil(2 * ENOUGH / how.sample)
-        kept = kept or Spread(max(2, min(TO_LEARN // frame.nbytes, enough)))
-        kept.add(frame)
+    for k, look in enumerate(clip.looks()):
+        kept = kept or Spread(max(2, TO_LEARN // look().nbytes))
+        kept.add(look)
         if k % TELL_EVERY == 0:
             tell(Progress("reading", k + 1, clip.n_said, "frames"))
     assert kept is not None
-    frames = np.stack(kept.items[:: thinning(len(kept.items), how.sample)])
+    some = np.stack(kept.items[:: thinning(len(kept.items), how.sample)])
     tell(Progress("learning the background"))
-    if kept.n > REMEMBERED:
-        return _follower(frames, how, tell), False
-    seen = sampled(frames, how.sample, how.seed)
-    return learn_behind(frames, seen, how.rank, how.seed, tell), True
+    follows = kept.n > REMEMBERED
+    back = learn_from(some, how, tell, follows=follows)
+    again = iter(kept.items) if kept.step == 1 else clip.frames()
+    return back, again, not follows
 
 
-def _outcome(clip: Clip, back: Background, out: _Output) -> Outcome:
+def _outcome(clip: Clip, back: Background, out: Output) -> Outcome:
     outcome = back.outcome
     if clip.about_depth:
         outcome = outcome.warned(clip.about_depth)
     values = out.n_frames * int(np.prod(back.shape))
     return after_clipping(outcome, out.clipped, values, BYTES)
-
-
-def _save_deviations(path: Path, back: Background) -> None:
-    """How sure the background is, and how far frames are from it, if that is known."""
-    traits = back.traits
-    if traits is None or traits.sd is None or traits.spread is None:
-        return
-    with whole(path) as unfinished, unfinished.open("wb") as file:
-        np.savez_compressed(file, sd=traits.sd, spread=traits.spread)
-
-
-def _unsure(back: Background) -> list[report.Section]:
-    """Pictures of the same."""
-    traits = back.traits
-    if traits is None or traits.sd is None or traits.spread is None:
-        return []
-    pictures, names = [], []
-    words = ("the background, standard error", "a pixel of a frame")
-    for what, values in zip(words, (traits.sd, traits.spread)):
-        grey = values if values.ndim == 2 else values.max(axis=2)
-        known = grey[np.isfinite(grey)]
-        top = float(np.quantile(known, BRIGHTEST)) if known.size else 1.0
-        shown = np.where(np.isfinite(grey), grey / top, 1.0)
-        pictures.append((255 * np.minimum(shown, 1)).astype(np.uint8))
-        names.append(f"{what}: white is {number(top, 2)} grey levels, or unknown")
-    return [report.Gallery("How sure the background is", pictures, names)]
-
-
-class Spread(Generic[Kept]):
-    """At most so many of the things that come by, evenly spread, however many come."""
-
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self.step = 1
-        self.n = 0
-        self.items: list[Kept] = []
-
-    def add(self, item: Kept) -> None:
-        """Keep it, or not."""
-        if self.n % self.step == 0:
-            if len(self.items) == self.most:
-                self.items, self.step = self.items[::2], 2 * self.step
-            if self.n % self.step == 0:
-                self.items.append(item)
-        self.n += 1
 
 
 def blocks(frames: Iterator[Array], size: int) -> Iterator[Array]:
@@ -329,149 +258,3 @@ def blocks(frames: Iterator[Array], size: int) -> Iterator[Array]:
             some = []
     if some:
         yield np.stack(some)
-
-
-class _Layers(NamedTuple):
-    """A frame, taken apart."""
-
-    frame: Array
-    background: Array
-    foreground: Array
-    mask: Array
-    stopped: Array
-
-    def marked(self) -> Array:
-        """The foreground with colours, what has stopped tinted."""
-        front = self.foreground
-        front = front if front.ndim == 3 else np.repeat(front[..., None], 3, 2)
-        tinted = np.where(self.stopped[..., None], (front + TINT) / 2, front)
-        return tinted.astype(np.uint8)
-
-
-class _Shown(NamedTuple):
-    """A frame that is kept for the report."""
-
-    number: int  # from 0
-    layers: _Layers
-
-
-class _Output:
-    """The films and masks of a run, and what the report shows of them."""
-
-    def __init__(
-        self,
-        folder: Path,
-        clip: Clip,
-        shape: tuple[int, ...],
-        open_files: ExitStack | None,
-    ) -> None:
-        """Without `open_files`, no films and masks are written."""
-        self.films: list[Film] = []
-        self.folder: Path | None = None
-        if open_files is not None:
-            self.films = [
-                open_files.enter_context(film(folder / f"{name}.mp4", shape, clip.rate))
-                for name in ("background", "foreground")
-            ]
-            self.folder = folder / "masks"
-            self.folder.mkdir()
-        view = clip.view
-        self.rate = float(clip.rate)
-        self.stops: Stops | None = None
-        self.tracker = Tracker(float(clip.rate), scale=view.fewer, origin=view.origin)
-        self.events: list[Event] = []
-        self.n_frames = 0
-        self.clipped = 0
-        self.shares: list[float] = []
-        fits = SHOWN // int(np.prod(shape))
-        self.shown = Spread[_Shown](max(2, min(MOST_SHOWN, fits)))
-
-    def write(self, parts: Separation) -> None:
-        """The next frames, a few at a time."""
-        few = max(1, AS_FLOATS // parts.frames[0].nbytes)
-        for first in range(0, len(parts), few):
-            self._write_few(parts, slice(first, first + few))
-
-    def _write_few(self, parts: Separation, some: slice) -> None:
-        frames = parts.frames[some]
-        pictures, clipped = parts.model.counted(parts.scores[some])
-        self.clipped += clipped
-        found = parts.model.masks(frames, pictures)
-        self.stops = self.stops or Stops(self.rate, parts.model.threshold)
-        background = as_type(pictures, np.dtype(np.uint8))
-        states = [self.stops.add(*x) for x in zip(frames, background, found)]
-        fronts, stopped = (np.stack(x) for x in zip(*states))
-        foreground = in_front(frames, found, NOTHING)
-        for made, layer in zip(self.films, (background, foreground)):
-            made.write(layer)
-        layers = zip(frames, background, foreground, found, stopped)
-        for each, front in zip(layers, fronts):
-            self._keep(_Layers(*each), front)
-
-    def _keep(self, layers: _Layers, front: Array) -> None:
-        """The mask in a file, and copies of all: views would keep the frames alive that they were
-        made with.
-        """
-        mask = layers.mask
-        if self.folder is not None:
-            picture = optional("PIL.Image", "video").fromarray(
-                mask.astype(np.uint8) * np.uint8(255)
-            )
-            picture.save(self.folder / f"{self.n_frames:06d}.png", compress_level=1)
-        self.events += self.tracker.events(self.n_frames, front, layers.stopped)
-        self.shares.append(float(mask.mean()))
-        copies = _Layers(*(layer.copy() for layer in layers))
-        self.shown.add(_Shown(self.n_frames, copies))
-        self.n_frames += 1
-
-
-def _sections(
-    clip: Clip,
-    done: Processed,
-    sample: float,
-    shown: Spread[_Shown],
-) -> list[report.Section]:
-    numbers, kept = (list(column) for column in zip(*shown.items))
-    frames, backgrounds, _, found, _ = zip(*kept)
-    fronts = [layers.marked() for layers in kept]
-    height, width = done.model.shape[:2]
-    colour = "colour" if len(done.model.shape) == 3 else "grey"
-    facts = {
-        "frames": done.n_frames,
-        "size": f"{width} × {height}, {colour}",
-        "pixels observed": percent(sample),
-        "rank": done.model.model.rank,
-        "noise": f"{number(done.model.model.noise, 2)} grey levels",
-        "threshold": f"{number(done.model.threshold, 3)} grey levels",
-        "in front": percent(float(done.in_front.mean())),
-        "things in front": len({event.track for event in done.events}),
-        "of these, stopped": len(
-            {event.track for event in done.events if event.state == STOPPED}
-        ),
-        "speed": f"{number(done.n_frames / done.seconds, 2)} frames/s",
-        "fit": str(done.status),
-    }
-    film_parts = report.film_sections(
-        frames,
-        backgrounds,
-        fronts,
-        found,
-        captions=[f"frame {k + 1} of {done.n_frames}" for k in numbers],
-        caption="Drag, or use the arrow keys. What has stopped is orange.",
-    )
-    percents = (100 * done.in_front).tolist()
-    curve = report.Lines(
-        "What is in front",
-        [report.Series("in front, %", list(range(1, done.n_frames + 1)), percents)],
-        x_name="frame",
-        bounds=(0.0,),
-        caption="How much of each frame is not the background, in percent of its"
-        " pixels.",
-    )
-    return [
-        report.Facts("", facts),
-        *done.sections(),
-        *film_parts,
-        curve,
-        *_unsure(done.model),
-    ]

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..._scipy import ndimage as ndi
 from ...weights import Array
-from .shadows import BINS, SMALL, odd, without_shadows
+from . import windows
+from .shadows import BINS, SMALL, without_shadows
 
 CLOSED = 22  # parts of the shorter side: gaps that are closed
 
@@ -103,40 +103,32 @@ def distance(
     if off.ndim == 3:
         return np.abs(off, out=off)
     if colours is None:
-        return np.asarray(np.abs(off, out=off).max(axis=3))
+        return farthest(np.abs(off, out=off))
     off = off @ colours.astype(off.dtype)
-    return np.asarray(np.sqrt(np.einsum("...c,...c->...", off, off)))
+    off *= off
+    return np.asarray(np.sqrt(off[..., 0] + off[..., 1] + off[..., 2]))
+
+
+def farthest(off: Array) -> Array:
+    """The largest of three colours: a tenth of the time of numpy.max over so short an axis."""
+    red, green, blue = (off[..., c] for c in range(3))
+    return np.asarray(np.maximum(np.maximum(red, green), blue))
 
 
 def cleaned(found: Array) -> Array:
     """What is small goes (a majority of the neighbours decides), gaps are closed: (frames, height,
     width).
 
-    Neighbourhoods grow with the picture: 5 and 11 pixels where its shorter side has 240. Squares,
-    since these are separable: the work does not depend on their size.
+    Neighbourhoods grow with the picture: 5 and 11 pixels where its shorter side has 240.
     """
     side = min(found.shape[1:])
-    near = odd(side / SMALL)
-    gap = odd(side / CLOSED)
-    share = ndi.uniform_filter(
-        found.astype(np.float32), (1, near, near), mode="nearest"
-    )
-    room = [
-        (0, 0),
-        (gap, gap),
-        (gap, gap),
-    ]  # so that what touches the border is closed as anywhere
-    most = (share > 0.5).view(np.uint8)
-    closed = np.pad(most, room)
-    for smooth in (ndi.maximum_filter1d, ndi.minimum_filter1d):
-        for axis in (1, 2):
-            closed = smooth(
-                closed,
-                gap,
-                axis=axis,
-                mode="nearest",
-            )
-    return closed[:, gap:-gap, gap:-gap].astype(bool)
+    near = windows.odd(side / SMALL)
+    gap = windows.odd(side / CLOSED)
+    most = windows.count(found, near) > near**2 // 2
+    # Room, so that what touches the border is closed as anywhere.
+    room = [(0, 0), (gap, gap), (gap, gap)]
+    closed = windows.all_in(windows.any_in(np.pad(most, room), gap), gap)
+    return closed[:, gap:-gap, gap:-gap]
 
 
 def in_front(
@@ -145,5 +137,5 @@ def in_front(
     elsewhere: int = 0,
 ) -> Array:
     """Frames where something was found; black elsewhere, or the grey that is asked for."""
-    where = found if frames.ndim == 3 else found[..., None]
+    where = found[..., None] if frames.ndim > found.ndim else found
     return np.where(where, frames, frames.dtype.type(elsewhere))

@@ -10,34 +10,39 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..._files import Format, opened_arrays, save_arrays
-from ..._scipy import sparse as sp
 from ..._work import SOUND, Outcome, Tell, silent
-from ...formats.sparse import Matrix, Sparse
+from ...formats.sparse import Matrix
 from ...linalg import Factors
 from ...methods.noisy import Noise, sweeps
 from ...methods.start import leading
 from ...observations._door import as_observations
 from ...observations.base import Observations
 from ...report.text import percent
+from ...result import Status
 from ...subspace import Memory, Subspace, fit_rows, follow, learn_factors
 from ...weights import Array
 from ..outcome import Limits, Told, run_to_end, told
 from ..stack import Stack, as_type, check_rank, check_seed, check_share, is_whole
+from .camera import motion_of
 from .foreground import Traits, in_front, masks
-from .modes import most_common, shifted
+from .medians import medians
+from .modes import most_common
+from .pixels import shifted
 from .stays import behind_what_stays
 from .stops import Stops
 from .traits import traits_of
 
 FORMAT = Format("lrmc-background", "a background")
 SWEEPS = 4  # over the data, at most
-MEDIAN_OF = 101  # frames, for the start
-ENOUGH = 200  # times that a pixel is looked at; more frames are thinned out evenly
+ENOUGH = 200  # frames to learn from; more are thinned out evenly
+VIEWS = 20  # times that a sample is to show a pixel: a small one takes more frames
+GRID = 20_000  # values of a frame that tell how bright it is
 REMEMBERED = 1000  # frames that the background of a long film stands for
 # The threshold in deviations of the noise, and its limits in grey levels.
 DEVIATIONS, LEAST, MOST = 6.0, 16.0, 40.0
@@ -65,9 +70,14 @@ class Background:
         """How far in grey levels a pixel is from the background that is not the background."""
         return float(np.clip(DEVIATIONS * self.model.noise, LEAST, MOST))
 
-    def scores(self, obs: Observations) -> Array:
-        """How bright each frame is: frames x rank. Each frame by its own robust regression."""
-        return fit_rows(obs, self.model).T
+    def scores(self, frames: Array) -> Array:
+        """How bright each frame is: frames x rank. Each by its own robust regression on a grid of
+        its pixels.
+        """
+        step = max(1, math.isqrt(int(np.prod(self.shape)) // GRID))
+        model = _on_grid(self.model, self.shape, step)
+        grid = frames[:, ::step, ::step].reshape(len(frames), -1)
+        return step * fit_rows(as_observations(grid), model).T
 
     def pictures(self, scores: Array) -> Array:
         """The background of the frames with these scores, as floats."""
@@ -86,21 +96,18 @@ class Background:
         learned = follow(obs, self.model, self.memory, kept, center=False)
         return replace(self, model=learned.model, memory=learned.memory)
 
-    def behind_what_stays(self, frames: Array, scores: Array) -> Background:
+    def behind_what_stays(self, frames: Array) -> Background:
         """The background that pixels show most often, without things that stayed for most of these
         frames: see `modes` and `stays`.
         """
+        scores = self.scores(frames)
         V = most_common(self.model.V, frames, scores, self.model.noise)
         V = behind_what_stays(V, frames, scores, self.threshold)
         return replace(self, model=replace(self.model, V=V))
 
-    def with_traits(
-        self,
-        frames: Array,
-        scores: Array,
-        observed: float = 1.0,
-    ) -> Background:
+    def with_traits(self, frames: Array, observed: float = 1.0) -> Background:
         """With what these frames, of which so much was observed, show besides: see `traits`."""
+        scores = self.scores(frames)
 
         def picture(k: int) -> Array:
             return self.pictures(scores[k : k + 1])[0]
@@ -109,6 +116,21 @@ class Background:
         traits, off = traits_of(frames, picture, self.threshold, noise, observed)
         V = self.model.V if off is None else shifted(self.model.V, off, scores)
         return replace(self, traits=traits, model=replace(self.model, V=V))
+
+    def watched(self, frames: Array, behind: Array | None = None) -> Background:
+        """With a warning if the camera moves in these frames, or has moved since the background was
+        as it is given.
+        """
+        motion = motion_of(frames, behind)
+        if not motion or not self.outcome.sound:
+            return self
+        text = (
+            f"the camera moves, by about {percent(motion)} of the picture's shorter"
+            " side: the background and the masks are those of a camera that stands"
+            " still, and are not to be trusted; stabilise the clip first"
+        )
+        outcome = self.outcome.warned(text, Status.UNDETERMINED)
+        return replace(self, outcome=outcome)
 
     def masks(self, frames: Array, pictures: Array) -> Array:
         """True where something is in front of these pictures of the background."""
@@ -155,6 +177,18 @@ class Background:
         return cls(model, Memory(rows, cols), shape, traits=traits)
 
 
+def _on_grid(model: Subspace, shape: tuple[int, ...], step: int) -> Subspace:
+    """Of every so many pixels; scores are as much smaller, so that directions stay of length 1."""
+    V = model.V.reshape(*shape, model.rank)[::step, ::step]
+    return replace(
+        model,
+        V=step * V.reshape(-1, model.rank),
+        offset=model.offset.reshape(shape)[::step, ::step].ravel(),
+        mean=model.mean / step,
+        covariance=model.covariance / step**2,
+    )
+
+
 def learn(
     seen: Matrix,
     shape: tuple[int, ...],
@@ -188,30 +222,6 @@ def learn(
     frames = REMEMBERED / obs.shape[0]  # those that were looked at stand for all
     memory = Memory(learned.memory.rows * frames, learned.memory.cols * frames)
     return Background(learned.model, memory, shape, outcome)
-
-
-def medians(seen: Matrix) -> Array:
-    """The lower median of each pixel in about `MEDIAN_OF` frames that show it; the median of all
-    where none does.
-    """
-    if sp.issparse(seen):
-        return _sparse_medians(seen)
-    some = seen[:: max(1, len(seen) // MEDIAN_OF)]
-    at = (len(some) - 1) // 2
-    return np.partition(some, at, axis=0)[at]
-
-
-def _sparse_medians(seen: Sparse) -> Array:
-    pixels = seen.shape[1]
-    shown = seen.nnz / pixels  # frames that show a pixel, on average
-    some = seen[:: max(1, int(shown / MEDIAN_OF))].tocsr()
-    # By pixel, then by value.
-    keys = np.sort(some.indices.astype(np.int64) * 256 + some.data)
-    ends = np.searchsorted(keys, 256 * np.arange(pixels + 1))
-    count = np.diff(ends)
-    at = ends[:-1] + np.maximum(count - 1, 0) // 2
-    middle = keys[np.minimum(at, len(keys) - 1)] % 256
-    return np.where(count > 0, middle, np.median(some.data)).astype(np.uint8)
 
 
 # ---- arrays
@@ -310,31 +320,49 @@ def separate(
     clip = _checked(frames)
     check_options(rank, sample, seed)
     check_rank(rank, len(clip), "frames")
-    seen = sampled(clip, sample, seed)
     if model is None:
-        every = thinning(len(clip), sample)
-        model = learn_behind(clip[::every], seen[::every], rank, seed)
+        some = clip[:: thinning(len(clip), sample)]
+        model = learn_from(some, How(rank, sample, seed))
+        return Separation(clip, model, model.scores(clip))
     check_shape(model, clip.shape[1:])
-    return Separation(clip, model, model.scores(as_observations(seen)))
+    scores = model.scores(clip)
+    model = model.watched(clip, model.pictures(scores[:1])[0])
+    return Separation(clip, model, scores)
 
 
-def learn_behind(
+class How(NamedTuple):
+    """How a background is learned."""
+
+    rank: int
+    sample: float  # of the pixels
+    seed: int
+
+
+def learn_from(
     frames: Array,
-    seen: Matrix,
-    rank: int,
-    seed: int,
+    how: How,
     tell: Tell = silent,
+    *,
+    follows: bool = False,
 ) -> Background:
-    """The background of frames, of which some pixels are seen, without what stayed for most of them."""
-    back = learn(seen, frames.shape[1:], rank, seed, tell)
-    obs = as_observations(seen)
-    back = back.behind_what_stays(frames, back.scores(obs))
-    return back.with_traits(frames, back.scores(obs), obs.fraction)
+    """The background of frames, and its traits. One that is to follow a clip takes in what stays long
+    enough; else, what stayed for most of the frames is left out.
+    """
+    seen = sampled(frames, how.sample, how.seed)
+    back = learn(seen, frames.shape[1:], how.rank, how.seed, tell)
+    if not follows:
+        back = back.behind_what_stays(frames)
+    return back.with_traits(frames, how.sample).watched(frames)
+
+
+def frames_enough(sample: float) -> int:
+    """How many frames are enough to learn from."""
+    return max(ENOUGH, math.ceil(VIEWS / sample))
 
 
 def thinning(n: int, sample: float) -> int:
     """Every which of n frames is enough to learn from."""
-    return max(1, math.ceil(n * sample / ENOUGH))
+    return max(1, math.ceil(n / frames_enough(sample)))
 
 
 def sampled(frames: Array, sample: float, seed: int) -> Matrix:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from ...weights import Array
+from .pixels import residuals, shifted
 
 REACH = 3.0  # deviations of the noise: a look that is so near is the same one
 USUAL = 0.5  # of the frames: a look that more of them have needs no doubt
 OFTENER = 1.3  # times: another look must be so much more frequent. 1 to 2 differ by .005 in F.
 FEWEST = 20  # frames: the most frequent look of fewer is chance
-IN_MEMORY = 8 << 20  # values that are floats at a time
 BINS = 4  # of a histogram, that are as wide as one look
 RANGE = 256.0  # grey levels
 
@@ -30,27 +30,11 @@ def most_common(
     if len(frames) < FEWEST:
         return V
     colours = frames.shape[3] if frames.ndim == 4 else 1
-    flat = frames.reshape(len(frames), -1)
-    off = np.zeros(flat.shape[1], np.float32)
-    step = max(1, IN_MEMORY // (len(frames) * colours)) * colours
-    scores32 = scores.astype(np.float32)
-    for first in range(0, len(off), step):
-        some = slice(first, first + step)
-        rest = flat[:, some] - scores32 @ V[some].T.astype(np.float32)
-        off[some] = _shifts(rest.reshape(len(rest), -1, colours), noise).ravel()
+    off = np.zeros(len(V), np.float32)
+    for some, rest in residuals(V, frames, scores):
+        looks = rest.reshape(len(rest), -1, colours)
+        off[some] = _shifts(looks, noise).ravel()
     return shifted(V, off, scores) if off.any() else V
-
-
-def shifted(
-    V: Array,
-    off: Array,
-    scores: Array,
-) -> Array:
-    """A background, pixels x rank, and something more in the picture of mean brightness, which gets
-    brighter and darker with it.
-    """
-    center = scores.mean(axis=0)
-    return np.asarray(V + np.outer(off.ravel(), center / float(center @ center)))
 
 
 def _shifts(

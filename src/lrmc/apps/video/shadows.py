@@ -15,6 +15,7 @@ import numpy as np
 
 from ..._scipy import ndimage as ndi
 from ...weights import Array
+from .windows import all_in, any_in, mean, odd
 
 # Ratios of brightness, in steps of a tenth.
 EDGES = np.exp(np.arange(np.log(0.1), np.log(3.0), 0.1))
@@ -31,6 +32,9 @@ SHARE, SURE = 0.4, 2.0
 FEWEST = 2.5  # parts of equal weight that must have told
 TEXTURE = 3.0  # deviations of the noise: texture beyond counts as this much
 SMALL = 48  # parts of the shorter side, that windows have
+CELL = (
+    4  # windows on a side of a cell: things in cells that touch are looked at together
+)
 
 
 class _Windows(NamedTuple):
@@ -50,34 +54,42 @@ def _windows(
     noise: float,
     size: int,
 ) -> _Windows:
-    def mean(x: Array) -> Array:
-        return np.asarray(ndi.uniform_filter(x, (size, size, 1), mode="nearest"))
-
-    f, b = (x.astype(np.float32).reshape(*x.shape[:2], -1) for x in (frame, picture))
-    mean_f, mean_b = mean(f), mean(b)
-    bright = mean_f.mean(axis=2)
-    ratio = bright / np.maximum(mean_b.mean(axis=2), 1)
-    each = ratio[..., None]
+    f, b = _planes(frame), _planes(picture)
+    mean_f, mean_b = mean(f, size), mean(b, size)
+    bright = mean_f.mean(axis=0)
+    ratio = bright / np.maximum(mean_b.mean(axis=0), 1)
     high_f, high_b = f - mean_f, b - mean_b
     bounded = np.clip(
         high_b,
         -TEXTURE * noise,
         TEXTURE * noise,
     )
-    slope = [bounded * high_f, bounded * each * high_b, (noise * bounded) ** 2]
+    slope = [bounded * high_f, bounded * ratio * high_b, (noise * bounded) ** 2]
     reach = (CANDIDATES * noise) ** 2
-    texture = ratio**2 * mean(high_b**2).mean(axis=2)
+    texture = ratio**2 * _mean_square(high_b, size)
     on_rough = texture > reach
-    rest = mean((f - each * b) ** 2) - (mean_f - each * mean_b) ** 2
+    unlike = mean_f - ratio * mean_b
+    rest = _mean_square(f - ratio * b, size) - (unlike**2).mean(axis=0)
     return _Windows(
         ratio=ratio,
         kind=np.digitize(ratio, EDGES) + BINS * on_rough,
-        rest=np.sqrt(np.maximum(rest.mean(axis=2), 0)),
+        rest=np.sqrt(np.maximum(rest, 0)),
         # By frame and background alone, not by how they go together: that would choose shadows.
-        rough=mean(high_f**2).mean(axis=2) > reach + np.where(on_rough, texture, 0),
-        slope=np.stack([x.sum(axis=2) for x in slope]),
-        tinted=np.abs(mean_f - each * mean_b).max(axis=2) > TINT * bright + noise,
+        rough=_mean_square(high_f, size) > reach + np.where(on_rough, texture, 0),
+        slope=np.stack([x.sum(axis=0) for x in slope]),
+        tinted=np.abs(unlike).max(axis=0) > TINT * bright + noise,
     )
+
+
+def _planes(picture: Array) -> Array:
+    """Colours first, one after another: sums over them are then fast."""
+    planes = np.moveaxis(picture.reshape(*picture.shape[:2], -1), 2, 0)
+    return np.ascontiguousarray(planes, np.float32)
+
+
+def _mean_square(x: Array, size: int) -> Array:
+    """Of windows and colours."""
+    return mean(np.square(x).mean(axis=0), size)
 
 
 class Evidence:
@@ -110,7 +122,7 @@ class Evidence:
                 self.noise,
                 size,
             )
-            inside = ndi.minimum_filter(mask[crop], size)
+            inside = all_in(mask[crop], size)
             some = inside & ~found.rough & ~found.tinted
             some &= np.abs(found.ratio - 1) > ALIKE
             kinds = found.kind[some]
@@ -190,21 +202,22 @@ def _shadowed(
         size,
     )
     near = window.rest < TAKEN * noise * np.maximum(window.ratio, 1)
-    core = ratios[window.kind] & near & ~window.tinted & ndi.minimum_filter(far, 3)
-    return np.asarray(ndi.maximum_filter(core, size))
+    core = ratios[window.kind] & near & ~window.tinted & all_in(far, 3)
+    return any_in(core, size)
 
 
 def crops(
     mask: Array,
     room: int,
 ) -> Iterator[tuple[slice, slice]]:
-    """Boxes around what hangs together in a mask, with some room."""
-    labels, _ = ndi.label(mask)
+    """Boxes around what is near to each other in a mask, with some room."""
+    cell = CELL * room
+    starts = [np.arange(0, n, cell) for n in mask.shape]
+    rows_of_cells = np.logical_or.reduceat(mask, starts[0], axis=0)
+    cells = np.logical_or.reduceat(rows_of_cells, starts[1], axis=1)
+    labels, _ = ndi.label(cells)
     for box in ndi.find_objects(labels):
-        rows, cols = (slice(max(0, x.start - room), x.stop + room) for x in box)
+        rows, cols = (
+            slice(max(0, cell * x.start - room), cell * x.stop + room) for x in box
+        )
         yield rows, cols
-
-
-def odd(size: float) -> int:
-    """The nearest odd number, at least 3."""
-    return max(3, 2 * round((size - 1) / 2) + 1)

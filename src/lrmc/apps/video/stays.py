@@ -14,7 +14,8 @@ from ..._scipy import ndimage as ndi
 from ...weights import Array
 from .events import SMALLEST
 from .foreground import cleaned
-from .modes import shifted
+from .medians import of_few
+from .pixels import residuals, shifted
 
 PARTS = 20  # of a clip: a pixel's median in each says how it looks
 # Parts at an end of the clip in which a pixel must look the same. 15 to 17 % of a clip are as good on
@@ -23,7 +24,6 @@ LASTS = 3
 FEWEST = 3 * PARTS  # frames: a median of fewer than 3 is none
 FAINTER = 0.8  # of the outline: with less, the other look is the background
 RING = 2  # pixels on either side of an outline
-IN_MEMORY = 16 << 20  # values of frames that are floats at a time
 
 
 def behind_what_stays(
@@ -53,24 +53,16 @@ def _looks(
     scores: Array,
 ) -> Array:
     """How far pixels typically are from the background in each part of the clip: parts x a frame."""
-    n = len(frames)
-    flat = frames.reshape(n, -1)
-    V = V.astype(np.float32)
-    scores = scores.astype(np.float32)
-    medians = np.empty((PARTS, flat.shape[1]), np.float32)
-    parts = np.array_split(np.arange(n), PARTS)
-    step = max(1, IN_MEMORY // len(parts[0]))
-    for k, part in enumerate(parts):
-        for first in range(0, flat.shape[1], step):
-            some = slice(first, first + step)
-            rest = flat[part, some] - scores[part] @ V[some].T
-            medians[k, some] = np.median(rest, axis=0)
+    medians = np.empty((PARTS, len(V)), np.float32)
+    for k, part in enumerate(np.array_split(np.arange(len(frames)), PARTS)):
+        for some, rest in residuals(V, frames[part], scores[part]):
+            medians[k, some] = of_few(rest)
     return medians.reshape(PARTS, *frames.shape[1:])
 
 
 def _other(looks: Array, threshold: float) -> Array:
     """What pixels have at first, less the background, where it lasts and is another look; else 0."""
-    first = np.median(looks[:LASTS], axis=0)
+    first = of_few(looks[:LASTS])
     away = np.abs(first)
     unlike = np.abs(looks[:LASTS] - first).max(axis=0)
     if first.ndim == 3:  # with colours

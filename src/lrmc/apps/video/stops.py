@@ -29,7 +29,7 @@ class Stops:
         self.threshold = threshold
         self.age: Array | None = None  # frames for which a pixel is as it is
         self.look: Array  # how it looked when it came
-        self.behind: Array  # what was there before
+        self.other: Array  # whether that is another look than what was there before
 
     def add(
         self,
@@ -42,12 +42,13 @@ class Stops:
         """
         if self.age is None:
             self.age = np.zeros(mask.shape, np.int32)
-            self.look, self.behind = frame.copy(), picture.copy()
+            self.look, self.other = frame.copy(), np.zeros_like(mask)
         same = self._alike(frame, self.look) & (self.age > 0)
-        came = same & ~self._alike(self.look, self.behind)
+        came = same & self.other
         held = came & (self.age >= self.still) & (self.age < self.most)
         new = mask & ~same
-        self.look[new], self.behind[new] = frame[new], picture[new]
+        self.look[new] = frame[new]
+        np.copyto(self.other, ~self._alike(frame, picture), where=new)
         self.age = np.where(
             mask & same | came,
             self.age + 1,
@@ -65,6 +66,5 @@ class Stops:
         b: Array,
     ) -> Array:
         """Whether pixels of two frames are the same."""
-        return np.asarray(
-            distance(a[None], b[None].astype(np.float32))[0] < self.threshold
-        )
+        off = distance(a[None], b[None].astype(np.float32))[0]
+        return np.asarray(off < self.threshold)

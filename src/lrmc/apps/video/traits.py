@@ -14,6 +14,7 @@ from .events import SMALLEST
 from .foreground import Traits, cleaned, distance
 from .shadows import PARTS as PARTS_OF_SHADOWS
 from .shadows import Evidence
+from .windows import any_in
 
 LOOKED = 100  # frames that are looked at
 PARTS = 20  # of a clip, at most: what sways does so in most of them
@@ -105,7 +106,7 @@ class _Sways:
         mask: Array,
     ) -> None:
         """A frame: how far its pixels are from the background, and what is in front."""
-        free = ~ndi.maximum_filter(large(mask), ROOM)
+        free = ~any_in(large(mask), ROOM)
         size = np.minimum(np.ceil(off), 255).astype(np.uint8)
         np.maximum(self.farthest[part], size * free, out=self.farthest[part])
         self.seen[part] += free

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..evidence.calibration import NotCalibrated, calibrate, fitted_again
-from ..observations.base import row_blocks
-from ..result import Result
-from ..weights import Array
+from ...evidence.calibration import NotCalibrated, calibrate, fitted_again
+from ...observations.base import row_blocks
+from ...result import Result
+from ...weights import Array
 
 # of pixels x pictures, without some of which the fit is made again, five times
 CELLS = 60_000

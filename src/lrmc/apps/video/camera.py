@@ -1,0 +1,84 @@
+"""Whether the camera stands still.
+
+Where it moves, all that has edges is shifted by as much. The shift of each tile of a frame is told
+by its differences from another frame along the edges of that one; tiles of a camera that moved
+agree, and things that pass, leaves and light do not.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from ..._scipy import ndimage as ndi
+from ...weights import Array
+
+LOOKED = 25  # frames, from all over a clip
+SIDE = 240  # pixels of the shorter side that are looked at
+SMOOTH = 1.5  # pixels: shifts of twice as much can still be told
+TILES = 6  # on each side of a frame
+TEXTURE = 1.0  # grey levels per pixel: fainter edges tell nothing
+FEWEST = 6  # tiles with texture that must tell
+AGREE = 0.5  # of the tiles are so near to the common shift, as a share of it
+MOVED = 0.5  # pixels: by less, masks hardly change
+OFTEN = 0.1  # of the frames; fewer may be cuts, or things that fill the picture
+
+
+def motion_of(frames: Array, behind: Array | None = None) -> float:
+    """How far the camera typically moves, as a share of the shorter side of a frame, also against a
+    background that is known; 0 if it stands still.
+    """
+    some = np.linspace(0, len(frames) - 1, min(len(frames), LOOKED)).astype(int)
+    looks = [_small(frames[k]) for k in some]
+    middle = looks[len(looks) // 2] if behind is None else _small(behind)
+    # Slow motion shows far from the middle, fast motion between neighbours.
+    pairs = [*((middle, x) for x in looks), *pairwise(looks)]
+    far = np.array([np.hypot(*shift_between(*pair)) for pair in pairs])
+    moved = far > MOVED
+    if moved.mean() <= OFTEN:
+        return 0.0
+    return float(np.median(far[moved])) / min(middle.shape)
+
+
+def shift_between(one: Array, other: Array) -> Array:
+    """Pixels down and right that most tiles of a grey picture have moved by in the other; 0 if they
+    do not agree, or few can tell.
+    """
+    shifts = _by_tiles(one, other)
+    if len(shifts) < FEWEST:
+        return np.zeros(2)
+    middle = np.median(shifts, axis=0)
+    near = AGREE * max(MOVED, float(np.hypot(*middle)))
+    agree = np.hypot(*(shifts - middle).T) < near
+    return middle if agree.mean() > AGREE else np.zeros(2)
+
+
+def _small(frame: Array) -> Array:
+    """In grey, smooth, and with few pixels."""
+    grey = frame if frame.ndim == 2 else frame[..., 1]
+    fewer = max(1, min(grey.shape) // SIDE)
+    smooth = ndi.gaussian_filter(grey.astype(np.float32), fewer * SMOOTH)
+    return np.asarray(smooth[::fewer, ::fewer])
+
+
+def _by_tiles(one: Array, other: Array) -> Array:
+    """The shift of each tile that has edges in both directions: tiles x 2. By least squares, as
+    Lucas and Kanade do.
+    """
+    down, right = np.gradient((one + other) / 2)
+    off = other - one
+    products = (down * down, down * right, right * right, down * off, right * off)
+    dd, dr, rr, do, ro = (_means(np.asarray(x)) for x in products)
+    weakest = (dd + rr) / 2 - np.hypot((dd - rr) / 2, dr)
+    told = weakest > TEXTURE**2
+    dd, dr, rr, do, ro = (x[told] for x in (dd, dr, rr, do, ro))
+    det = dd * rr - dr**2
+    return -np.stack([(rr * do - dr * ro) / det, (dd * ro - dr * do) / det], axis=1)
+
+
+def _means(x: Array) -> Array:
+    """Of tiles."""
+    height, width = (n // TILES * TILES for n in x.shape)
+    tiles = x[:height, :width].reshape(TILES, height // TILES, TILES, -1)
+    return np.asarray(tiles.mean(axis=(1, 3)).ravel())
