@@ -444,7 +444,7 @@ def _at_once(job: Job, max_iter: int) -> Ended | None:
     """A small matrix without noise, by one call of a kernel; None where that proves nothing."""
     if not (is_small(job.obs) and _as_usual(job)):
         return None
-    unit = power_of_4(job.obs.scale)
+    unit = power_of_4(job.obs.rough_scale)
     (solved,) = solve_small(
         [job.obs.scaled(1 / unit).part()],
         job.rank,
@@ -466,7 +466,8 @@ def _as_usual(job: Job) -> bool:
 def ended_at_once(job: Job, solved: Solved, unit: float = 1.0) -> Ended:
     """How a run of the kernel for small matrices ended, on data in this unit."""
     X = Factors(*(scaled(F, math.sqrt(unit)) for F in solved.X))
-    proof = replace(solved.certificate, border=unit * solved.certificate.border)
+    proof = solved.certificate
+    proof = replace(proof, border=unit * proof.border, noise=unit * proof.noise)
     start = Record(0, math.nan, math.nan, math.nan, 0.0)
     lines = (solved.trace * (1, unit, 1, 1)).tolist()
     # the proof looks within this: what agrees is no outlier
@@ -648,6 +649,9 @@ def _result(job: Job, ended: Ended) -> Result:
         )
         doubts += _not_vouched_for(proof, job.obs.is_here)
     L, R = job.obs.in_form(last.L, last.R)
+    # a proof that looked at this has seen enough entries everywhere
+    known = proof is not None and proof.connected
+    lacking = () if known else _shortcomings(job.obs, L.shape[1], empty, shrunk)
     return Result(
         L,
         R,
@@ -664,7 +668,7 @@ def _result(job: Job, ended: Ended) -> Result:
         observations=job.obs,
         beyond=beyond,
         certificate=None if proof is None else proof.plain(),
-        warnings=(*doubts, *_shortcomings(job.obs, last.L.shape[1], empty, shrunk)),
+        warnings=(*doubts, *lacking),
     )
 
 
@@ -674,6 +678,8 @@ def _disagreement(
     proof: Certificate,
 ) -> tuple[float, float]:
     """The root mean square of residuals that agree with what is proven, and the share of others."""
+    if not math.isnan(proof.noise):
+        return proof.noise, 1 - proof.agreeing
     size = np.abs(obs.sample.residual(X)).astype(np.float64)
     good = size[size <= proof.border]
     # no product of BLAS, which wakes threads for 10,000 numbers
