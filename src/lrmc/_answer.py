@@ -52,6 +52,9 @@ def answer(job: Job, ended: Ended) -> Result:
         )
         doubts += _not_vouched_for(proof, job.obs.is_here)
     L, R = job.obs.in_form(last.L, last.R)
+    # a proof that looked at this has seen enough entries everywhere
+    known = proof is not None and proof.connected
+    lacking = () if known else _shortcomings(job.obs, L.shape[1], empty, shrunk)
     return Result(
         L,
         R,
@@ -68,7 +71,7 @@ def answer(job: Job, ended: Ended) -> Result:
         observations=job.obs,
         beyond=beyond,
         certificate=None if proof is None else proof.plain(),
-        warnings=(*doubts, *_shortcomings(job.obs, last.L.shape[1], empty, shrunk)),
+        warnings=(*doubts, *lacking),
     )
 
 
@@ -78,6 +81,8 @@ def _disagreement(
     proof: Certificate,
 ) -> tuple[float, float]:
     """The root mean square of residuals that agree with what is proven, and the share of others."""
+    if not math.isnan(proof.noise):
+        return proof.noise, 1 - proof.agreeing
     size = np.abs(obs.sample.residual(X)).astype(np.float64)
     good = size[size <= proof.border]
     # no product of BLAS, which wakes threads for 10,000 numbers

@@ -30,6 +30,10 @@ Method = Literal["auto", "closed_loop", "lrmc", "scaled_gd", "gd"]
 Start = Literal["spectral", "cur"] | Iterate
 AskedAim = Literal["auto", Aim]  # what a user may say
 METHODS = get_args(Method)
+LOSSES = get_args(AskedLoss)
+SIDES = get_args(Sides)
+SCORES = get_args(Score)
+AIMS = ("auto", *get_args(Aim))
 BASELINES = {"scaled_gd": scaled_gd, "gd": gd}
 DEFAULT_SCHEDULE = "geometric"
 NEAREST = "nearest"  # the name of whichever fits the data best
@@ -79,10 +83,10 @@ class Job:
 def checked_job(Y: Any, asked: Asked) -> Job:
     """Check what was asked for."""
     one_of("method", asked.method, METHODS)
-    one_of("loss", asked.loss, get_args(AskedLoss))
-    one_of("outliers", asked.outliers, get_args(Sides))
-    one_of("score", asked.score, get_args(Score))
-    one_of("aim", asked.aim, ("auto", *get_args(Aim)))
+    one_of("loss", asked.loss, LOSSES)
+    one_of("outliers", asked.outliers, SIDES)
+    one_of("score", asked.score, SCORES)
+    one_of("aim", asked.aim, AIMS)
     seed = whole_number("seed", asked.seed, 0)
     if isinstance(asked.schedule, str) and asked.schedule != NEAREST:
         asked = replace(asked, schedule=Schedule.named(asked.schedule))
@@ -233,9 +237,10 @@ def _check_fits(asked: Asked, method: str, obs: Observations) -> None:
             f"rank=None: {name} needs the rank; give one, or leave method and schedule out: it is found"
         )
     limits = np.finfo(obs.dtype)
-    if not ROOM * float(limits.tiny) < obs.scale < float(limits.max) / ROOM:
+    size = obs.rough_scale
+    if not ROOM * float(limits.tiny) < size < float(limits.max) / ROOM:
         raise ValueError(
-            f"the entries are typically of size {min(obs.scale, float(limits.max)):.2g}, at the limits of {obs.dtype}:"
+            f"the entries are typically of size {min(size, float(limits.max)):.2g}, at the limits of {obs.dtype}:"
             " multiply them by a number that brings them nearer to 1"
         )
 

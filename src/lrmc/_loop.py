@@ -49,7 +49,7 @@ def at_once(job: Job, max_iter: int) -> Ended | None:
     """A small matrix without noise, by one call of a kernel; None where that proves nothing."""
     if not (is_small(job.obs) and _as_usual(job)):
         return None
-    unit = power_of_4(job.obs.scale)
+    unit = power_of_4(job.obs.rough_scale)
     (solved,) = solve_small(
         [job.obs.scaled(1 / unit).part()],
         job.rank,
@@ -71,7 +71,8 @@ def _as_usual(job: Job) -> bool:
 def ended_at_once(job: Job, solved: Solved, unit: float = 1.0) -> Ended:
     """How a run of the kernel for small matrices ended, on data in this unit."""
     X = Factors(*(scaled(F, math.sqrt(unit)) for F in solved.X))
-    proof = replace(solved.certificate, border=unit * solved.certificate.border)
+    proof = solved.certificate
+    proof = replace(proof, border=unit * proof.border, noise=unit * proof.noise)
     start = Record(0, math.nan, math.nan, math.nan, 0.0)
     lines = (solved.trace * (1, unit, 1, 1)).tolist()
     # the proof looks within this: what agrees is no outlier

@@ -1,10 +1,12 @@
 """Many small matrices at once: tiles, patches, windows.
 
-Those without noise are solved, and proven, in a kernel that divides matrices among threads. The
-others are solved one by one, as `solve` does it, several at a time."""
+Those without noise are solved, and proven, in a kernel that divides matrices among threads; with a
+schedule, another kernel makes all of its layers. What these leave is solved one by one, as `solve`
+does it, several at a time."""
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,14 +20,21 @@ import numpy as np
 from . import _kernels
 from ._arguments import checked_rank, whole_number
 from ._job import Asked, checked_job, checked_max_iter, checked_tol
-from ._loop import ended_at_once
+from ._loop import BLOWN_UP, FEW_INLIERS, Ended, ended_at_once
+from .linalg import norm
+from .methods.default import Findings
 from .methods.in_time.improve import checked_time
+from .methods.layered import Ends, Layered, run_layers
 from .methods.small import PLACES, Solved, solve_small
 from .observations._checks import as_mask, checked_threads, precision, storable
 from .observations.base import Part
-from .result import Result, Status
+from .result import Iterate, Record, Result, Status
+from .schedule import Schedule
 from .solve import ConvergenceWarning, DoubtWarning, answered, finished
-from .weights import Array
+from .weights import Array, DType
+
+Quick = Solved | Layered  # what a kernel has found
+Answer = Result | Quick
 
 
 class Matrix(NamedTuple):
@@ -53,23 +62,49 @@ class Matrix(NamedTuple):
         time = checked_time("auto", "auto", None)
         return answered(self.Y, self.asked, time, self.max_iter)
 
-    def result(self, solved: Solved) -> Result:
-        """Of what the kernel has proven."""
+    def result(self, found: Quick) -> Result:
+        """Of what a kernel has found."""
         job = checked_job(self.Y, self.asked)
-        return finished(job, ended_at_once(job, solved), self.max_iter)
+        if isinstance(found, Solved):
+            ended = ended_at_once(job, found)
+        else:
+            assert isinstance(job.schedule, Schedule)
+            zeta, _ = job.schedule.start(job.obs.scale, job.obs.fraction)
+            ended = _ended(found, zeta)
+        return finished(job, ended, self.max_iter)
+
+
+def _ended(run: Layered, zeta: float) -> Ended:
+    """How a run of layers ended whose start had this threshold."""
+    start = Record(0, math.nan, zeta, math.nan, 0.0)
+    records = (Record(k, *line) for k, line in enumerate(run.trace.tolist(), 1))
+    history = (start, *records)
+    last = history[-1]
+    it = Iterate(
+        last.k,
+        *run.X,
+        last.change,
+        last.zeta,
+        last.inliers,
+        stage="lrmc" if last.k else "start",
+        norm=norm(run.X),
+    )
+    if run.status is Status.SCHEDULE_ENDED:
+        return Ended(it, run.status, history, Findings(run.status, "exact"))
+    return Ended(it, run.status, history)
 
 
 class Results(Sequence[Result]):
     """Results of `lrmc.solve_many`, one for each matrix, in their order.
 
-    Of matrices that the kernel for small ones has proven, a `Result` is made when it is asked for:
-    `status`, `rank`, `warnings` and `completed` do without.
+    Of matrices that a kernel for small ones has solved, a `Result` is made when it is asked for:
+    `status`, `rank`, and mostly `warnings` and `completed`, do without.
 
     Attributes
     ----------
     matrices : sequence
         The matrices as they came, with what was asked.
-    answers : list of Result or Solved
+    answers : list of Result, Solved or Layered
         What was found for each.
 
     Examples
@@ -81,9 +116,7 @@ class Results(Sequence[Result]):
     (3, 'exact', (3, 60, 60))
     """
 
-    def __init__(
-        self, matrices: Sequence[Matrix], answers: list[Result | Solved]
-    ) -> None:
+    def __init__(self, matrices: Sequence[Matrix], answers: list[Answer]) -> None:
         """Keep them."""
         self.matrices = matrices
         self.answers = answers
@@ -99,7 +132,7 @@ class Results(Sequence[Result]):
         if isinstance(i, slice):
             return [self[k] for k in range(*i.indices(len(self)))]
         answer = self.answers[i]
-        if isinstance(answer, Solved):
+        if not isinstance(answer, Result):
             answer = self.answers[i] = self.matrices[i].result(answer)
         return answer
 
@@ -110,10 +143,7 @@ class Results(Sequence[Result]):
     @property
     def status(self) -> tuple[Status, ...]:
         """How each run ended."""
-        return tuple(
-            Status.CONVERGED if isinstance(answer, Solved) else answer.status
-            for answer in self.answers
-        )
+        return tuple(answer.status for answer in self.answers)
 
     @property
     def converged(self) -> Array:
@@ -127,11 +157,15 @@ class Results(Sequence[Result]):
 
     @property
     def warnings(self) -> tuple[tuple[str, ...], ...]:
-        """What speaks against each answer, in sentences: nothing, where it is proven."""
+        """What speaks against each answer, in sentences."""
         return tuple(
-            () if isinstance(answer, Solved) else answer.warnings
-            for answer in self.answers
+            () if self._is_determined(i) else self[i].warnings for i in range(len(self))
         )
+
+    def _is_determined(self, i: int) -> bool:
+        """Whether a kernel has seen that nothing is to say of a matrix."""
+        answer = self.answers[i]
+        return not isinstance(answer, Result) and answer.determined
 
     def completed(self) -> Array | list[Array]:
         """The best estimate of all entries, as `Result.completed` has it.
@@ -141,7 +175,10 @@ class Results(Sequence[Result]):
         array of shape (matrices, n1, n2), or list of arrays
             A list where the matrices differ in shape.
         """
-        found = [answer.completed() for answer in self.answers]
+        found = [
+            (self.answers[i] if self._is_determined(i) else self[i]).completed()
+            for i in range(len(self))
+        ]
         alike = len({X.shape for X in found}) == 1
         return np.stack(found) if alike else found
 
@@ -151,6 +188,7 @@ def solve_many(
     rank: int | None = None,
     *,
     mask: Any = None,
+    schedule: Schedule | str | None = None,
     tol: float = 1e-6,
     max_iter: int = 100,
     seed: int = 0,
@@ -159,8 +197,8 @@ def solve_many(
     """Recover many small low-rank matrices: what `solve` does, for each of them by itself.
 
     Matrices of up to 131,072 entries and without noise take a kernel each, in parallel: for tiles,
-    patches and windows that is tens of times faster than a loop. All others are solved as `solve`
-    does it, several at a time.
+    patches and windows that is many times faster than a loop. So do the layers of a `schedule`, with
+    noise or without. All others are solved as `solve` does it, several at a time.
 
     Parameters
     ----------
@@ -170,6 +208,10 @@ def solve_many(
         Rank of each; found for each by itself if not given.
     mask : 3-D array of bool or sequence of masks, optional
         True where an entry is observed.
+    schedule : Schedule or str, optional
+        Thresholds and steps, or the name of such: the paper's LRMC is run on each matrix, as `solve`
+        does it with `method="lrmc"`. The rank must be given. Nothing stands in where the schedule does
+        not fit: `status` says what became of each.
     tol, max_iter, seed
         As for `solve`.
     threads : int, optional
@@ -198,16 +240,25 @@ def solve_many(
     >>> results = lrmc.solve_many(stack, rank=2)
     >>> results.converged.all(), results.rank.tolist()
     (np.True_, [2, 2, 2, 2])
+    >>> lrmc.solve_many(stack, rank=2, schedule="geometric").converged.all()
+    np.True_
     """
     seed = whole_number("seed", seed, 0)
-    asked = Asked(rank=rank, seed=seed, threads=1, tol=checked_tol(tol))
+    asked = Asked(
+        rank=rank,
+        method="auto" if schedule is None else "lrmc",
+        schedule=_as_schedule(schedule),
+        seed=seed,
+        threads=1,
+        tol=checked_tol(tol),
+    )
     max_iter = checked_max_iter(max_iter)
     matrices = [
         Matrix(Y, asked if seen is None else replace(asked, mask=seen), max_iter)
         for Y, seen in zip(_stack(batch), _masks(batch, mask), strict=True)
     ]
     workers = checked_threads(threads) or _kernels.max_threads()
-    answers = _proven(matrices, workers)
+    answers = _by_kernel(matrices, workers)
     left = [i for i, answer in enumerate(answers) if answer is None]
     with ThreadPoolExecutor(workers) as pool:
         for i, result in zip(left, pool.map(partial(_one, matrices), left)):
@@ -215,6 +266,18 @@ def solve_many(
     results = Results(matrices, [answer for answer in answers if answer is not None])
     _warn(results)
     return results
+
+
+def _as_schedule(schedule: Any) -> Schedule | None:
+    """With thresholds and steps; None, if none is wanted."""
+    if isinstance(schedule, str):
+        schedule = Schedule.named(schedule)
+    if schedule is None or (isinstance(schedule, Schedule) and schedule.plan is None):
+        return schedule
+    what = "a plan" if isinstance(schedule, Schedule) else type(schedule).__name__
+    raise ValueError(
+        f"schedule is {what}; a Schedule with thresholds and steps, or the name of one, is wanted"
+    )
 
 
 def _stack(batch: Any) -> Sequence[Any]:
@@ -253,19 +316,35 @@ def _one(matrices: Sequence[Matrix], i: int) -> Result:
         return matrices[i].solved()
 
 
-def _proven(matrices: Sequence[Matrix], threads: int) -> list[Result | Solved | None]:
-    """What the kernel proves of each matrix; None where it proves nothing."""
-    found: list[Result | Solved | None] = [None] * len(matrices)
-    by_precision: dict[Any, dict[int, Part]] = {}
+def _by_kernel(matrices: Sequence[Matrix], threads: int) -> list[Answer | None]:
+    """What the kernels find for each matrix; None where that is nothing."""
+    found: list[Answer | None] = [None] * len(matrices)
+    alike: dict[Any, dict[int, Part]] = {}
     for i, matrix in enumerate(matrices):
         with _numbered(i):
             part = matrix.part()
         if part is not None:
-            by_precision.setdefault(precision(part.Y.dtype), {})[i] = part
-    for dtype, parts in by_precision.items():
+            shape = () if matrix.asked.schedule is None else part.Y.shape
+            alike.setdefault((precision(part.Y.dtype), shape), {})[i] = part
+    for (dtype, _), parts in alike.items():
         asked, max_iter = matrices[0].asked, matrices[0].max_iter
-        answers = solve_small(
-            list(parts.values()),
+        answers = _found(list(parts.values()), asked, dtype, max_iter, threads)
+        for i, answer in zip(parts, answers, strict=True):
+            found[i] = answer
+    return found
+
+
+def _found(
+    parts: list[Part],
+    asked: Asked,
+    dtype: DType,
+    max_iter: int,
+    threads: int,
+) -> Sequence[Quick | None]:
+    """The same for matrices that one call of a kernel takes."""
+    if asked.schedule is None:
+        return solve_small(
+            parts,
             asked.rank,
             dtype=dtype,
             tol=asked.tol,
@@ -273,9 +352,18 @@ def _proven(matrices: Sequence[Matrix], threads: int) -> list[Result | Solved | 
             seed=asked.seed,
             threads=threads,
         )
-        for i, answer in zip(parts, answers, strict=True):
-            found[i] = answer
-    return found
+    assert isinstance(asked.schedule, Schedule)
+    if asked.rank is None:  # what is wrong is said by the method itself
+        return [None] * len(parts)
+    return run_layers(
+        parts,
+        asked.rank,
+        asked.schedule,
+        Ends(asked.tol, max_iter, BLOWN_UP, FEW_INLIERS),
+        dtype=dtype,
+        seed=asked.seed,
+        threads=threads,
+    )
 
 
 def _warn(results: Results) -> None:

@@ -320,8 +320,43 @@ def small(
     proof: dict[str, float],
     threads: int,
 ) -> None:
-    """L and R (float64, as many columns as `random`), report (a line of 10 numbers for each matrix: `SmallReport`) and
+    """L and R (float64, as many columns as `random`), report (a line of 11 numbers for each matrix: `SmallReport`) and
     trace (matrices x sweeps x 4) are room."""
+
+class Steps:
+    def __init__(
+        self,
+        *,
+        zeta: Array,
+        eta: Array,
+        momentum: Array,
+        goes_on: bool,
+        relative: bool,
+        tangent: bool,
+        zeta_0: float,
+        start_gain: float,
+    ) -> None:
+        """Numbers of layers (float64); a negative `start_gain` is 1 / p."""
+
+def layers(
+    data: list[DenseData],
+    steps: Steps,
+    *,
+    L: list[Array],
+    R: list[Array],
+    random: Array,
+    places: Array | None = None,
+    scales: Array,
+    report: Array,
+    trace: Array,
+    tol: float,
+    blown_up: float,
+    few_inliers: float,
+    threads: int,
+) -> None:
+    """Matrices of one shape and precision. L, R (in this precision), report (a line of 3 numbers for each matrix:
+    `LayersReport`) and trace (matrices x layers x 4) are room. Where a scale is 0, it is the median of the entries at
+    `places` (rows and columns, by row); of all, if there are none."""
 
 def read_once(X: Array, threads: int) -> int: ...
 def instruction_set() -> str: ...

@@ -200,7 +200,7 @@ inline constexpr int TRACED = 4;  // numbers of a sweep: how far X moved, thresh
 struct SmallPace {  // the constants of the closed loop that are used here, and those of its end
   double above, good, widest, high, above_high, fastest, rounding, decay, far, few_behind, widen, narrow, half, behind;
   double ridge;              // of the mean Gram matrix
-  double settled;            // times tol: the last sweep moved less
+  double settled;            // times tol: a sweep more would move less
   double resting, patience;  // residuals that fall less than this after so many sweeps are not those of exact data ...
   double small;              // ... unless they are below this, times the scale of the data
 };
@@ -214,6 +214,7 @@ struct SmallProof {  // the constants of the certificate
 struct SmallReport {
   double proven = 0, rank = 0, sweeps = 0, n_observed = 0, scale = 0, border = 0, agreeing = 0, oversampling = 0,
          between = 0, on_their_way = 0;
+  double noise = 0;  // the root mean square of the residuals that agree
 };
 
 struct SmallMatrix {
@@ -237,6 +238,41 @@ struct SmallJob {
   int threads = 1;
 };
 
+// The paper's LRMC on small matrices, each by itself: see layers.cpp.
+inline constexpr int MORE_DIRECTIONS = 5;  // of the start than its rank, at most
+
+struct LayersReport {
+  enum Status { left = 0, converged, stalled, diverged, max_iter, ended };
+  double status = left;   // left: nothing was computed
+  double layers = 0;      // lines of the trace that were written
+  double determined = 0;  // whether each row and column has an entry, all hang together, and entries are enough
+};
+
+template <class T> struct LayersMatrix {
+  Dense data;
+  int64_t n1 = 0, n2 = 0;
+  double scale = 0;              // of the data: the median of |y|; 0 where it is to be found
+  T *L = nullptr, *R = nullptr;  // n1 x rank, n2 x rank
+  double *trace = nullptr;       // room for `most` lines of TRACED
+  LayersReport *report = nullptr;
+};
+
+template <class T> struct Layers {
+  const LayersMatrix<T> *matrices = nullptr;
+  int64_t count = 0;
+  int rank = 1, directions = 1;     // directions of the start
+  const double *random = nullptr;   // n2 x directions: all matrices of a job have one shape
+  const int64_t *places = nullptr;  // rows and columns that scales are taken from, by row; all, if none
+  int64_t n_places = 0;
+  const double *zeta = nullptr, *eta = nullptr, *momentum = nullptr;  // one for each layer
+  int most = 0;                                                       // layers
+  bool goes_on = false;                                               // whether there would be more layers
+  double zeta_0 = 0, start_gain = -1;                                 // gain: 1 / p where it is negative
+  bool relative = true, tangent = false;                              // zeta in units of the scale, others of 1 / p
+  double tol = 0, blown_up = 0, few_inliers = 0;
+  int threads = 1;
+};
+
 // The code for one precision of the arithmetic.
 template <class T> struct Passes {
   void (*dense)(const Dense &, const Products<T> &);
@@ -256,6 +292,7 @@ template <class T> struct Passes {
   void (*entries_at)(const Places<T> &);
   void (*times)(const Narrow<T> &);
   void (*cross)(const Narrow<T> &, double *G);
+  void (*layers)(const Layers<T> &);
 };
 
 // One instruction set's copy of the code.

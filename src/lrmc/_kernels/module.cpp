@@ -6,17 +6,12 @@
 #include <algorithm>
 #include <numeric>
 
-#include "arguments.hpp"
+#include "binding.hpp"
 #include "team.hpp"
 
 namespace nb = nanobind;
 using namespace lrmc;
 using given::need;
-
-// Arrays and rules must come as they are. nanobind would otherwise convert an array of another type or order into a
-// copy: an answer written there is lost.
-static auto as_it_is(const char *name) { return nb::arg(name).noconvert(); }
-static auto as_it_is_or_none(const char *name) { return nb::arg(name).noconvert().none() = nb::none(); }
 
 static std::vector<const Kernels *> available() {
   std::vector<const Kernels *> found = {&baseline::kernels};
@@ -32,6 +27,7 @@ static std::vector<const Kernels *> available() {
   return found;
 }
 static const Kernels *chosen = available().back();
+const Kernels &lrmc::in_use() { return *chosen; }
 
 // ---- what passes take
 
@@ -548,63 +544,6 @@ static void bind_newton(nb::module_ &m) {
       as_it_is("V"), as_it_is("step"), nb::arg("ridge"), nb::arg("tol"), nb::arg("most"));
 }
 
-// Constants by name: they are said once, in Python.
-static double named(const nb::dict &numbers, const char *name) { return nb::cast<double>(numbers[name]); }
-static SmallPace pace_of(const nb::dict &x) {
-  return {named(x, "above"),   named(x, "good"),     named(x, "widest"),   named(x, "high"),   named(x, "above_high"),
-          named(x, "fastest"), named(x, "rounding"), named(x, "decay"),    named(x, "far"),    named(x, "few_behind"),
-          named(x, "widen"),   named(x, "narrow"),   named(x, "half"),     named(x, "behind"), named(x, "ridge"),
-          named(x, "settled"), named(x, "resting"),  named(x, "patience"), named(x, "small")};
-}
-static SmallProof proof_of(const nb::dict &x) {
-  return {named(x, "agrees"),       named(x, "nearly"),      named(x, "far_off"),   named(x, "between"),
-          named(x, "on_their_way"), named(x, "oversampled"), named(x, "often"),     named(x, "prior"),
-          named(x, "nothing_else"), named(x, "lone"),        named(x, "plenty"),    named(x, "most_agree"),
-          named(x, "alone"),        named(x, "untold"),      named(x, "most_fits"), named(x, "seldom"),
-          named(x, "gap")};
-}
-
-// Small matrices, one by one. Lines of `report` are in the order of SmallReport.
-static void small(const std::vector<const given::Dense *> &data, const std::vector<given::Matrix<double>> &L,
-                  const std::vector<given::Matrix<double>> &R, given::Matrix<const double> random,
-                  given::Matrix<double> report, nb::ndarray<double, nb::ndim<3>, nb::c_contig, nb::device::cpu> trace,
-                  int lowest, double tol, const nb::dict &pace, const nb::dict &proof, int threads) {
-  static_assert(sizeof(SmallReport) == 10 * sizeof(double));
-  const size_t count = data.size();
-  SmallJob job;
-  need(L.size() == count && R.size() == count, "L, R", "are not as many as the matrices");
-  need(report.shape(0) == count && report.shape(1) == 10, "report", "has another shape");
-  need(trace.shape(0) == count && trace.shape(2) == TRACED, "trace", "has another shape");
-  job.lowest = lowest;
-  job.highest = int(random.shape(1));
-  need(lowest >= 1 && lowest <= job.highest && job.highest <= MOST_SMALL_RANK, "random", "has too many or few columns");
-  std::vector<SmallMatrix> matrices(count);
-  for (size_t m = 0; m < count; m++) {
-    const auto [n1, n2, gain] = given::Data(*data[m]);
-    need(random.shape(0) >= size_t(n2), "random", "has too few lines");
-    const auto *left = given::lines<const double>(std::optional(L[m]), n1, job.highest, "L");
-    const auto *right = given::lines<const double>(std::optional(R[m]), n2, job.highest, "R");
-    matrices[m] = {data[m]->view(),
-                   n1,
-                   n2,
-                   gain,
-                   const_cast<double *>(left),
-                   const_cast<double *>(right),
-                   trace.data() + m * trace.shape(1) * TRACED,
-                   reinterpret_cast<SmallReport *>(report.data()) + m};
-  }
-  job.matrices = matrices.data();
-  job.count = int64_t(count);
-  job.random = random.data();
-  job.tol = tol;
-  job.most = int(trace.shape(1));
-  job.pace = pace_of(pace);
-  job.proof = proof_of(proof);
-  job.threads = threads;
-  nb::gil_scoped_release unlocked;
-  chosen->small(job);
-}
-
 // Reads n bytes once, all threads together: the time that no pass over the same data can beat.
 static uint64_t read_once(nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu> X, int threads) {
   const char *bytes = static_cast<const char *>(X.data());
@@ -653,10 +592,7 @@ NB_MODULE(_native, m) {
   bind_rows(m);
   bind_consensus(m);
   bind_newton(m);
-  m.attr("most_small_rank") = MOST_SMALL_RANK;
-  m.def("small", &::small, nb::arg("data"), nb::kw_only(), nb::arg("L"), nb::arg("R"), as_it_is("random"),
-        as_it_is("report"), as_it_is("trace"), nb::arg("lowest"), nb::arg("tol"), nb::arg("pace"), nb::arg("proof"),
-        nb::arg("threads"));
+  bind_small(m);
   m.def("read_once", &read_once, as_it_is("X"), nb::arg("threads"));
   m.def("instruction_sets", &instruction_sets);
   m.def("instruction_set", [] { return std::string(chosen->name); });

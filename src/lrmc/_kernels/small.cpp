@@ -20,15 +20,16 @@ template <int R> bool attempt(const Entries &data, const SmallJob &job, const Sm
   const double border = job.proof.agrees * job.tol * data.scale, small = job.pace.small * data.scale;
   const auto began = std::chrono::steady_clock::now();
   fit.start(job.random, job.highest);
-  double change = 1, before = fit.typical();
+  double last = 0, before = fit.typical();
   for (int k = 0; k < job.most; k++) {
-    change = fit.sweep();
+    const double change = fit.sweep(), next = change * std::min(1.0, change / last);  // sweeps converge linearly
+    last = change;
     told.sweeps = k + 1;
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - began;
     const double record[] = {change, fit.threshold(), fit.share(), passed.count()};
     std::copy_n(record, TRACED, matrix.trace + TRACED * k);
     if (!(change < std::numeric_limits<double>::infinity())) return false;
-    if (fit.arrived(border) && change <= job.pace.settled * job.tol) {
+    if (fit.arrived(border) && next <= job.pace.settled * job.tol) {
       if (!fit.proven(job.proof, border, told)) return false;
       fit.write(matrix.L, matrix.R, R);
       told.rank = R;

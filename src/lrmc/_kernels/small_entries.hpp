@@ -11,11 +11,14 @@ using Lanes = Vec<double>;
 using Flags = Mask<double>;
 constexpr int W = width<double>;
 constexpr int SAMPLE = 1024;  // entries that thresholds are taken from: quantiles to 1.5 % of the entries
-constexpr int ROUNDS = 3;     // of power iteration at the start
 
 constexpr int triangle(int r) { return r * (r + 1) / 2; }
 inline Lanes magnitude(Lanes x) {  // without the bit of the sign
   return (Lanes)((Flags)x & INT64_MAX);
+}
+inline Lanes root(Lanes x) {
+  for (int w = 0; w < W; w++) x[w] = std::sqrt(x[w]);
+  return x;
 }
 inline Lanes as_numbers(Flags flags) { return flags ? fill<double>(1) : Lanes{}; }
 
@@ -63,12 +66,12 @@ class Quantiles {
 struct Room {
   std::vector<double> memory;
   size_t used = 0;
-  double *take(int64_t n) {  // aligned, 0
-    const size_t padded = (size_t(n) + 7) / 8 * 8;
+  template <class T = double> T *take(int64_t n) {  // aligned, 0
+    const size_t padded = (size_t(n) * sizeof(T) + 63) / 64 * 8;
     double *p = memory.data() + used;
     used += padded;
     std::fill_n(p, padded, 0.0);
-    return p;
+    return reinterpret_cast<T *>(p);
   }
   void reserve(size_t n) {
     used = 0;
@@ -77,62 +80,96 @@ struct Room {
 };
 
 // A matrix in lanes: row i is lane i % W of block i / W; entries of a block follow each other column by column.
-struct Entries {
+template <class T> struct InLanes {
+  static constexpr int W = width<T>;
+  using Lanes = Vec<T>;
   int64_t n1, n2, blocks;
-  double *Y;                            // blocks x n2 x W: NaN where nothing is observed
-  double *row_observed, *col_observed;  // blocks x W, n2
+  T *Y;                            // blocks x n2 x W: NaN where nothing is observed
+  T *row_observed, *col_observed;  // blocks x W, n2
   double n_observed = 0;
+  bool finite = true;  // all that is observed
+
+  static size_t size(int64_t n1, int64_t n2) {  // in doubles
+    const int64_t blocks = (n1 + W - 1) / W;
+    return (size_t(blocks * (n2 + 1) * W + n2 + 64) * sizeof(T) + 7) / 8;
+  }
+  T at(int64_t i, int64_t j) const { return Y[((i / W) * n2 + j) * W + i % W]; }
+  InLanes(const Dense &data, int64_t n1_, int64_t n2_, double gain, Room &room)
+      : n1(n1_), n2(n2_), blocks((n1_ + W - 1) / W) {
+    Y = room.take<T>(blocks * n2 * W);
+    row_observed = room.take<T>(blocks * W);
+    col_observed = room.take<T>(n2);
+    std::vector<T> lines(n2 * W);
+    for (int64_t b = 0; b < blocks; b++) {
+      for (int64_t w = 0; w < W; w++) {
+        const int64_t i = b * W + w;
+        T *line = lines.data() + w * n2;
+        const uint8_t *mask = data.mask && i < n1 ? data.mask + i * data.mask_stride : nullptr;
+        if (i < n1) read<T>(data.data, data.storage, i * data.stride, mask, int(n2), int(n2), line);
+        else std::fill_n(line, n2, std::numeric_limits<T>::quiet_NaN());
+      }
+      turn(lines.data(), T(gain), b);
+    }
+    for (int64_t i = 0; i < n1; i++) n_observed += row_observed[i];
+  }
+  void pad() {  // lanes without a row: 0 instead of NaN
+    T *last = Y + (blocks - 1) * n2 * W;
+    for (int64_t j = 0; j < n2; j++) std::fill(last + j * W + (n1 - 1) % W + 1, last + (j + 1) * W, T(0));
+  }
+
+ private:
+  void turn(const T *lines, T gain, int64_t b) {  // W rows, one after another, become a block
+    T *out = Y + b * n2 * W;
+    Lanes observed = {};
+    Mask<T> infinite = {};
+    for (int64_t j = 0; j < n2; j++) {
+      T numbers[W];
+#pragma GCC unroll 16
+      for (int w = 0; w < W; w++) numbers[w] = lines[w * n2 + j];
+      const Lanes y = gain * load<Lanes>(numbers), seen = y == y ? fill<T>(1) : Lanes{};
+      store(out + j * W, y);
+      infinite |= larger(y, -y) > std::numeric_limits<T>::max();
+      observed += seen;
+      col_observed[j] += sum<T>(seen);
+    }
+    store(row_observed + b * W, observed);
+    for (int w = 0; w < W; w++) finite = finite && !infinite[w];
+  }
+};
+
+// Whether all rows and columns hang together by a chain of entries: else their sizes beside each other are unknown.
+template <class T> bool connected(const InLanes<T> &data) {
+  for (int64_t j = 0; j < data.n2; j++)
+    if (data.col_observed[j] == T(data.n1)) return true;
+  std::vector<char> rows(data.n1), done(data.n1), cols(data.n2);
+  int64_t reached = 0, before = -1;
+  for (cols[0] = true; reached < data.n1 && reached > before;) {
+    before = reached;
+    for (int64_t i = 0; i < data.n1; i++) {
+      for (int64_t j = 0; j < data.n2 && !rows[i]; j++) rows[i] = cols[j] && data.at(i, j) == data.at(i, j);
+      if (!rows[i] || done[i]) continue;
+      done[i] = true;
+      reached++;
+      for (int64_t j = 0; j < data.n2; j++) cols[j] = cols[j] || data.at(i, j) == data.at(i, j);
+    }
+  }
+  return reached == data.n1 && std::find(cols.begin(), cols.end(), 0) == cols.end();
+}
+
+// The same with a sample of the entries.
+struct Entries : InLanes<double> {
   int n_sample = 0;
   struct Place {
     int32_t row, col;
     double y;
   } places[SAMPLE];
-  double scale = 1;    // the median of |y|
-  bool finite = true;  // all that is observed
+  double scale = 1;  // the median of |y|
 
-  static size_t size(int64_t n1, int64_t n2) {
-    const int64_t blocks = (n1 + W - 1) / W;
-    return size_t(blocks * (n2 + 1) * W + n2 + 64);
-  }
-  double at(int64_t i, int64_t j) const { return Y[((i / W) * n2 + j) * W + i % W]; }
-  Entries(const Dense &data, int64_t n1_, int64_t n2_, double gain, Room &room)
-      : n1(n1_), n2(n2_), blocks((n1_ + W - 1) / W) {
-    Y = room.take(blocks * n2 * W);
-    row_observed = room.take(blocks * W);
-    col_observed = room.take(n2);
-    std::vector<double> lines(n2 * W);
-    for (int64_t b = 0; b < blocks; b++) {
-      for (int64_t w = 0; w < W; w++) {
-        const int64_t i = b * W + w;
-        double *line = lines.data() + w * n2;
-        const uint8_t *mask = data.mask && i < n1 ? data.mask + i * data.mask_stride : nullptr;
-        if (i < n1) read<double>(data.data, data.storage, i * data.stride, mask, int(n2), int(n2), line);
-        else std::fill_n(line, n2, std::numeric_limits<double>::quiet_NaN());
-      }
-      turn(lines.data(), gain, b);
-    }
-    for (int64_t i = 0; i < n1; i++) n_observed += row_observed[i];
+  Entries(const Dense &data, int64_t n1_, int64_t n2_, double gain, Room &room) : InLanes(data, n1_, n2_, gain, room) {
     choose_sample();
   }
 
  private:
-  void turn(const double *lines, double gain, int64_t b) {  // W rows, one after another, become a block
-    double *out = Y + b * n2 * W;
-    Lanes observed = {};
-    Flags infinite = {};
-    for (int64_t j = 0; j < n2; j++) {
-      double numbers[W];
-#pragma GCC unroll 8
-      for (int w = 0; w < W; w++) numbers[w] = lines[w * n2 + j];
-      const Lanes y = gain * load<Lanes>(numbers), seen = as_numbers(y == y);
-      store(out + j * W, y);
-      infinite |= magnitude(y) > std::numeric_limits<double>::max();
-      observed += seen;
-      col_observed[j] += sum<double>(seen);
-    }
-    store(row_observed + b * W, observed);
-    for (int w = 0; w < W; w++) finite = finite && !infinite[w];
-  }
   void choose_sample() {  // one place in each stretch of places, at random: rows and columns have no step in common
     const double all = double(n1 * n2), stretch = std::max(1.0, n_observed / SAMPLE);
     double size[SAMPLE];

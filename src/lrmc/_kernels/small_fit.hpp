@@ -6,6 +6,8 @@
 namespace lrmc::LRMC_ISA {
 namespace {
 
+constexpr int ROUNDS = 3;  // of power iteration at the start
+
 // One matrix and one rank.
 template <int R> class Fit {
   static constexpr int T = triangle(R), SUMS = T + R + 1;  // of a column: Gram matrix, right-hand side, inliers
@@ -33,7 +35,7 @@ template <int R> class Fit {
     col_multiple = room.take(n2);
     col_inliers = room.take(n2);
     std::fill_n(row_multiple, padded, 1.0);
-    std::fill_n(col_multiple, n2, 1.0);
+    std::fill_n(col_multiple, (n2 + W - 1) / W * W, 1.0);
   }
 
   // The leading part of the data, clipped.
@@ -76,11 +78,20 @@ template <int R> class Fit {
   bool proven(const SmallProof &proof, double border, SmallReport &told);
 
  private:
-  void count_within(const double *edges, double *within);
+  double count_within(const double *edges, double *within);
 
   struct Moved {
     Lanes LL[T] = {}, dd[T] = {}, dL[R * R] = {};
     double RR[R][R] = {}, RR_after[R][R] = {}, ee[R][R] = {}, eR[R][R] = {};
+    void add(const Lanes *d, const Lanes *l) {  // of rows, after the step d
+      for (int a = 0, k = 0; a < R; a++) {
+        for (int c = a; c < R; c++, k++) {
+          dd[k] += d[a] * d[c];
+          LL[k] += l[a] * l[c];
+        }
+        for (int c = 0; c < R; c++) dL[a * R + c] += d[a] * l[c];
+      }
+    }
     // X + dX = (L + d)(R + e)': dX = d R' + (L + d) e'
     double relative() const {
       double moved = 0, norm = 0;
@@ -120,17 +131,29 @@ template <int R> class Fit {
     const Lanes z = fill<double>(most);
     return y == y ? larger(smaller(y, z), -z) : Lanes{};
   }
+  // f(b, U) for some blocks of rows at a time, U of them as a constant: sums of one wait for each other, and what
+  // belongs to columns is loaded once.
+  template <class F> void together(F f) const {
+    constexpr int U = R <= 2 ? 4 : R <= 4 ? 2 : 1;
+    int64_t b = 0;
+    for (; b + U <= data.blocks; b += U) f(b, std::integral_constant<int, U>{});
+    for (; b < data.blocks; b++) f(b, std::integral_constant<int, 1>{});
+  }
   void multiply(double most, double share) {  // L = C F / share
-    for (int64_t b = 0; b < data.blocks; b++) {
-      Lanes l[R] = {};
+    together([&](int64_t b, auto count) {
+      constexpr int U = count;
+      Lanes l[U][R] = {};
       const double *y = data.Y + b * data.n2 * W;
-      for (int64_t j = 0; j < data.n2; j++) {
-        const Lanes c = clipped(load<Lanes>(y + j * W), most);
+      for (int64_t j = 0; j < data.n2; j++)
+#pragma GCC unroll 4
+        for (int u = 0; u < U; u++) {
+          const Lanes c = clipped(load<Lanes>(y + (u * data.n2 + j) * W), most);
 #pragma GCC unroll 8
-        for (int a = 0; a < R; a++) l[a] += c * F[j * R + a];
-      }
-      for (int a = 0; a < R; a++) store(L + (b * R + a) * W, l[a] / share);
-    }
+          for (int a = 0; a < R; a++) l[u][a] += c * F[j * R + a];
+        }
+      for (int u = 0; u < U; u++)
+        for (int a = 0; a < R; a++) store(L + ((b + u) * R + a) * W, l[u][a] / share);
+    });
   }
   void multiply_back(double most) {  // F = C' L
     std::fill_n(sums, data.n2 * SUMS * W, 0.0);
@@ -194,40 +217,35 @@ template <int R> class Fit {
     return {zeta * multiple, multiple > 1, col_multiple, zeta};
   }
 
-  // Each block of rows is moved, and then teaches the columns; some together, so that their sums are loaded once.
+  // Blocks of rows are moved, and then teach the columns while they are in the cache.
   template <bool Protects> void rows(Moved &moved) {
-    constexpr int TOGETHER = R <= 2 ? 4 : R <= 4 ? 2 : 1;
-    int64_t b = 0;
-    for (; b + TOGETHER <= data.blocks; b += TOGETHER) {
-      for (int u = 0; u < TOGETHER; u++) move<Protects>(b + u, moved);
-      teach<Protects, TOGETHER>(b);
-    }
-    for (; b < data.blocks; b++) {
-      move<Protects>(b, moved);
-      teach<Protects, 1>(b);
-    }
+    together([&](int64_t b, auto count) {
+      move<Protects, count>(b, moved);
+      teach<Protects, count>(b);
+    });
   }
 
-  template <bool Protects> void move(int64_t b, Moved &moved) {
-    const double *y = data.Y + b * data.n2 * W;
-    const Rule<Protects> rule = rule_of<Protects>(b);
-    Lanes l[R], H[T] = {}, x[R] = {};
-    for (int a = 0; a < R; a++) l[a] = load<Lanes>(L + (b * R + a) * W);
-    for (int64_t j = 0; j < data.n2; j++) {
-      const Weighed now = rule(residual(load<Lanes>(y + j * W), l, F + j * R), j);
-#pragma GCC unroll 8
-      for (int a = 0; a < R; a++) x[a] += now.c * Q[j * R + a];
-#pragma GCC unroll 36
-      for (int k = 0; k < T; k++) H[k] += now.w * pairs[j * T + k];
+  template <bool Protects, int U> void move(int64_t b, Moved &moved) {
+    Rule<Protects> rule[U];
+    Lanes l[U][R], H[U][T] = {}, x[U][R] = {};
+    for (int u = 0; u < U; u++) {
+      rule[u] = rule_of<Protects>(b + u);
+      for (int a = 0; a < R; a++) l[u][a] = load<Lanes>(L + ((b + u) * R + a) * W);
     }
-    solve(H, x);
-    for (int a = 0; a < R; a++) store(L + (b * R + a) * W, l[a] += x[a]);
-    for (int a = 0, k = 0; a < R; a++) {
-      for (int c = a; c < R; c++, k++) {
-        moved.dd[k] += x[a] * x[c];
-        moved.LL[k] += l[a] * l[c];
+    for (int64_t j = 0; j < data.n2; j++)
+#pragma GCC unroll 4
+      for (int u = 0; u < U; u++) {
+        const double *y = data.Y + (b + u) * data.n2 * W;
+        const Weighed now = rule[u](residual(load<Lanes>(y + j * W), l[u], F + j * R), j);
+#pragma GCC unroll 8
+        for (int a = 0; a < R; a++) x[u][a] += now.c * Q[j * R + a];
+#pragma GCC unroll 36
+        for (int k = 0; k < T; k++) H[u][k] += now.w * pairs[j * T + k];
       }
-      for (int c = 0; c < R; c++) moved.dL[a * R + c] += x[a] * l[c];
+    for (int u = 0; u < U; u++) {
+      solve(H[u], x[u]);
+      for (int a = 0; a < R; a++) store(L + ((b + u) * R + a) * W, l[u][a] += x[u][a]);
+      moved.add(x[u], l[u]);
     }
   }
 
@@ -329,18 +347,22 @@ template <int R> class Fit {
     zeta = std::max({std::min(least, pace.above_high * high), pace.fastest * zeta, pace.rounding * data.scale});
   }
 
-  // Thresholds are widened where far fewer entries than typical are within them.
+  // Thresholds are widened where far fewer entries than typical are within them. Beyond n, nothing is observed.
   double followed(const double *seen, const double *met, double *multiple, int64_t n, double shrink) {
-    double behind = 0;
-    for (int64_t i = 0; i < n; i++) {
-      if (seen[i] == 0) continue;
-      const double share = met[i] / seen[i], deviation = std::sqrt(inliers * (1 - inliers) / seen[i]);
-      const bool late = share < std::min(pace.behind * inliers, pace.half) - 2 * deviation;
-      multiple[i] = late ? multiple[i] * pace.widen / shrink : std::max(1.0, multiple[i] / pace.narrow);
-      widest = std::max(widest, multiple[i]);
-      behind += multiple[i] > pace.far;
+    const Lanes expected = fill<double>(std::min(pace.behind * inliers, pace.half));
+    Lanes most = fill<double>(widest), behind = {};
+    for (int64_t i = 0; i < n; i += W) {
+      const Lanes count = load<Lanes>(seen + i), before = load<Lanes>(multiple + i);
+      const Lanes deviation = root(inliers * (1 - inliers) * count);
+      const Flags late = load<Lanes>(met + i) < expected * count - 2 * deviation;
+      const Lanes follows = late ? before * (pace.widen / shrink) : larger(before / pace.narrow, fill<double>(1));
+      const Lanes after = count > 0 ? follows : before;
+      store(multiple + i, after);
+      most = larger(most, after);
+      behind += as_numbers((after > pace.far) & (count > 0));
     }
-    return behind / double(n);
+    for (int w = 0; w < W; w++) widest = std::max(widest, most[w]);
+    return sum<double>(behind) / double(n);
   }
   void follow() {
     const double before = zeta;

@@ -1,5 +1,6 @@
 // Whether a fit to a small matrix proves itself: what methods/certificate.py asks, without its milder cases.
 #pragma once
+#include "eigen.hpp"
 #include "small_fit.hpp"
 
 namespace lrmc::LRMC_ISA {
@@ -106,30 +107,30 @@ template <int R> struct Side {
   }
 };
 
-// Counts of residuals within four borders; by row and column, of those within the second.
-template <int R> void Fit<R>::count_within(const double *edges, double *within) {
-  Lanes counts[4] = {};
+// Counts of residuals within four borders; by row and column, of those within the second, and the sum of their squares.
+template <int R> double Fit<R>::count_within(const double *edges, double *within) {
+  Lanes counts[4] = {}, squares = {};
   std::fill_n(sums, data.n2 * W, 0.0);
   for (int64_t b = 0; b < data.blocks; b++) {
     Lanes l[R], met = {};
     for (int a = 0; a < R; a++) l[a] = load<Lanes>(L + (b * R + a) * W);
     for (int64_t j = 0; j < data.n2; j++) {
-      const Lanes size = magnitude(residual(load<Lanes>(data.Y + (b * data.n2 + j) * W), l, F + j * R));
+      const Lanes size = magnitude(residual(load<Lanes>(data.Y + (b * data.n2 + j) * W), l, F + j * R)), none = {};
       for (int k = 0; k < 4; k++) counts[k] += as_numbers(size <= edges[k]);
       const Lanes agrees = as_numbers(size <= edges[1]);
       met += agrees;
+      squares += size <= edges[1] ? size * size : none;
       store(sums + j * W, load<Lanes>(sums + j * W) + agrees);
     }
     store(row_inliers + b * W, met);
   }
   for (int64_t j = 0; j < data.n2; j++) col_inliers[j] = sum<double>(load<Lanes>(sums + j * W));
   for (int k = 0; k < 4; k++) within[k] = sum<double>(counts[k]);
+  return sum<double>(squares);
 }
 
-// The squares of the singular values of L R', in order, the largest first: eigenvalues of C R'R C' by Jacobi's
-// rotations, where C'C = L'L.
+// The squares of the singular values of L R', in order, the largest first: eigenvalues of C R'R C', where C'C = L'L.
 template <int R> std::array<double, R> squares(const std::vector<double> &L, const std::vector<double> &F) {
-  constexpr int SWEEPS = 12;  // they converge quadratically: five are enough
   Leverage<R> left, right;
   for (size_t i = 0; i < L.size(); i += R) left.add(&L[i]);
   for (size_t j = 0; j < F.size(); j += R) right.add(&F[j]);
@@ -143,24 +144,7 @@ template <int R> std::array<double, R> squares(const std::vector<double> &L, con
     for (int b = 0; b < R; b++)
       for (int c = 0; c < R; c++)
         for (int d = 0; d < R; d++) A[a][b] += C[a][c] * right.U[std::min(c, d) * R + std::max(c, d)] * C[b][d];
-  for (int sweep = 0; sweep < SWEEPS; sweep++)
-    for (int p = 0; p < R; p++)
-      for (int q = p + 1; q < R; q++) {
-        if (A[p][q] == 0) continue;
-        const double theta = (A[q][q] - A[p][p]) / (2 * A[p][q]);
-        const double t = (theta < 0 ? -1 : 1) / (std::fabs(theta) + std::sqrt(theta * theta + 1));
-        const double cosine = 1 / std::sqrt(t * t + 1), sine = t * cosine;
-        for (int k = 0; k < R; k++) {
-          const double x = A[k][p], y = A[k][q];
-          A[k][p] = cosine * x - sine * y;
-          A[k][q] = sine * x + cosine * y;
-        }
-        for (int k = 0; k < R; k++) {
-          const double x = A[p][k], y = A[q][k];
-          A[p][k] = cosine * x - sine * y;
-          A[q][k] = sine * x + cosine * y;
-        }
-      }
+  eigen(R, A[0]);
   std::array<double, R> found;
   for (int a = 0; a < R; a++) found[a] = A[a][a];
   std::sort(found.rbegin(), found.rend());
@@ -175,36 +159,18 @@ template <int R> bool has_gap(const std::vector<double> &L, const std::vector<do
   return !(found[R - 1] > 0);
 }
 
-// Whether all rows and columns hang together by a chain of entries: else their sizes beside each other are unknown.
-bool connected(const Entries &data) {
-  for (int64_t j = 0; j < data.n2; j++)
-    if (data.col_observed[j] == double(data.n1)) return true;
-  std::vector<char> rows(data.n1), done(data.n1), cols(data.n2);
-  int64_t reached = 0, before = -1;
-  for (cols[0] = true; reached < data.n1 && reached > before;) {
-    before = reached;
-    for (int64_t i = 0; i < data.n1; i++) {
-      for (int64_t j = 0; j < data.n2 && !rows[i]; j++) rows[i] = cols[j] && data.at(i, j) == data.at(i, j);
-      if (!rows[i] || done[i]) continue;
-      done[i] = true;
-      reached++;
-      for (int64_t j = 0; j < data.n2; j++) cols[j] = cols[j] || data.at(i, j) == data.at(i, j);
-    }
-  }
-  return reached == data.n1 && std::find(cols.begin(), cols.end(), 0) == cols.end();
-}
-
 template <int R> bool Fit<R>::proven(const SmallProof &proof, double border, SmallReport &told) {
   const double near = proof.nearly * border, n1 = double(data.n1), n2 = double(data.n2);
   const double edges[4] = {border, near, proof.far_off * border, 2 * proof.far_off * border};
   double within[4];
-  count_within(edges, within);
+  const double squares = count_within(edges, within);
   const double all = data.n_observed, off = all - within[1], free = R * (n1 + n2 - R);
   told.agreeing = within[1] / all;
   told.oversampling = within[1] / free;
   told.between = (within[2] - within[0]) / all;
   told.on_their_way = told.between - 2 * (within[3] - within[2]) / all;
   told.border = near;
+  told.noise = within[1] > 0 ? std::sqrt(squares / within[1]) : 0;
   if (told.agreeing <= 0.5 || told.oversampling < proof.oversampled || told.between > proof.between ||
       told.on_their_way > proof.on_their_way)
     return false;
@@ -216,7 +182,7 @@ template <int R> bool Fit<R>::proven(const SmallProof &proof, double border, Sma
   const bool outliers = off >= proof.nothing_else * all;
   std::vector<double> left(data.n1 * R), right(data.n2 * R);
   write(left.data(), right.data(), R);
-  if (has_gap<R>(left, right, proof.gap) || !connected(data)) return false;
+  if (has_gap<R>(left, right, proof.gap) || !connected<double>(data)) return false;
   const Side<R> rows{data.n1, data.n2, data.row_observed, row_inliers, left.data(), right.data(), data, true, near};
   const Side<R> cols{data.n2, data.n1, data.col_observed, col_inliers, right.data(), left.data(), data, false, near};
   return rows.vouched_for(proof, chance, outliers) && cols.vouched_for(proof, chance, outliers);

@@ -1,6 +1,7 @@
 // The kernels for one instruction set: this file is compiled once for each, with LRMC_ISA and LRMC_VECTOR_BYTES set.
 #include "compress.hpp"
 #include "grouped.hpp"
+#include "layers.hpp"
 #include "magnitudes.hpp"
 #include "narrow.hpp"
 #include "regress.hpp"
@@ -97,6 +98,7 @@ constexpr Passes<T> passes = {
     &entries_at<T>,
     &times<T>,
     &cross<T>,
+    &layers<T>,
 };
 
 #define LRMC_TEXT_(x) #x

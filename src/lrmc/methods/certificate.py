@@ -7,6 +7,7 @@ goes on as noisy data, or rows and columns are listed."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -71,6 +72,9 @@ class Certificate:
     on_their_way: float = 0.0  # the part of `between` that is more than small outliers
     why_not: str = ""  # why it proves nothing; empty if it holds
     doubt: str = ""  # what to know about it, if it holds
+    # where these were looked at on the way: the root mean square of the residuals that agree ...
+    noise: float = math.nan
+    connected: bool = False  # ... and that all lines hang together by chains of entries
 
     @property
     def holds(self) -> bool:

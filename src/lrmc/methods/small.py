@@ -15,9 +15,9 @@ import numpy as np
 
 from .. import _kernels
 from ..linalg import Factors, balanced, power_of_4
-from ..observations import native
 from ..observations.base import OFTEN, Observations, Part
-from ..observations.dense import rows_contiguous
+from ..observations.dense import part_data
+from ..result import Status
 from ..weights import Array, DType
 from . import certificate as proof
 from . import closed_loop as loop
@@ -32,7 +32,7 @@ MOST_SWEEPS = 40
 # closed loop, so that thresholds may fall faster where entries are few
 DECAY = 0.5
 RIDGE = 1e-9  # of the mean Gram matrix: systems without an entry stay solvable
-# times tol: how little the last sweep moves, so that good residuals are those of rounding: what is
+# times tol: how little a sweep more would move, so that good residuals are those of rounding: what is
 # beyond would be listed as outliers
 SETTLED = 1e-5
 # residuals that fall by less per sweep, after so many sweeps, are not those of exact data ...
@@ -40,7 +40,7 @@ RESTING, PATIENCE = 0.8, 5
 SMALL = 1e-4  # ... unless they are below this, times the scale of the data
 # times: a component so much smaller than the one before may be one too many, as for `rank`
 GAP = 5.0
-REPORTED = 10  # numbers of `SmallReport`
+REPORTED = 11  # numbers of `SmallReport`
 NONE = np.empty(0, np.int64)
 
 
@@ -52,6 +52,16 @@ class Solved(NamedTuple):
     scale: float  # of the data
     certificate: Certificate
     trace: Array  # sweeps x (how far X moved, threshold, share of inliers, seconds)
+
+    @property
+    def status(self) -> Status:
+        """How the run ended: what is proven has converged."""
+        return Status.CONVERGED
+
+    @property
+    def determined(self) -> bool:
+        """Whether all entries are: the proof asks for it."""
+        return True
 
     @property
     def X(self) -> Factors:
@@ -103,7 +113,7 @@ def solve_small(
     trace = np.empty((len(parts), min(most, MOST_SWEEPS), 4))
     eps = float(np.finfo(dtype).eps)
     _kernels.small(
-        [_data(part) for part in parts],
+        [part_data(part) for part in parts],
         L=L,
         R=R,
         random=_directions(longest, highest, seed),
@@ -116,12 +126,6 @@ def solve_small(
         threads=threads,
     )
     return [_solved(*one, dtype) for one in zip(L, R, report, trace, strict=True)]
-
-
-def _data(part: Part) -> _kernels.DenseData:
-    Y, mask, gain = part
-    mask = None if mask is None else rows_contiguous(mask)
-    return native.dense_data(rows_contiguous(Y), mask, gain=gain)
 
 
 def _solved(
@@ -137,7 +141,7 @@ def _solved(
         return None
     # written one line after another, without the room for higher ranks
     X = (F.ravel()[: len(F) * int(rank)].reshape(len(F), -1) for F in (L, R))
-    border, agreeing, oversampling, between, on_their_way = numbers
+    border, agreeing, oversampling, between, on_their_way, noise = numbers
     found = Certificate(
         agreeing,
         oversampling=oversampling,
@@ -146,6 +150,8 @@ def _solved(
         cols=NONE,
         border=border,
         on_their_way=on_their_way,
+        noise=noise,
+        connected=True,
     )
     return Solved(Factors(*X), dtype, scale, found, trace[: int(sweeps)])
 

@@ -57,8 +57,10 @@ __all__ = [  # what a pass and a sample are comes with what is asked of data
 ]
 
 DRAW_FROM_STORED_BELOW = 0.2  # random places would seldom be observed
+FEW = 1000  # entries that tell an order of magnitude
+SAMPLED = 20_000  # entries that thresholds are taken from
 # matrices with no more entries than a sample has are their own sample
-ALL_UP_TO = 20_000
+ALL_UP_TO = SAMPLED
 Form = Literal["dense", "masked", "sparse"]
 EVERY = slice(None)
 T = TypeVar("T", bound="Observations")
@@ -284,13 +286,12 @@ class Observations(ABC):
         """The observed fraction p."""
         return self.n_observed / (self.shape[0] * self.shape[1])
 
-    def draw(self, size: int = 20_000, seed: int = 0) -> Sample:
+    def draw(self, size: int = SAMPLED, seed: int = 0) -> Sample:
         """About `size` observed entries: the same ones whatever the storage, if at least
         a fifth is observed.
         """
-        rng = np.random.default_rng(seed)
-        candidates = int(size / self.fraction) + 1
-        return self._observed_at(*(rng.integers(0, n, candidates) for n in self.shape))
+        places = random_places(self.shape, int(size / self.fraction) + 1, seed)
+        return self._observed_at(*places)
 
     @cached_property
     def sample(self) -> Sample:
@@ -320,6 +321,37 @@ class Observations(ABC):
             if scale > 0:
                 return scale
         return float(np.max(size, initial=0.0)) or 1.0
+
+    @property
+    def rough_scale(self) -> float:
+        """The order of magnitude of `scale`, where that is all that is asked for. Storage may know it
+        without a sample.
+        """
+        return self.scale
+
+
+def spread_places(n: int) -> Array:
+    """Some of n places, evenly, and in step with no period: multiples of the golden ratio."""
+    return (np.arange(FEW) * ((5**0.5 - 1) / 2) % 1 * n).astype(np.int64)
+
+
+def typical_size(values: Array) -> float:
+    """The median of those that are neither missing nor 0; 0 without any."""
+    size = np.abs(values)
+    size = size[size > 0]  # NaN is not
+    middle = len(size) // 2
+    return float(np.partition(size, middle)[middle]) if len(size) else 0.0
+
+
+def random_places(
+    shape: tuple[int, int],
+    count: int,
+    seed: int = 0,
+) -> tuple[Array, Array]:
+    """Rows and columns of so many places of a matrix, drawn with replacement."""
+    rng = np.random.default_rng(seed)
+    rows, cols = (rng.integers(0, n, count) for n in shape)
+    return rows, cols
 
 
 def common(obs: Observations) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from . import native
 from .base import (
     DRAW_FROM_STORED_BELOW,
     EVERY,
+    SAMPLED,
     Adjoint,
     Counts,
     Observations,
@@ -25,6 +26,8 @@ from .base import (
     common,
     in_form,
     row_blocks,
+    spread_places,
+    typical_size,
 )
 from .transposed import transposed
 
@@ -116,7 +119,7 @@ class Dense(Observations):
         )
 
     @override
-    def draw(self, size: int = 20_000, seed: int = 0) -> Sample:
+    def draw(self, size: int = SAMPLED, seed: int = 0) -> Sample:
         """Where few entries are observed, drawn from those."""
         if self.fraction >= DRAW_FROM_STORED_BELOW:
             return super().draw(size, seed)
@@ -132,6 +135,12 @@ class Dense(Observations):
                 where[here] - first[block.start]
             ]
         return Sample(rows, cols, self.lookup(rows, cols))
+
+    @property
+    @override
+    def rough_scale(self) -> float:
+        places = np.divmod(spread_places(self.Y.size), self.shape[1])
+        return typical_size(self.lookup(*places)) or self.scale
 
     def observed(self, rows: slice) -> Array:
         """Which entries of some rows are observed."""
@@ -196,6 +205,13 @@ def rows_contiguous(X: Array) -> Array:
     return (
         X if X.strides[1] == X.itemsize or X.shape[1] == 1 else np.ascontiguousarray(X)
     )
+
+
+def part_data(part: Part) -> DenseData:
+    """A dense part of a matrix as the kernels take it."""
+    Y, mask, gain = part
+    mask = None if mask is None else rows_contiguous(mask)
+    return native.dense_data(rows_contiguous(Y), mask, gain=gain)
 
 
 def regress_by_parts(

@@ -25,6 +25,8 @@ from .base import (
     Regression,
     Sample,
     in_form,
+    spread_places,
+    typical_size,
 )
 
 
@@ -142,6 +144,12 @@ class Sparse(Observations):
             self.indices[where].astype(np.int64),
             self.values[where].astype(self.dtype) * self.dtype.type(self.gain),
         )
+
+    @property
+    @override
+    def rough_scale(self) -> float:
+        some = self.values[spread_places(len(self.values))].astype(self.dtype)
+        return typical_size(some * self.dtype.type(self.gain)) or self.scale
 
     @override
     def block(self, rows: Any, cols: Any) -> Array:

@@ -112,6 +112,11 @@ class Transposed(Observations):
         cols, rows, values = self.of.draw(size, seed)
         return Sample(rows, cols, values)
 
+    @property
+    @override
+    def rough_scale(self) -> float:
+        return self.of.rough_scale
+
     @override
     def grid(self, rows: Array, cols: Array) -> Array:
         return self.of.grid(cols, rows).T

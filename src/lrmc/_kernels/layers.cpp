@@ -1,0 +1,556 @@
+// The paper's LRMC with given thresholds and steps on small matrices: the start, all layers and the end of each while
+// it is in the cache. The same numbers as methods/start.py and methods/lrmc.py, where each step is explained; rows are
+// computed in the lanes of vectors, and all that belongs to columns in double precision.
+//
+// Compiled once for each instruction set.
+#include "layers.hpp"
+
+#include <atomic>
+#include <chrono>
+
+#include "eigen.hpp"
+#include "small_entries.hpp"
+
+namespace lrmc::LRMC_ISA {
+namespace {
+
+constexpr int MOST_DIRECTIONS = MOST_SMALL_RANK + MORE_DIRECTIONS;
+constexpr int64_t SETTLED_BLOCKS = 128;                      // of rows: then sums go on in double precision
+constexpr double LEAST_SCALE = 1e-30, LARGEST_SCALE = 1e30;  // beyond, others look whether it can be computed
+
+// ---- matrices of a few rows and columns, row after row
+
+// X' Z, where X is n x k and Z n x m.
+void cross(const double *X, const double *Z, int64_t n, int k, int m, double *out) {
+  std::fill_n(out, k * m, 0.0);
+  for (int64_t i = 0; i < n; i++)
+    for (int a = 0; a < k; a++)
+      for (int b = 0; b < m; b++) out[a * m + b] += X[i * k + a] * Z[i * m + b];
+}
+// X S, where S is k x m.
+void times(const double *X, const double *S, int64_t n, int k, int m, double *out) {
+  for (int64_t i = 0; i < n; i++)
+    for (int b = 0; b < m; b++) {
+      double sum = 0;
+      for (int a = 0; a < k; a++) sum += X[i * k + a] * S[a * m + b];
+      out[i * m + b] = sum;
+    }
+}
+double dot(const double *x, const double *y, int n) {
+  double sum = 0;
+  for (int k = 0; k < n; k++) sum += x[k] * y[k];
+  return sum;
+}
+double root_of(double square) { return square <= 0 ? 0 : std::sqrt(square); }  // NaN stays NaN
+
+// Directions of a Gram matrix G of n rows of this precision, in the order of its eigenvalues, the largest first; those
+// that are rounding are left out.
+struct Spectrum {
+  int n, count = 0;
+  double values[MOST_DIRECTIONS], vectors[MOST_DIRECTIONS * MOST_DIRECTIONS];  // a column for each value
+
+  Spectrum(const double *G, int size, double negligible) : n(size) {
+    double A[MOST_DIRECTIONS * MOST_DIRECTIONS], V[MOST_DIRECTIONS * MOST_DIRECTIONS];
+    int order[MOST_DIRECTIONS];
+    std::copy_n(G, n * n, A);
+    eigen(n, A, V);
+    for (int k = 0; k < n; k++) {  // by insertion: there are few
+      int at = k;
+      for (; at > 0 && A[order[at - 1] * n + order[at - 1]] < A[k * n + k]; at--) order[at] = order[at - 1];
+      order[at] = k;
+    }
+    const double least = n ? negligible * std::max(A[order[0] * n + order[0]], 0.0) : 0;
+    for (int k = 0; k < n && A[order[k] * n + order[k]] > least; k++) {
+      values[count] = A[order[k] * n + order[k]];
+      for (int a = 0; a < n; a++) vectors[a * n + count] = V[a * n + order[k]];
+      count++;
+    }
+  }
+  // The columns of X T are orthonormal, where G = X' X.
+  void whitening(double *T) const {
+    for (int a = 0; a < n; a++)
+      for (int k = 0; k < count; k++) T[a * count + k] = vectors[a * n + k] / std::sqrt(values[k]);
+  }
+  void inverse(double *out) const {
+    std::fill_n(out, n * n, 0.0);
+    for (int k = 0; k < count; k++)
+      for (int a = 0; a < n; a++)
+        for (int b = 0; b < n; b++) out[a * n + b] += vectors[a * n + k] * vectors[b * n + k] / values[k];
+  }
+};
+
+template <class T> double negligible(int64_t rows) {
+  const double eps = std::numeric_limits<T>::epsilon();
+  return std::max(double(rows) * eps * eps, 64 * std::numeric_limits<double>::epsilon());
+}
+bool all_finite(const double *x, int n) {
+  return std::all_of(x, x + n, [](double y) { return std::isfinite(y); });
+}
+
+// The middle of positive numbers, as NumPy has it; 0 without any. Numbers are counted by their exponents and first
+// bits: those around the middle are few.
+template <class T> class Median {
+  static constexpr int BUCKETS = 2048, DROPPED = 20;  // bits of a float, without its sign
+  int32_t counts[BUCKETS] = {};
+
+  static int bucket(T x) {
+    const float rounded = float(x);
+    int32_t bits;
+    std::memcpy(&bits, &rounded, sizeof bits);
+    return bits >> DROPPED;
+  }
+  int bucket_of(int64_t order, int64_t &below) const {
+    int b = 0;
+    for (below = 0; below + counts[b] <= order; b++) below += counts[b];
+    return b;
+  }
+
+ public:
+  double of(const T *x, int64_t n) {
+    if (n == 0) return 0;
+    for (int64_t i = 0; i < n; i++) counts[bucket(x[i])]++;
+    const int64_t upper = n / 2, lower = n % 2 ? upper : upper - 1;
+    int64_t below, ignored;
+    const int first = bucket_of(lower, below), last = bucket_of(upper, ignored);
+    std::vector<T> some;
+    for (int64_t i = 0; i < n; i++)
+      if (const int b = bucket(x[i]); b >= first && b <= last) some.push_back(x[i]);
+    const auto middle = some.begin() + (upper - below);
+    std::nth_element(some.begin(), middle, some.end());
+    return lower == upper ? double(*middle) : (double(*middle) + double(*std::max_element(some.begin(), middle))) / 2;
+  }
+};
+
+// ---- one matrix
+
+template <class T, int R> class Unrolled {
+  static constexpr int W = width<T>, RR = R * R;
+  using V = Vec<T>;
+  const Layers<T> &job;
+  const InLanes<T> &data;
+  const bool complete;
+  T *L, *after, *pulled, *speed;  // blocks x R x W: rows, where they go, C R, momentum
+  T *B;                           // blocks x directions x W
+  T *columns, *sums;              // of columns: numbers to multiply with, and sums in lanes: n2 x at most directions
+  std::vector<double> F, momentum, pull;  // n2 x R: columns; C' L
+  double LL[RR], FF[RR];                  // L'L and R'R
+
+ public:
+  static size_t size(int64_t n1, int64_t n2) {  // in doubles
+    const int64_t padded = (n1 + W - 1) / W * W;
+    return size_t(padded * (4 * R + MOST_DIRECTIONS) + n2 * MOST_DIRECTIONS * (W + 1)) * sizeof(T) / 8 + 64;
+  }
+  Unrolled(const Layers<T> &job_, const InLanes<T> &data_, bool complete_, Room &room)
+      : job(job_), data(data_), complete(complete_), F(data.n2 * R), momentum(data.n2 * R), pull(data.n2 * R) {
+    const int64_t padded = data.blocks * W;
+    L = room.take<T>(padded * R);
+    after = room.take<T>(padded * R);
+    pulled = room.take<T>(padded * R);
+    speed = room.take<T>(padded * R);
+    B = room.take<T>(padded * MOST_DIRECTIONS);
+    columns = room.take<T>(data.n2 * MOST_DIRECTIONS);
+    sums = room.take<T>(data.n2 * MOST_DIRECTIONS * W);
+  }
+
+  // The best rank-R approximation of gain * clip(Y, -zeta, zeta), by one round of power iteration. Each look at the
+  // data makes C Q and C' (C Q) together.
+  bool start(double zeta, double gain) {
+    const int n = job.directions;
+    std::vector<double> Q(job.random, job.random + data.n2 * n), D;
+    double G[MOST_DIRECTIONS * MOST_DIRECTIONS], S[MOST_DIRECTIONS * MOST_DIRECTIONS];
+    int count = n;
+    for (int round = 0; round < 2; round++) {
+      twice(T(zeta), Q, count, D, G);
+      if (!all_finite(G, count * count)) return false;
+      const Spectrum found(G, count, negligible<T>(data.n1));
+      found.whitening(S);  // P = B S, C' P = D S
+      if (round) return truncated(found, S, D, gain);
+      std::vector<double> CtP(data.n2 * found.count);
+      times(D.data(), S, data.n2, count, found.count, CtP.data());
+      cross(CtP.data(), CtP.data(), data.n2, found.count, found.count, G);
+      const Spectrum turned(G, found.count, negligible<T>(data.n2));
+      turned.whitening(S);
+      Q.resize(data.n2 * turned.count);
+      times(CtP.data(), S, data.n2, found.count, turned.count, Q.data());
+      count = turned.count;
+    }
+    return false;
+  }
+
+  double norm() const { return root_of(dot(LL, FF, RR)); }
+
+  struct Moved {
+    double change, inliers;
+  };
+
+  // One layer: a pass, and a scaled gradient step on both factors. `keep` makes it the new iterate.
+  Moved layer(double zeta, double eta, double gamma) {
+    double scale[RR], other[RR], LC[RR], M[RR] = {};
+    Spectrum(FF, R, negligible<T>(data.n1)).inverse(scale);
+    Spectrum(LL, R, negligible<T>(data.n2)).inverse(other);
+    const double inliers = complete ? pass<true>(T(zeta), LC) : pass<false>(T(zeta), LC);
+    if (job.tangent) {  // M = (L'L)^-1 L' dL: each factor gives up half of what both would do
+      double LdL[RR];
+      times(LC, scale, R, R, R, LdL);
+      times(other, LdL, R, R, R, M);
+    }
+    double DD[RR], DL[RR], EE[RR], EF[RR];
+    std::copy_n(FF, RR, before_FF);
+    std::copy_n(LL, RR, before_LL);
+    move_rows(scale, M, eta, gamma, DD, DL);
+    move_columns(other, M, eta, gamma, EE, EF);
+    return {change_of(DD, DL, EE, EF), inliers / data.n_observed};
+  }
+  void keep() {
+    std::swap(L, after);
+    std::swap(F, next);
+  }
+
+  void write(double root, T *left, T *right) const {
+    for (int64_t i = 0; i < data.n1; i++)
+      for (int a = 0; a < R; a++) left[i * R + a] = T(root * L[((i / W) * R + a) * W + i % W]);
+    for (int64_t k = 0; k < data.n2 * R; k++) right[k] = T(root * F[k]);
+  }
+
+ private:
+  std::vector<double> next;  // columns after a layer
+  double before_LL[RR], before_FF[RR];
+
+  // f(b, U) for some blocks of rows at a time, and settle() now and then.
+  template <int U, class F_, class S> void over_rows(F_ f, S settle) const {
+    for (int64_t first = 0; first < data.blocks; first += SETTLED_BLOCKS) {
+      const int64_t last = std::min(data.blocks, first + SETTLED_BLOCKS);
+      int64_t b = first;
+      for (; b + U <= last; b += U) f(b, std::integral_constant<int, U>{});
+      for (; b < last; b++) f(b, std::integral_constant<int, 1>{});
+      settle();
+    }
+  }
+  void settle(int width, double *out) const {  // what columns have had of some rows
+    for (int64_t k = 0; k < data.n2 * width; k++) {
+      out[k] += double(sum<T>(load<V>(sums + k * W)));
+      store(sums + k * W, V{});
+    }
+  }
+  static V clipped(V e, V z) { return smaller(larger(e, -z), z); }
+  const T *at(int64_t b, int64_t j) const { return data.Y + (b * data.n2 + j) * W; }
+
+  // B = C Q for n columns, D = C' B and G = B' B.
+  void twice(T zeta, const std::vector<double> &Q, int n, std::vector<double> &D, double *G) {
+    constexpr int K = 4;  // columns at a time
+    const V z = fill<T>(zeta);
+    D.assign(data.n2 * n, 0);
+    std::fill_n(G, n * n, 0.0);
+    std::copy(Q.begin(), Q.end(), columns);
+    V grams[MOST_DIRECTIONS * MOST_DIRECTIONS];
+    std::fill_n(grams, n * n, V{});
+    const auto some = [&](int64_t b, auto together, int first, auto width) {
+      constexpr int U = together, N = width;
+      V x[U][N] = {};
+      for (int64_t j = 0; j < data.n2; j++)
+#pragma GCC unroll 4
+        for (int u = 0; u < U; u++) {
+          const V y = load<V>(at(b + u, j)), c = complete ? clipped(y, z) : y == y ? clipped(y, z) : V{};
+#pragma GCC unroll 4
+          for (int k = 0; k < N; k++) x[u][k] += c * columns[j * n + first + k];
+        }
+      for (int u = 0; u < U; u++)
+        for (int k = 0; k < N; k++) store(B + ((b + u) * n + first + k) * W, x[u][k]);
+      for (int64_t j = 0; j < data.n2; j++) {
+        T *out = sums + (j * n + first) * W;
+        V found[N];
+        for (int k = 0; k < N; k++) found[k] = load<V>(out + k * W);
+#pragma GCC unroll 4
+        for (int u = 0; u < U; u++) {
+          const V y = load<V>(at(b + u, j)), c = complete ? clipped(y, z) : y == y ? clipped(y, z) : V{};
+#pragma GCC unroll 4
+          for (int k = 0; k < N; k++) found[k] += c * x[u][k];
+        }
+        for (int k = 0; k < N; k++) store(out + k * W, found[k]);
+      }
+    };
+    over_rows<2>(
+        [&](int64_t b, auto together) {
+          int first = 0;
+          for (; first + K <= n; first += K) some(b, together, first, std::integral_constant<int, K>{});
+          if (n - first >= 2) some(b, together, first, std::integral_constant<int, 2>{}), first += 2;
+          if (n > first) some(b, together, first, std::integral_constant<int, 1>{});
+          for (int u = 0; u < together; u++)
+            for (int k = 0; k < n; k++)
+              for (int m = k; m < n; m++)
+                grams[k * n + m] += load<V>(B + ((b + u) * n + k) * W) * load<V>(B + ((b + u) * n + m) * W);
+        },
+        [&] {
+          settle(n, D.data());
+          for (int k = 0; k < n * n; k++) {
+            G[k] += double(sum<T>(grams[k]));
+            grams[k] = V{};
+          }
+        });
+    for (int k = 0; k < n; k++)
+      for (int m = 0; m < k; m++) G[k * n + m] = G[m * n + k];
+  }
+
+  // The balanced factors of the best rank-R part of P (C' P)', where P = B S.
+  bool truncated(const Spectrum &found, const double *S, const std::vector<double> &D, double gain) {
+    const int n = found.n, count = found.count;
+    std::vector<double> CtP(data.n2 * count);
+    double G[MOST_DIRECTIONS * MOST_DIRECTIONS], left[MOST_DIRECTIONS * R] = {}, right[MOST_DIRECTIONS * R] = {};
+    times(D.data(), S, data.n2, n, count, CtP.data());
+    cross(CtP.data(), CtP.data(), data.n2, count, count, G);
+    const Spectrum parts(G, count, 0);
+    for (int k = 0; k < std::min(R, parts.count); k++) {
+      const double s = std::sqrt(parts.values[k]), root = std::sqrt(gain * s);
+      for (int a = 0; a < n; a++) {
+        double turned = 0;
+        for (int c = 0; c < count; c++) turned += S[a * count + c] * parts.vectors[c * count + k];
+        left[a * R + k] = root * turned;
+        right[a * R + k] = root / s * turned;
+      }
+    }
+    times(D.data(), right, data.n2, n, R, F.data());
+    V grams[RR] = {};
+    std::fill_n(LL, RR, 0.0);
+    over_rows<1>(
+        [&](int64_t b, auto) {
+          V l[R] = {};
+          for (int a = 0; a < n; a++) {
+            const V x = load<V>(B + (b * n + a) * W);
+            for (int k = 0; k < R; k++) l[k] += x * T(left[a * R + k]);
+          }
+          for (int k = 0; k < R; k++) store(L + (b * R + k) * W, l[k]);
+          add_products(l, l, grams);
+        },
+        [&] { settle(grams, LL); });
+    cross(F.data(), F.data(), data.n2, R, R, FF);
+    next.resize(F.size());
+    return true;
+  }
+
+  static void add_products(const V *x, const V *y, V *out) {
+    for (int a = 0; a < R; a++)
+      for (int c = 0; c < R; c++) out[a * R + c] += x[a] * y[c];
+  }
+  static void settle(V *grams, double *out) {
+    for (int k = 0; k < RR; k++) {
+      out[k] += double(sum<T>(grams[k]));
+      grams[k] = V{};
+    }
+  }
+
+  // C R into `pulled`, C' L into `pull`, L' (C R); how many residuals are within zeta.
+  template <bool Complete> double pass(T zeta, double *LC) {
+    constexpr int TOGETHER = R <= 2 ? 4 : R <= 4 ? 2 : 1;
+    const V z = fill<T>(zeta);
+    V grams[RR] = {};
+    Mask<T> within = {};
+    double inliers = 0;
+    std::fill(pull.begin(), pull.end(), 0.0);
+    std::fill_n(LC, RR, 0.0);
+    std::copy(F.begin(), F.end(), columns);
+    over_rows<TOGETHER>(
+        [&](int64_t b, auto together) {
+          constexpr int U = together;
+          V l[U][R], x[U][R] = {};
+          for (int u = 0; u < U; u++)
+            for (int a = 0; a < R; a++) l[u][a] = load<V>(L + ((b + u) * R + a) * W);
+          for (int64_t j = 0; j < data.n2; j++) {
+            T *out = sums + j * R * W;
+            V found[R];
+            for (int a = 0; a < R; a++) found[a] = load<V>(out + a * W);
+#pragma GCC unroll 4
+            for (int u = 0; u < U; u++) {
+              V e = load<V>(at(b + u, j));
+#pragma GCC unroll 8
+              for (int a = 0; a < R; a++) e -= l[u][a] * columns[j * R + a];
+              const V kept = clipped(e, z), c = Complete ? kept : e == e ? kept : V{};
+              within -= kept == e;
+#pragma GCC unroll 8
+              for (int a = 0; a < R; a++) {
+                x[u][a] += c * columns[j * R + a];
+                found[a] += c * l[u][a];
+              }
+            }
+            for (int a = 0; a < R; a++) store(out + a * W, found[a]);
+          }
+          for (int u = 0; u < U; u++) {
+            for (int a = 0; a < R; a++) store(pulled + ((b + u) * R + a) * W, x[u][a]);
+            add_products(l[u], x[u], grams);
+          }
+        },
+        [&] {
+          settle(R, pull.data());
+          settle(grams, LC);
+          for (int w = 0; w < W; w++) inliers += double(within[w]);
+          within = Mask<T>{};
+        });
+    // lanes without a row are 0 in complete data, and met
+    return Complete ? inliers - double((data.blocks * W - data.n1) * data.n2) : inliers;
+  }
+
+  // after = L + eta (C R scale - L M / 2 + gamma speed); D'D and D'L of the step, and L'L after it.
+  void move_rows(const double *scale, const double *M, double eta, double gamma, double *DD, double *DL) {
+    V steps[RR] = {}, crossed[RR] = {}, grams[RR] = {};
+    std::fill_n(DD, RR, 0.0);
+    std::fill_n(DL, RR, 0.0);
+    std::fill_n(LL, RR, 0.0);
+    over_rows<1>(
+        [&](int64_t b, auto) {
+          V l[R], d[R], x[R];
+          for (int a = 0; a < R; a++) {
+            l[a] = load<V>(L + (b * R + a) * W);
+            x[a] = load<V>(pulled + (b * R + a) * W);
+          }
+          for (int a = 0; a < R; a++) {
+            d[a] = T(gamma) * load<V>(speed + (b * R + a) * W);
+            for (int c = 0; c < R; c++) d[a] += x[c] * T(scale[c * R + a]) - l[c] * T(M[c * R + a] / 2);
+            store(speed + (b * R + a) * W, d[a]);
+          }
+          for (int a = 0; a < R; a++) d[a] *= T(eta);
+          add_products(d, d, steps);
+          add_products(d, l, crossed);
+          for (int a = 0; a < R; a++) store(after + (b * R + a) * W, l[a] += d[a]);
+          add_products(l, l, grams);
+        },
+        [&] {
+          settle(steps, DD);
+          settle(crossed, DL);
+          settle(grams, LL);
+        });
+  }
+
+  // The same for columns: (C' L) other - R M' / 2.
+  void move_columns(const double *other, const double *M, double eta, double gamma, double *EE, double *EF) {
+    std::vector<double> step(data.n2 * R);
+    times(pull.data(), other, data.n2, R, R, step.data());
+    for (int64_t j = 0; j < data.n2; j++)
+      for (int a = 0; a < R; a++) {
+        double &d = step[j * R + a];
+        for (int c = 0; c < R; c++) d -= F[j * R + c] * M[a * R + c] / 2;
+        d = momentum[j * R + a] = d + gamma * momentum[j * R + a];
+        d *= eta;
+        next[j * R + a] = F[j * R + a] + d;
+      }
+    cross(step.data(), step.data(), data.n2, R, R, EE);
+    cross(step.data(), F.data(), data.n2, R, R, EF);
+    cross(next.data(), next.data(), data.n2, R, R, FF);
+  }
+
+  // |X_new - X_old| / |X_old|: `change_of` of linalg.py.
+  double change_of(const double *DD, const double *DL, const double *EE, const double *EF) const {
+    double square = 0;
+    for (int a = 0; a < R; a++)
+      for (int b = 0; b < R; b++) {
+        const int k = a * R + b, turned = b * R + a;
+        square += DD[k] * FF[k] + 2 * DL[k] * (EF[turned] + EE[turned]) + before_LL[k] * EE[k];
+      }
+    const double size = root_of(square), norm = root_of(dot(before_LL, before_FF, RR));
+    return norm > 0 ? size / norm : size == 0 ? 0 : std::numeric_limits<double>::infinity();
+  }
+};
+
+// ---- a run
+
+template <class T, int R>
+void run(const Layers<T> &job, const LayersMatrix<T> &matrix, double unit, const InLanes<T> &data, Room &room) {
+  using Report = LayersReport;
+  Report &told = *matrix.report;
+  const double all = double(data.n1) * double(data.n2), over_p = all / data.n_observed;
+  const double zeta_unit = (job.relative ? matrix.scale : 1) / unit, eta_unit = job.relative ? over_p : 1;
+  const auto began = std::chrono::steady_clock::now();
+  Unrolled<T, R> at(job, data, data.n_observed == all, room);
+  if (!at.start(job.zeta_0 * zeta_unit, job.start_gain < 0 ? over_p : job.start_gain * eta_unit)) return;
+  const double first = at.norm();
+  if (!std::isfinite(first)) return;
+  told.status = job.goes_on ? Report::max_iter : Report::ended;
+  for (int k = 0; k < job.most; k++) {
+    const auto [change, inliers] = at.layer(job.zeta[k] * zeta_unit, job.eta[k] * eta_unit, job.momentum[k]);
+    if (const double norm = at.norm(); !std::isfinite(norm) || norm > job.blown_up * first) {
+      told.status = Report::diverged;
+      break;
+    }
+    at.keep();
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - began;
+    const double record[] = {change, job.zeta[k] * zeta_unit * unit, inliers, passed.count()};
+    std::copy_n(record, TRACED, matrix.trace + TRACED * k);
+    told.layers = k + 1;
+    if (change < job.tol) {
+      told.status = inliers >= job.few_inliers ? Report::converged : Report::stalled;
+      break;
+    }
+  }
+  at.write(std::sqrt(unit), matrix.L, matrix.R);
+}
+
+template <class T, int R>
+void run_at_rank(const Layers<T> &job, const LayersMatrix<T> &matrix, double unit, const InLanes<T> &data, Room &room) {
+  if constexpr (R <= MOST_SMALL_RANK) {
+    if (R == job.rank) run<T, R>(job, matrix, unit, data, room);
+    else run_at_rank<T, R + 1>(job, matrix, unit, data, room);
+  }
+}
+
+// |y| at some places of a matrix, which are pairs in the order of rows, or at all of them: how many are observed.
+template <class T> int64_t sizes_of(const Layers<T> &job, const LayersMatrix<T> &matrix, std::vector<T> &sizes) {
+  const Dense &data = matrix.data;
+  const int64_t n2 = matrix.n2;
+  std::vector<T> line(n2);
+  sizes.resize(size_t(job.places ? job.n_places : matrix.n1 * n2) + 1);
+  int64_t found = 0;
+  const auto take = [&](T y) {  // without a branch, which random gaps would make slow
+    sizes[found] = std::fabs(y);
+    found += y == y;
+  };
+  const int64_t *place = job.places, *end = place + 2 * job.n_places;
+  for (int64_t i = 0; i < matrix.n1; i++) {
+    const uint8_t *mask = data.mask ? data.mask + i * data.mask_stride : nullptr;
+    read<T>(data.data, data.storage, i * data.stride, mask, int(n2), int(n2), line.data());
+    if (job.places)
+      for (; place < end && place[0] == i; place += 2) take(line[place[1]]);
+    else
+      for (const T y : line) take(y);
+  }
+  return found;
+}
+
+// The median of |y|; the mean, where that is 0: `Observations.scale`.
+template <class T> double scale_of(const Layers<T> &job, const LayersMatrix<T> &matrix, std::vector<T> &sizes) {
+  const int64_t n = sizes_of(job, matrix, sizes);
+  const double middle = Median<T>().of(sizes.data(), n);
+  if (middle > 0 || n == 0) return middle;
+  double sum = 0;
+  for (int64_t i = 0; i < n; i++) sum += double(sizes[i]);
+  return sum > 0 ? sum / double(n) : 1;
+}
+
+template <class T> void one(const Layers<T> &job, LayersMatrix<T> matrix, Room &room, std::vector<T> &sizes) {
+  const int64_t n1 = matrix.n1, n2 = matrix.n2;
+  const bool sampled = !(matrix.scale > 0) && job.places;
+  if (!(matrix.scale > 0)) matrix.scale = scale_of(job, matrix, sizes);
+  if (!(matrix.scale > LEAST_SCALE && matrix.scale < LARGEST_SCALE)) return;
+  const double unit = std::pow(4.0, std::round(std::log(matrix.scale) / std::log(4.0)));
+  room.reserve(InLanes<T>::size(n1, n2) + Unrolled<T, MOST_SMALL_RANK>::size(n1, n2));
+  InLanes<T> data(matrix.data, n1, n2, 1 / unit, room);
+  const bool complete = data.n_observed == double(n1) * double(n2);
+  if (!data.finite || data.n_observed == 0 || (sampled && !complete)) return;
+  if (complete) data.pad();
+  const auto seen = [](const T *counts, int64_t n) { return std::find(counts, counts + n, T(0)) == counts + n; };
+  matrix.report->determined = seen(data.row_observed, n1) && seen(data.col_observed, n2) && connected(data) &&
+                              data.n_observed >= double(job.rank) * double(n1 + n2);
+  run_at_rank<T, 1>(job, matrix, unit, data, room);
+}
+
+}  // namespace
+
+template <class T> void layers(const Layers<T> &job) {
+  std::atomic<int64_t> next{0};
+  in_shares(shares_of(job.threads, job.count), [&](int) {
+    Room room;
+    std::vector<T> sizes;
+    for (int64_t m = next++; m < job.count; m = next++) one(job, job.matrices[m], room, sizes);
+  });
+}
+template void layers<float>(const Layers<float> &);
+template void layers<double>(const Layers<double> &);
+
+}  // namespace lrmc::LRMC_ISA
