@@ -36,6 +36,7 @@ COMPLEX = {
 POSITIONAL: set[str] = set()  # as it should stay
 LONG = {
     "apps/faces.py",
+    "apps/video/files.py",
     "methods/closed_loop.py",
     "methods/default.py",
     "methods/noisy_layers.py",
