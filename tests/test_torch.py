@@ -236,8 +236,9 @@ def flat(model, Y, start, scale):
     )
 
 
-@pytest.mark.parametrize("checkpoint", [False, True])
-@pytest.mark.parametrize("name", ["tail alone", "tangent", "all"])
+@pytest.mark.parametrize(
+    ("name", "checkpoint"), [("tail alone", False), ("tangent", False), ("all", True)]
+)
 def test_gradients(name, checkpoint):
     """With respect to the data, the start and every parameter, against differences."""
     rng = np.random.default_rng(0)
