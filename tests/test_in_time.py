@@ -467,6 +467,14 @@ def test_weighted_regressions_against_a_loop():
         np.testing.assert_allclose(normal @ found, F.T @ (w[:, k] * Z[:, k]))
 
 
+def test_two_sensors_share_no_direction():
+    _, Y = seasonal(sensors=2)
+    Z, _ = hidden(Y.astype(np.float32))
+    model = fit(folded(Z, P), robust=False)
+    assert model.prior.A.shape == (2, 0)
+    assert np.isfinite(fit_moved(folded(Z, P), model, robust=True).values()).all()
+
+
 def test_folding_and_back():
     Y = np.arange(22.0).reshape(2, 11)
     G = folded(Y, 4)
