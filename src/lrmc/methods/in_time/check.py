@@ -8,14 +8,12 @@ import numpy as np
 
 from ...weights import Array
 from .gaps import gaps_elsewhere
-from .plan import Plan, carried_out, mean_and_error
+from .plan import CLEARLY, WORTH, Plan, carried_out, mean_and_error
 from .simple import ALL_DAYS, every_day, simple_fits
 from .stack import N_DISTANCES, class_of
 from .windows import middle_window, windows
 
 FEWEST = 200  # entries far from others that are looked at by themselves
-CLEARLY = 2.0  # standard errors by which the answer must be worse than a simple one
-WORTH = 0.02  # of the error: less is not worth a warning
 
 
 class Check(NamedTuple):

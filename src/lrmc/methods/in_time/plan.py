@@ -65,9 +65,8 @@ class Plan:
     sensors: Array  # those that the models are of,
     n_sensors: int  # of so many
     models: Mapping[Process, Model] = field(default_factory=dict)  # to begin with
-    all_days: Array | None = (
-        None  # sensors x slots: medians that windows of a long table share
-    )
+    # medians of sensors x slots that windows of a long table share
+    all_days: Array | None = None
 
     def is_worth_it(self, *, clearly: bool) -> bool:
         """Whether the model of time is better than the fit without it: clearly so where nobody
@@ -242,10 +241,8 @@ def tried(
     rest = np.where(held, np.nan, Y).astype(Y.dtype)[sensors]
     T = Y.shape[1]
     hidden = held[sensors]
-    if known is None:
-        models = _useful_models(rest, Y[sensors], period)
-    else:
-        models = sound_models(rest, known)
+    whole = Y[sensors]
+    models = sound_models(rest, known) if known else _useful_models(rest, whole, period)
     found = {p.name: unfolded(m.values(), T)[hidden] for p, m in models.items()}
     found |= {name: z[hidden] for name, z in simple_fits(rest, period).items()}
     if without_time is not None:
@@ -381,7 +378,7 @@ def carried_out(
     found |= simple_fits(Y, plan.period, names.keys())
     if without_time is not None:
         found[WITHOUT_TIME] = without_time
-    if plan.all_days is not None:
+    if plan.all_days is not None and ALL_DAYS in names:
         found[ALL_DAYS] = every_day(plan.all_days, T)
     names = {name: i for name, i in names.items() if name in found}
     weights = plan.weights[:, list(names.values())] + TINY

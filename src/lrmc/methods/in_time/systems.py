@@ -105,6 +105,6 @@ def regressed(F: Array, w: Array, Z: Array, ridge: Array | float) -> Array:
     Z (n, m) with its own weights, held by a ridge."""
     n, r = F.shape
     products = (F[:, :, None] * F[:, None, :]).reshape(n, r * r)
-    normal = (products.T @ w).T.reshape(-1, r, r)
+    normal = (products.T @ w).T.reshape(Z.shape[1], r, r)
     normal = normal + (ridge * np.eye(r)).astype(F.dtype)
     return np.linalg.solve(normal, (F.T @ (w * Z)).T[:, :, None])[:, :, 0].T
