@@ -273,7 +273,8 @@ def _how_sure(parts: Separated) -> Section:
         f" over time: white is {top:.3g}, or not known (always blood)."
     )
     picture = np.minimum(shown, 1).astype(np.float32)
-    return Gallery("How sure the tissue is", [picture], [caption])
+    names = ["standard deviation"]
+    return Gallery("How sure the tissue is", [picture], names, caption)
 
 
 def _in_decibels(frames: Array, largest: float) -> Lazy:
