@@ -230,7 +230,8 @@ def test_what_is_written(made, tmp_path):
     np.savez(tmp_path / "in.npz", IQ=made.cine)
     done = process(tmp_path / "in.npz", tmp_path / "out")
     names = [file.name for file in done.files]
-    wanted = ["tissue.npz", "blood.npz", "power.png", "doppler.png", "report.html"]
+    arrays = ["tissue.npz", "blood.npz", "deviation.npz"]
+    wanted = [*arrays, "power.png", "doppler.png", "report.html"]
     assert names == wanted
     back = read_cine(tmp_path / "out" / "blood.npz")
     assert back.name == "IQ"

@@ -300,6 +300,17 @@ def test_an_echo_cine_with_a_black_surrounding():
     assert 0 < (parts.blood != 0).mean() < 0.2
 
 
+def test_deviations_are_those_of_pixels_without_blood(moving, parts):
+    """Also where blood hides the tissue: 90 % of it is within the band of 90 %."""
+    tissue, bubbles, _ = moving
+    off = np.abs(tissue - parts.tissue)
+    band = np.broadcast_to(1.645 * parts.deviation, off.shape)
+    for some in (bubbles < 0.005, bubbles > 0.05):
+        known = some & np.isfinite(band)
+        assert 0.84 < np.mean(off[known] <= band[known]) < 0.95
+        assert known.sum() > 0.9 * some.sum()
+
+
 @pytest.mark.parametrize("kind", ["npy", "npz", "mat", "dcm"])
 def test_what_is_written(cine, tmp_path, kind):
     source = tmp_path / f"in.{kind}"
@@ -313,7 +324,8 @@ def test_what_is_written(cine, tmp_path, kind):
         dicom(source, cine)
     written = separate_file(source, tmp_path / "out")
     suffix = "npz" if kind == "dcm" else kind
-    names = {f"tissue.{suffix}", f"blood.{suffix}", "power.png", "report.html"}
+    arrays = {f"{stem}.{suffix}" for stem in ("tissue", "blood", "deviation")}
+    names = arrays | {"power.png", "report.html"}
     assert {file.name for file in (tmp_path / "out").iterdir()} == names
     for stem in ("tissue", "blood"):
         back = read_cine(tmp_path / "out" / f"{stem}.{suffix}")

@@ -27,7 +27,8 @@ def video_command(
     sample: Annotated[
         float,
         typer.Option(
-            help="The share of the pixels that the background is learned from."
+            help="The share of the pixels that the background is learned from; a small"
+            " one saves hardly any time."
         ),
     ] = 1.0,
     rank: Annotated[

@@ -38,18 +38,19 @@ class Cine:
     time_last: bool = False
 
     def write(self, folder: Path, stem: str, frames: Array) -> Path:
-        """Frames in single precision under the same name, with the axes in the same order."""
+        """Frames, or one, in single precision under the same name, with the axes in the same order."""
         kind = np.complex64 if np.iscomplexobj(frames) else np.float32
         path = folder / f"{stem}{self.suffix}"
-        values = np.moveaxis(frames, 0, -1) if self.time_last else frames
+        last = self.time_last and frames.ndim == 3
+        values = np.moveaxis(frames, 0, -1) if last else frames
         values = np.ascontiguousarray(values, kind)
         if self.suffix == ".npy":
             np.save(path, values, allow_pickle=False)
         elif self.suffix == ".mat":
             scipy_io.savemat(path, {self.name: values}, do_compression=True)
         else:
-            last = self.name.rpartition("/")[2]  # of a name in groups
-            content: dict[str, Any] = {"frames" if last == "file" else last: values}
+            name = self.name.rpartition("/")[2]  # of a name in groups
+            content: dict[str, Any] = {"frames" if name == "file" else name: values}
             np.savez_compressed(path, **content)
         return path
 

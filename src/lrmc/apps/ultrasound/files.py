@@ -13,7 +13,16 @@ import numpy as np
 from ..._extras import optional
 from ..._files import whole_folder
 from ..._work import Outcome, Progress, Tell, moved, silent
-from ...report import BeforeAfter, Facts, Files, Frames, Section, Words, write_report
+from ...report import (
+    BeforeAfter,
+    Facts,
+    Files,
+    Frames,
+    Gallery,
+    Section,
+    Words,
+    write_report,
+)
 from ...report.images import Lazy, as_bytes
 from ...weights import Array
 from .cines import Time, read_cine
@@ -46,8 +55,8 @@ def process(
 ) -> Processed:
     """Separate tissue and blood of a cine in a file: what `lrmc ultrasound` does.
 
-    The folder gets `tissue` and `blood` (npy, npz or mat, as the source; npz for others),
-    `power.png` in decibels, of IQ `doppler.png`, and `report.html`, together or not at all.
+    The folder gets `tissue`, `blood` and `deviation` (npy, npz or mat, as the source; npz for
+    others), `power.png` in decibels, of IQ `doppler.png`, and `report.html`, together or not at all.
 
     Parameters
     ----------
@@ -86,7 +95,7 @@ def process(
     >>> np.save("cine.npy", cine)
     >>> done = ultrasound.process("cine.npy", "out", motion=False, time="first")
     >>> [file.name for file in done.files]
-    ['tissue.npy', 'blood.npy', 'power.png', 'report.html']
+    ['tissue.npy', 'blood.npy', 'deviation.npy', 'power.png', 'report.html']
     """
     optional("PIL.Image", "report")
     # First: a folder that cannot be written is told before the work.
@@ -102,6 +111,7 @@ def process(
         files = [
             cine.write(temporary, "tissue", parts.tissue),
             cine.write(temporary, "blood", parts.blood),
+            cine.write(temporary, "deviation", parts.deviation),
             _write_picture(temporary / "power.png", decibels(parts.power)),
         ]
         if parts.doppler is not None:
@@ -198,6 +208,7 @@ def _sections(frames: Array, parts: Separated, seconds: float) -> list[Section]:
             " -40 to 0 decibels.",
             ("mean", "power"),
         ),
+        _how_sure(parts),
         Words(
             "How",
             [
@@ -239,6 +250,7 @@ def _iq_sections(frames: Array, parts: Separated, seconds: float) -> list[Sectio
             "Power, and color Doppler: red has positive frequencies, blue negative ones.",
             ("power", "direction"),
         ),
+        _how_sure(parts),
         Words(
             "How",
             [
@@ -248,6 +260,21 @@ def _iq_sections(frames: Array, parts: Separated, seconds: float) -> list[Sectio
             ],
         ),
     ]
+
+
+def _how_sure(parts: Separated) -> Section:
+    """A picture of standard deviations."""
+    spread = parts.deviation
+    known = spread[np.isfinite(spread)]
+    top = float(np.quantile(known, BRIGHT_BLOOD)) if known.size else 1.0
+    shown = np.where(np.isfinite(spread), spread / max(top, 1e-30), 1.0)
+    caption = (
+        "By how much pixels without blood differ from their tissue, a standard deviation"
+        f" over time: white is {top:.3g}, or not known (always blood)."
+    )
+    picture = np.minimum(shown, 1).astype(np.float32)
+    names = ["standard deviation"]
+    return Gallery("How sure the tissue is", [picture], names, caption)
 
 
 def _in_decibels(frames: Array, largest: float) -> Lazy:

@@ -32,6 +32,9 @@ class Separated(Told):
     tissue: Array
     blood: Array  # what differs from the tissue by more than the noise; 0 elsewhere
     noise: float  # its standard deviation; of IQ, its root mean square modulus
+    # (height, width): by how much a pixel without blood differs from its tissue (a standard deviation;
+    # of IQ, of the modulus); NaN where there always is blood
+    deviation: Array
     motion: Motion | None  # None: the tissue was taken to be at rest
     outliers: Sides  # on which side of the tissue blood was looked for
     outcome: Outcome = SOUND  # of the fits, and of what was made of them
@@ -141,10 +144,20 @@ def separate(
     limits = Limits.of(frames)
     tissue, clipped = limits.held(tissue, "the tissue")
     outcome = after_clipping(fit.outcome(), clipped, tissue.size, limits)
-    blood, noise = beyond_noise(frames - tissue, sides, least)
-    blood *= wiener_gain(frames - tissue, sides, noise)
+    rest = frames - tissue
+    blood, noise = beyond_noise(rest, sides, least)
+    deviation = deviation_without(blood, rest)
+    blood *= wiener_gain(rest, sides, noise)
     return Separated(
-        tissue, blood, noise, moving, sides, outcome=outcome, clipped=clipped, rank=rank
+        tissue,
+        blood,
+        noise,
+        deviation,
+        moving,
+        sides,
+        outcome=outcome,
+        clipped=clipped,
+        rank=rank,
     )
 
 
@@ -153,7 +166,10 @@ def _separate_iq(frames: Array, rank: int | None, seed: int, tell: Tell) -> Sepa
     noise = float(np.sqrt(np.mean([window.found.noise for window in found])))
     outcome = next((w.doubt for w in found if w.doubt is not SOUND), SOUND)
     most = max(window.found.rank for window in found)
-    return Separated(tissue, blood, noise, None, "both", outcome=outcome, rank=most)
+    deviation = deviation_without(blood, frames - tissue)
+    return Separated(
+        tissue, blood, noise, deviation, None, "both", outcome=outcome, rank=most
+    )
 
 
 def _sides(frames: Array) -> Sides:
@@ -232,6 +248,17 @@ def beyond_noise(
         noise = 1.4826 * float(np.median(np.abs(known)))
         found = np.abs(residual) > BEYOND_NOISE * noise
     return np.where(found, residual, np.float32(0)), noise
+
+
+def deviation_without(blood: Array, rest: Array) -> Array:
+    """The root mean square of what tissue leaves of each pixel in frames without blood: (height,
+    width), NaN where there is no such frame.
+    """
+    free = (blood == 0) & np.isfinite(rest)
+    count = np.count_nonzero(free, axis=0)
+    square = np.where(free, np.abs(rest) ** 2, np.float32(0)).sum(axis=0)
+    known = np.where(count > 0, count, np.float32(np.nan))
+    return np.sqrt(square / known).astype(np.float32)
 
 
 def wiener_gain(residual: Array, outliers: Sides, noise: float) -> Array:

@@ -161,7 +161,7 @@ def process(
             report=Path(target) / page.name,
         )
         tell(Progress("writing the report", 0, 1))
-        shown = sections(done, sample, out.shown)
+        shown = sections(done, sample, clip.view.fewer, out.shown)
         links = report.Files.in_folder(folder)
         report.write_report(page, clip.path.name, [*shown, links])
         tell(Progress("writing the report", 1, 1))

@@ -60,16 +60,18 @@ def _unsure(back: Background) -> list[report.Section]:
 def sections(
     done: Processed,
     sample: float,
+    fewer: int,
     shown: Spread[Shown],
 ) -> list[report.Section]:
-    """What the page shows."""
+    """What the page shows of frames with so many times fewer pixels on a side."""
     numbers, frames, backgrounds, found, _ = zip(*shown.items)
     fronts = [one.front() for one in shown.items]
     height, width = done.model.shape[:2]
     colour = "colour" if len(done.model.shape) == 3 else "grey"
+    blocks = f", means of {fewer} × {fewer} pixels" if fewer > 1 else ""
     facts = {
         "frames": done.n_frames,
-        "size": f"{width} × {height}, {colour}",
+        "size": f"{width} × {height}, {colour}{blocks}",
         "pixels observed": percent(sample),
         "rank": done.model.model.rank,
         "noise": f"{number(done.model.model.noise, 2)} grey levels",
@@ -88,7 +90,8 @@ def sections(
         fronts,
         found,
         captions=[f"frame {k + 1} of {done.n_frames}" for k in numbers],
-        caption="Drag, or use the arrow keys. What has stopped is orange.",
+        caption="Drag, or use the arrow keys. In the film, what has stopped is orange in"
+        " the foreground.",
     )
     percents = (100 * done.in_front).tolist()
     curve = report.Lines(
