@@ -35,8 +35,10 @@ from .fit import Fit, Part
 from .frames import labels_of
 from .linalg import Factors, change, gram, norm_of, power_of_4
 from .methods import step as at
+from .methods.blends import WORTH
 from .methods.certificate import NEARLY, Certificate, may_be_exact
 from .methods.connected import unconnected
+from .methods.decide import TYPICAL
 from .methods.default import Findings, as_planned, default
 from .methods.in_time.doors import told_by
 from .methods.in_time.improve import Asked as AskedOfTime
@@ -44,7 +46,8 @@ from .methods.in_time.improve import AskedTime, checked_time, with_time
 from .methods.lrmc import lrmc
 from .methods.nearest_schedule import misfit
 from .methods.noisy import AskedLoss, noise_and_share
-from .methods.plan import TYPICAL, WORTH, Plan, Score, parts_of
+from .methods.plan import Plan, Score
+from .methods.planned import parts_of
 from .methods.rank import Test, noise_level
 from .methods.rested import ABOVE
 from .methods.small import Solved, is_small, solve_small
