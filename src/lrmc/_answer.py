@@ -12,11 +12,14 @@ from ._loop import Ended
 from ._rows import where
 from .fit import Fit, Part
 from .linalg import Factors
+from .methods.blends import WORTH
 from .methods.certificate import Certificate
 from .methods.connected import unconnected
+from .methods.decide import TYPICAL
 from .methods.default import Findings
 from .methods.noisy import noise_and_share
-from .methods.plan import TYPICAL, WORTH, Plan, parts_of
+from .methods.plan import Plan
+from .methods.planned import parts_of
 from .observations.base import Observations
 from .result import Iterate, Result, Status
 from .weights import Array

@@ -178,8 +178,11 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         self._calibration: Calibration | None = None
         self._fit = Fit(result.factors(), result.beyond)
         self._untold = result.undetermined_rows
-        listed = self.pca_._listed(*self.pca_._last)
-        self._border = listed.threshold * listed.cols
+        # a list of outliers costs about half as much as a small fit
+        self._border: Array | None = None
+        if self.fill == "missing+outliers":
+            listed = self.pca_._listed(*self.pca_._last)
+            self._border = listed.threshold * listed.cols
         keys = keys_of(self._scaled(Y))
         self._known = {key: row for row, key in enumerate(keys)}
         self._steps = steps_of(result, keys)
@@ -254,7 +257,7 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
             model = self._completed(part)
             replaced = np.isnan(part) | (self.fill == "all")
             if self.fill == "missing+outliers":
-                replaced |= np.abs(part - model) > self._border
+                replaced |= np.abs(part - model) > self._beyond_which()
             here = np.full((len(part), Y.shape[1]), False)
             here[:, self._seen] = replaced
             scale = self.scale_[self._seen].astype(model.dtype)
@@ -280,16 +283,24 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
             model[here] = block
         return model
 
+    def _beyond_which(self) -> Array:
+        """Where outliers begin, column by column."""
+        if self._border is None:
+            raise ValueError(
+                "outliers were not looked for: fit again with fill='missing+outliers'"
+            )
+        return self._border
+
     def _by_rows(self, part: Array) -> Array:
         """The estimate of rows one by one: their fit to the components, and second opinions."""
         with warnings.catch_warnings():
             # the mean row is what is wanted
             warnings.filterwarnings("ignore", message=".*have no observation.*")
             model = self.pca_.inverse_transform(self.pca_.transform(part))
-        for beyond in self._fit.beyond:
-            if isinstance(beyond, Neighbors | Regression):
-                model = beyond.for_new(part, model)
-        return model
+        opinions = [
+            x for x in self._fit.beyond if isinstance(x, Neighbors | Regression)
+        ]
+        return model + sum(x.for_new(part, model) - model for x in opinions)
 
     def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
         """Intervals around what `transform` fills in.

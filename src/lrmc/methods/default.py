@@ -32,13 +32,15 @@ from .certificate import (
 )
 from .closed_loop import FEW_GOOD, HIGH, LOW, closed_loop
 from .consensus import WIDE, finished, on_what_agrees, promising, repaired
+from .decide import decide
 from .family import caught
 from .few_samples import few_sampled, likely_rank, rank_to_look_for, wants_newton
 from .lessons import PART, Lesson, part_at
 from .lopsided import is_one_sided, moved_start, repeated, without_values
 from .noisy import Loss, Noise, is_gaussian
 from .noisy_layers import rank_for
-from .plan import Aim, Decided, Fitted, Plan, Score, carried, decide, fit, grown_in
+from .plan import Aim, Decided, Plan, Score
+from .planned import Fitted, carried, fit, grown_in
 from .rank import Found, Test, beyond, columns, find_rank, first_guess, settled
 from .rested import first_threshold, start
 from .step import Step

@@ -12,24 +12,20 @@ from typing import NamedTuple
 import numpy as np
 
 from ..observations.base import Observations
-from .learn import Told, silent
-from .lessons import LARGER_PART, PART, SAME, Lesson, Tried, Truth, hidden_in, is_better
-from .noisy import Noise
-from .noisy_layers import rank_for
-from .plan import (
-    BENDS,
-    Decided,
-    Plan,
-    Wanted,
-    all_heard,
+from .blends import all_heard, unit_of
+from .decide import (
     decided_by,
     first_numbers,
     good_rank,
     judged,
     ranks_of,
     scaled_as,
-    unit_of,
 )
+from .learn import Told, silent
+from .lessons import LARGER_PART, PART, SAME, Lesson, Tried, Truth, hidden_in, is_better
+from .noisy import Noise
+from .noisy_layers import rank_for
+from .plan import BENDS, Decided, Plan, Wanted
 from .second_opinions import OPINIONS
 
 MOST_MEMBERS = 24  # that are looked at
@@ -168,8 +164,8 @@ def caught(obs: Observations, plan: Plan, noise: Noise, seed: int) -> Net:
         planned = Tried.of(scaled_as(planned, plan).lessons, plan.layers)
     if plan.layers != usual:
         others = Tried.of(part, usual)
-    asked = (plan.blend.name,) if plan.blend.name in OPINIONS else ()
-    decided = judged(plan, all_heard(planned, asked))
+    asked = {x.name for x in plan.blends if x.name in OPINIONS}
+    decided = judged(plan, all_heard(planned, sorted(asked)))
     net = Net(decided, planned.lessons[0])
     if not is_better(planned.losses(bend), others.losses(bend), NOTICED):
         return net

@@ -13,11 +13,12 @@ from ..linalg import Factors
 from ..observations.base import Observations
 from ..observations.heldout import can_hold_out
 from ..schedule import Schedule
+from .blends import unit_of
 from .closed_loop import closed_loop
 from .lessons import LARGER_PART, SAME, Lesson, Tried, hidden_in, is_better
 from .noisy import Noise, noise_and_share
 from .noisy_layers import rank_for
-from .plan import Plan, unit_of
+from .plan import Plan
 from .rested import start
 
 LOOKS = 6  # steps of the closed loop that tell the share of outliers

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..linalg import Factors
+from ..linalg import Factors, entries_at
 from ..observations.base import Observations, row_blocks
 from ..weights import Array
 
@@ -37,7 +37,7 @@ class Neighbors:
     def at(self, rows: Array, cols: Array) -> Array:
         """By how much neighbors change the entries at these places."""
         lines, across = (cols, rows) if self.transposed else (rows, cols)
-        fit = np.einsum("ij,ij->i", self.X.L[lines], self.X.R[across])
+        fit = entries_at(self.X, lines, across)
         said = self._said(fit, self.nearest[lines].T, across)
         return np.asarray(self.weight * (said - fit))
 

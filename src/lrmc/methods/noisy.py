@@ -34,6 +34,8 @@ REACH: dict[Loss, float] = {"cauchy": WIDEST, "huber": 2.0, "squares": 8.0}
 TOLD_BY = 5_000
 # the least share of noise: of 0, the odds of an outlier would be infinite
 FEWEST_NOISE = 1e-6
+# by which its numbers change in a round: what a few thousand entries tell is far less
+SETTLED = 1e-4
 # data, rank, seed -> a start and a threshold
 Start = Callable[[Observations, int, int], tuple[Factors, float]]
 
@@ -163,11 +165,15 @@ def two_groups(
             for _ in range(4):  # to the 16th power: ten times faster than **
                 wide *= wide
             w = 1 / (1 + odds * wide)
+        before = share, deviation
         share = float(np.clip(w.mean(), FEWEST_NOISE, 1 - 1e-6))
         if not fixed:
             deviation = max(
                 float(np.sqrt((w * square).sum() / max(float(w.sum()), 1e-300))), 1e-9
             )
+        still = zip((share, deviation), before, strict=True)
+        if all(abs(x - y) < SETTLED * y for x, y in still):
+            break
     return low * deviation, odds, share
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..linalg import Factors
+from ..linalg import Factors, entries_at
 from ..observations.base import Observations, row_blocks
 from ..weights import Array
 from .neighbors import MOST_CELLS, cleaned_lines
@@ -48,7 +48,7 @@ class Regression:
     def at(self, rows: Array, cols: Array) -> Array:
         """By how much other columns change the entries at these places."""
         lines, across = (cols, rows) if self.transposed else (rows, cols)
-        fit = np.einsum("ij,ij->i", self.X.L[lines], self.X.R[across])
+        fit = entries_at(self.X, lines, across)
         return np.asarray(self.weight * (self.said[lines, across] - fit))
 
     def for_new(self, Y: Array, fit: Array) -> Array:

@@ -17,11 +17,16 @@ class Opinion(NamedTuple):
     is_for: Callable[[Observations], bool]
     # of the data, the fit, where its residuals are clipped, and the weight
     of: Callable[[Observations, Factors, float, float], Neighbors | Regression]
+    # where values are clipped before it is asked, in medians of |residual|: several are tried
+    reaches: tuple[float, ...]
 
 
+# gently, all but outliers, and nothing: residuals of clean data with heavy tails are signal, and
+# those of what was fitted are far smaller than what it misses
+GENTLY, OUTLIERS, UNCLIPPED = 3.0, 30.0, 1e6
 OPINIONS: Mapping[str, Opinion] = {
-    "neighbors": Opinion(can_compare, neighbors),
-    "regression": Opinion(can_regress, regression),
+    "neighbors": Opinion(can_compare, neighbors, (GENTLY, OUTLIERS)),
+    "regression": Opinion(can_regress, regression, (GENTLY, OUTLIERS, UNCLIPPED)),
 }
 
 

@@ -1,0 +1,277 @@
+"""What others say beside low rank, blended into it as far as hidden entries gain.
+
+Simple models, neighbors and regressions are fitted to the same data as the low-rank fit. No single
+one of them is right for every table, and few hidden entries cannot tell which is: second opinions
+are mixed, beginning with equal weights, and what is mixed must have lost less on entries that its
+weights were not found on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import product
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from ..evidence.simple import LOW_RANK, simple_models
+from ..linalg import Factors
+from ..observations.base import Observations, Sample
+from ..weights import Array
+from .lessons import SAME, Tried, is_better, losses_of
+from .second_opinions import OPINIONS
+
+WORTH = 0.01  # a part of the loss: what gains less is not worth another model
+# hidden entries that equal weights count as: 1 to 100 of them gave the same on 32 tables
+EQUAL = 30
+REWEIGHTED = 10  # rounds of least squares: weights change by less than 1 % after 5
+LEAST = 0.05  # of an opinion: with a smaller weight it is not worth its cost
+
+
+class Blend(NamedTuple):
+    """What is blended into the low-rank fit."""
+
+    name: str = LOW_RANK  # or the name of a simple model, or of a second opinion
+    weight: float = 0.0  # of that model
+    reach: float = 0.0  # of second opinions: see there
+
+    @property
+    def unweighed(self) -> Blend:
+        """What it is, without its weight."""
+        return self._replace(weight=0.0)
+
+
+NOTHING = Blend()
+
+
+class Standing(NamedTuple):
+    """How a model does on hidden entries: a line of `result.evidence["table"]`."""
+
+    name: str
+    mae: float
+    rmse: float
+    chosen: bool
+
+    def times(self, unit: float) -> Standing:
+        """The same for data that are so many times larger."""
+        return self._replace(mae=unit * self.mae, rmse=unit * self.rmse)
+
+
+class Hearing(NamedTuple):
+    """What the fit and others say of the same hidden entries."""
+
+    truth: Array
+    fit: Array
+    others: dict[Blend, Array]  # of weight 0
+
+    def errors(self, blends: Sequence[Blend] = ()) -> Array:
+        """Of the fit with these blended into it."""
+        toward = [x.weight * (self.others[x.unweighed] - self.fit) for x in blends]
+        return np.asarray(self.truth - sum(toward, start=self.fit))
+
+    def halves(self) -> list[Hearing]:
+        """Of every other entry."""
+        return [
+            Hearing(
+                self.truth[k::2],
+                self.fit[k::2],
+                {other: said[k::2] for other, said in self.others.items()},
+            )
+            for k in (0, 1)
+        ]
+
+
+def hearing(
+    obs: Observations,
+    hidden: Sample,
+    X: Factors,
+    opinions: Sequence[str],
+) -> Hearing:
+    """What all models say that are fitted to the same data."""
+    places = hidden.rows, hidden.cols
+    truth = hidden.values.astype(np.float64)
+    others = {
+        Blend(name): truth - hidden.residual(model)
+        for name, model in simple_models(obs).items()
+    }
+    fit = truth - hidden.residual(X).astype(np.float64)
+    unit = residual_unit(obs, X)
+    for name in opinions:
+        for reach in OPINIONS[name].reaches:
+            part = OPINIONS[name].of(obs, X, reach * unit, 1.0)
+            others[Blend(name, 0.0, reach)] = fit + part.at(*places)
+    return Hearing(truth, fit, others)
+
+
+def residual_unit(obs: Observations, X: Factors) -> float:
+    """The typical residual of the data."""
+    return unit_of(obs.sample.residual(X))
+
+
+def unit_of(errors: Array) -> float:
+    """The median of their sizes; where half are 0, the mean."""
+    size = np.abs(errors)
+    return float(np.median(size)) or float(np.mean(size)) or 1.0
+
+
+def all_heard(tried: Tried, opinions: Sequence[str]) -> list[Hearing]:
+    """What all models say, and these second opinions."""
+    pairs = zip(tried.lessons, tried.fits, strict=True)
+    return [hearing(x.rest, x.hidden, X, opinions) for x, X in pairs]
+
+
+# weights that some hearings ask for
+Rule: TypeAlias = Callable[[Sequence[Hearing]], tuple[Blend, ...]]
+
+
+def best_blends(heard: Sequence[Hearing], bend: float) -> tuple[Blend, ...]:
+    """Second opinions, or a simple model, whichever adds more to the fit; nothing if neither does."""
+    plain = losses(heard, (), bend).mean()
+    found: tuple[Blend, ...] = ()
+    simple = best_simple(heard, bend)
+    if simple.weight:
+        found, plain = (simple,), losses(heard, (simple,), bend).mean()
+    if opinions := [x for x in heard[0].others if x.name in OPINIONS]:
+        mixed = crossed(heard, partial(mixture, names=opinions, bend=bend), bend)
+        if mixed.mean() < (1 - WORTH) * plain:
+            found = mixture(heard, opinions, bend)
+    return found
+
+
+def losses(heard: Sequence[Hearing], blends: Sequence[Blend], bend: float) -> Array:
+    """Of all hidden entries."""
+    return np.concatenate([losses_of(x.errors(blends), bend) for x in heard])
+
+
+def crossed(heard: Sequence[Hearing], rule: Rule, bend: float) -> Array:
+    """Losses where the weights by which a set is judged were found on the other sets; a single one
+    is halved.
+    """
+    sets = heard if len(heard) > 1 else heard[0].halves()
+    rests = [[y for y in sets if y is not x] for x in sets]
+    pairs = zip(sets, rests, strict=True)
+    return np.concatenate([losses([x], rule(rest), bend) for x, rest in pairs])
+
+
+def mixture(
+    heard: Sequence[Hearing],
+    names: Sequence[Blend],
+    bend: float,
+) -> tuple[Blend, ...]:
+    """Second opinions with the weights of least loss; those that hardly count are left out."""
+    weights = mixing_weights(heard, names, bend)
+    kept = [x for x, weight in zip(names, weights, strict=True) if weight >= LEAST]
+    if len(kept) < len(names):
+        weights = mixing_weights(heard, kept, bend)
+    pairs = zip(kept, weights, strict=True)
+    return tuple(x._replace(weight=float(weight)) for x, weight in pairs)
+
+
+def mixing_weights(
+    heard: Sequence[Hearing],
+    names: Sequence[Blend],
+    bend: float,
+) -> Array:
+    """Weights of others beside the fit with the least loss: not negative, at most 1 together, by
+    reweighted least squares. Equal ones are where they begin, and what few entries leave them at.
+    """
+    error = np.concatenate([x.truth - x.fit for x in heard])
+    columns = [
+        np.concatenate([x.others[name] - x.fit for x in heard]) for name in names
+    ]
+    toward = np.stack(
+        [np.zeros(len(error)), *columns], axis=1
+    )  # the fit itself comes first
+    equal = np.full(toward.shape[1], 1 / toward.shape[1])
+    weights = equal
+    for _ in range(REWEIGHTED):
+        w = 1 / np.sqrt(1 + ((error - toward @ weights) / bend) ** 2)
+        G = (w[:, None] * toward).T @ toward
+        prior = EQUAL / max(len(error), 1) * np.trace(G) / max(len(names), 1) + 1e-300
+        slopes = toward.T @ (w * error) + prior * equal
+        weights = least_on_simplex(G + prior * np.eye(len(G)), slopes)
+    return weights[1:]
+
+
+def least_on_simplex(G: Array, c: Array) -> Array:
+    """The w >= 0 of sum 1 with the least w'Gw / 2 - c'w, where G is positive definite: the best of
+    the stationary points of all choices of entries that are not 0. For a few entries.
+    """
+    count = len(c)
+    used = np.array([x for x in product((0.0, 1.0), repeat=count) if any(x)])
+    systems = np.zeros((len(used), count + 1, count + 1))
+    systems[:, :count, :count] = G * used[:, :, None] * used[:, None, :]
+    systems[:, range(count), range(count)] += 1 - used
+    systems[:, :count, count] = systems[:, count, :count] = used
+    right = np.concatenate([used * c, np.ones((len(used), 1))], axis=1)
+    w = np.linalg.solve(systems, right[:, :, None])[:, :count, 0]
+    values = np.einsum("ij,jk,ik->i", w, G, w) / 2 - w @ c
+    return np.maximum(w[np.where((w >= -1e-12).all(1), values, np.inf).argmin()], 0.0)
+
+
+def best_simple(heard: Sequence[Hearing], bend: float) -> Blend:
+    """The simple model that adds most to the fit, with its weight; if no gain is clear, the one
+    that does better on average, and nothing if the fit is as good: what is simple needs no proof.
+    """
+    simple = [x for x in heard[0].others if x.name not in OPINIONS]
+    plain = losses(heard, (), bend)
+    best, least = NOTHING, plain
+    for other in simple:
+        after = crossed(heard, partial(_weighed, other=other, bend=bend), bend)
+        if is_better(plain, after, WORTH) and after.mean() < least.mean():
+            best, least = best_weight(heard, other, bend), after
+    if best.weight:
+        return best
+    means = {x: losses(heard, (x._replace(weight=1.0),), bend).mean() for x in simple}
+    best = min(means, key=lambda x: means[x], default=NOTHING)
+    if not means.get(best, np.inf) < (1 - SAME) * plain.mean():
+        return NOTHING
+    return best_weight(heard, best, bend)
+
+
+def _weighed(heard: Sequence[Hearing], other: Blend, bend: float) -> tuple[Blend, ...]:
+    return (best_weight(heard, other, bend),)
+
+
+def best_weight(heard: Sequence[Hearing], other: Blend, bend: float) -> Blend:
+    """The other with the weight from 0 to 1 of least loss: reweighted least squares on one number."""
+    error = np.concatenate([x.truth - x.fit for x in heard])
+    toward = np.concatenate([x.others[other] - x.fit for x in heard])
+    weight = 0.0
+    for _ in range(20):
+        w = 1 / np.sqrt(1 + ((error - weight * toward) / bend) ** 2)
+        square = float(np.sum(w * toward**2))
+        weight = float(np.clip(np.sum(w * toward * error) / max(square, 1e-300), 0, 1))
+    return other._replace(weight=weight)
+
+
+def simple_names(heard: Sequence[Hearing]) -> list[str]:
+    """The models that know nothing of low rank."""
+    return [x.name for x in heard[0].others if x.name not in OPINIONS]
+
+
+def standings(
+    heard: Sequence[Hearing], chosen: Sequence[Blend]
+) -> tuple[Standing, ...]:
+    """Errors of all models on the same entries, and which of them is the answer."""
+
+    def standing(name: str, blends: Sequence[Blend], is_chosen: bool) -> Standing:
+        e = np.concatenate([x.errors(blends) for x in heard])
+        mae, rmse = float(np.abs(e).mean()), float(np.sqrt((e**2).mean()))
+        return Standing(name, mae, rmse, is_chosen)
+
+    lines = [standing(LOW_RANK, (), not chosen)]
+    for other in heard[0].others:
+        if other.name not in OPINIONS:
+            lines.append(standing(other.name, (other._replace(weight=1.0),), False))
+    if chosen:
+        lines.append(standing(_said_of(chosen), chosen, True))
+    return tuple(lines)
+
+
+def _said_of(blends: Sequence[Blend]) -> str:
+    """What is blended, in a few words."""
+    shares = {LOW_RANK: 1 - sum(x.weight for x in blends)}
+    for x in blends:
+        shares[x.name] = shares.get(x.name, 0.0) + x.weight
+    return ", ".join(f"{100 * share:.0f} % {name}" for name, share in shares.items())

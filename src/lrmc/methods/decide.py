@@ -1,0 +1,361 @@
+"""How noisy data are to be fitted: decided on hidden entries.
+
+What is decided: the rank to begin with, the numbers of the layers (by gradient), how far rows and
+columns have noise of their own, whether a final fit with a mixture of noise and outliers helps,
+and whether a simple model, neighbors or a regression know something that low rank does not. All of
+it is judged by the same hidden entries, and what is simpler stays unless the gain is clear."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from ..linalg import Factors
+from ..observations.base import Observations
+from ..weights import Array
+from .blends import (
+    WORTH,
+    Hearing,
+    all_heard,
+    best_blends,
+    simple_names,
+    standings,
+    unit_of,
+)
+from .learn import IN_GROUPS, SHIPPED, Told, Trial, learned, silent
+from .lessons import (
+    FAR,
+    LARGER_PART,
+    PART,
+    SAME,
+    Lesson,
+    Tried,
+    gains,
+    hidden_in,
+    is_better,
+    is_typically_better,
+)
+from .noisy import Loss, Noise, sweeps
+from .noisy_layers import Layers, rank_for
+from .plan import BENDS, Aim, Decided, Plan, Score, Wanted
+from .planned import LEAST, POLISH
+from .rested import polished, start
+from .second_opinions import opinions_for
+
+POWERS = (0.5, 1.0)  # of the noise of lines that are tried
+EVEN = 0.1  # in logarithms: lines whose noise differs by less have the same
+# times that entries are hidden at least: of few entries some to learn from and others to judge by; of
+# many once is enough
+COMPARISONS, OF_FEW = 1, 2
+# one of so many lessons, and so many sweeps, tell whether the mixture is worth a trial
+FEW_OF, FIRST_SWEEPS = 4, 2
+# times the least loss: of fewer components than two ranks that lose so much, still more is lost
+TOO_FEW = 1.1
+TYPICAL = 0.25  # the quantile of absolute errors that stands for those of good entries
+SHAPES: Mapping[Loss, float] = {"cauchy": 1.0, "huber": 0.5, "squares": 0.02}
+WIDE_REACH = 6.0  # medians of |e|: four standard deviations
+
+
+def decide(
+    obs: Observations,
+    rank: int | None,
+    *,
+    noise: Noise,
+    loss: Loss | None = None,
+    score: Score = "auto",
+    aim: Aim = "fill",
+    rested: int | None = None,
+    neighbors: bool = True,
+    seed: int = 0,
+    layers: Layers | None = None,
+) -> Decided:
+    """A plan for these data, by entries that are hidden in a part of them.
+
+    `rested` is the rank at which the closed loop came to rest, where residuals there are those of
+    Gaussian noise and outliers."""
+    high = rank_for(obs) if rank is None else rank
+    # what is left of them after hiding some must be more than is learned from
+    least = OF_FEW if obs.n_observed <= 1.5 * PART else COMPARISONS
+    compared = hidden_in(obs, high, noise, seed, entries=LARGER_PART, least=least)
+    few = partial(hidden_in, obs, noise=noise, seed=seed + 1)
+    if compared[0].rest.n_observed > PART:
+        # what is learned from lies elsewhere
+        compared = [replace(lesson, judge=True) for lesson in compared]
+    beside = opinions_for(obs) if neighbors and aim == "fill" else ()
+    wanted = Wanted(rank, loss, score, aim, rested, beside)
+    return decided_by(compared, few, wanted, obs.shape, layers)
+
+
+def decided_by(
+    compared: Sequence[Lesson],
+    few: Callable[[int], Sequence[Lesson]],
+    wanted: Wanted,
+    shape: tuple[int, int],
+    layers: Layers | None = None,
+    told: Told = silent,
+) -> Decided:
+    """A plan that these lessons ask for. Numbers are learned from `few`, of this rank, in a small
+    part, where these have more entries; `shape` is that of all data.
+    """
+    in_groups = compared[0].rest.groups is not None
+    form = None if wanted.loss is None else SHAPES.get(wanted.loss)
+    layers = first_numbers(in_groups, layers, form)
+    tried = Tried.of(compared, layers, LEAST[wanted.aim])
+    bend = BENDS[wanted.score] * unit_of(tried.errors)
+    if wanted.rank is None:
+        whole = compared[0].rest.shape == shape
+        tried = good_rank(ranks_of(tried, layers, bend), bend, whole)
+    rank = tried.lessons[0].rank
+    plan = Plan(layers, rank, fixed=wanted.rank is not None, aim=wanted.aim)
+    trials: tuple[Trial, ...] = ()
+    # of groups, what covers all of a date would count as the noise of that date
+    if wanted.aim == "fill" and not in_groups:
+        lessons = lessons_for(plan, few, tried)
+        plan, tried, trials = taught(plan, lessons, tried, bend, form, told=told)
+        if wanted.loss in (None, "mixture"):
+            asked = wanted.loss == "mixture"
+            plan, tried = with_mixture(plan, tried, bend, wanted.rested, asked)
+    return contested(plan, tried, bend, trials, wanted.opinions)
+
+
+def first_numbers(
+    in_groups: bool,
+    layers: Layers | None,
+    shape: float | None,
+) -> Layers:
+    """Those that are given, or ship for such data, with the shape that is asked for."""
+    if layers is None:
+        layers = IN_GROUPS if in_groups else SHIPPED
+    return layers if shape is None else with_shape(layers, shape)
+
+
+def lessons_for(
+    plan: Plan,
+    few: Callable[[int], Sequence[Lesson]],
+    compared: Tried,
+) -> Tried:
+    """Lessons to learn from: in a small part, where the others have more entries."""
+    if all(lesson.rest.n_observed <= PART for lesson in compared.lessons):
+        return compared
+    return Tried.of(few(plan.rank), plan.layers)
+
+
+def taught(
+    plan: Plan,
+    tried: Tried,
+    compared: Tried,
+    bend: float,
+    shape: float | None,
+    *,
+    told: Told = silent,
+) -> tuple[Plan, Tried, tuple[Trial, ...]]:
+    """The plan with noise of lines and numbers that hidden entries ask for, in a small part and
+    then in a larger one; and what is compared, fitted as planned.
+    """
+    powers, scaled = own_noise(tried, plan.layers, bend)
+    found = learned(scaled, bend, plan.layers, shape, told)
+    better = replace(plan, powers=powers, layers=found.layers)
+    if better == plan:
+        return plan, compared, found.trials
+    if tried is compared:
+        plan, before = replace(plan, powers=powers), scaled
+        after = Tried.of(scaled.lessons, better.layers)
+    else:
+        before = compared
+        after = Tried.of(scaled_as(compared, better).lessons, better.layers)
+    plain, gained = (some.judges().losses(bend) for some in (before, after))
+    if is_better(plain, gained, SAME):
+        return better, after, found.trials
+    return plan, before, found.trials
+
+
+def scaled_as(tried: Tried, plan: Plan) -> Tried:
+    """The lessons with the noise that their fits show, as planned."""
+    if not any(plan.powers):
+        return tried
+    pairs = zip(tried.lessons, tried.line_noise(), strict=True)
+    return tried._replace(lessons=[x.scaled(lines, plan.powers) for x, lines in pairs])
+
+
+def with_shape(layers: Layers, shape: float) -> Layers:
+    """The same numbers with this shape of the loss; a gentle one reaches farther, so that small
+    residuals count in full.
+    """
+    reach = tuple(max(z, WIDE_REACH) if shape < 1 else z for z in layers.reach)
+    return replace(layers, shape=(shape,) * len(layers), reach=reach)
+
+
+def good_rank(ladder: Sequence[Tried], bend: float, whole: bool) -> Tried:
+    """Of lessons with lower and lower ranks, those with the lowest that is as good as any; in a part
+    of the data with the highest that is nearly as good, since all of them can carry more.
+
+    Components that are not needed die, but of small tables not soon enough.
+    """
+    losses = [some.losses(bend) for some in ladder]
+    means = np.array([float(loss.mean()) for loss in losses])
+    means[~np.isfinite(means)] = np.inf
+    best = int(means.argmin())
+    good = np.flatnonzero(means <= (1 + (SAME if whole else WORTH)) * means[best])
+    if not whole:
+        return ladder[int(good[0])]
+    # the mean may be that of outliers: typical entries are asked as well
+    alike = [k for k in good if not is_better(losses[k], losses[best], SAME)]
+    return ladder[int(alike[-1])]
+
+
+def ranks_of(tried: Tried, layers: Layers, bend: float, least: int = 1) -> list[Tried]:
+    """The lessons, and then with lower and lower ranks from `least` on, until two of them in a row
+    lose much.
+    """
+    ladder, means = [tried], [float(tried.losses(bend).mean())]
+    while lower := [x for x in (y.lower() for y in ladder[-1].lessons) if x]:
+        if len(lower) < len(tried.lessons) or lower[0].rank < least:
+            break
+        if all(mean > TOO_FEW * min(means) for mean in means[-2:]):
+            break
+        ladder.append(Tried.of(lower, layers))
+        means.append(float(ladder[-1].losses(bend).mean()))
+    return ladder
+
+
+def own_noise(
+    tried: Tried,
+    layers: Layers,
+    bend: float,
+) -> tuple[tuple[float, float], Tried]:
+    """Powers of the noise that rows and columns show, and the lessons with it: one side after the
+    other, as long as typical entries clearly gain: it is their noise.
+    """
+    lines = tried.line_noise()
+    powers, best = (0.0, 0.0), tried
+    for side in (1, 0):
+        if np.std(np.log(lines[0][side])) < EVEN:
+            continue
+        for power in POWERS:
+            trial = (power, powers[1]) if side == 0 else (powers[0], power)
+            pairs = zip(tried.lessons, lines, strict=True)
+            scaled = Tried.of([x.scaled(n, trial) for x, n in pairs], layers)
+            if not is_typically_better(best.losses(bend), scaled.losses(bend), SAME):
+                break
+            powers, best = trial, scaled
+    return powers, best
+
+
+def with_mixture(
+    plan: Plan,
+    tried: Tried,
+    bend: float,
+    rested: int | None,
+    asked: bool,
+) -> tuple[Plan, Tried]:
+    """The plan with a mixture of noise and outliers at the end: after the layers, or after the
+    closed loop at the rank where it came to rest.
+
+    It is right for Gaussian noise, and taken then unless it is clearly worse; else only if it is
+    clearly better, or asked for."""
+    plain = tried.losses(bend)
+    if not (asked or rested is not None or promises(tried, bend)):
+        return plan, tried
+    ways = [(replace(plan, polish=True), all_mixed(tried))]
+    again = None if rested is None else all_rested(ways[0][1], rested, bend)
+    if rested is not None and again is not None:
+        loop = replace(plan, polish=True, rank=rested, closed_loop=True)
+        ways.append((loop, again))
+    sound = [way for way in ways if np.isfinite(way[1].errors).all()]
+    if not sound:
+        return plan, tried
+    best = min(sound, key=lambda way: _loss_found(way[1].losses(bend), plain))
+    mixture = best[1].losses(bend)
+    usual = rested is not None and not is_better(mixture, plain)
+    taken = asked or usual or is_better(plain, mixture)
+    return best if taken else (plan, tried)
+
+
+def promises(tried: Tried, bend: float) -> bool:
+    """Whether the first sweeps with the mixture gain anything in a few of the lessons: else more
+    are not clearly better in all of them.
+    """
+    some = _few_of(tried)
+    after = all_mixed(some, FIRST_SWEEPS)
+    mean, typical = gains(some.losses(bend), after.losses(bend))
+    return float((mean + typical).sum()) > 0
+
+
+def all_mixed(tried: Tried, most: int = POLISH) -> Tried:
+    """The same lessons, with fits after so many sweeps with the mixture."""
+    pairs = zip(tried.lessons, tried.fits, strict=True)
+    return tried._replace(fits=[mixed(x.rest, X, x.noise, most) for x, X in pairs])
+
+
+def all_rested(tried: Tried, rank: int, bend: float) -> Tried | None:
+    """The same lessons, with fits of the closed loop at this rank, and the mixture; None where a few
+    of them say already that it is worse.
+    """
+    some = _few_of(tried)
+    count, usual = len(some.lessons), some.losses(bend)
+    fits = [rested_at(x.rest, rank, x.noise) for x in some.lessons]
+    if is_better(some._replace(fits=fits).losses(bend), usual):
+        return None
+    fits += [rested_at(x.rest, rank, x.noise) for x in tried.lessons[count:]]
+    return tried._replace(fits=fits)
+
+
+def _few_of(tried: Tried) -> Tried:
+    """Enough of the lessons to see whether more is worth a trial."""
+    few = -(-len(tried.lessons) // FEW_OF)
+    return Tried(tried.lessons[:few], tried.fits[:few])
+
+
+def _loss_found(losses: Array, others: Array) -> float:
+    """The mean where not both miss by far."""
+    found = np.minimum(losses, others) < FAR * float(np.median(others))
+    return float(losses[found].mean()) if found.any() else np.inf
+
+
+def mixed(obs: Observations, X: Factors, noise: Noise, most: int = POLISH) -> Factors:
+    """X after sweeps with the mixture of noise and outliers."""
+    for step in sweeps(obs, X, replace(noise, loss="mixture"), most):
+        X = step.X
+    return X
+
+
+def rested_at(obs: Observations, rank: int, noise: Noise) -> Factors:
+    """Where the closed loop comes to rest at this rank, and then the mixture."""
+    begin = start(obs, rank, 0)
+    *_, last = polished(obs, begin, replace(noise, loss="mixture"), POLISH)
+    return last.X
+
+
+def contested(
+    plan: Plan,
+    tried: Tried,
+    bend: float,
+    trials: tuple[Trial, ...],
+    opinions: Sequence[str],
+) -> Decided:
+    """The plan with the blend that does best, and how all models do."""
+    heard = all_heard(tried, opinions)
+    plan = replace(plan, blends=best_blends(heard, bend))
+    return judged(plan, heard, trials)
+
+
+def judged(
+    plan: Plan,
+    heard: Sequence[Hearing],
+    trials: tuple[Trial, ...] = (),
+) -> Decided:
+    """How the plan and all models do."""
+    errors = np.abs(np.concatenate([x.errors(plan.blends) for x in heard]))
+    table = standings(heard, plan.blends)
+    simple = min(x.mae for x in table if x.name in simple_names(heard))
+    return Decided(
+        plan,
+        table,
+        trials,
+        typical=float(np.quantile(errors, TYPICAL)),
+        error=float(errors.mean()),
+        simple=simple,
+    )

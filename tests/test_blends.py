@@ -1,0 +1,126 @@
+"""What others say beside low rank, and how much of it is blended in."""
+
+import numpy as np
+import pytest
+
+from lrmc.methods.blends import (
+    Blend,
+    Hearing,
+    best_blends,
+    best_simple,
+    best_weight,
+    least_on_simplex,
+    mixing_weights,
+    standings,
+)
+from lrmc.methods.learn import SHIPPED
+from lrmc.methods.plan import Plan
+
+FIRST, SECOND = Blend("neighbors", 0.0, 3.0), Blend("regression", 0.0, 30.0)
+
+
+@pytest.mark.parametrize("gain", [0.004, -0.004])
+def test_what_is_simple_and_better_is_taken(gain):
+    """By too little to be clear: the simple model needs no proof, and the fit does."""
+    rng = np.random.default_rng(3)
+    e = rng.standard_normal((2, 40))
+    simple = Blend("column median")
+    heard = [
+        Hearing(np.zeros(40), off, {simple: (1 - gain) * off})
+        for off in (e, e[::-1])
+        for off in off
+    ]
+    assert (best_simple(heard, 3.0).name == "column median") is (gain > 0)
+
+
+def heard(rng, truth, fit, other):
+    return Hearing(truth, fit, {Blend("other"): other})
+
+
+def test_blends_are_found_and_chance_is_not():
+    rng = np.random.default_rng(5)
+    truth = rng.standard_normal((4, 500))
+    noise = rng.standard_normal((2, 4, 500))
+    sets = [heard(rng, y, y + a, y + b) for y, a, b in zip(truth, *noise, strict=True)]
+    assert best_weight(sets, Blend("other"), 100.0).weight == pytest.approx(
+        0.5, abs=0.05
+    )
+    assert best_simple(sets, 100.0).name == "other"
+    worse = [
+        heard(rng, y, y + a, y + a + 9 * b)
+        for y, a, b in zip(truth, *noise, strict=True)
+    ]
+    assert best_blends(worse, 100.0) == ()
+
+
+def opinions(noise, wrong=0, sets=4, entries=500, seed=7):
+    """The fit and two opinions, each with errors of its own of this size, and of the truth some
+    that is gross.
+    """
+    rng = np.random.default_rng(seed)
+    for _ in range(sets):
+        truth = rng.standard_normal(entries)
+        said = [truth + size * rng.standard_normal(entries) for size in noise]
+        truth[:wrong] += 50 * rng.standard_normal(wrong)
+        yield Hearing(truth, said[0], {FIRST: said[1], SECOND: said[2]})
+
+
+@pytest.mark.parametrize("wrong", [0, 50])
+def test_opinions_count_as_much_as_they_know(wrong):
+    """Of independent errors the best weights are those of their inverse variances, also where some
+    hidden entries are gross errors.
+    """
+    noise = np.array([1.0, 0.5, 0.7])
+    heard = list(opinions(noise, wrong))
+    weights = mixing_weights(heard, [FIRST, SECOND], 3.0)
+    np.testing.assert_allclose(weights, (noise**-2 / (noise**-2).sum())[1:], atol=0.06)
+    assert {x.name for x in best_blends(heard, 3.0)} == {"neighbors", "regression"}
+
+
+def test_few_entries_leave_opinions_equal_and_many_do_not():
+    few, many = (
+        mixing_weights(
+            list(opinions((0.1, 1, 1), sets=1, entries=n)), [FIRST, SECOND], 3.0
+        )
+        for n in (4, 4000)
+    )
+    assert few.sum() > 0.1
+    assert many.sum() < 0.05
+
+
+def test_opinions_that_know_less_are_not_asked():
+    assert best_blends(list(opinions((0.1, 1, 1))), 3.0) == ()
+
+
+def test_least_on_simplex_is_what_many_trials_do_not_better():
+    rng = np.random.default_rng(8)
+    for _ in range(20):
+        A, c = rng.standard_normal((6, 4)), 2 * rng.standard_normal(4)
+        G = A.T @ A
+        best = least_on_simplex(G, c)
+        assert (best >= 0).all()
+        assert best.sum() == pytest.approx(1)
+        others = rng.dirichlet(np.full(4, 0.3), 2000)
+        values = [w @ G @ w / 2 - c @ w for w in (best, *others)]
+        assert values[0] <= min(values) + 1e-9
+
+
+def test_the_answer_stands_among_the_models_by_its_shares():
+    heard = list(opinions((1.0, 0.5, 0.7)))
+    blends = best_blends(heard, 3.0)
+    *_, chosen = standings(heard, blends)
+    assert chosen.chosen
+    error = np.concatenate([x.errors(blends) for x in heard])
+    assert chosen.mae == pytest.approx(np.abs(error).mean())
+    low_rank = 1 - sum(x.weight for x in blends)
+    assert chosen.name.startswith(f"{100 * low_rank:.0f} % low rank, ")
+
+
+def test_plans_that_were_kept_with_one_blend_are_read():
+    plain = Plan(SHIPPED, 3, blends=(SECOND._replace(weight=0.4),)).plain()
+    assert Plan.from_plain(plain).plain() == plain
+    older = {x: y for x, y in plain.items() if x != "blends"}
+    assert (
+        Plan.from_plain(older | {"blend": ["regression", 0.4, 30.0]}).plain() == plain
+    )
+    assert Plan.from_plain(older | {"blend": ["low rank", 0.0, 0.0]}).blends == ()
