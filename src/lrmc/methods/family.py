@@ -12,16 +12,19 @@ from typing import NamedTuple
 import numpy as np
 
 from ..observations.base import Observations
+from ..observations.heldout import THINNED
 from .learn import Told, silent
 from .lessons import LARGER_PART, PART, SAME, Lesson, Tried, Truth, hidden_in, is_better
 from .noisy import Noise
-from .noisy_layers import rank_for
+from .noisy_layers import Layers, raised, rank_for
 from .plan import (
     BENDS,
+    NOTHING,
     Decided,
     Plan,
     Wanted,
     all_heard,
+    best_blend,
     decided_by,
     first_numbers,
     good_rank,
@@ -30,7 +33,7 @@ from .plan import (
     scaled_as,
     unit_of,
 )
-from .second_opinions import OPINIONS
+from .second_opinions import OPINIONS, opinions_for
 
 MOST_MEMBERS = 24  # that are looked at
 JUDGE_EVERY = 3  # one of so many matrices only judges
@@ -40,6 +43,9 @@ SHARE, ENOUGH = 0.4, 5_000
 # times as many components at once: how many there are was seen on other matrices, and scores of all
 # families that ship are those of doubling, in half of the passes
 LEAP = 8
+# of a line's entries, at most, that are hidden: numbers that are learned where lines have lost most of
+# their entries are those for lines with hardly any, and too careful for others
+OF_LINE = THINNED
 NOTICED = 0.05  # a part of the loss: by so much a plan is worse than no plan
 WORSE = (
     "the schedule does not fit these data: entries that were hidden in a part of them are missed"
@@ -112,6 +118,7 @@ def _lessons(
             entries=entries,
             least=min(most, 3),
             most=most,
+            of_line=OF_LINE,
             truth=truth,
         )
         if judges:
@@ -142,7 +149,10 @@ class Net(NamedTuple):
 
 def caught(obs: Observations, plan: Plan, noise: Noise, seed: int) -> Net:
     """A plan beside the numbers that ship, and what is simple, on entries hidden in a part of new
-    data. The rank may be half of what was learned, or twice: more entries carry more of it.
+    data.
+
+    The rank may be half of what was learned, twice, or higher where that is clearly better: other
+    data carry more. Second opinions are asked anew.
     """
     usual = first_numbers(obs.groups is not None, None, None)
     high = plan.rank if plan.fixed else min(2 * plan.rank, rank_for(obs))
@@ -156,22 +166,61 @@ def caught(obs: Observations, plan: Plan, noise: Noise, seed: int) -> Net:
         least=1,
         most=1,
         times=plan.times,
+        of_line=OF_LINE,
     )
-    others = planned = Tried.of(part, plan.layers)
+    planned = Tried.of(part, plan.layers)
     bend = BENDS["auto"] * unit_of(planned.errors)
+    rungs = [planned]
     if not plan.fixed:
-        ladder = ranks_of(planned, plan.layers, bend, plan.rank // 2)
+        rungs = _raised(planned, plan.layers, bend, rank_for(obs))
+        lower = ranks_of(planned, plan.layers, bend, plan.rank // 2)[1:]
+        ladder = [*rungs, *lower]
         whole = part[0].rest.shape == obs.shape
         planned = good_rank(ladder, bend, whole) if whole else _highest(ladder, bend)
         plan = replace(plan, rank=planned.lessons[0].rank)
     if any(plan.powers):
         planned = Tried.of(scaled_as(planned, plan).lessons, plan.layers)
+    # numbers that are too careful may ask for more components than others need: all ranks are tried
     if plan.layers != usual:
-        others = Tried.of(part, usual)
-    asked = (plan.blend.name,) if plan.blend.name in OPINIONS else ()
-    decided = judged(plan, all_heard(planned, asked))
-    net = Net(decided, planned.lessons[0])
-    if not is_better(planned.losses(bend), others.losses(bend), NOTICED):
-        return net
-    missed, less = (float(np.abs(x.errors).mean()) for x in (planned, others))
-    return net._replace(worse=WORSE.format(missed / max(less, 1e-300)))
+        rungs = [Tried.of(rung.lessons, usual) for rung in rungs]
+    decided = _with_opinions(obs, plan, planned, bend)
+    return Net(decided, planned.lessons[0], _worse(planned, rungs, bend))
+
+
+def _worse(planned: Tried, others: Sequence[Tried], bend: float) -> str:
+    """A sentence where a plan misses hidden entries by clearly more than the best of others."""
+    best = min(others, key=lambda tried: float(tried.losses(bend).mean()))
+    if not is_better(planned.losses(bend), best.losses(bend), NOTICED):
+        return ""
+    missed, less = (float(np.abs(x.errors).mean()) for x in (planned, best))
+    return WORSE.format(missed / max(less, 1e-300))
+
+
+def _raised(tried: Tried, layers: Layers, bend: float, most: int) -> list[Tried]:
+    """Lessons with twice as many components as long as these are clearly better, and then those
+    that were given: the highest rank comes first.
+    """
+    ladder = [tried]
+    while (lesson := ladder[0].lessons[0]).rank < min(most, *lesson.rest.shape):
+        rank = min(2 * lesson.rank, most, *lesson.rest.shape)
+        state = raised(lesson.rest, lesson.states[-1], rank, lesson.noise)
+        higher = replace(lesson, states=(*lesson.states, state))
+        more = Tried.of([higher], layers)
+        if not is_better(ladder[0].losses(bend), more.losses(bend), SAME):
+            break
+        ladder.insert(0, more)
+    return ladder
+
+
+def _with_opinions(
+    obs: Observations,
+    plan: Plan,
+    planned: Tried,
+    bend: float,
+) -> Decided:
+    """The plan, with what clearly adds to it in these data, and how all models do there."""
+    can_ask = plan.aim == "fill" and obs.groups is None
+    asked = {*(opinions_for(obs) if can_ask else ()), plan.blend.name} & set(OPINIONS)
+    heard = all_heard(planned, sorted(asked))
+    found = best_blend(heard, bend) if can_ask else NOTHING
+    return judged(replace(plan, blend=found) if found.weight else plan, heard)
