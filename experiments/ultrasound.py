@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import argparse
 import csv
+import inspect
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -154,16 +156,43 @@ class Learning(NamedTuple):
     def patches(self, cine: Array) -> tuple[Array, float]:
         """Every patch on its own, as in the paper."""
         inputs = [as_matrix(patch, self.share) for patch in patches(cine)]
-        found = [self.run(Y) for Y in inputs]
-        seconds = best_time(lambda: [self.run(Y) for Y in inputs]) / len(inputs)
+        call = self._many if takes_schedules(lrmc.solve_many) else self._each
+        found = call(inputs)
+        seconds = best_time(lambda: call(inputs)) / len(inputs)
         tissue = [(R @ L.T).reshape(-1, PATCH, PATCH) for L, R in found]
         return joined(tissue), seconds
+
+    def _each(self, inputs: list[Any]) -> list[tuple[Array, Array]]:
+        """One after the other."""
+        return [self.run(Y) for Y in inputs]
+
+    def _many(self, inputs: list[Any]) -> list[tuple[Array, Array]]:
+        """By one call for all of them."""
+        layers = shortened(self.schedule, LAYERS[self.share])
+        solved = lrmc.solve_many(inputs, rank=1, schedule=layers, threads=1)
+        return [(X.L, X.R) for X in (result.factors() for result in solved)]
 
     def whole(self, cine: Array) -> tuple[Array, float]:
         """All pixels in one matrix: 25 patches at once."""
         Y = as_matrix(cine, self.share)
         L, R = self.run(Y)
         return (R @ L.T).reshape(cine.shape), best_time(lambda: self.run(Y)) / 25
+
+
+def takes_schedules(function: Callable[..., Any]) -> bool:
+    """Whether it has an argument of that name."""
+    return "schedule" in inspect.signature(function).parameters
+
+
+def shortened(schedule: lrmc.Schedule, layers: int) -> lrmc.Schedule:
+    """Its first layers, and nothing after them."""
+    return replace(
+        schedule,
+        zeta=schedule.zeta[: layers + 1],
+        eta=schedule.eta[:layers],
+        momentum=schedule.momentum[:layers],
+        tail=None,
+    )
 
 
 def as_matrix(cine: Array, share: float = 1.0, seed: int = 0) -> Any:

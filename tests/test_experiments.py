@@ -198,7 +198,7 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     def load(name: str, folder: str = "experiments") -> ModuleType:
         monkeypatch.syspath_prepend(str(ROOT / folder))
-        names.extend((name, "common", "page"))
+        names.extend((name, "common", "page", "synthetic_tables"))
         return importlib.import_module(name)
 
     from threadpoolctl import ThreadpoolController
@@ -262,7 +262,7 @@ def test_the_closed_loop_is_that_of_the_package(scripts: Any, rank: int) -> None
 
 def test_the_page_hides_no_misses(scripts: Any) -> None:
     """Ratios are those of the same instance, and a row with a miss does not pass."""
-    page = scripts("page")
+    tables = scripts("synthetic_tables")
     seconds = {
         "ScaledGD": (10.0, 40.0, 70.0),
         "closed loop": (1.0, 2.0, 7.0),
@@ -280,11 +280,11 @@ def test_the_page_hides_no_misses(scripts: Any) -> None:
         for method, times in seconds.items()
         for seed, time in enumerate(times)
     ]
-    assert page.Runs(made).ratios(10, "closed loop") == [10, 20, 10]
+    assert tables.Runs(made).ratios(10, "closed loop") == [10, 20, 10]
     made[-1]["reached"] = "0"
-    runs = page.Runs(made)
+    runs = tables.Runs(made)
     assert sorted(runs.ratios(10, "LRMC, trained")) == [10, 20]
-    text = page.table_1(made)
+    text = tables.table_1(made)
     assert text.count("(1 of 3 missed)") == 2
     assert (
         "closed loop, at least 10 times faster than tuned ScaledGD: 1 of 1 rows" in text

@@ -141,7 +141,7 @@ def test_what_does_not_fit_is_noticed():
     Y, _ = table((120, 60))
     # shrunk to nothing
     numbers = Numbers(reach=3.0, shape=1.0, prior=20.0, kappa=20.0, eta=0.05)
-    bad = Plan(Layers.same(numbers, 3), rank=8)
+    bad = Plan(Layers.same(numbers, 3), rank=8, fixed=True)
     obs = as_observations(Y)
     assert "times as much as without it" in caught(obs, bad, Noise.even(obs), 0).worse
     with pytest.warns(UserWarning, match="the schedule does not fit these data"):
@@ -151,6 +151,36 @@ def test_what_does_not_fit_is_noticed():
     net = caught(obs, good, Noise.even(obs), 0)
     assert not net.worse
     assert net.decided.error < net.decided.simple
+
+
+def test_a_rank_that_is_far_too_low_is_raised():
+    """Of a plan that was learned on data of another kind: never in silence, and no worse."""
+    Y, X = table((150, 90), rank=8, seed=3)
+    low, right = planned(Y, rank=1), planned(Y, rank=8)
+    assert low.evidence["plan"]["rank"] >= 8
+    assert error(low.low_rank(), X) < 1.1 * error(right.low_rank(), X)
+
+
+def test_second_opinions_are_asked_anew():
+    """Rows that are copies of many others: neighbors know them, and low rank does not."""
+    rng = np.random.default_rng(5)
+    kinds = rng.standard_normal((30, 24))
+    X = kinds[rng.integers(30, size=240)]
+    Y = X + 0.1 * rng.standard_normal(X.shape)
+    hidden = rng.random(X.shape) < 0.3
+    Y[hidden] = np.nan
+    result = planned(Y, rank=8)
+    assert result.evidence["plan"]["blend"][0] == "neighbors"
+    missed = (
+        np.abs((Z - X)[hidden]).mean() for Z in (result.completed(), low_rank(result))
+    )
+    assert next(missed) < 0.7 * next(missed)
+
+
+def low_rank(result):
+    """Without what lies beyond."""
+    X = result.factors()
+    return X.L @ X.R.T
 
 
 def test_evidence_of_new_data_is_shown():

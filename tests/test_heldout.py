@@ -351,3 +351,20 @@ def test_no_line_loses_much():
     lost = np.bincount(some.rows, minlength=20)
     assert lost[0] == 1  # of five
     assert lost.max() <= 5  # of thirty
+
+
+@pytest.mark.parametrize("kind", ["columns", "rows"])
+def test_stretches_of_gaps_leave_lines_as_full_as_others(kind):
+    """About as much is set aside, in pieces of a gap and in more lines, none of which loses much."""
+    obs = as_observations(field(kind))
+    _, whole = hold_out(obs)
+    _, some = hold_out(obs, of_line=THINNED)
+    line, along = (
+        (some.cols, some.rows) if kind == "columns" else (some.rows, some.cols)
+    )
+    seen = obs.col_observed if kind == "columns" else obs.row_observed
+    lost = np.bincount(line, minlength=len(seen))
+    assert np.all(lost <= THINNED * seen)
+    assert len(some.rows) > 0.7 * len(whole.rows)
+    longest = runs(some.rows, line, along)
+    assert np.median(longest) > 0.5 * THINNED * np.median(seen)

@@ -29,7 +29,17 @@ LAYERS = (  # each may import from itself and from those before it
     ),
     ("methods", "report"),
     ("solve", "many", "_answer", "_loop", "_job", "subspace", "_work"),
-    ("training", "_torch_noisy", "torch", "estimator", "complete", "apps", "race"),
+    (
+        "training",
+        "_torch_layers",
+        "_torch_door",
+        "_torch_noisy",
+        "torch",
+        "estimator",
+        "complete",
+        "apps",
+        "race",
+    ),
     ("demo", "xarray"),
     ("cli", "__main__"),
 )

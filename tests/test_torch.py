@@ -22,6 +22,7 @@ from lrmc.observations import OWN
 
 torch = pytest.importorskip("torch")
 lt = pytest.importorskip("lrmc.torch")
+layers_of_torch = pytest.importorskip("lrmc._torch_layers")
 stays = pytest.importorskip("lrmc.observations.tensor").stays
 
 RANK = 3
@@ -267,13 +268,14 @@ def test_gradients(name, checkpoint):
 
 
 @pytest.mark.parametrize(
-    ("shape", "rounds", "near"), [((120, 100), lt.ROUNDS, 0.01), ((30, 25), 15, 1e-4)]
+    ("shape", "rounds", "near"),
+    [((120, 100), layers_of_torch.ROUNDS, 0.01), ((30, 25), 15, 1e-4)],
 )
 def test_gradients_through_the_spectral_start(shape, rounds, near, monkeypatch):
     """The start's subspace counts too. A small matrix has no clear gap after r singular
     values: more rounds there.
     """
-    monkeypatch.setattr(lt, "ROUNDS", rounds)
+    monkeypatch.setattr(layers_of_torch, "ROUNDS", rounds)
     data, rng = problem(*shape, p=0.7), np.random.default_rng(1)
     Y, seen = torch.tensor(data.Y).requires_grad_(), torch.tensor(data.mask)
     W, direction = (torch.tensor(rng.standard_normal(Y.shape)) for _ in range(2))

@@ -10,19 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from numbers import Integral
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from . import _torch_noisy as noisy
 from ._extras import optional
+from ._torch_door import as_schedule, check_whole, given, looked_at, unit_of
+from ._torch_layers import Factors, Layer, Pair, full_precision, spectral
 from .methods.noisy_layers import Layers
 from .methods.plan import Plan
-from .observations._checks import check_finite, check_numbers, check_observed
-from .observations.tensor import (
-    TorchObservations,
-    as_tensor_mask,
-    as_torch_observations,
-)
+from .observations.tensor import TorchObservations, as_torch_observations
 from .schedule import Schedule
 
 if TYPE_CHECKING:
@@ -42,18 +38,7 @@ __all__ = [
     "as_torch_observations",
 ]
 
-Pair = tuple[Tensor, Tensor]  # of the left and the right factor
 ZERO = 1e-30  # what stands for a zero of a schedule, which has no logarithm
-OVERSAMPLING = 5  # columns more than the rank, in the randomised start
-POWER_STEPS = 2
-ROUNDS = 3  # of least squares on both factors after it, which gradients flow through
-
-
-class Factors(NamedTuple):
-    """A low-rank matrix X = L R' (`L @ R.mT`), or a batch of them."""
-
-    L: Tensor
-    R: Tensor
 
 
 class UnrolledLRMC(nn.Module):
@@ -112,10 +97,10 @@ class UnrolledLRMC(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        began = _as_schedule(schedule)
+        began = as_schedule(schedule)
         if began.plan is not None:
             # one name for both: whoever has a schedule need not care which kind it is
-            _check_whole("extra", extra, 0, most=0)
+            check_whole("extra", extra, 0, most=0)
             self.__class__ = UnrolledNoisy
             UnrolledNoisy.__init__(
                 self,  # type: ignore[arg-type]
@@ -128,7 +113,7 @@ class UnrolledLRMC(nn.Module):
             )
             return
         for name, number, least in (("rank", rank, 1), ("extra", extra, 0)):
-            _check_whole(name, number, least)
+            check_whole(name, number, least)
         if extra and began.tail is None:
             raise ValueError(
                 f"extra={extra}, but the schedule has no tail: it ends after {len(began)} layers"
@@ -195,44 +180,37 @@ class UnrolledLRMC(nn.Module):
         """The start and the factors after each layer, for a loss that looks at them all.
         Arguments as for `forward`.
         """
-        Y, seen = _looked_at(Y, mask, self.rank)
+        Y, seen = looked_at(Y, mask, self.rank)
+        begun = None if start is None else given(start, Y, self.rank)
+        yield from self._through(Y, seen, begun, scale)
+
+    def _through(
+        self,
+        Y: Tensor,
+        seen: Tensor | None,
+        begun: Factors | None,
+        scale: Any,
+    ) -> Iterator[Factors]:
+        """The start and the factors after each layer, of data that were looked at."""
+        one = Y.new_ones(())
         absolute = self.began.units == "absolute"
-        p = (
-            Y.new_ones(())
-            if seen is None
-            else seen.sum((-2, -1), keepdim=True).to(Y.dtype) / math.prod(Y.shape[-2:])
-        )
-        eta_unit = Y.new_ones(()) if absolute else 1 / p
-        zeta_unit = (
-            Y.new_ones(())
-            if absolute
-            else _unit(Y, seen)
-            if scale is None
-            else _per_matrix(scale, Y)
-        )
+        p = one if seen is None else _fraction(seen, Y.dtype)
+        eta_unit = one if absolute else 1 / p
+        zeta_unit = one if absolute else unit_of(Y, seen, scale)
         zeta = [x * zeta_unit for x in self.log_zeta.to(Y.dtype).exp()]
-        if start is None:
-            gain = (
-                1 / p
-                if self.log_start_gain is None
-                else self.log_start_gain.to(Y.dtype).exp() * eta_unit
-            )
-            L, R = self._run(_spectral, Y, zeta[0], gain, self.rank, self.seed)
-        else:
-            L, R = _given(start, Y, self.rank)
-        yield Factors(L, R)
+        eta = [x * eta_unit for x in self.log_eta.to(Y.dtype).exp()]
+        if begun is None:
+            gain = 1 / p
+            if self.log_start_gain is not None:
+                gain = self.log_start_gain.to(Y.dtype).exp() * eta_unit
+            begun = self._run(spectral, Y, zeta[0], gain, self.rank, self.seed)
+        yield begun
+        X: Pair = begun
         momentum: Pair | None = None
-        for z, eta, gamma in self._layers(
-            zeta, [x * eta_unit for x in self.log_eta.to(Y.dtype).exp()]
-        ):
-            (L, R), momentum = self._run(
-                _Layer(z, eta, gamma, self.began.tangent).step,
-                Y,
-                seen,
-                (L, R),
-                momentum,
-            )
-            yield Factors(L, R)
+        for numbers in self._layers(zeta, eta):
+            step = Layer(*numbers, self.began.tangent).step
+            X, momentum = self._run(step, Y, seen, X, momentum)
+            yield Factors(*X)
 
     def _layers(
         self, zeta: list[Tensor], eta: list[Tensor]
@@ -325,34 +303,31 @@ class UnrolledNoisy(UnrolledLRMC):
         dtype: torch.dtype | None = None,
     ) -> None:
         nn.Module.__init__(self)
-        self.began = _as_schedule(schedule)
+        self.began = as_schedule(schedule)
         if self.began.plan is None:
             raise ValueError("this schedule has no plan; UnrolledLRMC takes it")
         self.plan = Plan.from_plain(self.began.plan)
         rank = self.plan.rank if rank is None else rank
-        _check_whole("rank", rank, 1)
+        check_whole("rank", rank, 1)
         self.rank, self.checkpoint, self.seed = int(rank), bool(checkpoint), seed
         logs = torch.as_tensor(self.plan.layers.array()).log()
         kind = dtype or torch.get_default_dtype()
         self.log_numbers = nn.Parameter(logs.to(device=device, dtype=kind))
 
-    def iterates(
+    def _through(
         self,
         Y: Tensor,
-        mask: Tensor | None = None,
-        *,
-        start: Any = None,
-        scale: Any = None,
+        seen: Tensor | None,
+        begun: Factors | None,
+        scale: Any,
     ) -> Iterator[Factors]:
-        """The start and the factors after each layer. Arguments as for `forward`."""
-        Y, seen = _looked_at(Y, mask, self.rank)
         seen = torch.ones_like(Y, dtype=torch.bool) if seen is None else seen
-        unit = _unit(Y, seen) if scale is None else _per_matrix(scale, Y)
-        data = noisy.Data(Y, seen, unit)
-        if start is None:
-            state = noisy.grown(Y, seen, self.rank, self.seed)
-        else:
-            state = noisy.known(_given(start, Y, self.rank))
+        data = noisy.Data(Y, seen, unit_of(Y, seen, scale))
+        state = (
+            noisy.grown(Y, seen, self.rank, self.seed)
+            if begun is None
+            else noisy.known(begun)
+        )
         yield Factors(*state.X)
         for numbers in self.log_numbers.to(Y.dtype).exp().T:
             state = self._run(_through_layer, data, state, numbers)
@@ -376,7 +351,7 @@ def _through_layer(
     state: noisy.State,
     numbers: Tensor,
 ) -> noisy.State:
-    with _full_precision(data.Y):
+    with full_precision(data.Y):
         return next(noisy.passes(data, state, numbers[:, None]))
 
 
@@ -387,186 +362,10 @@ def _card(began: Schedule, card: Mapping[str, Any] | None) -> dict[str, Any]:
     return usual if card is None else dict(card)
 
 
-# ---- the algorithm. All shapes may have leading dimensions of a batch.
-
-
-class _Layer(NamedTuple):
-    """One step of `lrmc.methods.lrmc`, line by line."""
-
-    zeta: Tensor
-    eta: Tensor
-    gamma: Tensor | None
-    tangent: bool
-
-    def step(
-        self,
-        Y: Tensor,
-        seen: Tensor | None,
-        X: Pair,
-        momentum: Pair | None,
-    ) -> tuple[Pair, Pair]:
-        """The factors after the step, and their momentum."""
-        L, R = X
-        with _full_precision(Y):
-            C = torch.clamp(Y - L @ R.mT, -self.zeta, self.zeta)
-            C = C if seen is None else torch.where(seen, C, 0.0)
-            GL, GR = L.mT @ L, R.mT @ R
-            dL, dR = _divide(C @ R, GR), _divide(C.mT @ L, GL)
-            if self.tangent:
-                M = _divide(dL.mT @ L, GL).mT
-                dL, dR = dL - L @ M / 2, dR - R @ M.mT / 2
-            if momentum is not None and self.gamma is not None:
-                dL, dR = dL + self.gamma * momentum[0], dR + self.gamma * momentum[1]
-            return (L + self.eta * dL, R + self.eta * dR), (dL, dR)
-
-
-def _spectral(Y: Tensor, zeta: Tensor, gain: Tensor, rank: int, seed: int) -> Factors:
-    """The best rank-r approximation of A = gain * clip(Y, -zeta, zeta), balanced.
-
-    Its factors solve A R (R'R)^-1 = L and A' L (L'L)^-1 = R. They are found without gradient, as in
-    `start.py` (with one more power step); then these equations are iterated a few times, which
-    changes hardly anything but the gradient: it becomes that of the approximation, but for (s_{r+1}
-    / s_r)^6, and unlike that of an SVD it is finite where singular values are equal."""
-    with _full_precision(Y):
-        A = gain * torch.clamp(Y, -zeta, zeta)
-        R = _leading(A.detach(), rank, seed)
-        for _ in range(ROUNDS):
-            L = _divide(A @ R, R.mT @ R)
-            R = _divide(A.mT @ L, L.mT @ L)
-        return Factors(L, R)
-
-
-@torch.no_grad()
-def _leading(A: Tensor, rank: int, seed: int) -> Tensor:
-    """V S^(1/2) of the leading singular values, randomised."""
-    n1, n2 = A.shape[-2:]
-    random = torch.randn(
-        n2,
-        min(rank + OVERSAMPLING, n1, n2),
-        generator=torch.Generator().manual_seed(seed),
-    )
-    Q = random.to(A).expand(*A.shape[:-2], -1, -1)
-    for _ in range(POWER_STEPS):
-        P = torch.linalg.qr(A @ Q)[0]
-        Q = torch.linalg.qr(A.mT @ P)[0]
-    _, s, Vt = torch.linalg.svd(A @ Q, full_matrices=False)
-    return Q @ Vt.mT[..., :rank] * s[..., None, :rank].sqrt()
-
-
-def _divide(B: Tensor, G: Tensor) -> Tensor:
-    """B G^+ for a Gram matrix G, as `lrmc.linalg.divide`: directions that G cannot tell
-    from zero are left out.
-    """
-    eps = torch.finfo(B.dtype).eps
-    negligible = max(B.shape[-2] * eps**2, 64 * torch.finfo(torch.float64).eps)
-    sound = torch.isfinite(G).all(-1, keepdim=True).all(-2, keepdim=True)
-    square = torch.where(
-        sound, G, torch.eye(G.shape[-1], dtype=G.dtype, device=G.device)
-    ).double()
-    inverse = torch.linalg.pinv(square, rtol=negligible, hermitian=True).to(B.dtype)
-    # a run that blew up gives NaN, not an error of the decomposition
-    return B @ torch.where(sound, inverse, torch.nan)
-
-
-def _full_precision(X: Tensor) -> Any:
-    """Under autocast, products of factors in half precision would be worthless."""
-    return torch.autocast(X.device.type, enabled=False)
-
-
-# ---- the door
-
-
-def _as_schedule(schedule: Any) -> Schedule:
-    """A schedule, or the one of this name."""
-    found = Schedule.named(schedule) if isinstance(schedule, str) else schedule
-    if not isinstance(found, Schedule):
-        raise ValueError(
-            f"schedule is a {type(schedule).__name__}; a Schedule or the name of one is wanted"
-        )
-    return found
-
-
-def _check_whole(name: str, number: Any, least: int, most: float = math.inf) -> None:
-    whole = isinstance(number, Integral) and not isinstance(number, bool)
-    if whole and number > most:
-        raise ValueError(f"{name}={number!r}; layers for noisy data have none")
-    if not whole or number < least:
-        raise ValueError(
-            f"{name}={number!r}; a whole number of at least {least} is wanted"
-        )
-
-
-def _looked_at(Y: Any, mask: Any, rank: int) -> tuple[Tensor, Tensor | None]:
-    """The data with 0 where nothing is observed, and what is observed (None where all is)."""
-    if not isinstance(Y, Tensor) or Y.layout != torch.strided:
-        what = (
-            f"a {Y.dtype} tensor that is {Y.layout}"
-            if isinstance(Y, Tensor)
-            else f"a {type(Y).__name__}"
-        )
-        raise ValueError(
-            f"the data are {what}; a dense tensor of real numbers is wanted"
-        )
-    check_numbers(Y.dtype)
-    if Y.ndim < 2 or 0 in Y.shape:
-        raise ValueError(
-            f"a matrix or a batch of matrices is wanted, but the tensor has shape {tuple(Y.shape)}"
-        )
-    if rank > min(Y.shape[-2:]):
-        raise ValueError(
-            f"rank={rank} for a {Y.shape[-2]} x {Y.shape[-1]} matrix; 1 to {min(Y.shape[-2:])} is wanted"
-        )
-    Y = Y if Y.dtype in (torch.float32, torch.float64) else Y.float()
-    seen = ~torch.isnan(Y)
-    if mask is not None:
-        one = torch.as_tensor(mask).ndim == 2  # for all matrices
-        seen = seen & as_tensor_mask(
-            mask, tuple(Y.shape[-2:] if one else Y.shape), Y.device
-        )
-    if seen.all() and torch.isfinite(Y).all():
-        return Y, None
-    observed = seen.flatten(-2).any(-1)
-    if not observed.all():
-        which = (
-            f" in matrix {int(observed.flatten().int().argmin())} of the batch"
-            if Y.ndim > 2
-            else ""
-        )
-        check_observed(0, tuple(Y.shape[-2:]), which)
-    Y = torch.where(seen, Y, 0.0)
-    check_finite(int(torch.isinf(Y).sum()))
-    return Y, seen
-
-
-def _unit(Y: Tensor, seen: Tensor | None) -> Tensor:
-    """The median of the observed |y| of each matrix; their mean where that is 0; never 0."""
-    size = abs(Y.detach()).flatten(-2)
-    size = size if seen is None else torch.where(seen.flatten(-2), size, torch.nan)
-    median, mean = size.nanmedian(-1).values, size.nanmean(-1)
-    unit = torch.where(median > 0, median, torch.where(mean > 0, mean, 1.0))
-    return unit[..., None, None]
-
-
-def _per_matrix(scale: Any, Y: Tensor) -> Tensor:
-    unit = torch.as_tensor(scale, dtype=Y.dtype, device=Y.device)
-    if unit.shape not in ((), Y.shape[:-2]) or not (unit > 0).all():
-        raise ValueError(
-            f"scale has shape {tuple(unit.shape)}; one positive number (or one for each matrix) is wanted"
-        )
-    return unit[..., None, None]
-
-
-def _given(start: Any, Y: Tensor, rank: int) -> Factors:
-    """A start that the user has."""
-    if len(start) != 2:
-        raise ValueError(f"start has {len(start)} parts; a pair (L, R) is wanted")
-    L, R = (torch.as_tensor(X, dtype=Y.dtype, device=Y.device) for X in start)
-    for name, X, n in (("L", L, Y.shape[-2]), ("R", R, Y.shape[-1])):
-        if X.shape[-2:] != (n, rank) or X.shape[:-2] not in ((), Y.shape[:-2]):
-            raise ValueError(
-                f"{name} of the start has shape {tuple(X.shape)}; {(*Y.shape[:-2], n, rank)} is wanted"
-            )
-    return Factors(*(X.expand(*Y.shape[:-2], -1, -1) for X in (L, R)))
+def _fraction(seen: Tensor, dtype: torch.dtype) -> Tensor:
+    """How much of each matrix is observed."""
+    count = seen.sum((-2, -1), keepdim=True).to(dtype)
+    return count / math.prod(seen.shape[-2:])
 
 
 def _numbers(logarithms: Tensor) -> tuple[float, ...]:

@@ -218,10 +218,12 @@ def hidden_in(
     least: int = FEWEST,
     most: int = MOST,
     times: int = 2,
+    of_line: float = 1.0,
     truth: Truth | None = None,
 ) -> list[Lesson]:
     """Lessons in a part of the data that has about so many entries; at least so many of them. With
-    components that grow by more than two `times`, lower ranks are the largest of them.
+    components that grow by more than two `times`, lower ranks are the largest of them. `of_line` as
+    for `hold_out`.
 
     Where the truth is known nothing is hidden: it is what is to be found."""
     rows, cols = some_lines(obs, np.random.default_rng(seed), entries)
@@ -233,7 +235,7 @@ def hidden_in(
     for k in range(count):
         number = 1000 * seed + k
         if truth is None:
-            rest, hidden = hold_out(part, number)
+            rest, hidden = hold_out(part, number, of_line)
         else:
             rest, hidden = part, _known(truth, rows, cols, number)
         left = rest if obs.groups is not None else _copied(rest)

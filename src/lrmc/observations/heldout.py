@@ -153,16 +153,23 @@ def can_hold_out(obs: Observations) -> bool:
     return min(obs.shape) > 1 and SHARE * obs.n_observed >= FEWEST
 
 
-def hold_out(obs: Observations, seed: int = 0) -> tuple[Observations, Sample]:
+def hold_out(
+    obs: Observations,
+    seed: int = 0,
+    of_line: float = 1.0,
+) -> tuple[Observations, Sample]:
     """The data without a tenth of their entries, and (at most 20,000 of) these.
 
     What is set aside looks like what is missing: where gaps are uneven, as with clouds or broken
     sensors, the gaps of one column (or row) are laid over another. Random entries would be too easy
-    there, and favour too high a rank."""
+    there, and favour too high a rank. With less than 1 `of_line`, no column loses a larger share of
+    its entries: a stretch of the gap is laid over it, so that it is left as many as others have."""
     rng = np.random.default_rng(seed)
     axis = _uneven_axis(obs)
     rows, cols = (
-        _random_places(obs, rng) if axis is None else _gaps_elsewhere(obs, axis, rng)
+        _random_places(obs, rng)
+        if axis is None
+        else _gaps_elsewhere(obs, axis, rng, of_line)
     )
     if obs.groups is not None:
         return _without_groups(obs, obs.groups, (rows, cols), rng)
@@ -373,11 +380,12 @@ def _gaps_elsewhere(
     obs: Observations,
     axis: int,
     rng: np.random.Generator,
+    of_line: float = 1.0,
 ) -> tuple[Array, Array]:
     """Places in some columns (axis 0; rows for axis 1) that are missing in others.
 
     Neighbouring columns take the gaps of neighbours, so that gaps which reach over several keep
-    their shape."""
+    their shape; of each, as much as covers this share `of_line`."""
     n, lines = obs.shape[axis], obs.shape[1 - axis]
     along, beside = np.arange(n), max(1, lines // 20)
     seen = obs.col_observed if axis == 0 else obs.row_observed
@@ -385,6 +393,7 @@ def _gaps_elsewhere(
     taken: set[int] = set()
     for begin in rng.permutation(lines)[: max(3, lines // 3)]:
         shift = int(rng.integers(1, lines))
+        first = int(rng.integers(n)) if of_line < 1 else 0
         for line in (begin + np.arange(beside)) % lines:
             donor = (line + shift) % lines
             gap = along[np.isnan(obs.lookup(*_line(axis, donor, along)))]
@@ -394,6 +403,10 @@ def _gaps_elsewhere(
                 or not 0 < len(gap) < 0.9 * n
             ):
                 continue
+            if of_line < 1:
+                gap = np.roll(gap, -int(np.searchsorted(gap, first)))
+                covered = ~np.isnan(obs.lookup(*_line(axis, line, gap)))
+                gap = gap[np.cumsum(covered) <= of_line * seen[line]]
             taken.add(int(line))
             ones.append(gap)
             others.append(np.full(len(gap), line))
