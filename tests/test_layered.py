@@ -204,8 +204,9 @@ def test_what_makes_no_sense(schedule, rank, text):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_matrix_that_cannot_be_solved_is_named(value):
-    Y = np.stack([matrix(), matrix()])
+@pytest.mark.parametrize("shape", [(60, 40), (300, 80)])
+def test_a_matrix_that_cannot_be_solved_is_named(shape, value):
+    Y = np.stack([matrix(*shape), matrix(*shape)])
     Y[1] = value
     with pytest.raises(ValueError, match="matrix 1 of the batch"):
         lrmc.solve_many(Y, 2, schedule=PLAIN)

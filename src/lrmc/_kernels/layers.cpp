@@ -18,17 +18,18 @@ constexpr int MOST_DIRECTIONS = MOST_SMALL_RANK + MORE_DIRECTIONS;
 constexpr int64_t SETTLED_BLOCKS = 128;                      // of rows: then sums go on in double precision
 constexpr double LEAST_SCALE = 1e-30, LARGEST_SCALE = 1e30;  // beyond, others look whether it can be computed
 
-// ---- matrices of a few rows and columns, row after row
+// ---- matrices of a few rows and columns, row after row: one copy of the code for all ranks
+#define ONE_COPY __attribute__((noinline))
 
 // X' Z, where X is n x k and Z n x m.
-void cross(const double *X, const double *Z, int64_t n, int k, int m, double *out) {
+ONE_COPY void cross(const double *X, const double *Z, int64_t n, int k, int m, double *out) {
   std::fill_n(out, k * m, 0.0);
   for (int64_t i = 0; i < n; i++)
     for (int a = 0; a < k; a++)
       for (int b = 0; b < m; b++) out[a * m + b] += X[i * k + a] * Z[i * m + b];
 }
 // X S, where S is k x m.
-void times(const double *X, const double *S, int64_t n, int k, int m, double *out) {
+ONE_COPY void times(const double *X, const double *S, int64_t n, int k, int m, double *out) {
   for (int64_t i = 0; i < n; i++)
     for (int b = 0; b < m; b++) {
       double sum = 0;
@@ -49,7 +50,7 @@ struct Spectrum {
   int n, count = 0;
   double values[MOST_DIRECTIONS], vectors[MOST_DIRECTIONS * MOST_DIRECTIONS];  // a column for each value
 
-  Spectrum(const double *G, int size, double negligible) : n(size) {
+  ONE_COPY Spectrum(const double *G, int size, double negligible) : n(size) {
     double A[MOST_DIRECTIONS * MOST_DIRECTIONS], V[MOST_DIRECTIONS * MOST_DIRECTIONS];
     int order[MOST_DIRECTIONS];
     std::copy_n(G, n * n, A);
@@ -71,7 +72,7 @@ struct Spectrum {
     for (int a = 0; a < n; a++)
       for (int k = 0; k < count; k++) T[a * count + k] = vectors[a * n + k] / std::sqrt(values[k]);
   }
-  void inverse(double *out) const {
+  ONE_COPY void inverse(double *out) const {
     std::fill_n(out, n * n, 0.0);
     for (int k = 0; k < count; k++)
       for (int a = 0; a < n; a++)
@@ -87,37 +88,205 @@ bool all_finite(const double *x, int n) {
   return std::all_of(x, x + n, [](double y) { return std::isfinite(y); });
 }
 
-// The middle of positive numbers, as NumPy has it; 0 without any. Numbers are counted by their exponents and first
-// bits: those around the middle are few.
-template <class T> class Median {
-  static constexpr int BUCKETS = 2048, DROPPED = 20;  // bits of a float, without its sign
-  int32_t counts[BUCKETS] = {};
+template <class T> int64_t count_below(const T *x, int64_t n, T border) {
+  int32_t count = 0;
+  for (int64_t i = 0; i < n; i++) count += x[i] < border;
+  return count;
+}
 
-  static int bucket(T x) {
-    const float rounded = float(x);
-    int32_t bits;
-    std::memcpy(&bits, &rounded, sizeof bits);
-    return bits >> DROPPED;
+// The middle of numbers that are not negative, as NumPy has it; 0 without any. Whole vectors are counted on either side
+// of borders that come nearer: what is left between them is sorted.
+template <class T> double median(const T *x, int64_t n) {
+  constexpr int64_t FEW = 201, BESIDE = 35;  // the middle of all is within 5 standard deviations of the middle of few
+  constexpr int HALVES = 7;
+  if (n == 0) return 0;
+  const int64_t upper = n / 2, lower = n % 2 ? upper : upper - 1;
+  T few[FEW];
+  for (int64_t k = 0; k < FEW; k++) few[k] = x[k * n / FEW];
+  std::sort(few, few + FEW);
+  T low = few[FEW / 2 - BESIDE], high = few[FEW / 2 + BESIDE];
+  int64_t below = count_below(x, n, low);
+  if (below > lower || count_below(x, n, high) <= upper) {
+    low = below = 0;
+    high = *std::max_element(x, x + n);
+    if (!std::isfinite(high)) return double(high);  // nothing lies halfway
   }
-  int bucket_of(int64_t order, int64_t &below) const {
-    int b = 0;
-    for (below = 0; below + counts[b] <= order; b++) below += counts[b];
-    return b;
+  for (int k = 0; k < HALVES; k++) {
+    const T between = low + (high - low) / 2;
+    const int64_t count = count_below(x, n, between);
+    if (count > lower && count <= upper) break;  // between the two in the middle
+    if (count > upper) high = between;
+    else {
+      low = between;
+      below = count;
+    }
   }
+  std::vector<T> some;
+  for (int64_t i = 0; i < n; i++)
+    if (x[i] >= low && x[i] <= high) some.push_back(x[i]);
+  const auto middle = some.begin() + (upper - below);
+  std::nth_element(some.begin(), middle, some.end());
+  return lower == upper ? double(*middle) : (double(*middle) + double(*std::max_element(some.begin(), middle))) / 2;
+}
+
+// ---- rows in lanes
+
+// f(b, U) for some blocks of rows at a time, U of them as a constant, and settle() now and then.
+template <int U, class F, class S> void over_rows(int64_t blocks, F f, S settle) {
+  for (int64_t first = 0; first < blocks; first += SETTLED_BLOCKS) {
+    const int64_t last = std::min(blocks, first + SETTLED_BLOCKS);
+    int64_t b = first;
+    for (; b + U <= last; b += U) f(b, std::integral_constant<int, U>{});
+    for (; b < last; b++) f(b, std::integral_constant<int, 1>{});
+    settle();
+  }
+}
+// Adds what sums in lanes have had of some rows, and empties them.
+template <class T> void settle(T *sums, int64_t n, double *out) {
+  constexpr int W = width<T>;
+  for (int64_t k = 0; k < n; k++) {
+    out[k] += double(sum<T>(load<Vec<T>>(sums + k * W)));
+    store(sums + k * W, Vec<T>{});
+  }
+}
+template <class V> V clipped(V e, V z) { return smaller(larger(e, -z), z); }
+
+// The best approximation of gain * clip(Y, -zeta, zeta) of some rank, balanced, by one round of power iteration.
+template <class T> class Start {
+  static constexpr int W = width<T>;
+  using V = Vec<T>;
+  const InLanes<T> &data;
+  const bool complete;
+  T *numbers, *sums;      // of columns, in single precision and in lanes
+  std::vector<double> D;  // C' B
 
  public:
-  double of(const T *x, int64_t n) {
-    if (n == 0) return 0;
-    for (int64_t i = 0; i < n; i++) counts[bucket(x[i])]++;
-    const int64_t upper = n / 2, lower = n % 2 ? upper : upper - 1;
-    int64_t below, ignored;
-    const int first = bucket_of(lower, below), last = bucket_of(upper, ignored);
-    std::vector<T> some;
-    for (int64_t i = 0; i < n; i++)
-      if (const int b = bucket(x[i]); b >= first && b <= last) some.push_back(x[i]);
-    const auto middle = some.begin() + (upper - below);
-    std::nth_element(some.begin(), middle, some.end());
-    return lower == upper ? double(*middle) : (double(*middle) + double(*std::max_element(some.begin(), middle))) / 2;
+  T *B;                         // C Q: blocks x count x W
+  int count = 0;                // of directions
+  std::vector<double> columns;  // n2 x rank; rows are B left
+  double left[MOST_DIRECTIONS * MOST_SMALL_RANK];
+
+  static size_t size(int64_t n1, int64_t n2) {  // in doubles
+    const int64_t padded = (n1 + W - 1) / W * W;
+    return size_t(padded * MOST_DIRECTIONS + n2 * MOST_DIRECTIONS * (W + 1)) * sizeof(T) / 8 + 64;
+  }
+  Start(const InLanes<T> &data_, bool complete_, Room &room) : data(data_), complete(complete_) {
+    numbers = room.take<T>(data.n2 * MOST_DIRECTIONS);
+    sums = room.take<T>(data.n2 * MOST_DIRECTIONS * W);
+    B = room.take<T>(data.blocks * W * MOST_DIRECTIONS);
+  }
+
+  // Each look at the data makes C Q and C' (C Q) together. False where numbers are not finite.
+  bool find(const Layers<T> &job, double zeta, double gain) {
+    std::vector<double> Q(job.random, job.random + data.n2 * job.directions);
+    double G[MOST_DIRECTIONS * MOST_DIRECTIONS], S[MOST_DIRECTIONS * MOST_DIRECTIONS];
+    count = job.directions;
+    twice(T(zeta), Q, G);
+    if (!all_finite(G, count * count)) return false;
+    const auto [CtP, parts] = looked_at(G, S);
+    cross(CtP.data(), CtP.data(), data.n2, parts, parts, G);
+    const Spectrum turned(G, parts, negligible<T>(data.n2));
+    turned.whitening(S);
+    Q.resize(data.n2 * turned.count);
+    times(CtP.data(), S, data.n2, parts, turned.count, Q.data());
+    count = turned.count;
+    twice(T(zeta), Q, G);
+    if (!all_finite(G, count * count)) return false;
+    truncate(G, job.rank, gain);
+    return true;
+  }
+
+ private:
+  struct Looked {
+    std::vector<double> CtP;
+    int parts;
+  };
+  // C' P and S, where P = B S has orthonormal columns and G = B' B.
+  Looked looked_at(const double *G, double *S) const {
+    const Spectrum found(G, count, negligible<T>(data.n1));
+    found.whitening(S);
+    Looked out{std::vector<double>(data.n2 * found.count), found.count};
+    times(D.data(), S, data.n2, count, found.count, out.CtP.data());
+    return out;
+  }
+
+  // The balanced factors of the best part of P (C' P)' of this rank.
+  void truncate(const double *G, int rank, double gain) {
+    double S[MOST_DIRECTIONS * MOST_DIRECTIONS], K[MOST_DIRECTIONS * MOST_DIRECTIONS];
+    double right[MOST_DIRECTIONS * MOST_SMALL_RANK] = {};
+    const auto [CtP, n] = looked_at(G, S);
+    cross(CtP.data(), CtP.data(), data.n2, n, n, K);
+    const Spectrum parts(K, n, 0);
+    std::fill_n(left, count * rank, 0.0);
+    for (int k = 0; k < std::min(rank, parts.count); k++) {
+      const double s = std::sqrt(parts.values[k]), root = std::sqrt(gain * s);
+      for (int a = 0; a < count; a++) {
+        double turned = 0;
+        for (int c = 0; c < n; c++) turned += S[a * n + c] * parts.vectors[c * n + k];
+        left[a * rank + k] = root * turned;
+        right[a * rank + k] = root / s * turned;
+      }
+    }
+    columns.resize(data.n2 * rank);
+    times(D.data(), right, data.n2, count, rank, columns.data());
+  }
+
+  // B = C Q, D = C' B and G = B' B.
+  void twice(T zeta, const std::vector<double> &Q, double *G) {
+    const int n = count;
+    constexpr int K = 4;  // columns at a time
+    const V z = fill<T>(zeta);
+    D.assign(data.n2 * n, 0);
+    std::fill_n(G, n * n, 0.0);
+    std::copy(Q.begin(), Q.end(), numbers);
+    V grams[MOST_DIRECTIONS * MOST_DIRECTIONS];
+    std::fill_n(grams, n * n, V{});
+    const auto some = [&](int64_t b, auto together, int first, auto width) {
+      constexpr int U = together, N = width;
+      V x[U][N] = {};
+      for (int64_t j = 0; j < data.n2; j++)
+#pragma GCC unroll 4
+        for (int u = 0; u < U; u++) {
+          const V y = load<V>(data.block(b + u, j)), c = complete ? clipped(y, z) : y == y ? clipped(y, z) : V{};
+#pragma GCC unroll 4
+          for (int k = 0; k < N; k++) x[u][k] += c * numbers[j * n + first + k];
+        }
+      for (int u = 0; u < U; u++)
+        for (int k = 0; k < N; k++) store(B + ((b + u) * n + first + k) * W, x[u][k]);
+      for (int64_t j = 0; j < data.n2; j++) {
+        T *out = sums + (j * n + first) * W;
+        V found[N];
+        for (int k = 0; k < N; k++) found[k] = load<V>(out + k * W);
+#pragma GCC unroll 4
+        for (int u = 0; u < U; u++) {
+          const V y = load<V>(data.block(b + u, j)), c = complete ? clipped(y, z) : y == y ? clipped(y, z) : V{};
+#pragma GCC unroll 4
+          for (int k = 0; k < N; k++) found[k] += c * x[u][k];
+        }
+        for (int k = 0; k < N; k++) store(out + k * W, found[k]);
+      }
+    };
+    over_rows<2>(
+        data.blocks,
+        [&](int64_t b, auto together) {
+          int first = 0;
+          for (; first + K <= n; first += K) some(b, together, first, std::integral_constant<int, K>{});
+          if (n - first >= 2) some(b, together, first, std::integral_constant<int, 2>{}), first += 2;
+          if (n > first) some(b, together, first, std::integral_constant<int, 1>{});
+          for (int u = 0; u < together; u++)
+            for (int k = 0; k < n; k++)
+              for (int m = k; m < n; m++)
+                grams[k * n + m] += load<V>(B + ((b + u) * n + k) * W) * load<V>(B + ((b + u) * n + m) * W);
+        },
+        [&] {
+          settle(sums, data.n2 * n, D.data());
+          for (int k = 0; k < n * n; k++) {
+            G[k] += double(sum<T>(grams[k]));
+            grams[k] = V{};
+          }
+        });
+    for (int k = 0; k < n; k++)
+      for (int m = 0; m < k; m++) G[k * n + m] = G[m * n + k];
   }
 };
 
@@ -129,52 +298,52 @@ template <class T, int R> class Unrolled {
   const Layers<T> &job;
   const InLanes<T> &data;
   const bool complete;
-  T *L, *after, *pulled, *speed;  // blocks x R x W: rows, where they go, C R, momentum
-  T *B;                           // blocks x directions x W
-  T *columns, *sums;              // of columns: numbers to multiply with, and sums in lanes: n2 x at most directions
-  std::vector<double> F, momentum, pull;  // n2 x R: columns; C' L
-  double LL[RR], FF[RR];                  // L'L and R'R
+  T *L, *after, *pulled, *speed;                // blocks x R x W: rows, where they go, C R, momentum
+  T *columns, *sums;                            // of columns: numbers to multiply with, and sums in lanes: n2 x R
+  std::vector<double> F, next, momentum, pull;  // n2 x R: columns, where they go; C' L
+  double LL[RR], FF[RR];                        // L'L and R'R
+  double before_LL[RR], before_FF[RR];          // before the last layer
 
  public:
   static size_t size(int64_t n1, int64_t n2) {  // in doubles
     const int64_t padded = (n1 + W - 1) / W * W;
-    return size_t(padded * (4 * R + MOST_DIRECTIONS) + n2 * MOST_DIRECTIONS * (W + 1)) * sizeof(T) / 8 + 64;
+    return size_t(padded * 4 * R + n2 * R * (W + 1)) * sizeof(T) / 8 + 64;
   }
   Unrolled(const Layers<T> &job_, const InLanes<T> &data_, bool complete_, Room &room)
-      : job(job_), data(data_), complete(complete_), F(data.n2 * R), momentum(data.n2 * R), pull(data.n2 * R) {
+      : job(job_),
+        data(data_),
+        complete(complete_),
+        F(data.n2 * R),
+        next(data.n2 * R),
+        momentum(data.n2 * R),
+        pull(data.n2 * R) {
     const int64_t padded = data.blocks * W;
     L = room.take<T>(padded * R);
     after = room.take<T>(padded * R);
     pulled = room.take<T>(padded * R);
     speed = room.take<T>(padded * R);
-    B = room.take<T>(padded * MOST_DIRECTIONS);
-    columns = room.take<T>(data.n2 * MOST_DIRECTIONS);
-    sums = room.take<T>(data.n2 * MOST_DIRECTIONS * W);
+    columns = room.take<T>(data.n2 * R);
+    sums = room.take<T>(data.n2 * R * W);
   }
 
-  // The best rank-R approximation of gain * clip(Y, -zeta, zeta), by one round of power iteration. Each look at the
-  // data makes C Q and C' (C Q) together.
-  bool start(double zeta, double gain) {
-    const int n = job.directions;
-    std::vector<double> Q(job.random, job.random + data.n2 * n), D;
-    double G[MOST_DIRECTIONS * MOST_DIRECTIONS], S[MOST_DIRECTIONS * MOST_DIRECTIONS];
-    int count = n;
-    for (int round = 0; round < 2; round++) {
-      twice(T(zeta), Q, count, D, G);
-      if (!all_finite(G, count * count)) return false;
-      const Spectrum found(G, count, negligible<T>(data.n1));
-      found.whitening(S);  // P = B S, C' P = D S
-      if (round) return truncated(found, S, D, gain);
-      std::vector<double> CtP(data.n2 * found.count);
-      times(D.data(), S, data.n2, count, found.count, CtP.data());
-      cross(CtP.data(), CtP.data(), data.n2, found.count, found.count, G);
-      const Spectrum turned(G, found.count, negligible<T>(data.n2));
-      turned.whitening(S);
-      Q.resize(data.n2 * turned.count);
-      times(CtP.data(), S, data.n2, found.count, turned.count, Q.data());
-      count = turned.count;
-    }
-    return false;
+  // Where the layers begin.
+  void begin(const Start<T> &from) {
+    V grams[RR] = {};
+    std::fill_n(LL, RR, 0.0);
+    over_rows<1>(
+        data.blocks,
+        [&](int64_t b, auto) {
+          V l[R] = {};
+          for (int a = 0; a < from.count; a++) {
+            const V x = load<V>(from.B + (b * from.count + a) * W);
+            for (int k = 0; k < R; k++) l[k] += x * T(from.left[a * R + k]);
+          }
+          for (int k = 0; k < R; k++) store(L + (b * R + k) * W, l[k]);
+          add_products(l, l, grams);
+        },
+        [&] { settle_grams(grams, LL); });
+    F = from.columns;
+    cross(F.data(), F.data(), data.n2, R, R, FF);
   }
 
   double norm() const { return root_of(dot(LL, FF, RR)); }
@@ -213,125 +382,11 @@ template <class T, int R> class Unrolled {
   }
 
  private:
-  std::vector<double> next;  // columns after a layer
-  double before_LL[RR], before_FF[RR];
-
-  // f(b, U) for some blocks of rows at a time, and settle() now and then.
-  template <int U, class F_, class S> void over_rows(F_ f, S settle) const {
-    for (int64_t first = 0; first < data.blocks; first += SETTLED_BLOCKS) {
-      const int64_t last = std::min(data.blocks, first + SETTLED_BLOCKS);
-      int64_t b = first;
-      for (; b + U <= last; b += U) f(b, std::integral_constant<int, U>{});
-      for (; b < last; b++) f(b, std::integral_constant<int, 1>{});
-      settle();
-    }
-  }
-  void settle(int width, double *out) const {  // what columns have had of some rows
-    for (int64_t k = 0; k < data.n2 * width; k++) {
-      out[k] += double(sum<T>(load<V>(sums + k * W)));
-      store(sums + k * W, V{});
-    }
-  }
-  static V clipped(V e, V z) { return smaller(larger(e, -z), z); }
-  const T *at(int64_t b, int64_t j) const { return data.Y + (b * data.n2 + j) * W; }
-
-  // B = C Q for n columns, D = C' B and G = B' B.
-  void twice(T zeta, const std::vector<double> &Q, int n, std::vector<double> &D, double *G) {
-    constexpr int K = 4;  // columns at a time
-    const V z = fill<T>(zeta);
-    D.assign(data.n2 * n, 0);
-    std::fill_n(G, n * n, 0.0);
-    std::copy(Q.begin(), Q.end(), columns);
-    V grams[MOST_DIRECTIONS * MOST_DIRECTIONS];
-    std::fill_n(grams, n * n, V{});
-    const auto some = [&](int64_t b, auto together, int first, auto width) {
-      constexpr int U = together, N = width;
-      V x[U][N] = {};
-      for (int64_t j = 0; j < data.n2; j++)
-#pragma GCC unroll 4
-        for (int u = 0; u < U; u++) {
-          const V y = load<V>(at(b + u, j)), c = complete ? clipped(y, z) : y == y ? clipped(y, z) : V{};
-#pragma GCC unroll 4
-          for (int k = 0; k < N; k++) x[u][k] += c * columns[j * n + first + k];
-        }
-      for (int u = 0; u < U; u++)
-        for (int k = 0; k < N; k++) store(B + ((b + u) * n + first + k) * W, x[u][k]);
-      for (int64_t j = 0; j < data.n2; j++) {
-        T *out = sums + (j * n + first) * W;
-        V found[N];
-        for (int k = 0; k < N; k++) found[k] = load<V>(out + k * W);
-#pragma GCC unroll 4
-        for (int u = 0; u < U; u++) {
-          const V y = load<V>(at(b + u, j)), c = complete ? clipped(y, z) : y == y ? clipped(y, z) : V{};
-#pragma GCC unroll 4
-          for (int k = 0; k < N; k++) found[k] += c * x[u][k];
-        }
-        for (int k = 0; k < N; k++) store(out + k * W, found[k]);
-      }
-    };
-    over_rows<2>(
-        [&](int64_t b, auto together) {
-          int first = 0;
-          for (; first + K <= n; first += K) some(b, together, first, std::integral_constant<int, K>{});
-          if (n - first >= 2) some(b, together, first, std::integral_constant<int, 2>{}), first += 2;
-          if (n > first) some(b, together, first, std::integral_constant<int, 1>{});
-          for (int u = 0; u < together; u++)
-            for (int k = 0; k < n; k++)
-              for (int m = k; m < n; m++)
-                grams[k * n + m] += load<V>(B + ((b + u) * n + k) * W) * load<V>(B + ((b + u) * n + m) * W);
-        },
-        [&] {
-          settle(n, D.data());
-          for (int k = 0; k < n * n; k++) {
-            G[k] += double(sum<T>(grams[k]));
-            grams[k] = V{};
-          }
-        });
-    for (int k = 0; k < n; k++)
-      for (int m = 0; m < k; m++) G[k * n + m] = G[m * n + k];
-  }
-
-  // The balanced factors of the best rank-R part of P (C' P)', where P = B S.
-  bool truncated(const Spectrum &found, const double *S, const std::vector<double> &D, double gain) {
-    const int n = found.n, count = found.count;
-    std::vector<double> CtP(data.n2 * count);
-    double G[MOST_DIRECTIONS * MOST_DIRECTIONS], left[MOST_DIRECTIONS * R] = {}, right[MOST_DIRECTIONS * R] = {};
-    times(D.data(), S, data.n2, n, count, CtP.data());
-    cross(CtP.data(), CtP.data(), data.n2, count, count, G);
-    const Spectrum parts(G, count, 0);
-    for (int k = 0; k < std::min(R, parts.count); k++) {
-      const double s = std::sqrt(parts.values[k]), root = std::sqrt(gain * s);
-      for (int a = 0; a < n; a++) {
-        double turned = 0;
-        for (int c = 0; c < count; c++) turned += S[a * count + c] * parts.vectors[c * count + k];
-        left[a * R + k] = root * turned;
-        right[a * R + k] = root / s * turned;
-      }
-    }
-    times(D.data(), right, data.n2, n, R, F.data());
-    V grams[RR] = {};
-    std::fill_n(LL, RR, 0.0);
-    over_rows<1>(
-        [&](int64_t b, auto) {
-          V l[R] = {};
-          for (int a = 0; a < n; a++) {
-            const V x = load<V>(B + (b * n + a) * W);
-            for (int k = 0; k < R; k++) l[k] += x * T(left[a * R + k]);
-          }
-          for (int k = 0; k < R; k++) store(L + (b * R + k) * W, l[k]);
-          add_products(l, l, grams);
-        },
-        [&] { settle(grams, LL); });
-    cross(F.data(), F.data(), data.n2, R, R, FF);
-    next.resize(F.size());
-    return true;
-  }
-
   static void add_products(const V *x, const V *y, V *out) {
     for (int a = 0; a < R; a++)
       for (int c = 0; c < R; c++) out[a * R + c] += x[a] * y[c];
   }
-  static void settle(V *grams, double *out) {
+  static void settle_grams(V *grams, double *out) {
     for (int k = 0; k < RR; k++) {
       out[k] += double(sum<T>(grams[k]));
       grams[k] = V{};
@@ -349,6 +404,7 @@ template <class T, int R> class Unrolled {
     std::fill_n(LC, RR, 0.0);
     std::copy(F.begin(), F.end(), columns);
     over_rows<TOGETHER>(
+        data.blocks,
         [&](int64_t b, auto together) {
           constexpr int U = together;
           V l[U][R], x[U][R] = {};
@@ -360,7 +416,7 @@ template <class T, int R> class Unrolled {
             for (int a = 0; a < R; a++) found[a] = load<V>(out + a * W);
 #pragma GCC unroll 4
             for (int u = 0; u < U; u++) {
-              V e = load<V>(at(b + u, j));
+              V e = load<V>(data.block(b + u, j));
 #pragma GCC unroll 8
               for (int a = 0; a < R; a++) e -= l[u][a] * columns[j * R + a];
               const V kept = clipped(e, z), c = Complete ? kept : e == e ? kept : V{};
@@ -379,8 +435,8 @@ template <class T, int R> class Unrolled {
           }
         },
         [&] {
-          settle(R, pull.data());
-          settle(grams, LC);
+          settle(sums, data.n2 * R, pull.data());
+          settle_grams(grams, LC);
           for (int w = 0; w < W; w++) inliers += double(within[w]);
           within = Mask<T>{};
         });
@@ -395,6 +451,7 @@ template <class T, int R> class Unrolled {
     std::fill_n(DL, RR, 0.0);
     std::fill_n(LL, RR, 0.0);
     over_rows<1>(
+        data.blocks,
         [&](int64_t b, auto) {
           V l[R], d[R], x[R];
           for (int a = 0; a < R; a++) {
@@ -413,9 +470,9 @@ template <class T, int R> class Unrolled {
           add_products(l, l, grams);
         },
         [&] {
-          settle(steps, DD);
-          settle(crossed, DL);
-          settle(grams, LL);
+          settle_grams(steps, DD);
+          settle_grams(crossed, DL);
+          settle_grams(grams, LL);
         });
   }
 
@@ -458,8 +515,11 @@ void run(const Layers<T> &job, const LayersMatrix<T> &matrix, double unit, const
   const double all = double(data.n1) * double(data.n2), over_p = all / data.n_observed;
   const double zeta_unit = (job.relative ? matrix.scale : 1) / unit, eta_unit = job.relative ? over_p : 1;
   const auto began = std::chrono::steady_clock::now();
-  Unrolled<T, R> at(job, data, data.n_observed == all, room);
-  if (!at.start(job.zeta_0 * zeta_unit, job.start_gain < 0 ? over_p : job.start_gain * eta_unit)) return;
+  const bool complete = data.n_observed == all;
+  Start<T> start(data, complete, room);
+  if (!start.find(job, job.zeta_0 * zeta_unit, job.start_gain < 0 ? over_p : job.start_gain * eta_unit)) return;
+  Unrolled<T, R> at(job, data, complete, room);
+  at.begin(start);
   const double first = at.norm();
   if (!std::isfinite(first)) return;
   told.status = job.goes_on ? Report::max_iter : Report::ended;
@@ -516,7 +576,7 @@ template <class T> int64_t sizes_of(const Layers<T> &job, const LayersMatrix<T> 
 // The median of |y|; the mean, where that is 0: `Observations.scale`.
 template <class T> double scale_of(const Layers<T> &job, const LayersMatrix<T> &matrix, std::vector<T> &sizes) {
   const int64_t n = sizes_of(job, matrix, sizes);
-  const double middle = Median<T>().of(sizes.data(), n);
+  const double middle = median(sizes.data(), n);
   if (middle > 0 || n == 0) return middle;
   double sum = 0;
   for (int64_t i = 0; i < n; i++) sum += double(sizes[i]);
@@ -529,7 +589,7 @@ template <class T> void one(const Layers<T> &job, LayersMatrix<T> matrix, Room &
   if (!(matrix.scale > 0)) matrix.scale = scale_of(job, matrix, sizes);
   if (!(matrix.scale > LEAST_SCALE && matrix.scale < LARGEST_SCALE)) return;
   const double unit = std::pow(4.0, std::round(std::log(matrix.scale) / std::log(4.0)));
-  room.reserve(InLanes<T>::size(n1, n2) + Unrolled<T, MOST_SMALL_RANK>::size(n1, n2));
+  room.reserve(InLanes<T>::size(n1, n2) + Start<T>::size(n1, n2) + Unrolled<T, MOST_SMALL_RANK>::size(n1, n2));
   InLanes<T> data(matrix.data, n1, n2, 1 / unit, room);
   const bool complete = data.n_observed == double(n1) * double(n2);
   if (!data.finite || data.n_observed == 0 || (sampled && !complete)) return;

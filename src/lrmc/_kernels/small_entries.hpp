@@ -93,6 +93,7 @@ template <class T> struct InLanes {
     const int64_t blocks = (n1 + W - 1) / W;
     return (size_t(blocks * (n2 + 1) * W + n2 + 64) * sizeof(T) + 7) / 8;
   }
+  const T *block(int64_t b, int64_t j) const { return Y + (b * n2 + j) * W; }
   T at(int64_t i, int64_t j) const { return Y[((i / W) * n2 + j) * W + i % W]; }
   InLanes(const Dense &data, int64_t n1_, int64_t n2_, double gain, Room &room)
       : n1(n1_), n2(n2_), blocks((n1_ + W - 1) / W) {

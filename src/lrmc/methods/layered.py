@@ -92,17 +92,32 @@ def run_layers(
         zeta_0=schedule.zeta[0],
         start_gain=-1.0 if gain is None else gain,
     )
-    job = _Job(steps, len(layers), rank, ends, dtype, seed, threads)
+    job = _Job(
+        steps=steps,
+        n_layers=len(layers),
+        rank=rank,
+        ends=ends,
+        dtype=dtype,
+        seed=seed,
+        threads=threads,
+    )
     found = job.run(parts, np.zeros(len(parts)))
     left = [i for i, one in enumerate(found) if one is None]
     if left and parts[0].Y.size > ALL_UP_TO:
         # with gaps, each has a sample of its own
         some = [parts[i] for i in left]
-        scales = [as_observations(Y, mask, threads=1).scale for Y, mask, _ in some]
-        again = job.run(some, np.array(scales))
+        again = job.run(some, np.array([_scale(part) for part in some]))
         for i, one in zip(left, again, strict=True):
             found[i] = one
     return found
+
+
+def _scale(part: Part) -> float:
+    """The unit of thresholds; 0 where the data are not sound, which the method itself says."""
+    try:
+        return as_observations(part.Y, part.mask, threads=1).scale
+    except ValueError:
+        return 0.0
 
 
 class _Job(NamedTuple):
