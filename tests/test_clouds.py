@@ -16,7 +16,7 @@ from each import each
 from made.landscape import NODATA, landscape, write_landscape
 from real_data import DATA
 
-from lrmc.apps.clouds import classes, look, process, residuals, screen, seasons
+from lrmc.apps.clouds import classes, look, process, screen, seasons
 from lrmc.apps.clouds import ground as learned
 from lrmc.apps.clouds import model as clouds
 
@@ -120,7 +120,7 @@ def test_pixels_are_fitted_as_a_naive_loop_would(cleared, scene):
     """Iterated weighed least squares, one pixel at a time, with plain numpy."""
     ground = cleared.ground
     Y, there = scene.data[:, :, :2, :3], (scene.data[:, :, :2, :3] != NODATA).all(1)
-    got = clouds.fit_pixels(Y, there, ground).reshape(3, 6, -1)
+    got = learned.fit_pixels(Y, there, ground).reshape(3, 6, -1)
     R = ground.R
     for pixel in range(6):
         i, j = divmod(pixel, 3)
@@ -190,29 +190,6 @@ def test_few_dates_are_warned_of(scene):
     with pytest.warns(UserWarning, match="only 4 dates show ground"):
         done = clouds.remove_clouds(scene.data[9:13], nodata=NODATA, rank=1)
     assert any("give more dates, or masks" in one for one in done.warnings)
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-def test_a_line_of_residuals_is_that_of_a_naive_loop(seed):
-    rng = np.random.default_rng(seed)
-    values = rng.standard_normal((9, 2, 3, 4)).astype(np.float32)
-    clear = rng.random((9, 3, 4)) < 0.4
-    days = rng.permutation(40)[:9].astype(float)
-    found = residuals.line(values, clear, days)
-    for t, b, i, j in np.ndindex(found.shape):
-        known = [s for s in range(9) if clear[s, i, j] and s != t]
-        before = max(
-            (s for s in known if days[s] < days[t]), key=days.item, default=None
-        )
-        after = min(
-            (s for s in known if days[s] > days[t]), key=days.item, default=None
-        )
-        ends = [s for s in (before, after) if s is not None]
-        expected = 0.0
-        if ends:
-            at, y = [days[s] for s in ends], [values[s, b, i, j] for s in ends]
-            expected = np.interp(days[t], at, y)
-        assert found[t, b, i, j] == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int16", "int32", "uint8"])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lrmc.apps.clouds import contest, factors
+from lrmc.apps.clouds import contest, factors, ways
 
 YEAR = 365.25
 
@@ -31,7 +31,8 @@ def test_pixels_are_those_of_the_normal_distribution():
     model = factors.learned(Y, there, 2, rounds=5)
     for b in range(2):
         found = factors.pixels(Y, there, model, b)
-        left, _ = factors.without_itself(Y, there, model, b)
+        left = factors.without_itself(Y, there, model, b)
+        said = factors.left_out(Y, there, model, b, model.R)
         for n in range(0, 200, 40):
             expected = naive_pixel(Y[:, b, n], there[:, n], model, b)
             np.testing.assert_allclose(found.mean[n], expected, rtol=1e-5)
@@ -40,6 +41,7 @@ def test_pixels_are_those_of_the_normal_distribution():
                 others[t] = False
                 expected = naive_pixel(Y[:, b, n], others, model, b)
                 np.testing.assert_allclose(left[t, n], expected, rtol=1e-4, atol=1e-6)
+                assert said[t, n] == pytest.approx(model.R[t] @ expected, rel=1e-4)
 
 
 def test_likelihood_rises_from_round_to_round():
@@ -81,7 +83,7 @@ def test_the_median_of_others_is_that_of_a_naive_loop(seed):
     rng = np.random.default_rng(seed)
     Y = rng.integers(0, 9, (7, 2, 30)).astype(float)  # with ties
     clear = rng.random((7, 30)) < 0.5
-    found = contest.median_of_others(Y, clear)
+    found = ways.median_of_others(Y, clear)
     for t, b, n in np.ndindex(Y.shape):
         some = clear[:, n].copy()
         some[t] = False
@@ -89,11 +91,26 @@ def test_the_median_of_others_is_that_of_a_naive_loop(seed):
         assert found[t, b, n] == expected
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_line_is_that_of_a_naive_loop(seed):
+    rng = np.random.default_rng(seed)
+    Y = rng.standard_normal((9, 2, 12))
+    clear = rng.random((9, 12)) < 0.4
+    days = rng.permutation(40)[:9].astype(float)
+    found = ways.line(Y, clear, days)
+    for t, b, n in np.ndindex(Y.shape):
+        known = sorted((s for s in range(9) if clear[s, n] and s != t), key=days.item)
+        ends = [s for s in known if days[s] < days[t]][-1:]
+        ends += [s for s in known if days[s] > days[t]][:1]
+        expected = np.interp(days[t], days[ends], Y[ends, b, n]) if ends else 0.0
+        assert found[t, b, n] == pytest.approx(expected)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_weights_are_the_best_of_a_grid(seed):
     errors = np.random.default_rng(seed).standard_normal((3, 50)) + 0.3
     gram = errors @ errors.T
-    w = contest._weights(gram)
+    w = contest._weights(gram[None])[0]
     assert w.min() >= 0
     assert w.sum() == pytest.approx(1)
     steps = np.linspace(0, 1, 41)
@@ -110,7 +127,7 @@ def test_the_contest_is_won_by_what_is_true():
     nothing = np.zeros(12, bool)
     _, Y, there = series()
     filling = contest.contested(Y, there, days, nothing, least=1e-4)
-    assert filling.weights[:, 4:].sum(1).min() > 0.9
+    assert filling.weights[:, ways.OF_UNSEEN :].sum(1).min() > 0.9
     T, n = 24, 400
     walk = np.cumsum(rng.standard_normal((T, 1, n)), axis=0)
     there = rng.random((T, n)) < 0.7
@@ -134,7 +151,7 @@ def test_a_hidden_date_is_as_good_as_the_best_simple_way(seed):
     hidden = np.zeros(30, bool)
     hidden[[7, 15, 22]] = True
     filling = contest.contested(Y, there, days, hidden, least=1e-4)
-    assert not filling.weights[np.ix_(hidden, np.arange(len(filling.ways)) > 3)].any()
+    assert not filling.weights[hidden][:, ways.OF_UNSEEN :].any()
     answers = [filling.predicted(Y, there)]
     clear = there & ~hidden[:, None]
     answers += [filling.ways.predictions(Y, clear, k) for k in range(3)]
@@ -142,6 +159,28 @@ def test_a_hidden_date_is_as_good_as_the_best_simple_way(seed):
     assert ours < 1.25 * min(simple)
     unsure = filling.deviations(Y, there, np.full(2, 0.05))[hidden]
     assert unsure.min() > 0
+
+
+def test_how_far_away_a_value_is_comes_in_standard_deviations():
+    """Each date has its own: one is ten times as noisy as the others."""
+    _, Y, there = series(T=10, n=400)
+    rng = np.random.default_rng(1)
+    Y[3] += 0.2 * rng.standard_normal(Y[3].shape)
+    spoiled = Y.copy()
+    spoiled[:, :, ::40] += 0.4  # twenty deviations of most dates, two of the fourth
+    days, nothing = np.arange(10.0), np.zeros(10, bool)
+    filling = contest.contested(spoiled, there, days, nothing, least=1e-4)
+    away = np.abs(filling.away(Y, there))
+    within = [np.mean(away[t][:, there[t]] < 1) for t in range(10)]
+    assert np.all(np.abs(np.array(within) - 0.68) < 0.12)
+    one = Y.copy()
+    one[:, :, 0] += 0.4
+    seen = there.copy()
+    seen[:, 0] = True
+    for t in range(10):
+        alone = np.where(np.arange(10)[:, None, None] == t, one, Y)[..., :1]
+        far = np.abs(filling.away(alone, seen[:, :1]))[t].max() > 5
+        assert far == (t != 3)
 
 
 def test_what_nobody_saw_is_the_usual_value():

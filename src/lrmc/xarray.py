@@ -1,5 +1,5 @@
-"""`import lrmc.xarray` gives every DataArray an accessor: `da.lrmc.decompose()` and
-`da.lrmc.remove_clouds()`.
+"""`import lrmc.xarray` gives every DataArray an accessor, `da.lrmc.decompose()` and
+`da.lrmc.remove_clouds()`, and every Dataset of bands `ds.lrmc.remove_clouds()`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from ._extras import optional
+from .apps.clouds.classes import RULES, rule_of
+from .apps.clouds.lazy import remove_clouds_lazily
 from .apps.clouds.model import Fill, remove_clouds
 from .apps.clouds.series import (
     BANDS,
@@ -112,6 +114,9 @@ class Accessor:
     ) -> Dataset:
         """Remove clouds from a series of scenes; dates are the coordinate of the time.
 
+        Of an array in chunks (Dask), only what is learned from is read at once: the answers are in
+        chunks, too, and are made when they are computed or written.
+
         Parameters
         ----------
         seen : DataArray of bool, optional
@@ -128,13 +133,16 @@ class Accessor:
         -------
         Dataset
             `clear`, in the type of the data, and `clouds`: 0 clear, 1 cloud or shadow, 2 nothing
-            observed.
+            observed; with `uncertainty=True`, `deviation`.
         """
         laid = laid_out(self.array, time, band)
+        lazy = self.array.chunks is not None
         if seen is not None and hasattr(seen, "dims"):
-            seen = seen.transpose(*(d for d in laid.like.dims if d != laid.band)).values
+            seen = seen.transpose(*(d for d in laid.like.dims if d != laid.band))
+            seen = seen.data if lazy else seen.values
         options.setdefault("nodata", laid.nodata)
-        done = remove_clouds(laid.data, seen, dates=laid.dates, fill=fill, **options)
+        remove = remove_clouds_lazily if lazy else remove_clouds
+        done = remove(laid.data, seen, dates=laid.dates, fill=fill, **options)
         return self._dataset(
             answers(self.array, laid, done), done.ground.rank, done.status
         )
@@ -150,3 +158,95 @@ class Accessor:
             for name, part in parts.items()
         }
         return xarray.Dataset(ordered, attrs={"rank": rank, "status": str(status)})
+
+
+@xarray.register_dataset_accessor("lrmc")
+class DatasetAccessor:
+    """Methods of every Dataset as `ds.lrmc`, after `import lrmc.xarray`.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Given by xarray: a variable for each band, as odc-stac loads them.
+
+    Examples
+    --------
+    >>> import numpy as np, xarray
+    >>> import lrmc.xarray
+    >>> rng = np.random.default_rng(0)
+    >>> ground = rng.uniform(500, 2000, (2, 24, 24))
+    >>> scenes = ground * rng.uniform(0.9, 1.1, (10, 1, 1, 1))
+    >>> scenes[4, :, 5:15, 5:15] = 8000  # a cloud
+    >>> dims = ("time", "y", "x")
+    >>> ds = xarray.Dataset({"red": (dims, scenes[:, 0]), "nir": (dims, scenes[:, 1])})
+    >>> done = ds.lrmc.remove_clouds()
+    >>> list(done), int(done.clouds[4, 10, 10])
+    (['red', 'nir', 'clouds'], 1)
+    """
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.dataset = dataset
+
+    def remove_clouds(self, masks: str | None = None, **options: Any) -> Dataset:
+        """Remove clouds from a series of scenes with a variable for each band.
+
+        Parameters
+        ----------
+        masks : str, optional
+            The variable that says what may be believed: scl (Sentinel-2), qa_pixel (Landsat), or any
+            other, whose 0 is clear. One of the first two is taken if it is there.
+        **options
+            Those of `DataArray.lrmc.remove_clouds`.
+
+        Returns
+        -------
+        Dataset
+            The bands, in their type, and `clouds`; with `uncertainty=True`, NAME_sd of each band.
+            Lazy if the bands are.
+        """
+        names = {str(name).lower(): str(name) for name in self.dataset.data_vars}
+        asked = masks or next((name for name in names if name in RULES), None)
+        if asked is not None and asked.lower() not in names:
+            raise ValueError(
+                f"there is no variable {asked!r} with masks; there are"
+                f" {', '.join(names.values())}"
+            )
+        known = None if asked is None else names[asked.lower()]
+        bands = [name for name in names.values() if name != known]
+        together = self._together(bands)
+        if known is not None:
+            seen = ~xarray.apply_ufunc(
+                rule_of(known),
+                self.dataset[known],
+                dask="parallelized",
+                output_dtypes=[bool],
+            )
+            options["seen"] = seen
+        done = together.lrmc.remove_clouds(band="band", **options)
+        parts = {name: self._like(done.clear, name) for name in bands}
+        parts["clouds"] = done.clouds
+        if "deviation" in done:
+            parts |= {
+                f"{name}_sd": done.deviation.sel(band=name, drop=True) for name in bands
+            }
+        return xarray.Dataset(parts, attrs=self.dataset.attrs | done.attrs)
+
+    def _together(self, bands: list[str]) -> DataArray:
+        """The bands in one array, with the value that stands for nothing."""
+        if not bands:
+            raise ValueError("there is no variable to clear of clouds")
+        together = self.dataset[bands].to_array("band")
+        nothing = {nodata_of(self.dataset[name]) for name in bands}
+        if len(nothing) > 1:
+            raise ValueError(
+                f"the bands {', '.join(bands)} differ in their nodata value"
+            )
+        value = nothing.pop()
+        return together if value is None else together.assign_attrs(nodata=value)
+
+    def _like(self, clear: DataArray, name: str) -> DataArray:
+        """A band that was cleared, as it was."""
+        band = self.dataset[name]
+        own = clear.sel(band=name, drop=True).astype(band.dtype)
+        own.attrs = dict(band.attrs)
+        return in_order_of(band, own)

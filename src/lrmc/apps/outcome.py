@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from ..formats.sparse import Matrix
 from ..linalg import Factors, norm, power_of_4
 from ..methods.default import FITS, Wishes, noisy
 from ..methods.noisy import Noise
+from ..methods.plan import NOTHING, decide
 from ..methods.step import Step
 from ..observations.base import Observations
 from ..result import Result, Status
@@ -159,8 +160,13 @@ def noisy_fit(
     interpolates it.
     """
     unit = power_of_4(obs.scale)
-    wishes = Wishes(loss=noise.loss, aim="fill")
-    steps = noisy(obs.scaled(1 / unit), rank, noise, wishes, seed)
+    scaled = obs.scaled(1 / unit)
+    decided = decide(
+        scaled, rank, noise=noise, loss=noise.loss, neighbors=False, seed=seed
+    )
+    # Low rank alone: means of rows and columns, blended in, would follow what covers most of one.
+    wishes = Wishes(plan=replace(decided.plan, blend=NOTHING))
+    steps = noisy(scaled, rank, noise, wishes, seed)
     X, outcome = run_to_end(obs, told(steps, tell, f"learning {what}"), what)
     root = obs.dtype.type(math.sqrt(unit))
     return Factors(X.L * root, X.R * root), outcome

@@ -15,6 +15,7 @@ import numpy as np
 from ...weights import Array
 
 ROUNDS = 30  # of expectation and maximization; twice as many change little
+ROUNDS_AGAIN = 10  # from a model of nearly the same values
 RIDGE = 1e-9  # of the mean variance, so that matrices can be inverted
 # Pixels that the noise of all dates counts for in that of one.
 AS_PIXELS = 10
@@ -60,6 +61,19 @@ def learned(
     return _learned(y, there, _begun(y, there, R, own), known, (scale, least), rounds)
 
 
+def learned_again(
+    Y: Array,
+    there: Array,
+    model: Factored,
+    least: float = 0.0,
+) -> Factored:
+    """The same from a model of nearly the same values."""
+    y, scale = _scaled(Y, there)
+    known = np.any(there, axis=1)
+    begun = _in_units(model, 1 / scale)
+    return _learned(y, there, begun, known, (scale, least), ROUNDS_AGAIN)
+
+
 def learned_with(
     Y: Array,
     there: Array,
@@ -91,6 +105,11 @@ def _learned(
     scale, least = units
     for _ in range(rounds):
         model = _improved(y, there, model, known, (least / scale) ** 2)
+    return _in_units(model, scale)
+
+
+def _in_units(model: Factored, scale: float) -> Factored:
+    """The model of values that are so many times larger."""
     R, mean, covariance, variance = model
     return Factored(R, mean * scale, covariance * scale**2, variance * scale**2)
 
@@ -200,9 +219,56 @@ def pixels(
     return Pixels(np.einsum("nij,nj->ni", V, right), V)
 
 
-def spread(R: Array, one: Pixels) -> Array:
-    """T x n: the variance of R l."""
-    return np.einsum("ti,nij,tj->tn", R, one.covariance, R, optimize=True)
+def spread(R: Array, one: Pixels, S: Array | None = None) -> Array:
+    """T x n: the variance of R l; with S, the covariance of R l and S l."""
+    outer = (R[:, :, None] * (R if S is None else S)[:, None, :]).reshape(len(R), -1)
+    return outer @ one.covariance.reshape(len(one.covariance), -1).T
+
+
+class Others(NamedTuple):
+    """What the other dates say of a value."""
+
+    pixels: Pixels  # by all dates
+    pull: Array  # T x n: of the value itself, which is taken out of least squares
+    variance: Array  # T x n: of R l then
+
+
+def others(
+    y: Array,
+    there: Array,
+    model: Factored,
+    b: int,
+) -> Others:
+    """Of the values of a band, in closed form."""
+    found = pixels(y, there, model, b)
+    W = there / model.variance[:, b, None]
+    unsure = spread(model.R, found)
+    left = np.maximum(1 - W * unsure, SURE)
+    residual = np.where(there, y[:, b], 0) - model.R @ found.mean.T
+    return Others(found, W * residual / left, unsure / left)
+
+
+def fitted(
+    y: Array,
+    there: Array,
+    model: Factored,
+    b: int,
+    R: Array,
+) -> Array:
+    """T x n: R l with the factors of all dates."""
+    return R @ pixels(y, there, model, b).mean.T
+
+
+def left_out(
+    y: Array,
+    there: Array,
+    model: Factored,
+    b: int,
+    R: Array,
+) -> Array:
+    """T x n: R l with the factors that the other dates give a pixel."""
+    found, pull, _ = others(y, there, model, b)
+    return R @ found.mean.T - spread(R, found, model.R) * pull
 
 
 def without_itself(
@@ -210,18 +276,11 @@ def without_itself(
     there: Array,
     model: Factored,
     b: int,
-) -> tuple[Array, Array]:
-    """What the other dates say about the factors of the pixels of a band: T x n x r; and T x n: the
-    variance of R l then. Exact, as one value is taken out of least squares.
-    """
-    found = pixels(y, there, model, b)
+) -> Array:
+    """What the other dates say about the factors of the pixels of a band: T x n x r."""
+    found, pull, _ = others(y, there, model, b)
     VR = np.einsum("nij,tj->tni", found.covariance, model.R, optimize=True)
-    W = there / model.variance[:, b, None]
-    unsure = np.einsum("tni,ti->tn", VR, model.R)
-    left = np.maximum(1 - W * unsure, SURE)
-    residual = np.where(there, y[:, b], 0) - model.R @ found.mean.T
-    factors = found.mean - VR * (W * residual / left)[..., None]
-    return factors, unsure / left
+    return found.mean - VR * pull[..., None]
 
 
 def _invertible(A: Array) -> Array:

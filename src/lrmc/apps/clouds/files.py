@@ -21,6 +21,7 @@ from .model import Cleared, remove_clouds
 from .scenes import Scenes, checked_rgb, read_scenes, usual_bands, write_scene
 from .series import Dataset, LaidOut, answers, laid_out
 from .show import write_pictures
+from .stac import write_item
 
 FEWEST = 3  # dates of a place
 
@@ -48,7 +49,8 @@ def process(
     GeoTIFF X.tif come an X.tif and an X_mask.tif. For one zarr store X.zarr (time, band, y, x)
     comes an X.zarr: the same, with the variable cleared and NAME_mask added. Numbers are taken as
     they are stored; attributes and coordinates stay. With `uncertainty=True` there are X_sd.tif, or
-    NAME_sd: the standard deviation of every value.
+    NAME_sd: the standard deviation of every value. A scene with a STAC item beside it, X.json, gets
+    one for what was made of it.
 
     Parameters
     ----------
@@ -117,6 +119,7 @@ def _process_tiffs(
         for k, path in enumerate(paths):
             unsure = None if cleared.deviation is None else cleared.deviation[k]
             write_scene(folder, path, cleared.scenes[k], cleared.mask[k], unsure)
+            write_item(folder, path)
         page = write_pictures(folder, scenes, cleared)
         return _processed(scenes, cleared, began, page, target)
 

@@ -184,12 +184,13 @@ def smallest(values: Array) -> float:
 def cloud_mask(
     Y: Array,
     there: Array,
-    model: Array,
+    away: Array,
     ground: Ground,
 ) -> Array:
-    """Of a block: what stands out of the ground in any band is a cloud, unless it lasts."""
-    deviation = ground.deviation.astype(np.float32)[:, None, None]
-    away = np.where(there[:, None], (Y - model) / deviation, np.float32(np.nan))
+    """Of a block: what stands out of the ground in any band is a cloud, unless it lasts. How far away
+    it is, T x bands x lines x width, is in standard deviations.
+    """
+    away = np.where(there[:, None], away, np.float32(np.nan))
     out = np.max(np.abs(away), axis=1, initial=0, where=there[:, None]) > STANDS_OUT
     if ground.brightest is not None:
         limit = ground.brightest[..., None, None]
@@ -198,6 +199,40 @@ def cloud_mask(
         out &= ~_lasting(away, ground.seasons.days)
     found = np.where(out, CLOUD, CLEAR)
     return np.where(there, found, MISSING).astype(np.uint8)
+
+
+def first_mask(
+    Y: Array,
+    there: Array,
+    looked_at: Array,
+    ground: Ground,
+    threads: int | None,
+) -> Array:
+    """The clouds of a block by robust least squares: good enough to learn how to find them."""
+    L = fit_pixels(Y, looked_at, ground, threads)
+    model = (ground.R.astype(np.float32) @ L.T).reshape(Y.shape)
+    deviation = ground.deviation.astype(np.float32)[:, None, None]
+    return cloud_mask(Y, there, (Y - model) / deviation, ground)
+
+
+def second_mask(
+    Y: Array,
+    first: Array,
+    used: Array,
+    ground: Ground,
+) -> Array:
+    """The clouds of a block by what predicts clear pixels best, each date with errors of its own. Of
+    dates that show no ground, what was found before is no ground either; of those that are clear,
+    some pixels are used.
+    """
+    filling = ground.filling
+    if filling is None:
+        return first
+    T, bands = Y.shape[:2]
+    away = filling.away(Y.reshape(T, bands, -1), used.reshape(T, -1))
+    found = cloud_mask(Y, first != MISSING, away.reshape(Y.shape), ground)
+    hidden = filling.ways.hidden[:, None, None]
+    return np.where(hidden, np.maximum(first, found), found)
 
 
 def _lasting(away: Array, days: Array) -> Array:
@@ -224,15 +259,6 @@ def brightest(Y: Array, clear: Array) -> Array:
     for t in np.flatnonzero(clear.mean((1, 2)) > FEW):
         answer[t] = np.quantile(Y[t][:, clear[t]], BRIGHTEST, axis=1)
     return answer
-
-
-def modeled(
-    L: Array,
-    shape: tuple[int, ...],
-    ground: Ground,
-) -> Array:
-    """The ground of a block of this shape, T x bands x lines x width."""
-    return (ground.R.astype(np.float32) @ L.T).reshape(shape)
 
 
 def fit_pixels(

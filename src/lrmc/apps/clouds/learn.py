@@ -23,12 +23,12 @@ from .ground import (
     Ground,
     Sample,
     brightest,
-    cloud_mask,
+    first_mask,
     fit_pixels,
-    modeled,
     observed,
     prior,
     sampled,
+    second_mask,
     smallest,
 )
 from .look import Look
@@ -37,6 +37,7 @@ from .seasons import seasons
 
 BRIGHT = 3.0  # standard deviations that an overcast date is brighter in every band
 JUDGED = 1250  # pixels that the ways to fill are learned from and judged by
+ROUNDS = 2  # of weighing, and finding clouds
 FEWEST = 5  # dates that show ground: with fewer, nobody can tell one from a cloud
 
 
@@ -67,14 +68,30 @@ def learn_ground(
     X, outcome = _fitted(sample, rank, "the ground", fits)
     ground = _of_all_dates(sample, X, days, threads)
     tell(Progress("weighing ways to fill"))
-    L = fit_pixels(sample.Y, sample.there, ground, threads)
-    model = modeled(L, sample.Y.shape, ground)
-    clear = cloud_mask(sample.Y, sample.there, model, ground) == CLEAR
-    ground = replace(ground, brightest=brightest(sample.Y, clear))
-    clear = cloud_mask(sample.Y, sample.there, model, ground) == CLEAR
-    filling = _filling(sample, clear, ground, rank)
-    outcome = _warned(outcome, filling)
-    return replace(ground, limits=sample.limits, outcome=outcome, filling=filling)
+    ground = _with_filling(sample, ground, rank, threads)
+    if ground.filling is not None:
+        outcome = _warned(outcome, ground.filling)
+    return replace(ground, limits=sample.limits, outcome=outcome)
+
+
+def _with_filling(
+    sample: Sample,
+    ground: Ground,
+    rank: int | None,
+    threads: int | None,
+) -> Ground:
+    """With what is put under clouds: learned from what robust least squares leave as clear, and again
+    from what is clear then.
+    """
+    Y, there = sample.Y, sample.there
+    clear = first_mask(Y, there, there, ground, threads) == CLEAR
+    ground = replace(ground, brightest=brightest(Y, clear))
+    mask = first_mask(Y, there, there, ground, threads)
+    for _ in range(ROUNDS):
+        clear = mask == CLEAR
+        ground = replace(ground, filling=_filling(sample, clear, ground, rank))
+        mask = second_mask(Y, mask, clear, ground)
+    return ground
 
 
 def _filling(
@@ -83,7 +100,9 @@ def _filling(
     ground: Ground,
     rank: int | None,
 ) -> Filling:
-    """What is put under clouds, by what predicts the pixels that are clear."""
+    """What is put under clouds, by what predicts the pixels that are clear; from the one that the
+    ground has, if any.
+    """
     T, bands = sample.Y.shape[:2]
     n = clear[0].size
     some = slice(None, None, max(1, n // JUDGED))
@@ -94,6 +113,7 @@ def _filling(
         ground.estimated,
         least=smallest(sample.Y),
         rank=rank,
+        before=ground.filling,
     )
 
 
@@ -106,14 +126,17 @@ def _warned(outcome: Outcome, filling: Filling) -> Outcome:
             " most of a date may be taken for it; give more dates, or masks of the"
             " clouds"
         )
-    doubtful = np.flatnonzero(filling.doubtful)
-    if not len(doubtful):
-        return outcome
-    numbers = ", ".join(str(t + 1) for t in doubtful)
-    return outcome.warned(
-        f"scenes {numbers}: what is clear there is predicted badly by the other dates;"
-        " snow, haze or clouds may have been taken for ground"
-    )
+    found = {
+        "what is clear there is predicted badly by the other dates; snow, haze or clouds"
+        " may have been taken for ground": filling.doubtful,
+        "little is clear there, and it is darker in every band than before and after;"
+        " shadows may have been taken for ground": filling.dim,
+    }
+    for text, dates in found.items():
+        if dates.any():
+            numbers = ", ".join(str(t + 1) for t in np.flatnonzero(dates))
+            outcome = outcome.warned(f"scenes {numbers}: {text}")
+    return outcome
 
 
 def _fitted(

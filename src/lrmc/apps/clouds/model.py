@@ -22,9 +22,8 @@ from ..stack import as_type, check_rank, check_seed, check_share
 from .ground import (
     CLEAR,
     Ground,
-    cloud_mask,
-    fit_pixels,
-    modeled,
+    first_mask,
+    second_mask,
 )
 from .learn import learn_ground
 from .look import Look, Readable, blocks
@@ -120,51 +119,39 @@ def remove_clouds(
     >>> int(done.mask[4, 10, 10]), bool(done.scenes[4].max() < 3000)
     (1, True)
     """
-    data = _checked(stack, seen, fill, sample)
+    data = checked(stack, seen, fill, sample)
     check_rank(rank, len(data), "dates")
     check_seed(seed)
-    look = Look(data, None if seen is None else _readable(seen), nodata, sample, seed)
+    look = Look(data, None if seen is None else readable(seen), nodata, sample, seed)
     tell = progress or silent
-    days = as_days(dates, len(data))
-    ground = learn_ground(look, days, rank, seed, threads, tell)
-    T, _, height, width = data.shape
-    scenes = np.empty(data.shape, data.dtype)
-    mask = np.empty((T, height, width), np.uint8)
-    deviation = np.empty(data.shape, np.float32) if uncertainty else None
-    clipped = 0
-    asked = Asked(fill, nodata, uncertainty, threads)
-    for lines in blocks(data.shape):
-        Y, there = look.block(lines)
-        looked_at = there if sample == 1 else there & look.chosen(lines)
-        part = cleared_block(Y, there, looked_at, ground, asked)
-        scenes[:, :, lines], mask[:, lines] = part.scenes, part.mask
-        if deviation is not None:
-            deviation[:, :, lines] = part.deviation
-        clipped += part.clipped
-        tell(Progress("clearing", lines.stop * width, height * width, "pixels"))
+    ground = learn_ground(look, as_days(dates, len(data)), rank, seed, threads, tell)
+    part = cleared_scenes(look, ground, Asked(fill, uncertainty, threads), tell)
     outcome = ground.outcome
     if ground.limits is not None:
-        outcome = after_clipping(outcome, clipped, scenes.size, ground.limits)
-    return Cleared(scenes, mask, ground, outcome, clipped, deviation)
+        outcome = after_clipping(outcome, part.clipped, part.scenes.size, ground.limits)
+    return Cleared(
+        part.scenes, part.mask, ground, outcome, part.clipped, part.deviation
+    )
 
 
 # ---- at the door
 
 
-def _readable(given: ArrayLike | Readable) -> Readable:
+def readable(given: ArrayLike | Readable) -> Readable:
     """The same if it can be read by slices, else an array of it."""
     if hasattr(given, "shape") and hasattr(given, "dtype"):
         return cast(Readable, given)
     return np.asarray(given)
 
 
-def _checked(
+def checked(
     stack: ArrayLike | Readable,
     seen: ArrayLike | Readable | None,
     fill: str,
-    sample: float,
+    sample: float = 1.0,
 ) -> Readable:
-    data = _readable(stack)
+    """The stack as time x bands x height x width, once it is known that it can be used."""
+    data = readable(stack)
     if len(data.shape) == 3:
         data = np.asarray(data)[:, None]
     if len(data.shape) != 4 or 0 in data.shape:
@@ -208,20 +195,19 @@ def as_days(dates: ArrayLike | None, n: int) -> Array:
         ) from None
 
 
-# ---- a block of the answer
+# ---- the answer
 
 
 class Asked(NamedTuple):
     """How every block is answered."""
 
     fill: Fill
-    nodata: float | None
     uncertainty: bool
     threads: int | None
 
 
-class Block(NamedTuple):
-    """The answer of a block."""
+class Part(NamedTuple):
+    """The answer of a part of the picture."""
 
     scenes: Array  # T x bands x lines x width
     mask: Array  # T x lines x width
@@ -229,47 +215,69 @@ class Block(NamedTuple):
     clipped: int
 
 
-def cleared_block(
-    Y: Array,
-    there: Array,
-    looked_at: Array,
+def cleared_scenes(
+    look: Look,
     ground: Ground,
     asked: Asked,
-) -> Block:
-    """A block of the stack without clouds; T x lines x width of it are there, and looked at."""
-    L = fit_pixels(Y, looked_at, ground, asked.threads)
-    model = modeled(L, Y.shape, ground)
-    mask = cloud_mask(Y, there, model, ground)
+    tell: Tell = silent,
+) -> Part:
+    """All that can be looked at, without clouds, block by block."""
+    T, _, height, width = shape = look.data.shape
+    scenes = np.empty(shape, look.data.dtype)
+    mask = np.empty((T, height, width), np.uint8)
+    deviation = np.empty(shape, np.float32) if asked.uncertainty else None
+    clipped = 0
+    for lines in blocks(shape):
+        part = cleared_block(look, lines, ground, asked)
+        scenes[:, :, lines], mask[:, lines] = part.scenes, part.mask
+        if deviation is not None:
+            deviation[:, :, lines] = part.deviation
+        clipped += part.clipped
+        tell(Progress("clearing", lines.stop * width, height * width, "pixels"))
+    return Part(scenes, mask, deviation, clipped)
+
+
+def cleared_block(
+    look: Look,
+    lines: slice,
+    ground: Ground,
+    asked: Asked,
+) -> Part:
+    """Some lines without clouds."""
+    Y, there = look.block(lines)
+    looked_at = there if look.sample == 1 else there & look.chosen(lines)
+    first = first_mask(Y, there, looked_at, ground, asked.threads)
+    mask = second_mask(Y, first, (first == CLEAR) & looked_at, ground)
     clear = mask == CLEAR
-    model, outside = _filled(Y, model, (clear, clear & looked_at), ground)
-    replaced = (asked.fill == "all") | ~clear
-    scenes = np.where(replaced[:, None], _stored(model, Y.dtype, asked.nodata), Y)
+    used = clear & looked_at
+    replaced = np.ones_like(clear) if asked.fill == "all" else ~clear
+    wanted = replaced.any(0)
+    values, outside = _predicted(Y[:, :, wanted], used[:, wanted], ground)
+    scenes = np.array(Y)
+    scenes[:, :, wanted] = np.where(
+        replaced[:, None, wanted],
+        _stored(values, Y.dtype, look.nodata),
+        scenes[:, :, wanted],
+    )
     unsure = None
     if asked.uncertainty:
-        unsure = _deviation(Y, clear & looked_at, replaced, ground)
-    return Block(scenes, mask, unsure, outside)
+        unsure = _deviation(Y, used, replaced, ground)
+    return Part(scenes, mask, unsure, outside)
 
 
-def _filled(
+def _predicted(
     Y: Array,
-    model: Array,
-    seen: tuple[Array, Array],
+    used: Array,
     ground: Ground,
 ) -> tuple[Array, int]:
-    """The ground of a block, T x bands x lines x width, where nothing is clear by what predicts
-    best; and how many of its values had to be clipped. Of what is clear, some is looked at.
-    """
-    clear, used = seen
-    if ground.filling is not None:
-        wanted = ~clear.all(0)
-        model = model.copy()
-        values = ground.filling.predicted(Y[:, :, wanted], used[:, wanted])
-        model[:, :, wanted] = np.where(
-            clear[:, None, wanted], model[:, :, wanted], values
-        )
-    return (
-        (model, 0) if ground.limits is None else ground.limits.held(model, "the ground")
-    )
+    """The ground of some pixels, T x bands x n, and how many of its values had to be clipped."""
+    if ground.filling is None:
+        return Y, 0
+    values = ground.filling.predicted(Y, used, own=True)
+    if ground.limits is None:
+        return values, 0
+    held, outside = ground.limits.held(values[..., None], "the ground")
+    return held[..., 0], outside
 
 
 def _deviation(

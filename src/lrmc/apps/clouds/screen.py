@@ -86,9 +86,7 @@ def _explained(
     """
     Y, there, believed = data
     T, bands, n = Y.shape
-    L = np.stack(
-        [without_itself(Y, believed, model, b)[0] for b in range(bands)], axis=1
-    )
+    L = np.stack([without_itself(Y, believed, model, b) for b in range(bands)], axis=1)
     some = slice(None, None, max(1, n // LOOKED_AT))
     noise = np.sqrt(np.quantile(model.variance[usable], CLEAREST, axis=0))[:, None]
     ground = np.empty(Y.shape)

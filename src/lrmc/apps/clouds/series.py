@@ -10,6 +10,7 @@ import numpy as np
 
 from ..._extras import optional
 from ...weights import Array
+from .lazy import Lazily
 from .model import Cleared
 
 DataArray: TypeAlias = Any  # of xarray, which need not be installed
@@ -22,7 +23,7 @@ SD_MEANING = "standard deviation of the value at the same place"
 class LaidOut(NamedTuple):
     """A series of scenes in the order that `remove_clouds` takes."""
 
-    data: Array  # time x bands x height x width
+    data: Array  # time x bands x height x width; lazy if the array is
     like: DataArray  # the array with its dimensions in that order
     band: str | None
     dates: Array | None  # None if the time has no coordinate
@@ -44,12 +45,17 @@ def laid_out(
             " wanted"
         )
     like = array.transpose(when, *([] if bands is None else [bands]), *space)
-    data = like.values if bands is not None else like.values[:, None]
+    values = like.values if like.chunks is None else like.data
+    data = values if bands is not None else values[:, None]
     dates = like[when].values if when in like.coords else None
     return LaidOut(data, like, bands, dates, nodata_of(array))
 
 
-def answers(array: DataArray, laid: LaidOut, done: Cleared) -> dict[str, DataArray]:
+def answers(
+    array: DataArray,
+    laid: LaidOut,
+    done: Cleared | Lazily,
+) -> dict[str, DataArray]:
     """What was found, with the dimensions in the order of the array, and its coordinates and
     attributes.
     """

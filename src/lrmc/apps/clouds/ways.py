@@ -1,0 +1,188 @@
+"""Ways to say what a pixel shows on a date from what the other dates show."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...weights import Array
+from .factors import Factored, fitted, learned, learned_again, learned_with, left_out
+from .seasons import YEAR, Seasons, seasons
+
+RANKS = (1, 2, 3, 5, 8, 12)  # that are tried, as long as errors fall
+SPARE = 2  # dates that a rank leaves over
+KEPT = 3  # models, at most: the best and those before it
+OF_UNSEEN = 4  # ways that can tell of a date that shows no ground: the first ones
+SOON = 1e-6  # days, so that two scenes of a day have a line between them
+
+
+class Ways(NamedTuple):
+    """All that is needed to predict the pixels of a block: the line between the clear dates before
+    and after, the median, a year's harmonic, the last factor model with an interpolation in time, and
+    the factor models. (The nearest clear date, tried as well, hardly ever counted.)
+    """
+
+    days: Array  # T
+    usual: Array  # bands: what is said where nothing is known
+    harmonic: Factored
+    models: tuple[Factored, ...]
+    seasons: Seasons  # of the last model
+    hidden: Array  # T: dates that show no ground
+
+    def __len__(self) -> int:
+        return OF_UNSEEN + len(self.models)
+
+    def predictions(
+        self,
+        Y: Array,
+        clear: Array,
+        k: int,
+        own: bool = False,
+    ) -> Array:
+        """What way k says of T x bands x n values, each from the others that are clear. With `own`,
+        factor models count a clear value itself as well.
+        """
+        if k < 2:
+            said = median_of_others(Y, clear) if k else line(Y, clear, self.days)
+            alone = clear.sum(0) - clear == 0
+            return np.where(alone[:, None], self.usual[:, None], said)
+        model, R = self._factors(k)
+        one = fitted if own else left_out
+        bands = range(Y.shape[1])
+        return np.stack([one(Y, clear, model, b, R) for b in bands], axis=1)
+
+    def _factors(self, k: int) -> tuple[Factored, Array]:
+        """The model, and the time factors that it is used with."""
+        if k == 2:
+            return self.harmonic, self.harmonic.R
+        if k == 3:
+            return self.models[-1], self.seasons.expected
+        model = self.models[k - OF_UNSEEN]
+        return model, model.R
+
+
+class Sought(NamedTuple):
+    """Which factor models to learn."""
+
+    ranks: tuple[int, ...]
+    least: float  # the smallest noise, a standard deviation
+    before: tuple[Factored, ...] = ()  # models of nearly the same values
+
+    def model(self, Y: Array, clear: Array, rank: int) -> Factored:
+        """The one of this rank."""
+        for known in self.before:
+            if known.rank == rank:
+                return learned_again(Y, clear, known, self.least)
+        return learned(Y, clear, rank, self.least)
+
+
+def sought(rank: int | None, least: float, before: Ways | None) -> Sought:
+    """Models of all ranks, or of one; of those that were found before, if there are some, and
+    larger ones.
+    """
+    ranks = RANKS if rank is None else (rank,)
+    if before is None:
+        return Sought(ranks, least)
+    lowest = before.models[0].rank
+    return Sought(tuple(r for r in ranks if r >= lowest), least, before.models)
+
+
+def learned_ways(
+    Y: Array,
+    clear: Array,
+    days: Array,
+    hidden: Array,
+    sought: Sought,
+) -> Ways:
+    """The ways of T x bands x n values, T x n of which are clear."""
+    bands = np.moveaxis(Y, 1, 0)
+    usual = np.array([np.median(one[clear]) if clear.any() else 0.0 for one in bands])
+    angle = 2 * np.pi * (days - days.min()) / YEAR
+    year = np.stack([np.ones_like(angle), np.cos(angle), np.sin(angle)], axis=1)
+    harmonic = learned_with(Y, clear, year, sought.least)
+    models = _models(Y, clear, sought)
+    last = models[-1]
+    metric = np.mean(
+        last.covariance + last.mean[:, :, None] * last.mean[:, None, :], axis=0
+    )
+    found = seasons(last.R, days, clear.mean(1), metric, 0.0)
+    return Ways(days, usual, harmonic, models, found, hidden)
+
+
+def _models(Y: Array, clear: Array, sought: Sought) -> tuple[Factored, ...]:
+    """Factor models of a rank that still gains, and of those below it."""
+    dates = int(np.count_nonzero(clear.any(1)))
+    models: list[Factored] = []
+    best = np.inf
+    for rank in sought.ranks:
+        if models and rank > dates - SPARE:
+            break
+        model = sought.model(Y, clear, rank)
+        said = [left_out(Y, clear, model, b, model.R) for b in range(Y.shape[1])]
+        error = _relative(np.stack(said, axis=1) - Y, clear)
+        models.append(model)
+        if error > best:
+            break
+        best = error
+    return tuple(models[-KEPT:])
+
+
+def _relative(error: Array, clear: Array) -> float:
+    """The typical error of a date, all of which count alike."""
+    sizes = [
+        np.log(np.median(np.abs(error[t][:, clear[t]])) + 1e-30)
+        for t in np.flatnonzero(clear.any(1))
+    ]
+    return float(np.mean(sizes))
+
+
+# ---- simple ways: T x bands x n values, T x n of which are clear; each is left out of its own
+
+
+def line(Y: Array, clear: Array, days: Array) -> Array:
+    """Between the clear dates before and after; the one where there is no other, 0 where there is
+    none.
+    """
+    order = np.argsort(days, kind="stable")
+    before, since = _last(Y, clear, days, order)
+    after, until = _last(Y, clear, days, order[::-1])
+    gap = np.maximum(until - since, SOON)
+    share = ((days[:, None] - since) / gap)[:, None]
+    between = (1 - share) * before + share * after
+    one = np.where(np.isnan(before), after, before)
+    return np.nan_to_num(np.where(np.isnan(between), one, between), copy=False)
+
+
+def _last(
+    Y: Array,
+    clear: Array,
+    days: Array,
+    order: Array,
+) -> tuple[Array, Array]:
+    """The last clear value before each date in this order, T x bands x n, and its day, T x n; NaN
+    before the first.
+    """
+    answer, when = np.full(Y.shape, np.nan), np.full(clear.shape, np.nan)
+    value, day = answer[order[0]].copy(), when[order[0]].copy()
+    for t in order:
+        answer[t], when[t] = value, day
+        value = np.where(clear[t], Y[t], value)
+        day = np.where(clear[t], days[t], day)
+    return answer, when
+
+
+def median_of_others(Y: Array, clear: Array) -> Array:
+    """The median of each pixel over its clear dates, itself left out; 0 where there is none."""
+    values = np.where(clear[:, None], Y, np.inf)
+    order = np.argsort(values, axis=0, kind="stable")
+    ordered = np.take_along_axis(values, order, 0)
+    place = np.empty_like(order)
+    np.put_along_axis(place, order, np.arange(len(Y))[:, None, None], 0)
+    left = (clear.sum(0) - clear)[:, None]  # dates but this one
+    place = np.where(clear[:, None], place, len(Y))
+    middle = np.zeros(values.shape)
+    for at in ((left - 1) // 2, left // 2):
+        skipping = np.clip(at + (at >= place), 0, len(Y) - 1)
+        middle += 0.5 * np.take_along_axis(ordered, skipping, 0)
+    return np.where(left > 0, middle, 0.0)
