@@ -43,7 +43,7 @@ class Check(NamedTuple):
 
 
 def checked(Y: Array, plan: Plan, width: int, seed: int) -> Check | None:
-    """The plan of a table (sensors x times) in another window; None if there is none."""
+    """The plan of a table (sensors x times) in another window; None if it has one only."""
     T = Y.shape[1]
     learned = middle_window(T, width, plan.period)
     others = [

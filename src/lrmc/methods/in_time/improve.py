@@ -106,13 +106,8 @@ def _with_time(result: Result, asked: Asked, seed: int) -> Result:
     clock = even_clock(T) if asked.times is None else read_clock(asked.times, T)
     Y = clock.on_grid(sensors)
     timing = _planned(result, Y, clock, axis, asked, seed)
-    in_time = {"axis": axis, **timing.plan.plain()}
-    check = (
-        checked(Y, timing.plan, timing.width, seed) if timing.width < clock.n else None
-    )
-    if check is not None:
-        in_time["checked"] = check.plain()
-    evidence = {**result.evidence, "time": in_time}
+    check = checked(Y, timing.plan, timing.width, seed)
+    evidence = _evidence(result, timing, check)
     if not timing.plan.is_worth_it(clearly=_is_optional(result, asked, axis)):
         return replace(result, evidence=evidence)
     part = filled(obs, Fit(result.factors(), result.beyond), timing)
@@ -125,6 +120,13 @@ def _with_time(result: Result, asked: Asked, seed: int) -> Result:
         warnings=(*_still_true(result.warnings, obs, axis), *_said(check)),
         refit=Again(result.refit, timing),
     )
+
+
+def _evidence(result: Result, timing: Timing, check: Check | None) -> dict[str, Any]:
+    in_time = {"axis": timing.axis, **timing.plan.plain()}
+    if check is not None:
+        in_time["checked"] = check.plain()
+    return {**result.evidence, "time": in_time}
 
 
 def _said(check: Check | None) -> tuple[str, ...]:
