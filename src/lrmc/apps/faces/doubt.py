@@ -18,8 +18,8 @@ from ...weights import Array
 CELLS = 60_000
 # standard deviations: what differs from the other pictures by more is not noise (one in 370 is)
 BEYOND = 3.0
-# Pixels of which one tells the noise, along a line of a picture, and the fewest for that: a pixel's own noise is
-# known from as many values as there are pictures, and differs from its neighbour's by as much (14 %).
+# Pixels of which one tells the noise, along a line of a picture, and the fewest for that: a pixel's
+# own noise is known from as many values as there are pictures, no better than its neighbour's (14 %).
 EVERY, FEW = 3, 10_000
 HALF_STEP = 0.5  # of whole numbers: what is closer was rounded
 
