@@ -24,6 +24,13 @@ def test_a_camera_that_stands_still(kind):
     assert motion_of(street(kind, n=40, seed=3).frames) == 0
 
 
+def test_a_thing_before_a_plain_wall_is_not_the_camera():
+    frames = np.full((20, 30, 40), 80, np.uint8)
+    for t in range(20):
+        frames[t, 10:20, t : t + 10] = 200
+    assert motion_of(frames) == 0
+
+
 @pytest.mark.parametrize("how", ["jitter", "pan", "bump"])
 def test_a_camera_that_moves(how):
     n = 40

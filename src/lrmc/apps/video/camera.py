@@ -19,7 +19,9 @@ SIDE = 240  # pixels of the shorter side that are looked at
 SMOOTH = 1.5  # pixels: shifts of twice as much can still be told
 TILES = 6  # on each side of a frame
 TEXTURE = 1.0  # grey levels per pixel: fainter edges tell nothing
-FEWEST = 6  # tiles with texture that must tell
+FEWEST = (
+    TILES**2 // 2
+)  # tiles with texture that must tell: what has fewer may be a thing
 AGREE = 0.5  # of the tiles are so near to the common shift, as a share of it
 MOVED = 0.5  # pixels: by less, masks hardly change
 OFTEN = 0.1  # of the frames; fewer may be cuts, or things that fill the picture

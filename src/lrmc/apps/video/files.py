@@ -224,7 +224,7 @@ def _learned(
     how: How,
     tell: Tell,
 ) -> tuple[Background, Iterator[Array], bool]:
-    """A background from frames all over the clip; see `_begun`. A clip that can be held is read once."""
+    """A background from frames all over the clip; see `_begun`. What can be held is read once."""
     kept: Spread[Array] | None = None
     for k, look in enumerate(clip.looks()):
         kept = kept or Spread(max(2, TO_LEARN // look().nbytes))
