@@ -30,7 +30,7 @@ import lrmc
 from lrmc import Schedule
 from lrmc._files import whole, write_whole
 from lrmc.linalg import power_of_4
-from lrmc.methods.default import exact
+from lrmc.methods.exactly import exact
 from lrmc.observations._door import ENTRY_COST
 from lrmc.result import Iterate
 from lrmc.schedule import Tuning

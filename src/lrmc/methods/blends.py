@@ -133,7 +133,7 @@ def best_blends(heard: Sequence[Hearing], bend: float) -> tuple[Blend, ...]:
         found, plain = (simple,), losses(heard, (simple,), bend).mean()
     if opinions := [x for x in heard[0].others if x.name in OPINIONS]:
         mixed = crossed(heard, partial(mixture, names=opinions, bend=bend), bend)
-        if mixed.mean() < (1 - WORTH) * plain:
+        if mixed.mean() < (1 - SAME) * plain:
             found = mixture(heard, opinions, bend)
     return found
 
