@@ -740,6 +740,7 @@ def test_decompose_gives_both_parts():
 
 
 @pytest.mark.data
+@pytest.mark.filterwarnings("ignore:.*shadows may have been taken")
 @pytest.mark.skipif(not DATA.is_dir(), reason="no data beside the repository")
 def test_real_clouds(monkeypatch):
     """One pair of task A, every eighth pixel: at least 4 dB above the median."""
