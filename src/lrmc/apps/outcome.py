@@ -19,9 +19,9 @@ from .._loop import blown_up
 from .._work import SOUND, Outcome, Progress, Tell, silent
 from ..formats.sparse import Matrix
 from ..linalg import Factors, norm, power_of_4
+from ..methods.decide import decide
 from ..methods.default import FITS, Wishes, noisy
 from ..methods.noisy import Noise
-from ..methods.plan import NOTHING, decide
 from ..methods.step import Step
 from ..observations.base import Observations
 from ..result import Result, Status
@@ -165,7 +165,7 @@ def noisy_fit(
         scaled, rank, noise=noise, loss=noise.loss, neighbors=False, seed=seed
     )
     # Low rank alone: means of rows and columns, blended in, would follow what covers most of one.
-    wishes = Wishes(plan=replace(decided.plan, blend=NOTHING))
+    wishes = Wishes(plan=replace(decided.plan, blends=()))
     steps = noisy(scaled, rank, noise, wishes, seed)
     X, outcome = run_to_end(obs, told(steps, tell, f"learning {what}"), what)
     root = obs.dtype.type(math.sqrt(unit))
