@@ -189,7 +189,7 @@ def test_a_fit_that_is_not_sound_is_told_everywhere(name, tmp_path, monkeypatch)
     def doubted(*given):
         return SOUND.warned("the fit is in doubt", Status.UNDETERMINED)
 
-    for module in ("video.files", "ultrasound.model", "clouds.model", "faces"):
+    for module in ("video.files", "ultrasound.model", "clouds.model", "faces.model"):
         monkeypatch.setattr(f"lrmc.apps.{module}.after_clipping", doubted)
     done = run(tmp_path, *command)
     assert done.exit_code == 1, done.output
