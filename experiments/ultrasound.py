@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import argparse
 import csv
-import inspect
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -26,6 +25,7 @@ from common import ROOT, provenance
 import lrmc
 from lrmc.apps.stack import Stack
 from lrmc.apps.ultrasound.model import separate
+from lrmc.linalg import Factors
 
 Array = np.ndarray[Any, np.dtype[Any]]
 SIZE, PATCH, BRIGHT = 160, 32, 0.1
@@ -154,34 +154,23 @@ class Learning(NamedTuple):
         return last.L, last.R
 
     def patches(self, cine: Array) -> tuple[Array, float]:
-        """Every patch on its own, as in the paper."""
-        inputs = [as_matrix(patch, self.share) for patch in patches(cine)]
-        call = self._many if takes_schedules(lrmc.solve_many) else self._each
-        found = call(inputs)
-        seconds = best_time(lambda: call(inputs)) / len(inputs)
-        tissue = [(R @ L.T).reshape(-1, PATCH, PATCH) for L, R in found]
-        return joined(tissue), seconds
-
-    def _each(self, inputs: list[Any]) -> list[tuple[Array, Array]]:
-        """One after the other."""
-        return [self.run(Y) for Y in inputs]
-
-    def _many(self, inputs: list[Any]) -> list[tuple[Array, Array]]:
-        """By one call for all of them."""
+        """Every patch on its own, as in the paper, by one call for all of them."""
+        inputs = [as_array(patch, self.share) for patch in patches(cine)]
         layers = shortened(self.schedule, LAYERS[self.share])
-        solved = lrmc.solve_many(inputs, rank=1, schedule=layers, threads=1)
-        return [(X.L, X.R) for X in (result.factors() for result in solved)]
+
+        def call() -> Sequence[Factors]:
+            solved = lrmc.solve_many(inputs, rank=1, schedule=layers, threads=1)
+            return solved.factors()
+
+        seconds = best_time(call) / len(inputs)
+        tissue = [(R @ L.T).reshape(-1, PATCH, PATCH) for L, R in call()]
+        return joined(tissue), seconds
 
     def whole(self, cine: Array) -> tuple[Array, float]:
         """All pixels in one matrix: 25 patches at once."""
         Y = as_matrix(cine, self.share)
         L, R = self.run(Y)
         return (R @ L.T).reshape(cine.shape), best_time(lambda: self.run(Y)) / 25
-
-
-def takes_schedules(function: Callable[..., Any]) -> bool:
-    """Whether it has an argument of that name."""
-    return "schedule" in inspect.signature(function).parameters
 
 
 def shortened(schedule: lrmc.Schedule, layers: int) -> lrmc.Schedule:
@@ -199,6 +188,13 @@ def as_matrix(cine: Array, share: float = 1.0, seed: int = 0) -> Any:
     """Pixels x frames; sparse where only a share is looked at."""
     stack = Stack(np.ascontiguousarray(cine))
     return stack.matrix if share == 1 else stack.sampled(share, seed)
+
+
+def as_array(cine: Array, share: float, seed: int = 0) -> Array:
+    """Pixels x frames, NaN where it is not looked at."""
+    pixels = np.ascontiguousarray(cine.reshape(len(cine), -1).T)
+    seen = np.random.default_rng(seed).random(pixels.shape) < share
+    return np.where(seen, pixels, np.nan).astype(pixels.dtype)
 
 
 def svd(cine: Array) -> tuple[Array, float]:

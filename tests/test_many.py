@@ -38,6 +38,8 @@ def test_as_solve_does_it(rank, p):
     assert results.converged.all()
     assert results.rank.tolist() == [2] * 6
     assert relative(results.completed(), X) < 1e-6
+    for (L, R), truth in zip(results.factors(), X, strict=True):
+        assert relative(L @ R.T, truth) < 1e-6
     for found, one in zip(results, Y, strict=True):
         want = lrmc.solve(one, rank)
         assert alike(found, want)

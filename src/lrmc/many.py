@@ -21,7 +21,7 @@ from . import _kernels
 from ._arguments import checked_rank, whole_number
 from ._job import Asked, checked_job, checked_max_iter, checked_tol
 from ._loop import BLOWN_UP, FEW_INLIERS, Ended, ended_at_once
-from .linalg import norm
+from .linalg import Factors, norm
 from .methods.default import Findings
 from .methods.in_time.improve import checked_time
 from .methods.layered import Ends, Layered, run_layers
@@ -98,7 +98,7 @@ class Results(Sequence[Result]):
     """Results of `lrmc.solve_many`, one for each matrix, in their order.
 
     Of matrices that a kernel for small ones has solved, a `Result` is made when it is asked for:
-    `status`, `rank`, and mostly `warnings` and `completed`, do without.
+    `status`, `rank`, `factors`, and mostly `warnings` and `completed`, do without.
 
     Attributes
     ----------
@@ -166,6 +166,13 @@ class Results(Sequence[Result]):
         """Whether a kernel has seen that nothing is to say of a matrix."""
         answer = self.answers[i]
         return not isinstance(answer, Result) and answer.determined
+
+    def factors(self) -> tuple[Factors, ...]:
+        """L and R of each, without what a `Result` has besides."""
+        return tuple(
+            answer.factors() if isinstance(answer, Result) else answer.X
+            for answer in self.answers
+        )
 
     def completed(self) -> Array | list[Array]:
         """The best estimate of all entries, as `Result.completed` has it.
