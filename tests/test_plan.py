@@ -9,8 +9,8 @@ from test_noisy_layers import error, table
 import lrmc
 from lrmc import as_observations
 from lrmc.methods.decide import decide
+from lrmc.methods.growing import rank_for
 from lrmc.methods.noisy import Noise
-from lrmc.methods.noisy_layers import rank_for
 from lrmc.methods.plan import Plan
 from lrmc.methods.planned import fit, parts_of
 

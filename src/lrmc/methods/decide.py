@@ -25,6 +25,7 @@ from .blends import (
     standings,
     unit_of,
 )
+from .growing import rank_for
 from .learn import IN_GROUPS, SHIPPED, Told, Trial, learned, silent
 from .lessons import (
     FAR,
@@ -39,7 +40,7 @@ from .lessons import (
     is_typically_better,
 )
 from .noisy import Loss, Noise, sweeps
-from .noisy_layers import Layers, rank_for
+from .noisy_layers import Layers
 from .plan import BENDS, Aim, Decided, Plan, Score, Wanted
 from .planned import LEAST, POLISH
 from .rested import polished, start
