@@ -1,7 +1,7 @@
 """Tables as they are found: `lrmc.RobustImputer` beside scikit-learn's imputers on every table of a
 folder.
 
-    python experiments/tables.py FOLDER [--seed 0] [--every 1] [-o docs/tables.csv]
+    python experiments/tables.py FOLDER [--seed 0] [--every 1] [--residue 0] [-o docs/tables.csv]
 
 FOLDER holds CSV files with a header and row names, such as those that the package pydataset unpacks
 (R's data sets). Of each table the numeric columns with more than 8 values are taken, if they are 5
@@ -96,10 +96,10 @@ def methods() -> dict[str, Any]:
     }
 
 
-def run(folder: Path, seed: int, every: int) -> Iterator[Line]:
-    """Every method on every table."""
+def run(folder: Path, seed: int, every: int, residue: int) -> Iterator[Line]:
+    """Every method on every table, or on those whose number leaves this residue."""
     for k, (name, X) in enumerate(tables(folder)):
-        if k % every:
+        if k % every != residue:
             continue
         for outliers in (False, True):
             Y, hidden = spoilt(X, outliers, np.random.default_rng([seed, k]))
@@ -159,10 +159,11 @@ def main() -> None:
     ask.add_argument("folder", type=Path)
     ask.add_argument("--seed", type=int, default=0)
     ask.add_argument("--every", type=int, default=1, help="take every n-th table")
+    ask.add_argument("--residue", type=int, default=0, help="from which one on")
     ask.add_argument("-o", "--output", type=Path)
     asked = ask.parse_args()
     lines = []
-    for line in run(asked.folder, asked.seed, asked.every):
+    for line in run(asked.folder, asked.seed, asked.every, asked.residue):
         lines.append(line)
         print(*line, flush=True)
     print(summary(lines))

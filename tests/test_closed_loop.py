@@ -11,8 +11,9 @@ from problems import concentrated, made
 import lrmc
 from lrmc import Status, as_observations
 from lrmc.linalg import change
-from lrmc.methods.closed_loop import Side, closed_loop
+from lrmc.methods.closed_loop import closed_loop
 from lrmc.methods.start import spectral
+from lrmc.methods.thresholds import Side
 
 # What differs from n = 800, rank 5, alpha 0.1, p 0.3, and a bound on the passes to an error of
 # 1e-6: those measured

@@ -7,8 +7,9 @@ import scipy.sparse as sp
 from lrmc import as_observations
 from lrmc.linalg import Factors
 from lrmc.methods.gradients import gradient
+from lrmc.methods.growing import begin
 from lrmc.methods.noisy import Noise
-from lrmc.methods.noisy_layers import TINY, Layers, begin, half_layer, passes
+from lrmc.methods.noisy_layers import TINY, Layers, half_layer, passes
 
 K, RANK = 3, 3
 

@@ -10,21 +10,18 @@ import scipy.sparse as sp
 
 from lrmc import as_observations
 from lrmc.linalg import Factors
-from lrmc.methods.learn import SHIPPED
-from lrmc.methods.noisy import Noise
-from lrmc.methods.noisy_layers import (
-    Layers,
-    State,
+from lrmc.methods.growing import (
     begin,
     from_part,
     grown,
-    half_layer,
     halves,
     leading_of,
-    passes,
     rank_for,
     supported,
 )
+from lrmc.methods.learn import SHIPPED
+from lrmc.methods.noisy import Noise
+from lrmc.methods.noisy_layers import Layers, State, half_layer, passes
 from lrmc.observations.grouped import grouped
 
 

@@ -9,10 +9,11 @@ from test_noisy_layers import error, table
 import lrmc
 from lrmc import as_observations
 from lrmc.methods.decide import decide
+from lrmc.methods.growing import rank_for
 from lrmc.methods.noisy import Noise
-from lrmc.methods.noisy_layers import rank_for
 from lrmc.methods.plan import Plan
 from lrmc.methods.planned import fit, parts_of
+from lrmc.observations.heldout import THINNED
 
 
 def decided(Y, rank=None, **options):
@@ -153,3 +154,20 @@ def test_parts_of_plain_plans_are_none():
     obs, found = decided(Y, 3)
     assert found.plan.fixed
     assert parts_of(Plan(found.plan.layers, 3), obs, None) == ()
+
+
+@pytest.mark.parametrize("missing", [0.3, 0.6])
+def test_gaps_are_hidden_whole_unless_most_is_missing(missing, monkeypatch):
+    """There, whole ones would leave lines hardly any entries to be judged by."""
+    rng = np.random.default_rng(0)
+    Y, _ = table((60, 400), missing=0)
+    Y[np.repeat(rng.random((60, 20)) < missing, 20, 1)] = np.nan
+    lessons = []
+    monkeypatch.setattr(
+        "lrmc.methods.decide.decided_by",
+        lambda compared, few, *_: lessons.extend([*compared, *few(4)]),
+    )
+    obs, _ = decided(Y)
+    lost = [1 - x.rest.row_observed / obs.row_observed for x in lessons]
+    assert np.max(lost) > 0.1
+    assert (np.max(lost) < THINNED + 1e-9) == (missing > 0.5)

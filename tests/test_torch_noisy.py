@@ -9,9 +9,10 @@ import scipy.sparse as sp
 from lrmc import Schedule, as_observations
 from lrmc.linalg import Factors
 from lrmc.methods.gradients import gradient
+from lrmc.methods.growing import begin
 from lrmc.methods.learn import SHIPPED
 from lrmc.methods.noisy import Noise
-from lrmc.methods.noisy_layers import Layers, begin, passes
+from lrmc.methods.noisy_layers import Layers, passes
 from lrmc.methods.plan import Plan
 
 torch = pytest.importorskip("torch")

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ._extras import optional
+from .methods.growing import begin
 from .methods.noisy import Noise
-from .methods.noisy_layers import LEAST, TINY, begin
+from .methods.noisy_layers import LEAST, TINY
 from .observations._door import as_observations
 from .weights import Array
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .linalg import Factors, power_of_4
-from .methods.closed_loop import DEVIATION, LOW, WIDEST
 from .methods.noisy import REACH, Loss, two_groups
+from .methods.thresholds import DEVIATION, LOW, WIDEST
 from .observations.base import Observations, Regression
 from .result import Result
 from .row_systems import packed, pairs, solve_rows, unpacked

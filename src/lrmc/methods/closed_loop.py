@@ -5,266 +5,41 @@ that outliers leave no trace once they are told apart. Rows and columns that fal
 thresholds. The part of the step that both factors would make is made once. And a heavy ball helps
 where samples are few.
 
-A step is two rounds: `of_rows` with the data, where every row finds its direction, and `after_all`
-without, where it goes as far as all rows and columns together allow."""
+A step is two rounds (`rounds`), and then thresholds fall (`thresholds`)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._rows import Joined, Largest, Lines, Some, each, equal, every, take
+from .._rows import Some, each, every, take
 from ..linalg import Factors, Move, change_of, divide, gram, inverse, quantiles
-from ..observations.base import ALL_UP_TO, OWN, Observations, Pull, Sample
-from ..row_systems import packed_trace, pairs, solve_rows
-from ..weights import Array, Sides, Threshold
+from ..observations.base import ALL_UP_TO, Observations
+from ..weights import Array, Sides
+from .rounds import (
+    RIDGE,
+    Columns,
+    Known,
+    Pass,
+    Rows,
+    Seen,
+    Told,
+    after_all,
+    of_rows,
+    stepped,
+)
 from .step import Step
+from .thresholds import FAR, LOW, ROUNDING, Falling
 
-# the quantile of |residual| that is taken for good entries, whatever the outliers ...
-LOW = 0.3
-# ... and in a second run, where they may be more than 0.7 of the entries
-FEW_GOOD = 0.15
-DEVIATION = 0.385  # that quantile for Gaussian residuals of standard deviation 1
-# the threshold follows this multiple of it: 1.5 standard deviations for Gaussian errors
-WIDEST = 4.0
-# of the inliers: what is above may be outliers that are still counted among them
-HIGH = 0.9
-# times that quantile is as wide as a threshold need be; with Gram matrices, less
-ABOVE_HIGH = {True: 8.0, False: 12.0}
-FASTEST = 0.1  # a threshold falls at most to this part of the one before
-ROUNDING = 64  # times the rounding of the data: residuals below are not looked at
-FAR = 4.0  # a threshold widened by more than this marks a row or column as far behind
-# of the rows: if more are far behind, it is the others that are odd, and all teach
-FEW_BEHIND = 0.2
-# per step: thresholds of rows left behind, and of those that have caught up
-WIDEN, NARROW = 1.5, 2.0
-# only where the median entry is outside: a row that really has many outliers is left alone ...
-HALF = 0.5
-BEHIND = 0.75  # ... and where far fewer entries are inside than typically
 FEWEST_RANKS = 6  # the oversampling ratio counts at least so many ranks
 LOW_RANK = 3  # up to which every row wants a least-squares problem of its own
 FEW_ENTRIES = 20  # per row and rank: Gram matrices are made anew in every step
-RIDGE = 1e-3  # of the mean Gram matrix: rows with hardly an inlier stay bounded
-# times: how much a step is lengthened for weights lost since the Gram matrix was made
-LONGEST = 5.0
 LEAST = 0.05  # of the typical weight: a row with less moves as if it had so much
 MOVES = 0.1  # a step that changes a factor by more makes Gram matrices old
 FEWER = 0.12  # a share of inliers that differs by more does so too
 HEAVY, MOST_HEAVY = 1.5, 0.15  # the heavy ball: times 1 / oversampling, and at most
-SLOWEST, DECAY = 0.8, 0.4  # how fast thresholds fall
-# oversampling above which they fall fastest, with and without Gram matrices
-NEEDED = {True: 25.0, False: 40.0}
-
-
-class Rows(NamedTuple):
-    """What belongs to the rows, and stays with them."""
-
-    L: Any
-    momentum: Any
-    multiple: Any  # of the common threshold: more than 1 protects those left behind
-    step: Any = None  # the direction of this step
-    inliers: Any = None  # how many of its entries are within the threshold
-    H: Any = None  # its Gram matrix, packed
-    weight: Any = None  # the sum of its weights when that was made
-
-
-@dataclass
-class Side:
-    """Thresholds of the columns, as multiples of the common one; of rows, what is to
-    know of all of them.
-    """
-
-    observed: Array
-    multiple: Array
-    widest: float = 1.0  # of the multiples
-    far: float = 0.0  # the fraction that is far behind
-
-    @classmethod
-    def of(cls, observed: Array) -> Side:
-        """All alike."""
-        return cls(observed, np.ones(len(observed)))
-
-    def follow(self, inliers: Array, typical: float, shrink: float) -> None:
-        """Widen where far fewer entries than typical are inliers; narrow the others
-        again. Call once per step.
-        """
-        self.multiple = followed(self.observed, inliers, self.multiple, typical, shrink)
-        self.widest = float(self.multiple.max(initial=1.0))
-        self.far = float((self.multiple > FAR).mean())
-
-    def thresholds(self, zeta: float) -> tuple[Array, Array]:
-        """See `thresholds`."""
-        return thresholds(self.multiple, zeta, self.widest)
-
-    def teachers(self, F: Array) -> Array:
-        """See `teachers`."""
-        return teachers(F, self.multiple, self.widest, self.far)
-
-
-def followed(
-    observed: Array,
-    inliers: Array,
-    multiple: Array,
-    typical: float,
-    shrink: float,
-) -> Array:
-    """Multiples of the threshold: wider where far fewer entries than typical are inliers."""
-    seen = np.maximum(observed, 1)
-    spread = np.sqrt(typical * (1 - typical) / seen)
-    behind = (inliers / seen < min(BEHIND * typical, HALF) - 2 * spread) & (
-        observed > 0
-    )
-    return np.where(behind, multiple * WIDEN / shrink, np.maximum(1, multiple / NARROW))
-
-
-def thresholds(multiple: Array, zeta: float, widest: float) -> tuple[Array, Array]:
-    """The threshold of each row or column, and where it is widened."""
-    if widest == 1:
-        return equal(zeta, len(multiple)), equal(0.0, len(multiple))
-    return zeta * multiple, multiple > 1
-
-
-def teachers(F: Array, multiple: Array, widest: float, far: float) -> Array:
-    """The factor without the rows far behind: they learn, but their clipped outliers
-    must not teach the others.
-    """
-    if widest <= FAR or far >= FEW_BEHIND:
-        return F
-    return np.where(multiple[:, None] > FAR, F.dtype.type(0), F)
-
-
-class Pass(NamedTuple):
-    """What all rows need to know for a pass."""
-
-    R: Array
-    Q: Array | None  # R without columns far behind; None where that is R
-    zeta: float
-    cols: tuple[Array, Array]  # thresholds of the columns, and where they are widened
-    outliers: Sides
-    widest: float  # multiple of a row
-    far: float  # the fraction of rows that is far behind
-    refresh: bool  # make Gram matrices anew
-    ridge: float
-    scale: Array | None  # (R'R)^-1, where one serves all rows ...
-    floor: float  # ... divided by at least so many entries per column
-
-
-class Known(NamedTuple):
-    """What is known of the rows, and stays as it is."""
-
-    observed: Any  # how many entries of each are seen
-    sampled: Some  # the rows that have an entry in the sample
-    judged: Some  # the rows that tell how many entries of a row are typically inliers
-
-
-class Seen(NamedTuple):
-    """What a pass tells of all rows together."""
-
-    CtP: Array
-    WtP: Array | None
-    col_inliers: Array
-    col_weight: Array
-    n_inliers: int
-    LW: Array  # L' step
-    step: Joined  # of the rows that have an entry in the sample
-    inliers: Joined  # of the rows that are judged by
-
-
-def of_rows(block: Observations, lines: Lines, now: Pass) -> tuple[Rows, Seen]:
-    """One pass over some rows: the direction of each."""
-    known, rows = Known(*lines[:3]), Rows(*lines[3:])
-    z, protect = thresholds(rows.multiple, now.zeta, now.widest)
-    rule = Threshold(z, now.cols[0], protect, now.cols[1], now.outliers)
-    P = teachers(rows.L, rows.multiple, now.widest, now.far)
-    Pw, Qw = (
-        (pairs(P), pairs(now.R if now.Q is None else now.Q))
-        if now.refresh
-        else (None, None)
-    )
-    left, right = OWN if P is rows.L else P, OWN if now.Q is None else now.Q
-    pull = block.products(rows.L, now.R, rule, P=left, Q=right, Pw=Pw, Qw=Qw)
-    WQ, WtP = pull.grams or (None, None)
-    if now.refresh:
-        rows = rows._replace(H=WQ, weight=full_weight(pull.row_weight, known.observed))
-    if now.scale is None:
-        step = row_directions(rows, pull, now.ridge, known.observed > 0, block.threads)
-    else:
-        step = pull[0] @ now.scale
-        step /= np.maximum(pull.row_weight / block.shape[1], now.floor)[:, None].astype(
-            step.dtype
-        )
-    rows = rows._replace(step=step, inliers=pull.row_inliers)
-    told = (
-        gram(rows.L, step),
-        Joined.of(step, known.sampled),
-        Joined.of(pull.row_inliers, known.judged),
-    )
-    return rows, Seen(
-        pull[1], WtP, pull.col_inliers, pull.col_weight, pull.n_inliers, *told
-    )
-
-
-def full_weight(weight: Array, observed: Array) -> Array:
-    """The weights that a Gram matrix was made with: never quite 0."""
-    return np.maximum(weight, 1e-3 * observed)
-
-
-def row_directions(
-    rows: Rows,
-    pull: Pull,
-    ridge: float,
-    used: Array,
-    threads: int,
-) -> Array:
-    """H_i^-1 (C R)_i, longer where weights were lost since H was made."""
-    step = solve_rows(rows.H, pull[0], ridge * np.eye(rows.L.shape[1]), used, threads)
-    step *= np.minimum(rows.weight / np.maximum(pull.row_weight, 1e-9), LONGEST)[
-        :, None
-    ].astype(step.dtype)
-    return step
-
-
-class Told(NamedTuple):
-    """How far all rows together went, and how far behind they are."""
-
-    DD: Array  # D' D of the step, as in `Move`
-    widest: Largest
-    far: int
-
-
-def after_all(lines: Lines, same: Any) -> tuple[Rows, Told]:
-    """The step of some rows as all together allow, and their next multiples of the threshold."""
-    observed, rows = lines[0], Rows(*lines[1:])
-    M, momentum, typical, shrink = same
-    D, after = _stepped(rows.L, rows.step, rows.momentum, M, momentum)
-    multiple = followed(observed, rows.inliers, rows.multiple, typical, shrink)
-    told = Told(
-        gram(D), Largest(multiple.max(initial=1.0)), int((multiple > FAR).sum())
-    )
-    return rows._replace(
-        L=after, momentum=D, multiple=multiple, step=None, inliers=None
-    ), told
-
-
-def _stepped(
-    F: Array,
-    step: Array,
-    before: Array,
-    M: Array,
-    momentum: float,
-) -> tuple[Array, Array]:
-    """A direction without what the other factor moves and with momentum, and the factor
-    after it.
-    """
-    D = F @ (M / -2).astype(F.dtype)
-    D += step
-    if momentum:
-        D += F.dtype.type(momentum) * before
-    return D, F + D
 
 
 class Motion:
@@ -306,81 +81,11 @@ def has_plenty(obs: Observations, rank: int) -> bool:
     return rank > LOW_RANK and obs.fraction * min(obs.shape) >= enough
 
 
-@dataclass
-class Columns:
-    """The columns' half of a step: as the rows', with all of them here."""
-
-    side: Side
-    R: Array
-    momentum: Array
-    weight: Array  # the sum of weights of each column in the last pass
-    H: Array | None = None  # Gram matrices, packed
-    full: Array | None = None  # the sum of weights when these were made
-    ridge: float = 0.0
-
-    @classmethod
-    def at(cls, R: Array, observed: Array) -> Columns:
-        """Before the first step."""
-        return cls(Side.of(observed), R, np.zeros_like(R), observed)
-
-    def directions(self, seen: Seen, threads: int) -> Array:
-        """H_j^-1 (C' L)_j, longer where weights were lost since H was made."""
-        rank = self.R.shape[1]
-        if seen.WtP is not None:
-            self.H = seen.WtP.astype(self.R.dtype, copy=False)
-            self.full = full_weight(seen.col_weight, self.side.observed)
-            self.ridge = RIDGE * float(packed_trace(self.H, rank).mean()) / rank
-        assert self.H is not None
-        assert self.full is not None
-        C = seen.CtP.astype(self.R.dtype, copy=False)
-        step = solve_rows(
-            self.H, C, self.ridge * np.eye(rank), self.side.observed > 0, threads
-        )
-        longer = np.minimum(self.full / np.maximum(seen.col_weight, 1e-9), LONGEST)
-        return step * longer[:, None].astype(step.dtype)
-
-    def moved(self, V: Array, M: Array, heavy: float) -> Array:
-        """Go as far as rows and columns together allow: D'D of the step."""
-        self.momentum, self.R = _stepped(self.R, V, self.momentum, M.T, heavy)
-        return gram(self.momentum)
-
-
 def _relative(DD: Array, inverse_FF: Array) -> float:
     """The size of a step D of a factor F beside it, in every direction: sqrt(tr (F'F)^-1
     D'D / rank).
     """
     return math.sqrt(abs(float(np.vdot(inverse_FF, DD))) / len(DD))
-
-
-@dataclass
-class Falling:
-    """The threshold: it follows the residuals of a sample, and falls no faster than the
-    entries allow.
-    """
-
-    some: Sample  # its rows are counted among those that have an entry in it
-    good: float
-    oversampling: float
-    grams: bool
-    rounding: float
-    low: float = field(default=np.inf, init=False)
-
-    def after(self, zeta: float, Ls: Array, R: Array, inliers: float) -> float:
-        """The next threshold, where the rows of the sample are at Ls."""
-        size = np.abs(self.some.residual(Factors(Ls, R)))
-        low, high = quantiles(size, (self.good, HIGH * inliers))
-        self.low = low
-        least = max(self._decay(inliers) * zeta, WIDEST * low)
-        return max(
-            min(least, ABOVE_HIGH[self.grams] * high), FASTEST * zeta, self.rounding
-        )
-
-    def _decay(self, inliers: float) -> float:
-        """How fast the threshold may fall: slower where samples are few for the rank."""
-        needed = NEEDED[self.grams] / max(inliers, 0.1) ** (2 if self.grams else 1)
-        return float(
-            np.clip(DECAY * np.sqrt(needed / self.oversampling), DECAY, SLOWEST)
-        )
 
 
 def closed_loop(
@@ -522,7 +227,7 @@ class Loop:
         # what both steps would move: each gives up half
         M, heavy = shared / 2, self._momentum()
         right = self.right.by(cols.moved(V, M, heavy), VR, M.T, heavy)
-        self.sampled_momentum, self.sampled = _stepped(
+        self.sampled_momentum, self.sampled = stepped(
             self.sampled, seen.step.lines, self.sampled_momentum, M, heavy
         )
         self.zeta = self.falling.after(zeta, self.sampled, cols.R, self.inliers)

@@ -34,9 +34,9 @@ from .exactly import (
     too_low,
 )
 from .family import caught
+from .growing import rank_for
 from .lessons import PART, Lesson, part_at
 from .noisy import Loss, Noise, is_gaussian
-from .noisy_layers import rank_for
 from .plan import Aim, Decided, Plan, Score
 from .planned import Fitted, carried, fit, grown_in
 from .rank import Found

@@ -26,7 +26,7 @@ from .certificate import (
     agreement_border,
     certify,
 )
-from .closed_loop import FEW_GOOD, HIGH, LOW, closed_loop
+from .closed_loop import closed_loop
 from .consensus import WIDE, finished, on_what_agrees, promising, repaired
 from .few_samples import few_sampled, likely_rank, rank_to_look_for, wants_newton
 from .lessons import part_at
@@ -34,6 +34,7 @@ from .lopsided import is_one_sided, moved_start, repeated, without_values
 from .rank import Found, Test, beyond, columns, find_rank, first_guess, settled
 from .rested import first_threshold, start
 from .step import Step
+from .thresholds import FEW_GOOD, HIGH, LOW
 
 MOST_RANK = 15  # that is looked for at first ...
 CROWDED = 0.6  # ... and if more than this part of it stands out at once, more

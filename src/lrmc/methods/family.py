@@ -22,10 +22,11 @@ from .decide import (
     ranks_of,
     scaled_as,
 )
+from .growing import raised, rank_for
 from .learn import Told, silent
 from .lessons import LARGER_PART, PART, SAME, Lesson, Tried, Truth, hidden_in, is_better
 from .noisy import Noise
-from .noisy_layers import Layers, raised, rank_for
+from .noisy_layers import Layers
 from .plan import BENDS, Decided, Plan, Wanted
 from .second_opinions import OPINIONS, opinions_for
 

@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..weights import Array
+from .growing import GROWING_IN_GROUPS
 from .lessons import SAME, Tried
-from .noisy_layers import GROWING_IN_GROUPS, Layers
+from .noisy_layers import Layers
 
 STEPS = 24  # of the learning, at most
 ROUNDS = 4  # times that every lesson is learned from, where there are more of them

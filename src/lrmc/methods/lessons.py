@@ -23,18 +23,9 @@ from ..observations.heldout import hold_out
 from ..observations.sparse import Sparse
 from ..weights import Array, DType
 from .gradients import gradient
+from .growing import grown, halves
 from .noisy import Noise
-from .noisy_layers import (
-    DEAD,
-    Half,
-    Layers,
-    State,
-    grown,
-    halves,
-    passes,
-    settled,
-    trimmed,
-)
+from .noisy_layers import DEAD, Half, Layers, State, passes, settled, trimmed
 
 PART = 20_000  # entries that are learned on
 LARGER_PART = 50_000  # entries of the part that models are compared on

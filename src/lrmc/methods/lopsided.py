@@ -18,10 +18,10 @@ from ..linalg import Factors, balanced
 from ..observations.base import DOMINANT, OFTEN, Observations, Sample
 from ..observations.heldout import without
 from ..weights import Array
-from .closed_loop import LOW
 from .consensus import on_what_agrees
 from .rank import columns, first_guess
 from .start import leading
+from .thresholds import LOW
 
 MOST_ENTRIES = 4_000_000  # that are taken for missing: they are copied
 DISAGREE = 0.5  # of the entries of a value, at least: a value that is met is data

@@ -15,9 +15,9 @@ from ..observations.heldout import can_hold_out
 from ..schedule import Schedule
 from .blends import unit_of
 from .closed_loop import closed_loop
+from .growing import rank_for
 from .lessons import LARGER_PART, SAME, Lesson, Tried, hidden_in, is_better
 from .noisy import Noise, noise_and_share
-from .noisy_layers import rank_for
 from .plan import Plan
 from .rested import start
 

@@ -20,8 +20,8 @@ from ..linalg import Factors, change, gauge, gram
 from ..observations.base import Observations, Sample
 from ..row_systems import pairs, solve_rows_and_spread
 from ..weights import Array, Cauchy, Huber, Mixture, Sides
-from .closed_loop import LOW, WIDEST
 from .step import Step
+from .thresholds import LOW, WIDEST
 
 Loss = Literal["mixture", "cauchy", "huber", "squares"]
 AskedLoss = Literal["auto", Loss]  # what a user may say

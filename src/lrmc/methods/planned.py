@@ -15,6 +15,7 @@ from ..linalg import Factors
 from ..observations.base import Observations
 from ..weights import DType
 from .blends import residual_unit
+from .growing import begin, from_part, joined, leading_of, raised, supported
 from .lessons import CELLS, Lesson, part_at, with_scales
 from .noisy import Noise, sweeps
 from .noisy_layers import (
@@ -23,15 +24,9 @@ from .noisy_layers import (
     Half,
     Layers,
     State,
-    begin,
-    from_part,
     half_layer,
-    joined,
-    leading_of,
-    raised,
     settled,
     step_of,
-    supported,
     trimmed,
     without_dead,
 )

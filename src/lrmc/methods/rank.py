@@ -14,9 +14,10 @@ from .._rows import Largest, beside, each, kept, told
 from ..linalg import Factors, balanced, gram
 from ..observations.base import Observations, Sample
 from ..weights import Array, Sides
-from .closed_loop import LOW, WIDEST, closed_loop, has_plenty
+from .closed_loop import closed_loop, has_plenty
 from .start import Sizes, leading_and_sizes, measuring
 from .step import Step
+from .thresholds import LOW, WIDEST
 
 MOST_AT_ONCE = 5
 MANY = 15  # components

@@ -20,7 +20,7 @@ from ..observations.dense import part_data
 from ..result import Status
 from ..weights import Array, DType
 from . import certificate as proof
-from . import closed_loop as loop
+from . import thresholds
 from .certificate import Certificate
 from .rested import ABOVE
 
@@ -167,19 +167,19 @@ def _pace(eps: float) -> dict[str, float]:
     """The constants of the closed loop, and of the end of sweeps."""
     return {
         "above": ABOVE,
-        "good": loop.LOW,
-        "widest": loop.WIDEST,
-        "high": loop.HIGH,
-        "above_high": loop.ABOVE_HIGH[True],
-        "fastest": loop.FASTEST,
-        "rounding": loop.ROUNDING * eps,
+        "good": thresholds.LOW,
+        "widest": thresholds.WIDEST,
+        "high": thresholds.HIGH,
+        "above_high": thresholds.ABOVE_HIGH[True],
+        "fastest": thresholds.FASTEST,
+        "rounding": thresholds.ROUNDING * eps,
         "decay": DECAY,
-        "far": loop.FAR,
-        "few_behind": loop.FEW_BEHIND,
-        "widen": loop.WIDEN,
-        "narrow": loop.NARROW,
-        "half": loop.HALF,
-        "behind": loop.BEHIND,
+        "far": thresholds.FAR,
+        "few_behind": thresholds.FEW_BEHIND,
+        "widen": thresholds.WIDEN,
+        "narrow": thresholds.NARROW,
+        "half": thresholds.HALF,
+        "behind": thresholds.BEHIND,
         "ridge": RIDGE,
         "settled": SETTLED,
         "resting": RESTING,

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..._work import SOUND, Outcome
-from ...methods.closed_loop import DEVIATION
 from ...methods.noisy import REACH
+from ...methods.thresholds import DEVIATION
 from ...observations._door import as_observations
 from ...observations.base import OWN, Pull
 from ...observations.grouped import Grouped, grouped
