@@ -77,6 +77,16 @@ def drawn(n: int, masks: bool | None = None) -> Cases:
     return cases
 
 
+def shaded(cases: Cases) -> Cases:
+    """The same with what clouds leave of the date in a shadow."""
+
+    def darker(asked: Asked) -> Iterator[Case]:
+        for seed, case in zip(asked.seeds, cases(asked)):
+            yield case.shaded(seed)
+
+    return darker
+
+
 GROUPS: dict[str, Cases] = {
     "pairs": lambda asked: asked.rondonia().pairs(),
     "romania-masks": lambda asked: asked.romania(YEAR).moved(masks=True),
@@ -84,6 +94,9 @@ GROUPS: dict[str, Cases] = {
     **{f"rondonia-{n}": drawn(n) for n in LENGTHS},
     **{f"romania-masks-{n}": drawn(n, True) for n in LENGTHS},
     **{f"romania-{n}": drawn(n, False) for n in LENGTHS},
+    "shadow-rondonia-12": shaded(drawn(12)),
+    "shadow-romania-12": shaded(drawn(12, False)),
+    "shadow-romania-masks-12": shaded(drawn(12, True)),
     "hidden-year": lambda asked: asked.romania(YEAR).hidden(),
     "hidden-years": lambda asked: asked.romania(YEARS).hidden(),
 }

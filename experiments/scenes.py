@@ -22,6 +22,8 @@ ALIKE = 0.7  # the correlation of two clear dates
 # In the series of 28 dates: what is added to the blue of clear dates is a cloud.
 BRIGHTER = 400
 STRENGTHS = (0.1, 10.0, 1e3, 1e5)  # of the penalty of the smoother
+LIGHT = (0.25, 0.6)  # that a shadow leaves
+HAZE = 200.0  # that is added in a shadow, at most
 WINDOW = 200  # days before and after a date from which a short series is drawn
 
 
@@ -48,6 +50,16 @@ class Case(NamedTuple):
         T, bands = self.data.shape[:2]
         values = np.where(seen[:, None], self.data, np.float32(np.nan))
         return values.reshape(T, bands, -1).astype(np.float64)
+
+    def shaded(self, seed: int) -> Case:
+        """The same with a shadow over all that the clouds leave of the date: nothing is known of it."""
+        rng = np.random.default_rng(seed)
+        left = ~self.cloud & self.seen[self.at]
+        data = self.data.copy()
+        light = rng.uniform(*LIGHT) * data[self.at][:, left]
+        data[self.at][:, left] = np.round(light + rng.uniform(0, HAZE))
+        known = np.all(self.truth > 0, axis=0)
+        return self._replace(data=data, covered=known, cloud=known)
 
     @property
     def days(self) -> Array:

@@ -24,8 +24,6 @@ DOUBTFUL = 4.0  # times the typical error of a date
 PIECE = 1 << 14  # pixels that are predicted at a time
 WITHIN = 0.6827  # of a Gaussian is within one standard deviation
 FEW = 0.02  # of a date, at least, that is clear, or it is as good as hidden
-MOSTLY = 0.5  # of a date is covered: what is left of it may be nothing but shadow
-DIM = 0.75  # of the light: a shadow takes more, in every band, and seasons do not
 
 
 class Filling(NamedTuple):
@@ -37,7 +35,6 @@ class Filling(NamedTuple):
     error: Array
     surprise: Array  # T x bands: errors, in units of what the model expects of them
     least: float  # standard deviation that a value has
-    dim: Array  # T: dates of which little is left, all of it darker than before and after
 
     @property
     def doubtful(self) -> Array:
@@ -137,8 +134,7 @@ def contested(
     if hidden.any() and not hidden.all():
         unseen = np.einsum("k,ktbn->tbn", weights[hidden][0], errors, optimize=True)
         surprise[hidden] = _sizes(unseen, clear).mean(0)
-    dim = _dim(Y, errors[0] + Y, clear)
-    return Filling(ways, weights, _sizes(left, clear), surprise, least, dim)
+    return Filling(ways, weights, _sizes(left, clear), surprise, least)
 
 
 # ---- evidence
@@ -201,17 +197,6 @@ def _sizes(left: Array, clear: Array) -> Array:
     known = np.any(clear, axis=1)
     usual = sizes[known].mean(0) if known.any() else np.zeros(bands)
     return np.where(known[:, None], sizes, usual)
-
-
-def _dim(Y: Array, between: Array, clear: Array) -> Array:
-    """T: mostly covered dates on which what is clear is darker in every band than a line between the
-    dates around it.
-    """
-    dim = np.zeros(len(Y), bool)
-    for t in np.flatnonzero(clear.any(1) & (clear.mean(1) < MOSTLY)):
-        here, around = (np.median(X[t][:, clear[t]], axis=1) for X in (Y, between))
-        dim[t] = np.all(here < DIM * around)
-    return dim
 
 
 # ---- how far off it may be

@@ -59,11 +59,19 @@ class Ground:
     # T x bands: what is brighter is no ground that was seen anywhere on that date
     brightest: Array | None = None
     filling: Filling | None = None  # what is under clouds
+    shaded: Array | None = None  # T: dates that are nothing but shadow
 
     @property
     def rank(self) -> int:
         """The number of components."""
         return int(self.R.shape[1])
+
+    @property
+    def shadow(self) -> Array:
+        """T x 1 x 1: the dates that are nothing but shadow."""
+        none = np.zeros(len(self.R), bool)
+        dates = none if self.shaded is None else self.shaded
+        return dates[:, None, None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,9 +203,10 @@ def cloud_mask(
     if ground.brightest is not None:
         limit = ground.brightest[..., None, None]
         bright = np.any(limit < Y, axis=1)
-        away[np.broadcast_to(bright[:, None], away.shape)] = np.nan
+        no_ground = bright | ground.shadow
+        away[np.broadcast_to(no_ground[:, None], away.shape)] = np.nan
         out &= ~_lasting(away, ground.seasons.days)
-    found = np.where(out, CLOUD, CLEAR)
+    found = np.where(out | ground.shadow, CLOUD, CLEAR)
     return np.where(there, found, MISSING).astype(np.uint8)
 
 
@@ -208,8 +217,10 @@ def first_mask(
     ground: Ground,
     threads: int | None,
 ) -> Array:
-    """The clouds of a block by robust least squares: good enough to learn how to find them."""
-    L = fit_pixels(Y, looked_at, ground, threads)
+    """The clouds of a block by robust least squares: good enough to learn how to find them. Dates
+    that are nothing but shadow do not tell.
+    """
+    L = fit_pixels(Y, looked_at & ~ground.shadow, ground, threads)
     model = (ground.R.astype(np.float32) @ L.T).reshape(Y.shape)
     deviation = ground.deviation.astype(np.float32)[:, None, None]
     return cloud_mask(Y, there, (Y - model) / deviation, ground)

@@ -1,5 +1,5 @@
-"""The ground of a series of scenes, learned from a few thousand pixels: a screen by time, the time
-factors, the dates that show no ground, and what is to be put under clouds.
+"""The ground of a series of scenes, learned from a few thousand pixels: a screen by time, dates in a
+shadow, the time factors, the dates that show no ground, and what is to be put under clouds.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from .ground import (
 from .look import Look
 from .screen import screened
 from .seasons import seasons
+from .shades import Shades, shades
 
 BRIGHT = 3.0  # standard deviations that an overcast date is brighter in every band
 JUDGED = 1250  # pixels that the ways to fill are learned from and judged by
@@ -65,12 +66,14 @@ def learn_ground(
     fits = Fits(seed, threads, tell)
     tell(Progress("finding clouds"))
     sample = screened(sample, days)
+    dark = shades(sample, days)
+    sample = sample.without(dark.sure[:, None, None])
     X, outcome = _fitted(sample, rank, "the ground", fits)
-    ground = _of_all_dates(sample, X, days, threads)
+    ground = replace(_of_all_dates(sample, X, days, threads), shaded=dark.sure)
     tell(Progress("weighing ways to fill"))
     ground = _with_filling(sample, ground, rank, threads)
     if ground.filling is not None:
-        outcome = _warned(outcome, ground.filling)
+        outcome = _warned(outcome, ground.filling, dark)
     return replace(ground, limits=sample.limits, outcome=outcome)
 
 
@@ -117,9 +120,10 @@ def _filling(
     )
 
 
-def _warned(outcome: Outcome, filling: Filling) -> Outcome:
+def _warned(outcome: Outcome, filling: Filling, dark: Shades) -> Outcome:
     """With a word about what is not known."""
-    usable = int(np.count_nonzero(~filling.ways.hidden))
+    some = ~filling.ways.hidden
+    usable = int(np.count_nonzero(some))
     if usable < FEWEST:
         outcome = outcome.warned(
             f"only {usable} dates show ground: with fewer than {FEWEST}, clouds over"
@@ -127,10 +131,12 @@ def _warned(outcome: Outcome, filling: Filling) -> Outcome:
             " clouds"
         )
     found = {
-        "what is clear there is predicted badly by the other dates; snow, haze or clouds"
-        " may have been taken for ground": filling.doubtful,
-        "little is clear there, and it is darker in every band than before and after;"
-        " shadows may have been taken for ground": filling.dim,
+        "what is clear there is far from what the other dates say; snow, haze or clouds"
+        " may have been taken for ground": filling.doubtful | (some & dark.bright),
+        "darker than before and after: taken for shadow, and estimated from the other"
+        " dates": dark.sure,
+        "darker than the dates around, where the ground is brightest; haze and shadow"
+        " may have been taken for ground": some & dark.unsure,
     }
     for text, dates in found.items():
         if dates.any():

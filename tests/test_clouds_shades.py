@@ -1,0 +1,91 @@
+"""Dates of which nothing but shadow is left."""
+
+import numpy as np
+import pytest
+
+from lrmc.apps import clouds
+from lrmc.apps.clouds.ground import CLEAR, Sample
+from lrmc.apps.clouds.shades import shades
+
+RED, INFRARED = 2, 3
+LEAVES = np.array([300.0, 500.0, 300.0, 3500.0])
+
+
+def forest(T=12, side=20, seed=0):
+    """T x 4 x side x side: leaves whose infrared changes a little from date to date."""
+    rng = np.random.default_rng(seed)
+    pixels = LEAVES[:, None, None] * rng.uniform(0.7, 1.3, (4, side, side))
+    dates = rng.uniform(0.92, 1.08, (T, 1, 1, 1))
+    return pixels * dates + rng.normal(0, 10, (T, 4, side, side))
+
+
+def darkened(Y, dates, light=0.35, haze=80.0):
+    """The same with some dates in a shadow, under a little haze."""
+    Y = Y.copy()
+    Y[dates] = light * Y[dates] + haze
+    return Y
+
+
+def found(Y, there=None):
+    """Of dates ten days apart: numbers of those that are sure, unsure, bright."""
+    there = np.ones((len(Y), *Y.shape[2:]), bool) if there is None else there
+    days = 10.0 * np.arange(len(Y))
+    answer = shades(Sample(Y, there, None), days)
+    return [np.flatnonzero(one).tolist() for one in answer]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("dark", [[], [5], [4, 5, 6], [2, 5, 6, 9]])
+def test_shadows_are_found_and_nothing_else(dark, seed):
+    assert found(darkened(forest(seed=seed), dark)) == [dark, [], []]
+
+
+@pytest.mark.parametrize("factor", [1e-4, 0.02])
+def test_units_do_not_matter(factor):
+    assert found(darkened(forest(), [4, 5]) * factor)[0] == [4, 5]
+
+
+def test_haze_before_and_after_is_no_shadow_between():
+    Y = forest()
+    Y[[3, 5]] += 400
+    assert found(Y)[:2] == [[], []]
+
+
+def test_leaves_that_fall_are_no_shadow():
+    """Darker in the infrared, brighter in red: only a word, and none at the end of a series."""
+    Y = forest()
+    for t in (5, 11):
+        Y[t, INFRARED] *= 0.5
+        Y[t, RED] *= 2
+    assert found(Y) == [[], [5], []]
+
+
+def test_ends_of_a_series_are_left_alone_unless_little_is_seen():
+    Y = darkened(forest(), [0, 11])
+    assert found(Y) == [[], [], []]
+    there = np.ones((12, 20, 20), bool)
+    there[11, 4:] = False
+    assert found(Y, there) == [[], [11], []]
+
+
+def test_bright_dates_are_named_and_do_not_tell():
+    Y = darkened(forest(), [6])
+    Y[[2, 7]] += 3000
+    assert found(Y) == [[6], [], [2, 7]]
+
+
+def test_what_is_no_light_has_no_shadow():
+    assert found(forest() - 5000) == [[], [], []]
+
+
+def test_ground_between_clouds_and_their_shadow():
+    """Three such dates in a row: filled as bright as before and after, and named."""
+    truth = forest(seed=4)
+    Y = darkened(truth, [5, 6, 7])
+    Y[5:8, :, :12] = np.random.default_rng(0).uniform(5000, 8000, (3, 4, 12, 20))
+    with pytest.warns(UserWarning, match="scenes 6, 7, 8: .*taken for shadow"):
+        done = clouds.remove_clouds(Y.astype(np.uint16), dates=10 * np.arange(12))
+    assert done.ground.estimated[5:8].all()
+    assert not np.any(done.mask[5:8] == CLEAR)
+    level = np.median(done.scenes[5:8] / truth[5:8], axis=(2, 3))
+    np.testing.assert_allclose(level, 1, atol=0.15)
