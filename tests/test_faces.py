@@ -96,6 +96,20 @@ def test_what_was_guessed_is_told(made):
     assert found.result.evidence["schedule_fits"]
 
 
+def test_missing_pixels_have_all_of_the_fit(made):
+    """Not its low rank alone, where more was found to fill better."""
+    images = made.images[:10, ::2, ::2]
+    seen = np.random.default_rng(0).random(images.shape) > 0.2
+    found = clean_faces(images, seen)
+    fit, columns = found.result.fit, images.reshape(10, -1)
+    assert fit.beyond
+    cols, rows = np.nonzero(~seen.reshape(10, -1))
+    wanted = columns[cols, rows] - fit.at(rows, cols)
+    removed = found.removed.reshape(10, -1)
+    inside = np.abs(wanted) < 100  # others may have been clipped
+    np.testing.assert_allclose(removed[cols, rows][inside], wanted[inside], atol=0.01)
+
+
 def test_deviations_as_pictures():
     shown = shown_deviation(np.array([[0.0, 1.234, 700.0]]))
     assert shown.tolist() == [[0, 123, 65535]]

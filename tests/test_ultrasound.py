@@ -68,8 +68,9 @@ def test_the_parts_add_up(moving, parts):
     """Blood is what differs from the tissue beyond the threshold, shrunk by its surroundings."""
     cine = moving[0] + moving[1]
     rest = cine - parts.tissue
-    gain = ultrasound.wiener_gain(rest, "positive", parts.noise)
     beyond = rest > ultrasound.BEYOND_NOISE * parts.noise
+    shared = ultrasound.shared_by_neighbours(np.where(beyond, rest, 0), parts.noise)
+    gain = ultrasound.wiener_gain(rest, "positive", parts.noise, shared)
     assert_allclose(parts.blood, np.where(beyond, rest * gain, 0), atol=1e-6)
     assert np.all(gain >= 0)
     assert np.all(gain <= 1)
@@ -199,6 +200,20 @@ def test_neighbours_tell_signal_from_noise():
     assert ultrasound.wiener_gain(residual, "both", 1.0)[0, 5, 30] == pytest.approx(
         by_hand, rel=1e-4
     )
+
+
+def test_what_a_wide_neighbourhood_shares_is_a_wall():
+    """Inside it and at its edge little is left; a bubble stays as it was."""
+    residual = np.zeros((2, 64, 64), np.float32)
+    residual[:, :, :30] = 10
+    residual[:, 30:33, 50:53] = 10
+    shared = ultrasound.shared_by_neighbours(residual, 1.0)
+    alone = ultrasound.wiener_gain(residual, "positive", 1.0)
+    gain = ultrasound.wiener_gain(residual, "positive", 1.0, shared)
+    assert alone[0, 20, 10] > 0.98
+    assert gain[0, 20, 10] == 0
+    assert gain[0, 20, 27] < 0.7
+    np.testing.assert_array_equal(gain[0, 31, 51], alone[0, 31, 51])
 
 
 @each(

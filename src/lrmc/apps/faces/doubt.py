@@ -22,6 +22,11 @@ BEYOND = 3.0
 # own noise is known from as many values as there are pictures, no better than its neighbour's (14 %).
 EVERY, FEW = 3, 10_000
 HALF_STEP = 0.5  # of whole numbers: what is closer was rounded
+# Of errors that are set aside, what deviations are made for; and so many of them, as of Gaussian
+# ones. Errors have long tails: bands from their middle (68 %) would hold 77 to 82 % instead of 90.
+LEVEL, NORMAL = 0.9, 1.645
+TINY = 1e-300  # pictures may be exact
+MIDDLE = 0.6826895  # of errors that are not gross, within one standard deviation of the noise
 
 
 class Doubt(NamedTuple):
@@ -40,17 +45,18 @@ def doubt_of(result: Result, model: Array, values: Array, seen: Array) -> Doubt:
     size = np.abs(np.where(seen, values - model, np.inf))
     least = HALF_STEP if values.dtype.kind in "iu" else 0.0
     try:
-        deviation = _deviation(result)
+        deviation, noise = _deviation(result)
     except NotCalibrated as reason:
         noise = max(float(np.nan_to_num(result.noise_level)), least)
         return Doubt(size > BEYOND * noise, None, str(reason))
     deviation = np.maximum(deviation, np.float32(least))
-    return Doubt(size > BEYOND * deviation, deviation)
+    return Doubt(size > BEYOND * np.maximum(noise * deviation, least), deviation)
 
 
-def _deviation(result: Result) -> Array:
-    """As `Result.standard_error` of all entries, from fits to some of the pixels: there are
-    thousands of one kind. Every so many pixels tell for those after them, too.
+def _deviation(result: Result) -> tuple[Array, float]:
+    """The standard deviation of all entries, from fits to some of the pixels: there are thousands
+    of one kind. Every so many pixels tell for those after them, too. And what part of it is noise:
+    what is gross left out.
     """
     obs, refit = result.observations, result.refit
     assert obs is not None
@@ -59,16 +65,19 @@ def _deviation(result: Result) -> Array:
     plain = obs.groups is None and not result.fit.beyond
     step = EVERY if plain and obs.shape[0] > FEW else 1
     some = np.arange(0, obs.shape[0], step)
-    known = calibrate(*_part(obs, result.fit, some), sets)
-    deviation = np.empty((len(some), obs.shape[1]), np.float32)
-    for rows in row_blocks(*deviation.shape):
+    part, fit = _part(obs, result.fit, some)
+    known = calibrate(part, fit, sets)
+    level = known.quantile(LEVEL, "observation") * max(known.gaps.harder, 1.0) / NORMAL
+    deviation = np.empty(part.shape, np.float32)
+    for rows in row_blocks(*part.shape):
         block = np.meshgrid(
             np.arange(rows.start, rows.stop),
             np.arange(obs.shape[1]),
             indexing="ij",
         )
-        deviation[rows] = known.deviation(*block)
-    return deviation.repeat(step, axis=0)[: obs.shape[0]]
+        deviation[rows] = level * known.scales.at(*block)
+    whole = deviation.repeat(step, axis=0)[: obs.shape[0]]
+    return whole, known.quantile(MIDDLE) / max(level, TINY)
 
 
 def _part(obs: Observations, fit: Fit, rows: Array) -> tuple[Observations, Fit]:

@@ -120,12 +120,14 @@ def clean_faces(
     result, outcome = solved(
         stack.matrix, rank, what="the faces", mask=stack.mask, **options
     )
+    known = np.isfinite(bands_first)
+    known = known if there is None else known & there
     limits = Limits.of(pictures[np.isfinite(pictures)])
     model, clipped = limits.held(
-        (result.R @ result.L.T).reshape(bands_first.shape), "the faces"
+        _fitted(result, ~known).reshape(bands_first.shape), "the faces"
     )
     outcome = after_clipping(outcome, clipped, model.size, limits)
-    doubt = _doubt(bands_first, there, model, result) if uncertainty else None
+    doubt = _doubt(bands_first, known, model, result) if uncertainty else None
     if coloured:
         model = np.moveaxis(model, 1, -1)
     removed = (pictures - model).astype(np.float32)
@@ -133,10 +135,19 @@ def clean_faces(
     return Faces(clean, removed, result, outcome, clipped, doubt)
 
 
-def _doubt(pictures: Array, there: Array | None, model: Array, result: Result) -> Doubt:
+def _fitted(result: Result, missing: Array) -> Array:
+    """Pictures x pixels: of low rank, and where pixels are missing with what else was found to
+    fill them better (neighbors, for few pictures).
+    """
+    model = result.R @ result.L.T
+    if result.fit.beyond:
+        cols, rows = np.nonzero(missing.reshape(model.shape))
+        model[cols, rows] = result.fit.at(rows, cols)
+    return np.asarray(model)
+
+
+def _doubt(pictures: Array, seen: Array, model: Array, result: Result) -> Doubt:
     """How sure the model is, like the pictures; colours are guessed together."""
-    seen = np.isfinite(pictures)
-    seen = seen if there is None else seen & there
     columns = [X.reshape(len(X), -1).T for X in (model, pictures, seen)]
     known = doubt_of(result, *columns)
     guessed = known.guessed.T.reshape(pictures.shape)
