@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from real_data import DATA
 
 import lrmc
@@ -17,6 +18,7 @@ from lrmc.methods.in_time.kinds import kinds_of, stuck
 from lrmc.methods.in_time.periods import find_period, longer_period, order_score
 from lrmc.methods.in_time.plan import (
     Process,
+    carried_out,
     folded,
     learn_plan,
     plausible,
@@ -40,6 +42,7 @@ from lrmc.methods.in_time.simple import (
 from lrmc.methods.in_time.sizes import median
 from lrmc.methods.in_time.stack import (
     DISTANCES,
+    N_CLASSES,
     blended,
     class_of,
     learned_weights,
@@ -526,6 +529,26 @@ def test_an_earlier_model_is_taken_up():
         rmse(unfolded(m.values(), Z.shape[1]), clean, mask) for m in (begin, again)
     )
     assert warm < 1.05 * cold
+
+
+def test_a_robust_process_is_the_mean_of_two_beginnings():
+    _, Y = seasonal(seed=4)
+    Z = hidden(Y)[0].astype(np.float32)
+    Z[np.random.default_rng(4).random(Z.shape) < 0.1] = 0.0
+    plan = learn_plan(Z, P, None)
+    only = replace(
+        plan,
+        estimates=(plan.best.name,),
+        weights=np.ones((N_CLASSES, 1)),
+        models={plan.best: plan.models[plan.best]},
+    )
+    assert plan.best.robust
+    G = folded(Z, plan.best.period)
+    begun = fit(G, robust=True, begin=plan.models[plan.best])
+    anew = fit(G, robust=True)
+    mean = unfolded((begun.values() + anew.values()) / 2, Z.shape[1])
+    good = unfolded(begun.weights, Z.shape[1])
+    assert_allclose(carried_out(Z, only, None), plausible(mean, Z, good), rtol=1e-4)
 
 
 def test_a_model_of_other_times_or_of_some_sensors_is_taken_up():
