@@ -64,6 +64,7 @@ def test_a_rerun_gives_the_same_iterations_and_errors(
     assert rows(tmp_path / f"{script}.csv") == rows(results / f"{script}.csv")
 
 
+@pytest.mark.slow
 def test_what_is_there_is_not_measured_again(results: Path) -> None:
     before = (results / "table1.csv").read_text()
     assert run("table1", "--quick", "--output", str(results)) == ""
@@ -83,6 +84,7 @@ def test_no_time_no_rows(tmp_path: Path) -> None:
     assert not (tmp_path / "table1.csv").exists()
 
 
+@pytest.mark.slow
 def test_the_page_has_the_papers_numbers_beside_ours(results: Path) -> None:
     run("page", "--folder", str(results), "--target", str(results / "paper.md"))
     text = (results / "paper.md").read_text()
@@ -109,6 +111,7 @@ def test_the_page_has_the_papers_numbers_beside_ours(results: Path) -> None:
     assert "Not measured yet." in text  # Table IV, whose data are not here
 
 
+@pytest.mark.slow
 def test_who_measured_is_said_once(results: Path) -> None:
     lines = (results / "fig5.csv").read_text().splitlines()
     assert sum(line.startswith("# lrmc ") for line in lines) == 1
@@ -143,6 +146,7 @@ def test_the_benchmarks_and_their_page(tmp_path: Path) -> None:
     assert all((tmp_path / f"{name}.png").exists() for name in ("size", "peers"))
 
 
+@pytest.mark.slow
 def test_the_frontier_counts_what_is_wrong_and_what_was_said(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     run("frontier", "--quick", "--output", str(tmp_path))
