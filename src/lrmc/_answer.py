@@ -136,8 +136,9 @@ def _not_believed(
         return
     if typical > SURPRISE * shown:
         yield (
-            f"a quarter of the entries that were set aside is missed by less than {typical:.2g}, of those fitted by"
-            f" {shown:.2g}: the data do not determine this matrix, or it was not found"
+            "entries that were set aside are missed by far more than those that were fitted"
+            f" (a quarter of them by less than {typical:.2g} and {shown:.2g}):"
+            " the data do not determine this matrix, or the fit follows what it has seen"
         )
     # by less a blend would not be worth its while: the two are as good
     if error > (1 + WORTH) * simple:
