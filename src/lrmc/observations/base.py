@@ -15,11 +15,12 @@ import numpy as np
 
 from .._rows import Work, is_here, take
 from .._scipy import sparse as sp
-from ..weights import Array, Weight
+from ..weights import Array, Weight, as_weight
 from .passes import (
     OWN,
     Adjoint,
     Counts,
+    Multipliers,
     Part,
     PowerAdjoint,
     Pull,
@@ -40,6 +41,7 @@ __all__ = [  # what a pass and a sample are comes with what is asked of data
     "Adjoint",
     "Counts",
     "Form",
+    "Multipliers",
     "Observations",
     "Part",
     "PowerAdjoint",
@@ -84,6 +86,9 @@ class Observations(ABC):
     rows_in_memory: ClassVar[bool] = False
 
     @abstractmethod
+    def multiply(self, L: Any, R: Any, weight: Weight, by: Multipliers) -> Pull:
+        """One pass over the data: see `products`, which callers read more easily."""
+
     def products(
         self,
         L: Any,
@@ -100,6 +105,7 @@ class Observations(ABC):
         One pass over the data. L and R may both be None (zero). A product whose factor is not given
         is not made; OWN is the model's own factor, P = L or Q = R. With Pw or Qw also W.T @ Pw or W
         @ Qw of the weights W, as `grams`: not for the rule Clip, which keeps none."""
+        return self.multiply(L, R, as_weight(weight), Multipliers(P, Q, Pw, Qw))
 
     @abstractmethod
     def adjoint(self, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:

@@ -16,11 +16,12 @@ import numpy as np
 
 from .._rows import Answer, Joined, Lines, Work
 from .._typing import override
-from ..weights import Array, DType, Weight, as_weight
+from ..weights import Array, DType, Weight
 from .base import (
     DRAW_FROM_STORED_BELOW,
     Adjoint,
     Counts,
+    Multipliers,
     Observations,
     Pull,
     Regression,
@@ -136,20 +137,10 @@ class Blocks(Observations):
         return int(self.block_observed.sum())
 
     @override
-    def products(
-        self,
-        L: Any,
-        R: Any,
-        weight: Weight | float,
-        *,
-        P: Any = None,
-        Q: Any = None,
-        Pw: Any = None,
-        Qw: Any = None,
-    ) -> Pull:
-        thresholds, rest = as_weight(weight).split()
+    def multiply(self, L: Any, R: Any, weight: Weight, by: Multipliers) -> Pull:
+        thresholds, rest = weight.split()
         (CQ, WQ, row_inliers, row_weight, row_energy), told = self.round(
-            _products, (L, P, Pw, *thresholds), (R, Q, Qw, rest)
+            _products, (L, by.P, by.Pw, *thresholds), (R, by.Q, by.Qw, rest)
         )
         CtP, WtP, col_inliers, col_weight, col_energy, energy, n_inliers = told
         CtP, WtP, col_weight = (

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._kernels import DenseData
 from .._typing import override
-from ..weights import Array, Weight, as_weight
+from ..weights import Array, Weight
 from . import native
 from .base import (
     DRAW_FROM_STORED_BELOW,
@@ -18,6 +18,7 @@ from .base import (
     SAMPLED,
     Adjoint,
     Counts,
+    Multipliers,
     Observations,
     Part,
     Pull,
@@ -41,18 +42,8 @@ class Dense(Observations):
     rows_in_memory: ClassVar[bool] = True
 
     @override
-    def products(
-        self,
-        L: Any,
-        R: Any,
-        weight: Weight | float,
-        *,
-        P: Any = None,
-        Q: Any = None,
-        Pw: Any = None,
-        Qw: Any = None,
-    ) -> Pull:
-        return native.products(self, L, R, as_weight(weight), P=P, Q=Q, Pw=Pw, Qw=Qw)
+    def multiply(self, L: Any, R: Any, weight: Weight, by: Multipliers) -> Pull:
+        return native.products(self, L, R, weight, by)
 
     @override
     def adjoint(self, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:

@@ -10,11 +10,12 @@ import numpy as np
 
 from .._scipy import sparse as sp
 from .._typing import override
-from ..weights import Array, Weight, as_weight
+from ..weights import Array, Weight
 from ._door import as_observations
 from .base import (
     Adjoint,
     Counts,
+    Multipliers,
     Observations,
     Pull,
     Regression,
@@ -46,22 +47,8 @@ class Without(Observations):
     held: Observations
 
     @override
-    def products(
-        self,
-        L: Any,
-        R: Any,
-        weight: Weight | float,
-        *,
-        P: Any = None,
-        Q: Any = None,
-        Pw: Any = None,
-        Qw: Any = None,
-    ) -> Pull:
-        rule = as_weight(weight)
-        whole, part = (
-            obs.products(L, R, rule, P=P, Q=Q, Pw=Pw, Qw=Qw)
-            for obs in (self.of, self.held)
-        )
+    def multiply(self, L: Any, R: Any, weight: Weight, by: Multipliers) -> Pull:
+        whole, part = (obs.multiply(L, R, weight, by) for obs in (self.of, self.held))
         return whole.minus(part)
 
     @override

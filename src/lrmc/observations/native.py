@@ -11,7 +11,16 @@ import numpy as np
 from .. import _kernels
 from .._kernels import DenseData, Factors, Room, SparseData, threads_for
 from ..weights import Array, Cauchy, Clip, Mixture, Power, Weight
-from .base import OWN, Adjoint, Counts, PowerAdjoint, Pull, Regression, how_many
+from .base import (
+    OWN,
+    Adjoint,
+    Counts,
+    Multipliers,
+    PowerAdjoint,
+    Pull,
+    Regression,
+    how_many,
+)
 
 Data = DenseData | SparseData
 
@@ -103,20 +112,16 @@ def products(
     L: Any,
     R: Any,
     weight: Weight,
-    *,
-    P: Any = None,
-    Q: Any = None,
-    Pw: Any = None,
-    Qw: Any = None,
+    by: Multipliers,
 ) -> Pull:
     """See `Observations.products`. The kernels know the model's own factor by where it
     is in memory.
     """
     dtype, (n1, n2) = of.dtype, of.shape
     L, R = _ready(L, dtype), _ready(R, dtype)
-    P = L if P is OWN else _ready(P, dtype)
-    Q = R if Q is OWN else _ready(Q, dtype)
-    Pw, Qw = _ready(Pw, dtype), _ready(Qw, dtype)
+    P = L if by.P is OWN else _ready(by.P, dtype)
+    Q = R if by.Q is OWN else _ready(by.Q, dtype)
+    Pw, Qw = _ready(by.Pw, dtype), _ready(by.Qw, dtype)
     CQ, CtP, WQ, WtP = (
         None if X is None else np.zeros((n, X.shape[1]), dtype)
         for X, n in ((Q, n1), (P, n2), (Qw, n1), (Pw, n2))

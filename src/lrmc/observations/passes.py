@@ -19,6 +19,21 @@ class Own(Enum):
 OWN: Final = Own.OWN  # P=OWN is P = L, Q=OWN is Q = R; storage may then do less
 
 
+class Multipliers(NamedTuple):
+    """What a pass multiplies the weighted residual C with, C @ Q and C.T @ P, and the
+    weights W, W @ Qw and W.T @ Pw. A product whose factor is None is not made.
+    """
+
+    P: Any = None
+    Q: Any = None
+    Pw: Any = None
+    Qw: Any = None
+
+    def flipped(self) -> Multipliers:
+        """Those of the transposed matrix."""
+        return Multipliers(self.Q, self.P, self.Qw, self.Pw)
+
+
 class Pull(tuple[Any, Any]):
     """The pair (C @ Q, C.T @ P), with what the pass counted on its way as attributes.
 

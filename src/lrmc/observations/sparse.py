@@ -11,13 +11,14 @@ import numpy as np
 from .._kernels import SparseData
 from .._scipy import sparse as sp
 from .._typing import override
-from ..weights import Array, Power, Weight, as_weight
+from ..weights import Array, Power, Weight
 from . import native
 from .base import (
     DRAW_FROM_STORED_BELOW,
     EVERY,
     Adjoint,
     Counts,
+    Multipliers,
     Observations,
     Part,
     PowerAdjoint,
@@ -39,18 +40,8 @@ class Sparse(Observations):
     values: Array
 
     @override
-    def products(
-        self,
-        L: Any,
-        R: Any,
-        weight: Weight | float,
-        *,
-        P: Any = None,
-        Q: Any = None,
-        Pw: Any = None,
-        Qw: Any = None,
-    ) -> Pull:
-        return native.products(self, L, R, as_weight(weight), P=P, Q=Q, Pw=Pw, Qw=Qw)
+    def multiply(self, L: Any, R: Any, weight: Weight, by: Multipliers) -> Pull:
+        return native.products(self, L, R, weight, by)
 
     @override
     def adjoint(self, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:

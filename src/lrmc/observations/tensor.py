@@ -26,7 +26,6 @@ from ..weights import (
     DType,
     Threshold,
     Weight,
-    as_weight,
     ratio,
     weights,
 )
@@ -43,6 +42,7 @@ from .base import (
     OWN,
     Adjoint,
     Counts,
+    Multipliers,
     Observations,
     Pull,
     Regression,
@@ -75,22 +75,12 @@ class TorchObservations(Observations):
     mask: Tensor | None = None
 
     @override
-    def products(
-        self,
-        L: Any,
-        R: Any,
-        weight: Weight | float,
-        *,
-        P: Any = None,
-        Q: Any = None,
-        Pw: Any = None,
-        Qw: Any = None,
-    ) -> Pull:
-        rule = as_weight(weight).mapped(self._sent, self._sent)
+    def multiply(self, L: Any, R: Any, weight: Weight, by: Multipliers) -> Pull:
+        rule = weight.mapped(self._sent, self._sent)
         L, R = self._sent_if_any(L), self._sent_if_any(R)
-        P = L if P is OWN else self._sent_if_any(P)
-        Q = R if Q is OWN else self._sent_if_any(Q)
-        Pw, Qw = self._sent_if_any(Pw), self._sent_if_any(Qw)
+        P = L if by.P is OWN else self._sent_if_any(by.P)
+        Q = R if by.Q is OWN else self._sent_if_any(by.Q)
+        Pw, Qw = self._sent_if_any(by.Pw), self._sent_if_any(by.Qw)
         fused = _fused(self.Y)
         if fused is not None:
             factors = fused.Factors(L, R, P, Q, Pw, Qw)

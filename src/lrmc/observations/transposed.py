@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from .._typing import override
-from ..weights import Array, Weight, as_weight
+from ..weights import Array, Weight
 from .base import (
     DRAW_FROM_STORED_BELOW,
     EVERY,
     Adjoint,
     Counts,
+    Multipliers,
     Observations,
     Part,
     Pull,
@@ -34,19 +35,8 @@ class Transposed(Observations):
     of: Observations
 
     @override
-    def products(
-        self,
-        L: Any,
-        R: Any,
-        weight: Weight | float,
-        *,
-        P: Any = None,
-        Q: Any = None,
-        Pw: Any = None,
-        Qw: Any = None,
-    ) -> Pull:
-        rule = as_weight(weight).flipped()
-        return self.of.products(R, L, rule, P=Q, Q=P, Pw=Qw, Qw=Pw).flipped()
+    def multiply(self, L: Any, R: Any, weight: Weight, by: Multipliers) -> Pull:
+        return self.of.multiply(R, L, weight.flipped(), by.flipped()).flipped()
 
     @override
     def adjoint(self, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:
