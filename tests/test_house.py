@@ -29,10 +29,7 @@ BRANCHES = (
     ast.comprehension,
 )
 
-COMPLEX = {
-    "methods/rank.py:find_rank",
-    "torch.py:__init__",
-}
+COMPLEX: set[str] = set()  # as it should stay
 POSITIONAL: set[str] = set()  # as it should stay
 
 

@@ -85,6 +85,16 @@ class UnrolledLRMC(nn.Module):
     False
     """
 
+    def __new__(
+        cls,
+        schedule: Schedule | str | None = None,  # copies and pickles give none
+        *_: Any,
+        **__: Any,
+    ) -> UnrolledLRMC:
+        """One name for both kinds: whoever has a schedule need not care which it is."""
+        noisy = schedule is not None and as_schedule(schedule).plan is not None
+        return super().__new__(UnrolledNoisy if noisy else cls)
+
     def __init__(
         self,
         schedule: Schedule | str,
@@ -98,20 +108,6 @@ class UnrolledLRMC(nn.Module):
     ) -> None:
         super().__init__()
         began = as_schedule(schedule)
-        if began.plan is not None:
-            # one name for both: whoever has a schedule need not care which kind it is
-            check_whole("extra", extra, 0, most=0)
-            self.__class__ = UnrolledNoisy
-            UnrolledNoisy.__init__(
-                self,  # type: ignore[arg-type]
-                began,
-                rank,
-                checkpoint=checkpoint,
-                seed=seed,
-                device=device,
-                dtype=dtype,
-            )
-            return
         for name, number, least in (("rank", rank, 1), ("extra", extra, 0)):
             check_whole(name, number, least)
         if extra and began.tail is None:
@@ -277,6 +273,8 @@ class UnrolledNoisy(UnrolledLRMC):
         What to begin with: a schedule with a plan, or the name of one.
     rank : int, optional
         How many components the layers have; that of the plan if not given.
+    extra : 0
+        These schedules have no tail.
     checkpoint, seed, device, dtype
         As for `UnrolledLRMC`.
 
@@ -297,6 +295,7 @@ class UnrolledNoisy(UnrolledLRMC):
         schedule: Schedule | str,
         rank: int | None = None,
         *,
+        extra: int = 0,
         checkpoint: bool = False,
         seed: int = 0,
         device: Any = None,
@@ -309,6 +308,7 @@ class UnrolledNoisy(UnrolledLRMC):
         self.plan = Plan.from_plain(self.began.plan)
         rank = self.plan.rank if rank is None else rank
         check_whole("rank", rank, 1)
+        check_whole("extra", extra, 0, most=0)
         self.rank, self.checkpoint, self.seed = int(rank), bool(checkpoint), seed
         logs = torch.as_tensor(self.plan.layers.array()).log()
         kind = dtype or torch.get_default_dtype()

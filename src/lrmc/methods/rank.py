@@ -5,7 +5,7 @@ when they are not needed.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +28,7 @@ IDLE = 3
 # times the median residual: larger ones count as so much, where a component is looked for
 CLIPPED = 3.0
 # steps after which residuals must have fallen twentyfold: exact data are far below that by then
-HOPELESS = 25
+HOPELESS, HOPED = 25, 0.05
 # rounds without room for another component, in which residuals have to fall to this part: data
 # that are exact at the highest rank come nearer all the time, others wander
 PATIENT, FALLEN = 5, 0.3
@@ -229,39 +229,67 @@ def find_rank(
     many = most > MANY
     full: list[float] = []  # residuals each time that there was no room for more
     step = Step(X.L, X.R, zeta, 1.0, math.inf)
-    while steps < HOPELESS or step.residual < 0.05 * first_residual:
-        pace, smaller, rounds = Pace(obs, tol), None, 0
-        for step in closed_loop(obs, X, zeta, outliers=outliers, good=good):
-            yield step
-            X, zeta = step.X, step.zeta
-            ended, rounds, steps = pace.ended(step), rounds + 1, steps + 1
-            first_residual = step.residual if steps == 1 else first_residual
-            if ended and pace.exact:
-                return Found(X, True, step.residual, tuple(tests), step.inliers)
-            smaller = _pruned(obs, step) if rounds > 2 else None
-            if (
-                ended
-                or smaller is not None
-                or (rounds > 4 and pace.moved < 0.1 and _resting(pace.residuals))
-            ):
-                break
-        if smaller is not None:
-            X = smaller
+    while steps < HOPELESS or step.residual < HOPED * first_residual:
+        loop = closed_loop(obs, X, zeta, outliers=outliers, good=good)
+        stop = yield from _until_rest(obs, loop, Pace(obs, tol))
+        step, X, zeta = stop.step, stop.step.X, stop.step.zeta
+        first_residual = stop.first if steps == 0 else first_residual
+        steps += stop.rounds
+        if stop.exact:
+            return Found(X, True, step.residual, tuple(tests), step.inliers)
+        if stop.smaller is not None:
+            X = stop.smaller
             continue
         rank = X.L.shape[1]
         room = min(max(MOST_AT_ONCE, rank // 3 if many else 0), most - rank)
-        grown, test = _grown(obs, step._replace(zeta=zeta), room, 10 * tol)
+        grown, test = _grown(obs, step, room, 10 * tol)
         tests.append(test)
         full += [step.residual] * (room <= 0)
         stuck = len(full) > PATIENT and full[-1] > FALLEN * full[-PATIENT - 1]
-        if not test.added and (ended or stuck):
-            return Found(X, False, step.residual, tuple(tests), step.inliers)
+        if not test.added and (stop.ended or stuck):
+            break
         if test.added:
             steps = 1 if many else steps
-            X, some = grown, obs.sample
-            size = np.abs(some.residual(X))
-            zeta = max(zeta, 6 * float(np.quantile(size, 0.9 * step.inliers)))
+            X, zeta = grown, _widened(obs, grown, zeta, step.inliers)
     return Found(X, False, step.residual, tuple(tests), step.inliers)
+
+
+class _Stop(NamedTuple):
+    """Where the closed loop was left, and why."""
+
+    step: Step
+    first: float  # residual, after one step
+    rounds: int
+    ended: bool  # converged, or at rest at the noise
+    exact: bool  # of these, the former
+    smaller: Factors | None  # the fit without components that it does not need
+
+
+def _until_rest(
+    obs: Observations,
+    loop: Iterator[Step],
+    pace: Pace,
+) -> Generator[Step, None, _Stop]:
+    """Steps of the closed loop until they end, a component proves superfluous, or so
+    little changes that it is time to look for another one.
+    """
+    first = math.inf
+    for rounds, step in enumerate(loop, 1):
+        yield step
+        first = step.residual if rounds == 1 else first
+        ended = pace.ended(step)
+        exact = ended and pace.exact
+        smaller = _pruned(obs, step) if rounds > 2 and not exact else None
+        slow = rounds > 4 and pace.moved < 0.1 and _resting(pace.residuals)
+        if ended or smaller is not None or slow:
+            break
+    return _Stop(step, first, rounds, ended, exact, smaller)
+
+
+def _widened(obs: Observations, X: Factors, zeta: float, inliers: float) -> float:
+    """The threshold for a fit that has new components: most good entries are within."""
+    size = np.abs(obs.sample.residual(X))
+    return max(zeta, 6 * float(np.quantile(size, 0.9 * inliers)))
 
 
 def _resting(residuals: list[float]) -> bool:
