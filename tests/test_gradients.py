@@ -14,16 +14,6 @@ from lrmc.methods.noisy_layers import TINY, Layers, half_layer, passes
 K, RANK = 3, 3
 
 
-class Held(Noise):
-    """Noise whose mean square, relative to plain, is a constant, as for the gradient."""
-
-    def __init__(self, noise, value):
-        vars(self).update(vars(noise), value=value)
-
-    def relative_square(self, *_):
-        return self.value
-
-
 def problem(shape, outliers, uneven, seed=0):
     rng = np.random.default_rng(seed)
     Y = rng.standard_normal((shape[0], 2)) @ rng.standard_normal(
@@ -55,9 +45,11 @@ def test_gradients_are_finite_differences(shape, outliers, uneven):
     def value(logs):
         state, now = first, Layers(*np.exp(logs))
         for at, size in enumerate(sizes):
-            held = Held(noise, halves[at].relative)
             numbers = now.of(*divmod(at, 2))
-            state = half_layer(obs, state, halves[at].side, numbers, held, size).after
+            # what is held for the gradient
+            held = {"size": size, "relative": halves[at].relative}
+            half = half_layer(obs, state, halves[at].side, numbers, noise, **held)
+            state = half.after
         return sum(np.vdot(F, T) for F, T in zip(state.X, towards, strict=True))
 
     logs, want = np.log(layers.array()), np.zeros((6, K))

@@ -268,6 +268,74 @@ def regressor_slopes(
 def entries_at(L: Array, R: Array, *, rows: Array, cols: Array, out: Array) -> None:
     """Rows and cols are int64; out is room."""
 
+class Layer:
+    """What half a layer on noisy data is given; 0 for `size` or `relative`: to be measured."""
+
+    def __init__(
+        self,
+        *,
+        side: int,
+        reach: float,
+        shape: float,
+        prior: float,
+        kappa: float,
+        eta: float,
+        row_noise: Array,
+        col_noise: Array,
+        observed: Array,
+        unknown_L: Array,
+        unknown_R: Array,
+        rows: Array,
+        cols: Array,
+        values: Array,
+        every: int,
+        size: float,
+        relative: float,
+        least: float,
+        tiny: float,
+        up: float,
+        down: float,
+    ) -> None: ...
+
+class LayerRoom:
+    """Where half a layer writes."""
+
+    def __init__(
+        self,
+        *,
+        pull: Array,
+        grams: Array,
+        after: Array,
+        step: Array,
+        col_weight: Array,
+        mean: Array,
+        covariance: Array,
+        ridge: Array,
+        unknown: Array,
+    ) -> None: ...
+
+def refit(
+    data: DenseData | SparseData,
+    factors: Factors,
+    layer: Layer,
+    room: LayerRoom,
+    *,
+    threads: int,
+    row_threads: int,
+) -> tuple[float, float, float, float, int]:
+    """One factor given the other; returns size, variance, relative, energy, and how many inliers."""
+
+def gaps(
+    Y: Array,
+    *,
+    mean: Array,
+    precision: Array,
+    complete: Array,
+    unknown: Array | None = None,
+    told: Array | None = None,
+) -> None:
+    """What the rest of a row says of its gaps (NaN); the last three are room."""
+
 def times(X: Array, S: Array, *, out: Array) -> None:
     """X S for a long X and few columns; out is room."""
 

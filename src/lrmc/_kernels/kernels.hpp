@@ -184,6 +184,31 @@ template <class T> struct RegressorSlopes {
   double *F = nullptr, *coupling = nullptr;   // n x rank; rank x rank
 };
 
+// Half a layer on noisy data: one factor given the other. See refit.cpp.
+template <class T> struct Refit {
+  Products<T> pass;                                         // with its data's shape, L and R, directions and threads
+  int side = 0;                                             // 0: the rows are refitted, 1: the columns
+  double reach, shape, prior, kappa, eta;                   // the numbers of the layer
+  const double *row_noise = nullptr, *col_noise = nullptr;  // n1, n2: relative
+  const int64_t *observed = nullptr;                        // entries of each row of the side that is refitted
+  const double *unknown[2] = {nullptr, nullptr};            // rank x rank: mean covariances of the rows of L and of R
+  int64_t n_sample = 0, every = 1;                          // entries of the sample, and every how many tell the unit
+  const int64_t *rows = nullptr, *cols = nullptr;           // their places
+  const T *values = nullptr;
+  double size = 0;      // the unit of the threshold; 0: to be measured
+  double relative = 0;  // what makes the variance of the mean weighted square; 0: to be measured
+  double least = 0;     // a unit is never below this
+  double tiny = 0;      // of the mean variance, keeps a prior invertible
+  int threads = 1;      // for what is done row by row
+  T *pull = nullptr, *grams = nullptr, *col_weight = nullptr;       // of the pass: n x rank, n x (triangle + 1), n2
+  T *after = nullptr, *step = nullptr;                              // n x rank
+  double *mean = nullptr, *covariance = nullptr, *ridge = nullptr;  // of the prior
+  double *left = nullptr;  // rank x rank: what is unknown of the rows afterwards
+};
+struct Refitted {
+  double size = 0, variance = 0, relative = 0, energy = 0, inliers = 0;
+};
+
 // L R' at some places of the matrix.
 template <class T> struct Places {
   int64_t n = 0;
@@ -191,6 +216,18 @@ template <class T> struct Places {
   const T *L = nullptr, *R = nullptr;              // x rank
   const int64_t *rows = nullptr, *cols = nullptr;  // n
   T *out = nullptr;                                // n
+};
+
+// Rows drawn from one Gaussian, NaN where nothing was seen; P is the inverse of its covariance. See gaps.cpp.
+struct Gaps {
+  int64_t n = 0;
+  int across = 0;
+  const double *Y = nullptr;                   // n x across
+  const double *mean = nullptr, *P = nullptr;  // across; across x across
+  double *complete = nullptr,
+         *unknown = nullptr;  // n x across: what is missing as the rest of the row tells it; across x
+                              // across, or missing: the sum of the covariances of what is left open
+  double *told = nullptr;     // n x across, or missing: every entry as the others of its row tell it
 };
 
 // Small matrices without noise, each solved and proven by itself: see small.cpp. Computed in double precision.
@@ -290,6 +327,8 @@ template <class T> struct Passes {
   void (*regressors)(const Regressors<T> &);
   void (*regressor_slopes)(const Regressors<T> &, const RegressorSlopes<T> &);
   void (*entries_at)(const Places<T> &);
+  Refitted (*refit_dense)(const Dense &, const Refit<T> &);
+  Refitted (*refit_sparse)(const Sparse &, const Refit<T> &);
   void (*times)(const Narrow<T> &);
   void (*cross)(const Narrow<T> &, double *G);
   void (*layers)(const Layers<T> &);
@@ -303,6 +342,7 @@ struct Kernels {
   void (*survey)(const Dense &, int64_t n1, int64_t n2, Survey &, int threads);
   void (*small)(const SmallJob &);
   void (*compress)(const Dense &, int64_t n1, int64_t n2, const Compressed &);
+  void (*gaps)(const Gaps &);
   template <class T> const Passes<T> &in() const {
     if constexpr (sizeof(T) == 4) return f32;
     else return f64;

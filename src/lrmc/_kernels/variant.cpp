@@ -1,9 +1,11 @@
 // The kernels for one instruction set: this file is compiled once for each, with LRMC_ISA and LRMC_VECTOR_BYTES set.
 #include "compress.hpp"
+#include "gaps.hpp"
 #include "grouped.hpp"
 #include "layers.hpp"
 #include "magnitudes.hpp"
 #include "narrow.hpp"
+#include "refit.hpp"
 #include "regress.hpp"
 #include "rows.hpp"
 #include "slopes.hpp"
@@ -96,6 +98,8 @@ constexpr Passes<T> passes = {
     &regressors<T>,
     &regressor_slopes<T>,
     &entries_at<T>,
+    &refit<T, Dense>,
+    &refit<T, Sparse>,
     &times<T>,
     &cross<T>,
     &layers<T>,
@@ -103,6 +107,6 @@ constexpr Passes<T> passes = {
 
 #define LRMC_TEXT_(x) #x
 #define LRMC_TEXT(x) LRMC_TEXT_(x)
-extern const Kernels kernels = {LRMC_TEXT(LRMC_ISA), passes<float>, passes<double>, &survey, &small, &compress};
+extern const Kernels kernels = {LRMC_TEXT(LRMC_ISA), passes<float>, passes<double>, &survey, &small, &compress, &gaps};
 
 }  // namespace lrmc::LRMC_ISA

@@ -17,7 +17,7 @@ from ..observations.sparse import Sparse
 from ..row_systems import RowStep, regressor_slopes
 from ..weights import Array
 from .noisy import Noise
-from .noisy_layers import TINY, Half, regressors_of, total
+from .noisy_layers import TINY, Half, regressors_of
 
 
 class Slopes(NamedTuple):
@@ -141,7 +141,7 @@ def _passed(obs: Sparse, half: Half, noise: Noise, given: Solved) -> Passed:
     other, V = half.before.of(1 - side)
     scale = (noise.rows, noise.cols)[1 - side]
     plain, squares = regressors_of(other, V, half.numbers, scale, obs.threads)
-    sums = total(half.pull)
+    sums = half.total
     factors = (given.pull, plain, given.grams, squares)
     if side:
         factors = (plain, given.pull, squares, given.grams)

@@ -111,13 +111,18 @@ class Noise:
         _, odds, _ = two_groups(above, 0.385 * deviation, fixed=True)
         return Mixture(times(deviation, self.rows), self.cols, self.outliers, odds=odds)
 
+    @property
+    def even_square(self) -> float | None:
+        """`relative_square` where noise is the same everywhere; None elsewhere."""
+        return 1 / float(self.rows[0] * self.cols[0]) ** 2 if self.is_even else None
+
     def relative_square(self, some: Sample, X: Factors, weight: Cauchy) -> float:
         """The mean square of good residuals in units of their relative noise, over that
         in units of the data.
         """
-        scale = self.at(some)
-        if isinstance(scale, float):
-            return 1 / scale**2
+        if self.even_square is not None:
+            return self.even_square
+        scale = np.asarray(self.at(some))
         residual = some.residual(X)
         reach = take(weight.rows, some.rows) * take(weight.cols, some.cols)
         good = np.abs(residual) <= 2 * reach

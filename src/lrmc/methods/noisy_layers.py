@@ -22,7 +22,7 @@ import numpy as np
 
 from .._rows import each, median, times, told, turned
 from ..linalg import Factors, balanced, gram
-from ..observations.base import Observations, Pull
+from ..observations.base import Observations, Pull, Refit
 from ..row_systems import RowStep, regressors
 from ..weights import Array, DType, Power
 from .noisy import Noise
@@ -158,6 +158,7 @@ class Half(NamedTuple):
     numbers: Numbers
     weight: Power
     pull: Pull
+    total: float  # of all weights
     variance: float  # N
     relative: float  # what makes N of the mean weighted square, where noise is uneven
     mean: Array  # m
@@ -229,7 +230,7 @@ def trimmed(obs: Observations, half: Half, least: float = DEAD) -> Factors:
         return half.after.X
     X = balanced(*half.after.X)
     sizes = np.diag(gram(X.R))
-    weight = total(half.pull) / obs.n_observed
+    weight = half.total / obs.n_observed
     noise = np.sqrt(half.variance / max(weight * obs.fraction, 1e-300)) * sum(
         np.sqrt(obs.shape)
     )
@@ -244,18 +245,77 @@ def half_layer(
     side: int,
     numbers: Numbers,
     noise: Noise,
+    *,
     size: float | None = None,
+    relative: float | None = None,
 ) -> Half:
-    """One factor given the other. `size` is the unit of the threshold; it is measured
-    unless it is given.
+    """One factor given the other. `size` is the unit of the threshold, `relative` what uneven noise
+    makes of the mean weighted square; they are measured unless they are given.
     """
-    weight = _weight(obs, state.X, numbers, noise, size)
+    if relative is None:
+        relative = noise.even_square
+    given = Refit(
+        *state.X,
+        side=side,
+        numbers=numbers,
+        unknown=state.unknown,
+        noise=(noise.rows, noise.cols),
+        outliers=noise.outliers,
+        sample=obs.sample,
+        every=obs.sample.every(TYPICAL_OF),
+        least=LEAST * obs.scale,
+        tiny=TINY,
+        size=size or 0.0,
+        relative=relative or 0.0,
+    )
+    made = obs.refit(given)
+    if made is None:
+        return half_by_rounds(
+            obs, state, side, numbers, noise, size=size, relative=relative
+        )
+    products, grams = (
+        (None, X) if side else (X, None) for X in (made.pull, made.grams)
+    )
+    pull = Pull(*products, n_inliers=made.n_inliers, energy=made.energy, grams=grams)
+    return Half(
+        before=state,
+        side=side,
+        numbers=numbers,
+        weight=_weight(made.size, numbers, noise),
+        pull=pull,
+        total=made.total,
+        variance=made.variance,
+        relative=made.relative,
+        mean=made.mean,
+        covariance=made.covariance,
+        ridge=made.ridge,
+        step=made.step,
+        after=state.replaced(side, made.after, made.unknown),
+    )
+
+
+def half_by_rounds(
+    obs: Observations,
+    state: State,
+    side: int,
+    numbers: Numbers,
+    noise: Noise,
+    *,
+    size: float | None = None,
+    relative: float | None = None,
+) -> Half:
+    """The same for rows wherever they are, step by step."""
+    if size is None:
+        size = typical_residual(obs, state.X, noise)
+    weight = _weight(size, numbers, noise)
     F, unknown = state.of(side)
     scales = (noise.rows, noise.cols)
     asked = regressors_of(*state.of(1 - side), numbers, scales[1 - side], obs.threads)
     pull = obs.products(*state.X, weight, **asked_for(side, *asked))
-    relative = noise.relative_square(obs.sample, state.X, weight)
-    variance = max(relative * pull.energy / total(pull), (LEAST * obs.scale) ** 2)
+    if relative is None:
+        relative = noise.relative_square(obs.sample, state.X, weight)
+    weights = total(pull)
+    variance = max(relative * pull.energy / weights, (LEAST * obs.scale) ** 2)
     observed = (obs.row_observed, obs.col_observed)[side]
     count, mean, covariance = prior_of(F, unknown, observed)
     ridge = numbers.prior * variance * np.linalg.inv(covariance)
@@ -264,33 +324,25 @@ def half_layer(
     (after, step), (inverse,) = each(
         _fitted, rows, (mean, ridge, coupling, numbers.eta, obs.threads)
     )
-    new = state.replaced(side, after, variance * inverse / count)
     return Half(
         before=state,
         side=side,
         numbers=numbers,
         weight=weight,
         pull=pull,
+        total=weights,
         variance=variance,
         relative=relative,
         mean=mean,
         covariance=covariance,
         ridge=ridge,
         step=step,
-        after=new,
+        after=state.replaced(side, after, variance * inverse / count),
     )
 
 
-def _weight(
-    obs: Observations,
-    X: Factors,
-    numbers: Numbers,
-    noise: Noise,
-    size: float | None,
-) -> Power:
-    """The rule of half a layer, for residuals in units of their median."""
-    if size is None:
-        size = typical_residual(obs, X, noise)
+def _weight(size: float, numbers: Numbers, noise: Noise) -> Power:
+    """The rule of half a layer, for residuals in this unit."""
     return Power(
         times(numbers.reach * size, noise.rows),
         noise.cols,

@@ -7,14 +7,14 @@ is a second opinion, which is blended into the low-rank fit as far as hidden ent
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from .. import _kernels
 from ..linalg import Factors, entries_at
-from ..observations.base import Observations, row_blocks
+from ..observations.base import Observations
 from ..weights import Array
 from .neighbors import MOST_CELLS, cleaned_lines
 
@@ -22,7 +22,6 @@ MOST_COLUMNS = 40  # of which each is told from all others
 ROWS_EACH = 3  # for each column at least: with fewer a covariance says little
 ROUNDS = 8  # beginning at the low-rank fit, it moves by less than 1 % after 5
 MOST_ROWS = 4_000  # that the covariance is found from
-TOGETHER = 4  # numbers of missing entries of rows that are solved at once
 TINY = 1e-9  # of the largest variance: what a column that does not vary is given
 
 
@@ -91,7 +90,7 @@ def normal_of(Y: Array, fit: Array) -> Normal:
         some = np.random.default_rng(0).choice(len(Y), MOST_ROWS, replace=False)
         Y, fit = Y[some], fit[some]
     n, across = Y.shape
-    gaps = gaps_of(Y)
+    Y = _kernels.ready(Y, np.float64)
     Z = np.where(np.isnan(Y), fit, Y)
     unknown = np.zeros((across, across))
     for k in range(ROUNDS + 1):
@@ -102,86 +101,30 @@ def normal_of(Y: Array, fit: Array) -> Normal:
         normal = Normal(mean, cov + TINY * np.eye(across) * (cov.max() or 1.0))
         if k == ROUNDS:
             break
-        Z, unknown = _expected(Y, gaps, normal)
+        Z, unknown = _expected(Y, normal)
     return normal
 
 
-class Gaps(NamedTuple):
-    """Rows with about as many missing entries, so that they are solved together."""
-
-    rows: Array
-    # rows x at most so many missing: their columns; where fewer are missing, columns beyond those
-    # of the table, which nothing depends on
-    places: Array
-
-    def inverses(self, precision: Array) -> Array:
-        """The covariance of what is missing, given what is seen: rows x missing x missing."""
-        at = self.places
-        return np.linalg.inv(precision[at[:, :, None], at[:, None, :]])
-
-
-def gaps_of(Y: Array) -> list[Gaps]:
-    """All rows with gaps."""
-    missing = np.isnan(Y)
-    counts, across = missing.sum(1), Y.shape[1]
-    widths = np.minimum(-(-counts // TOGETHER) * TOGETHER, across)
-    # the columns of what is missing come first
-    columns = np.argsort(~missing, axis=1, kind="stable")
-    found = []
-    for width in np.unique(widths[widths > 0]):
-        rows = np.flatnonzero(widths == width)
-        numbers = np.arange(width)
-        is_gap = numbers < counts[rows, None]
-        places = np.where(is_gap, columns[rows, :width], across + numbers)
-        for block in row_blocks(len(rows), int(width) * across):
-            found.append(Gaps(rows[block], places[block]))
-    return found
-
-
-def _precision(normal: Normal) -> Array:
-    """The inverse covariance, and as many columns more that nothing depends on."""
-    across = len(normal.mean)
-    precision = np.eye(2 * across)
-    precision[:across, :across] = np.linalg.inv(normal.cov)
-    return precision
-
-
-def _expected(Y: Array, gaps: Sequence[Gaps], normal: Normal) -> tuple[Array, Array]:
+def _expected(Y: Array, normal: Normal) -> tuple[Array, Array]:
     """The rows with missing entries as the others tell them, and the sum over rows of the
     covariance of what is left open.
-
-    In terms of the inverse covariance P, what is missing has the covariance P_mm^-1 and the mean
-    - P_mm^-1 P_ms y_s: the systems are as small as the gaps.
     """
-    across = Y.shape[1]
-    precision = _precision(normal)
-    off = np.where(np.isnan(Y), 0.0, Y - normal.mean)
-    off = np.pad(off, ((0, 0), (0, across)))
-    pull = off @ precision
-    unknown = np.zeros(precision.size)
-    for some in gaps:
-        rows, at = some.rows[:, None], some.places
-        inverse = some.inverses(precision)
-        off[rows, at] = -np.einsum("ijk,ik->ij", inverse, pull[rows, at])
-        pairs = 2 * across * at[:, :, None] + at[:, None, :]
-        unknown += np.bincount(pairs.ravel(), inverse.ravel(), unknown.size)
-    left = unknown.reshape(precision.shape)[:across, :across]
-    return normal.mean + off[:, :across], left
+    complete, unknown = np.empty_like(Y), np.empty_like(normal.cov)
+    _kernels.gaps(Y, **_given(normal), complete=complete, unknown=unknown)
+    return complete, unknown
 
 
 def told_by_others(Y: Array, normal: Normal) -> Array:
     """Every entry as the others of its row tell it; one that is there, as if it were missing."""
-    across, gaps = Y.shape[1], gaps_of(Y)
-    complete, _ = _expected(Y, gaps, normal)
-    precision = _precision(normal)
-    # y_s times the inverse covariance of what is seen, and the diagonal of that
-    pull = (complete - normal.mean) @ precision[:across, :across]
-    own = np.tile(np.diag(precision)[:across], (len(Y), 1))
-    for some in gaps:
-        to_gaps = precision[some.places][:, :, :across]
-        through = some.inverses(precision) @ to_gaps
-        own[some.rows] -= np.einsum("ijk,ijk->ik", to_gaps, through)
-    seen = ~np.isnan(Y)
-    # without the entry itself: a row and column of the inverse less
-    without = Y - pull / np.where(seen, own, 1.0)
-    return np.where(seen, without, complete)
+    Y = _kernels.ready(Y, np.float64)
+    complete, told = np.empty_like(Y), np.empty_like(Y)
+    _kernels.gaps(Y, **_given(normal), complete=complete, told=told)
+    return told
+
+
+def _given(normal: Normal) -> dict[str, Array]:
+    """The distribution as the kernel takes it."""
+    return {
+        "mean": _kernels.ready(normal.mean, np.float64),
+        "precision": np.linalg.inv(normal.cov),
+    }

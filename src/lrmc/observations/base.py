@@ -24,6 +24,8 @@ from .passes import (
     Part,
     PowerAdjoint,
     Pull,
+    Refit,
+    Refitted,
     Regression,
     Stripes,
 )
@@ -46,6 +48,8 @@ __all__ = [  # what a pass and a sample are comes with what is asked of data
     "Part",
     "PowerAdjoint",
     "Pull",
+    "Refit",
+    "Refitted",
     "Regression",
     "Sample",
     "Stripes",
@@ -154,6 +158,10 @@ class Observations(ABC):
         """
 
     # ---- what storage may know better
+
+    def refit(self, given: Refit) -> Refitted | None:
+        """Half a layer on noisy data at once; None where a kernel does not reach all rows."""
+        return None
 
     @property
     def groups(self) -> Array | None:

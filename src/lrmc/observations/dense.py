@@ -22,6 +22,8 @@ from .base import (
     Observations,
     Part,
     Pull,
+    Refit,
+    Refitted,
     Regression,
     Sample,
     common,
@@ -58,6 +60,10 @@ class Dense(Observations):
         return (
             regress_by_parts(self, model, axis) if axis else native.regress(self, model)
         )
+
+    @override
+    def refit(self, given: Refit) -> Refitted | None:
+        return native.refit(self, given)
 
     @override
     def survey(self) -> Counts:

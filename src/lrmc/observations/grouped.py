@@ -17,7 +17,7 @@ from .._memory import is_large
 from .._typing import override
 from ..weights import Array
 from . import native
-from .base import Adjoint, Observations
+from .base import Adjoint, Observations, Refit, Refitted
 from .dense import Dense, copied
 
 
@@ -50,6 +50,11 @@ class Grouped(Dense):
             modulus=self.modulus,
             gain=self.gain,
         )
+
+    @override
+    def refit(self, given: Refit) -> Refitted | None:
+        """Not at once: the kernel weighs each entry by itself."""
+        return None
 
     @override
     def adjoint(self, L: Array, R: Array, zeta: float, Ab: Array, Bb: Array) -> Adjoint:

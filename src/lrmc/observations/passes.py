@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from .._kernels import Rule
 from ..weights import Array, Sides
+from .sample import Sample
 
 
 class Own(Enum):
@@ -149,6 +150,58 @@ class Regression:
     odds: float  # of that weight, where it has them
     reach: float  # its threshold in standard deviations, where it has one
     outliers: Sides = "both"
+
+
+@dataclass(frozen=True, eq=False)
+class Refit:
+    """What half a layer on noisy data is given: see `lrmc.methods.noisy_layers`."""
+
+    L: Any
+    R: Any
+    side: int  # 0: the rows are refitted, 1: the columns
+    numbers: tuple[float, float, float, float, float]  # reach, shape, prior, kappa, eta
+    unknown: tuple[Array, Array]  # mean covariances of the rows of L and of R
+    noise: tuple[Any, Any]  # of rows and columns, relative
+    outliers: Sides
+    sample: Sample
+    every: int  # every so many entries of the sample tell the unit of the threshold
+    least: float  # that a unit can be
+    tiny: float  # of the mean variance: keeps the prior invertible
+    size: float = 0.0  # the unit; 0: to be measured
+    relative: float = (
+        0.0  # what makes the variance of the mean weighted square; 0: as well
+    )
+
+    def flipped(self) -> Refit:
+        """The same of the transposed matrix."""
+        return replace(
+            self,
+            L=self.R,
+            R=self.L,
+            side=1 - self.side,
+            unknown=self.unknown[::-1],
+            noise=self.noise[::-1],
+            sample=self.sample.flipped(),
+        )
+
+
+class Refitted(NamedTuple):
+    """What half a layer made, of the side that was refitted."""
+
+    pull: Array
+    grams: Array
+    after: Array
+    step: Array
+    mean: Array  # of the prior
+    covariance: Array
+    ridge: Array
+    unknown: Array  # the mean covariance of the rows afterwards
+    size: float
+    variance: float
+    relative: float
+    energy: float
+    total: float  # of all weights
+    n_inliers: int
 
 
 class Counts(NamedTuple):

@@ -38,10 +38,18 @@ class Sample(NamedTuple):
         """Y - L R' at these entries."""
         return self.values - entries_at(X, self.rows, self.cols)
 
+    def flipped(self) -> Sample:
+        """The same entries of the transposed matrix."""
+        return Sample(self.cols, self.rows, self.values)
+
     def thinned(self, most: int) -> Sample:
         """At most so many of these entries, evenly."""
-        step = -(-len(self.values) // most)
+        step = self.every(most)
         return Sample(*(x[::step] for x in self)) if step > 1 else self
+
+    def every(self, most: int) -> int:
+        """Every so many of these entries are at most so many."""
+        return -(-len(self.values) // most)
 
     def by_row(self) -> Sample:
         """The same entries in the order of their rows."""

@@ -23,6 +23,8 @@ from .base import (
     Part,
     PowerAdjoint,
     Pull,
+    Refit,
+    Refitted,
     Regression,
     Sample,
     in_form,
@@ -75,6 +77,10 @@ class Sparse(Observations):
     def regress(self, model: Regression, axis: int = 0) -> tuple[Array, Array, Array]:
         """Columns are fitted on a copy of the entries, by column."""
         return native.regress(self.turned() if axis else self, model)
+
+    @override
+    def refit(self, given: Refit) -> Refitted | None:
+        return native.refit(self, given)
 
     @override
     def survey(self) -> Counts:

@@ -19,6 +19,8 @@ from .base import (
     Observations,
     Part,
     Pull,
+    Refit,
+    Refitted,
     Regression,
     Sample,
     Stripes,
@@ -49,6 +51,10 @@ class Transposed(Observations):
     @override
     def regress(self, model: Regression, axis: int = 0) -> tuple[Any, Any, Any]:
         return self.of.regress(model, 1 - axis)
+
+    @override
+    def refit(self, given: Refit) -> Refitted | None:
+        return self.of.refit(given.flipped())
 
     @override
     def survey(self) -> Counts:
