@@ -1,6 +1,7 @@
 """What hidden entries decide about noisy data, and that it goes to a file and back."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -83,6 +84,21 @@ def test_noise_of_rows_is_noticed():
     assert found.plan.powers[0] > 0
     even = Plan(found.plan.layers, found.plan.rank)
     assert error(answer(obs, found.plan)[0], X) < 0.95 * error(answer(obs, even)[0], X)
+
+
+def test_uneven_noise_is_gaussian_in_its_own_units():
+    """The mixture of noise and outliers is taken, as it is where noise is even."""
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((200, 3)) @ rng.standard_normal((3, 150))
+    rows, cols = (np.exp(0.6 * rng.standard_normal(n)) for n in X.shape)
+    Y = X + 0.3 * np.outer(rows, cols) * rng.standard_normal(X.shape)
+    Y = np.where(rng.random(X.shape) < 0.1, rng.uniform(-10, 10, X.shape), Y)
+    Y[rng.random(X.shape) < 0.5] = np.nan
+    obs, found = decided(Y, 3)
+    assert found.plan.powers == (1.0, 1.0)
+    assert found.plan.polish
+    plain = replace(found.plan, polish=False)
+    assert error(answer(obs, found.plan)[0], X) < 0.95 * error(answer(obs, plain)[0], X)
 
 
 def test_what_moves_is_no_background():

@@ -28,6 +28,8 @@ LOW = 0.3
 # entries that speak for a power of 0: lines of equal noise have none that could be learned
 RIDGE = 1.0
 UPDATES = 3  # of the powers: what is far off is clipped anew each time
+# of a surprise, as the logarithm of its scale grows: half of it is what Gaussian residuals have
+FLATTEST = 0.25
 TINY = 1e-300
 
 
@@ -124,70 +126,97 @@ class Usual(NamedTuple):
 
     R: Array
     cols: Array  # the levels of columns, in logarithms
-    least: float
-    middle: float
+    least: float  # square: what is smaller says no more
+    unit: float  # a typical square, where levels are 0
     side: int  # whose sums are wanted: 0 is rows
 
 
 def line_noise(obs: Observations, fit: Fit) -> tuple[Array, Array]:
-    """The relative noise of rows and of columns: typical sizes of residuals, drawn to the others
-    where entries are few.
+    """The relative noise of rows and of columns, drawn to the others where entries are few.
 
-    Logarithms of sizes are a sum of what rows and columns have. Four passes over the data.
+    Scales of greatest likelihood under Cauchy's distribution: outliers count as twice a typical
+    residual at most, so that quiet lines, beside which they are larger, seem hardly noisier by
+    them. (Means of logarithms are as robust, but twice as far off: small residuals count as much
+    as large ones.) Four passes over the data.
     """
-    rows, cols = (np.zeros(n) for n in obs.shape)
+    levels = [np.zeros(n) for n in obs.shape]
+    drawn = list(levels)
+    seen = [np.asarray(x) for x in (obs.row_observed, obs.col_observed)]
     some = obs.sample
-    size = np.abs(fit.residual(some))
-    least = max(LEAST * float(np.median(size)), SMALLEST)
-    for _ in range(ROUNDS):
-        for side, seen in enumerate((obs.row_observed, obs.col_observed)):
-            away = np.log(size + least) - rows[some.rows] - cols[some.cols]
-            usual = Usual(fit.X.R, cols, least, float(np.median(away)), side)
-            shared = (usual, fit.beyond)
+    squares = fit.residual(some).astype(np.float64) ** 2
+    least = max(LEAST**2 * float(np.median(squares)), SMALLEST**2)
+    for turn in range(ROUNDS):
+        for side in (0, 1):
+            rows, cols = levels
+            usual = np.exp(-2 * (rows[some.rows] + cols[some.cols]))
+            unit = _cauchy_scale((squares + least) * usual)
+            shared = (Usual(fit.X.R, cols, least, unit, side), fit.beyond)
             at_home = (every(obs.shape[0]), fit.X.L, rows)
-            _, (of_rows, of_cols, square) = obs.round(_sizes, at_home, shared)
+            _, (of_rows, of_cols, square) = obs.round(_surprises, at_home, shared)
             total = of_cols if side else of_rows.lines
-            level = _drawn_together(total, np.asarray(seen), float(square))
-            rows, cols = (rows, cols + level) if side else (rows + level, cols)
-    return np.exp(rows), np.exp(cols)
+            found = _moved(levels[side], total, seen[side], float(square), turn == 0)
+            levels[side], drawn[side] = found
+    return np.exp(drawn[0]), np.exp(drawn[1])
 
 
-def _sizes(
+def _cauchy_scale(squares: Array) -> float:
+    """About the square of the scale of greatest likelihood under Cauchy's distribution: beside it
+    the mean surprise is 1.
+    """
+    scale = float(np.median(squares)) or SMALLEST**2
+    for _ in range(UPDATES):
+        scale *= float(_surprise(squares / scale).mean()) ** 2
+    return scale
+
+
+def _surprise(square: Array) -> Array:
+    """From 0 to 2 for squares in units of their scale; 1 in the mean where that is right."""
+    return np.asarray(2 - 2 / (1 + square))
+
+
+def _surprises(
     block: Observations,
     rows: tuple[Some, Array, Array],
     shared: tuple[Usual, tuple[object, ...]],
 ) -> tuple[tuple[()], tuple[Joined, Array, float]]:
-    """How far logarithms of residuals are above their usual size: sums by rows or by columns, and
-    of squares.
-    """
+    """How surprising residuals are: sums by rows or by columns, and of squares over all."""
     (numbers, L, levels), (usual, beyond) = rows, shared
     by_row, by_col, square = np.zeros(len(L)), np.zeros(len(usual.R)), 0.0
     fit = Fit(Factors(L, usual.R), beyond)  # type: ignore[arg-type]
+    per_row, per_col = np.exp(-2 * levels) / usual.unit, np.exp(-2 * usual.cols)
     for some in fit.residuals(block, numbers.first):
-        expected = levels[some.rows] + usual.cols[some.cols] + usual.middle
-        size = np.abs(some.values).astype(np.float64)
-        away = np.clip(np.log(size + usual.least) - expected, -FAR, FAR)
+        size = some.values.astype(np.float64) ** 2 + usual.least
+        surprise = _surprise(size * per_row[some.rows] * per_col[some.cols])
         if usual.side:
-            by_col += np.bincount(some.cols, away, len(by_col))
+            by_col += np.bincount(some.cols, surprise, len(by_col))
         else:
-            by_row += np.bincount(some.rows, away, len(by_row))
-        square += float((away**2).sum())
+            by_row += np.bincount(some.rows, surprise, len(by_row))
+        square += float(surprise @ surprise)
     return (), (Joined.of(by_row), by_col, square)
 
 
-def _drawn_together(total: Array, count: Array, square: float) -> Array:
-    """Means of lines, each drawn to their mean as far as it is uncertain: empirical Bayes."""
-    entries = float(count.sum())
-    mean = total.sum() / entries
-    each = np.where(count > 0, total / np.maximum(count, 1) - mean, 0.0)
-    within = max(
-        square / entries - mean**2 - float((count * each**2).sum()) / entries, TINY
-    )
+def _moved(
+    level: Array, total: Array, count: Array, square: float, first: bool
+) -> tuple[Array, Array]:
+    """The levels of lines after a step to where each has a mean surprise of 1, and the same drawn
+    to their mean as far as they are uncertain: empirical Bayes.
+
+    Where all residuals of a line have the same size, one step is exact; near the end it is
+    Newton's.
+    """
+    entries = max(float(count.sum()), 1.0)
+    mean, square = float(total.sum()) / entries, square / entries
+    # what a surprise falls by as the logarithm of its scale grows
+    slope = max(2 * mean - square, FLATTEST)
     used = count > 0
-    between = float((each[used] ** 2).mean() - (within / count[used]).mean())
+    own = np.clip(total / np.maximum(count, 1), SMALLEST, 2 - LEAST)
+    level = level + np.log(own / (2 - own)) / (2 if first else 2 * slope)
+    level = np.where(used, level - level[used].mean(), 0.0)
+    variance = max(square - mean**2, TINY) / slope**2
+    between = float(level[used].var() - (variance / count[used]).mean())
     if between <= 0:
-        return np.zeros(len(count))
-    return np.asarray(each * count / (count + within / between))
+        return level, np.zeros(len(level))
+    return level, np.asarray(level * count / (count + variance / between))
 
 
 # ---- leverage

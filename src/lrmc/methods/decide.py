@@ -38,16 +38,17 @@ from .lessons import (
     gains,
     hidden_in,
     is_better,
+    is_typically_as_good,
     is_typically_better,
 )
-from .noisy import Loss, Noise, sweeps
+from .noisy import Loss, Noise, is_gaussian, sweeps
 from .noisy_layers import Layers
 from .plan import BENDS, Aim, Decided, Plan, Score, Wanted
 from .planned import LEAST, POLISH
 from .rested import polished, start
 from .second_opinions import opinions_for
 
-POWERS = (0.5, 1.0)  # of the noise of lines that are tried
+HALF = 0.5  # the power of the noise of lines that has to prove itself
 EVEN = 0.1  # in logarithms: lines whose noise differs by less have the same
 # times that entries are hidden at least: of few entries some to learn from and others to judge by; of
 # many once is enough
@@ -241,18 +242,22 @@ def own_noise(
     bend: float,
 ) -> tuple[tuple[float, float], Tried]:
     """Powers of the noise that rows and columns show, and the lessons with it: one side after the
-    other, as long as typical entries clearly gain: it is their noise.
+    other, if typical entries clearly gain by half of it: it is their noise. All of it is then the
+    usual case, and taken unless they lose.
     """
     lines = tried.line_noise()
     powers, best = (0.0, 0.0), tried
     for side in (1, 0):
         if np.std(np.log(lines[0][side])) < EVEN:
             continue
-        for power in POWERS:
+        for power, is_as_good in (
+            (HALF, is_typically_better),
+            (1.0, is_typically_as_good),
+        ):
             trial = (power, powers[1]) if side == 0 else (powers[0], power)
             pairs = zip(tried.lessons, lines, strict=True)
             scaled = Tried.of([x.scaled(n, trial) for x, n in pairs], layers)
-            if not is_typically_better(best.losses(bend), scaled.losses(bend), SAME):
+            if not is_as_good(best.losses(bend), scaled.losses(bend)):
                 break
             powers, best = trial, scaled
     return powers, best
@@ -271,7 +276,10 @@ def with_mixture(
     It is right for Gaussian noise, and taken then unless it is clearly worse; else only if it is
     clearly better, or asked for."""
     plain = tried.losses(bend)
-    if not (asked or rested is not None or promises(tried, bend)):
+    tried = scaled_as(tried, plan)  # residuals of a fit with scales tell them better
+    uneven = not tried.lessons[0].noise.is_even
+    gaussian = rested is not None or (uneven and evenly_gaussian(tried))
+    if not (asked or gaussian or promises(tried, bend)):
         return plan, tried
     ways = [(replace(plan, polish=True), all_mixed(tried))]
     again = None if rested is None else all_rested(ways[0][1], rested, bend)
@@ -283,9 +291,18 @@ def with_mixture(
         return plan, tried
     best = min(sound, key=lambda way: _loss_found(way[1].losses(bend), plain))
     mixture = best[1].losses(bend)
-    usual = rested is not None and not is_better(mixture, plain)
+    usual = gaussian and not is_better(mixture, plain)
     taken = asked or usual or is_better(plain, mixture)
     return best if taken else (plan, tried)
+
+
+def evenly_gaussian(tried: Tried) -> bool:
+    """Whether residuals are those of Gaussian noise and outliers, in units of the noise of their
+    row and column.
+    """
+    pairs = zip(tried.lessons, tried.fits, strict=True)
+    found = [x.rest.sample.residual(X) / x.noise.at(x.rest.sample) for x, X in pairs]
+    return is_gaussian(np.abs(np.concatenate(found)))
 
 
 def promises(tried: Tried, bend: float) -> bool:

@@ -49,6 +49,7 @@ class Lesson:
     judge: bool = False  # whether it is for judging, not for learning
     # the rows and columns of all data that it has; None: all of them
     lines: tuple[Array, Array] | None = None
+    known: Noise | None = None  # without what lines seem to have; None: `noise`
 
     @property
     def rank(self) -> int:
@@ -61,7 +62,8 @@ class Lesson:
 
     def scaled(self, lines: tuple[Array, Array], powers: tuple[float, float]) -> Lesson:
         """The same with powers of the noise of lines."""
-        return replace(self, noise=with_scales(self.noise, lines, powers))
+        known = self.known or self.noise
+        return replace(self, noise=with_scales(known, lines, powers), known=known)
 
     def run(self, layers: Layers) -> list[Half]:
         """All halves of all layers."""
@@ -117,9 +119,14 @@ def is_better(before: Array, after: Array, worth: float = 0.0) -> bool:
     return _is_clear((mean + typical) / 2, worth)
 
 
-def is_typically_better(before: Array, after: Array, worth: float) -> bool:
+def is_typically_better(before: Array, after: Array) -> bool:
     """The same for typical entries alone: outliers have no say."""
-    return _is_clear(gains(before, after)[1], worth)
+    return _is_clear(gains(before, after)[1], SAME)
+
+
+def is_typically_as_good(before: Array, after: Array) -> bool:
+    """Whether typical entries lose nothing in the mean."""
+    return float(gains(before, after)[1].sum()) >= 0
 
 
 def gains(before: Array, after: Array) -> tuple[Array, Array]:

@@ -106,14 +106,15 @@ def _layered(
     """The same by layers."""
     state = begun or begin(obs, plan.rank, noise, seed, plan.times)
     half = yield from _through(obs, state, plan.layers, noise)
+    here = noise
     if any(plan.powers):
-        noise = with_scales(noise, line_noise(obs, Fit(half.after.X)), plan.powers)
+        here = own_noise(obs, half.after.X, plan, noise)
         # a fit that has begun without it keeps what it made of noisy lines
-        state = begun or begin(obs, plan.rank, noise, seed, plan.times)
-        half = yield from _through(obs, state, plan.layers, noise)
+        state = begun or begin(obs, plan.rank, here, seed, plan.times)
+        half = yield from _through(obs, state, plan.layers, here)
     if plan.aim == "separate" and not plan.fixed:
         last = plan.layers.last(RECOVERY)
-        half = yield from _through(obs, supported(half.after), last, noise)
+        half = yield from _through(obs, supported(half.after), last, here)
     yield from _finished(obs, plan, half, noise)
     return Fitted(obs, half)
 
@@ -147,9 +148,17 @@ def _finished(
     step = step_of(obs, half, X)
     yield step
     if plan.polish:
+        noise = own_noise(obs, X, plan, noise)
         for step in sweeps(obs, X, replace(noise, loss="mixture"), POLISH):
             yield step
     yield from _blended(obs, plan, step)
+
+
+def own_noise(obs: Observations, X: Factors, plan: Plan, known: Noise) -> Noise:
+    """What is known of the noise, and what lines seem to have around this fit, as planned."""
+    if not any(plan.powers):
+        return known
+    return with_scales(known, line_noise(obs, Fit(X)), plan.powers)
 
 
 def _blended(obs: Observations, plan: Plan, step: Step) -> Iterator[Step]:
@@ -180,9 +189,8 @@ def carried(
         half = half_layer(obs, state, side, wanted, noise)
         state = half.after
         yield step_of(obs, half, state.X)
-    if any(plan.powers):
-        noise = with_scales(noise, line_noise(obs, Fit(state.X)), plan.powers)
-    half = yield from _through(obs, state, plan.layers.last(RECOVERY), noise)
+    here = own_noise(obs, state.X, plan, noise)
+    half = yield from _through(obs, state, plan.layers.last(RECOVERY), here)
     yield from _finished(obs, plan, half, noise)
 
 
