@@ -17,7 +17,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import ndimage
 
 from lrmc.apps.ultrasound import blood as ultrasound
-from lrmc.apps.ultrasound import files, patches
+from lrmc.apps.ultrasound import files, motion, patches
 from lrmc.apps.ultrasound.blood import beyond_noise, beyond_surroundings
 from lrmc.apps.ultrasound.cines import read_cine
 from lrmc.apps.ultrasound.files import decibels, separate_file
@@ -83,11 +83,21 @@ def test_the_parts_add_up(moving, parts):
     )
 
 
+def test_windows_are_gaussian():
+    """SciPy's filter of the means of blocks, the last ones cut off by the picture's edge."""
+    pictures = np.random.default_rng(0).random((2, 50, 43)).astype(np.float32)
+    padded = np.pad(pictures, ((0, 0), (0, 6), (0, 5)))
+    means = padded.reshape(2, 7, 8, 6, 8).mean((2, 4))
+    width = motion.WINDOW / motion.BLOCK
+    wanted = ndimage.gaussian_filter(means, (0, width, width), mode="nearest")
+    assert_allclose(motion._windowed(pictures), wanted, rtol=1e-5)
+
+
 def test_the_motion_is_the_true_one(moving):
     """Up to a constant: the reference may lie anywhere."""
     tissue, bubbles, (down, right) = moving
-    motion = follow(tissue + bubbles)
-    for found, true in ((motion.down, down), (motion.right, right)):
+    moved = follow(tissue + bubbles)
+    for found, true in ((moved.down, down), (moved.right, right)):
         middle = found[:, 2:-2, 2:-2].mean((1, 2))
         assert np.abs((middle + true) - np.mean(middle + true)).max() < 0.3
 
