@@ -16,12 +16,14 @@ from made.cine import FRAMES, SIZE, dicom, scene
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import ndimage
 
-from lrmc.apps.ultrasound import files, patches
-from lrmc.apps.ultrasound import model as ultrasound
+from lrmc.apps.ultrasound import blood as ultrasound
+from lrmc.apps.ultrasound import files, motion, patches
+from lrmc.apps.ultrasound.blood import beyond_noise, beyond_surroundings
 from lrmc.apps.ultrasound.cines import read_cine
 from lrmc.apps.ultrasound.files import decibels, separate_file
-from lrmc.apps.ultrasound.model import beyond_noise, separate
+from lrmc.apps.ultrasound.model import separate
 from lrmc.apps.ultrasound.motion import follow
+from lrmc.solve import ConvergenceWarning
 
 pytest.importorskip("typer")
 from typer.testing import CliRunner
@@ -71,7 +73,9 @@ def test_the_parts_add_up(moving, parts):
     beyond = rest > ultrasound.BEYOND_NOISE * parts.noise
     shared = ultrasound.shared_by_neighbours(np.where(beyond, rest, 0), parts.noise)
     gain = ultrasound.wiener_gain(rest, "positive", parts.noise, shared)
-    assert_allclose(parts.blood, np.where(beyond, rest * gain, 0), atol=1e-6)
+    found = np.where(beyond, rest * gain, np.float32(0))
+    found = found * beyond_surroundings(found)
+    assert_allclose(parts.blood, found, atol=1e-6)
     assert np.all(gain >= 0)
     assert np.all(gain <= 1)
     assert_allclose(
@@ -79,11 +83,21 @@ def test_the_parts_add_up(moving, parts):
     )
 
 
+def test_windows_are_gaussian():
+    """SciPy's filter of the means of blocks, the last ones cut off by the picture's edge."""
+    pictures = np.random.default_rng(0).random((2, 50, 43)).astype(np.float32)
+    padded = np.pad(pictures, ((0, 0), (0, 6), (0, 5)))
+    means = padded.reshape(2, 7, 8, 6, 8).mean((2, 4))
+    width = motion.WINDOW / motion.BLOCK
+    wanted = ndimage.gaussian_filter(means, (0, width, width), mode="nearest")
+    assert_allclose(motion._windowed(pictures), wanted, rtol=1e-5)
+
+
 def test_the_motion_is_the_true_one(moving):
     """Up to a constant: the reference may lie anywhere."""
     tissue, bubbles, (down, right) = moving
-    motion = follow(tissue + bubbles)
-    for found, true in ((motion.down, down), (motion.right, right)):
+    moved = follow(tissue + bubbles)
+    for found, true in ((moved.down, down), (moved.right, right)):
         middle = found[:, 2:-2, 2:-2].mean((1, 2))
         assert np.abs((middle + true) - np.mean(middle + true)).max() < 0.3
 
@@ -214,6 +228,42 @@ def test_what_a_wide_neighbourhood_shares_is_a_wall():
     assert gain[0, 20, 10] == 0
     assert gain[0, 20, 27] < 0.7
     np.testing.assert_array_equal(gain[0, 31, 51], alone[0, 31, 51])
+
+
+def test_what_the_median_pixel_has_too_is_not_blood():
+    """A vessel stays, flicker that is everywhere goes; both have the same brightness."""
+    rng = np.random.default_rng(0)
+    blood = np.zeros((40, 100, 100), np.float32)
+    blood[:, 50:54, :] = rng.random((40, 4, 100)) < 0.7
+    blood[5, :, ::2] = 1  # a bubble passes through every second pixel
+    assert beyond_surroundings(blood).min() == 1
+    blood += rng.random(blood.shape) < 0.3
+    gain = beyond_surroundings(np.minimum(blood, 1))
+    assert gain[51:53].mean() > 0.2
+    assert gain[:45].mean() < 0.02
+    assert gain[60:].mean() < 0.02
+
+
+def test_speckle_that_is_new_in_every_frame_is_told(tmp_path):
+    """Blood cannot be told from it: hardly any is shown, and the exit code says so. Bubbles that are
+    far brighter stay."""
+    rng = np.random.default_rng(0)
+    waves = ndimage.gaussian_filter(rng.standard_normal((2, 24, 64, 64)), (0, 0, 1, 2))
+    cine = np.hypot(*waves) ** 1.5  # more uneven than Rayleigh's
+    cine = (cine / cine.max()).astype(np.float32)
+    cine[::6, 30:33, 30:33] += 3
+    with pytest.warns(ConvergenceWarning, match="new in every frame"):
+        parts = separate(cine)
+    bubble = parts.blood[:, 28:35, 28:35]
+    assert "new in every frame" in parts.warnings[0]
+    assert parts.blood.max() == bubble.max() > 1
+    assert np.linalg.norm(parts.blood) ** 2 < 1.1 * np.linalg.norm(bubble) ** 2
+    np.save(tmp_path / "cine.npy", cine)
+    asked = ["ultrasound", str(tmp_path / "cine.npy"), "-o", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, asked)
+    assert done.exit_code == 1
+    assert "new in every frame" in done.output
+    assert "new in every frame" in (tmp_path / "out/report.html").read_text()
 
 
 @each(

@@ -20,7 +20,7 @@ CELLS = 60_000
 BEYOND = 3.0
 # Pixels of which one tells the noise, along a line of a picture, and the fewest for that: a pixel's
 # own noise is known from as many values as there are pictures, no better than its neighbour's (14 %).
-EVERY, FEW = 3, 10_000
+EVERY, FEW = 6, 10_000
 HALF_STEP = 0.5  # of whole numbers: what is closer was rounded
 # Of errors that are set aside, what deviations are made for; and so many of them, as of Gaussian
 # ones. Errors have long tails: bands from their middle (68 %) would hold 77 to 82 % instead of 90.

@@ -25,8 +25,9 @@ from ...report import (
 )
 from ...report.images import Lazy, as_bytes
 from ...weights import Array
+from .blood import BEYOND_NOISE
 from .cines import Time, read_cine
-from .model import BEYOND_NOISE, Separated, as_cine, separate
+from .model import Separated, as_cine, separate
 
 LOWEST = -40.0  # decibels below the largest power, which are shown as black
 IQ_RANGE = -60.0  # the same for the modulus of IQ

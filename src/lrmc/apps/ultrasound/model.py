@@ -8,21 +8,16 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..._scipy import ndimage
 from ..._work import SOUND, Outcome, Tell, silent
 from ...weights import Array, Sides
 from ..outcome import Limits, Told, after_clipping
 from ..stack import check_rank, check_seed, check_share, is_whole
+from .blood import deviation_without, found_blood
 from .iq import blended, doppler
 from .motion import Motion, follow
 from .patches import OVERLAP, Fit, patchwise, row_median
 
 PATCH = 32  # pixels, as in the paper: 1024 x T matrices
-BEYOND_NOISE = 2.5  # standard deviations of the noise: less is not called blood
-NEAR = 1.0  # pixels: the neighbourhood that tells signal from noise; 0.7 to 1.5 are as good
-# pixels: what neighbours have in common, beyond the noise, is tissue that moves. Bubbles are smaller
-# and walls larger; 3 costs bubbles, and 6 leaves half of the walls (docs/ultrasound.md).
-COMMON = 4.0
 FEWEST_FRAMES = 4
 
 
@@ -148,17 +143,15 @@ def separate(
     tissue, clipped = limits.held(tissue, "the tissue")
     outcome = after_clipping(fit.outcome(), clipped, tissue.size, limits)
     rest = frames - tissue
-    blood, noise = beyond_noise(rest, sides, least)
-    deviation = deviation_without(blood, rest)
-    blood *= wiener_gain(rest, sides, noise, shared_by_neighbours(blood, noise))
+    found = found_blood(rest, tissue, sides, least)
     return Separated(
         tissue,
-        blood,
-        noise,
-        deviation,
+        found.blood,
+        found.noise,
+        found.deviation,
         moving,
         sides,
-        outcome=outcome,
+        outcome=found.told(outcome),
         clipped=clipped,
         rank=rank,
     )
@@ -224,74 +217,6 @@ def _at_rest(frames: Array, least: float) -> tuple[Array, Array]:
     usual = row_median(rows)
     fixed = row_median(np.abs(rows - usual[:, None])) <= least
     return usual.reshape(frames.shape[1:]), fixed.reshape(frames.shape[1:])
-
-
-def beyond_noise(
-    residual: Array,
-    outliers: Sides,
-    least: float = 0.0,
-) -> tuple[Array, float]:
-    """What of the residual is more than noise, and the standard deviation of that.
-
-    If blood is bright, what lies below the tissue tells the noise; else the median size does.
-    Residuals of `least` or less tell nothing: around the picture all is black.
-    """
-    known = residual[np.abs(residual) > least]  # nor does NaN
-    if not len(known):
-        return np.zeros_like(residual), 0.0
-    if outliers == "positive":
-        below = known[known < 0]
-        noise = (
-            float(np.sqrt(np.mean(below.astype(np.float64) ** 2)))
-            if len(below)
-            else 0.0
-        )
-        found = residual > BEYOND_NOISE * noise
-    else:
-        noise = 1.4826 * float(np.median(np.abs(known)))
-        found = np.abs(residual) > BEYOND_NOISE * noise
-    return np.where(found, residual, np.float32(0)), noise
-
-
-def deviation_without(blood: Array, rest: Array) -> Array:
-    """The root mean square of what tissue leaves of each pixel in frames without blood: (height,
-    width), NaN where there is no such frame.
-    """
-    free = (blood == 0) & np.isfinite(rest)
-    count = np.count_nonzero(free, axis=0)
-    square = np.where(free, np.abs(rest) ** 2, np.float32(0)).sum(axis=0)
-    known = np.where(count > 0, count, np.float32(np.nan))
-    return np.sqrt(square / known).astype(np.float32)
-
-
-def shared_by_neighbours(blood: Array, noise: float) -> Array:
-    """How much of what may be blood all around has too, beyond the noise: walls that moved.
-
-    Twice the mean: at the edge of a wall, half of the neighbours are beside it.
-    """
-    near = (0, COMMON, COMMON)
-    mean = ndimage.gaussian_filter(blood, near, mode="nearest")
-    return np.asarray(
-        2 * np.maximum(np.abs(mean) - np.float32(BEYOND_NOISE * noise), 0)
-    )
-
-
-def wiener_gain(
-    residual: Array,
-    outliers: Sides,
-    noise: float,
-    shared: Array | float = 0.0,
-) -> Array:
-    """How much of a residual is signal, from the power in its neighbourhood: 0 to 1. A bubble has
-    neighbours, a speck of noise has none; what a wide neighbourhood shares is noise of motion.
-    """
-    known = np.nan_to_num(residual)
-    known = np.maximum(known, 0) if outliers == "positive" else known
-    power = ndimage.gaussian_filter(known**2, (0, NEAR, NEAR), mode="nearest")
-    unwanted = np.float32(noise**2) + np.square(shared, dtype=np.float32)
-    signal = np.maximum(power - unwanted, 0)
-    tiny = np.finfo(np.float32).tiny
-    return np.asarray(signal / np.maximum(signal + unwanted, tiny))
 
 
 def _check(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -268,21 +268,15 @@ def _better(
     at_x = x + spread(field[1], BLOCK, y, x)
     moved = ndimage.map_coordinates(picture, (at_y, at_x), order=1, mode="nearest")
     inside = _inside(at_y, at_x, (height, width))
-    slopes = np.gradient((moved + reference) / 2)
+    dy, dx = np.gradient((moved + reference) / 2)
     off = reference - moved
     differs = np.abs(off)[np.abs(off) > GREY]
     if not len(differs):
         return field
     far = REJECTION * float(np.median(differs))
     weight = free * inside * far / np.maximum(np.abs(off), far)
-
-    def windowed(values: Array) -> Array:
-        return ndimage.gaussian_filter(
-            _block_means(weight * values), WINDOW / BLOCK, mode="nearest"
-        )
-
-    yy, xx, yx = (windowed(slopes[i] * slopes[j]) for i, j in ((0, 0), (1, 1), (0, 1)))
-    ye, xe = (windowed(slope * off) for slope in slopes)
+    products = np.stack([dy * dy, dx * dx, dy * dx, dy * off, dx * off])
+    yy, xx, yx, ye, xe = _windowed(weight * products)
     ridge = RIDGE * float(np.mean(yy + xx)) + 1e-12
     yy = yy + ridge
     xx = xx + ridge
@@ -290,6 +284,22 @@ def _better(
     down = (xx * ye - yx * xe) / determinant
     right = (yy * xe - yx * ye) / determinant
     return field[0] + _not_too_far(down), field[1] + _not_too_far(right)
+
+
+def _windowed(values: Array) -> Array:
+    """Means of pictures, (n, height, width), over smooth windows around the blocks of the grid."""
+    means = _block_means(values)
+    down, across = (_smoothing(n) for n in means.shape[1:])
+    return np.asarray(down @ means @ across.T)
+
+
+@lru_cache(maxsize=16)
+def _smoothing(n: int) -> Array:
+    """A Gaussian filter of n blocks as a matrix: a call of SciPy's takes longer than the products."""
+    ones = np.eye(n, dtype=np.float32)
+    return np.asarray(
+        ndimage.gaussian_filter1d(ones, WINDOW / BLOCK, axis=0, mode="nearest")
+    )
 
 
 def _not_too_far(step: Array) -> Array:
@@ -306,11 +316,15 @@ def _inside(
     return (y >= 0) & (y <= height - 1) & (x >= 0) & (x <= width - 1)
 
 
-def _block_means(picture: Array) -> Array:
-    height, width = (-(-n // BLOCK) for n in picture.shape)
-    padded = np.zeros((height * BLOCK, width * BLOCK), np.float32)
-    padded[: picture.shape[0], : picture.shape[1]] = picture
-    return padded.reshape(height, BLOCK, width, BLOCK).mean((1, 3))
+def _block_means(pictures: Array) -> Array:
+    count, *shape = pictures.shape
+    height, width = (-(-n // BLOCK) for n in shape)
+    padded = pictures
+    if shape != [height * BLOCK, width * BLOCK]:
+        padded = np.zeros((count, height * BLOCK, width * BLOCK), np.float32)
+        padded[:, : shape[0], : shape[1]] = pictures
+    rows = padded.reshape(count, height, BLOCK, -1).sum(axis=2)
+    return rows.reshape(count, height, width, BLOCK).sum(axis=3) / BLOCK**2
 
 
 def spread(
