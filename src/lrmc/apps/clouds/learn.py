@@ -34,7 +34,7 @@ from .ground import (
 from .look import Look
 from .screen import screened
 from .seasons import seasons
-from .shades import Shades, shades
+from .shades import Shades, shades, without_overcast
 
 BRIGHT = 3.0  # standard deviations that an overcast date is brighter in every band
 JUDGED = 1250  # pixels that the ways to fill are learned from and judged by
@@ -65,7 +65,7 @@ def learn_ground(
         raise ValueError("no pixel of the scenes is observed: all are nodata or masked")
     fits = Fits(seed, threads, tell)
     tell(Progress("finding clouds"))
-    sample = screened(sample, days)
+    sample = screened(without_overcast(sample, days), days)
     dark = shades(sample, days)
     sample = sample.without(dark.sure[:, None, None])
     X, outcome = _fitted(sample, rank, "the ground", fits)
