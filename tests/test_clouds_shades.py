@@ -1,7 +1,5 @@
 """Dates of which nothing but shadow is left."""
 
-import warnings
-
 import numpy as np
 import pytest
 
@@ -124,20 +122,6 @@ def test_what_is_overcast_is_no_season():
     snow[5:] += 3000
     assert not taken_out(leaves).any()
     assert not taken_out(snow).any()
-
-
-def test_clouds_do_not_become_ground_where_others_have_snow():
-    """A date that is mostly cloud, and two with snow: the ground comes back."""
-    truth = forest(T=8, seed=5)
-    truth[6:, :, ::2] += 2500
-    Y = overcast(truth, [1], 0.64)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        done = clouds.remove_clouds(Y.astype(np.uint16), dates=30 * np.arange(8))
-    covered = (truth != Y).any(1)
-    assert np.mean((done.mask[1] != CLEAR) == covered[1]) > 0.97
-    level = np.median(done.scenes[1] / truth[1], axis=(1, 2))
-    np.testing.assert_allclose(level, 1, atol=0.1)
 
 
 def test_what_is_no_light_has_no_shadow():

@@ -108,14 +108,15 @@ def _beside(light: Light, usable: Array) -> _Beside:
     for t in np.flatnonzero(usable).tolist():
         sides = light.near(t, usable)
         ratios = [light.ratios(t, side) for side in sides]
+        beside = []
         for k, side in enumerate(ratios):
             if len(side):
                 brightest = int(np.argmin(side[:, band]))
                 depth[t, k] = side[brightest, band]
                 contrast = light.contrast(t, sides[k][brightest])
                 flat[t, k] = np.all(contrast < TAKEN)
-        every = np.concatenate(ratios)
-        raised[t] = len(every) > 0 and np.any(every.min(0) > GIVEN)
+                beside.append(side[brightest])
+        raised[t] = len(beside) > 0 and np.any(np.min(beside, axis=0) > GIVEN)
     return _Beside(depth, flat, raised)
 
 
