@@ -5,7 +5,7 @@ import pytest
 
 from lrmc.apps import clouds
 from lrmc.apps.clouds.ground import CLEAR, Sample
-from lrmc.apps.clouds.shades import shades
+from lrmc.apps.clouds.shades import shades, without_overcast
 
 RED, INFRARED = 2, 3
 LEAVES = np.array([300.0, 500.0, 300.0, 3500.0])
@@ -60,12 +60,26 @@ def test_leaves_that_fall_are_no_shadow():
     assert found(Y) == [[], [5], []]
 
 
-def test_ends_of_a_series_are_left_alone_unless_little_is_seen():
+def test_ends_of_a_series_are_only_named():
+    """A shadow takes the contrast of every band; a season that begins does not."""
     Y = darkened(forest(), [0, 11])
+    assert found(Y) == [[], [0, 11], []]
+    Y = forest()
+    Y[[0, 11]] -= 0.4 * LEAVES[:, None, None]
     assert found(Y) == [[], [], []]
     there = np.ones((12, 20, 20), bool)
     there[11, 4:] = False
     assert found(Y, there) == [[], [11], []]
+
+
+def test_a_shadow_as_a_season_ends():
+    """As dark as the dates after it, but without their contrast."""
+    Y = forest()
+    Y[6:, RED] *= 1.5
+    Y[6:, INFRARED, :, :12] *= 0.3  # leaves fall, needles do not
+    dark = darkened(Y, [5], light=0.4)
+    assert found(dark) == [[5], [], []]
+    assert found(Y)[0] == []
 
 
 def test_bright_dates_are_named_and_do_not_tell():
@@ -74,8 +88,45 @@ def test_bright_dates_are_named_and_do_not_tell():
     assert found(Y) == [[6], [], [2, 7]]
 
 
+def overcast(Y, dates, share, seed=0):
+    """The same with clouds over a share of some dates."""
+    rng = np.random.default_rng(seed)
+    Y = Y.copy()
+    lines = round(share * Y.shape[2])
+    Y[dates, :, :lines] = rng.uniform(5000, 8000, (len(dates), 4, lines, Y.shape[3]))
+    return Y
+
+
+def taken_out(Y):
+    """T x side x side: what is left out before anything is learned."""
+    there = np.ones((len(Y), *Y.shape[2:]), bool)
+    left = without_overcast(Sample(Y, there, None), 10.0 * np.arange(len(Y)))
+    return ~left.there
+
+
+@pytest.mark.parametrize("dates", [[], [3], [3, 4], [1, 5, 6, 10]])
+def test_clouds_over_most_of_a_date_are_taken_out(dates):
+    """Beside dates with snow at the end, which are as bright, and last."""
+    Y = overcast(forest(), dates, 0.7)
+    Y[9:] += 2000
+    out = taken_out(Y)[:9]
+    truth = np.zeros_like(out)
+    truth[[t for t in dates if t < 9], :14] = True
+    assert np.array_equal(out, truth)
+
+
+def test_what_is_overcast_is_no_season():
+    """Leaves that come are brighter in one band, and snow that stays is no cloud."""
+    leaves, snow = forest(), forest()
+    leaves[4:7, INFRARED] *= 2.5
+    snow[5:] += 3000
+    assert not taken_out(leaves).any()
+    assert not taken_out(snow).any()
+
+
 def test_what_is_no_light_has_no_shadow():
     assert found(forest() - 5000) == [[], [], []]
+    assert not taken_out(overcast(forest(), [4], 0.7) - 20000).any()
 
 
 def test_ground_between_clouds_and_their_shadow():

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ._extras import optional
-from .apps.clouds.classes import RULES, rule_of
+from .apps.clouds.classes import RULES
 from .apps.clouds.lazy import remove_clouds_lazily
 from .apps.clouds.model import Fill, remove_clouds
 from .apps.clouds.series import (
@@ -18,11 +18,14 @@ from .apps.clouds.series import (
     DataArray,
     Dataset,
     answers,
+    band_of,
+    believed,
     dimension,
     in_order_of,
     laid_out,
     nodata_of,
     observed,
+    together,
 )
 from .result import Status
 from .solve import solve
@@ -213,40 +216,14 @@ class DatasetAccessor:
             )
         known = None if asked is None else names[asked.lower()]
         bands = [name for name in names.values() if name != known]
-        together = self._together(bands)
+        array = together(self.dataset, bands)
         if known is not None:
-            seen = ~xarray.apply_ufunc(
-                rule_of(known),
-                self.dataset[known],
-                dask="parallelized",
-                output_dtypes=[bool],
-            )
-            options["seen"] = seen
-        done = together.lrmc.remove_clouds(band="band", **options)
-        parts = {name: self._like(done.clear, name) for name in bands}
+            options["seen"] = believed(self.dataset[known])
+        done = array.lrmc.remove_clouds(band="band", **options)
+        parts = {name: band_of(done.clear, name, self.dataset[name]) for name in bands}
         parts["clouds"] = done.clouds
         if "deviation" in done:
             parts |= {
                 f"{name}_sd": done.deviation.sel(band=name, drop=True) for name in bands
             }
         return xarray.Dataset(parts, attrs=self.dataset.attrs | done.attrs)
-
-    def _together(self, bands: list[str]) -> DataArray:
-        """The bands in one array, with the value that stands for nothing."""
-        if not bands:
-            raise ValueError("there is no variable to clear of clouds")
-        together = self.dataset[bands].to_array("band")
-        nothing = {nodata_of(self.dataset[name]) for name in bands}
-        if len(nothing) > 1:
-            raise ValueError(
-                f"the bands {', '.join(bands)} differ in their nodata value"
-            )
-        value = nothing.pop()
-        return together if value is None else together.assign_attrs(nodata=value)
-
-    def _like(self, clear: DataArray, name: str) -> DataArray:
-        """A band that was cleared, as it was."""
-        band = self.dataset[name]
-        own = clear.sel(band=name, drop=True).astype(band.dtype)
-        own.attrs = dict(band.attrs)
-        return in_order_of(band, own)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from ..apps.clouds import process
-from ..apps.clouds.ground import CLOUD, MISSING
 from ..apps.clouds.model import Fill
+from ..apps.clouds.show import shares
 from . import console
 
 
@@ -96,12 +95,16 @@ def clouds_command(
     cleared = done.cleared
     out = console.out()
     table = console.table("scene", "cloud", "missing", "ground")
-    for path, mask, guess in zip(
-        done.scenes.paths, cleared.mask, cleared.ground.estimated, strict=True
+    for path, *covered, guess in zip(
+        done.scenes.paths,
+        *shares(cleared.mask),
+        cleared.ground.estimated,
+        strict=True,
     ):
-        shares = (f"{np.mean(mask == kind):.1%}" for kind in (CLOUD, MISSING))
         table.add_row(
-            console.plain(path.name), *shares, "estimated" if guess else "seen"
+            console.plain(path.name),
+            *(f"{share:.1%}" for share in covered),
+            "estimated" if guess else "seen",
         )
     out.print(table)
     count = f"{len(done.scenes.paths)} scenes, rank {cleared.ground.rank}"

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import nnls
 
 from ...weights import Array
 from .factors import others
-from .ways import OF_UNSEEN, Ways, learned_ways, sought
+from .ways import IN_TIME, LINE, OF_UNSEEN, Ways, learned_ways, sought
 
 # Errors of all dates count as so many pixels of a date.
 AS_PIXELS = 50
@@ -121,19 +122,21 @@ def contested(
     ways = learned_ways(Y, clear, days, hidden, models)
     errors = np.stack([ways.predictions(Y, clear, k) - Y for k in range(len(ways))])
     scale = np.array([_typical(errors[:, :, b], clear) for b in range(Y.shape[1])])
-    grams, counts = _grams(errors / np.maximum(scale, least)[:, None], clear)
+    grams, counts, best = _grams(errors / np.maximum(scale, least)[:, None], clear)
     known = counts > 0
     pooled = np.mean(grams[known], axis=0)
     weights = np.zeros((len(Y), len(ways)))
     totals = AS_PIXELS * pooled + counts[:, None, None] * grams
-    for some, usable in ((~hidden, len(ways)), (hidden, OF_UNSEEN)):
-        weights[some, :usable] = _weights(totals[some, :usable, :usable])
+    weights[~hidden] = _weights(totals[~hidden])
+    unseen = _of_unseen(grams, best, hidden, ways.gaps(clear))
+    weights[hidden, :OF_UNSEEN] = _weights(unseen)
     weights = _without_small(weights)
     left = np.einsum("tk,ktbn->tbn", weights, errors, optimize=True)
     surprise = _surprise(left, _expected(Y, clear, ways)[0], clear)
-    if hidden.any() and not hidden.all():
-        unseen = np.einsum("k,ktbn->tbn", weights[hidden][0], errors, optimize=True)
-        surprise[hidden] = _sizes(unseen, clear).mean(0)
+    if not hidden.all():
+        for t in np.flatnonzero(hidden):
+            unseen = np.einsum("k,ktbn->tbn", weights[t], errors, optimize=True)
+            surprise[t] = _sizes(unseen, clear).mean(0)
     return Filling(ways, weights, _sizes(left, clear), surprise, least)
 
 
@@ -145,21 +148,53 @@ def _typical(errors: Array, clear: Array) -> float:
     return float(np.median(np.min(np.abs(errors), axis=0)[clear]))
 
 
-def _grams(errors: Array, clear: Array) -> tuple[Array, Array]:
-    """T x ways x ways: products of errors on each date, in units of the best way's; and how many
-    pixels they are of.
+def _grams(errors: Array, clear: Array) -> tuple[Array, Array, Array]:
+    """T x ways x ways: products of errors on each date, in units of the best way's; how many
+    pixels they are of; and the mean square of the best way's.
     """
     ways, T = errors.shape[:2]
-    grams, counts = np.zeros((T, ways, ways)), np.zeros(T)
+    grams, counts, best = np.zeros((T, ways, ways)), np.zeros(T), np.zeros(T)
     for t in np.flatnonzero(clear.any(1)):
         e = errors[:, t][:, :, clear[t]]
         size = np.median(np.max(np.abs(e), axis=1), axis=0)
         limit = np.quantile(size, OUTLYING) + 1e-30
         w = np.minimum(1, limit / np.maximum(size, 1e-30)) ** 2
         gram = np.einsum("kbn,lbn,n->kl", e, e, w, optimize=True) + 1e-30 * np.eye(ways)
-        grams[t] = gram / np.min(np.diag(gram))
+        least = np.min(np.diag(gram))
+        grams[t] = gram / least
         counts[t] = e.shape[2]
-    return grams, counts
+        best[t] = least / counts[t]
+    return grams, counts, best
+
+
+def _of_unseen(
+    grams: Array,
+    best: Array,
+    hidden: Array,
+    gaps: Array,
+) -> Array:
+    """hidden x ways x ways: products of errors to expect on dates that show no ground: those of known
+    dates, as if these were as far from the others in time.
+    """
+    known = best > 0
+    few = grams[known, :OF_UNSEEN, :OF_UNSEEN]
+    squares = np.einsum("tkk->tk", few) * best[known, None]
+    variance = np.ones(gaps.shape)
+    for k in (LINE, IN_TIME):
+        variance[:, k] = _growing(gaps[:, k], known, squares[:, k])
+    answer = np.empty((np.count_nonzero(hidden), OF_UNSEEN, OF_UNSEEN))
+    for i, t in enumerate(np.flatnonzero(hidden)):
+        more = np.sqrt(variance[t] / variance[known])
+        answer[i] = np.mean(more[:, :, None] * few * more[:, None, :], axis=0)
+    return answer
+
+
+def _growing(gap: Array, known: Array, squares: Array) -> Array:
+    """T: the variance of errors, a noise and what grows with the gap, by those of known dates."""
+    A = np.stack([np.ones_like(gap), gap], axis=1)
+    relative = A[known] / np.maximum(squares, 1e-30)[:, None]
+    found, _ = nnls(relative, np.ones(len(relative)))
+    return np.asarray(A @ found)
 
 
 def _weights(grams: Array) -> Array:

@@ -5,23 +5,18 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ..._extras import optional
 from ..._files import whole_folder
 from ..._work import Outcome, placed
-from ...observations.stores import readable, zarr_arrays
-from ...weights import Array
-from .classes import rule_of
+from .lazy import Lazily
 from .model import Cleared, remove_clouds
-from .scenes import Scenes, checked_rgb, read_scenes, usual_bands, write_scene
-from .series import Dataset, LaidOut, answers, laid_out
+from .scenes import Scenes, read_scenes, write_scene
 from .show import write_pictures
 from .stac import write_item
+from .stores import Series, as_scenes, clear_store
 
 FEWEST = 3  # dates of a place
 
@@ -30,7 +25,7 @@ FEWEST = 3  # dates of a place
 class Processed(Outcome):
     """What `process` made of a series of scenes."""
 
-    cleared: Cleared
+    cleared: Cleared | Lazily  # lazy of a store: read from what was written
     scenes: Scenes
 
 
@@ -98,7 +93,7 @@ def process(
     """
     paths = [Path(source) for source in sources]
     if len(paths) == 1 and paths[0].suffix == ".zarr":
-        return _process_zarr(paths[0], Path(target), (name, masks), rgb, options)
+        return _process_store(paths[0], Path(target), (name, masks), rgb, options)
     return _process_tiffs(paths, Path(target), masks, rgb, options)
 
 
@@ -124,9 +119,29 @@ def _process_tiffs(
         return _processed(scenes, cleared, began, page, target)
 
 
+def _process_store(
+    path: Path,
+    target: Path,
+    names: tuple[str | None, str | os.PathLike[str] | None],
+    rgb: Sequence[int] | None,
+    options: dict[str, Any],
+) -> Processed:
+    """The names are those of the variable to clear, and of the one that masks it."""
+    began = time.perf_counter()
+    _check_apart(path, target)
+    series = Series.opened(path, *names)
+    laid = series.laid_out()
+    scenes = as_scenes(laid, rgb)
+    with whole_folder(target) as folder:
+        cleared = clear_store(series, folder / path.name, laid, options)
+        page = write_pictures(folder, scenes, cleared)
+        done = _processed(scenes, cleared, began, page, target)
+    return replace(done, cleared=series.read_back(target / path.name, cleared))
+
+
 def _processed(
     scenes: Scenes,
-    cleared: Cleared,
+    cleared: Cleared | Lazily,
     began: float,
     page: Path,
     target: Path,
@@ -170,117 +185,3 @@ def _check_apart(path: Path, target: Path) -> None:
             f"{path} lies in the output folder, where it would be overwritten; choose"
             " another folder"
         )
-
-
-# ---- zarr
-
-
-def _process_zarr(
-    path: Path,
-    target: Path,
-    names: tuple[str | None, str | os.PathLike[str] | None],
-    rgb: Sequence[int] | None,
-    options: dict[str, Any],
-) -> Processed:
-    """The names are those of the variable to clear, and of the one that masks it."""
-    began = time.perf_counter()
-    xarray = optional("xarray", "clouds")
-    _check_apart(path, target)
-    with readable(path):
-        version = max(
-            (array.metadata.zarr_format for array in zarr_arrays(path).values()),
-            default=3,
-        )
-        store = xarray.open_zarr(path, mask_and_scale=False, consolidated=False)
-    name = _variable(store, names[0], path)
-    with readable(path):
-        array = store[name].load()
-    laid = laid_out(array)
-    seen = _seen(store, names[1], laid, path)
-    scenes = _as_scenes(laid, rgb)
-    with whole_folder(target) as folder:
-        cleared = remove_clouds(
-            laid.data, seen, nodata=laid.nodata, dates=laid.dates, **options
-        )
-        parts = answers(array, laid, cleared)
-        answer = store.assign({name: parts["clear"], f"{name}_mask": parts["clouds"]})
-        if "deviation" in parts:
-            answer = answer.assign({f"{name}_sd": parts["deviation"]})
-        _write_store(folder / path.name, answer, version, path)
-        page = write_pictures(folder, scenes, cleared)
-        return _processed(scenes, cleared, began, page, target)
-
-
-def _variable(store: Dataset, name: str | None, path: Path) -> str:
-    """The variable that is cleared: the one with most dimensions, if none is named."""
-    known = [str(one) for one in store.data_vars]
-    if not known:
-        raise ValueError(f"{path} holds no variables")
-    chosen = name or max(known, key=lambda one: store[one].ndim)
-    if chosen not in store:
-        raise ValueError(
-            f"{path} has no variable {chosen!r}; it has {', '.join(known)}"
-        )
-    return chosen
-
-
-def _seen(
-    store: Dataset,
-    masks: str | os.PathLike[str] | None,
-    laid: LaidOut,
-    path: Path,
-) -> Array | None:
-    """T x height x width: what the variable with the masks says may be believed."""
-    if masks is None:
-        return None
-    asked = os.fspath(masks)
-    known = {str(one).lower(): str(one) for one in store.data_vars}
-    if asked.lower() not in known:
-        raise ValueError(
-            f"{path} has no variable {asked!r} with masks; it has"
-            f" {', '.join(known.values())}"
-        )
-    dims = [d for d in laid.like.dims if d != laid.band]
-    classes = store[known[asked.lower()]]
-    if set(classes.dims) != set(dims):
-        raise ValueError(
-            f"{path}: {asked} has the dimensions {', '.join(map(str, classes.dims))};"
-            f" {', '.join(map(str, dims))} are wanted"
-        )
-    with readable(path):
-        return ~rule_of(asked)(classes.transpose(*dims).values)
-
-
-def _as_scenes(laid: LaidOut, rgb: Sequence[int] | None) -> Scenes:
-    count, *size = laid.data.shape[1:]
-    T = len(laid.data)
-    labels = range(T) if laid.dates is None else laid.dates
-    dated = laid.dates is not None and laid.dates.dtype.kind == "M"
-    return Scenes(
-        data=laid.data,
-        seen=np.ones((T, *size), bool),
-        nodata=laid.nodata,
-        paths=tuple(Path(str(when)[:10]) for when in labels),
-        days=laid.dates.astype("datetime64[D]")
-        if dated and laid.dates is not None
-        else None,
-        rgb=usual_bands(count) if rgb is None else checked_rgb(rgb, count),
-    )
-
-
-def _write_store(target: Path, answer: Dataset, version: int, source: Path) -> None:
-    """In the version of the format that the source has: its compressors are not known to
-    another.
-    """
-    for one in answer.variables.values():
-        one.encoding.pop("chunks", None)
-    try:
-        answer.to_zarr(target, consolidated=False, zarr_format=version)
-    except (OSError, MemoryError):  # of the disk
-        raise
-    except Exception as error:  # other variables of the source are read only now
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(
-            f"{source} could not be copied with its other variables; is it damaged?"
-            f" ({reason})"
-        ) from error

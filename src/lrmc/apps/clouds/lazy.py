@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,6 +23,8 @@ from .look import Look
 from .model import Asked, Fill, Part, as_days, checked, cleared_scenes
 
 DaskArray: TypeAlias = Any  # of Dask, which need not be installed
+Delayed: TypeAlias = Any
+CLEARING = "_cleared_chunk"  # how keys of tasks begin that clear a chunk
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +36,8 @@ class Lazily(Told):
     ground: Ground
     outcome: Outcome  # of what was learned
     deviation: DaskArray | None = None
+    # values of the ground that are far outside what was observed, when all is computed
+    clipped: Delayed | None = None
 
 
 def remove_clouds_lazily(
@@ -43,10 +48,12 @@ def remove_clouds_lazily(
     dates: ArrayLike | None = None,
     rank: int | None = None,
     fill: Fill = "clouds",
+    sample: float = 1.0,
     uncertainty: bool = False,
     seed: int = 0,
     threads: int | None = None,
     progress: Tell | None = None,
+    source: Path | None = None,
 ) -> Lazily:
     """`remove_clouds` of a Dask array, without loading it.
 
@@ -60,71 +67,79 @@ def remove_clouds_lazily(
         T x bands x height x width.
     seen : dask array of bool, optional
         T x height x width: True where a pixel may be believed.
-    nodata, dates, rank, fill, uncertainty, seed, threads, progress
+    nodata, dates, rank, fill, sample, uncertainty, seed, threads, progress
         As for `remove_clouds`.
+    source : path, optional
+        The file that the stack is read from, to be named if it is damaged.
 
     Returns
     -------
     Lazily
-        Arrays of Dask. Values that had to be clipped are not counted.
+        Arrays of Dask, and how many values had to be clipped, all to be computed.
     """
-    data = checked(stack, seen, fill)
+    data = checked(stack, seen, fill, sample)
     check_rank(rank, len(data), "dates")
     check_seed(seed)
-    look = Look(data, seen, nodata, 1.0, seed)
+    look = Look(data, seen, nodata, sample, seed, source)
     days = as_days(dates, len(data))
     ground = learn_ground(look, days, rank, seed, threads, progress or silent)
     asked = Asked(fill, uncertainty, threads)
-    scenes, mask, deviation = _in_chunks(stack, seen, nodata, ground, asked)
-    return Lazily(scenes, mask, ground, ground.outcome, deviation)
+    made = _in_chunks(stack, look, ground, asked)
+    return Lazily(
+        made.scenes, made.mask, ground, ground.outcome, made.deviation, made.clipped
+    )
 
 
 def _in_chunks(
     stack: DaskArray,
-    seen: DaskArray | None,
-    nodata: float | None,
+    look: Look,
     ground: Ground,
     asked: Asked,
-) -> tuple[DaskArray, DaskArray, DaskArray | None]:
-    """Scenes, mask and deviation, of which those that are asked for together are made together."""
+) -> Part:
+    """All of the answer in chunks; what is computed together is made together."""
     dask = optional("dask", "scale")
     block = optional("dask.array", "scale").block
     clear = dask.delayed(_cleared_chunk, pure=False)
     # Once in the graph, not in every task.
-    shared = dask.delayed((nodata, ground, asked), pure=False)
+    settings = (look.nodata, look.sample, look.seed)
+    shared = dask.delayed((settings, ground, asked), pure=False)
     lines, columns = (_slices(sizes) for sizes in stack.chunks[2:])
-    made: dict[str, list[list[DaskArray]]] = {"scenes": [], "mask": [], "deviation": []}
-    for y in lines:
-        rows: dict[str, list[DaskArray]] = {name: [] for name in made}
-        for x in columns:
-            values = stack[:, :, y, x]
-            part = clear(values, None if seen is None else seen[:, y, x], shared)
-            for name, one in _arrays(part, values).items():
-                rows[name].append(one)
-        for name, row in rows.items():
-            made[name].append(row)
-    deviation = block(made["deviation"]) if asked.uncertainty else None
-    return block(made["scenes"]), block(made["mask"]), deviation
+
+    def part(y: slice, x: slice) -> Part:
+        values = stack[:, :, y, x]
+        seen = None if look.seen is None else look.seen[:, y, x]
+        return _lazy_part(clear(values, seen, shared), values)
+
+    made = [[part(y, x) for x in columns] for y in lines]
+    arrays = {
+        name: block([[getattr(one, name) for one in row] for row in made])
+        for name in ("scenes", "mask", "deviation")
+    }
+    if not asked.uncertainty:
+        arrays["deviation"] = None
+    clipped = dask.delayed(sum)([one.clipped for row in made for one in row])
+    return Part(**arrays, clipped=clipped)
 
 
 def _cleared_chunk(
     values: Array,
     seen: Array | None,
-    shared: tuple[float | None, Ground, Asked],
+    shared: tuple[tuple[float | None, float, int], Ground, Asked],
 ) -> Part:
-    nodata, ground, asked = shared
-    return cleared_scenes(Look(values, seen, nodata, 1.0, 0), ground, asked)
+    settings, ground, asked = shared
+    return cleared_scenes(Look(values, seen, *settings), ground, asked)
 
 
-def _arrays(part: Any, values: DaskArray) -> dict[str, DaskArray]:
+def _lazy_part(part: Delayed, values: DaskArray) -> Part:
     """The arrays of a part that is not there yet."""
     lazy = optional("dask.array", "scale").from_delayed
     T, _, height, width = shape = values.shape
-    return {
-        "scenes": lazy(part.scenes, shape, values.dtype),
-        "mask": lazy(part.mask, (T, height, width), np.uint8),
-        "deviation": lazy(part.deviation, shape, np.float32),
-    }
+    return Part(
+        scenes=lazy(part.scenes, shape, values.dtype),
+        mask=lazy(part.mask, (T, height, width), np.uint8),
+        deviation=lazy(part.deviation, shape, np.float32),
+        clipped=part.clipped,
+    )
 
 
 def _slices(sizes: tuple[int, ...]) -> list[slice]:

@@ -14,6 +14,7 @@ from ..._work import Outcome, Progress, Tell, silent
 from ...linalg import Factors
 from ...methods.noise import unlike_members
 from ...methods.noisy import Noise
+from ...result import Status
 from ...weights import Array
 from ..outcome import noisy_fit
 from .contest import Filling, contested
@@ -34,12 +35,13 @@ from .ground import (
 from .look import Look
 from .screen import screened
 from .seasons import seasons
-from .shades import Shades, shades
+from .shades import Shades, shades, without_overcast
 
 BRIGHT = 3.0  # standard deviations that an overcast date is brighter in every band
 JUDGED = 1250  # pixels that the ways to fill are learned from and judged by
 ROUNDS = 2  # of weighing, and finding clouds
 FEWEST = 5  # dates that show ground: with fewer, nobody can tell one from a cloud
+MOST = 0.5  # of what was thought clear of a date is so in the end, or the date is named
 
 
 class Fits(NamedTuple):
@@ -65,15 +67,15 @@ def learn_ground(
         raise ValueError("no pixel of the scenes is observed: all are nodata or masked")
     fits = Fits(seed, threads, tell)
     tell(Progress("finding clouds"))
-    sample = screened(sample, days)
+    sample = screened(without_overcast(sample, days), days)
     dark = shades(sample, days)
     sample = sample.without(dark.sure[:, None, None])
     X, outcome = _fitted(sample, rank, "the ground", fits)
     ground = replace(_of_all_dates(sample, X, days, threads), shaded=dark.sure)
     tell(Progress("weighing ways to fill"))
-    ground = _with_filling(sample, ground, rank, threads)
+    ground, left = _with_filling(sample, ground, rank, threads)
     if ground.filling is not None:
-        outcome = _warned(outcome, ground.filling, dark)
+        outcome = _warned(outcome, ground.filling, dark, left)
     return replace(ground, limits=sample.limits, outcome=outcome)
 
 
@@ -82,9 +84,9 @@ def _with_filling(
     ground: Ground,
     rank: int | None,
     threads: int | None,
-) -> Ground:
+) -> tuple[Ground, Array]:
     """With what is put under clouds: learned from what robust least squares leave as clear, and again
-    from what is clear then.
+    from what is clear then. And T: how much of what was believed is clear.
     """
     Y, there = sample.Y, sample.there
     clear = first_mask(Y, there, there, ground, threads) == CLEAR
@@ -94,7 +96,8 @@ def _with_filling(
         clear = mask == CLEAR
         ground = replace(ground, filling=_filling(sample, clear, ground, rank))
         mask = second_mask(Y, mask, clear, ground)
-    return ground
+    counts = np.count_nonzero(mask == CLEAR, axis=(1, 2))
+    return ground, counts / np.maximum(np.count_nonzero(there, axis=(1, 2)), 1)
 
 
 def _filling(
@@ -120,7 +123,12 @@ def _filling(
     )
 
 
-def _warned(outcome: Outcome, filling: Filling, dark: Shades) -> Outcome:
+def _warned(
+    outcome: Outcome,
+    filling: Filling,
+    dark: Shades,
+    left: Array,
+) -> Outcome:
     """With a word about what is not known."""
     some = ~filling.ways.hidden
     usable = int(np.count_nonzero(some))
@@ -128,11 +136,14 @@ def _warned(outcome: Outcome, filling: Filling, dark: Shades) -> Outcome:
         outcome = outcome.warned(
             f"only {usable} dates show ground: with fewer than {FEWEST}, clouds over"
             " most of a date may be taken for it; give more dates, or masks of the"
-            " clouds"
+            " clouds",
+            Status.UNDETERMINED,
         )
     found = {
         "what is clear there is far from what the other dates say; snow, haze or clouds"
         " may have been taken for ground": filling.doubtful | (some & dark.bright),
+        "most of what was thought clear there differs from what the other dates say;"
+        " clouds, or a change that these do not show": some & (left < MOST),
         "darker than before and after: taken for shadow, and estimated from the other"
         " dates": dark.sure,
         "darker than the dates around, where the ground is brightest; haze and shadow"

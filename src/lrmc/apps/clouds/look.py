@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
+from ...observations.stores import readable
 from ...weights import Array
 
 BLOCK = 1 << 23  # numbers of the stack that are worked on at a time
@@ -38,13 +41,15 @@ class Look:
     nodata: float | None
     sample: float
     seed: int
+    source: Path | None = None  # the file to name, should it be damaged
 
     def block(self, lines: slice, step: int = 1) -> tuple[Array, Array]:
         """Values, T x bands x lines x width, and T x lines x width: True where all bands were
         observed.
         """
         every = (slice(lines.start, lines.stop, step), slice(None, None, step))
-        Y = np.asarray(self.data[(slice(None), slice(None), *every)])
+        with nullcontext() if self.source is None else readable(self.source):
+            Y = np.asarray(self.data[(slice(None), slice(None), *every)])
         there = np.ones((len(Y), *Y.shape[2:]), bool)
         for b in range(Y.shape[1]):
             if Y.dtype.kind == "f":

@@ -51,7 +51,7 @@ class Scenes:
     """Scenes of one place on one grid."""
 
     data: Array  # T x bands x height x width
-    seen: Array  # T x height x width
+    seen: Array | None  # T x height x width; None where masks are not here
     nodata: float | None
     paths: tuple[Path, ...]
     days: Array | None  # as datetime64, if all names tell their date

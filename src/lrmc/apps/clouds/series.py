@@ -4,12 +4,14 @@ answers in its form.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ..._extras import optional
 from ...weights import Array
+from .classes import rule_of
 from .lazy import Lazily
 from .model import Cleared
 
@@ -23,7 +25,7 @@ SD_MEANING = "standard deviation of the value at the same place"
 class LaidOut(NamedTuple):
     """A series of scenes in the order that `remove_clouds` takes."""
 
-    data: Array  # time x bands x height x width; lazy if the array is
+    data: Any  # time x bands x height x width; lazy if the array is
     like: DataArray  # the array with its dimensions in that order
     band: str | None
     dates: Array | None  # None if the time has no coordinate
@@ -74,6 +76,34 @@ def answers(
 def in_order_of(array: DataArray, other: DataArray) -> DataArray:
     """The other with the dimensions that it has in the order of the array."""
     return other.transpose(*(d for d in array.dims if d in other.dims))
+
+
+def together(dataset: Dataset, bands: Sequence[str]) -> DataArray:
+    """Variables as the bands of one array, with the value that stands for nothing."""
+    if not bands:
+        raise ValueError("there is no variable to clear of clouds")
+    array = dataset[list(bands)].to_array("band")
+    nothing = {nodata_of(dataset[name]) for name in bands}
+    if len(nothing) > 1:
+        raise ValueError(f"the bands {', '.join(bands)} differ in their nodata value")
+    value = nothing.pop()
+    return array if value is None else array.assign_attrs(nodata=value)
+
+
+def band_of(clear: DataArray, name: str, like: DataArray) -> DataArray:
+    """One of the bands of an array, as the variable that it was."""
+    own = clear.sel(band=name, drop=True).astype(like.dtype)
+    own.attrs = dict(like.attrs)
+    return in_order_of(like, own)
+
+
+def believed(classes: DataArray) -> DataArray:
+    """True where classes (by their name), flags or masks say that the ground is seen; lazy if they
+    are.
+    """
+    apply = optional("xarray", "clouds").apply_ufunc
+    rule = rule_of(classes.name)
+    return ~apply(rule, classes, dask="parallelized", output_dtypes=[bool])
 
 
 def dimension(

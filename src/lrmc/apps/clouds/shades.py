@@ -1,130 +1,177 @@
-"""Dates of which nothing but shadow is left.
+"""Dates that have far less, or far more, light than those around them.
 
-Between clouds there may be shadow only, and a fit takes what most pixels of a date show for its ground.
-A shadow takes a share of the light, and goes away; haze adds some to every band, least where the ground
-is brightest. So dates are compared in that band, with the brightest of those near them on both sides:
-the others may lie in a shadow as well.
+A fit takes what most pixels of a date show for its ground. So a date that is mostly cloud becomes
+ground where others have snow, which is as bright; and where nothing is left between clouds but their
+shadow, shadow becomes ground. Neither lasts: the dates before and after tell.
+
+A shadow takes a share of the light; haze adds some to every band, least where the ground is brightest.
+So shadows are looked for in that band, beside the brightest of the dates near: others may lie in a
+shadow as well. And a shadow takes its share of the contrast of every band, which neither haze nor
+the seasons do. A cloud adds light in most bands and takes it in none. Leaves that come or fall add in
+some bands and take in others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from ...weights import Array
-from .ground import FEW, Sample, smallest
-from .screen import LOOKED_AT
+from .ground import Sample
+from .light import Light
 
 TAKEN = float(np.log(0.75))  # the light that a shadow leaves, or less
+GIVEN = (
+    -TAKEN
+)  # what a cloud adds to a pixel, at least; twice as much to most of a date
 MOSTLY = 0.5  # of a date is covered: what is left of it may be nothing but shadow
-NEAR = 2  # dates on each side of one that it is compared with
-SHARED = 0.25  # of what is seen of a date, that another one must show to be compared
+MOST_BANDS = 0.5  # more than these are brighter under a cloud
 
 
 class Shades(NamedTuple):
-    """Dates that are darker than those around them."""
+    """Dates that are darker, or brighter, than those around them."""
 
-    sure: Array  # T: than before and than after, and brighter in no band: shadow
-    # T: brighter in other bands (haze and shadow, or leaves that fell), or little is left of the
-    # date, and it is darker than half-way between those before and after
+    # T: darker than before and than after, and brighter in no band; or darker than half-way
+    # between them, and without contrast: shadow
+    sure: Array
+    # T: brighter in other bands (haze and shadow, or leaves that fell), or darker than one side and
+    # without contrast, or little is left of the date, and it is darker than half-way
     unsure: Array
     # T: with far more light than those around them: clouds, haze or snow
     bright: Array
+
+
+# ---- shadow
 
 
 def shades(sample: Sample, days: Array) -> Shades:
     """The dates of a sample, without its clouds, that may be nothing but shadow: the darkest first,
     since a date in a shadow must not tell how bright others are.
     """
-    T, bands = sample.Y.shape[:2]
-    some = slice(None, None, max(1, sample.there[0].size // LOOKED_AT))
-    Y = sample.Y.reshape(T, bands, -1)[..., some]
-    there = sample.there.reshape(T, -1)[:, some]
-    sure, usable = np.zeros(T, bool), there.mean(1) > FEW
-    levels = [np.median(Y[:, b][there]) if there.any() else 0 for b in range(bands)]
-    band = int(np.argmax(levels))
-    if levels[band] <= 0:  # no light: temperatures, decibels
+    light = Light.of(sample, days)
+    sure = np.zeros(len(sample.Y), bool)
+    if light is None:
         return Shades(sure, sure, sure)
-    compared = _Compared(_ratios(Y, there, smallest(sample.Y)), days)
-    seen, usable = usable, usable & ~compared.bright(usable)
+    usable = light.known & ~_bright(light, light.known)
     while True:
-        depth, raised = compared.depth(usable, band), compared.raised(usable)
-        transient = depth.max(1)  # NaN at the ends: seasons begin and end there
-        found = np.where(np.isnan(transient) | raised, 0.0, transient)
+        beside = _beside(light, usable)
+        found = beside.shadow
         darkest = int(np.argmin(found))
         if found[darkest] >= TAKEN:
-            little = (there.mean(1) < MOSTLY) & (_half_way(depth) < TAKEN)
-            unsure = raised & (transient < TAKEN) | little
-            return Shades(sure, unsure, compared.bright(seen & ~sure))
+            break
         sure[darkest], usable[darkest] = True, False
+    little = light.there.mean(1) < MOSTLY
+    unsure = beside.doubtful | (little & (beside.half_way < TAKEN))
+    return Shades(sure, unsure, _bright(light, light.known & ~sure))
 
 
-def _half_way(depth: Array) -> Array:
-    """T: the mean of both sides, or the only one; 0 where there is none."""
-    known = ~np.isnan(depth)
-    return np.asarray(np.nansum(depth, axis=1) / np.maximum(known.sum(1), 1))
+class _Beside(NamedTuple):
+    """Each date beside the brightest of those near it, before and after; NaN if there is none."""
+
+    depth: (
+        Array  # T x 2: how far below it, in the band in which the ground is brightest
+    )
+    # T x 2: whether all bands have less contrast, as in a shadow: haze adds light, but no contrast
+    flat: Array
+    raised: Array  # T: whether some band is brighter than on all dates near
+
+    @property
+    def half_way(self) -> Array:
+        """T: how far below the mean of both sides, or the only one; 0 where there is none."""
+        known = ~np.isnan(self.depth)
+        return np.asarray(np.nansum(self.depth, axis=1) / np.maximum(known.sum(1), 1))
+
+    @property
+    def transient(self) -> Array:
+        """T: how far below both sides; NaN at the ends: seasons begin and end there."""
+        return np.asarray(self.depth.max(1))
+
+    @property
+    def shadow(self) -> Array:
+        """T: how far dates are below those near them that are so as a shadow is; 0 of others."""
+        below = np.where(self.raised, 0.0, self.transient)
+        flat = np.where(self.flat.all(1), self.half_way, 0.0)
+        return np.fmin(np.nan_to_num(below), flat)
+
+    @property
+    def doubtful(self) -> Array:
+        """T: dates that are below both sides, though brighter in a band; or flat below one side."""
+        one_side = np.any(self.flat & (self.depth < TAKEN), axis=1)
+        return one_side | (self.raised & (self.transient < TAKEN))
 
 
-def _ratios(Y: Array, there: Array, least: float) -> Array:
-    """T x T x bands: how much brighter a date is than another, a logarithm; NaN where they share too
-    few pixels.
+def _beside(light: Light, usable: Array) -> _Beside:
+    T, band = len(usable), light.strongest
+    depth, flat = np.full((T, 2), np.nan), np.zeros((T, 2), bool)
+    raised = np.zeros(T, bool)
+    for t in np.flatnonzero(usable).tolist():
+        sides = light.near(t, usable)
+        ratios = [light.ratios(t, side) for side in sides]
+        beside = []
+        for k, side in enumerate(ratios):
+            if len(side):
+                brightest = int(np.argmin(side[:, band]))
+                depth[t, k] = side[brightest, band]
+                contrast = light.contrast(t, sides[k][brightest])
+                flat[t, k] = np.all(contrast < TAKEN)
+                beside.append(side[brightest])
+        raised[t] = len(beside) > 0 and np.any(np.min(beside, axis=0) > GIVEN)
+    return _Beside(depth, flat, raised)
+
+
+def _bright(light: Light, usable: Array) -> Array:
+    """T: dates with far more light than the dates near them: clouds, haze or snow, which do not tell
+    how bright the ground is.
     """
-    T, bands = Y.shape[:2]
-    light = np.log(np.maximum(Y.astype(np.float64), least))
-    ratios = np.full((T, T, bands), np.nan)
-    for t in np.flatnonzero(there.mean(1) > FEW):
-        enough = np.count_nonzero(there & there[t], axis=1) > SHARED * there[t].sum()
-        for s in np.flatnonzero(enough & (np.arange(T) != t)):
-            both = there[t] & there[s]
-            ratios[t, s] = np.median(light[t][:, both] - light[s][:, both], axis=1)
-    return ratios
+    answer = np.zeros(len(usable), bool)
+    for t in np.flatnonzero(usable).tolist():
+        around = np.concatenate(light.near(t, usable))
+        if len(around):
+            more = np.median(light.ratios(t, around), axis=0)
+            answer[t] = _outshines(more, 2 * GIVEN)
+    return answer
 
 
-class _Compared(NamedTuple):
-    """Each date with those near it."""
+# ---- clouds over most of a date
 
-    ratios: Array
-    days: Array
 
-    def bright(self, usable: Array) -> Array:
-        """T: dates with far more light than those near them in most bands, and less in none: clouds
-        or snow, which do not tell how bright the ground is.
-        """
-        answer = np.zeros(len(usable), bool)
-        for t, sides in self._near(usable):
-            middle = np.median(np.concatenate(sides), axis=0)
-            most = np.mean(middle > -2 * TAKEN) > 0.5
-            answer[t] = most and np.all(middle > TAKEN)
-        return answer
+def without_overcast(sample: Sample, days: Array) -> Sample:
+    """The sample without the clouds of dates that are mostly cloud (or haze, or snow that did not
+    last): the brightest date first, since clouds must not tell how bright others are.
+    """
+    light = Light.of(sample, days)
+    if light is None:
+        return sample
+    left = light.known
+    while True:
+        more = _brighter(light, left)
+        t = int(np.argmax(more))
+        if more[t] <= 2 * GIVEN:
+            break
+        around = np.concatenate(light.near(t, light.known))
+        covered = _outshines(light.pixel_ratios(t, around), GIVEN)
+        light = light.without(t, covered)
+        left[t] = False
+    return sample.without(sample.there & ~light.there.reshape(sample.there.shape))
 
-    def depth(self, usable: Array, band: int) -> Array:
-        """T x 2: how far a date is below the brightest before it, and after it; NaN if there is
-        none.
-        """
-        answer = np.full((len(usable), 2), np.nan)
-        for t, sides in self._near(usable):
-            for k, side in enumerate(sides):
-                answer[t, k] = np.min(side[:, band]) if len(side) else np.nan
-        return answer
 
-    def raised(self, usable: Array) -> Array:
-        """T: dates that are brighter than all near them in some band."""
-        answer = np.zeros(len(usable), bool)
-        for t, sides in self._near(usable):
-            answer[t] = np.any(np.concatenate(sides).min(0) > -TAKEN)
-        return answer
+def _brighter(light: Light, asked: Array) -> Array:
+    """T: how much more light most bands of a date have than before it and than after it; 0 where one
+    has less, and at the ends: seasons begin and end there.
+    """
+    answer = np.zeros(len(asked))
+    for t in np.flatnonzero(asked).tolist():
+        sides = light.near(t, light.known)
+        if all(len(side) for side in sides):
+            each = [np.median(light.ratios(t, side), axis=0) for side in sides]
+            more = np.minimum(*each)
+            if more.min() > TAKEN:
+                answer[t] = np.quantile(more, 1 - MOST_BANDS, method="lower")
+    return answer
 
-    def _near(self, usable: Array) -> Iterator[tuple[int, list[Array]]]:
-        """Dates that have some near them, and the ratios to these: some x bands before, and after."""
-        for t in np.flatnonzero(usable):
-            others = usable & ~np.isnan(self.ratios[t, :, 0])
-            apart = self.days - self.days[t]
-            sides = []
-            for some in (others & (apart <= 0), others & (apart > 0)):
-                s = np.flatnonzero(some)
-                s = s[np.argsort(np.abs(apart[s]), kind="stable")][:NEAR]
-                sides.append(self.ratios[t, s])
-            if any(len(side) for side in sides):
-                yield int(t), sides
+
+def _outshines(more: Array, least: float) -> Array:
+    """Whether most bands (the first axis) have so much more light, and none has less."""
+    most = np.mean(more > least, axis=0) > MOST_BANDS
+    return np.asarray(most & np.all(more > TAKEN, axis=0))

@@ -19,7 +19,8 @@ from ...report import (
 )
 from ...report.images import Lazy, as_bytes, evenly
 from ...weights import Array
-from .ground import CLOUD, MISSING
+from .ground import CLEAR, CLOUD, MISSING
+from .lazy import Lazily
 from .model import Cleared
 from .scenes import Scenes
 
@@ -39,7 +40,7 @@ ABOUT = (
 )
 
 
-def write_pictures(folder: Path, scenes: Scenes, cleared: Cleared) -> Path:
+def write_pictures(folder: Path, scenes: Scenes, cleared: Cleared | Lazily) -> Path:
     """Quick-looks and the report in a folder; the place of the report."""
     pictures = Pictures(scenes, cleared)
     pictures.write(folder / "quicklooks")
@@ -50,47 +51,60 @@ def write_pictures(folder: Path, scenes: Scenes, cleared: Cleared) -> Path:
     )
 
 
+def shares(mask: Array) -> tuple[Array, Array]:
+    """T: how much of each date is cloud, and how much is missing; of a lazy mask as well."""
+    cloud, missing = ((mask == kind).mean((1, 2)) for kind in (CLOUD, MISSING))
+    return np.asarray(cloud), np.asarray(missing)
+
+
 class Pictures:
-    """Scenes as pictures of at most 700 pixels, from the 1st to the 99th percentile of the
-    ground.
+    """Scenes as pictures of at most 700 pixels, all with the same black and white: percentiles of
+    the ground that was seen clearly on any date.
     """
 
-    def __init__(self, scenes: Scenes, cleared: Cleared) -> None:
-        self.scenes, self.cleared = scenes, cleared
-        height, width = scenes.data.shape[2:]
-        self.step = -(-max(height, width) // QUICK_LOOK)
-        some = evenly(len(scenes.data), LOOKED_AT)
-        ground = np.stack([self._bands(cleared.scenes, k) for k in some]).astype(
-            np.float64
+    def __init__(self, scenes: Scenes, cleared: Cleared | Lazily) -> None:
+        self.paths = scenes.paths
+        step = -(-max(scenes.data.shape[2:]) // QUICK_LOOK)
+        bands = list(scenes.rgb)
+        every = (slice(None, None, step), slice(None, None, step))
+        # In memory from here on, should the scenes be lazy.
+        self.given, self.cleared = (
+            np.moveaxis(
+                np.asarray(stack[(slice(None), slice(None), *every)][:, bands]), 1, -1
+            )
+            for stack in (scenes.data, cleared.scenes)
         )
-        self.low, self.high = (
-            np.nanpercentile(ground, q, axis=(0, 1, 2)) for q in (DARKEST, BRIGHTEST)
+        self.masks = np.asarray(cleared.mask[(slice(None), *every)])
+        self.low, self.high = self._range()
+
+    def _range(self) -> tuple[Array, Array]:
+        """Of each band, what is shown as black and as white."""
+        some = evenly(len(self.masks), LOOKED_AT)
+        ground, clear = self.cleared[some], self.masks[some] == CLEAR
+        values = ground[clear] if clear.any() else ground.reshape(-1, ground.shape[-1])
+        low, high = np.nanpercentile(
+            values.astype(np.float64), (DARKEST, BRIGHTEST), axis=0
         )
+        return low, high
 
-    def _bands(self, stack: Array, k: int) -> Array:
-        bands = stack[k][list(self.scenes.rgb)]
-        return np.moveaxis(bands[:, :: self.step, :: self.step], 0, -1)
-
-    def _picture(self, stack: Array, k: int) -> Array:
+    def _picture(self, scene: Array) -> Array:
         spread = np.where(self.high > self.low, self.high - self.low, 1.0)
-        return np.clip((self._bands(stack, k) - self.low) / spread, 0, 1).astype(
-            np.float32
-        )
+        return np.clip((scene - self.low) / spread, 0, 1).astype(np.float32)
 
     def before(self, k: int) -> Array:
         """As it was; NaN where nothing was observed."""
         hidden = self.mask(k) == MISSING
         return np.where(
-            hidden[..., None], np.float32(np.nan), self._picture(self.scenes.data, k)
+            hidden[..., None], np.float32(np.nan), self._picture(self.given[k])
         )
 
     def after(self, k: int) -> Array:
         """Without clouds."""
-        return self._picture(self.cleared.scenes, k)
+        return self._picture(self.cleared[k])
 
     def mask(self, k: int) -> Array:
         """As in the file."""
-        return self.cleared.mask[k, :: self.step, :: self.step]
+        return np.asarray(self.masks[k])
 
     def shown_mask(self, k: int) -> Array:
         """White: cloud; dark: nothing was observed; black: clear."""
@@ -102,7 +116,7 @@ class Pictures:
         """A PNG for each scene: as it was, and without clouds."""
         pillow = optional("PIL.Image", "clouds")
         folder.mkdir()
-        for k, path in enumerate(self.scenes.paths):
+        for k, path in enumerate(self.paths):
             before, after = (
                 _in_colour(picture) for picture in (self.before(k), self.after(k))
             )
@@ -119,7 +133,7 @@ def _in_colour(picture: Array) -> Array:
 
 def report_sections(
     scenes: Scenes,
-    cleared: Cleared,
+    cleared: Cleared | Lazily,
     pictures: Pictures,
 ) -> list[Section]:
     """What was found, a scene before and after, all scenes, and a table of the dates."""
@@ -160,11 +174,10 @@ def report_sections(
 class _Dates:
     """What was found on each date, in words and numbers."""
 
-    def __init__(self, scenes: Scenes, cleared: Cleared) -> None:
+    def __init__(self, scenes: Scenes, cleared: Cleared | Lazily) -> None:
         self.scenes = scenes
         self.cleared = cleared
-        self.cloud = np.mean(cleared.mask == CLOUD, axis=(1, 2))
-        self.missing = np.mean(cleared.mask == MISSING, axis=(1, 2))
+        self.cloud, self.missing = shares(cleared.mask)
 
     @property
     def order(self) -> list[int]:

@@ -13,6 +13,7 @@ from .seasons import YEAR, Seasons, seasons
 RANKS = (1, 2, 3, 5, 8, 12)  # that are tried, as long as errors fall
 SPARE = 2  # dates that a rank leaves over
 KEPT = 3  # models, at most: the best and those before it
+LINE, MEDIAN, HARMONIC, IN_TIME = range(4)
 OF_UNSEEN = 4  # ways that can tell of a date that shows no ground: the first ones
 SOON = 1e-6  # days, so that two scenes of a day have a line between them
 
@@ -43,8 +44,10 @@ class Ways(NamedTuple):
         """What way k says of T x bands x n values, each from the others that are clear. With `own`,
         factor models count a clear value itself as well.
         """
-        if k < 2:
-            said = median_of_others(Y, clear) if k else line(Y, clear, self.days)
+        if k in (LINE, MEDIAN):
+            said = (
+                line(Y, clear, self.days) if k == LINE else median_of_others(Y, clear)
+            )
             alone = clear.sum(0) - clear == 0
             return np.where(alone[:, None], self.usual[:, None], said)
         model, R = self._factors(k)
@@ -52,11 +55,20 @@ class Ways(NamedTuple):
         bands = range(Y.shape[1])
         return np.stack([one(Y, clear, model, b, R) for b in bands], axis=1)
 
+    def gaps(self, clear: Array) -> Array:
+        """T x ways that can tell of unseen dates: how the variance of their errors grows, where
+        it hangs on how far other dates are.
+        """
+        answer = np.ones((len(clear), OF_UNSEEN))
+        answer[:, LINE] = bridged(clear, self.days)
+        answer[:, IN_TIME] = self.seasons.spread**2
+        return answer
+
     def _factors(self, k: int) -> tuple[Factored, Array]:
         """The model, and the time factors that it is used with."""
-        if k == 2:
+        if k == HARMONIC:
             return self.harmonic, self.harmonic.R
-        if k == 3:
+        if k == IN_TIME:
             return self.models[-1], self.seasons.expected
         model = self.models[k - OF_UNSEEN]
         return model, model.R
@@ -152,6 +164,21 @@ def line(Y: Array, clear: Array, days: Array) -> Array:
     between = (1 - share) * before + share * after
     one = np.where(np.isnan(before), after, before)
     return np.nan_to_num(np.where(np.isnan(between), one, between), copy=False)
+
+
+def bridged(clear: Array, days: Array) -> Array:
+    """T: the days that a line has to bridge, of a typical pixel: in proportion to them, what
+    wanders moves away from the line between its ends.
+    """
+    order = np.argsort(days, kind="stable")
+    nothing = np.zeros((len(clear), 0, clear.shape[1]))
+    since = days[:, None] - _last(nothing, clear, days, order)[1]
+    until = _last(nothing, clear, days, order[::-1])[1] - days[:, None]
+    between = since * until / np.maximum(since + until, SOON)
+    one = np.where(np.isnan(since), until, since)
+    far = np.where(np.isnan(between), one, between)
+    far = np.where(np.isnan(far), np.ptp(days), far)  # never seen
+    return np.median(far, axis=1)
 
 
 def _last(
