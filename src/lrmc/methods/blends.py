@@ -8,7 +8,7 @@ weights were not found on."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from typing import NamedTuple, TypeAlias
 
@@ -193,12 +193,17 @@ def mixing_weights(
     return weights[1:]
 
 
+@cache
+def _choices(count: int) -> Array:
+    """All choices of some of so many, a line for each: 1 for what is chosen."""
+    return np.array([x for x in product((0.0, 1.0), repeat=count) if any(x)])
+
+
 def least_on_simplex(G: Array, c: Array) -> Array:
     """The w >= 0 of sum 1 with the least w'Gw / 2 - c'w, where G is positive definite: the best of
     the stationary points of all choices of entries that are not 0. For a few entries.
     """
-    count = len(c)
-    used = np.array([x for x in product((0.0, 1.0), repeat=count) if any(x)])
+    count, used = len(c), _choices(len(c))
     systems = np.zeros((len(used), count + 1, count + 1))
     systems[:, :count, :count] = G * used[:, :, None] * used[:, None, :]
     systems[:, range(count), range(count)] += 1 - used

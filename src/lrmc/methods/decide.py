@@ -177,6 +177,8 @@ def taught(
         return plan, compared, found.trials
     if tried is compared:
         plan, before = replace(plan, powers=powers), scaled
+        if better == plan:  # with the same numbers, these are the fits again
+            return plan, before, found.trials
         after = Tried.of(scaled.lessons, better.layers)
     else:
         before = compared
