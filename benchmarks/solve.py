@@ -5,7 +5,8 @@
 A plain pass is `pull` at the rank of the problem: the limit of a solve in k iterations is about
 k + 4 of these, 4 for the start. "kernels" is the part of the solve that compiled passes take.
 So many passes in a row and the solves take turns, and ratios are the medians over the turns of
-processor time, which other jobs on the machine disturb least."""
+processor time, which other jobs on the machine disturb least. Then small matrices, many of them,
+sampled stacks and threads (`stacks.py`). Against ScaledGD: `experiments/table1.py`."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
+from stacks import measure_stacks, measure_threads
 from timing import fastest
 
 import lrmc
@@ -144,6 +146,8 @@ def main() -> None:
         Y = np.ascontiguousarray(problem.Y[:rows, :cols])
         measure(Y, rank, asked.threads, 4 * repeats)
     measure_many(3 if asked.quick else 100, asked.threads, repeats)
+    measure_stacks(min(repeats, 3), asked.quick)
+    measure_threads(repeats, asked.quick)
 
 
 if __name__ == "__main__":

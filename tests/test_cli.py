@@ -17,7 +17,7 @@ typer_testing = pytest.importorskip("typer.testing")
 from rich.console import Console
 
 from lrmc import cli
-from lrmc._work import Progress
+from lrmc._progress import Progress
 from lrmc.cli import complete, console
 
 

@@ -84,7 +84,24 @@ def test_help_imports_no_command():
     after = modules_after(code)
     commands = {f"lrmc.cli.{name}" for name in ("complete", "video", "training")}
     assert "lrmc.cli.console" in after
-    assert not {*commands, *HEAVY} & (set(after) - {"typer", "rich"})
+    assert not {*commands, *HEAVY, "numpy"} & (set(after) - {"typer", "rich"})
+
+
+def test_import_alone_brings_nothing(after_import):
+    assert not {"numpy", "lrmc.observations"} & set(after_import)
+
+
+@pytest.mark.parametrize("first", ["lrmc.solve", "lrmc.many", "lrmc._job"])
+def test_solve_is_the_function_whatever_was_imported_first(first):
+    code = f"import lrmc, {first}; assert lrmc.solve.__name__ == 'solve'; lrmc.solve.__call__"
+    assert "lrmc.solve" in modules_after(code)
+
+
+def test_names_that_are_not_there_are_no_attributes():
+    import lrmc
+
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = lrmc.nothing
 
 
 def test_public_names():

@@ -509,6 +509,7 @@ def test_the_stub_is_complete():
     assert {name for name in vars(_native) if not name.startswith("_")} == {
         *STUB,
         "Rule",
+        "most_layer_rank",
         "most_small_rank",
     }
 

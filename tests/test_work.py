@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import lrmc
-from lrmc._work import SOUND, Outcome, Progress, following, moved, placed
+from lrmc._progress import Progress
+from lrmc._work import SOUND, Outcome, following, moved, placed
 from lrmc.complete import process as complete
 from lrmc.result import Status
 

@@ -10,9 +10,10 @@ import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ._log import in_words
+from ._progress import Progress, Tell
 from .report import Words
 from .result import Iterate, Status
 from .solve import ConvergenceWarning
@@ -21,25 +22,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 SMALLEST_CHANGE = 1e-300  # whose logarithm is finite
-
-
-class Progress(NamedTuple):
-    """How far some work has come."""
-
-    stage: str  # in a word or two, such as "reading"
-    done: float = 0.0
-    total: float = 0.0  # 0 where it is not known
-    unit: str = (
-        ""  # of what is counted, such as "frames"; none where `done` is a share of 1
-    )
-    note: str = ""  # whatever else is worth a few words
-
-
-Tell = Callable[[Progress], None]
-
-
-def silent(at: Progress) -> None:
-    """For those who do not ask."""
 
 
 def following(

@@ -143,6 +143,11 @@ class Move(NamedTuple):
     DF: Array  # D' F, of the factor before
     FF: Array  # F' F, of the factor before
 
+    @property
+    def after(self) -> Array:
+        """F' F, of the factor after the move."""
+        return self.FF + self.DF + self.DF.T + self.DD
+
 
 def move(before: Array, after: Array) -> Move:
     """What `change_of` needs of a factor."""
@@ -168,10 +173,9 @@ def change_of(left: Move, right: Move) -> float:
     X_new - X_old = dL R_new' + L_old dR' with dL and dR taken first. Its Gram form has only terms
     of second order in the differences, so unlike |X_new|^2 - 2 <X_new, X_old> + |X_old|^2 it does
     not cancel below 1e-8."""
-    R_new = right.FF + right.DF + right.DF.T + right.DD  # R_new' R_new
     dR_new = right.DF + right.DD  # dR' R_new
     square = (
-        np.vdot(left.DD, R_new)
+        np.vdot(left.DD, right.after)
         + 2 * np.vdot(left.DF, dR_new.T)
         + np.vdot(left.FF, right.DD)
     )

@@ -79,8 +79,8 @@ class Weight:
     ) -> None: ...
 
 class Room:
-    """Zeros, one array for each factor that is asked about; row_inliers always, and the other sums for the rules that
-    have them. Counts are int64, energies float64; z_slope is one float64, for the adjoint."""
+    """Zeros, one array for each factor that is asked about; one number of inliers for the rule clip, and sums by row
+    and column for the others. Counts are int64, energies float64; z_slope is one float64, for the adjoint."""
 
     def __init__(
         self,
@@ -89,6 +89,7 @@ class Room:
         CtP: Array | None = None,
         WQ: Array | None = None,
         WtP: Array | None = None,
+        inliers: Array | None = None,
         row_inliers: Array | None = None,
         col_inliers: Array | None = None,
         row_weight: Array | None = None,
@@ -341,6 +342,24 @@ def times(X: Array, S: Array, *, out: Array) -> None:
 
 def cross(X: Array, Z: Array, *, out: Array) -> None:
     """Adds X' Z to `out`, which is float64."""
+
+most_layer_rank: int
+
+def layer_rows(
+    L: Array,
+    *,
+    pull: Array,
+    momentum: Array | None,
+    scale: Array,
+    shared: Array | None,
+    after: Array,
+    direction: Array | None,
+    DD: Array,
+    DL: Array,
+    eta: float,
+    gamma: float,
+) -> None:
+    """A layer of LRMC for the rows of a factor: see kernels.hpp. Overwrites pull; DD and DL are zeros in float64."""
 
 def consensus(
     *,

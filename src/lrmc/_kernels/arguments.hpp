@@ -130,7 +130,7 @@ struct Weight {
 
 struct Room {
   LinesRoom CQ, CtP, WQ, WtP;
-  LineRoom row_inliers, col_inliers, row_weight, col_weight, row_energy, col_energy, z_slope;
+  LineRoom inliers, row_inliers, col_inliers, row_weight, col_weight, row_energy, col_energy, z_slope;
 };
 
 struct Slopes {
@@ -232,8 +232,11 @@ template <class T> void write_into(Products<T> &job, const Room &room) {
   if (job.P) job.CtP = lines<T>(room.CtP, job.n2, job.width, "CtP");
   if (job.Qw) job.WQ = lines<T>(room.WQ, job.n1, job.width_w, "WQ");
   if (job.Pw) job.WtP = lines<T>(room.WtP, job.n2, job.width_w, "WtP");
+  if (job.weight.rule == Rule::clip) {
+    job.inliers = line<int64_t>(room.inliers, 1, "inliers");
+    return;
+  }
   job.row_inliers = line<int64_t>(room.row_inliers, job.n1, "row_inliers");
-  if (job.weight.rule == Rule::clip) return;
   job.col_inliers = line<int64_t>(room.col_inliers, job.n2, "col_inliers");
   job.row_weight = line<T>(room.row_weight, job.n1, "row_weight");
   job.col_weight = line<T>(room.col_weight, job.n2, "col_weight");

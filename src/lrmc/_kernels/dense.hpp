@@ -181,6 +181,7 @@ template <class T> struct Share {
   Sums<T> CtP, WtP, col_weight, col_energy;
   Sums<Count<T>> col_inliers, col_ones;  // col_ones: where weights are counts
   double z_slope = 0;
+  int64_t inliers = 0;  // of the rule clip
 };
 
 // What a block of rows needs at hand: its rows of the factors, and the sums over its columns so far.
@@ -290,6 +291,7 @@ template <class T> struct DensePass {
         block.begin(job, i, int(std::min<int64_t>(Block<T>::rows, part.i1 - i)), weighted);
         for (int64_t t = t0; t < t1; t++)
           for (int m = 0; m < block.here; m += ROWS) work_tile(i + m, m, t, part, block, share);
+        if (job.inliers) add_all(block.row_inliers, block.here, share.inliers);
         if (share.own_CQ) block.end(job, i - part.i0, weighted, own_rows(share));
         else
           block.end(job, i, weighted, RowSums<T, T>{job.CQ, job.WQ, job.row_inliers, job.row_weight, job.row_energy});
@@ -410,6 +412,7 @@ template <class T> struct DensePass {
     if (job.P) add_untiled<T>(share.CtP, cols, job.width, job.CtP + j0 * job.width);
     if (job.Pw) add_untiled<T>(share.WtP, cols, job.width_w, job.WtP + j0 * job.width_w);
     if (job.z_slope) *job.z_slope += share.z_slope;
+    if (job.inliers) *job.inliers += share.inliers;
     if (job.col_energy) add_untiled<T>(share.col_energy, cols, 1, job.col_energy + j0);
     if (weighted) {
       add_untiled<T>(share.col_weight, cols, 1, job.col_weight + j0);

@@ -118,6 +118,7 @@ template <class T> struct GroupedPass {
   struct Share {
     Sums<T> CtP, WtP, col_weight, col_energy;
     Sums<Count<T>> col_inliers;
+    int64_t inliers = 0;
     int64_t unsettled = 0;  // rows
   };
   struct Room {  // one thread's scratch: a group's rows of everything
@@ -190,7 +191,8 @@ template <class T> struct GroupedPass {
     if (job.Qw) give(room.Aw, rows, size, job.width_w, job.WQ);
     if (weighted) give(room.row_weight, rows, size, 1, job.row_weight);
     if (job.row_energy) give(room.row_energy, rows, size, 1, job.row_energy);
-    for (int64_t m = 0; m < size; m++) job.row_inliers[rows[m]] = room.row_inliers[m];
+    add_all(room.row_inliers.get(), size, share.inliers);
+    for (int64_t m = 0; m < size && job.row_inliers; m++) job.row_inliers[rows[m]] = room.row_inliers[m];
   }
 
   void work_tile(const int64_t *rows, int64_t t, Room &room, Share &share) const {
@@ -252,6 +254,7 @@ template <class T> struct GroupedPass {
     for (int t = 0; t < threads; t++) {
       if (job.P) add_untiled<T>(shares[t].CtP, job.n2, job.width, job.CtP);
       if (job.Pw) add_untiled<T>(shares[t].WtP, job.n2, job.width_w, job.WtP);
+      if (job.inliers) *job.inliers += shares[t].inliers;
       if (!weighted) continue;
       add_untiled<T>(shares[t].col_weight, job.n2, 1, job.col_weight);
       add_untiled<T>(shares[t].col_inliers, job.n2, 1, job.col_inliers);

@@ -45,7 +45,8 @@ template <class T> struct Products {
   T *CQ = nullptr, *CtP = nullptr;  // n1 x width, n2 x width; of the adjoint, the gradients of L and R
   T *WQ = nullptr, *WtP = nullptr;  // n1 x width_w, n2 x width_w
   double *z_slope = nullptr;        // of the adjoint: the gradient of z
-  int64_t *row_inliers = nullptr, *col_inliers = nullptr;  // counts; the adjoint has none
+  int64_t *inliers = nullptr;       // how many there are, for the rule clip
+  int64_t *row_inliers = nullptr, *col_inliers = nullptr;  // for the others; the adjoint has neither
   T *row_weight = nullptr, *col_weight = nullptr;          // sums of w, or of c^2
   double *row_energy = nullptr, *col_energy = nullptr;     // sums of w e^2, for the smooth rules
   int threads = 1;
@@ -127,6 +128,21 @@ template <class T> struct Narrow {
   const T *X = nullptr, *Z = nullptr;
   T *out = nullptr;  // n x m, for X Z
 };
+
+// A layer of LRMC for the rows L of a factor, from pull = C R:
+//
+//   d = pull scale, which replaces the pull;   m = d - L shared + gamma m;   L <- L + eta m
+template <class T> struct LayerRows {
+  int64_t n = 0;
+  int rank = 0;
+  const T *L = nullptr, *momentum = nullptr;    // n x rank; no momentum where gamma is 0
+  const T *scale = nullptr, *shared = nullptr;  // rank x rank; nothing shared where the layer has no tangent correction
+  T eta = 0, gamma = 0;
+  T *pull = nullptr;                         // n x rank
+  T *after = nullptr, *direction = nullptr;  // n x rank; no room for m where it is d
+  double *DD = nullptr, *DL = nullptr;       // rank x rank: D'D and D'L, where D is what L moves by
+};
+inline constexpr int MOST_LAYER_RANK = 8;
 
 // X_i = (H_i + ridge)^-1 B_i for n rows, where H_i is packed: its upper triangle, row by row. Rows that are not used
 // give 0.
@@ -331,6 +347,7 @@ template <class T> struct Passes {
   Refitted (*refit_sparse)(const Sparse &, const Refit<T> &);
   void (*times)(const Narrow<T> &);
   void (*cross)(const Narrow<T> &, double *G);
+  void (*layer_rows)(const LayerRows<T> &);
   void (*layers)(const Layers<T> &);
 };
 
@@ -385,7 +402,7 @@ int64_t newton(const Newton &job);
 namespace baseline {
 extern const Kernels kernels;
 }
-#ifdef LRMC_AVX2
+#if defined(LRMC_AVX2) || LRMC_VECTOR_BYTES == 64  // whoever has AVX-512 has it too
 namespace avx2 {
 extern const Kernels kernels;
 }

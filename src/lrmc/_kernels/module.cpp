@@ -90,17 +90,17 @@ static void bind_factors(nb::module_ &m) {
   nb::class_<given::Room>(m, "Room").def(
       "__init__",
       [](given::Room *self, given::LinesRoom CQ, given::LinesRoom CtP, given::LinesRoom WQ, given::LinesRoom WtP,
-         given::LineRoom row_inliers, given::LineRoom col_inliers, given::LineRoom row_weight,
+         given::LineRoom inliers, given::LineRoom row_inliers, given::LineRoom col_inliers, given::LineRoom row_weight,
          given::LineRoom col_weight, given::LineRoom row_energy, given::LineRoom col_energy, given::LineRoom z_slope) {
         new (self)
-            given::Room{std::move(CQ),          std::move(CtP),         std::move(WQ),         std::move(WtP),
-                        std::move(row_inliers), std::move(col_inliers), std::move(row_weight), std::move(col_weight),
-                        std::move(row_energy),  std::move(col_energy),  std::move(z_slope)};
+            given::Room{std::move(CQ),         std::move(CtP),         std::move(WQ),          std::move(WtP),
+                        std::move(inliers),    std::move(row_inliers), std::move(col_inliers), std::move(row_weight),
+                        std::move(col_weight), std::move(row_energy),  std::move(col_energy),  std::move(z_slope)};
       },
       nb::kw_only(), as_it_is_or_none("CQ"), as_it_is_or_none("CtP"), as_it_is_or_none("WQ"), as_it_is_or_none("WtP"),
-      as_it_is_or_none("row_inliers"), as_it_is_or_none("col_inliers"), as_it_is_or_none("row_weight"),
-      as_it_is_or_none("col_weight"), as_it_is_or_none("row_energy"), as_it_is_or_none("col_energy"),
-      as_it_is_or_none("z_slope"));
+      as_it_is_or_none("inliers"), as_it_is_or_none("row_inliers"), as_it_is_or_none("col_inliers"),
+      as_it_is_or_none("row_weight"), as_it_is_or_none("col_weight"), as_it_is_or_none("row_energy"),
+      as_it_is_or_none("col_energy"), as_it_is_or_none("z_slope"));
   nb::class_<given::Regression>(m, "Regression")
       .def(
           "__init__",
@@ -441,7 +441,36 @@ static void cross(given::Lines X, given::Lines Z, given::Matrix<double> out) {
   });
 }
 
+static void layer_rows(given::Lines L, given::LinesRoom pull, given::Lines momentum, given::Lines scale,
+                       given::Lines shared, given::LinesRoom after, given::LinesRoom direction,
+                       given::Matrix<double> DD, given::Matrix<double> DL, double eta, double gamma) {
+  given::in_precision(given::storage_of(L->dtype()), [&](auto number) {
+    using T = decltype(number);
+    LayerRows<T> job;
+    job.n = int64_t(L->shape(0));
+    const int r = job.rank = int(L->shape(1));
+    need(r <= MOST_LAYER_RANK, "L", "has too many columns");
+    job.L = given::lines<const T>(L, job.n, r, "L");
+    job.pull = given::lines<T>(pull, job.n, r, "pull");
+    job.scale = given::lines<const T>(scale, r, r, "scale");
+    job.after = given::lines<T>(after, job.n, r, "after");
+    if (momentum) job.momentum = given::lines<const T>(momentum, job.n, r, "momentum");
+    if (shared) job.shared = given::lines<const T>(shared, r, r, "shared");
+    if (direction) job.direction = given::lines<T>(direction, job.n, r, "direction");
+    job.DD = given::square(DD, r, "DD");
+    job.DL = given::square(DL, r, "DL");
+    job.eta = T(eta);
+    job.gamma = T(gamma);
+    nb::gil_scoped_release unlocked;
+    chosen->in<T>().layer_rows(job);
+  });
+}
+
 static void bind_rows(nb::module_ &m) {
+  m.attr("most_layer_rank") = MOST_LAYER_RANK;
+  m.def("layer_rows", &layer_rows, as_it_is("L"), nb::kw_only(), as_it_is("pull"), as_it_is_or_none("momentum"),
+        as_it_is("scale"), as_it_is_or_none("shared"), as_it_is("after"), as_it_is_or_none("direction"), as_it_is("DD"),
+        as_it_is("DL"), nb::arg("eta"), nb::arg("gamma"));
   m.def("times", &times, as_it_is("X"), as_it_is("S"), nb::kw_only(), as_it_is("out"));
   m.def("cross", &cross, as_it_is("X"), as_it_is("Z"), nb::kw_only(), as_it_is("out"));
   m.def("solve_rows", &solve_rows, as_it_is("H"), as_it_is("B"), nb::kw_only(), as_it_is("ridge"), as_it_is("used"),

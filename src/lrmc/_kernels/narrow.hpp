@@ -66,4 +66,87 @@ template <class T> void cross(const Narrow<T> &job, double *G) {
       for (int b = 0; b < m; b++) G[a * m + b] += double(job.X[i * k + a]) * double(job.Z[i * m + b]);
 }
 
+// Rows in the lanes of vectors: a layer of LRMC in one sweep over what it takes and gives.
+template <class T, int K> struct LayerOf {
+  static constexpr int W = width<T>;
+  typedef T Lines[K][W];
+  const LayerRows<T> &job;
+  Vec<T> DD[K][K] = {}, DL[K][K] = {};
+
+  static void take(const T *X, int here, Lines &out) {  // zeros beyond the last row
+    if (here < W) std::memset(out, 0, sizeof out);
+    if (here == W)
+      for (int t = 0; t < W; t++)
+        for (int c = 0; c < K; c++) out[c][t] = X[t * K + c];
+    else
+      for (int t = 0; t < here; t++)
+        for (int c = 0; c < K; c++) out[c][t] = X[t * K + c];
+  }
+  static void give(const Vec<T> *x, int here, T *X) {
+    Lines lines;
+    for (int c = 0; c < K; c++) store(lines[c], x[c]);
+    if (here == W)
+      for (int t = 0; t < W; t++)
+        for (int c = 0; c < K; c++) X[t * K + c] = lines[c][t];
+    else
+      for (int t = 0; t < here; t++)
+        for (int c = 0; c < K; c++) X[t * K + c] = lines[c][t];
+  }
+  static void taken(const T *X, int here, Vec<T> *out) {
+    alignas(64) Lines lines;
+    take(X, here, lines);
+    for (int c = 0; c < K; c++) out[c] = load<Vec<T>>(lines[c]);
+  }
+
+  void some(int64_t i, int here) {
+    Vec<T> l[K], p[K], d[K] = {}, m[K], after[K];
+    taken(job.L + i * K, here, l);
+    taken(job.pull + i * K, here, p);
+    for (int a = 0; a < K; a++)
+      for (int c = 0; c < K; c++) d[c] += p[a] * job.scale[a * K + c];
+    give(d, here, job.pull + i * K);
+    if (job.shared)
+      for (int a = 0; a < K; a++)
+        for (int c = 0; c < K; c++) d[c] -= l[a] * job.shared[a * K + c];
+    if (job.momentum) {
+      taken(job.momentum + i * K, here, m);
+      for (int c = 0; c < K; c++) d[c] += job.gamma * m[c];
+    }
+    if (job.direction) give(d, here, job.direction + i * K);
+    for (int c = 0; c < K; c++) {
+      d[c] *= job.eta;
+      after[c] = l[c] + d[c];
+    }
+    give(after, here, job.after + i * K);
+    for (int a = 0; a < K; a++)
+      for (int c = 0; c < K; c++) {
+        if (c >= a) DD[a][c] += d[a] * d[c];
+        DL[a][c] += d[a] * l[c];
+      }
+  }
+  void settle() {
+    for (int a = 0; a < K; a++)
+      for (int c = 0; c < K; c++)
+        for (int t = 0; t < W; t++) {
+          job.DD[a * K + c] += double(DD[std::min(a, c)][std::max(a, c)][t]);
+          job.DL[a * K + c] += double(DL[a][c][t]);
+        }
+    for (int a = 0; a < K; a++)
+      for (int c = 0; c < K; c++) DD[a][c] = DL[a][c] = Vec<T>{};
+  }
+  void run() {
+    for (int64_t i = 0; i < job.n; i += W) {
+      some(i, int(std::min<int64_t>(W, job.n - i)));
+      if ((i / W + 1) % SETTLE == 0) settle();
+    }
+    settle();
+  }
+};
+template <class T, int K = MOST_LAYER_RANK> void layer_rows(const LayerRows<T> &job) {
+  if constexpr (K > 0) {
+    if (job.rank == K) LayerOf<T, K>{job}.run();
+    else layer_rows<T, K - 1>(job);
+  }
+}
+
 }  // namespace lrmc::LRMC_ISA

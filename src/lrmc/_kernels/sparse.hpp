@@ -168,6 +168,7 @@ template <class T> struct SparsePass {
     Sums<T> CtP, WtP;
     Buffer<double> col_weight, col_energy;
     Buffer<int64_t> col_inliers, col_ones;
+    int64_t inliers = 0;
     double z_slope = 0;
     int64_t unsettled = 0;  // entries
   };
@@ -276,6 +277,7 @@ template <class T> struct SparsePass {
       if ((share.unsettled += n) > TYPICAL * job.n2 + SETTLE) settle(share);
     }
     end(i, room);
+    share.inliers += of_row.inliers;
     if (job.row_inliers) job.row_inliers[i] = of_row.inliers;
     if (weighted) job.row_weight[i] = T(of_row.weight);
     if (job.row_energy) job.row_energy[i] = of_row.energy;
@@ -331,6 +333,7 @@ template <class T> struct SparsePass {
       }
       if (job.col_energy) add(shares[t].col_energy.get(), job.n2, job.col_energy);
       if (job.z_slope) *job.z_slope += shares[t].z_slope;
+      if (job.inliers) *job.inliers += shares[t].inliers;
     }
   }
 

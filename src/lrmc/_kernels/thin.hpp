@@ -3,6 +3,7 @@
 // a time as a vector has lanes, so that a row of the table (R or Q) is fetched once per entry. Rows may be short.
 #pragma once
 #include "tiles.hpp"
+#include "widen.hpp"
 
 namespace lrmc::LRMC_ISA {
 
@@ -57,32 +58,6 @@ template <class T, int K, int v, int... I> inline Vec<T> spread_pulls(Vec<T> c, 
   return __builtin_shufflevector(c, c, entry_in<T, K>(v, I / K)...);
 }
 
-#if LRMC_VECTOR_BYTES == 32
-// Eight bytes as eight integers: the compiler's own conversion takes one after another.
-template <int... I> inline Mask<float> widened(const uint8_t *y, std::integer_sequence<int, I...>) {
-  typedef uint8_t bytes __attribute__((vector_size(32)));
-  typedef int64_t words __attribute__((vector_size(32)));
-  int64_t eight;
-  __builtin_memcpy(&eight, y, sizeof eight);
-  const bytes all = bytes(eight - words{});  // in both halves of the vector: shuffles stay within them
-  return Mask<float>(__builtin_shufflevector(all, bytes{}, (I % 4 ? 32 : I / 4 + (I < 16 ? 0 : 16))...));
-}
-#endif
-
-template <class T, class S> inline Vec<T> numbers_at(const S *y) {
-  if constexpr (std::is_same_v<T, S>) {
-    return load<Vec<T>>(y);
-#if LRMC_VECTOR_BYTES == 32
-  } else if constexpr (sizeof(S) == 1) {
-    return __builtin_convertvector(widened(y, std::make_integer_sequence<int, 32>{}), Vec<T>);
-#endif
-  } else {
-    typedef S few __attribute__((vector_size(width<T> * sizeof(S))));
-    // by way of integers as wide as T: at once, compilers convert one after another
-    return __builtin_convertvector(__builtin_convertvector(load<few>(y), Mask<T>), Vec<T>);
-  }
-}
-
 // Which products there are: both factors and the model's own, or one of them without a model.
 enum class Thin { pull, rows, columns };
 
@@ -93,7 +68,6 @@ template <class T, int K, class S, Thin kind> struct ThinRows {
   // copies: through a reference, they would be read again after every store
   const T *factor, *table;  // n1 x wide: L, or P; n2 x K: R, or Q
   T *A, *B;                 // n1 x wide, n2 x K
-  int64_t *inliers;
   int64_t wide;
   T gain, z;
   Bits keep = {};  // the first lanes of a block
@@ -103,7 +77,6 @@ template <class T, int K, class S, Thin kind> struct ThinRows {
         table(table_),
         A(job.CQ),
         B(B_),
-        inliers(job.row_inliers),
         wide(job.width),
         gain(job.gain),
         z(job.weight.z) {
@@ -198,7 +171,6 @@ template <class T, int K, class S, Thin kind> struct ThinRows {
 
   // What the row has added up. Beyond it, room for `left` rows is written, and written again by those.
   inline __attribute__((always_inline)) void finish(int64_t i, int64_t left, const Row &row) const {
-    inliers[i] = int64_t(sum<T>(__builtin_convertvector(row.inliers, Vec<T>)));  // exact: a row is short
     if constexpr (kind == Thin::columns) return;
     Part<T, K> total = block_of<T, K>(row.a, 0);
 #pragma GCC unroll 4
@@ -215,15 +187,15 @@ template <class T> struct ThinPass {
   const Sparse &data;
   const Products<T> &job;
   const Thin kind = job.rank ? Thin::pull : job.Q ? Thin::rows : Thin::columns;
-  const int lanes = job.width <= 4 ? 4 : 8;
+  const int lanes = lanes_of(job);
   Buffer<T> table = kind == Thin::columns ? nullptr : laid_out();
 
+  static int lanes_of(const Products<T> &job) { return job.width <= 4 ? 4 : MOST_WIDTH; }
   static bool serves(const Products<T> &job) {
     const bool pull = job.P && job.Q && job.P == job.L && job.Q == job.R && job.rank == job.width;
     const bool one = !job.rank && bool(job.P) != bool(job.Q);
-    const int lanes = job.width <= 4 ? 4 : MOST_WIDTH;
     return job.weight.rule == Rule::clip && !job.adjoint && (pull || one) && job.width > 0 && job.width <= MOST_WIDTH &&
-           lanes <= width<T> && job.n2 <= MOST_COLUMNS;
+           lanes_of(job) <= width<T> && job.n2 <= MOST_COLUMNS;
   }
 
   Buffer<T> laid_out() const {
@@ -233,34 +205,43 @@ template <class T> struct ThinPass {
     return out;
   }
 
-  template <int K, class S, Thin what> void work_as(int64_t from, int64_t to, Sums<T> &B) const {
+  // How many entries of some rows are inliers.
+  template <int K, class S, Thin what> int64_t work_as(int64_t from, int64_t to, Sums<T> &B) const {
     const ThinRows<T, K, S, what> rows(job, table.get(), B.get());
     const S *values = static_cast<const S *>(data.data);
     const int64_t *indptr = data.indptr, n1 = job.n1, stored = indptr[n1], most = TYPICAL * job.n2 + SETTLE;
     const int32_t *indices = data.indices;
-    int64_t unsettled = 0;
+    int64_t unsettled = 0, inliers = 0;
+    Mask<T> counted = {};  // by lane
     for (int64_t i = from; i < to; i++) {
       const int64_t q = indptr[i], n = indptr[i + 1] - q;
       typename ThinRows<T, K, S, what>::Row row;
+      row.inliers = counted;
       if constexpr (what != Thin::rows) row.l = rows.factor_row(i, n1 - i);
       rows.row(indices + q, values + q, n, stored - q, row);
       rows.finish(i, to - i, row);
+      counted = row.inliers;
       if ((unsettled += n) > most) {
         B.settle();
         unsettled = 0;
+        for (int t = 0; t < width<T>; t++) inliers += counted[t];
+        counted = Mask<T>{};
       }
     }
+    for (int t = 0; t < width<T>; t++) inliers += counted[t];
+    return inliers;
   }
-  template <int K, class S> void work_in(int64_t from, int64_t to, Sums<T> &B) const {
+  template <int K, class S> int64_t work_in(int64_t from, int64_t to, Sums<T> &B) const {
     switch (kind) {
       case Thin::pull: return work_as<K, S, Thin::pull>(from, to, B);
       case Thin::rows: return work_as<K, S, Thin::rows>(from, to, B);
       case Thin::columns: return work_as<K, S, Thin::columns>(from, to, B);
     }
+    return 0;
   }
-  template <int K> void work(int64_t from, int64_t to, Sums<T> &B) const {
-    if constexpr (K > width<T>) return;
-    else if constexpr (sizeof(T) == 8) work_in<K, double>(from, to, B);
+  template <int K> int64_t work(int64_t from, int64_t to, Sums<T> &B) const {
+    if constexpr (K > width<T>) return 0;
+    else if constexpr (sizeof(T) == 8) return work_in<K, double>(from, to, B);
     else switch (data.storage) {
         case Storage::u8: return work_in<K, uint8_t>(from, to, B);
         case Storage::i16: return work_in<K, int16_t>(from, to, B);
@@ -272,12 +253,13 @@ template <class T> struct ThinPass {
   void run() const {
     const int threads = shares_of(job.threads, job.n1);
     std::unique_ptr<Sums<T>[]> sums(new Sums<T>[threads]);
+    std::unique_ptr<int64_t[]> inliers(new int64_t[threads]());
     in_shares(threads, [&](int t) {
       if (job.P) sums[t] = Sums<T>(job.n2 * lanes);
       const int64_t from = first_of_share(data, job.n1, t, threads), to = first_of_share(data, job.n1, t + 1, threads);
-      if (lanes == 4) work<4>(from, to, sums[t]);
-      else work<8>(from, to, sums[t]);
+      inliers[t] = lanes == 4 ? work<4>(from, to, sums[t]) : work<8>(from, to, sums[t]);
     });
+    add_all(inliers.get(), threads, *job.inliers);
     for (int t = 0; t < threads && job.P; t++)
       for (int64_t j = 0; j < job.n2; j++)
         for (int c = 0; c < job.width; c++)

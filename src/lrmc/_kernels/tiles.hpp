@@ -32,6 +32,9 @@ template <class T> Buffer<T> zeros(int64_t n) {
 template <class T, class Out> void add(const T *x, int64_t n, Out *out) {
   for (int64_t i = 0; i < n; i++) out[i] += x[i];
 }
+template <class T, class Out> void add_all(const T *x, int64_t n, Out &out) {
+  for (int64_t i = 0; i < n; i++) out += x[i];
+}
 template <class P> P *after(P *p, int64_t n) { return p ? p + n : nullptr; }  // what is missing stays so
 
 // Sums of many terms, made in S (single precision, 32 bits) for some time and then settled in a type twice as wide: the

@@ -3,6 +3,7 @@
 #include "gaps.hpp"
 #include "grouped.hpp"
 #include "layers.hpp"
+#include "lean.hpp"
 #include "magnitudes.hpp"
 #include "narrow.hpp"
 #include "refit.hpp"
@@ -14,11 +15,17 @@
 
 namespace lrmc::LRMC_ISA {
 
-template <class T> void dense(const Dense &data, const Products<T> &job) { DensePass<T>{data, job}.run(); }
+template <class T> void dense(const Dense &data, const Products<T> &job) {
+  if (LeanPass<T>::serves(job)) LeanPass<T>{data, job}.run();
+  else DensePass<T>{data, job}.run();
+}
 template <class T> void grouped(const Dense &data, const Groups &groups, const Products<T> &job) {
   GroupedPass<T>{data, job, groups}.run();
 }
 template <class T> void sparse(const Sparse &data, const Products<T> &job) {
+#if LRMC_VECTOR_BYTES == 64  // several short rows side by side take three times as long as in vectors half as long
+  if (ThinPass<T>::serves(job) && ThinPass<T>::lanes_of(job) < width<T>) return avx2::kernels.in<T>().sparse(data, job);
+#endif
   if (ThinPass<T>::serves(job)) ThinPass<T>{data, job}.run();
   else SparsePass<T>{data, job}.run();
 }
@@ -102,6 +109,7 @@ constexpr Passes<T> passes = {
     &refit<T, Sparse>,
     &times<T>,
     &cross<T>,
+    &layer_rows<T>,
     &layers<T>,
 };
 

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from .._loop import blown_up
-from .._work import SOUND, Outcome, Progress, Tell, silent
+from .._progress import FitFailed, Progress, Tell, silent
+from .._work import SOUND, Outcome
 from ..formats.sparse import Matrix
 from ..linalg import Factors, norm, power_of_4
 from ..methods.decide import decide
@@ -35,10 +36,6 @@ FAR = 10.0  # times the observed range: farther off is no picture
 FEW_FAR = 1e-3  # the share of values that may be so: some pixels, but not a fit
 # The warning about rows and columns that applications fill in themselves.
 UNSEEN = ".*no observation.*"
-
-
-class FitFailed(ArithmeticError):
-    """A fit gave nothing that could be used; nothing was written."""
 
 
 class Told:

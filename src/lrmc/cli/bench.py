@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from .. import _kernels
-from .._work import Progress
+from .._progress import Progress
 from ..race import bench
 from ..race.rivals import RIVALS
 from . import console

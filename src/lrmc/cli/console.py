@@ -13,17 +13,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from .._program import INTERRUPTED, TERMINATED, Terminated
-from .._work import Outcome, Progress, Tell, silent
-from ..apps.outcome import FitFailed
+from .._progress import FitFailed, Progress, Tell, silent
+
+if TYPE_CHECKING:
+    from .._work import Outcome
 
 NOT_CONVERGED, BAD_INPUT = 1, 2  # exit codes
 SOON_ENOUGH = 0.2  # seconds after which a speed is told
@@ -260,6 +261,8 @@ def errors_in_a_sentence(interrupted: str = "") -> Iterator[None]:
 
     A fit that gave nothing is told with exit code 1.
     """
+    from numpy.linalg import LinAlgError  # `lrmc --help` does without NumPy
+
     try:
         yield
     except FitFailed as error:
@@ -271,7 +274,7 @@ def errors_in_a_sentence(interrupted: str = "") -> Iterator[None]:
         OSError,
         FloatingPointError,
         MemoryError,
-        np.linalg.LinAlgError,
+        LinAlgError,
     ) as error:
         if isinstance(error, OSError) and error.filename is not None:
             sentence = f"{error.filename}: {error.strerror}"

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from .._work import Progress
+from .._progress import Progress
 from ..demo import tour
 from ..demo.picture import checked_directory, picture
 from ..demo.problems import RANK, Line, measured, problems

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from .._work import Progress, Tell
+from .._progress import Progress, Tell
 from ..complete import tables
 from ..formats.sparse import Matrix
 from ..schedule import Schedule

@@ -19,7 +19,8 @@ from .._arguments import one_of
 from .._extras import optional
 from .._files import Format, opened_arrays, save_arrays, together
 from .._memory import allowed_memory, is_large
-from .._work import Tell, following, silent
+from .._progress import Tell, silent
+from .._work import following
 from ..observations.base import Observations
 from ..observations.ondisk import AT_A_TIME, blocks, declared
 from ..observations.sources import InFile

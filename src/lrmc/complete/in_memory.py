@@ -17,7 +17,8 @@ import numpy as np
 
 from .._arguments import one_of
 from .._files import whole
-from .._work import Outcome, Progress, Tell, following, silent
+from .._progress import Progress, Tell, silent
+from .._work import Outcome, following
 from ..evidence import NotCalibrated
 from ..evidence.alarms import Alarms
 from ..formats.sparse import Matrix

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._work import Tell, following, silent
+from .._progress import Tell, silent
+from .._work import following
 from ..formats.sparse import Matrix
 from ..linalg import Factors
 from ..metrics import relative_error

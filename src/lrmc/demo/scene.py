@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._work import Tell, following, silent
+from .._progress import Tell, silent
+from .._work import following
 from ..linalg import Factors
 from ..metrics import relative_error
 from ..result import Iterate, Result

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._extras import optional
-from .._work import Tell
+from .._progress import Tell
 from ..complete.in_memory import Completed, complete
 from ..complete.places import beside
 from ..complete.table import Frame

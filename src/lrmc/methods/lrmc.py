@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._kernels import times
+from .._kernels import layer_rows, most_layer_rank, ready, times
 from .._rows import each, kept
 from ..linalg import Factors, Move, change_of, divide, gram, inverse, move
 from ..observations.base import Observations
@@ -33,7 +33,8 @@ def lrmc(
         before = X
         X, m, _, n_inliers, left = take(obs, X, m, layer, tangent)
         moved = change_of(left, move(before.R, X.R))
-        yield Step(*X, layer.zeta, n_inliers / obs.n_observed, moved=moved)
+        inliers = n_inliers / obs.n_observed
+        yield Step(*X, layer.zeta, inliers, moved=moved, LL=left.after)
 
 
 class Taken(NamedTuple):
@@ -56,16 +57,21 @@ def take(
     """One layer of the paper, from the factors X. One pass over the data."""
     (L, R), (mL, mR), (zeta, eta, gamma) = X, momentum, layer
     scale = inverse(gram(R), len(L), L.dtype)
-    (dL,), (CtL, LL, LdL, n_inliers) = obs.round(_of_rows, (L,), (R, zeta, scale))
-    dR = divide(CtL.astype(R.dtype, copy=False), LL)
-    scaled, M = Factors(dL, dR), None
+    (CR,), (CtL, LL, LCR, n_inliers) = obs.round(_of_rows, (L,), (R, zeta, tangent))
+    scaled_R = dR = divide(CtL.astype(R.dtype, copy=False), LL)
+    M = None
     if tangent:
-        M = shared(LL, LdL, R.dtype)
+        M = shared(LL, LCR @ scale, R.dtype)
         dR = dR - R @ M.T / 2
     mR = dR + gamma * mR
-    (mL, L), left = each(_moved, (L, dL, mL), (M, eta, gamma))
+    (dL, mL, L), sums = each(_moved, (L, CR, mL), (scale, M, eta, gamma))
+    DD, DL = sums
     return Taken(
-        Factors(L, R + eta * mR), Factors(mL, mR), scaled, int(n_inliers), Move(*left)
+        Factors(L, R + eta * mR),
+        Factors(mL, mR),
+        Factors(dL, scaled_R),
+        int(n_inliers),
+        Move(DD, DL, LL),
     )
 
 
@@ -74,21 +80,56 @@ def _of_rows(
     rows: tuple[Array],
     same: Any,
 ) -> tuple[tuple[Array], tuple[Any, ...]]:
-    """C R (R'R)^-1 for some rows; C' L, L' L, L' dL and the number of inliers."""
-    (L,), (R, zeta, scale) = rows, same
+    """C R for some rows; C' L, L' L, for the tangent correction L' C R, and the number of inliers."""
+    (L,), (R, zeta, tangent) = rows, same
     CR, CtL = pull = block.pull(L, R, zeta)
+    LCR = gram(L, CR) if tangent else None
+    return (CR,), (CtL, gram(L), LCR, pull.n_inliers)
+
+
+def _moved(
+    rows: tuple[Array, ...], same: Any
+) -> tuple[tuple[Array, Array, Array], tuple[Array, Array]]:
+    """C R (R'R)^-1, the momentum and the factor after a layer; D' D and D' L for the step D."""
+    (L, CR, mL), (scale, M, eta, gamma) = rows, same
+    if L.shape[1] <= most_layer_rank:
+        return _moved_at_once(L, CR, mL, same)
     dL = times(CR, scale)
-    return (dL,), (CtL, gram(L), gram(L, dL), pull.n_inliers)
-
-
-def _moved(rows: tuple[Array, ...], same: Any) -> tuple[tuple[Array, Array], Move]:
-    """The momentum and the factor after a layer."""
-    (L, dL, mL), (M, eta, gamma) = rows, same
-    if M is not None:
-        dL = dL - times(L, M) / 2
-    mL = dL + gamma * mL
+    mL = (dL if M is None else dL - times(L, M) / 2) + gamma * mL
     D = eta * mL
-    return (mL, L + D), Move(gram(D), gram(D, L), gram(L))
+    return (dL, mL, L + D), (gram(D), gram(D, L))
+
+
+def _moved_at_once(
+    L: Array,
+    CR: Array,
+    mL: Array,
+    same: Any,
+) -> tuple[tuple[Array, Array, Array], tuple[Array, Array]]:
+    """The same by a kernel, in one sweep over the rows."""
+    scale, M, eta, gamma = same
+    L = ready(L, L.dtype)
+    # a copy: what lies on a worker must stay as it is, in case this is done again
+    dL = np.array(CR, L.dtype, order="C")
+    after = np.empty_like(L)
+    # without momentum and correction, the direction is C R (R'R)^-1 itself
+    direction = dL if M is None and gamma == 0 else np.empty_like(L)
+    rank = L.shape[1]
+    DD, DL = np.zeros((rank, rank)), np.zeros((rank, rank))
+    layer_rows(
+        L,
+        pull=dL,
+        momentum=ready(mL, L.dtype) if gamma else None,
+        scale=ready(scale, L.dtype),
+        shared=None if M is None else ready(M / 2, L.dtype),
+        after=after,
+        direction=None if direction is dL else direction,
+        DD=DD,
+        DL=DL,
+        eta=eta,
+        gamma=gamma,
+    )
+    return (dL, direction, after), (DD, DL)
 
 
 def at_rest(X: Factors) -> Factors:

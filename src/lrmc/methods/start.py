@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._kernels import times
 from .._rows import Lines, equal, turned
 from ..linalg import Factors, gram, orthonormal, whitening
 from ..observations.base import Observations
@@ -173,7 +174,7 @@ def _rows_times(block: Observations, rows: Lines, same: Any) -> tuple[Lines, Lin
     pull = block.products(L, R, rule, Q=Q)
     B = block.dtype.type(looked.gain) * pull[0]
     if looked.keep_model:
-        B = B + L @ (R.T @ Q)
+        B = B + times(L, R.T @ Q)
     return (B, pull.row_weight, pull.row_inliers), (
         gram(B),
         pull.col_weight,
@@ -201,10 +202,10 @@ def _rows_transposed_times(
     same: Any,
 ) -> tuple[tuple[Array], tuple[Array, Array | None]]:
     (L, B, *thresholds), (looked, T) = rows, same
-    P = B @ T
+    P = times(B, T)
     rule = looked.rule.joined(thresholds)
     C = block.dtype.type(looked.gain) * block.products(L, looked.R, rule, P=P)[1]
-    return (P,), (C, L.T @ P if looked.keep_model else None)
+    return (P,), (C, gram(L, P) if looked.keep_model else None)
 
 
 def _split(looked: Looked) -> tuple[tuple[Any, ...], Looked]:

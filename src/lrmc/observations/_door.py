@@ -36,7 +36,8 @@ from .transposed import transposed
 # What a sparse pass takes, in the time that a dense one takes for an entry, seen or not: for
 # each stored entry, and for each row. On AVX2, 480,000 x 60 bytes at rank 2, by the rule clip: 2.6
 # an entry and 17 a row. By other rules an entry costs more: 5 is where square matrices cross
-# (benchmarks/passes.py). So 20 % of long rows, or 15 % of rows of 60 entries, are worth it.
+# (benchmarks/passes.py); against the dense passes of lean.hpp, 4 to 5 an entry and 26 to 34 a row, so
+# that both forms cost the same there at 10 to 15 %. So 20 % of long rows, or 15 % of rows of 60 entries, are worth it.
 ENTRY_COST = 5
 ROW_COST = 15
 # Columns of a sparse matrix whose factor and sums stay in the second-level cache. Of more, the

@@ -128,8 +128,11 @@ def products(
         None if X is None else np.zeros((n, X.shape[1]), dtype)
         for X, n in ((Q, n1), (P, n2), (Qw, n1), (Pw, n2))
     )
-    counts: dict[str, Any] = {"row_inliers": np.zeros(n1, np.int64)}
-    if not isinstance(weight, Clip):
+    counts: dict[str, Any] = {}
+    if isinstance(weight, Clip):
+        counts["inliers"] = np.zeros(1, np.int64)
+    else:
+        counts["row_inliers"] = np.zeros(n1, np.int64)
         counts["col_inliers"] = np.zeros(n2, np.int64)
         counts["row_weight"] = np.zeros(n1, dtype)
         counts["col_weight"] = np.zeros(n2, dtype)
@@ -141,9 +144,9 @@ def products(
     _kernels.products(
         of.weighed, factors, _weight(weight, dtype), room, threads=threads
     )
-    n_inliers = int(counts["row_inliers"].sum())
     if isinstance(weight, Clip):
-        return Pull(CQ, CtP, n_inliers=n_inliers)
+        return Pull(CQ, CtP, n_inliers=int(counts["inliers"][0]))
+    n_inliers = int(counts["row_inliers"].sum())
     if isinstance(weight, Cauchy):
         counts["energy"] = float(counts["row_energy"].sum())
     return Pull(CQ, CtP, n_inliers=n_inliers, grams=(WQ, WtP), **counts)

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..._extras import optional
-from ..._work import Outcome, Tell, silent
+from ..._progress import Tell, silent
+from ..._work import Outcome
 from ...weights import Array
 from ..outcome import Told
 from ..stack import check_rank, check_seed

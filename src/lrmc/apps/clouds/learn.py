@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..._progress import Progress, Tell, silent
 from ..._rows import equal
-from ..._work import Outcome, Progress, Tell, silent
+from ..._work import Outcome
 from ...linalg import Factors
 from ...methods.noise import unlike_members
 from ...methods.noisy import Noise

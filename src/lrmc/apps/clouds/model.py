@@ -15,7 +15,8 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..._work import SOUND, Outcome, Progress, Tell, silent
+from ..._progress import Progress, Tell, silent
+from ..._work import SOUND, Outcome
 from ...weights import Array
 from ..outcome import Told, after_clipping
 from ..stack import as_type, check_rank, check_seed, check_share

@@ -12,10 +12,10 @@ from typing import Any
 
 from ..._extras import optional
 from ..._files import whole_folder
-from ..._work import Outcome, Progress, Tell, placed, silent
+from ..._progress import FitFailed, Progress, Tell, silent
+from ..._work import Outcome, placed
 from ...report import Files, write_report
 from ...result import Iterate, Status
-from ..outcome import FitFailed
 from .model import Faces, clean_faces
 from .people import Person, read_people
 from .show import contact_sheet, report_sections, written

@@ -12,7 +12,8 @@ import numpy as np
 
 from ..._extras import optional
 from ..._files import whole_folder
-from ..._work import Outcome, Progress, Tell, moved, silent
+from ..._progress import Progress, Tell, silent
+from ..._work import Outcome, moved
 from ...report import (
     BeforeAfter,
     Facts,

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..._progress import Progress, Tell
 from ..._scipy import fft, ndimage
-from ..._work import SOUND, Outcome, Progress, Tell
+from ..._work import SOUND, Outcome
 from ...result import Status
 from ...weights import Array
 

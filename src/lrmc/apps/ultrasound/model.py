@@ -8,7 +8,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..._work import SOUND, Outcome, Tell, silent
+from ..._progress import Tell, silent
+from ..._work import SOUND, Outcome
 from ...weights import Array, Sides
 from ..outcome import Limits, Told, after_clipping
 from ..stack import check_rank, check_seed, check_share, is_whole

@@ -14,8 +14,8 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from ..._progress import Progress, Tell, silent
 from ..._scipy import ndimage
-from ..._work import Progress, Tell, silent
 from ...linalg import power_of_4
 from ...weights import Array
 

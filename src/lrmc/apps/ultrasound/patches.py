@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..._work import SOUND, Outcome, Progress, Tell
+from ..._progress import Progress, Tell
+from ..._work import SOUND, Outcome
 from ...linalg import power_of_4
 from ...methods.noisy import Noise
 from ...methods.rested import polished, start

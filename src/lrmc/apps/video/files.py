@@ -17,7 +17,8 @@ import numpy as np
 from ... import report
 from ..._extras import optional
 from ..._files import whole_folder
-from ..._work import Outcome, Progress, Tell, placed, silent
+from ..._progress import Progress, Tell, silent
+from ..._work import Outcome, placed
 from ...observations._door import as_observations
 from ...weights import Array
 from ..outcome import after_clipping

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..._files import Format, opened_arrays, save_arrays
-from ..._work import SOUND, Outcome, Tell, silent
+from ..._progress import Tell, silent
+from ..._work import SOUND, Outcome
 from ...formats.sparse import Matrix
 from ...linalg import Factors
 from ...methods.noisy import Noise, sweeps
