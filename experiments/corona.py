@@ -8,9 +8,9 @@ complex ones; the six convolutions are done as one, with three channels in and t
 
     python experiments/corona.py FOLDER WEIGHTS.pt     trains, or goes on training, and writes the weights
 
-Training ends by itself: patches that are not trained on are looked at every 250 steps; where their loss
-falls no more, the rate is divided by 4, and after the smallest rate the best weights are kept. What was
-seen on the way is in docs/paper/corona.csv."""
+Training takes a budget of processor time: at one rate, then at one that falls to nothing in the last part.
+Patches that are not trained on are looked at every 250 steps, and the best weights are kept. Started again
+with a larger budget it goes on. What was seen on the way is in docs/paper/corona.csv."""
 
 from __future__ import annotations
 
@@ -31,10 +31,8 @@ KERNELS = (5, 5, 5, 3, 3, 3, 3, 3, 3, 3)
 PATCH, FRAMES = 32, 40
 SHOWN = 20  # frames of a training example: half the time of 40
 WIDEST = max(KERNELS)
-# the rates of Adam, one after the other: each until so many looks at the judges show no loss that is
-# lower by GAIN
-RATES = (2e-3, 5e-4, 1.25e-4)
-PATIENCE, GAIN = 6, 0.01
+RATE = 2e-3  # of Adam, until a part of the budget is left, in which it falls to 0
+LAST_PART = 0.5
 EVERY, JUDGES = 250, 32  # steps between looks; patches that judge, half of them real
 
 
@@ -247,20 +245,18 @@ def loss_of(model: Corona, tissue: Tensor, bubbles: Tensor) -> Tensor:
 
 
 class Training:
-    """Adam until the judges' loss is flat; what is needed to go on is kept in a file."""
+    """Adam with a budget; what is needed to go on is kept in a file."""
 
-    def __init__(self, folder: Path, weights: Path, seed: int) -> None:
+    def __init__(self, folder: Path, weights: Path, minutes: float, seed: int) -> None:
         torch.manual_seed(seed)
         torch.set_num_threads(1)  # the convolutions are small
-        self.weights, self.seed = weights, seed
+        self.weights, self.minutes, self.seed = weights, minutes, seed
         self.films, judging = films(folder)
         self.judges = pairs(judging, 10_000_000 + seed, JUDGES)
         self.model = Corona()
-        self.optimizer = torch.optim.Adam(self.model.parameters(), RATES[0])
+        self.optimizer = torch.optim.Adam(self.model.parameters(), RATE)
         self.now: dict[str, Any] = {
             "steps": 0,
-            "rate": 0,
-            "waited": 0,
             "seconds": 0.0,
             "best": math.inf,
             "model": self.model.state_dict(),
@@ -272,14 +268,15 @@ class Training:
             self.now = state["now"]
 
     @property
-    def flat(self) -> bool:
-        """Whether there is nothing more to gain."""
-        return bool(self.now["rate"] == len(RATES))
+    def rate(self) -> float:
+        """What it is now."""
+        left = 1 - self.now["seconds"] / (60 * self.minutes)
+        return RATE * min(max(left, 0) / LAST_PART, 1)
 
     def learn(self) -> float:
         """Some steps, and their mean loss."""
         for group in self.optimizer.param_groups:
-            group["lr"] = RATES[self.now["rate"]]
+            group["lr"] = self.rate
         seen = []
         for _ in range(EVERY):
             step = self.now["steps"]
@@ -294,17 +291,13 @@ class Training:
         return float(np.mean(seen))
 
     def judge(self) -> float:
-        """The judges' loss; the best weights are kept, and a rate that gains nothing ends."""
-        now = self.now
+        """The judges' loss; the best weights are kept."""
         with torch.inference_mode():
             found = float(loss_of(self.model, *self.judges))
-        now["waited"] = 0 if found < (1 - GAIN) * now["best"] else now["waited"] + 1
-        if found < now["best"]:
-            now["best"] = found
-            now["model"] = {k: X.clone() for k, X in self.model.state_dict().items()}
-        if now["waited"] == PATIENCE:
-            now["rate"], now["waited"] = now["rate"] + 1, 0
-            self.model.load_state_dict(now["model"])
+        if found < self.now["best"]:
+            self.now["best"] = found
+            kept = {k: X.clone() for k, X in self.model.state_dict().items()}
+            self.now["model"] = kept
         return found
 
     def save(self) -> None:
@@ -318,25 +311,23 @@ class Training:
 
 
 def train(folder: Path, weights: Path, minutes: float, seed: int, sheet: Sheet) -> None:
-    """Until the judges' loss is flat, or so many minutes of the processor have passed."""
-    training = Training(folder, weights, seed)
+    """Until so many minutes of the processor have passed, those of earlier runs included."""
+    training = Training(folder, weights, minutes, seed)
     before = training.now["seconds"]
     began = time.process_time()
-    while not training.flat and time.process_time() - began < 60 * minutes:
-        rate = RATES[training.now["rate"]]
+    while rate := training.rate:
         seen, judged = training.learn(), training.judge()
         training.now["seconds"] = before + time.process_time() - began
         training.save()
         sheet.add(
             {
                 "steps": training.now["steps"],
-                "rate": f"{rate:g}",
+                "rate": f"{rate:.3g}",
                 "loss": f"{seen:.3e}",
                 "judged": f"{judged:.3e}",
                 "minutes": f"{training.now['seconds'] / 60:.2f}",
             }
         )
-    print("the loss is flat" if training.flat else "the time is up: start it again")
 
 
 def trained(weights: Path) -> Corona:
@@ -352,7 +343,7 @@ if __name__ == "__main__":
     )
     parser.add_argument("folder", type=Path, help="of the real data")
     parser.add_argument("weights", type=Path)
-    parser.add_argument("--minutes", type=float, default=math.inf)
+    parser.add_argument("--minutes", type=float, default=30, help="of the processor")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     seen = Sheet(ROOT / "docs" / "paper" / "corona.csv", ("steps",), also=())

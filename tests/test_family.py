@@ -8,12 +8,15 @@ from test_noisy_layers import error, table
 
 import lrmc
 from lrmc import Schedule, as_observations
-from lrmc.methods.family import LEAP, Member, _lessons, caught, decide_for_all
+from lrmc.methods.blends import all_heard
+from lrmc.methods.family import LEAP, Member, _lessons, decide_for_all
 from lrmc.methods.learn import SHIPPED
+from lrmc.methods.lessons import Tried, hidden_in
 from lrmc.methods.nearest_schedule import nearest_of_all
 from lrmc.methods.noisy import Noise
 from lrmc.methods.noisy_layers import Layers, Numbers
 from lrmc.methods.plan import Plan, Wanted
+from lrmc.methods.safety_net import caught
 from lrmc.observations import native
 
 
@@ -161,14 +164,58 @@ def test_a_rank_that_is_far_too_low_is_raised():
     assert error(low.low_rank(), X) < 1.1 * error(right.low_rank(), X)
 
 
-def test_second_opinions_are_asked_anew():
+def copies():
     """Rows that are copies of many others: neighbors know them, and low rank does not."""
     rng = np.random.default_rng(5)
     kinds = rng.standard_normal((30, 24))
     X = kinds[rng.integers(30, size=240)]
     Y = X + 0.1 * rng.standard_normal(X.shape)
     hidden = rng.random(X.shape) < 0.3
-    Y[hidden] = np.nan
+    return np.where(hidden, np.nan, Y), X, hidden
+
+
+def test_what_separates_does_not_fill_in_silence():
+    """Without a schedule, gaps would be filled with what neighbors say."""
+    Y, *_ = copies()
+    separate = Schedule(plan=Plan(SHIPPED, rank=8, aim="separate").plain())
+    with pytest.warns(UserWarning, match="to separate outliers, not to fill gaps"):
+        lrmc.solve(Y, schedule=separate)
+    for aim in ("fill", "separate"):
+        result = lrmc.solve(Y, schedule=separate, aim=aim)
+        assert not any("schedule" in text for text in result.warnings)
+
+
+def test_a_small_table_is_looked_at_as_a_whole():
+    """Numbers for many components, on a table that carries one: it has one, as without a schedule."""
+    for seed in range(3):
+        Y, _ = few_entries(seed)
+        obs = as_observations(Y)
+        net = caught(obs, Plan(SHIPPED, rank=16), Noise.even(obs), 0)
+        assert net.lesson.rest.shape == Y.shape
+        assert net.decided.plan.rank <= 2
+
+
+def test_what_simple_models_say_is_heard_once():
+    Y, *_ = copies()
+    obs = as_observations(Y)
+    lessons = hidden_in(obs, 8, Noise.even(obs), 0, least=2, most=2)
+    low, high = (
+        Tried.of([x.lower() or x for x in lessons], SHIPPED),
+        Tried.of(lessons, SHIPPED),
+    )
+    names = ("neighbors",)
+    for again, plain in zip(
+        all_heard(low, names, all_heard(high, names)),
+        all_heard(low, names),
+        strict=True,
+    ):
+        assert again.others.keys() == plain.others.keys()
+        for other, said in plain.others.items():
+            np.testing.assert_array_equal(again.others[other], said)
+
+
+def test_second_opinions_are_asked_anew():
+    Y, X, hidden = copies()
     result = planned(Y, rank=8)
     names = {name for name, *_ in result.evidence["plan"]["blends"]}
     assert "neighbors" in names

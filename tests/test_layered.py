@@ -127,6 +127,29 @@ def test_matrices_of_mostly_zeros():
     agree(by_kernel(0 * Y, 2, PLAIN), one_by_one(0 * Y, 2, PLAIN), 1e-9)
 
 
+@each("size", ((9, 7), (40, 30), (200, 150)))
+def test_the_unit_is_the_median(size):
+    """Of all entries or of a sample: values that many have, heavy tails, few that differ."""
+    Y = matrix(*size, rank=1)
+    signs, alike = np.sign(Y), Y.copy()
+    alike[1:] = 3.0
+    for X in (Y, np.round(Y, 1), np.round(Y), signs, Y**9, 1e-3 * Y**9, alike):
+        for one in (X, X.astype(np.float32)):
+            got, want = (f(one, 1, PLAIN, max_iter=2) for f in (by_kernel, one_by_one))
+            zetas = [run.history[1].zeta for run in (got, want)]
+            assert zetas[0] == pytest.approx(zetas[1], rel=1e-7)
+
+
+def test_rows_are_read_where_they_are():
+    """Also views of larger arrays, whose rows are far apart or upside down, and narrow matrices."""
+    Y = np.repeat(matrix(80, 60), 2, axis=0)
+    for view in (Y[::2], Y[:, 7:29], Y[::-1], Y[:, :3], Y[5:38, 11:27]):
+        plain = np.ascontiguousarray(view)
+        got, want = (by_kernel(X, 1, PLAIN) for X in (view, plain))
+        assert np.array_equal(got.low_rank(), want.low_rank())
+        agree(want, one_by_one(plain, 1, PLAIN), 1e-6)
+
+
 def test_what_entries_do_not_determine_is_said():
     Y = matrix()
     Y[3], Y[:, 5] = np.nan, np.nan

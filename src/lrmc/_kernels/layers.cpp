@@ -275,90 +275,137 @@ void run_at_rank(const Layers<T> &job, const LayersMatrix<T> &matrix, double uni
   }
 }
 
-template <class T> int64_t count_below(const T *x, int64_t n, T border) {
-  int32_t count = 0;
-  for (int64_t i = 0; i < n; i++) count += x[i] < border;
-  return count;
+// How many of some numbers are below a border, the largest of these, and the least of the others.
+template <class T> struct Split {
+  int64_t below;
+  T largest, least;
+};
+template <class T> Split<T> split(const std::vector<T> &x, T border) {  // whole vectors of x
+  using V = Vec<T>;
+  const V b = fill(border);
+  V largest = fill(T(-1)), least = fill(std::numeric_limits<T>::infinity());
+  Mask<T> below = {};
+  for (size_t i = 0; i < x.size(); i += width<T>) {
+    const V y = load<V>(x.data() + i);
+    const Mask<T> is_below = y < b;
+    below -= is_below;
+    largest = larger(largest, is_below ? y : largest);
+    least = smaller(least, is_below ? least : y);
+  }
+  Split<T> found{0, T(-1), std::numeric_limits<T>::infinity()};
+  for (int w = 0; w < width<T>; w++) {
+    found.below += below[w];
+    found.largest = std::max<T>(found.largest, largest[w]);
+    found.least = std::min<T>(found.least, least[w]);
+  }
+  return found;
 }
 
-// The middle of numbers that are not negative, as NumPy has it; 0 without any. Whole vectors are counted on either side
-// of borders that come nearer: what is left between them is sorted.
-template <class T> double median(const T *x, int64_t n) {
+// The k-th of n numbers that are neither negative nor infinite, the first of x. Borders come nearer from both sides,
+// and are numbers of x, so that values that many have are soon alone between them.
+template <class T> T ordered(const std::vector<T> &x, int64_t n, int64_t k) {
   constexpr int64_t FEW = 201, BESIDE = 35;  // the middle of all is within 5 standard deviations of the middle of few
-  constexpr int HALVES = 7;
-  if (n == 0) return 0;
-  const int64_t upper = n / 2, lower = n % 2 ? upper : upper - 1;
+  constexpr int64_t LEFT = 64, TOGETHER = 64;
   T few[FEW];
-  for (int64_t k = 0; k < FEW; k++) few[k] = x[k * n / FEW];
-  std::sort(few, few + FEW);
-  T low = few[FEW / 2 - BESIDE], high = few[FEW / 2 + BESIDE];
-  int64_t below = count_below(x, n, low);
-  if (below > lower || count_below(x, n, high) <= upper) {
-    low = below = 0;
-    high = *std::max_element(x, x + n);
-    if (!std::isfinite(high)) return double(high);  // nothing lies halfway
-  }
-  for (int k = 0; k < HALVES; k++) {
-    const T between = low + (high - low) / 2;
-    const int64_t count = count_below(x, n, between);
-    if (count > lower && count <= upper) break;  // between the two in the middle
-    if (count > upper) high = between;
-    else {
-      low = between;
-      below = count;
+  for (int64_t i = 0; i < FEW; i++) few[i] = x[i * n / FEW];
+  T *const under = few + FEW / 2 - BESIDE, *const over = under + 2 * BESIDE;
+  std::nth_element(few, under, few + FEW);
+  std::nth_element(under, over, few + FEW);
+  T low = 0, high = std::numeric_limits<T>::max();
+  int64_t below = 0, within = n;  // numbers below `low`, and from there to `high`
+  for (int step = 0; low < high && within > LEFT; step++) {
+    T border = step == 0 ? *under : step == 1 ? *over : low + (high - low) / 2;
+    if (!(border > low && border <= high)) border = high;
+    const Split<T> found = split(x, border);
+    if (found.below > k) {
+      high = found.largest;
+      within = found.below - below;
+    } else {
+      within -= found.below - below;
+      below = found.below;
+      low = found.least;
     }
   }
+  if (low >= high) return low;
   std::vector<T> some;
-  for (int64_t i = 0; i < n; i++)
-    if (x[i] >= low && x[i] <= high) some.push_back(x[i]);
-  const auto middle = some.begin() + (upper - below);
-  std::nth_element(some.begin(), middle, some.end());
-  return lower == upper ? double(*middle) : (double(*middle) + double(*std::max_element(some.begin(), middle))) / 2;
+  for (int64_t first = 0; first < n; first += TOGETHER) {  // of most stretches, none
+    const int64_t last = std::min(n, first + TOGETHER);
+    int32_t between = 0;
+    for (int64_t i = first; i < last; i++) between += (x[i] >= low) & (x[i] <= high);
+    for (int64_t i = first; between && i < last; i++)
+      if (x[i] >= low && x[i] <= high) some.push_back(x[i]);
+  }
+  std::nth_element(some.begin(), some.begin() + (k - below), some.end());
+  return some[size_t(k - below)];
 }
 
-// |y| at some places of a matrix, which are pairs in the order of rows, or at all of them: how many are observed.
-template <class T> int64_t sizes_of(const Layers<T> &job, const LayersMatrix<T> &matrix, std::vector<T> &sizes) {
-  const Dense &data = matrix.data;
-  const int64_t n2 = matrix.n2;
-  std::vector<T> line(n2);
-  sizes.resize(size_t(job.places ? job.n_places : matrix.n1 * n2) + 1);
+// The middle of n numbers that are neither negative nor infinite, as NumPy has it; 0 without any.
+template <class T> double median(std::vector<T> &x, int64_t n) {
+  if (n == 0) return 0;
+  x.resize(size_t(n));
+  x.resize(size_t((n + width<T> - 1) / width<T> * width<T>), std::numeric_limits<T>::infinity());
+  const T lower = ordered(x, n, (n - 1) / 2);
+  if (n % 2) return double(lower);
+  const Split<T> after = split(x, std::nextafter(lower, std::numeric_limits<T>::infinity()));
+  return (double(lower) + double(after.below > n / 2 ? lower : after.least)) / 2;
+}
+
+// Where the places that scales are taken from lie in the lanes.
+template <class T> std::vector<int32_t> in_lanes(const Layers<T> &job) {
+  constexpr int W = width<T>;
+  const int64_t n2 = job.count ? job.matrices[0].n2 : 0;
+  std::vector<int32_t> found(job.places ? job.n_places : 0);
+  for (size_t k = 0; k < found.size(); k++) {
+    const int64_t i = job.places[2 * k], j = job.places[2 * k + 1];
+    found[k] = int32_t((i / W * n2 + j) * W + i % W);
+  }
+  return found;
+}
+
+// |y| at some places of a matrix without gaps, or all that is observed: how many.
+template <class T> int64_t sizes_of(const InLanes<T> &data, const std::vector<int32_t> &places, std::vector<T> &sizes) {
+  const int64_t all = data.blocks * data.n2 * width<T>;
+  sizes.resize(size_t(places.empty() ? all : int64_t(places.size())) + 1);
   int64_t found = 0;
-  const auto take = [&](T y) {  // without a branch, which random gaps would make slow
-    sizes[found] = std::fabs(y);
-    found += y == y;
-  };
-  const int64_t *place = job.places, *end = place + 2 * job.n_places;
-  for (int64_t i = 0; i < matrix.n1; i++) {
-    const uint8_t *mask = data.mask ? data.mask + i * data.mask_stride : nullptr;
-    read<T>(data.data, data.storage, i * data.stride, mask, int(n2), int(n2), line.data());
-    if (job.places)
-      for (; place < end && place[0] == i; place += 2) take(line[place[1]]);
-    else
-      for (const T y : line) take(y);
+  for (const int32_t place : places) sizes[found++] = std::fabs(data.Y[place]);
+  for (int64_t k = 0; places.empty() && k < all; k++) {  // without a branch, which random gaps would make slow
+    sizes[found] = std::fabs(data.Y[k]);
+    found += data.Y[k] == data.Y[k];
   }
   return found;
 }
 
 // The median of |y|; the mean, where that is 0: `Observations.scale`.
-template <class T> double scale_of(const Layers<T> &job, const LayersMatrix<T> &matrix, std::vector<T> &sizes) {
-  const int64_t n = sizes_of(job, matrix, sizes);
-  const double middle = median(sizes.data(), n);
+template <class T> double scale_of(const InLanes<T> &data, const std::vector<int32_t> &places, std::vector<T> &sizes) {
+  const int64_t n = sizes_of(data, places, sizes);
+  const double middle = median(sizes, n);
   if (middle > 0 || n == 0) return middle;
   double sum = 0;
   for (int64_t i = 0; i < n; i++) sum += double(sizes[i]);
   return sum > 0 ? sum / double(n) : 1;
 }
 
-template <class T> void one(const Layers<T> &job, LayersMatrix<T> matrix, Room &room, std::vector<T> &sizes) {
+// What is kept from one matrix to the next.
+template <class T> struct Kept {
+  Room room;
+  std::vector<T> sizes;
+};
+
+template <class T>
+void one(const Layers<T> &job, LayersMatrix<T> matrix, const std::vector<int32_t> &places, Kept<T> &kept) {
   const int64_t n1 = matrix.n1, n2 = matrix.n2;
-  const bool sampled = !(matrix.scale > 0) && job.places;
-  if (!(matrix.scale > 0)) matrix.scale = scale_of(job, matrix, sizes);
+  Room &room = kept.room;
+  room.reserve(InLanes<T>::size(n1, n2) + Start<T>::size(n1, n2) + Unrolled<T, MOST_SMALL_RANK>::size(n1, n2));
+  InLanes<T> data(matrix.data, n1, n2, 1, room);
+  const bool complete = data.n_observed == double(n1) * double(n2);
+  if (!data.finite || data.n_observed == 0) return;
+  if (!(matrix.scale > 0)) {
+    if (!places.empty() && !complete) return;  // its sample is another
+    matrix.scale = scale_of(data, places, kept.sizes);
+  }
   if (!(matrix.scale > LEAST_SCALE && matrix.scale < LARGEST_SCALE)) return;
   const double unit = std::pow(4.0, std::round(std::log(matrix.scale) / std::log(4.0)));
-  room.reserve(InLanes<T>::size(n1, n2) + Start<T>::size(n1, n2) + Unrolled<T, MOST_SMALL_RANK>::size(n1, n2));
-  InLanes<T> data(matrix.data, n1, n2, 1 / unit, room);
-  const bool complete = data.n_observed == double(n1) * double(n2);
-  if (!data.finite || data.n_observed == 0 || (sampled && !complete)) return;
+  if (unit != 1) data.scale_by(T(1 / unit));
   if (complete) data.pad();
   const auto seen = [](const T *counts, int64_t n) { return std::find(counts, counts + n, T(0)) == counts + n; };
   matrix.report->determined = seen(data.row_observed, n1) && seen(data.col_observed, n2) && connected(data) &&
@@ -370,10 +417,10 @@ template <class T> void one(const Layers<T> &job, LayersMatrix<T> matrix, Room &
 
 template <class T> void layers(const Layers<T> &job) {
   std::atomic<int64_t> next{0};
+  const std::vector<int32_t> places = in_lanes(job);
   in_shares(shares_of(job.threads, job.count), [&](int) {
-    Room room;
-    std::vector<T> sizes;
-    for (int64_t m = next++; m < job.count; m = next++) one(job, job.matrices[m], room, sizes);
+    Kept<T> kept;
+    for (int64_t m = next++; m < job.count; m = next++) one(job, job.matrices[m], places, kept);
   });
 }
 template void layers<float>(const Layers<float> &);

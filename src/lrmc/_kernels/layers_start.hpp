@@ -121,9 +121,9 @@ template <class T> class Start {
     return size_t(padded * MOST_DIRECTIONS + n2 * MOST_DIRECTIONS * (W + 1)) * sizeof(T) / 8 + 64;
   }
   Start(const InLanes<T> &data_, bool complete_, Room &room) : data(data_), complete(complete_) {
-    numbers = room.take<T>(data.n2 * MOST_DIRECTIONS);
+    numbers = room.take_as_is<T>(data.n2 * MOST_DIRECTIONS);
     sums = room.take<T>(data.n2 * MOST_DIRECTIONS * W);
-    B = room.take<T>(data.blocks * W * MOST_DIRECTIONS);
+    B = room.take_as_is<T>(data.blocks * W * MOST_DIRECTIONS);
   }
 
   // Each look at the data makes C Q and C' (C Q) together. False where numbers are not finite.

@@ -46,6 +46,28 @@ template <class T> inline T sum(Vec<T> v) {
   return s[0];
 }
 
+// W vectors of W numbers each become their transpose, by perfect shuffles.
+template <class T, bool Upper, int... I>
+inline Vec<T> interleaved(Vec<T> a, Vec<T> b, std::integer_sequence<int, I...>) {
+  constexpr int W = width<T>;
+  return __builtin_shufflevector(a, b, (I % 2 * W + I / 2 + (Upper ? W / 2 : 0))...);
+}
+template <class T> inline void transpose(Vec<T> *v) {
+  constexpr int W = width<T>;
+  constexpr auto all = std::make_integer_sequence<int, W>{};
+  Vec<T> next[W];
+#pragma GCC unroll 4
+  for (int step = 1; step < W; step *= 2) {
+#pragma GCC unroll 8
+    for (int k = 0; k < W / 2; k++) {
+      next[2 * k] = interleaved<T, false>(v[k], v[k + W / 2], all);
+      next[2 * k + 1] = interleaved<T, true>(v[k], v[k + W / 2], all);
+    }
+#pragma GCC unroll 16
+    for (int k = 0; k < W; k++) v[k] = next[k];
+  }
+}
+
 // Sums W vectors of W numbers each: entry t of the answer is the sum of v[t]. A tree of W - 1 shuffled additions; the
 // first levels stay within 128-bit lanes, where shuffles are cheap.
 template <class T, int Unit, bool Odd, int... I>

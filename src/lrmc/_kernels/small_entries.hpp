@@ -67,10 +67,14 @@ struct Room {
   std::vector<double> memory;
   size_t used = 0;
   template <class T = double> T *take(int64_t n) {  // aligned, 0
+    T *p = take_as_is<T>(n);
+    std::fill_n(p, n, T(0));
+    return p;
+  }
+  template <class T> T *take_as_is(int64_t n) {
     const size_t padded = (size_t(n) * sizeof(T) + 63) / 64 * 8;
     double *p = memory.data() + used;
     used += padded;
-    std::fill_n(p, padded, 0.0);
     return reinterpret_cast<T *>(p);
   }
   void reserve(size_t n) {
@@ -91,27 +95,39 @@ template <class T> struct InLanes {
 
   static size_t size(int64_t n1, int64_t n2) {  // in doubles
     const int64_t blocks = (n1 + W - 1) / W;
-    return (size_t(blocks * (n2 + 1) * W + n2 + 64) * sizeof(T) + 7) / 8;
+    return (size_t((blocks * (n2 + 1) + n2) * W + n2 + 64) * sizeof(T) + 7) / 8;
   }
   const T *block(int64_t b, int64_t j) const { return Y + (b * n2 + j) * W; }
   T at(int64_t i, int64_t j) const { return Y[((i / W) * n2 + j) * W + i % W]; }
   InLanes(const Dense &data, int64_t n1_, int64_t n2_, double gain, Room &room)
       : n1(n1_), n2(n2_), blocks((n1_ + W - 1) / W) {
-    Y = room.take<T>(blocks * n2 * W);
+    const int64_t wide = (n2 + W - 1) / W * W;
+    Y = room.take_as_is<T>(blocks * n2 * W);
     row_observed = room.take<T>(blocks * W);
     col_observed = room.take<T>(n2);
-    std::vector<T> lines(n2 * W);
+    T *seen = room.take<T>(n2 * W);
+    std::vector<T> lines(wide * W);
+    constexpr Storage OWN = sizeof(T) == sizeof(float) ? Storage::f32 : Storage::f64;
     for (int64_t b = 0; b < blocks; b++) {
+      const int64_t read_to = (b * W + W - 1) * data.stride + wide, end = (n1 - 1) * data.stride + n2;
+      if (data.storage == OWN && !data.mask && data.stride >= n2 && read_to <= end) {
+        turn(static_cast<const T *>(data.data) + b * W * data.stride, data.stride, T(gain), b, seen);
+        continue;
+      }
       for (int64_t w = 0; w < W; w++) {
         const int64_t i = b * W + w;
-        T *line = lines.data() + w * n2;
+        T *line = lines.data() + w * wide;
         const uint8_t *mask = data.mask && i < n1 ? data.mask + i * data.mask_stride : nullptr;
         if (i < n1) read<T>(data.data, data.storage, i * data.stride, mask, int(n2), int(n2), line);
         else std::fill_n(line, n2, std::numeric_limits<T>::quiet_NaN());
       }
-      turn(lines.data(), T(gain), b);
+      turn(lines.data(), wide, T(gain), b, seen);
     }
     for (int64_t i = 0; i < n1; i++) n_observed += row_observed[i];
+    for (int64_t j = 0; j < n2; j++) col_observed[j] = sum<T>(load<Lanes>(seen + j * W));
+  }
+  void scale_by(T gain) {
+    for (int64_t k = 0; k < blocks * n2 * W; k++) Y[k] *= gain;
   }
   void pad() {  // lanes without a row: 0 instead of NaN
     T *last = Y + (blocks - 1) * n2 * W;
@@ -119,19 +135,26 @@ template <class T> struct InLanes {
   }
 
  private:
-  void turn(const T *lines, T gain, int64_t b) {  // W rows, one after another, become a block
+  // W rows, `wide` numbers after each other, become a block; what lies behind rows is read, not used. `seen` counts
+  // what is observed of each column, in lanes.
+  void turn(const T *lines, int64_t wide, T gain, int64_t b, T *seen) {
     T *out = Y + b * n2 * W;
     Lanes observed = {};
     Mask<T> infinite = {};
-    for (int64_t j = 0; j < n2; j++) {
-      T numbers[W];
+    for (int64_t first = 0; first < n2; first += W) {
+      Lanes rows[W];
 #pragma GCC unroll 16
-      for (int w = 0; w < W; w++) numbers[w] = lines[w * n2 + j];
-      const Lanes y = gain * load<Lanes>(numbers), seen = y == y ? fill<T>(1) : Lanes{};
-      store(out + j * W, y);
-      infinite |= larger(y, -y) > std::numeric_limits<T>::max();
-      observed += seen;
-      col_observed[j] += sum<T>(seen);
+      for (int w = 0; w < W; w++) rows[w] = load<Lanes>(lines + w * wide + first);
+      transpose<T>(rows);
+      const int count = int(std::min<int64_t>(W, n2 - first));
+      for (int k = 0; k < count; k++) {
+        const Lanes y = gain * rows[k], here = y == y ? fill<T>(1) : Lanes{};
+        T *counted = seen + (first + k) * W;
+        store(out + (first + k) * W, y);
+        store(counted, load<Lanes>(counted) + here);
+        infinite |= larger(y, -y) > std::numeric_limits<T>::max();
+        observed += here;
+      }
     }
     store(row_observed + b * W, observed);
     for (int w = 0; w < W; w++) finite = finite && !infinite[w];

@@ -69,6 +69,10 @@ class Hearing(NamedTuple):
         toward = [x.weight * (self.others[x.unweighed] - self.fit) for x in blends]
         return np.asarray(self.truth - sum(toward, start=self.fit))
 
+    def simple(self) -> dict[Blend, Array]:
+        """What models say that know nothing of low rank."""
+        return {x: said for x, said in self.others.items() if x.name not in OPINIONS}
+
     def halves(self) -> list[Hearing]:
         """Of every other entry."""
         return [
@@ -86,14 +90,14 @@ def hearing(
     hidden: Sample,
     X: Factors,
     opinions: Sequence[str],
+    known: Hearing | None = None,
 ) -> Hearing:
-    """What all models say that are fitted to the same data."""
+    """What all models say that are fitted to the same data. Simple ones say what they said beside
+    another fit, if that is known.
+    """
     places = hidden.rows, hidden.cols
     truth = hidden.values.astype(np.float64)
-    others = {
-        Blend(name): truth - hidden.residual(model)
-        for name, model in simple_models(obs).items()
-    }
+    others = known.simple() if known else _said_by_simple(obs, hidden)
     fit = truth - hidden.residual(X).astype(np.float64)
     unit = residual_unit(obs, X)
     for name in opinions:
@@ -101,6 +105,11 @@ def hearing(
             part = OPINIONS[name].of(obs, X, reach * unit, 1.0)
             others[Blend(name, 0.0, reach)] = fit + part.at(*places)
     return Hearing(truth, fit, others)
+
+
+def _said_by_simple(obs: Observations, hidden: Sample) -> dict[Blend, Array]:
+    models = simple_models(obs).items()
+    return {Blend(name): hidden.values - hidden.residual(X) for name, X in models}
 
 
 def residual_unit(obs: Observations, X: Factors) -> float:
@@ -114,10 +123,15 @@ def unit_of(errors: Array) -> float:
     return float(np.median(size)) or float(np.mean(size)) or 1.0
 
 
-def all_heard(tried: Tried, opinions: Sequence[str]) -> list[Hearing]:
-    """What all models say, and these second opinions."""
-    pairs = zip(tried.lessons, tried.fits, strict=True)
-    return [hearing(x.rest, x.hidden, X, opinions) for x, X in pairs]
+def all_heard(
+    tried: Tried,
+    opinions: Sequence[str],
+    known: Sequence[Hearing] = (),
+) -> list[Hearing]:
+    """What all models say, and these second opinions; `known` as for `hearing`."""
+    before: Sequence[Hearing | None] = known or [None] * len(tried.fits)
+    triples = zip(tried.lessons, tried.fits, before, strict=True)
+    return [hearing(x.rest, x.hidden, X, opinions, k) for x, X, k in triples]
 
 
 # weights that some hearings ask for
@@ -218,7 +232,7 @@ def best_simple(heard: Sequence[Hearing], bend: float) -> Blend:
     """The simple model that adds most to the fit, with its weight; if no gain is clear, the one
     that does better on average, and nothing if the fit is as good: what is simple needs no proof.
     """
-    simple = [x for x in heard[0].others if x.name not in OPINIONS]
+    simple = list(heard[0].simple())
     plain = losses(heard, (), bend)
     best, least = NOTHING, plain
     for other in simple:
@@ -252,7 +266,7 @@ def best_weight(heard: Sequence[Hearing], other: Blend, bend: float) -> Blend:
 
 def simple_names(heard: Sequence[Hearing]) -> list[str]:
     """The models that know nothing of low rank."""
-    return [x.name for x in heard[0].others if x.name not in OPINIONS]
+    return [x.name for x in heard[0].simple()]
 
 
 def standings(

@@ -33,13 +33,13 @@ from .exactly import (
     sizes_of,
     too_low,
 )
-from .family import caught
 from .growing import rank_for
 from .lessons import PART, Lesson, part_at
 from .noisy import Loss, Noise, is_gaussian
 from .plan import Aim, Decided, Plan, Score
 from .planned import Fitted, carried, fit, grown_in
 from .rank import Found
+from .safety_net import caught
 from .step import Step
 
 POOR = 0.3  # of the error of simple models: a fit that misses hidden entries by more
@@ -302,7 +302,7 @@ def as_planned(
         plan = replace(plan, times=2)  # of few entries, what is slower costs little
     net = lesson = None
     if wishes.foreign and can_hold_out(obs):
-        net = caught(obs, plan, noise, seed)
+        net = caught(obs, plan, noise, seed, wishes.aim_for(obs))
         plan, lesson = net.decided.plan, net.lesson
     wishes = replace(wishes, plan=plan)
     # the closed loop leaves no layers that all lines could be carried on from
