@@ -14,6 +14,7 @@ from lrmc.methods.in_time.basis import Basis, by_distance, by_likeness
 from lrmc.methods.in_time.check import checked
 from lrmc.methods.in_time.clock import even_clock, read_clock
 from lrmc.methods.in_time.gaps import gaps_elsewhere, runs
+from lrmc.methods.in_time.improve import _few_begin_late
 from lrmc.methods.in_time.kinds import kinds_of, stuck
 from lrmc.methods.in_time.periods import find_period, longer_period, order_score
 from lrmc.methods.in_time.plan import (
@@ -31,7 +32,12 @@ from lrmc.methods.in_time.prior import (
     separable,
     smoothed,
 )
-from lrmc.methods.in_time.robust import around, fitted_mixture
+from lrmc.methods.in_time.robust import (
+    Recurring,
+    around,
+    fitted_mixture,
+    weights_of,
+)
 from lrmc.methods.in_time.simple import (
     filtered,
     last_value,
@@ -201,6 +207,30 @@ def test_the_mixture_tells_gross_errors():
     assert found.deviation == pytest.approx(1, rel=0.05)
     assert found.good(np.abs(e[gross])).max() < 0.01
     assert found.good(np.abs(e[~gross])).mean() > 0.95
+
+
+def test_what_became_of_the_same_value_elsewhere_counts():
+    rng = np.random.default_rng(6)
+    Y = rng.standard_normal((6, 10, 20))
+    Y[rng.random(Y.shape) < 0.1] = 50.0
+    Y[0, 0, :3] = Y[1, 1, 1], np.nan, 50.0
+    seen = ~np.isnan(Y)
+    good = rng.random(int(seen.sum()))
+    alike = Recurring.of(Y)
+    shares, values = alike.shares(good, 0.9), Y[seen]
+    for i in range(len(values)):
+        others = good[(values == values[i]) & (np.arange(len(values)) != i)]
+        want = (9 + others.sum()) / (10 + len(others))
+        assert shares[i] == pytest.approx(want)
+    # two of them that the fit follows: residuals of nothing, all others are far off
+    residual = np.where(Y == 50.0, 50.0, 0.3 * Y)
+    followed = (Y == 50.0) & (np.cumsum(Y.ravel() == 50.0).reshape(Y.shape) <= 2)
+    residual[followed] = 0.0
+    residual[~seen] = 0.0
+    found = weights_of(residual, seen, alike)
+    assert found[followed].max() < 0.5
+    assert found[seen & (Y != 50.0)].mean() > 0.9
+    assert (found[~seen] == 0).all()
 
 
 # ---- what anybody would try first
@@ -701,7 +731,8 @@ def test_times_without_an_entry_are_filled(solved):
     clean, Y = seasonal(seed=4)
     Y[:, 100:104] = np.nan
     Y[3, 0:40] = np.nan  # a sensor that starts late
-    result = lrmc.solve(Y, time="columns")
+    with pytest.warns(lrmc.DoubtWarning, match="12 series are too few"):
+        result = lrmc.solve(Y, time="columns")
     found = result.completed()
     assert np.isfinite(found).all()
     gap = np.zeros_like(Y, bool)
@@ -917,6 +948,15 @@ def cells():
     datasets = pytest.importorskip("sklearn.datasets")
     X = datasets.load_breast_cancer().data
     return hidden(X / X.std(0), 0.2)[0]
+
+
+def test_few_series_that_begin_late_are_a_warning():
+    Y = seasonal(13, days=8)[1]
+    Y[:4, :60] = np.nan
+    assert any("too few" in text for text in _few_begin_late(Y))
+    assert not any(_few_begin_late(np.concatenate([Y, Y])))
+    Y[:, 100:160] = np.nan  # now most gaps are between entries
+    assert not any(_few_begin_late(Y))
 
 
 @pytest.mark.data

@@ -278,7 +278,8 @@ def _follow(
     now, used, width = before, obs.col_observed > 0, before.shape[1]
     rows = fit_rows(obs, model)
     usual, model = model.noise, model.with_noise(obs, rows.T)
-    kept = forgetting * min(1.0, max((usual / max(model.noise, 1e-300)) ** 2, 0.05))
+    known = min(usual / max(model.noise, 1e-300), 1.0)
+    kept = forgetting * max(known**2, 0.05)
     old = kept * memory.cols
     free = np.append(
         np.zeros(model.rank), 0.0 if center else np.inf

@@ -19,8 +19,8 @@ from ...result import Result, Status
 from ...weights import Array
 from .check import Check, checked
 from .clock import Clock, even_clock, read_clock
-from .gaps import gaps_elsewhere
-from .part import Axis, Timing, filled, whole
+from .gaps import beyond_ends, gaps_elsewhere
+from .part import Axis, InTime, Timing, filled, whole
 from .periods import find_period, is_ordered
 from .plan import IDLE_IN_WINDOWS, for_all_sensors, learn_plan
 from .simple import slot_medians
@@ -29,6 +29,12 @@ from .windows import WHOLE, middle_window, width_of
 AskedTime = Literal["auto", "columns", "rows"]
 TIMES = ("auto", "columns", "rows")
 FEWEST = 8  # times that a model of time is made of
+FEW_SERIES = (
+    16  # two standard errors of a mean over fewer are half of their deviation, and more
+)
+AT_ENDS = (
+    0.25  # of what is missing: from there on beginnings and ends are what is filled in
+)
 
 
 class Asked(NamedTuple):
@@ -71,6 +77,11 @@ def with_time(result: Result, asked: Asked, seed: int) -> Result:
             return _with_time(result, asked, seed)
     except (np.linalg.LinAlgError, FloatingPointError) as error:
         return _without(result, asked, str(error).lower())
+
+
+def is_in_time(result: Result) -> bool:
+    """Whether a model of time took part."""
+    return any(isinstance(part, InTime) for part in result.beyond)
 
 
 def _without(result: Result, asked: Asked, why: str) -> Result:
@@ -117,7 +128,11 @@ def _with_time(result: Result, asked: Asked, seed: int) -> Result:
         beyond=(part,),
         evidence=evidence,
         status=_status(result.status),
-        warnings=(*_still_true(result.warnings, obs, axis), *_said(check)),
+        warnings=(
+            *_still_true(result.warnings, obs, axis),
+            *_said(check),
+            *_few_begin_late(Y),
+        ),
         refit=Again(result.refit, timing),
     )
 
@@ -131,6 +146,18 @@ def _evidence(result: Result, timing: Timing, check: Check | None) -> dict[str, 
 
 def _said(check: Check | None) -> tuple[str, ...]:
     return (check.warning,) if check is not None and check.warning else ()
+
+
+def _few_begin_late(Y: Array) -> Iterator[str]:
+    """A word where few series say how well late beginnings and early ends are filled in."""
+    seen = ~np.isnan(Y)
+    beyond = int(beyond_ends(seen).sum())
+    if len(Y) < FEW_SERIES and beyond > AT_ENDS * int((~seen).sum()):
+        yield (
+            f"time: {beyond} entries before the first or after the last of a series are filled in;"
+            f" {len(Y)} series are too few to tell how well, and the nearest known value may be"
+            " better"
+        )
 
 
 def _is_optional(result: Result, asked: Asked, axis: Axis) -> bool:

@@ -219,7 +219,8 @@ def _trials(
         known = list(trials[0].models) if trials else None
         trial = tried(Y, sensors, period, without_time, seed + k, known)
         trials += [trial] if len(trial.truth) else []
-        if sum(len(t.truth) for t in trials) >= TRIED:
+        # one more that would be mostly beyond it is not worth its time
+        if sum(len(t.truth) for t in trials) + len(trial.truth) / 2 >= TRIED:
             break
     if not trials:
         raise np.linalg.LinAlgError("too few entries to set some of them aside")
@@ -410,15 +411,20 @@ def _begun_twice(
     """Robust processes that began where entries had been set aside: means with fits that begin anew.
 
     Which entries are gross errors hangs on where a fit begins, and a few days taken for such can be
-    half of the squared error. Large tables, whose models begin from some sensors, are spared the
-    time."""
-    twice = {}
-    for p, begin in plan.models.items():
-        G = folded(Y, p.period)
-        if p.robust and begin.weights.shape == G.shape:
-            anew = fit(G, robust=True).values()
-            twice[p.name] = (found[p.name] + unfolded(anew, Y.shape[1])) / 2
-    return twice
+    half of the squared error. Where processes that believe all entries take part, there are hardly
+    any; and large tables, whose models begin from some sensors, are spared the time."""
+    if not all(p.robust for p in plan.models):
+        return {}
+    begun = [
+        p
+        for p, begin in plan.models.items()
+        if begin.weights.shape == folded(Y, p.period).shape
+    ]
+    anew = sound_models(Y, begun)
+    return {
+        p.name: (found[p.name] + unfolded(model.values(), Y.shape[1])) / 2
+        for p, model in anew.items()
+    }
 
 
 def for_all_sensors(plan: Plan, Y: Array) -> Plan:

@@ -1,4 +1,5 @@
-"""Which entries are gross errors: residuals beside those of their neighbors in time."""
+"""Which entries are gross errors: by residuals beside those of their neighbors in time, and by what
+became of other entries with the same value."""
 
 from __future__ import annotations
 
@@ -12,10 +13,12 @@ from ...weights import Array
 REACH = 4  # neighbors in time on each side
 FEWEST = 3  # of them, to tell how large residuals are around an entry
 BURST = 5.0  # residuals may be at most so many times larger than usual all around
-SOME = 50_000  # residuals that the mixture is fitted to
+SOME = 10_000  # residuals that the mixture is fitted to
 ROUNDS = 15
 LOW, OF_GAUSSIAN = 0.3, 0.385  # a quantile of |e|, and what it is for e ~ N(0, 1)
 BEYOND = 2.0  # standard deviations, from which on gross errors are log-uniform
+USUAL = 10  # entries of the usual chance that every value is taken to have had
+IN_TURN = 3  # times that chances follow those of others with the same value
 
 
 class Mixture(NamedTuple):
@@ -25,9 +28,11 @@ class Mixture(NamedTuple):
     deviation: float
     widest: float
 
-    def good(self, size: Array) -> Array:
-        """The chance that residuals of these sizes are no gross errors."""
-        share, s, widest = self
+    def good(self, size: Array, share: Array | float | None = None) -> Array:
+        """The chance that residuals of these sizes are no gross errors; of entries of which
+        another share is good, if that is known."""
+        _, s, widest = self
+        share = self.share if share is None else share
         good = share / s * np.sqrt(2 / np.pi) * np.exp(-0.5 * (size / s) ** 2)
         gross = (1 - share) / np.maximum(size, BEYOND * s)
         gross /= 1 + np.log(widest / (BEYOND * s))
@@ -47,12 +52,39 @@ def fitted_mixture(size: Array) -> Mixture:
     return found
 
 
-def weights_of(residual: Array, seen: Array) -> Array:
+class Recurring(NamedTuple):
+    """Which entries have the same value, to the last digit.
+
+    A sensor that fails says 0, or the end of its scale, again and again. Such entries hold each
+    other up where several are side by side; what became of them elsewhere tells what they are."""
+
+    value: Array  # of each entry that was seen, the number of its value
+    counts: Array  # of entries, by value
+
+    @classmethod
+    def of(cls, Y: Array) -> Recurring:
+        """In these data, NaN where nothing was seen."""
+        _, value, counts = np.unique(
+            Y[~np.isnan(Y)], return_inverse=True, return_counts=True
+        )
+        return cls(value, counts)
+
+    def shares(self, good: Array, usual: float) -> Array:
+        """Which part of the others with the same value is good, by chances of all entries to be."""
+        others = np.bincount(self.value, good)[self.value] - good
+        return (USUAL * usual + others) / (USUAL + self.counts[self.value] - 1)
+
+
+def weights_of(residual: Array, seen: Array, alike: Recurring) -> Array:
     """The chance that each entry (sensors x days x slots) is good; 0 where none was seen."""
-    size = np.abs(residual) / around(residual, seen)
-    some = size[seen]
-    found = fitted_mixture(some[:: -(-len(some) // SOME)])
-    return np.where(seen, found.good(size), 0).astype(residual.dtype)
+    size = (np.abs(residual) / around(residual, seen))[seen]
+    found = fitted_mixture(size[:: -(-len(size) // SOME)])
+    good = found.good(size)
+    for _ in range(IN_TURN):
+        good = found.good(size, alike.shares(good, found.share))
+    weights = np.zeros_like(residual)
+    weights[seen] = good
+    return weights
 
 
 def around(residual: Array, seen: Array) -> Array:

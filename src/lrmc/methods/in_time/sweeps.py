@@ -9,7 +9,7 @@ import numpy as np
 from ...weights import Array
 from .basis import Basis, by_likeness
 from .prior import Prior, directions, updated
-from .robust import weights_of
+from .robust import Recurring, weights_of
 from .sizes import medians_of_rows, medians_of_slots, relative_sizes, typical_rows
 from .systems import System, White, regressed
 
@@ -80,22 +80,24 @@ def fit(Y: Array, *, robust: bool, begin: Model | None = None, seed: int = 0) ->
     sweeps = SWEEPS_AGAIN if known else SWEEPS
     if robust:
         if begin is None:
-            begin = _weighed(Y, first_model(Y, ~np.isnan(Y), robust), seed)
+            begin = _weighed(Y, seed)
             good = begin.weights
             sweeps = SWEEPS_AFTER
         else:
-            good = _weights_by(begin, Y, ~np.isnan(Y))
+            good = _weights_by(begin, Y, ~np.isnan(Y), Recurring.of(Y))
         Y = np.where(good < GROSS, np.nan, Y).astype(Y.dtype)
     seen = ~np.isnan(Y)
     if begin is None:
-        begin = first_model(Y, seen, robust=False)
+        begin = first_model(Y, seen)
     begin = replace(begin, weights=seen.astype(Y.dtype))
     return _swept(Y, begin, sweeps, seed, known=known)
 
 
-def _weighed(Y: Array, model: Model, seed: int) -> Model:
+def _weighed(Y: Array, seed: int) -> Model:
     """A model whose weights tell gross errors."""
-    return _swept(Y, model, SWEEPS_TO_WEIGH, seed, robust=True)
+    alike = Recurring.of(Y)
+    begin = first_model(Y, ~np.isnan(Y), alike)
+    return _swept(Y, begin, SWEEPS_TO_WEIGH, seed, alike=alike)
 
 
 def fit_moved(Y: Array, begin: Model, *, robust: bool) -> Model:
@@ -103,7 +105,7 @@ def fit_moved(Y: Array, begin: Model, *, robust: bool) -> Model:
     entries does not count."""
     middle = medians_of_rows(Y)  # levels wander
     model = replace(begin, middle=middle)
-    model = _settled(Y, model, robust)
+    model = _settled(Y, model, Recurring.of(Y) if robust else None)
     good = np.where(model.weights > 0, Y, np.nan).astype(Y.dtype)
     return _swept(good, model, SWEEPS_MOVED, 0, known=True)
 
@@ -120,10 +122,11 @@ def of_more_sensors(model: Model, Y: Array, sensors: Array, *, robust: bool) -> 
     A, own, along = model.prior
     shared = model.basis.values(np.tensordot(A.T, _known(model.c), 1))
     model = replace(model, middle=middle, rows=rows)
+    alike = Recurring.of(Y) if robust else None
     entries = (len(Y), -1)
     loadings = regressed(
         shared.reshape(len(shared), -1).T,
-        _first_weights(Y, model, robust).reshape(entries).T,
+        _first_weights(Y, model, alike).reshape(entries).T,
         _in_units(Y, model).reshape(entries).T,
         # entries of orthonormal directions have the variance 1 / sensors
         _beside_shared(model) * len(sensors),
@@ -132,32 +135,32 @@ def of_more_sensors(model: Model, Y: Array, sensors: Array, *, robust: bool) -> 
     more = own.dtype.type(len(Y) / len(sensors))
     prior = Prior(A, own, own + more * (along - own))
     model = replace(model, prior=prior)
-    return _settled(Y, model, robust)
+    return _settled(Y, model, alike)
 
 
-def _settled(Y: Array, model: Model, robust: bool) -> Model:
+def _settled(Y: Array, model: Model, alike: Recurring | None) -> Model:
     """A model with coefficients and weights for these data; all else is as it was."""
     seen = ~np.isnan(Y)
     Z = _in_units(Y, model)
-    weights = _first_weights(Y, model, robust)
+    weights = _first_weights(Y, model, alike)
     model = replace(model, weights=weights, c=None, draw=None)
-    if robust:
+    if alike is not None:
         model = replace(model, c=_expected(Z, model))
-        good = _weights_by(model, Y, seen) >= GROSS
+        good = _weights_by(model, Y, seen, alike) >= GROSS
         good = (seen & good).astype(Y.dtype)
         model = replace(model, weights=good)
     return replace(model, c=_expected(Z, model))
 
 
-def _first_weights(Y: Array, model: Model, robust: bool) -> Array:
+def _first_weights(Y: Array, model: Model, alike: Recurring | None) -> Array:
     """Chances of entries to be good by medians of slots; all are, where gross errors are not told."""
     seen = ~np.isnan(Y)
-    if not robust:
+    if alike is None:
         return seen.astype(Y.dtype)
     rest = Y - model.middle[:, None, None]
     rest -= medians_of_slots(rest)[:, None, :]
     e = np.where(seen, rest / model.units, 0).astype(Y.dtype)
-    return weights_of(e, seen)
+    return weights_of(e, seen, alike)
 
 
 def _in_units(Y: Array, model: Model) -> Array:
@@ -204,10 +207,11 @@ def _swept(
     sweeps: int,
     seed: int,
     *,
-    robust: bool = False,
+    alike: Recurring | None = None,
     known: bool = False,
 ) -> Model:
-    """A model after some sweeps; sizes of one that is `known` are left as they are."""
+    """A model after some sweeps, robust ones if it is known which values recur; sizes of a model
+    that is `known` are left as they are."""
     seen = ~np.isnan(Y)
     Y = np.where(seen, Y - model.middle[:, None, None], 0)
     rng = np.random.default_rng(seed)
@@ -217,25 +221,26 @@ def _swept(
         if not known and k == FILLED_AFTER:
             model = replace(model, c=None)
         dealt = white.dealt(rng)
-        model = swept(Y, seen, model, dealt, robust, resize=again, rebase=k > 0)
+        model = swept(Y, seen, model, dealt, alike, resize=again, rebase=k > 0)
     return model
 
 
-def _weights_by(begin: Model, Y: Array, seen: Array) -> Array:
+def _weights_by(begin: Model, Y: Array, seen: Array, alike: Recurring) -> Array:
     """The chances of entries to be good, by how far they are from an earlier model."""
     known = np.where(seen, begin.weights, 0)
     e = np.where(seen, (Y - begin.values()) / begin.units, 0)
-    return weights_of(without_itself(e, known, begin.noise), seen)
+    return weights_of(without_itself(e, known, begin.noise), seen, alike)
 
 
-def first_model(Y: Array, seen: Array, robust: bool) -> Model:
-    """Medians of slots, sizes of what is left, and how alike days are in it."""
+def first_model(Y: Array, seen: Array, alike: Recurring | None = None) -> Model:
+    """Medians of slots, sizes of what is left, and how alike days are in it; robust, as `_swept`."""
+    robust = alike is not None
     middle = medians_of_rows(Y)
     Y = Y - middle[:, None, None]
     rows = typical_rows(Y)
     level = medians_of_slots(Y)[:, None, :] / rows[:, None, None]
     E = np.where(seen, Y / rows[:, None, None] - level, 0).astype(Y.dtype)
-    w = weights_of(E, seen) if robust else seen.astype(Y.dtype)
+    w = seen.astype(Y.dtype) if alike is None else weights_of(E, seen, alike)
     relative, slots = relative_sizes(E, seen, robust)
     units = relative[:, None, None] * slots
     E, level = E / units, (level / units).astype(Y.dtype)
@@ -294,12 +299,13 @@ def swept(
     seen: Array,
     model: Model,
     white: White,
-    robust: bool,
+    alike: Recurring | None,
     *,
     resize: bool,
     rebase: bool,
 ) -> Model:
     """The next model: in units that follow residuals, and with days by their likeness, if asked."""
+    robust = alike is not None
     basis = model.basis
     Z = Y / model.units
     c = _expected(Z, model)
@@ -307,7 +313,7 @@ def swept(
     fitted, unknown = basis.values(c), basis.values(draw)
     e = np.where(seen, Z - fitted, 0)
     left_out = without_itself(e, model.weights, model.noise)
-    w = weights_of(left_out, seen) if robust else model.weights
+    w = model.weights if alike is None else weights_of(left_out, seen, alike)
     model = replace(
         model, c=c, draw=draw, weights=w, noise=_noise(e, w, unknown, model)
     )
