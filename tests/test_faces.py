@@ -5,10 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from each import each
 from made.spheres import heads, write_heads
 from real_data import DATA
+from scipy import ndimage
 
 from lrmc.apps.faces import clean_faces
+from lrmc.apps.faces.doubt import simple_deviation
 from lrmc.apps.faces.show import shown_deviation, shown_removed
 
 pytest.importorskip("PIL")
@@ -108,6 +111,36 @@ def test_missing_pixels_have_all_of_the_fit(made):
     removed = found.removed.reshape(10, -1)
     inside = np.abs(wanted) < 100  # others may have been clipped
     np.testing.assert_allclose(removed[cols, rows][inside], wanted[inside], atol=0.01)
+
+
+@each("kind", ["noise", "shifted"])
+def test_pictures_with_nothing_in_common_are_told(kind, tmp_path):
+    """Of noise, or faces that lie elsewhere in each picture, the median tells as much as low rank."""
+    rng = np.random.default_rng(0)
+    if kind == "noise":
+        images = rng.integers(0, 256, (12, 24, 20), dtype=np.uint8)
+    else:
+        texture = ndimage.gaussian_filter(rng.random((90, 80)), 1.0)
+        grey = (255 * (texture - texture.min()) / np.ptp(texture)).astype(np.uint8)
+        images = np.stack([grey[5 * k :, 4 * k :][:24, :20] for k in range(12)])
+    (tmp_path / "in").mkdir()
+    for k, image in enumerate(images):
+        Image.fromarray(image).save(tmp_path / "in" / f"{k}.png")
+    asked = ["faces", str(tmp_path / "in"), "-o", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, asked)
+    assert done.exit_code == 1, done.output
+    assert "so little in common" in done.output
+    assert "so little in common" in (tmp_path / "out/report.html").read_text()
+
+
+def test_the_median_picture_is_as_bright_as_each():
+    """Equal pictures but for their gain are told to half a grey level."""
+    rng = np.random.default_rng(0)
+    values = rng.uniform(0, 256, (600, 1)) * rng.uniform(0.5, 1, 9)
+    seen = rng.random(values.shape) < 0.8
+    assert simple_deviation(values, np.ones_like(seen)) < 0.5
+    values += rng.normal(0, 10, values.shape)
+    assert simple_deviation(values, seen) == pytest.approx(10, rel=0.15)
 
 
 def test_deviations_as_pictures():

@@ -64,6 +64,16 @@ def test_it_is_said_and_the_exit_code_is_1(tmp_path):
     assert "The camera moves" in (tmp_path / "out" / "report.html").read_text()
 
 
+def test_a_clip_without_a_background_is_told(tmp_path):
+    frames = np.random.default_rng(0).integers(0, 256, (30, 48, 64), dtype=np.uint8)
+    source = write_pictures(tmp_path / "in", frames)
+    options = ["video", str(source), "-o", str(tmp_path / "out"), "--no-films"]
+    done = CliRunner().invoke(cli.app, options)
+    assert done.exit_code == 1
+    assert "in front of the background, which is what most frames" in done.output
+    assert "not to be trusted" in (tmp_path / "out" / "report.html").read_text()
+
+
 def test_a_camera_that_has_moved_since_its_background_was_learned():
     frames = street("plain", n=40, seed=6).frames
     known = video.separate(frames[:, 4:-4, 4:-4]).model

@@ -80,6 +80,20 @@ def _deviation(result: Result) -> tuple[Array, float]:
     return whole, known.quantile(MIDDLE) / max(level, TINY)
 
 
+def simple_deviation(values: Array, seen: Array) -> float:
+    """That of the median picture, as bright as each picture is: what low rank must do better than;
+    at least half of one of 256 grey levels. Of pixels x pictures, from every so many pixels.
+    """
+    known = np.where(seen[::EVERY], values[::EVERY].astype(np.float64), np.nan)
+    known = known[np.isfinite(known).any(axis=1)]
+    usual = np.nanmedian(known, axis=1, keepdims=True)
+    here = np.where(np.isfinite(known), usual, 0.0)
+    levels = np.nansum(known * here, axis=0) / np.maximum(np.sum(here**2, axis=0), TINY)
+    off = np.abs(known - levels * usual)
+    rounded = float(np.nanmax(known) - np.nanmin(known)) * HALF_STEP / 256
+    return max(float(np.nanquantile(off, LEVEL)) / NORMAL, rounded)
+
+
 def _part(obs: Observations, fit: Fit, rows: Array) -> tuple[Observations, Fit]:
     """Some rows of data and of a fit to them, which is nothing but low rank unless all are asked
     for.

@@ -26,9 +26,12 @@ GRID = 16  # pixels between the places where the surroundings are looked at
 CHANCE = 2.0  # times the power of the median pixel: powers of few frames differ by that
 PASSING = 0.05  # of the frames: what is bright for no longer is a bubble that passes, not flicker
 # Noise over brightness. Fully developed speckle that is new in every frame (Rayleigh) has 0.45 if
-# its dark side tells the noise; a tissue that leaves more tells nothing about speckle.
-ALL_SPECKLE = 0.48
+# its dark side tells the noise; with that much, tissue tells nothing about speckle.
+ALL_SPECKLE = 0.43
 BEYOND_SPECKLE = 2.0  # times as much as beyond noise: speckle has longer tails
+STANDS_CLEAR = (
+    0.1  # of the power: blood that is left when so much is asked is no speckle
+)
 MAD = 1.4826  # the standard deviation of normal noise over its median size
 
 
@@ -61,18 +64,34 @@ def found_blood(
 ) -> Blood:
     """The blood in what tissue leaves of a cine; changes of `least` or less tell nothing."""
     blood, noise = beyond_noise(rest, outliers, least)
+    shrunk = _shrunk(blood, rest, outliers, noise, noise)
     speckle = outliers == "positive" and all_speckle(rest, tissue, noise, least)
-    level = noise
     if speckle:
         # Where all is dark, there is no dark side, and the median of the bright one is more.
         bright = MAD * float(np.median(rest[rest > least]))
         level = BEYOND_SPECKLE * max(noise, bright)
-        blood[blood <= BEYOND_NOISE * level] = 0
-    deviation = deviation_without(blood, rest)
+        clear = np.where(blood > BEYOND_NOISE * level, blood, np.float32(0))
+        left = _shrunk(clear, rest, outliers, noise, level)
+        speckle = _power(left) < STANDS_CLEAR * _power(shrunk)
+        blood, shrunk = (clear, left) if speckle else (blood, shrunk)
+    return Blood(shrunk, noise, deviation_without(blood, rest), speckle)
+
+
+def _shrunk(
+    blood: Array,
+    rest: Array,
+    outliers: Sides,
+    noise: float,
+    level: float,
+) -> Array:
+    """By neighbours and surroundings; `level` is the noise that blood must be beyond."""
     shared = shared_by_neighbours(blood, noise)
-    blood *= wiener_gain(rest, outliers, level, shared)
-    blood *= beyond_surroundings(blood)
-    return Blood(blood, noise, deviation, speckle)
+    blood = blood * wiener_gain(rest, outliers, level, shared)
+    return np.asarray(blood * beyond_surroundings(blood))
+
+
+def _power(blood: Array) -> float:
+    return float(np.nansum(np.square(blood), dtype=np.float64))
 
 
 def all_speckle(rest: Array, tissue: Array, noise: float, least: float) -> bool:

@@ -20,6 +20,7 @@ from ..._files import whole_folder
 from ..._progress import Progress, Tell, silent
 from ..._work import Outcome, placed
 from ...observations._door import as_observations
+from ...result import Status
 from ...weights import Array
 from ..outcome import after_clipping
 from ..stack import is_whole
@@ -44,6 +45,7 @@ from .page import Processed, save_deviations, sections
 TO_LEARN = 256 << 20  # bytes of frames that are held to learn a background from
 AT_ONCE = 48 << 20  # bytes of frames that are held while a film is gone through
 TELL_EVERY = 50  # frames that are read
+MOST = 0.5  # of the pixels in front: what most frames show is not their background
 # Pixels of the shorter side that are enough where no picture is written: neighbourhoods of the
 # clean-up grow with frames anyway.
 SIDE = 240
@@ -245,6 +247,13 @@ def _outcome(clip: Clip, back: Background, out: Output) -> Outcome:
     outcome = back.outcome
     if clip.about_depth:
         outcome = outcome.warned(clip.about_depth)
+    share = float(np.mean(out.shares))
+    if share > MOST:
+        outcome = outcome.warned(
+            f"{share:.0%} of the pixels are in front of the background, which is what most frames"
+            " show: there is none to be found here, and the masks are not to be trusted",
+            Status.UNDETERMINED,
+        )
     values = out.n_frames * int(np.prod(back.shape))
     return after_clipping(outcome, out.clipped, values, BYTES)
 
