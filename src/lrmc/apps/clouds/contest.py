@@ -58,11 +58,7 @@ class Filling(NamedTuple):
         """
         answer = np.empty(Y.shape, np.float32)
         for some, y, seen in self._pieces(Y, clear):
-            blend = np.zeros(y.shape)
-            for k in np.flatnonzero(self.weights.any(0)):
-                weight = self.weights[:, k, None, None]
-                blend += weight * self.ways.predictions(y, seen, int(k), own)
-            answer[..., some] = blend
+            answer[..., some] = self.ways.blended(y, seen, self.weights, own)
         return answer
 
     def away(self, Y: Array, clear: Array) -> Array:

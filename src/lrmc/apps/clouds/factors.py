@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...row_systems import pairs, solve_rows
 from ...weights import Array
 
 ROUNDS = 30  # of expectation and maximization; twice as many change little
@@ -256,7 +257,11 @@ def fitted(
     R: Array,
 ) -> Array:
     """T x n: R l with the factors of all dates."""
-    return R @ pixels(y, there, model, b).mean.T
+    precision = np.linalg.inv(_invertible(model.covariance[b]))
+    W = there / model.variance[:, b, None]
+    right = (W * np.where(there, y[:, b], 0)).T @ model.R + precision @ model.mean[b]
+    every = np.ones(len(right), bool)
+    return R @ solve_rows(W.T @ pairs(model.R), right, precision, every).T
 
 
 def left_out(

@@ -68,7 +68,7 @@ def learn_ground(
         raise ValueError("no pixel of the scenes is observed: all are nodata or masked")
     fits = Fits(seed, threads, tell)
     tell(Progress("finding clouds"))
-    sample = screened(without_overcast(sample, days), days)
+    sample = _without_clouds(sample, days)
     dark = shades(sample, days)
     sample = sample.without(dark.sure[:, None, None])
     X, outcome = _fitted(sample, rank, "the ground", fits)
@@ -78,6 +78,14 @@ def learn_ground(
     if ground.filling is not None:
         outcome = _warned(outcome, ground.filling, dark, left)
     return replace(ground, limits=sample.limits, outcome=outcome)
+
+
+def _without_clouds(sample: Sample, days: Array) -> Sample:
+    """By the screen; and once more, without dates that it took clouds for the ground of."""
+    found = screened(sample, days)
+    left = without_overcast(found, days)
+    taken = found.there & ~left.there
+    return screened(sample.without(taken), days) if taken.any() else found
 
 
 def _with_filling(

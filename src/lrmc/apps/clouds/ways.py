@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -34,26 +35,56 @@ class Ways(NamedTuple):
     def __len__(self) -> int:
         return OF_UNSEEN + len(self.models)
 
-    def predictions(
+    def predictions(self, Y: Array, clear: Array, k: int) -> Array:
+        """What way k says of T x bands x n values, each from the others that are clear."""
+        only = np.zeros((len(Y), len(self)))
+        only[:, k] = 1.0
+        return self.blended(Y, clear, only)
+
+    def blended(
         self,
         Y: Array,
         clear: Array,
-        k: int,
+        weights: Array,
         own: bool = False,
     ) -> Array:
-        """What way k says of T x bands x n values, each from the others that are clear. With `own`,
-        factor models count a clear value itself as well.
+        """All ways together, by the T x ways weights they have. With `own`, factor models count a
+        clear value itself as well.
         """
-        if k in (LINE, MEDIAN):
-            said = (
-                line(Y, clear, self.days) if k == LINE else median_of_others(Y, clear)
-            )
-            alone = clear.sum(0) - clear == 0
-            return np.where(alone[:, None], self.usual[:, None], said)
-        model, R = self._factors(k)
+        answer = np.zeros(Y.shape)
+        for k, way in ((LINE, self._line), (MEDIAN, self._median)):
+            if weights[:, k].any():
+                answer += weights[:, k, None, None] * way(Y, clear)
         one = fitted if own else left_out
-        bands = range(Y.shape[1])
-        return np.stack([one(Y, clear, model, b, R) for b in bands], axis=1)
+        for model, R in self._weighed(weights):
+            for b in range(Y.shape[1]):
+                answer[:, b] += one(Y, clear, model, b, R)
+        return answer
+
+    def _line(self, Y: Array, clear: Array) -> Array:
+        return self._known(line(Y, clear, self.days), clear)
+
+    def _median(self, Y: Array, clear: Array) -> Array:
+        return self._known(median_of_others(Y, clear), clear)
+
+    def _known(self, said: Array, clear: Array) -> Array:
+        """What is said, and the usual where no other date is clear."""
+        alone = clear.sum(0) - clear == 0
+        return np.where(alone[:, None], self.usual[:, None], said)
+
+    def _weighed(self, weights: Array) -> Iterator[tuple[Factored, Array]]:
+        """The factor models that count, each once: what it says is linear in the time factors, so
+        that weights of dates, and of two ways that share a model, go into these.
+        """
+        last = len(self.models) - 1
+        if weights[:, HARMONIC].any():
+            yield self.harmonic, weights[:, HARMONIC, None] * self.harmonic.R
+        for k, model in enumerate(self.models):
+            R = weights[:, OF_UNSEEN + k, None] * model.R
+            if k == last:
+                R = R + weights[:, IN_TIME, None] * self.seasons.expected
+            if R.any():
+                yield model, R
 
     def gaps(self, clear: Array) -> Array:
         """T x ways that can tell of unseen dates: how the variance of their errors grows, where
@@ -63,15 +94,6 @@ class Ways(NamedTuple):
         answer[:, LINE] = bridged(clear, self.days)
         answer[:, IN_TIME] = self.seasons.spread**2
         return answer
-
-    def _factors(self, k: int) -> tuple[Factored, Array]:
-        """The model, and the time factors that it is used with."""
-        if k == HARMONIC:
-            return self.harmonic, self.harmonic.R
-        if k == IN_TIME:
-            return self.models[-1], self.seasons.expected
-        model = self.models[k - OF_UNSEEN]
-        return model, model.R
 
 
 class Sought(NamedTuple):
