@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._extras import optional
-from ..._work import Progress, Tell, silent
+from ..._progress import Progress, Tell, silent
 from ...observations.stores import readable, zarr_arrays
 from ..outcome import FitFailed, after_clipping
 from .classes import RULES
