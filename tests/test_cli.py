@@ -564,7 +564,7 @@ def test_ctrl_c_during_imports(tmp_path, package, asked):
 
 def test_other_programs_keep_their_tracebacks(tmp_path):
     (tmp_path / "numpy.py").write_text("raise KeyboardInterrupt")
-    program = [sys.executable, "-c", "import lrmc"]
+    program = [sys.executable, "-c", "import lrmc; lrmc.solve"]
     done = subprocess.run(
         program,
         capture_output=True,
