@@ -546,10 +546,13 @@ def test_ended_from_outside_anywhere(source, tmp_path, monkeypatch, stop):
     assert done.stderr in ("interrupted\n", "terminated\n")
 
 
-def test_ctrl_c_during_imports(tmp_path):
-    """It comes while numpy is being imported."""
-    (tmp_path / "numpy.py").write_text("raise KeyboardInterrupt")
-    command = [sys.executable, "-m", "lrmc.cli", "--version"]
+@pytest.mark.parametrize(
+    ("package", "asked"), [("rich", "--version"), ("numpy", "schedules")]
+)
+def test_ctrl_c_during_imports(tmp_path, package, asked):
+    """It comes while a package is being imported: before any command is known, or with one."""
+    (tmp_path / f"{package}.py").write_text("raise KeyboardInterrupt")
+    command = [sys.executable, "-m", "lrmc.cli", asked]
     done = subprocess.run(
         command,
         capture_output=True,
@@ -561,7 +564,7 @@ def test_ctrl_c_during_imports(tmp_path):
 
 def test_other_programs_keep_their_tracebacks(tmp_path):
     (tmp_path / "numpy.py").write_text("raise KeyboardInterrupt")
-    program = [sys.executable, "-c", "import lrmc"]
+    program = [sys.executable, "-c", "import lrmc; lrmc.solve"]
     done = subprocess.run(
         program,
         capture_output=True,
