@@ -19,7 +19,7 @@ from ...result import Result, Status
 from ...weights import Array
 from ..outcome import Limits, Told, after_clipping, solved
 from ..stack import Stack, as_type, band_groups, check_rank
-from .doubt import Doubt, doubt_of, simple_deviation
+from .doubt import EVERY, Doubt, doubt_of, simple_deviation
 
 FEWEST = 3  # pictures of a person
 SCHEDULE = "faces"  # learned on other people: docs/families.md
@@ -30,6 +30,8 @@ ENOUGH = 16
 # of the median picture's deviation: faces of one person have up to 0.71 (eleven pictures with glasses
 # and other lights), pictures that lie elsewhere, of ten people, or of noise, 0.84 and more
 IN_COMMON = 0.8
+# of the contrast of a picture: with less, all show what their median shows, and no model does better
+ALIKE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,8 +176,11 @@ def _compared(
     """
     if doubt is None or doubt.deviation is None:
         return outcome
-    columns = (X.reshape(len(X), -1).T for X in (pictures, seen))
-    if np.median(doubt.deviation) <= IN_COMMON * simple_deviation(*columns):
+    values, known = (X.reshape(len(X), -1).T for X in (pictures, seen))
+    simple = simple_deviation(values, known)
+    some = np.where(known, values, np.nan)[::EVERY, known[::EVERY].any(axis=0)]
+    alike = simple < ALIKE * float(np.median(np.nanstd(some, axis=0)))
+    if alike or np.median(doubt.deviation) <= IN_COMMON * simple:
         return outcome
     return outcome.warned(
         "the pictures have so little in common that their median tells about as much as the"

@@ -29,9 +29,7 @@ PASSING = 0.05  # of the frames: what is bright for no longer is a bubble that p
 # its dark side tells the noise; with that much, tissue tells nothing about speckle.
 ALL_SPECKLE = 0.43
 BEYOND_SPECKLE = 2.0  # times as much as beyond noise: speckle has longer tails
-STANDS_CLEAR = (
-    0.1  # of the power: blood that is left when so much is asked is no speckle
-)
+STANDS_CLEAR = 0.5  # of the power: with more left when so much is asked, less is enough
 MAD = 1.4826  # the standard deviation of normal noise over its median size
 
 
@@ -50,8 +48,8 @@ class Blood:
             return outcome
         return outcome.warned(
             "the speckle of the tissue is new in every frame, so that blood can hardly be told"
-            " from it: only what is far brighter is shown, and most blood may be missing; more"
-            " frames per second, or IQ data, would tell",
+            " from it: what is not far brighter may be missing, or may be speckle; more frames"
+            " per second, or IQ data, would tell",
             Status.UNDETERMINED,
         )
 
@@ -72,8 +70,8 @@ def found_blood(
         level = BEYOND_SPECKLE * max(noise, bright)
         clear = np.where(blood > BEYOND_NOISE * level, blood, np.float32(0))
         left = _shrunk(clear, rest, outliers, noise, level)
-        speckle = _power(left) < STANDS_CLEAR * _power(shrunk)
-        blood, shrunk = (clear, left) if speckle else (blood, shrunk)
+        if _power(left) < STANDS_CLEAR * _power(shrunk):
+            blood, shrunk = clear, left
     return Blood(shrunk, noise, deviation_without(blood, rest), speckle)
 
 
