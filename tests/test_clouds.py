@@ -26,6 +26,7 @@ from typer.testing import CliRunner
 
 from lrmc.apps.clouds.scenes import dates_of, write_scene
 from lrmc.cli import app
+from lrmc.result import Status
 
 
 @pytest.fixture(scope="module")
@@ -190,6 +191,7 @@ def test_few_dates_are_warned_of(scene):
     with pytest.warns(UserWarning, match="only 4 dates show ground"):
         done = clouds.remove_clouds(scene.data[9:13], nodata=NODATA, rank=1)
     assert any("give more dates, or masks" in one for one in done.warnings)
+    assert done.status is Status.UNDETERMINED  # exit code 1
 
 
 # One date of this corner is half cloud, and nearly half of the rest lies in its shadow.

@@ -10,7 +10,7 @@ from made.landscape import NODATA, landscape
 xarray = pytest.importorskip("xarray")
 pytest.importorskip("lrmc.xarray")
 
-from lrmc.apps.clouds import ground, stac
+from lrmc.apps.clouds import ground, lazy, model, process, stac
 from lrmc.apps.clouds.lazy import remove_clouds_lazily
 
 BANDS = ("blue", "green", "nir")
@@ -90,6 +90,56 @@ def test_memory_is_that_of_some_chunks(monkeypatch):
         tracemalloc.stop()
         assert total > 0
     assert peaks[1] < 1.5 * peaks[0]
+
+
+@pytest.fixture(scope="module")
+def of_bands(array, tmp_path_factory):
+    """A store with a variable for each band and classes, as odc-stac loads them."""
+    pytest.importorskip("zarr")
+    classes = np.full((8, 16, 20), 4, np.uint8)
+    classes[2, 5:9, 5:9] = 9
+    bands = {name: array.sel(band=name, drop=True) for name in BANDS}
+    dataset = xarray.Dataset(bands).assign(scl=(("time", "y", "x"), classes))
+    path = tmp_path_factory.mktemp("store") / "scenes.zarr"
+    encoding = {name: {"chunks": (1, 8, 10)} for name in bands}
+    dataset.to_zarr(path, consolidated=False, encoding=encoding)
+    return path
+
+
+def test_a_store_with_a_variable_for_each_band(array, cleared, of_bands, tmp_path):
+    """All of them are cleared together, in the chunks they had; classes are no band."""
+    pytest.importorskip("dask")
+    done = process([of_bands], tmp_path / "out", rank=3, uncertainty=True)
+    back = xarray.open_zarr(
+        tmp_path / "out" / "scenes.zarr", mask_and_scale=False, consolidated=False
+    )
+    added = {"clouds", *(f"{name}_sd" for name in BANDS)}
+    assert set(back) == {*BANDS, "scl", *added}
+    for name in BANDS:
+        assert np.array_equal(back[name], cleared.clear.sel(band=name))
+        assert back[name].chunksizes["time"] == (1,) * 8
+    assert np.array_equal(back.clouds, cleared.clouds)
+    # What is given back is read from what was written.
+    assert np.array_equal(np.asarray(done.cleared.mask), cleared.clouds)
+    masked = process([of_bands], tmp_path / "masked", masks="SCL", rank=3)
+    assert (np.asarray(masked.cleared.mask)[2, 5:9, 5:9] == ground.MISSING).all()
+
+
+def test_a_store_is_cleared_chunk_by_chunk(of_bands, tmp_path, monkeypatch):
+    """Each chunk once, and never all of the picture at a time."""
+    pytest.importorskip("dask")
+    sizes = []
+
+    def noted(look, *rest):
+        sizes.append(look.data.shape[2:])
+        return model.cleared_scenes(look, *rest)
+
+    monkeypatch.setattr(lazy, "cleared_scenes", noted)
+    told = []
+    process([of_bands], tmp_path / "out", rank=3, progress=told.append)
+    assert sizes == [(8, 10)] * 4
+    counts = [at.done for at in told if at.stage == "clearing"]
+    assert counts == [1, 2, 3, 4]
 
 
 # ---- STAC

@@ -11,7 +11,16 @@ import lrmc
 
 ROOT = Path(lrmc.__file__).parent
 LAYERS = (  # each may import from itself and from those before it
-    ("_program", "_progress", "_typing", "_extras", "_scipy", "_memory", "_arguments", "_kernels"),
+    (
+        "_program",
+        "_progress",
+        "_typing",
+        "_extras",
+        "_scipy",
+        "_memory",
+        "_arguments",
+        "_kernels",
+    ),
     ("weights", "_rows", "formats", "_files"),
     ("schedule", "units", "linalg", "row_systems", "frames"),
     ("observations",),
