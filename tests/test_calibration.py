@@ -285,6 +285,15 @@ def test_quiet_lines_stay_quiet_beside_outliers():
         assert np.std(np.log(got) - np.log(want)) < 0.13
 
 
+def test_lines_of_four_entries_have_no_noise_of_their_own():
+    """What they show is chance, and heavy tails make that more."""
+    rng = np.random.default_rng(6)
+    E = rng.standard_t(2, (1000, 4))
+    zero = Factors(np.zeros((1000, 1)), np.zeros((4, 1)))
+    rows, _ = line_noise(as_observations(E), Fit(zero))
+    assert np.std(np.log(rows)) < 0.2
+
+
 def test_less_is_known_where_less_was_seen():
     rng = np.random.default_rng(4)
     L, R = (rng.standard_normal((n, 3)) for n in SHAPE)
