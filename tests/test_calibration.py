@@ -286,12 +286,13 @@ def test_quiet_lines_stay_quiet_beside_outliers():
 
 
 def test_lines_of_four_entries_have_no_noise_of_their_own():
-    """What they show is chance, and heavy tails make that more."""
+    """What they show is chance: in some rows all entries happen to be met."""
     rng = np.random.default_rng(6)
-    E = rng.standard_t(2, (1000, 4))
+    met = rng.random((1000, 4)) < 0.4
+    E = np.where(met, 0.01, 1.0) * rng.standard_normal((1000, 4))
     zero = Factors(np.zeros((1000, 1)), np.zeros((4, 1)))
     rows, _ = line_noise(as_observations(E), Fit(zero))
-    assert np.std(np.log(rows)) < 0.2
+    assert np.std(np.log(rows)) < 0.02
 
 
 def test_less_is_known_where_less_was_seen():
