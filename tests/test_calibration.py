@@ -285,6 +285,16 @@ def test_quiet_lines_stay_quiet_beside_outliers():
         assert np.std(np.log(got) - np.log(want)) < 0.13
 
 
+def test_lines_of_four_entries_have_no_noise_of_their_own():
+    """What they show is chance: in some rows all entries happen to be met."""
+    rng = np.random.default_rng(6)
+    met = rng.random((1000, 4)) < 0.4
+    E = np.where(met, 0.01, 1.0) * rng.standard_normal((1000, 4))
+    zero = Factors(np.zeros((1000, 1)), np.zeros((4, 1)))
+    rows, _ = line_noise(as_observations(E), Fit(zero))
+    assert np.std(np.log(rows)) < 0.02
+
+
 def test_less_is_known_where_less_was_seen():
     rng = np.random.default_rng(4)
     L, R = (rng.standard_normal((n, 3)) for n in SHAPE)

@@ -82,7 +82,9 @@ def test_a_table_of_few_columns_is_told_by_regression():
     X = X / X.std(0)
     hidden = rng.random(X.shape) < 0.2
     result = lrmc.solve(np.where(hidden, np.nan, X), time=None)
-    assert {part.name for part in result.beyond} == {"regression"}
+    names = {part.name for part in result.beyond}
+    assert "regression" in names
+    assert names <= {"regression", "regression among neighbors"}
     off = np.mean((result.completed() - X)[hidden] ** 2)
     truth = Normal(X.mean(0), np.cov(X.T))
     best = told_by_others(np.where(hidden, np.nan, X), truth)

@@ -19,6 +19,7 @@ from ..evidence.calibration import (
 from ..evidence.scales import lines_of
 from ..fit import Fit, block_of
 from ..methods.in_time.improve import AskedTime, checked_time
+from ..methods.local import Local
 from ..methods.neighbors import Neighbors
 from ..methods.noisy import AskedLoss
 from ..methods.regression import Regression
@@ -298,7 +299,7 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
             warnings.filterwarnings("ignore", message=".*have no observation.*")
             model = self.pca_.inverse_transform(self.pca_.transform(part))
         opinions = [
-            x for x in self._fit.beyond if isinstance(x, Neighbors | Regression)
+            x for x in self._fit.beyond if isinstance(x, Neighbors | Regression | Local)
         ]
         return model + sum(x.for_new(part, model) - model for x in opinions)
 

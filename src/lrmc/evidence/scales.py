@@ -28,6 +28,8 @@ LOW = 0.3
 # entries that speak for a power of 0: lines of equal noise have none that could be learned
 RIDGE = 1.0
 UPDATES = 3  # of the powers: what is far off is clipped anew each time
+# entries that every line is supposed to have beside its own: of few, logarithms would run away
+USUAL = 2.0
 # of a surprise, as the logarithm of its scale grows: half of it is what Gaussian residuals have
 FLATTEST = 0.25
 TINY = 1e-300
@@ -209,7 +211,8 @@ def _moved(
     # what a surprise falls by as the logarithm of its scale grows
     slope = max(2 * mean - square, FLATTEST)
     used = count > 0
-    own = np.clip(total / np.maximum(count, 1), SMALLEST, 2 - LEAST)
+    own = (total + USUAL * mean) / np.maximum(count + USUAL, 1)
+    own = np.clip(own, SMALLEST, 2 - LEAST)
     level = level + np.log(own / (2 - own)) / (2 if first else 2 * slope)
     level = np.where(used, level - level[used].mean(), 0.0)
     variance = max(square - mean**2, TINY) / slope**2

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ..linalg import Factors
 from ..observations.base import Observations
+from .local import Local, can_regress_locally, local
 from .neighbors import Neighbors, can_compare, neighbors
 from .regression import Regression, can_regress, regression
 
@@ -16,7 +17,7 @@ class Opinion(NamedTuple):
 
     is_for: Callable[[Observations], bool]
     # of the data, the fit, where its residuals are clipped, and the weight
-    of: Callable[[Observations, Factors, float, float], Neighbors | Regression]
+    of: Callable[[Observations, Factors, float, float], Neighbors | Regression | Local]
     # where values are clipped before it is asked, in medians of |residual|: several are tried
     reaches: tuple[float, ...]
 
@@ -27,6 +28,9 @@ GENTLY, OUTLIERS, UNCLIPPED = 3.0, 30.0, 1e6
 OPINIONS: Mapping[str, Opinion] = {
     "neighbors": Opinion(can_compare, neighbors, (GENTLY, OUTLIERS)),
     "regression": Opinion(can_regress, regression, (GENTLY, OUTLIERS, UNCLIPPED)),
+    "regression among neighbors": Opinion(
+        can_regress_locally, local, (OUTLIERS, UNCLIPPED)
+    ),
 }
 
 
