@@ -85,16 +85,6 @@ class UnrolledLRMC(nn.Module):
     False
     """
 
-    def __new__(
-        cls,
-        schedule: Schedule | str | None = None,  # copies and pickles give none
-        *_: Any,
-        **__: Any,
-    ) -> UnrolledLRMC:
-        """One name for both kinds: whoever has a schedule need not care which it is."""
-        noisy = schedule is not None and as_schedule(schedule).plan is not None
-        return super().__new__(UnrolledNoisy if noisy else cls)
-
     def __init__(
         self,
         schedule: Schedule | str,
@@ -106,14 +96,15 @@ class UnrolledLRMC(nn.Module):
         device: Any = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__()
         began = as_schedule(schedule)
-        for name, number, least in (("rank", rank, 1), ("extra", extra, 0)):
-            check_whole(name, number, least)
-        if extra and began.tail is None:
-            raise ValueError(
-                f"extra={extra}, but the schedule has no tail: it ends after {len(began)} layers"
-            )
+        if began.plan is not None:
+            # one name for both: whoever has a schedule need not care which kind it is
+            self.__class__ = UnrolledNoisy
+            options = {"extra": extra, "checkpoint": checkpoint, "seed": seed}
+            self.__init__(began, rank, **options, device=device, dtype=dtype)  # type: ignore[misc]
+            return
+        super().__init__()
+        _check_layers(began, rank, extra)
         self.rank, self.extra, self.checkpoint, self.seed = (
             int(rank),
             int(extra),
@@ -123,24 +114,15 @@ class UnrolledLRMC(nn.Module):
         self.began = began
 
         def numbers(values: Any) -> nn.Parameter:
-            return nn.Parameter(
-                torch.tensor(
-                    values, device=device, dtype=dtype or torch.get_default_dtype()
-                )
-            )
+            kind = dtype or torch.get_default_dtype()
+            return nn.Parameter(torch.tensor(values, device=device, dtype=kind))
 
         def logarithms(*values: float) -> nn.Parameter:
             return numbers([math.log(max(x, ZERO)) for x in values])
 
-        gain = (
-            1.0
-            if began.start_gain is None and began.units == "relative"
-            else began.start_gain
-        )
-        self.log_zeta, self.log_eta = (
-            logarithms(*began.zeta),
-            logarithms(*(began.eta or (began.eta_0,))),
-        )
+        gain = _start_gain(began)
+        self.log_zeta = logarithms(*began.zeta)
+        self.log_eta = logarithms(*(began.eta or (began.eta_0,)))
         self.log_start_gain = None if gain is None else logarithms(gain)
         self.log_tail = logarithms(*(began.tail or ())) if extra else None
         self.momentum = numbers(began.momentum) if began.momentum else None
@@ -353,6 +335,22 @@ def _through_layer(
 ) -> noisy.State:
     with full_precision(data.Y):
         return next(noisy.passes(data, state, numbers[:, None]))
+
+
+def _check_layers(began: Schedule, rank: int, extra: int) -> None:
+    check_whole("rank", rank, 1)
+    check_whole("extra", extra, 0)
+    if extra and began.tail is None:
+        raise ValueError(
+            f"extra={extra}, but the schedule has no tail: it ends after {len(began)} layers"
+        )
+
+
+def _start_gain(began: Schedule) -> float | None:
+    """What the start is multiplied with, where that is learned."""
+    if began.start_gain is None and began.units == "relative":
+        return 1.0
+    return began.start_gain
 
 
 def _card(began: Schedule, card: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from ..linalg import Factors
 from ..observations.base import Observations
 from ..weights import Array
 from .neighbors import DOUBT, can_compare, cleaned_lines, nearest_lines
-from .regression import Regression, can_regress, normal_of, told_by_others
+from .regression import Regression, can_regress, of_lines, told_by_others
 
 NEAREST = 20  # rows; 10 give the same within 0.5 %
 # of the median square of distances: nearer rows count alike. 0.001 to 0.1 give the same
@@ -92,10 +92,7 @@ def local(obs: Observations, X: Factors, bend: float, weight: float = 1.0) -> Lo
     clipped.
     """
     lines = cleaned_lines(obs, X, bend)
-    normal = normal_of(lines.values, lines.fit)
-    said = told_by_others(lines.values, normal)
-    whole = Regression(lines.X, said, normal, bend, weight, lines.transposed)
-    return Local(whole, lines.values)
+    return Local(of_lines(lines, bend, weight), lines.values)
 
 
 def near_to(Z: Array, known: Array | None = None) -> Near:

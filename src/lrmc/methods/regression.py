@@ -16,7 +16,7 @@ from .. import _kernels
 from ..linalg import Factors, entries_at
 from ..observations.base import Observations
 from ..weights import Array
-from .neighbors import MOST_CELLS, cleaned_lines
+from .neighbors import MOST_CELLS, Cleaned, cleaned_lines
 
 MOST_COLUMNS = 40  # of which each is told from all others
 ROWS_EACH = 3  # for each column at least: with fewer a covariance says little
@@ -75,7 +75,11 @@ def regression(
     weight: float = 1.0,
 ) -> Regression:
     """What other columns say of all entries, where residuals beyond `bend` are clipped."""
-    lines = cleaned_lines(obs, X, bend)
+    return of_lines(cleaned_lines(obs, X, bend), bend, weight)
+
+
+def of_lines(lines: Cleaned, bend: float, weight: float) -> Regression:
+    """The same, of lines that were cleaned."""
     normal = normal_of(lines.values, lines.fit)
     said = told_by_others(lines.values, normal)
     return Regression(lines.X, said, normal, bend, weight, lines.transposed)
