@@ -32,7 +32,7 @@ from .linalg import Factors
 from .methods.certificate import may_be_exact
 from .methods.in_time.doors import told_by
 from .methods.in_time.improve import Asked as AskedOfTime
-from .methods.in_time.improve import AskedTime, checked_time, is_in_time, with_time
+from .methods.in_time.improve import AskedTime, checked_time, with_time
 from .methods.nearest_schedule import misfit
 from .methods.noisy import AskedLoss
 from .methods.plan import Score
@@ -243,25 +243,6 @@ def answered(
         if parts is None
         else checked_complex_job(parts.obs, asked)
     )
-    run_of = partial(_run_of, asked, asked_time, max_iter=max_iter, progress=progress)
-    result = None
-    if asked_time.is_given:
-        # gaps are filled in by the model of time, to which a quick low rank adds as much
-        result = run_of(replace(job, wishes=replace(job.wishes, quick=True)))
-    if result is None or not (result.regime == "exact" or is_in_time(result)):
-        result = run_of(job)
-    result = replace(result, labels=labels_of(Y))
-    return result if parts is None else ComplexResult.of(result, parts.turn)
-
-
-def _run_of(
-    asked: Asked,
-    asked_time: AskedOfTime,
-    job: Job,
-    max_iter: int,
-    progress: Progress | None,
-) -> Result:
-    """What a job gives, with a model of time where it is of use."""
     if asked.method == "auto" and job.method == "lrmc":
         result = _with_safety_net(job, max_iter, progress)
     else:
@@ -269,7 +250,8 @@ def _run_of(
     # what is proven needs no model of time
     if result.regime == "noisy" or (asked_time.is_given and result.regime != "exact"):
         result = with_time(result, asked_time, asked.seed)
-    return result
+    result = replace(result, labels=labels_of(Y))
+    return result if parts is None else ComplexResult.of(result, parts.turn)
 
 
 def iterates(

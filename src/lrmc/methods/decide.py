@@ -75,12 +75,10 @@ def decide(
     aim: Aim = "fill",
     rested: int | None = None,
     neighbors: bool = True,
-    taught: bool = True,
     seed: int = 0,
     layers: Layers | None = None,
 ) -> Decided:
-    """A plan for these data, by entries that are hidden in a part of them. Its numbers are those of
-    other data, if it is not to be `taught`.
+    """A plan for these data, by entries that are hidden in a part of them.
 
     `rested` is the rank at which the closed loop came to rest, where residuals there are those of
     Gaussian noise and outliers."""
@@ -94,7 +92,7 @@ def decide(
         # what is learned from lies elsewhere
         compared = [replace(lesson, judge=True) for lesson in compared]
     beside = opinions_for(obs) if neighbors and aim == "fill" else ()
-    wanted = Wanted(rank, loss, score, aim, rested, opinions=beside, taught=taught)
+    wanted = Wanted(rank, loss, score, aim, rested, opinions=beside)
     return decided_by(compared, few, wanted, obs.shape, layers)
 
 
@@ -129,7 +127,7 @@ def decided_by(
     plan = Plan(layers, rank, fixed=wanted.rank is not None, aim=wanted.aim)
     trials: tuple[Trial, ...] = ()
     # of groups, what covers all of a date would count as the noise of that date
-    if wanted.aim == "fill" and wanted.taught and not in_groups:
+    if wanted.aim == "fill" and not in_groups:
         lessons = lessons_for(plan, few, tried)
         plan, tried, trials = taught(plan, lessons, tried, bend, form, told=told)
         if wanted.loss in (None, "mixture"):

@@ -111,7 +111,6 @@ class Wishes:
     plan: Plan | None = None  # what was decided before
     foreign: bool = False  # whether that was for other data
     neighbors: bool = True  # whether all lines can be compared with each other
-    quick: bool = False  # whether a rank is enough: something else fills the gaps
     noisy: bool = False  # whether it is known that there is noise
 
     def aim_for(self, obs: Observations) -> Aim:
@@ -274,8 +273,7 @@ def noisy(
             score=wishes.score,
             aim=wishes.aim_for(obs),
             rested=rested,
-            neighbors=wishes.neighbors and not wishes.quick,
-            taught=not wishes.quick,
+            neighbors=wishes.neighbors,
             seed=seed,
         )
     plan, begun = decided.plan, None

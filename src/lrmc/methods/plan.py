@@ -80,7 +80,6 @@ class Wanted(NamedTuple):
     aim: Aim = "fill"
     rested: int | None = None  # see `decide`
     opinions: tuple[str, ...] = ()  # that can be asked beside low rank
-    taught: bool = True  # whether numbers are learned from these data
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._extras import optional
-from ..._progress import Progress, Tell, silent
+from ..._progress import FitFailed, Progress, Tell, silent
 from ...observations.stores import readable, zarr_arrays
-from ..outcome import FitFailed, after_clipping
+from ..outcome import after_clipping
 from .classes import RULES
 from .lazy import CLEARING, Lazily, remove_clouds_lazily
 from .look import BLOCK

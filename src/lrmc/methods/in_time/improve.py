@@ -20,7 +20,7 @@ from ...weights import Array
 from .check import Check, checked
 from .clock import Clock, even_clock, read_clock
 from .gaps import beyond_ends, gaps_elsewhere
-from .part import Axis, InTime, Timing, filled, whole
+from .part import Axis, Timing, filled, whole
 from .periods import find_period, is_ordered
 from .plan import IDLE_IN_WINDOWS, for_all_sensors, learn_plan
 from .simple import slot_medians
@@ -77,11 +77,6 @@ def with_time(result: Result, asked: Asked, seed: int) -> Result:
             return _with_time(result, asked, seed)
     except (np.linalg.LinAlgError, FloatingPointError) as error:
         return _without(result, asked, str(error).lower())
-
-
-def is_in_time(result: Result) -> bool:
-    """Whether a model of time took part."""
-    return any(isinstance(part, InTime) for part in result.beyond)
 
 
 def _without(result: Result, asked: Asked, why: str) -> Result:
