@@ -13,7 +13,7 @@ import lrmc
 from lrmc.methods.in_time.basis import Basis, by_distance, by_likeness
 from lrmc.methods.in_time.check import checked
 from lrmc.methods.in_time.clock import even_clock, read_clock
-from lrmc.methods.in_time.gaps import gaps_elsewhere, runs
+from lrmc.methods.in_time.gaps import gaps_elsewhere, gaps_for, runs
 from lrmc.methods.in_time.improve import _few_begin_late
 from lrmc.methods.in_time.kinds import kinds_of, stuck
 from lrmc.methods.in_time.periods import find_period, longer_period, order_score
@@ -948,6 +948,20 @@ def cells():
     datasets = pytest.importorskip("sklearn.datasets")
     X = datasets.load_breast_cancer().data
     return hidden(X / X.std(0), 0.2)[0]
+
+
+def test_what_fails_together_is_set_aside_together():
+    """Where only some sensors are judged, the others must not tell what is hidden."""
+    seen = np.ones((30, 400), bool)
+    judged = np.arange(0, 30, 3)
+    seen[:, np.repeat(np.random.default_rng(2).random(100) < 0.3, 4)] = False
+    held = gaps_for(seen, judged, 0, None)
+    assert held[judged].any()
+    assert (held == held[0]).all()
+    alone = np.random.default_rng(3).random(seen.shape) > 0.3
+    held = gaps_for(alone, judged, 0, None)
+    assert held[judged].any()
+    assert not held[1::3].any()
 
 
 def test_few_series_that_begin_late_are_a_warning():

@@ -13,7 +13,12 @@ LEAST_LEFT = 0.3  # of a sensor's entries that a late beginning laid over it lea
 WINDOWS = 40  # in which gaps are moved together, of the whole length
 
 
-def gaps_elsewhere(seen: Array, seed: int, period: int | None = None) -> Array:
+def gaps_elsewhere(
+    seen: Array,
+    seed: int,
+    period: int | None = None,
+    most: int = MOST,
+) -> Array:
     """Which of the seen entries (sensors x times) to set aside: gaps, moved in time.
 
     Gaps of single sensors are moved one by one; where sensors fail together, all gaps of a window
@@ -21,7 +26,7 @@ def gaps_elsewhere(seen: Array, seed: int, period: int | None = None) -> Array:
     before the first entry of a sensor or after its last is moved to another sensor. Single entries,
     where there are no gaps."""
     rng = np.random.default_rng(seed)
-    wanted = min(SHARE * seen.sum(), MOST)
+    wanted = min(SHARE * seen.sum(), most)
     held = np.zeros_like(seen)
     if not seen.all():
         beyond = beyond_ends(seen)
@@ -36,6 +41,19 @@ def gaps_elsewhere(seen: Array, seed: int, period: int | None = None) -> Array:
     if held.sum() < 0.1 * wanted:
         held |= seen & (rng.random(seen.shape) < wanted / seen.sum())
     return held & _others_left(seen & ~held)
+
+
+def gaps_for(seen: Array, judged: Array, seed: int, period: int | None) -> Array:
+    """Entries to set aside where only some sensors are judged: gaps of these, moved in time.
+
+    Of all sensors, where they fail together: others would tell what is set aside, which nobody does
+    in the gaps themselves."""
+    if _fail_together(seen):
+        most = MOST * len(seen) // len(judged)
+        return gaps_elsewhere(seen, seed, period, most)
+    held = np.zeros_like(seen)
+    held[judged] = gaps_elsewhere(seen[judged], seed, period)
+    return held
 
 
 def beyond_ends(seen: Array) -> Array:

@@ -237,16 +237,18 @@ def _without_time(
     axis: Axis,
     seed: int,
     held: Array,
+    judged: Array,
 ) -> Array:
-    """What a fit says of held-out cells of time that knows neither them nor time."""
+    """What a fit says of held-out cells of these sensors that knows neither time nor any cell that
+    is held out."""
     rest = np.where(held, np.nan, Y)[:, clock.cells]
     obs = as_observations(rest if axis == "columns" else rest.T)
     assert result.refit is not None
     fit = result.refit(Submatrix(obs, *map(np.arange, obs.shape)), seed)
     column = np.zeros(clock.n, np.int64)
     column[clock.cells] = np.arange(len(clock.cells))
-    sensors, cells = np.nonzero(held)
-    places = sensors, column[cells]
+    sensors, cells = np.nonzero(held[judged])
+    places = judged[sensors], column[cells]
     return fit.at(*(places if axis == "columns" else places[::-1]))
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...weights import Array
-from .gaps import gaps_elsewhere
+from .gaps import gaps_for
 from .periods import longer_period
 from .simple import ALL_DAYS, SLOT_MEAN, every_day, simple_fits
 from .sizes import medians_of_rows, typical_rows
@@ -149,7 +149,7 @@ class Trial(NamedTuple):
 def learn_plan(
     Y: Array,
     period: int | None,
-    without_time: Callable[[Array], Array] | None,
+    without_time: Callable[[Array, Array], Array] | None,
     seed: int = 0,
     idle: float = IDLE,
     all_days: Array | None = None,
@@ -210,7 +210,7 @@ def _trials(
     Y: Array,
     sensors: Array,
     period: int | None,
-    without_time: Callable[[Array], Array] | None,
+    without_time: Callable[[Array, Array], Array] | None,
     seed: int,
 ) -> list[Trial]:
     """One, or as many as it takes until enough entries were set aside."""
@@ -231,26 +231,26 @@ def tried(
     Y: Array,
     sensors: Array,
     period: int | None,
-    without_time: Callable[[Array], Array] | None,
+    without_time: Callable[[Array, Array], Array] | None,
     seed: int,
     known: list[Process] | None = None,
 ) -> Trial:
     """All estimates of entries of these sensors that are set aside, in the shape of the gaps; of
     processes, those that are known to be of use."""
-    held = np.zeros(Y.shape, bool)
-    held[sensors] = gaps_elsewhere(~np.isnan(Y[sensors]), seed, period)
-    rest = np.where(held, np.nan, Y).astype(Y.dtype)[sensors]
-    T = Y.shape[1]
-    hidden = held[sensors]
+    held = gaps_for(~np.isnan(Y), sensors, seed, period)
+    hidden, T = held[sensors], Y.shape[1]
     whole = Y[sensors]
+    rest = np.where(hidden, np.nan, whole).astype(Y.dtype)
     models = sound_models(rest, known) if known else _useful_models(rest, whole, period)
     found = {p.name: unfolded(m.values(), T)[hidden] for p, m in models.items()}
     found |= {name: z[hidden] for name, z in simple_fits(rest, period).items()}
     if without_time is not None:
-        found[WITHOUT_TIME] = without_time(held)
+        found[WITHOUT_TIME] = without_time(held, sensors)
     classes = class_of(~np.isnan(rest))[hidden]
     sizes = _relative_sizes(rest)[np.nonzero(hidden)[0]]
-    return Trial(hidden, models, found, Y[held].astype(np.float64), classes, sizes)
+    return Trial(
+        hidden, models, found, whole[hidden].astype(np.float64), classes, sizes
+    )
 
 
 def _relative_sizes(Y: Array) -> Array:
