@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from scipy import fft as fft
     from scipy import io as io
     from scipy import ndimage as ndimage
+    from scipy import optimize as optimize
     from scipy import sparse as sparse
     from scipy import special as special
 else:
@@ -30,5 +31,6 @@ else:
     fft = Lazy("scipy.fft")
     io = Lazy("scipy.io")
     ndimage = Lazy("scipy.ndimage")
+    optimize = Lazy("scipy.optimize")
     sparse = Lazy("scipy.sparse")
     special = Lazy("scipy.special")

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from .._rows import column, each, equal, median, take, times, told, turned
+from .._scipy import special
 from ..linalg import Factors, change, gauge, gram
 from ..observations.base import Observations, Sample
 from ..row_systems import pairs, solve_rows_and_spread
@@ -186,17 +187,15 @@ def is_gaussian(size: Array) -> bool:
     """Whether residuals are Gaussian noise mixed with uniform outliers: the distance of
     Kolmogorov is small.
     """
-    from scipy.special import erf
-
     size = np.sort(size.astype(np.float64))
     low = float(np.quantile(size, 0.3))
     if low <= 0:
         return False
     deviation, _, share = two_groups(size, low)
     widest = max(float(np.quantile(size, 0.999)), 3 * deviation)
-    model = share * erf(size / (deviation * np.sqrt(2))) + (1 - share) * np.minimum(
-        size / widest, 1
-    )
+    model = share * special.erf(size / (deviation * np.sqrt(2))) + (
+        1 - share
+    ) * np.minimum(size / widest, 1)
     steps = np.arange(1, len(size) + 1) / len(size)
     # 0.05 for half outliers, 0.1 and more on real data
     return bool(np.abs(model - steps).max() < 0.06)

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import nnls
 
+from ..._scipy import optimize
 from ...weights import Array
 from .factors import others
 from .ways import IN_TIME, LINE, OF_UNSEEN, Ways, learned_ways, sought
@@ -189,7 +189,7 @@ def _growing(gap: Array, known: Array, squares: Array) -> Array:
     """T: the variance of errors, a noise and what grows with the gap, by those of known dates."""
     A = np.stack([np.ones_like(gap), gap], axis=1)
     relative = A[known] / np.maximum(squares, 1e-30)[:, None]
-    found, _ = nnls(relative, np.ones(len(relative)))
+    found, _ = optimize.nnls(relative, np.ones(len(relative)))
     return np.asarray(A @ found)
 
 

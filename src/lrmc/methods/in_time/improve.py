@@ -29,12 +29,10 @@ from .windows import WHOLE, middle_window, width_of
 AskedTime = Literal["auto", "columns", "rows"]
 TIMES = ("auto", "columns", "rows")
 FEWEST = 8  # times that a model of time is made of
-FEW_SERIES = (
-    16  # two standard errors of a mean over fewer are half of their deviation, and more
-)
-AT_ENDS = (
-    0.25  # of what is missing: from there on beginnings and ends are what is filled in
-)
+# two standard errors of a mean over fewer are half of their deviation, and more
+FEW_SERIES = 16
+# of what is missing: from there on beginnings and ends are what is filled in
+AT_ENDS = 0.25
 
 
 class Asked(NamedTuple):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..._scipy import optimize
 from ...weights import Array
 from .gaps import beyond_ends
 
@@ -84,8 +85,6 @@ def convex_weights(E: Array, lent: Array | None = None) -> Weights:
     others = 0 if lent is None else LENT
     lent = np.zeros((n, n)) if lent is None else lent
     reach = GROSS * float(np.median(np.abs(E), axis=0).min()) + 1e-30 if m else 1.0
-    from scipy.optimize import nnls  # as heavy as all of lrmc
-
     w = np.full(n, 1 / n)
     for _ in range(ROUNDS):
         weight = np.minimum(1, reach / np.maximum(np.abs(E @ w), 1e-30))
@@ -97,7 +96,7 @@ def convex_weights(E: Array, lent: Array | None = None) -> Weights:
         before = w
         lines = np.vstack([root, np.full(n, one)])
         target = np.append(np.zeros(n), one)
-        w = nnls(lines, target)[0]
+        w = optimize.nnls(lines, target)[0]
         w /= w.sum()
         if np.abs(w - before).max() < SETTLED:
             break
