@@ -11,6 +11,7 @@ from . import windows
 from .shadows import BINS, SMALL, without_shadows
 
 CLOSED = 22  # parts of the shorter side: gaps that are closed
+AT_ONCE = 1 << 18  # values that are looked at together: they stay in the cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +61,13 @@ def masks(
     Without traits, colours are as far as the one that is farthest, and shadows and what sways are
     in front.
     """
+    step = max(1, AT_ONCE // background[:1].size)
+    if len(frames) > step:
+        each = [
+            masks(frames[k : k + step], background[k : k + step], threshold, traits)
+            for k in range(0, len(frames), step)
+        ]
+        return np.concatenate(each)
     far = farther(
         frames,
         background,

@@ -43,7 +43,7 @@ FORMAT = Format("lrmc-background", "a background")
 SWEEPS = 4  # over the data, at most
 ENOUGH = 200  # frames to learn from; more are thinned out evenly
 VIEWS = 20  # times that a sample is to show a pixel: a small one takes more frames
-GRID = 20_000  # values of a frame that tell how bright it is
+GRID = 5000  # values of a frame, at least, that tell how bright it is: to a hundredth of the noise
 REMEMBERED = 1000  # frames that the background of a long film stands for
 # The threshold in deviations of the noise, and its limits in grey levels.
 DEVIATIONS, LEAST, MOST = 6.0, 16.0, 40.0

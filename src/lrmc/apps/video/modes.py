@@ -45,9 +45,9 @@ def _shifts(
     pixels x colours.
     """
     reach = REACH * max(noise, 1.0)  # bytes are not finer
-    grey = rest.mean(axis=2)
+    grey = rest.mean(axis=2) if rest.shape[2] > 1 else rest[..., 0]
     off = np.zeros(rest.shape[1:], np.float32)
-    here = (np.abs(grey) < reach).mean(axis=0)
+    here = np.count_nonzero(np.abs(grey) < reach, axis=0) / len(grey)
     doubtful = np.flatnonzero(here < USUAL)
     if not len(doubtful):
         return off

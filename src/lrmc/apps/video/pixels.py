@@ -8,7 +8,7 @@ import numpy as np
 
 from ...weights import Array
 
-AT_ONCE = 8 << 20  # values that are floats at a time
+AT_ONCE = 1 << 19  # values that are floats at a time: they stay in the cache
 
 
 def residuals(

@@ -38,14 +38,45 @@ CELL = (
 
 
 class _Windows(NamedTuple):
-    """Windows around pixels of a crop, height x width; of colours, their mean or their sum."""
+    """Windows around pixels of a crop. Colours come first: colours x height x width."""
 
-    ratio: Array
-    kind: Array  # bin of the ratio; those of rough ground come after those of plain ground
-    rest: Array  # deviation from the background times the ratio
-    rough: Array  # whether the frame is rougher than a shadow would be
-    slope: Array  # its numerator, denominator, and the variance of the first: 3 x height x width
+    frame: Array
+    behind: Array
+    mean: Array  # of the frame's windows
+    mean_behind: Array
+    texture: Array  # height x width: the mean square of what is behind, less its mean
+    ratio: Array  # height x width, as all that follows
+    rough: Array  # whether the ground is
     tinted: Array  # whether colours differ
+
+    def kind(self, some: Array) -> Array:
+        """Bins of the ratios of some; those of rough ground come after those of plain ground."""
+        return np.digitize(self.ratio[some], EDGES) + BINS * self.rough[some]
+
+    def rest(self, size: int) -> Array:
+        """How far frames are from the background times the ratio, less the mean: height x width."""
+        unlike = self.mean - self.ratio * self.mean_behind
+        square = _mean_square(self.frame - self.ratio * self.behind, size)
+        return np.sqrt(np.maximum(square - np.square(unlike).mean(axis=0), 0))
+
+    def rougher(self, noise: float, size: int) -> Array:
+        """Whether the frame is rougher than a shadow would be. By frame and background alone, not by
+        how they go together: that would choose shadows.
+        """
+        square = _mean_square(self.frame - self.mean, size)
+        ground = np.where(self.rough, self.ratio**2 * self.texture, 0)
+        return np.asarray(square > (CANDIDATES * noise) ** 2 + ground)
+
+    def slope(self, noise: float) -> Array:
+        """Its numerator, denominator, and the variance of the first: 3 x height x width."""
+        high_f, high_b = self.frame - self.mean, self.behind - self.mean_behind
+        bounded = np.clip(high_b, -TEXTURE * noise, TEXTURE * noise)
+        parts = [
+            bounded * high_f,
+            bounded * self.ratio * high_b,
+            (noise * bounded) ** 2,
+        ]
+        return np.stack([x.sum(axis=0) for x in parts])
 
 
 def _windows(
@@ -58,26 +89,18 @@ def _windows(
     mean_f, mean_b = mean(f, size), mean(b, size)
     bright = mean_f.mean(axis=0)
     ratio = bright / np.maximum(mean_b.mean(axis=0), 1)
-    high_f, high_b = f - mean_f, b - mean_b
-    bounded = np.clip(
-        high_b,
-        -TEXTURE * noise,
-        TEXTURE * noise,
-    )
-    slope = [bounded * high_f, bounded * ratio * high_b, (noise * bounded) ** 2]
-    reach = (CANDIDATES * noise) ** 2
-    texture = ratio**2 * _mean_square(high_b, size)
-    on_rough = texture > reach
-    unlike = mean_f - ratio * mean_b
-    rest = _mean_square(f - ratio * b, size) - (unlike**2).mean(axis=0)
+    texture = _mean_square(b - mean_b, size)
+    rough = ratio**2 * texture > (CANDIDATES * noise) ** 2
+    unlike = np.abs(mean_f - ratio * mean_b).max(axis=0)
     return _Windows(
+        frame=f,
+        behind=b,
+        mean=mean_f,
+        mean_behind=mean_b,
+        texture=texture,
         ratio=ratio,
-        kind=np.digitize(ratio, EDGES) + BINS * on_rough,
-        rest=np.sqrt(np.maximum(rest, 0)),
-        # By frame and background alone, not by how they go together: that would choose shadows.
-        rough=_mean_square(high_f, size) > reach + np.where(on_rough, texture, 0),
-        slope=np.stack([x.sum(axis=0) for x in slope]),
-        tinted=np.abs(unlike).max(axis=0) > TINT * bright + noise,
+        rough=rough,
+        tinted=unlike > TINT * bright + noise,
     )
 
 
@@ -122,17 +145,12 @@ class Evidence:
                 self.noise,
                 size,
             )
-            inside = all_in(mask[crop], size)
-            some = inside & ~found.rough & ~found.tinted
+            some = all_in(mask[crop], size) & ~found.tinted
             some &= np.abs(found.ratio - 1) > ALIKE
-            kinds = found.kind[some]
-            for k in range(3):
-                sums = np.bincount(
-                    kinds,
-                    found.slope[k][some],
-                    2 * BINS,
-                )
-                self.sums[part, k] += sums
+            some &= ~found.rougher(self.noise, size)
+            kinds = found.kind(some)
+            for k, values in enumerate(found.slope(self.noise)):
+                self.sums[part, k] += np.bincount(kinds, values[some], 2 * BINS)
 
     def ratios(self) -> Array:
         """Which bins of the ratio are shadows, or light."""
@@ -201,8 +219,9 @@ def _shadowed(
         noise,
         size,
     )
-    near = window.rest < TAKEN * noise * np.maximum(window.ratio, 1)
-    core = ratios[window.kind] & near & ~window.tinted & all_in(far, 3)
+    core = all_in(far, 3) & ~window.tinted
+    core[core] = ratios[window.kind(core)]
+    core &= window.rest(size) < TAKEN * noise * np.maximum(window.ratio, 1)
     return any_in(core, size)
 
 

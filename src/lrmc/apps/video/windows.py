@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..._scipy import ndimage as ndi
 from ...weights import Array
 
 BYTE_SIDE = 15  # pixels on a side of windows whose counts are bytes
@@ -21,7 +22,8 @@ def count(mask: Array, size: int) -> Array:
 
 def mean(x: Array, size: int) -> Array:
     """Of each window, floats."""
-    return over_windows(np.add, x, size) / np.float32(size**2)
+    sides = (*[1] * (x.ndim - 2), size, size)
+    return np.asarray(ndi.uniform_filter(x, sides, mode="nearest"))
 
 
 def any_in(mask: Array, size: int) -> Array:
@@ -53,16 +55,16 @@ def _along(op: np.ufunc, x: Array, size: int, axis: int) -> Array:
     length = x.shape[axis] - size + 1
     out: Array | None = None
     done, width = 0, 1  # neighbours in `out`, and in each value of x
-    while width <= size:
+    while True:
         if size & width:
             part = x[cut(done, length)]
             out = part if out is None else op(out, part)
             done += width
+        if out is not None and done == size:
+            return out
         rest = x.shape[axis] - width
         x = op(x[cut(0, rest)], x[cut(width, rest)])
         width *= 2
-    assert out is not None  # a window has a size
-    return out
 
 
 def odd(size: float) -> int:
