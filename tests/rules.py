@@ -41,6 +41,14 @@ def even(n1, n2, typical):
     return Threshold(zr, zc, *none), reference.threshold(zr, zc, *none)
 
 
+def by_row(n1, n2, typical):
+    """A threshold for each row, and none protected: no column has a wider one."""
+    zr, zc, *_ = sides(n1, n2, typical)
+    zr, zc = zr + typical, np.minimum(zc, typical)
+    none = np.zeros(n1), np.zeros(n2)
+    return Threshold(zr, zc, *none), reference.threshold(zr, zc, *none)
+
+
 def smooth(kind, slow, outliers):
     """Cauchy and Huber: the threshold is the product of both sides."""
 
@@ -76,6 +84,7 @@ rules = [
     ("threshold", threshold("both")),
     ("threshold, none protected", threshold("both", protect=False)),
     ("threshold, nearly even", even),
+    ("threshold, by row", by_row),
     ("threshold, positive", threshold("positive")),
     ("threshold, negative", threshold("negative")),
     ("cauchy", smooth(Cauchy, reference.cauchy, "both")),

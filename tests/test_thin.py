@@ -10,9 +10,11 @@ from rules import rules
 
 from lrmc import _kernels, as_observations
 from lrmc._kernels import cross, times
-from lrmc.observations import Dense, Sparse
+from lrmc._rows import equal
+from lrmc.observations import Dense, Sparse, native
 from lrmc.observations._door import CACHED_COLUMNS, compressed
 from lrmc.observations.transposed import Transposed
+from lrmc.weights import Threshold
 
 KINDS = [np.uint8, np.int16, np.uint16, np.float32, np.float64]
 
@@ -46,9 +48,10 @@ def test_pull_of_every_type(name, rank):
         obs = as_observations(csr(Y, seen), threads=3)
         assert isinstance(obs, Sparse)
         L, R = factors(Y.shape, rank, obs.dtype)
-        weight, slow = dict(rules)["clip"](*Y.shape, 6.0)
-        want = reference.pull(Y.astype(float), seen, L, R, slow)
-        assert_pull(obs.pull(L, R, weight), want, obs.dtype)
+        for rule in ("clip", "threshold, by row", "threshold, nearly even"):
+            weight, slow = dict(rules)[rule](*Y.shape, 6.0)
+            want = reference.pull(Y.astype(float), seen, L, R, slow)
+            assert_pull(obs.pull(L, R, weight), want, obs.dtype)
 
 
 @pytest.mark.parametrize("name", _kernels.instruction_sets())
@@ -84,6 +87,41 @@ def test_a_factor_that_is_not_finite_reaches_its_own_row_only():
     np.testing.assert_array_equal(spoiled[others], clean[others])
 
 
+@pytest.mark.parametrize("name", _kernels.instruction_sets())
+@each("rank", [1, 2, 4])
+def test_the_end_of_a_row_and_the_next_rows_of_the_same_columns(name, rank):
+    """All rows have the same few columns: what is read beyond a row must not be lost or added."""
+    _kernels.use_instruction_set(name)
+    for n in range(1, 10):
+        Y = np.arange(1.0, 40 * n + 1, dtype=np.float32).reshape(40, n) % 7
+        seen = np.ones((40, 10), bool)
+        seen[:, n:] = False
+        obs = as_observations(csr(np.pad(Y, ((0, 0), (0, 10 - n))), seen), threads=1)
+        obs = compressed(obs) if isinstance(obs, Dense) else obs
+        L, R = factors((40, 10), rank, np.float32)
+        for rule in ("clip", "threshold, by row"):
+            weight, slow = dict(rules)[rule](40, 10, 3.0)
+            wanted = np.pad(Y.astype(float), ((0, 0), (0, 10 - n)))
+            want = reference.pull(wanted, seen, L, R, slow)
+            assert_pull(obs.pull(L, R, weight), want, np.float32)
+
+
+def test_counts_of_columns_stay_exact_in_single_precision():
+    """One full column, with more rows than sums are made of before they are settled."""
+    n = 300_000
+    column = sp.csr_array(np.ones((n, 1), np.float32))
+    obs = as_observations(
+        sp.hstack([column, sp.csr_array((n, 3), dtype=np.float32)]).tocsr()
+    )
+    assert isinstance(obs, Sparse)
+    z = equal(2.0, n), equal(2.0, 4), equal(0.0, n), equal(0.0, 4)
+    pull = obs.pull(
+        np.zeros((n, 1), np.float32), np.zeros((4, 1), np.float32), Threshold(*z)
+    )
+    np.testing.assert_array_equal(pull.col_inliers, [n, 0, 0, 0])
+    assert pull.n_inliers == n
+
+
 @each("kind", KINDS)
 def test_compressed_by_row_and_by_column(kind):
     """Longer than the blocks that the kernel goes by."""
@@ -109,6 +147,21 @@ def test_compressed_by_row_and_by_column(kind):
         ):
             np.testing.assert_array_equal(a, b)
         assert found.shape == matrix.shape
+
+
+@pytest.mark.parametrize("name", _kernels.instruction_sets())
+@each("shape", [(1, 1), (3, 63), (5, 64), (300, 65), (2, 17_000)], ids=str)
+def test_what_a_mask_of_integers_shows(name, shape):
+    """More rows, and more columns, than bytes can count at once; any number but 0 is observed."""
+    _kernels.use_instruction_set(name)
+    Y, seen = made(shape, 0.7, np.int16)
+    mask = seen.astype(np.uint8) * np.random.default_rng(0).integers(
+        1, 256, shape, np.uint8
+    )
+    counts = native.survey(Y, mask, 2)
+    np.testing.assert_array_equal(counts.rows, seen.sum(1))
+    np.testing.assert_array_equal(counts.cols, seen.sum(0))
+    assert counts.infinite == 0
 
 
 def test_the_longer_side_becomes_rows():

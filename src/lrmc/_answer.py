@@ -174,6 +174,13 @@ def _too_few(obs: Observations, it: Iterate) -> bool:
     return it.inliers * obs.n_observed < rank * (sum(obs.shape) - rank)
 
 
+def shortcomings(obs: Observations, rank: int) -> tuple[str, ...]:
+    """What is to say of a model of this rank that a schedule led to: nothing but what the entries
+    themselves cannot determine.
+    """
+    return tuple(_shortcomings(obs, rank, without_entries(obs), shrunk=False))
+
+
 def _shortcomings(
     obs: Observations,
     rank: int,

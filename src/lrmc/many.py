@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from . import _kernels
+from ._answer import shortcomings
 from ._arguments import checked_rank, whole_number
 from ._job import Asked, checked_job, checked_max_iter, checked_tol
 from ._loop import BLOWN_UP, FEW_INLIERS, Ended, ended_at_once
@@ -26,8 +27,9 @@ from .methods.default import Findings
 from .methods.in_time.improve import checked_time
 from .methods.layered import Ends, Layered, run_layers
 from .methods.small import PLACES, Solved, solve_small
+from .observations import as_observations
 from .observations._checks import as_mask, checked_threads, precision, storable
-from .observations.base import Part
+from .observations.base import Observations, Part
 from .result import Iterate, Record, Result, Status
 from .schedule import Schedule
 from .solve import ConvergenceWarning, DoubtWarning, answered, finished
@@ -61,6 +63,10 @@ class Matrix(NamedTuple):
         """As `solve` does it, with one thread."""
         time = checked_time("auto", "auto", None)
         return answered(self.Y, self.asked, time, self.max_iter)
+
+    def observations(self) -> Observations:
+        """As the methods see it."""
+        return as_observations(self.Y, self.asked.mask, threads=1)
 
     def result(self, found: Quick) -> Result:
         """Of what a kernel has found."""
@@ -158,9 +164,16 @@ class Results(Sequence[Result]):
     @property
     def warnings(self) -> tuple[tuple[str, ...], ...]:
         """What speaks against each answer, in sentences."""
-        return tuple(
-            () if self._is_determined(i) else self[i].warnings for i in range(len(self))
-        )
+        return tuple(map(self._warnings_of, range(len(self))))
+
+    def _warnings_of(self, i: int) -> tuple[str, ...]:
+        """The same of one, without a `Result`, which takes three times as long."""
+        answer = self.answers[i]
+        if isinstance(answer, Result):
+            return answer.warnings
+        if answer.determined:
+            return ()
+        return shortcomings(self.matrices[i].observations(), answer.rank)
 
     def _is_determined(self, i: int) -> bool:
         """Whether a kernel has seen that nothing is to say of a matrix."""

@@ -86,7 +86,7 @@ template <class T, int K = width<T>> inline Vec<T> sum_each(Vec<T> *v) {
   constexpr int W = width<T>, N = 16 / sizeof(T);
   constexpr auto all = std::make_integer_sequence<int, W>{};
   int count = K;
-  if constexpr (N == 4) {
+  if constexpr (N == 4 && K > 2) {
     for (int t = 0; t < count / 2; t++)
       v[t] = pick_in_lane<T, 2, false>(v[2 * t], v[2 * t + 1], all) +
              pick_in_lane<T, 2, true>(v[2 * t], v[2 * t + 1], all);

@@ -1,7 +1,9 @@
-// The pass over a sparse matrix with few columns in its factors, by the rule clip: a row of a factor is K lanes, and a
-// vector holds the rows of several entries. Residuals, clipping and both products stay in registers, as many entries at
-// a time as a vector has lanes, so that a row of the table (R or Q) is fetched once per entry. Rows may be short.
+// The pass over a sparse matrix with few columns in its factors, by the rules clip and Reject: a row of a factor is K
+// lanes, and a vector holds the rows of several entries. Residuals, clipping and both products stay in registers, as
+// many entries at a time as a vector has lanes, so that a row of the table (R or Q) is fetched once per entry. Rows may
+// be short.
 #pragma once
+#include <climits>
 #include "tiles.hpp"
 #include "widen.hpp"
 
@@ -15,9 +17,13 @@ template <class T, int K> using Part = typename part<T, K>::vec;
 // Which of W entries is in block b of vector v, where each of K vectors has W / K of them: so that `sum_each` gives
 // the sums in the order of the entries.
 template <class T, int K> constexpr int entry_in(int v, int b) {
-  constexpr int N = 16 / sizeof(T), blocks = width<T> / K;
-  return v / N * N * blocks + b * N + v % N;
+  constexpr int N = 16 / sizeof(T), blocks = width<T> / K, beside = K < N ? N / K : 1;  // blocks in 16 bytes
+  return v / N * N * blocks + b / beside * N + v % N * beside + b % beside;
 }
+
+// Two blocks of 8 bytes in one of 16: what is loaded and stored at once.
+typedef double Pair __attribute__((vector_size(16)));
+template <class T> inline Pair pair_at(const T *a, const T *b) { return Pair{load<double>(a), load<double>(b)}; }
 
 template <class T, int K, int... I>
 inline Vec<T> side_by_side(const T *table, const int64_t *at, int v, std::integer_sequence<int, I...>) {
@@ -28,6 +34,9 @@ inline Vec<T> side_by_side(const T *table, const int64_t *at, int v, std::intege
     const auto a = load<Part<T, K>>(table + at[entry_in<T, K>(v, 0)]);
     const auto b = load<Part<T, K>>(table + at[entry_in<T, K>(v, 1)]);
     return __builtin_shufflevector(a, b, I...);
+  } else if constexpr (blocks == 4 && K * sizeof(T) == 8) {
+    const auto row = [&](int b) { return table + at[entry_in<T, K>(v, b)]; };
+    return Vec<T>(__builtin_shufflevector(pair_at(row(0), row(1)), pair_at(row(2), row(3)), 0, 1, 2, 3));
   } else {
     Vec<T> out;
     for (int b = 0; b < blocks; b++)
@@ -58,12 +67,17 @@ template <class T, int K, int v, int... I> inline Vec<T> spread_pulls(Vec<T> c, 
   return __builtin_shufflevector(c, c, entry_in<T, K>(v, I / K)...);
 }
 
-// Which products there are: both factors and the model's own, or one of them without a model.
-enum class Thin { pull, rows, columns };
+// Which products there are: both factors and the model's own, by clipping or with outliers left out, or one of them
+// without a model, by clipping.
+enum class Thin { pull, reject, rows, columns };
 
 template <class T, int K, class S, Thin kind> struct ThinRows {
   static constexpr int W = width<T>, blocks = W / K;
+  static constexpr bool pairs = blocks == 4 && K * sizeof(T) == 8;
+  static constexpr bool model = kind == Thin::pull || kind == Thin::reject;
   static constexpr auto all = std::make_integer_sequence<int, W>{};
+  static constexpr int AHEAD =
+      512;  // entries whose columns are asked for early: 4 bytes each, they take most of the room
   typedef Count<T> Bits __attribute__((vector_size(K * sizeof(T))));
   // copies: through a reference, they would be read again after every store
   const T *factor, *table;  // n1 x wide: L, or P; n2 x K: R, or Q
@@ -71,9 +85,11 @@ template <class T, int K, class S, Thin kind> struct ThinRows {
   int64_t wide;
   T gain, z;
   Bits keep = {};  // the first lanes of a block
+  Mask<T> keep_all = {};
+  Vec<T> count = {};  // 1 in the next lane, where a column's inliers are counted if others are left out
 
   ThinRows(const Products<T> &job, const T *table_, T *B_)
-      : factor(kind == Thin::pull ? job.L : job.P),
+      : factor(model ? job.L : job.P),
         table(table_),
         A(job.CQ),
         B(B_),
@@ -81,19 +97,27 @@ template <class T, int K, class S, Thin kind> struct ThinRows {
         gain(job.gain),
         z(job.weight.z) {
     for (int c = 0; c < K; c++) keep[c] = c < wide ? -1 : 0;
+    for (int c = 0; c < W; c++) {
+      keep_all[c] = c % K < wide ? -1 : 0;
+      count[c] = T(c % K == wide);
+    }
   }
 
   struct Row {
-    Vec<T> l = {}, a = {};
+    Vec<T> l = {}, a = {}, z = {};
     Mask<T> inliers = {};
   };
 
   template <int v>
-  inline __attribute__((always_inline)) void spread(const int64_t *at, Vec<T> c, Vec<T> r, Row &row) const {
+  inline __attribute__((always_inline)) void spread(const int64_t *at, Vec<T> c, Mask<T> inlier, Vec<T> r,
+                                                    Row &row) const {
     const Vec<T> each = spread_pulls<T, K, v>(c, all);
     if constexpr (kind != Thin::columns) row.a += each * r;
     if constexpr (kind != Thin::rows) {
-      const Vec<T> moved = each * row.l;
+      Vec<T> moved = each * row.l;
+      if constexpr (kind == Thin::reject)
+        moved += Vec<T>(Mask<T>(count) & Mask<T>(spread_pulls<T, K, v>(Vec<T>(inlier), all)));
+      if constexpr (pairs) return add_pairs<v>(at, moved);
 #pragma GCC unroll 4
       for (int b = 0; b < blocks; b++) {  // one after another: two entries may be of one column
         T *sums = B + at[entry_in<T, K>(v, b)];
@@ -101,10 +125,29 @@ template <class T, int K, class S, Thin kind> struct ThinRows {
       }
     }
   }
+  typedef T Four __attribute__((vector_size(16)));
+  // Blocks b and b + 1.
+  static inline __attribute__((always_inline)) Pair half_of(Vec<T> x, int b) {
+    typedef double Blocks __attribute__((vector_size(32)));
+    const Blocks all_four = Blocks(x);
+    return b ? __builtin_shufflevector(all_four, all_four, 2, 3) : __builtin_shufflevector(all_four, all_four, 0, 1);
+  }
+  // Two blocks at a time. If both are of one column, the second lies beyond the row and adds nothing: it is stored
+  // first.
+  template <int v> inline __attribute__((always_inline)) void add_pairs(const int64_t *at, Vec<T> moved) const {
+#pragma GCC unroll 2
+    for (int b = 0; b < blocks; b += 2) {
+      const Pair half = half_of(moved, b);
+      T *one = B + at[entry_in<T, K>(v, b)], *other = B + at[entry_in<T, K>(v, b + 1)];
+      const Pair sums = Pair(Four(pair_at(one, other)) + Four(half));
+      store(other, sums[1]);
+      store(one, sums[0]);
+    }
+  }
   template <int... v>
-  inline __attribute__((always_inline)) void spread_all(const int64_t *at, Vec<T> c, const Vec<T> *r, Row &row,
-                                                        std::integer_sequence<int, v...>) const {
-    (spread<v>(at, c, kind == Thin::columns ? Vec<T>{} : r[v], row), ...);
+  inline __attribute__((always_inline)) void spread_all(const int64_t *at, Vec<T> c, Mask<T> inlier, const Vec<T> *r,
+                                                        Row &row, std::integer_sequence<int, v...>) const {
+    (spread<v>(at, c, inlier, kind == Thin::columns ? Vec<T>{} : r[v], row), ...);
   }
 
   // W entries; those that are not `here` count for nothing.
@@ -117,17 +160,17 @@ template <class T, int K, class S, Thin kind> struct ThinRows {
 #pragma GCC unroll 16
       for (int v = 0; v < K; v++) r[v] = side_by_side<T, K>(table, at, v, all);
     }
-    if constexpr (kind == Thin::pull) {
+    if constexpr (model) {
       Vec<T> products[K];
 #pragma GCC unroll 16
       for (int v = 0; v < K; v++) products[v] = row.l * r[v];
       e -= sum_each<T, K>(products);
     }
     Vec<T> c = smaller(larger(e, fill<T>(-z)), fill<T>(z));
-    row.inliers -= (c == e) & here;
-    here &= e == e;
-    c = Vec<T>(Mask<T>(c) & here);
-    spread_all(at, c, r, row, std::make_integer_sequence<int, K>{});
+    const Mask<T> inlier = (kind == Thin::reject ? larger(e, -e) <= row.z : c == e) & here;
+    row.inliers -= inlier;
+    c = kind == Thin::reject ? Vec<T>(Mask<T>(e) & inlier) : Vec<T>(Mask<T>(c) & here & (e == e));
+    spread_all(at, c, inlier, r, row, std::make_integer_sequence<int, K>{});
   }
 
   // A row of n entries. `room` entries can be read from here on.
@@ -135,6 +178,7 @@ template <class T, int K, class S, Thin kind> struct ThinRows {
                                                  Row &row) const {
     for (int64_t t = 0; t < n; t += W) {  // one loop for whole and broken vectors: rows end where nobody can foresee
       const int here = int(std::min<int64_t>(W, n - t));
+      __builtin_prefetch(j + t + AHEAD);
       if (__builtin_expect(t + W <= room, 1)) {
         entries(j + t, y + t, first(here), row);
       } else {
@@ -163,15 +207,28 @@ template <class T, int K, class S, Thin kind> struct ThinRows {
       for (int c = 0; c < wide; c++) own[c] = at[c];
       at = own;
     }
+    if constexpr (pairs) {
+      const double both = load<double>(at);
+      typedef double Blocks __attribute__((vector_size(32)));
+      return Vec<T>(Mask<T>(Blocks{both, both, both, both}) & keep_all);
+    }
     return repeated(Part<T, K>(load<Bits>(at) & keep), all);
   }
   template <int... I> static Vec<T> repeated(Part<T, K> x, std::integer_sequence<int, I...>) {
     return __builtin_shufflevector(x, x, (I % K)...);
   }
 
+  // The same where compilers would take blocks through memory.
+  inline __attribute__((always_inline)) void finish_pairs(int64_t i, int64_t left, const Row &row) const {
+    const Pair two = Pair(Four(half_of(row.a, 0)) + Four(half_of(row.a, 2)));
+    const Four total = Four(two) + Four(__builtin_shufflevector(two, two, 1, 0));
+    if (__builtin_expect(left * wide >= K, 1)) return store(A + i * wide, Pair(total)[0]);
+    for (int c = 0; c < wide; c++) A[i * wide + c] = total[c];
+  }
   // What the row has added up. Beyond it, room for `left` rows is written, and written again by those.
   inline __attribute__((always_inline)) void finish(int64_t i, int64_t left, const Row &row) const {
     if constexpr (kind == Thin::columns) return;
+    if constexpr (pairs) return finish_pairs(i, left, row);
     Part<T, K> total = block_of<T, K>(row.a, 0);
 #pragma GCC unroll 4
     for (int b = 1; b < blocks; b++) total += block_of<T, K>(row.a, b);
@@ -186,16 +243,29 @@ template <class T> struct ThinPass {
   static constexpr int MOST_WIDTH = 8;
   const Sparse &data;
   const Products<T> &job;
-  const Thin kind = job.rank ? Thin::pull : job.Q ? Thin::rows : Thin::columns;
+  const bool rejects = job.weight.rule == Rule::threshold;
+  const Thin kind = rejects ? Thin::reject : job.rank ? Thin::pull : job.Q ? Thin::rows : Thin::columns;
   const int lanes = lanes_of(job);
   Buffer<T> table = kind == Thin::columns ? nullptr : laid_out();
 
-  static int lanes_of(const Products<T> &job) { return job.width <= 4 ? 4 : MOST_WIDTH; }
+  static int lanes_of(const Products<T> &job) {
+    const int wanted = job.width + (job.weight.rule == Rule::threshold);  // a lane to count in
+    return wanted <= 2 ? 2 : wanted <= 4 ? 4 : wanted <= MOST_WIDTH ? MOST_WIDTH : INT_MAX;
+  }
+  // Whether outliers are left out by one threshold in each row, whatever the column.
+  static bool leaves_out(const Products<T> &job) {
+    const auto &w = job.weight;
+    const auto protects = [](T x) { return x > 0; };
+    return may_reject(w) && job.row_inliers && !job.width_w && job.n2 &&
+           *std::max_element(w.col_z, w.col_z + job.n2) <= *std::min_element(w.row_z, w.row_z + job.n1) &&
+           std::none_of(w.row_protect, w.row_protect + job.n1, protects) &&
+           std::none_of(w.col_protect, w.col_protect + job.n2, protects);
+  }
   static bool serves(const Products<T> &job) {
     const bool pull = job.P && job.Q && job.P == job.L && job.Q == job.R && job.rank == job.width;
-    const bool one = !job.rank && bool(job.P) != bool(job.Q);
-    return job.weight.rule == Rule::clip && !job.adjoint && (pull || one) && job.width > 0 && job.width <= MOST_WIDTH &&
-           lanes_of(job) <= width<T> && job.n2 <= MOST_COLUMNS;
+    const bool one = !job.rank && bool(job.P) != bool(job.Q), clips = job.weight.rule == Rule::clip;
+    return !job.adjoint && job.n1 && job.width > 0 && lanes_of(job) <= width<T> && job.n2 <= MOST_COLUMNS &&
+           (clips ? pull || one : pull && leaves_out(job));
   }
 
   Buffer<T> laid_out() const {
@@ -216,11 +286,13 @@ template <class T> struct ThinPass {
     for (int64_t i = from; i < to; i++) {
       const int64_t q = indptr[i], n = indptr[i + 1] - q;
       typename ThinRows<T, K, S, what>::Row row;
-      row.inliers = counted;
+      if constexpr (what == Thin::reject) row.z = fill<T>(job.weight.row_z[i]);
+      else row.inliers = counted;
       if constexpr (what != Thin::rows) row.l = rows.factor_row(i, n1 - i);
       rows.row(indices + q, values + q, n, stored - q, row);
       rows.finish(i, to - i, row);
-      counted = row.inliers;
+      if constexpr (what == Thin::reject) inliers += count_row(i, row.inliers);
+      else counted = row.inliers;
       if ((unsettled += n) > most) {
         B.settle();
         unsettled = 0;
@@ -231,9 +303,17 @@ template <class T> struct ThinPass {
     for (int t = 0; t < width<T>; t++) inliers += counted[t];
     return inliers;
   }
+  int64_t count_row(int64_t i, Mask<T> by_lane) const {
+    int64_t n = 0;
+    for (int t = 0; t < width<T>; t++) n += by_lane[t];
+    job.row_inliers[i] = n;
+    job.row_weight[i] = T(n);
+    return n;
+  }
   template <int K, class S> int64_t work_in(int64_t from, int64_t to, Sums<T> &B) const {
     switch (kind) {
       case Thin::pull: return work_as<K, S, Thin::pull>(from, to, B);
+      case Thin::reject: return work_as<K, S, Thin::reject>(from, to, B);
       case Thin::rows: return work_as<K, S, Thin::rows>(from, to, B);
       case Thin::columns: return work_as<K, S, Thin::columns>(from, to, B);
     }
@@ -257,13 +337,18 @@ template <class T> struct ThinPass {
     in_shares(threads, [&](int t) {
       if (job.P) sums[t] = Sums<T>(job.n2 * lanes);
       const int64_t from = first_of_share(data, job.n1, t, threads), to = first_of_share(data, job.n1, t + 1, threads);
-      inliers[t] = lanes == 4 ? work<4>(from, to, sums[t]) : work<8>(from, to, sums[t]);
+      inliers[t] = lanes == 2   ? work<2>(from, to, sums[t])
+                   : lanes == 4 ? work<4>(from, to, sums[t])
+                                : work<8>(from, to, sums[t]);
     });
-    add_all(inliers.get(), threads, *job.inliers);
+    if (!rejects) add_all(inliers.get(), threads, *job.inliers);
     for (int t = 0; t < threads && job.P; t++)
-      for (int64_t j = 0; j < job.n2; j++)
+      for (int64_t j = 0; j < job.n2; j++) {
         for (int c = 0; c < job.width; c++)
           job.CtP[j * job.width + c] = T(job.CtP[j * job.width + c] + sums[t][j * lanes + c]);
+        if (rejects) job.col_inliers[j] += int64_t(sums[t][j * lanes + job.width]);
+      }
+    if (rejects) std::copy_n(job.col_inliers, job.n2, job.col_weight);
   }
 };
 

@@ -11,6 +11,7 @@
 #include "rows.hpp"
 #include "slopes.hpp"
 #include "small.hpp"
+#include "survey.hpp"
 #include "thin.hpp"
 
 namespace lrmc::LRMC_ISA {
@@ -47,44 +48,6 @@ template <class T> void regress_dense(const Dense &data, const Regression<T> &jo
 }
 template <class T> void regress_sparse(const Sparse &data, const Regression<T> &job) {
   Regress<T, Sparse>{data, job}.run();
-}
-
-// Counts the observed entries of each row and column, and the infinite ones among them.
-template <class T> void survey_as(const Dense &data, int64_t n1, int64_t n2, Survey &out, int threads) {
-  threads = shares_of(threads, n1);
-  std::unique_ptr<Buffer<Count<T>>[]> columns(new Buffer<Count<T>>[threads]);
-  std::unique_ptr<int64_t[]> infinite(new int64_t[threads]());
-  in_shares(threads, [&](int t) {
-    columns[t] = zeros<Count<T>>(n2);
-    alignas(64) T room[TILE<T>];
-    for (int64_t i = n1 * t / threads; i < n1 * (t + 1) / threads; i++)
-      for (int64_t j = 0; j < n2; j += TILE<T>) {
-        const int n = int(std::min<int64_t>(n2 - j, TILE<T>));
-        read<T>(data.data, data.storage, i * data.stride + j,
-                data.mask ? data.mask + i * data.mask_stride + j : nullptr, n, n, room);
-        Count<T> seen = 0, inf = 0, *column = columns[t].get() + j;
-        for (int c = 0; c < n; c++) {
-          const Count<T> here = room[c] == room[c];
-          seen += here;
-          column[c] += here;
-          inf += std::fabs(room[c]) > std::numeric_limits<T>::max();
-        }
-        out.row_observed[i] += seen;
-        infinite[t] += inf;
-      }
-  });
-  for (int t = 0; t < threads; t++) {
-    add(columns[t].get(), n2, out.col_observed);
-    out.infinite += infinite[t];
-  }
-}
-void survey(const Dense &data, int64_t n1, int64_t n2, Survey &out, int threads) {
-  const bool integers = data.storage != Storage::f32 && data.storage != Storage::f64;
-  if (integers && !data.mask) {  // nothing is missing, nothing infinite
-    std::fill_n(out.row_observed, n1, n2);
-    std::fill_n(out.col_observed, n2, n1);
-  } else if (data.storage == Storage::f64) survey_as<double>(data, n1, n2, out, threads);
-  else survey_as<float>(data, n1, n2, out, threads);
 }
 
 template <class T>
