@@ -47,6 +47,19 @@ def test_learning_helps():
     assert error(new.L @ new.R.T, X) < error(old.L @ old.R.T, X)
 
 
+def test_where_judges_have_the_last_word_a_gain_that_fades_ends_the_learning(
+    monkeypatch,
+):
+    given = fitted(lessons(few_entries()[0], 10))
+    patient, final = (learned(given, 1.0, final=x) for x in (False, True))
+    assert final.layers == patient.layers != SHIPPED  # what comes late is not missed
+    assert len(patient.trials) > 3
+    fading = iter([0.2, 0.1])
+    monkeypatch.setattr("lrmc.methods.learn.mean_gain", lambda *_: next(fading))
+    monkeypatch.setattr("lrmc.methods.learn.is_better", lambda *_: False)
+    assert len(learned(given, 1.0, final=True).trials) == 3
+
+
 def test_a_gain_is_more_than_chance_and_no_trifle():
     rng = np.random.default_rng(0)
     before = rng.exponential(size=1000)

@@ -216,6 +216,26 @@ def test_steps_of_rows(rank, dtype):
         assert_close(got, want, dtype, factor=1e2)
 
 
+def test_covariances_of_many_rows_are_told_by_some():
+    """All rows take their steps, with one thread or more; inverses of some stand for all of them."""
+    rows = row_step(3, n=20_000)
+    after, step, inverse = rows.taken()
+    some = slice(4000, 4200)
+    fields = {
+        x: y[some] if x in ("F", "pull", "grams", "used", "precision") else y
+        for x, y in vars(rows).items()
+    }
+    want = naive_step(RowStep(**fields))
+    assert_close(after[some], want[0], factor=1e2)
+    assert_close(step[some], want[1], factor=1e2)
+    a, b = np.triu_indices(3)
+    H = np.zeros((20_000, 3, 3))
+    H[:, a, b] = H[:, b, a] = rows.precision[:, None] * rows.grams[:, :-1]
+    exact = np.linalg.inv(H + rows.ridge)[rows.used].sum(0)
+    assert 0 < np.abs(inverse - exact).max() < 0.03 * np.abs(exact).max()
+    assert_close(replace(rows, threads=1).taken()[2], inverse, factor=100)
+
+
 @every_rank
 @each("spreads", [True, False])
 def test_slopes_of_steps_are_derivatives(rank, spreads):

@@ -8,7 +8,16 @@ from each import each
 from presentations import every_storage, small
 
 import lrmc
-from lrmc.methods.start import STARTS, cur, leading, leading_and_sizes, spectral
+from lrmc.linalg import Factors
+from lrmc.methods.start import (
+    STARTS,
+    cur,
+    leading,
+    leading_and_sizes,
+    leading_of_whole,
+    spectral,
+)
+from lrmc.weights import Huber
 
 every_start = each("start", list(STARTS.values()), ids=list(STARTS))
 
@@ -182,3 +191,18 @@ def test_sizes_on_the_way(reject):
     assert_close(sizes.cols, (C**2).sum(0))
     assert np.array_equal(sizes.row_inliers, met.sum(1))
     assert np.array_equal(sizes.col_inliers, met.sum(0))
+
+
+@pytest.mark.parametrize("rank", [1, 3, 9])
+def test_the_leading_part_of_a_narrow_table_is_that_of_its_clipped_residual(rank):
+    rng = np.random.default_rng(rank)
+    Y = rng.standard_normal((50, 8))
+    Y[rng.random(Y.shape) < 0.3] = np.nan
+    model = Factors(rng.standard_normal((50, 2)), rng.standard_normal((8, 2)))
+    rule = Huber(np.full(50, 1.2), np.ones(8))
+    got = leading_of_whole(lrmc.as_observations(Y), rank, rule, 2.0, model)
+    E = 2 * np.nan_to_num(np.clip(Y - product(model), -1.2, 1.2))
+    U, s, Vt = np.linalg.svd(E, full_matrices=False)
+    assert_close(product(got), (U[:, :rank] * s[:rank]) @ Vt[:rank], factor=100)
+    assert_close(got.L.T @ got.L, got.R.T @ got.R, factor=100)
+    assert got.L.shape[1] == got.R.shape[1] == rank

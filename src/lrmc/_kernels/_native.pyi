@@ -337,6 +337,50 @@ def gaps(
 ) -> None:
     """What the rest of a row says of its gaps (NaN); the last three are room."""
 
+def normal(
+    Y: Array,
+    *,
+    complete: Array,
+    mean: Array,
+    covariance: Array,
+    rounds: int,
+    tiny: float,
+) -> None:
+    """The distribution of rows with gaps (NaN), beginning with `complete`; the last arrays are room."""
+
+def nearest(
+    Z: Array,
+    among: Array,
+    *,
+    which: Array,
+    apart: Array,
+    own: bool,
+) -> None:
+    """The nearest rows, and squares of distances, into the last two; `own`: Z is among itself."""
+
+def among(
+    values: Array,
+    which: Array,
+    *,
+    rows: Array,
+    cols: Array,
+    sums: Array,
+    total: Array,
+    counts: Array | None = None,
+) -> None:
+    """Of the neighbors of these rows in these columns, sums of count times value, and of counts."""
+
+def mixture(
+    error: Array,
+    toward: Array,
+    *,
+    weights: Array,
+    bend: float,
+    equal: float,
+    rounds: int,
+) -> None:
+    """Weights of a fit and of what others say beside it, of least loss; `weights` is room."""
+
 def times(X: Array, S: Array, *, out: Array) -> None:
     """X S for a long X and few columns; out is room."""
 

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <vector>
 
+#include "cholesky.hpp"
 #include "systems.hpp"
 
 namespace lrmc::LRMC_ISA {
@@ -132,8 +133,71 @@ class Rows {
   }
 };
 
+// Expectation (Rows) and maximisation in turn. As many rows more as there are columns are supposed to have been seen in
+// which columns have nothing to do with each other: a covariance of few rows is drawn to its diagonal.
+class Draws {
+  const Normal &job;
+  const int across = job.across;
+  std::vector<double> unknown, precision, off;
+
+ public:
+  explicit Draws(const Normal &job_) : job(job_), unknown(across * across), precision(across * across), off(across) {}
+
+  void run() {
+    Gaps gaps{job.n, across, job.Y, job.mean, precision.data(), job.complete, unknown.data()};
+    Rows rows(gaps);
+    for (int round = 0;; round++) {
+      centre();
+      spread();
+      if (round == job.rounds) return;
+      invert();
+      rows.run();
+    }
+  }
+
+ private:
+  double *line(int a) { return job.covariance + a * across; }
+
+  void centre() {
+    std::fill_n(job.mean, across, 0.0);
+    for (int64_t i = 0; i < job.n; i++)
+      for (int k = 0; k < across; k++) job.mean[k] += job.complete[i * across + k];
+    for (int k = 0; k < across; k++) job.mean[k] /= double(job.n);
+  }
+  void spread() {
+    std::fill_n(job.covariance, across * across, 0.0);
+    for (int64_t i = 0; i < job.n; i++) {
+      for (int k = 0; k < across; k++) off[k] = job.complete[i * across + k] - job.mean[k];
+      for (int a = 0; a < across; a++)
+        for (int b = a; b < across; b++) line(a)[b] += off[a] * off[b];
+    }
+    double largest = 0;
+    for (int a = 0; a < across; a++)
+      for (int b = a; b < across; b++) {
+        const double alone = a == b ? line(a)[a] * across / double(job.n) : 0;
+        line(a)[b] = (line(a)[b] + unknown[a * across + b] + alone) / double(job.n + across);
+        largest = std::max(largest, line(a)[b]);
+      }
+    for (int a = 0; a < across; a++) {
+      line(a)[a] += job.tiny * (largest > 0 ? largest : 1.0);
+      for (int b = 0; b < a; b++) line(a)[b] = line(b)[a];
+    }
+  }
+  void invert() {
+    std::vector<double> U(job.covariance, job.covariance + across * across), x(across);
+    cholesky(U.data(), across);
+    for (int a = 0; a < across; a++) {
+      std::fill(x.begin(), x.end(), 0.0);
+      x[a] = 1;
+      substitute(U.data(), across, x.data());
+      for (int b = a; b < across; b++) precision[a * across + b] = precision[b * across + a] = x[b];
+    }
+  }
+};
+
 }  // namespace
 
+void normal(const Normal &job) { Draws(job).run(); }
 void gaps(const Gaps &job) { Rows(job).run(); }
 
 }  // namespace lrmc::LRMC_ISA

@@ -5,5 +5,6 @@
 namespace lrmc::LRMC_ISA {
 
 void gaps(const Gaps &job);
+void normal(const Normal &job);
 
 }  // namespace lrmc::LRMC_ISA

@@ -246,6 +246,48 @@ struct Gaps {
   double *told = nullptr;     // n x across, or missing: every entry as the others of its row tell it
 };
 
+// The mean and covariance of such rows, by expectation and maximisation; `complete` is where it begins and ends.
+struct Normal {
+  int64_t n = 0;
+  int across = 0, rounds = 0;
+  const double *Y = nullptr;
+  double tiny = 0;             // of the largest variance: what a column that does not vary is given
+  double *complete = nullptr;  // n x across
+  double *mean = nullptr, *covariance = nullptr;
+};
+
+// For each row of Z the nearest rows of what is known, the nearest first. See opinions.cpp.
+struct Nearest {
+  int64_t n = 0, known = 0;
+  int across = 0, count = 0;
+  bool own = false;                             // whether Z is what is known: no row is its own neighbor
+  const double *Z = nullptr, *among = nullptr;  // n x across, known x across
+  int64_t *which = nullptr;                     // n x count
+  double *apart = nullptr;                      // n x count: squares of distances
+};
+
+// What the neighbors of some rows have in some columns: sums of count times value where there is one, and of counts.
+struct Among {
+  int64_t places = 0;
+  int across = 0, count = 0;
+  const double *values = nullptr;                  // x across; NaN where there is none
+  const int64_t *which = nullptr;                  // x count: the neighbors of each row
+  const double *counts = nullptr;                  // x count, or missing: each counts 1
+  const int64_t *rows = nullptr, *cols = nullptr;  // places
+  double *sums = nullptr, *total = nullptr;
+};
+void among(const Among &job);
+
+// Weights of some opinions beside a fit: see methods/blends.py.
+inline constexpr int MOST_OPINIONS = 12;
+struct Opinions {
+  int64_t n = 0;
+  int count = 0, rounds = 0;
+  const double *error = nullptr, *toward = nullptr;  // n: of the fit; n x count: how much each would move it
+  double bend = 0, equal = 0;  // beyond this errors count less; entries that equal weights count as
+  double *weights = nullptr;   // 1 + count
+};
+
 // Small matrices without noise, each solved and proven by itself: see small.cpp. Computed in double precision.
 inline constexpr int MOST_SMALL_RANK = 8;
 inline constexpr int TRACED = 4;  // numbers of a sweep: how far X moved, threshold, share of inliers, seconds
@@ -360,6 +402,9 @@ struct Kernels {
   void (*small)(const SmallJob &);
   void (*compress)(const Dense &, int64_t n1, int64_t n2, const Compressed &);
   void (*gaps)(const Gaps &);
+  void (*normal)(const Normal &);
+  void (*nearest)(const Nearest &);
+  void (*opinions)(const Opinions &);
   template <class T> const Passes<T> &in() const {
     if constexpr (sizeof(T) == 4) return f32;
     else return f64;

@@ -31,6 +31,111 @@ static void gaps(given::Matrix<const double> Y, given::Vector<const double> mean
   in_use().gaps(job);
 }
 
+// The distribution of such rows: see gaps.cpp.
+static void normal(given::Matrix<const double> Y, given::Matrix<double> complete, given::Vector<double> mean,
+                   given::Matrix<double> covariance, int rounds, double tiny) {
+  Normal job;
+  job.n = int64_t(Y.shape(0));
+  job.across = int(Y.shape(1));
+  need(complete.shape(0) == Y.shape(0) && complete.shape(1) == Y.shape(1), "complete", "has another shape");
+  need(int(mean.shape(0)) == job.across, "mean", "has another length");
+  need(job.n > 0, "Y", "is empty");
+  job.Y = Y.data();
+  job.complete = complete.data();
+  job.mean = mean.data();
+  job.covariance = given::square(covariance, job.across, "covariance");
+  job.rounds = rounds;
+  job.tiny = tiny;
+  nb::gil_scoped_release unlocked;
+  in_use().normal(job);
+}
+
+// Rows that are near each other: see opinions.cpp.
+static void nearest(given::Matrix<const double> Z, given::Matrix<const double> among, given::Matrix<int64_t> which,
+                    given::Matrix<double> apart, bool own) {
+  Nearest job;
+  job.n = int64_t(Z.shape(0));
+  job.known = int64_t(among.shape(0));
+  job.across = int(Z.shape(1));
+  job.count = int(which.shape(1));
+  job.own = own;
+  need(among.shape(1) == Z.shape(1), "among", "has another width");
+  need(int64_t(which.shape(0)) == job.n && int64_t(apart.shape(0)) == job.n, "which or apart", "has another length");
+  need(which.shape(1) == apart.shape(1), "apart", "has another width");
+  need(!own || job.n == job.known, "among", "has another length");
+  need(job.count <= job.known - own, "which", "is wider than there are rows");
+  job.Z = Z.data();
+  job.among = among.data();
+  job.which = which.data();
+  job.apart = apart.data();
+  nb::gil_scoped_release unlocked;
+  in_use().nearest(job);
+}
+
+static bool are_lines(const int64_t *at, size_t count, int64_t n) {
+  return std::all_of(at, at + count, [n](int64_t line) { return line >= 0 && line < n; });
+}
+
+void lrmc::among(const Among &job) {
+  for (int64_t p = 0; p < job.places; p++) {
+    double sum = 0, total = 0;
+    const int64_t row = job.rows[p] * job.count;
+    for (int k = 0; k < job.count; k++) {
+      const double value = job.values[job.which[row + k] * job.across + job.cols[p]];
+      const double counts = value != value ? 0.0 : job.counts ? job.counts[row + k] : 1.0;
+      if (counts != 0) sum += counts * value;
+      total += counts;
+    }
+    job.sums[p] = sum;
+    job.total[p] = total;
+  }
+}
+
+static void among(given::Matrix<const double> values, given::Matrix<const int64_t> which,
+                  given::Vector<const int64_t> rows, given::Vector<const int64_t> cols, given::Vector<double> sums,
+                  given::Vector<double> total, std::optional<given::Matrix<const double>> counts) {
+  Among job;
+  job.places = int64_t(rows.shape(0));
+  job.across = int(values.shape(1));
+  job.count = int(which.shape(1));
+  const auto fits = [&](const auto &x) { return int64_t(x.shape(0)) == job.places; };
+  need(fits(cols) && fits(sums) && fits(total), "cols, sums or total", "has another length");
+  need(!counts || (counts->shape(0) == which.shape(0) && counts->shape(1) == which.shape(1)), "counts",
+       "has another shape");
+  need(are_lines(rows.data(), rows.shape(0), int64_t(which.shape(0))) &&
+           are_lines(cols.data(), cols.shape(0), job.across),
+       "a place", "is outside of the matrix");
+  need(are_lines(which.data(), which.shape(0) * which.shape(1), int64_t(values.shape(0))), "which", "has no such row");
+  job.values = values.data();
+  job.which = which.data();
+  if (counts) job.counts = counts->data();
+  job.rows = rows.data();
+  job.cols = cols.data();
+  job.sums = sums.data();
+  job.total = total.data();
+  nb::gil_scoped_release unlocked;
+  lrmc::among(job);
+}
+
+// How much opinions count: see opinions.cpp.
+static void mixture(given::Vector<const double> error, given::Matrix<const double> toward,
+                    given::Vector<double> weights, double bend, double equal, int rounds) {
+  Opinions job;
+  job.n = int64_t(error.shape(0));
+  job.count = int(toward.shape(1));
+  need(int64_t(toward.shape(0)) == job.n, "toward", "has another length");
+  need(job.count <= MOST_OPINIONS, "toward", "has too many columns");
+  need(int(weights.shape(0)) == job.count + 1, "weights", "has another length");
+  job.error = error.data();
+  job.toward = toward.data();
+  job.weights = weights.data();
+  job.bend = bend;
+  job.equal = equal;
+  job.rounds = rounds;
+  nb::gil_scoped_release unlocked;
+  in_use().opinions(job);
+}
+
 // What half a layer is given: as in Refit.
 struct Layer {
   int side;
@@ -43,10 +148,6 @@ struct Layer {
   int64_t every;
   double size, relative, least, tiny, up, down;
 };
-
-static bool are_lines(const given::Vector<const int64_t> &at, int64_t n) {
-  return std::all_of(at.data(), at.data() + at.shape(0), [n](int64_t line) { return line >= 0 && line < n; });
-}
 
 template <class T> static void give_layer(Refit<T> &job, const Layer &layer) {
   const int64_t n1 = job.pass.n1, n2 = job.pass.n2;
@@ -69,7 +170,8 @@ template <class T> static void give_layer(Refit<T> &job, const Layer &layer) {
   job.unknown[1] = given::square(layer.unknown_R, r, "unknown");
   job.n_sample = int64_t(layer.rows.shape(0));
   need(int64_t(layer.cols.shape(0)) == job.n_sample, "cols", "has another length");
-  need(are_lines(layer.rows, n1) && are_lines(layer.cols, n2), "a place", "is outside of the matrix");
+  need(are_lines(layer.rows.data(), job.n_sample, n1) && are_lines(layer.cols.data(), job.n_sample, n2), "a place",
+       "is outside of the matrix");
   need(layer.every > 0 && (job.n_sample > 0 || (layer.size > 0 && layer.relative > 0)), "the sample", "is empty");
   job.every = layer.every;
   job.rows = layer.rows.data();
@@ -140,6 +242,14 @@ template <class Data> static void bind_refit(nb::module_ &m) {
 void lrmc::bind_noisy(nb::module_ &m) {
   m.def("gaps", &::gaps, as_it_is("Y"), nb::kw_only(), as_it_is("mean"), as_it_is("precision"), as_it_is("complete"),
         as_it_is_or_none("unknown"), as_it_is_or_none("told"));
+  m.def("normal", &::normal, as_it_is("Y"), nb::kw_only(), as_it_is("complete"), as_it_is("mean"),
+        as_it_is("covariance"), nb::arg("rounds"), nb::arg("tiny"));
+  m.def("nearest", &::nearest, as_it_is("Z"), as_it_is("among"), nb::kw_only(), as_it_is("which"), as_it_is("apart"),
+        nb::arg("own"));
+  m.def("among", &::among, as_it_is("values"), as_it_is("which"), nb::kw_only(), as_it_is("rows"), as_it_is("cols"),
+        as_it_is("sums"), as_it_is("total"), as_it_is_or_none("counts"));
+  m.def("mixture", &::mixture, as_it_is("error"), as_it_is("toward"), nb::kw_only(), as_it_is("weights"),
+        nb::arg("bend"), nb::arg("equal"), nb::arg("rounds"));
   nb::class_<Layer>(m, "Layer")
       .def(
           "__init__",

@@ -6,6 +6,7 @@
 #include "lean.hpp"
 #include "magnitudes.hpp"
 #include "narrow.hpp"
+#include "opinions.hpp"
 #include "refit.hpp"
 #include "regress.hpp"
 #include "rows.hpp"
@@ -78,6 +79,7 @@ constexpr Passes<T> passes = {
 
 #define LRMC_TEXT_(x) #x
 #define LRMC_TEXT(x) LRMC_TEXT_(x)
-extern const Kernels kernels = {LRMC_TEXT(LRMC_ISA), passes<float>, passes<double>, &survey, &small, &compress, &gaps};
+extern const Kernels kernels = {LRMC_TEXT(LRMC_ISA), passes<float>, passes<double>, &survey,  &small,
+                                &compress,           &gaps,         &normal,        &nearest, &opinions};
 
 }  // namespace lrmc::LRMC_ISA

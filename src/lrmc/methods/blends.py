@@ -8,16 +8,17 @@ weights were not found on."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache, partial
-from itertools import product
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from .. import _kernels
 from ..evidence.simple import LOW_RANK, simple_models
 from ..linalg import Factors
 from ..observations.base import Observations, Sample
 from ..weights import Array
+from .cleaned import Cleaned, Table
 from .lessons import SAME, Tried, is_better, losses_of
 from .second_opinions import OPINIONS
 
@@ -99,12 +100,31 @@ def hearing(
     truth = hidden.values.astype(np.float64)
     others = known.simple() if known else _said_by_simple(obs, hidden)
     fit = truth - hidden.residual(X).astype(np.float64)
-    unit = residual_unit(obs, X)
+    if not opinions:
+        return Hearing(truth, fit, others)
+    said = _asked(Table.of(obs, X), opinions, residual_unit(obs, X), places)
+    return Hearing(truth, fit, others | {x: fit + moved for x, moved in said.items()})
+
+
+def _asked(
+    table: Table,
+    opinions: Sequence[str],
+    unit: float,
+    places: tuple[Array, Array],
+) -> dict[Blend, Array]:
+    """By how much second opinions move the fit at these places. Of the same lines, an opinion is the
+    same.
+    """
+    moved: dict[tuple[str, Cleaned], Array] = {}
+    said = {}
     for name in opinions:
         for reach in OPINIONS[name].reaches:
-            part = OPINIONS[name].of(obs, X, reach * unit, 1.0)
-            others[Blend(name, 0.0, reach)] = fit + part.at(*places)
-    return Hearing(truth, fit, others)
+            asked = name, table.cleaned(reach * unit)
+            if asked not in moved:
+                part = OPINIONS[name].of(asked[1], reach * unit, 1.0)
+                moved[asked] = part.at(*places)
+            said[Blend(name, 0.0, reach)] = moved[asked]
+    return said
 
 
 def _said_by_simple(obs: Observations, hidden: Sample) -> dict[Blend, Array]:
@@ -189,43 +209,24 @@ def mixing_weights(
     """Weights of others beside the fit with the least loss: not negative, at most 1 together, by
     reweighted least squares. Equal ones are where they begin, and what few entries leave them at.
     """
+    return reweighted(heard, names, bend, equal=EQUAL)
+
+
+def reweighted(
+    heard: Sequence[Hearing],
+    names: Sequence[Blend],
+    bend: float,
+    equal: float,
+) -> Array:
+    """The same, where equal weights count as so many entries."""
     error = np.concatenate([x.truth - x.fit for x in heard])
-    columns = [
-        np.concatenate([x.others[name] - x.fit for x in heard]) for name in names
-    ]
-    toward = np.stack(
-        [np.zeros(len(error)), *columns], axis=1
-    )  # the fit itself comes first
-    equal = np.full(toward.shape[1], 1 / toward.shape[1])
-    weights = equal
-    for _ in range(REWEIGHTED):
-        w = 1 / np.sqrt(1 + ((error - toward @ weights) / bend) ** 2)
-        G = (w[:, None] * toward).T @ toward
-        prior = EQUAL / max(len(error), 1) * np.trace(G) / max(len(names), 1) + 1e-300
-        slopes = toward.T @ (w * error) + prior * equal
-        weights = least_on_simplex(G + prior * np.eye(len(G)), slopes)
+    columns = [np.concatenate([x.others[y] - x.fit for x in heard]) for y in names]
+    toward = np.array(columns, np.float64).reshape(len(names), len(error)).T.copy()
+    weights = np.empty(1 + len(names))
+    _kernels.mixture(
+        error, toward, weights=weights, bend=bend, equal=equal, rounds=REWEIGHTED
+    )
     return weights[1:]
-
-
-@cache
-def _choices(count: int) -> Array:
-    """All choices of some of so many, a line for each: 1 for what is chosen."""
-    return np.array([x for x in product((0.0, 1.0), repeat=count) if any(x)])
-
-
-def least_on_simplex(G: Array, c: Array) -> Array:
-    """The w >= 0 of sum 1 with the least w'Gw / 2 - c'w, where G is positive definite: the best of
-    the stationary points of all choices of entries that are not 0. For a few entries.
-    """
-    count, used = len(c), _choices(len(c))
-    systems = np.zeros((len(used), count + 1, count + 1))
-    systems[:, :count, :count] = G * used[:, :, None] * used[:, None, :]
-    systems[:, range(count), range(count)] += 1 - used
-    systems[:, :count, count] = systems[:, count, :count] = used
-    right = np.concatenate([used * c, np.ones((len(used), 1))], axis=1)
-    w = np.linalg.solve(systems, right[:, :, None])[:, :count, 0]
-    values = np.einsum("ij,jk,ik->i", w, G, w) / 2 - w @ c
-    return np.maximum(w[np.where((w >= -1e-12).all(1), values, np.inf).argmin()], 0.0)
 
 
 def best_simple(heard: Sequence[Hearing], bend: float) -> Blend:
@@ -253,15 +254,9 @@ def _weighed(heard: Sequence[Hearing], other: Blend, bend: float) -> tuple[Blend
 
 
 def best_weight(heard: Sequence[Hearing], other: Blend, bend: float) -> Blend:
-    """The other with the weight from 0 to 1 of least loss: reweighted least squares on one number."""
-    error = np.concatenate([x.truth - x.fit for x in heard])
-    toward = np.concatenate([x.others[other] - x.fit for x in heard])
-    weight = 0.0
-    for _ in range(20):
-        w = 1 / np.sqrt(1 + ((error - weight * toward) / bend) ** 2)
-        square = float(np.sum(w * toward**2))
-        weight = float(np.clip(np.sum(w * toward * error) / max(square, 1e-300), 0, 1))
-    return other._replace(weight=weight)
+    """The other with the weight from 0 to 1 of least loss."""
+    weight = reweighted(heard, [other], bend, equal=0.0)
+    return other._replace(weight=float(weight[0]))
 
 
 def simple_names(heard: Sequence[Hearing]) -> list[str]:

@@ -35,11 +35,11 @@ from .lessons import (
     SAME,
     Lesson,
     Tried,
-    gains,
     hidden_in,
     is_better,
     is_typically_as_good,
     is_typically_better,
+    mean_gain,
 )
 from .noisy import Loss, Noise, is_gaussian, sweeps
 from .noisy_layers import Layers
@@ -171,11 +171,12 @@ def taught(
     then in a larger one; and what is compared, fitted as planned.
     """
     powers, scaled = own_noise(tried, plan.layers, bend)
-    found = learned(scaled, bend, plan.layers, shape, told)
+    last = tried is compared
+    found = learned(scaled, bend, plan.layers, shape, told, final=last)
     better = replace(plan, powers=powers, layers=found.layers)
     if better == plan:
         return plan, compared, found.trials
-    if tried is compared:
+    if last:
         plan, before = replace(plan, powers=powers), scaled
         if better == plan:  # with the same numbers, these are the fits again
             return plan, before, found.trials
@@ -258,7 +259,12 @@ def own_noise(
         ):
             trial = (power, powers[1]) if side == 0 else (powers[0], power)
             pairs = zip(tried.lessons, lines, strict=True)
-            scaled = Tried.of([x.scaled(n, trial) for x, n in pairs], layers)
+            lessons = [x.scaled(n, trial) for x, n in pairs]
+            few = _few_of(best)
+            scaled = Tried.of(lessons[: len(few.lessons)], layers)
+            if not is_typically_as_good(few.losses(bend), scaled.losses(bend)):
+                break  # what a few of them lose is no gain in all
+            scaled = scaled.beside(Tried.of(lessons[len(few.lessons) :], layers))
             if not is_as_good(best.losses(bend), scaled.losses(bend)):
                 break
             powers, best = trial, scaled
@@ -313,8 +319,7 @@ def promises(tried: Tried, bend: float) -> bool:
     """
     some = _few_of(tried)
     after = all_mixed(some, FIRST_SWEEPS)
-    mean, typical = gains(some.losses(bend), after.losses(bend))
-    return float((mean + typical).sum()) > 0
+    return mean_gain(some.losses(bend), after.losses(bend)) > 0
 
 
 def all_mixed(tried: Tried, most: int = POLISH) -> Tried:

@@ -12,11 +12,12 @@ from ..weights import Array, Huber
 from .centre import centre
 from .noisy import Noise
 from .noisy_layers import Numbers, State, half_layer, typical_residual
-from .start import leading
+from .start import leading, leading_of_whole
 
 HIGH_ENOUGH = 32  # a rank that most tables do not reach: what is not needed dies
 PER_NUMBER = 1.0  # observed entries for each free number, at the highest rank
 NARROW = 64  # columns of a table that can have nearly full rank: priors hold it
+MOST_CELLS = 2_000_000  # of a narrow table whose residual is made as a matrix
 CLIPPED = 2.3  # medians of |e|: beyond, entries are clipped where components are added
 FIRST_LAYERS = 2  # of rank 1
 FEWEST_CARRY = (
@@ -125,8 +126,23 @@ def _first(obs: Observations, noise: Noise, seed: int) -> State:
         X = Factors(*(turned(F, np.eye(2)[:, :1]) for F in balanced(*middle)))
     else:
         rule = Huber(times(CLIPPED * obs.scale, noise.rows), noise.cols)
-        X = leading(obs, 1, rule, 1 / obs.fraction, seed=seed, rounds=ROUNDS)
+        X = _leading(obs, 1, rule, seed)
     return State.known(X)
+
+
+def _leading(
+    obs: Observations,
+    rank: int,
+    rule: Huber,
+    seed: int,
+    model: Factors | None = None,
+) -> Factors:
+    """The leading part of the clipped residual of a model; of small tables it is made as a matrix."""
+    gain = 1 / obs.fraction
+    few = obs.shape[1] <= NARROW and obs.shape[0] * obs.shape[1] <= MOST_CELLS
+    if few and obs.is_here and obs.groups is None:
+        return leading_of_whole(obs, rank, rule, gain, model)
+    return leading(obs, rank, rule, gain, model=model, seed=seed, rounds=ROUNDS)
 
 
 def _settled(
@@ -154,9 +170,7 @@ def _more(
     rule = Huber(
         times(CLIPPED * typical_residual(obs, state.X, noise), noise.rows), noise.cols
     )
-    new = leading(
-        obs, count, rule, 1 / obs.fraction, model=state.X, seed=seed, rounds=ROUNDS
-    )
+    new = _leading(obs, count, rule, seed, state.X)
     pairs = zip(state.X, new, strict=True)
     unknown = [np.pad(V, ((0, count), (0, count))) for V in state.unknown]
     return State(Factors(*(beside(*pair) for pair in pairs)), (unknown[0], unknown[1]))

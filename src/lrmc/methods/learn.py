@@ -14,7 +14,7 @@ import numpy as np
 
 from ..weights import Array
 from .growing import GROWING_IN_GROUPS
-from .lessons import SAME, Tried
+from .lessons import SAME, Tried, is_better, mean_gain
 from .noisy_layers import Layers
 
 STEPS = 24  # of the learning, at most
@@ -71,15 +71,20 @@ def learned(
     layers: Layers = SHIPPED,
     shape: float | None = None,
     told: Told = silent,
+    *,
+    final: bool = False,
 ) -> Learned:
     """Numbers for the data of these lessons, beginning with `layers`, by which they were fitted. A
     shape that is given stays.
+
+    Where the judges have the last word (`final`), a gain that is not clear to them and becomes
+    smaller is left.
     """
     judges = tried.judges()
     pupils = [lesson for lesson in tried.lessons if not lesson.judge]
     every = max(EVERY, len(pupils) // 2)
     least = first = judges.losses(bend)
-    trials, found, waited = [Trial(0, 1.0)], layers, 0
+    trials, found, waited, gain = [Trial(0, 1.0)], layers, 0, 0.0
     descent = Descent(np.log(layers.array()))
     most = max(STEPS, ROUNDS * len(pupils)) if pupils else 0
     for step in range(1, most + 1):
@@ -94,6 +99,9 @@ def learned(
             continue
         now = Tried.of(judges.lessons, descent.layers).losses(bend)
         trials.append(Trial(step, float(now.mean() / first.mean())))
+        before, gain = gain, mean_gain(first, now)
+        if final and gain < before and not is_better(first, now):
+            break
         if now.mean() < (1 - SAME) * least.mean():
             found, least, waited = descent.layers, now, 0
         elif (waited := waited + 1) == PATIENCE:

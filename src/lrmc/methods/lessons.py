@@ -119,6 +119,12 @@ def is_better(before: Array, after: Array, worth: float = 0.0) -> bool:
     return _is_clear((mean + typical) / 2, worth)
 
 
+def mean_gain(before: Array, after: Array) -> float:
+    """What `is_better` asks about, in the mean."""
+    mean, typical = gains(before, after)
+    return float((mean + typical).sum()) / max(2 * len(mean), 1)
+
+
 def is_typically_better(before: Array, after: Array) -> bool:
     """The same for typical entries alone: outliers have no say."""
     return _is_clear(gains(before, after)[1], SAME)
@@ -167,6 +173,10 @@ class Tried(NamedTuple):
     ) -> Tried:
         """Where the layers end."""
         return cls(lessons, [lesson.fitted(layers, least) for lesson in lessons])
+
+    def beside(self, others: Tried) -> Tried:
+        """These and the others."""
+        return Tried([*self.lessons, *others.lessons], [*self.fits, *others.fits])
 
     def judges(self) -> Tried:
         """Those that nothing is learned from."""

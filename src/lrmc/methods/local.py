@@ -16,8 +16,10 @@ import numpy as np
 from ..linalg import Factors
 from ..observations.base import Observations
 from ..weights import Array
-from .neighbors import DOUBT, can_compare, cleaned_lines, nearest_lines
-from .regression import Regression, can_regress, of_lines, told_by_others
+from .cleaned import Cleaned, Table
+from .neighbors import DOUBT, among, can_compare, nearest_lines
+from .normal import told_by_others
+from .regression import Regression, can_regress, regression_of
 
 NEAREST = 20  # rows; 10 give the same within 0.5 %
 # of the median square of distances: nearer rows count alike. 0.001 to 0.1 give the same
@@ -52,8 +54,7 @@ class Local:
     def at(self, rows: Array, cols: Array) -> Array:
         """By how much it changes the entries at these places."""
         lines, across = (cols, rows) if self.regression.transposed else (rows, cols)
-        near = Near(self.near.which[lines].T, self.near.counts[lines].T)
-        moved = self.regression.weight * self._missed(near, across)
+        moved = self.regression.weight * self._missed(self.near, lines, across)
         return np.asarray(self.regression.at(rows, cols) + moved)
 
     def for_new(self, Y: Array, fit: Array) -> Array:
@@ -66,20 +67,19 @@ class Local:
         said = told_by_others(cleaned, self.regression.normal)
         completed = np.where(np.isnan(cleaned), said, cleaned)
         near = near_to(completed, self.completed)
-        near = Near(*(x.T[:, :, None] for x in near))
-        missed = self._missed(near, np.arange(Y.shape[1])[None, :])
+        places = (x.ravel() for x in np.indices(Y.shape))
+        missed = self._missed(near, *places).reshape(Y.shape)
         return (plain + self.regression.weight * missed).astype(fit.dtype)
 
-    def _missed(self, near: Near, across: Array) -> Array:
-        """By how much the regression misses neighbors in these columns: means over the first axis,
-        drawn to 0.
-        """
-        wrong = (
-            self.values[near.which, across] - self.regression.said[near.which, across]
-        )
-        counts = np.where(np.isnan(wrong), 0.0, near.counts)
-        total = np.where(np.isnan(wrong), 0.0, wrong) * counts
-        return np.asarray(total.sum(0) / (counts.sum(0) + DOUBT))
+    @cached_property
+    def wrong(self) -> Array:
+        """By how much the regression misses the samples."""
+        return self.values - self.regression.said
+
+    def _missed(self, near: Near, lines: Array, across: Array) -> Array:
+        """By how much it misses the neighbors of these lines in these columns: means, drawn to 0."""
+        total, counts = among(self.wrong, near.which, lines, across, near.counts)
+        return total / (counts + DOUBT)
 
 
 def can_regress_locally(obs: Observations) -> bool:
@@ -91,14 +91,17 @@ def local(obs: Observations, X: Factors, bend: float, weight: float = 1.0) -> Lo
     """What other columns and neighbors say of all entries, where residuals beyond `bend` are
     clipped.
     """
-    lines = cleaned_lines(obs, X, bend)
-    return Local(of_lines(lines, bend, weight), lines.values)
+    return local_of(Table.of(obs, X).cleaned(bend), bend, weight)
+
+
+def local_of(lines: Cleaned, bend: float, weight: float) -> Local:
+    """The same, of lines that were cleaned."""
+    return Local(regression_of(lines, bend, weight), lines.values)
 
 
 def near_to(Z: Array, known: Array | None = None) -> Near:
     """The nearest other rows, or the nearest of those that are known."""
-    among = Z if known is None else known
-    which = nearest_lines(Z, min(NEAREST, len(among) - 1), known)
-    apart = np.stack([((Z - among[k]) ** 2).sum(1) for k in which.T], axis=1)
+    others = len(Z) - 1 if known is None else len(known) - 1
+    which, apart = nearest_lines(Z, min(NEAREST, others), known)
     apart += NEAR * float(np.median(apart)) + 1e-300
     return Near(which, apart[:, :1] / apart)

@@ -8,17 +8,17 @@ a cleaned copy of the data is kept."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
+from .. import _kernels
 from ..linalg import Factors, entries_at
-from ..observations.base import Observations, row_blocks
+from ..observations.base import Observations
 from ..weights import Array
+from .cleaned import MOST_CELLS, Cleaned, Table
 
 NEAREST = 10  # lines; 5 and 20 are within 1 % on tables that gain at all
 DOUBT = 0.5  # of a neighbor: how much the fit itself counts among what they say
-MOST_CELLS = 2_000_000  # of a table that is copied
 MOST_LINES = 6_000  # that are compared with each other
 
 
@@ -38,7 +38,7 @@ class Neighbors:
         """By how much neighbors change the entries at these places."""
         lines, across = (cols, rows) if self.transposed else (rows, cols)
         fit = entries_at(self.X, lines, across)
-        said = self._said(fit, self.nearest[lines].T, across)
+        said = self._said(fit, self.nearest, lines, across)
         return np.asarray(self.weight * (said - fit))
 
     def for_new(self, Y: Array, fit: Array) -> Array:
@@ -51,22 +51,17 @@ class Neighbors:
         known = np.where(np.isnan(self.cleaned), known, self.cleaned)
         moved = fit + np.clip(Y - fit, -self.bend, self.bend)
         completed = np.where(np.isnan(Y), fit, moved)
-        nearest = nearest_lines(completed, self.nearest.shape[1], known)
-        across = np.arange(Y.shape[1])[None, :]
-        said = self._said(fit, nearest.T[:, :, None], across)
+        nearest, _ = nearest_lines(completed, self.nearest.shape[1], known)
+        lines, across = (x.ravel() for x in np.indices(Y.shape))
+        said = self._said(fit.ravel(), nearest, lines, across).reshape(Y.shape)
         return (fit + self.weight * (said - fit)).astype(fit.dtype)
 
-    def _said(self, fit: Array, nearest: Array, across: Array) -> Array:
-        """The mean of what neighbors have at these places; `nearest` are the first neighbors of
-        all places, then the second, and so on.
+    def _said(self, fit: Array, nearest: Array, lines: Array, across: Array) -> Array:
+        """The mean of what the neighbors of these lines have in these columns, and the fit among
+        them.
         """
-        total, count = DOUBT * fit, np.full(fit.shape, DOUBT)
-        for near in nearest:
-            values = self.cleaned[near, across]
-            seen = ~np.isnan(values)
-            total = total + np.where(seen, values, 0.0)
-            count += seen
-        return np.asarray(total / count)
+        total, count = among(self.cleaned, nearest, lines, across)
+        return np.asarray((DOUBT * fit + total) / (DOUBT + count))
 
 
 def can_compare(obs: Observations) -> bool:
@@ -82,47 +77,42 @@ def neighbors(
     weight: float = 1.0,
 ) -> Neighbors:
     """The neighbors of all lines, where residuals beyond `bend` are clipped."""
-    lines = cleaned_lines(obs, X, bend)
+    return neighbors_of(Table.of(obs, X).cleaned(bend), bend, weight)
+
+
+def neighbors_of(lines: Cleaned, bend: float, weight: float) -> Neighbors:
+    """The same, of lines that were cleaned."""
     completed = np.where(np.isnan(lines.values), lines.fit, lines.values)
-    nearest = nearest_lines(completed, min(NEAREST, len(completed) - 1))
+    nearest, _ = nearest_lines(completed, min(NEAREST, len(completed) - 1))
     return Neighbors(lines.X, lines.values, bend, nearest, weight, lines.transposed)
 
 
-class Cleaned(NamedTuple):
-    """The longer lines of a table, and their fit."""
-
-    X: Factors  # whose L has them for rows
-    values: Array  # the data, residuals clipped; NaN where nothing was observed
-    fit: Array
-    transposed: bool  # whether the lines are columns of the matrix
-
-
-def cleaned_lines(obs: Observations, X: Factors, bend: float) -> Cleaned:
-    """The longer lines, where residuals beyond `bend` are clipped."""
-    flip = obs.shape[1] > obs.shape[0]
-    Y = obs.grid(*map(np.arange, obs.shape))
-    if flip:
-        Y, X = Y.T, Factors(X.R, X.L)
-    X = Factors(*(np.asarray(F, np.float64) for F in X))
-    fit = X.L @ X.R.T
-    return Cleaned(X, fit + np.clip(Y - fit, -bend, bend), fit, flip)
-
-
-def nearest_lines(Z: Array, count: int, known: Array | None = None) -> Array:
+def nearest_lines(
+    Z: Array, count: int, known: Array | None = None
+) -> tuple[Array, Array]:
     """For each row the indices of the nearest other rows, or of those that are known, the nearest
-    first.
+    first; and the squares of their distances.
     """
-    among = Z if known is None else known
-    middle = among.mean(0)
-    Z, among = Z - middle, among - middle
-    squares = np.einsum("ij,ij->i", among, among)
-    found = np.empty((len(Z), count), np.int64)
-    for block in row_blocks(len(Z), len(among)):
-        distance = squares[None, :] - 2 * Z[block] @ among.T
-        if known is None:
-            own = np.arange(len(Z))[block]
-            distance[np.arange(len(own)), own] = np.inf
-        near = np.argpartition(distance, count - 1, axis=1)[:, :count]
-        order = np.argsort(np.take_along_axis(distance, near, 1), axis=1, kind="stable")
-        found[block] = np.take_along_axis(near, order, 1)
-    return found
+    Z = _kernels.ready(Z, np.float64)
+    others = Z if known is None else _kernels.ready(known, np.float64)
+    which, apart = np.empty((len(Z), count), np.int64), np.empty((len(Z), count))
+    _kernels.nearest(Z, others, which=which, apart=apart, own=known is None)
+    return which, apart
+
+
+def among(
+    values: Array,
+    which: Array,
+    rows: Array,
+    cols: Array,
+    counts: Array | None = None,
+) -> tuple[Array, Array]:
+    """What the neighbors of these rows have in these columns: the sum, each as often as it counts,
+    and how much counted; where a neighbor has nothing (NaN), it does not.
+    """
+    places = {"rows": rows, "cols": cols}
+    at = {name: _kernels.ready(x, np.int64) for name, x in places.items()}
+    sums, total = np.empty(len(rows)), np.empty(len(rows))
+    values = _kernels.ready(values, np.float64)
+    _kernels.among(values, which, **at, sums=sums, total=total, counts=counts)
+    return sums, total

@@ -15,6 +15,7 @@ from ..linalg import Factors
 from ..observations.base import Observations
 from ..weights import DType
 from .blends import residual_unit
+from .cleaned import Table
 from .growing import begin, from_part, joined, leading_of, raised, supported
 from .lessons import CELLS, Lesson, part_at, with_scales
 from .noisy import Noise, sweeps
@@ -220,5 +221,11 @@ def grown_in(
 def parts_of(plan: Plan, obs: Observations, X: Factors) -> tuple[Part, ...]:
     """What lies beyond low rank, of a fit that was made as planned."""
     asked = [x for x in plan.blends if x.name in opinions_for(obs)]
-    unit = residual_unit(obs, X) if asked else 0.0
-    return tuple(OPINIONS[x.name].of(obs, X, x.reach * unit, x.weight) for x in asked)
+    if not asked:
+        return ()
+    table, unit = Table.of(obs, X), residual_unit(obs, X)
+    made = []
+    for name, weight, reach in asked:
+        lines = table.cleaned(reach * unit)
+        made.append(OPINIONS[name].of(lines, reach * unit, weight))
+    return tuple(made)

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from ..linalg import Factors
 from ..observations.base import Observations
-from .local import Local, can_regress_locally, local
-from .neighbors import Neighbors, can_compare, neighbors
-from .regression import Regression, can_regress, regression
+from .cleaned import Cleaned
+from .local import Local, can_regress_locally, local_of
+from .neighbors import Neighbors, can_compare, neighbors_of
+from .regression import Regression, can_regress, regression_of
 
 
 class Opinion(NamedTuple):
     """A kind of part beyond low rank."""
 
     is_for: Callable[[Observations], bool]
-    # of the data, the fit, where its residuals are clipped, and the weight
-    of: Callable[[Observations, Factors, float, float], Neighbors | Regression | Local]
+    # of lines, where their residuals are clipped, and the weight
+    of: Callable[[Cleaned, float, float], Neighbors | Regression | Local]
     # where values are clipped before it is asked, in medians of |residual|: several are tried
     reaches: tuple[float, ...]
 
@@ -26,10 +26,10 @@ class Opinion(NamedTuple):
 # those of what was fitted are far smaller than what it misses
 GENTLY, OUTLIERS, UNCLIPPED = 3.0, 30.0, 1e6
 OPINIONS: Mapping[str, Opinion] = {
-    "neighbors": Opinion(can_compare, neighbors, (GENTLY, OUTLIERS)),
-    "regression": Opinion(can_regress, regression, (GENTLY, OUTLIERS, UNCLIPPED)),
+    "neighbors": Opinion(can_compare, neighbors_of, (GENTLY, OUTLIERS)),
+    "regression": Opinion(can_regress, regression_of, (GENTLY, OUTLIERS, UNCLIPPED)),
     "regression among neighbors": Opinion(
-        can_regress_locally, local, (OUTLIERS, UNCLIPPED)
+        can_regress_locally, local_of, (OUTLIERS, UNCLIPPED)
     ),
 }
 

@@ -80,6 +80,24 @@ def leading(
     )
 
 
+def leading_of_whole(
+    obs: Observations,
+    rank: int,
+    rule: Weight,
+    gain: float,
+    model: Factors | None = None,
+) -> Factors:
+    """What `leading` comes near to, by one pass and without random numbers: the weighed residual as
+    a matrix, n1 x n2, and the eigenvectors of its Gram matrix. For data of few columns.
+    """
+    L, looked = _looked(model, rule, gain, False)
+    rows, rest = _split(looked)
+    every = np.eye(obs.shape[1], dtype=obs.dtype)
+    (E, *_), (G, *_) = obs.round(_rows_times, (L, *rows), (rest, every))
+    left, right, V = _roots(G, rank)
+    return Factors(turned(E, V * right), (V * left).astype(obs.dtype))
+
+
 def leading_and_sizes(
     obs: Observations,
     rank: int,
@@ -251,13 +269,20 @@ STARTS = {"spectral": spectral, "cur": cur}
 
 def _truncated(P: Any, B: Array, rank: int) -> Factors:
     """The balanced factors of the best rank-r part of P B', where P has orthonormal columns."""
-    values, V = np.linalg.eigh(gram(B))
+    left, right, V = _roots(gram(B), rank)
+    return Factors(turned(P, V * left), turned(B, V * right))
+
+
+def _roots(G: Array, rank: int) -> tuple[Array, Array, Array]:
+    """Of a matrix with this Gram matrix: roots of its leading singular values, what makes these of
+    them (0 where there are none), and the vectors. What is beyond its columns is 0.
+    """
+    values, V = np.linalg.eigh(G)
     order = np.argsort(values)[::-1][:rank]
-    s = np.sqrt(np.maximum(values[order], 0.0))  # singular values of P B'
+    s = np.sqrt(np.maximum(values[order], 0.0))
     root = np.sqrt(s)
-    V = V[:, order]
-    left, right = V * root, V * np.divide(root, s, out=np.zeros_like(s), where=s > 0)
-    missing = rank - len(order)  # fewer directions than asked for: the rest is zero
+    inverse = np.divide(root, s, out=np.zeros_like(s), where=s > 0)
+    missing = rank - len(order)
     if missing:
-        left, right = (np.pad(T, ((0, 0), (0, missing))) for T in (left, right))
-    return Factors(turned(P, left), turned(B, right))
+        root, inverse = (np.pad(x, (0, missing)) for x in (root, inverse))
+    return root, inverse, np.pad(V[:, order], ((0, 0), (0, missing)))

@@ -1,0 +1,10 @@
+// What opinions.cpp offers to the table of one instruction set.
+#pragma once
+#include "kernels.hpp"
+
+namespace lrmc::LRMC_ISA {
+
+void nearest(const Nearest &job);
+void opinions(const Opinions &job);
+
+}  // namespace lrmc::LRMC_ISA

@@ -1,0 +1,75 @@
+"""The longer lines of a small table, cleaned of outliers: what second opinions are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from ..linalg import Factors
+from ..observations.base import Observations
+from ..weights import Array
+from .normal import Normal, normal_of, told_by_others
+
+MOST_CELLS = 2_000_000  # of a table that is copied
+
+
+class Told(NamedTuple):
+    """What the entries of rows say of each other."""
+
+    said: Array  # of every entry, samples x columns
+    normal: Normal
+
+
+@dataclass(frozen=True, eq=False)
+class Cleaned:
+    """The lines, where large residuals are clipped."""
+
+    X: Factors  # whose L has them for rows
+    values: Array  # the data; NaN where nothing was observed
+    fit: Array
+    transposed: bool  # whether the lines are columns of the matrix
+
+    @cached_property
+    def told(self) -> Told:
+        """What other columns say; more than one opinion rests on it."""
+        normal = normal_of(self.values, self.fit)
+        return Told(told_by_others(self.values, normal), normal)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The longer lines of a table, and their fit."""
+
+    X: Factors  # whose L has them for rows
+    Y: Array  # the data; NaN where nothing was observed
+    fit: Array
+    transposed: bool  # whether the lines are columns of the matrix
+    made: dict[float, Cleaned] = field(
+        default_factory=dict
+    )  # by where they are clipped
+
+    @classmethod
+    def of(cls, obs: Observations, X: Factors) -> Table:
+        """A copy of the data."""
+        flip = obs.shape[1] > obs.shape[0]
+        Y = obs.grid(*map(np.arange, obs.shape))
+        if flip:
+            Y, X = Y.T, Factors(X.R, X.L)
+        X = Factors(*(np.asarray(F, np.float64) for F in X))
+        return cls(X, Y, X.L @ X.R.T, flip)
+
+    def cleaned(self, bend: float) -> Cleaned:
+        """The lines, where residuals beyond `bend` are clipped: the same ones where nothing more is."""
+        bend = min(bend, self._largest)
+        if bend not in self.made:
+            values = self.fit + np.clip(self.Y - self.fit, -bend, bend)
+            self.made[bend] = Cleaned(self.X, values, self.fit, self.transposed)
+        return self.made[bend]
+
+    @cached_property
+    def _largest(self) -> float:
+        off = np.abs(self.Y - self.fit)
+        return float(np.fmax.reduce(off, axis=None, initial=0.0))
