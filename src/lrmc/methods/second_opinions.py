@@ -1,4 +1,5 @@
-"""What may be asked beside low rank about the entries of a small table: neighbors, and regression."""
+"""What may be asked beside low rank about the entries of a small matrix: neighbors, regression, and
+lines between the nearest entries."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from typing import NamedTuple
 
 from ..linalg import Factors
 from ..observations.base import Observations
+from .interpolation import Interpolation, can_interpolate, interpolation
 from .local import Local, can_regress_locally, local
 from .neighbors import Neighbors, can_compare, neighbors
 from .regression import Regression, can_regress, regression
@@ -17,7 +19,10 @@ class Opinion(NamedTuple):
 
     is_for: Callable[[Observations], bool]
     # of the data, the fit, where its residuals are clipped, and the weight
-    of: Callable[[Observations, Factors, float, float], Neighbors | Regression | Local]
+    of: Callable[
+        [Observations, Factors, float, float],
+        Neighbors | Regression | Local | Interpolation,
+    ]
     # where values are clipped before it is asked, in medians of |residual|: several are tried
     reaches: tuple[float, ...]
 
@@ -30,6 +35,9 @@ OPINIONS: Mapping[str, Opinion] = {
     "regression": Opinion(can_regress, regression, (GENTLY, OUTLIERS, UNCLIPPED)),
     "regression among neighbors": Opinion(
         can_regress_locally, local, (OUTLIERS, UNCLIPPED)
+    ),
+    "interpolation": Opinion(
+        can_interpolate, interpolation, (GENTLY, OUTLIERS, UNCLIPPED)
     ),
 }
 
