@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from lrmc._answer import _few_decide
 from lrmc.methods.blends import (
     Blend,
     Hearing,
@@ -10,6 +11,7 @@ from lrmc.methods.blends import (
     best_simple,
     best_weight,
     mixing_weights,
+    opinion_standings,
     reweighted,
     standings,
 )
@@ -128,3 +130,43 @@ def test_plans_that_were_kept_with_one_blend_are_read():
         Plan.from_plain(older | {"blend": ["regression", 0.4, 30.0]}).plain() == plain
     )
     assert Plan.from_plain(older | {"blend": ["low rank", 0.0, 0.0]}).blends == ()
+
+
+def test_opinions_are_shown_alone_with_how_sure_the_comparison_is():
+    heard = list(opinions((1.0, 0.5, 0.7)))
+    chosen = (FIRST._replace(weight=1.0),)
+    first, second = opinion_standings(heard, chosen)
+    assert (first.name, second.name) == ("neighbors", "regression")
+    assert first.standard_error == 0
+    truth = np.concatenate([x.truth for x in heard])
+    own, other = (
+        np.abs(truth - np.concatenate([x.others[name] for x in heard]))
+        for name in (FIRST, SECOND)
+    )
+    assert second.mae == pytest.approx(other.mean())
+    expected = (other - own).std() / np.sqrt(len(own))
+    assert second.standard_error == pytest.approx(expected)
+    assert second.times(3.0).standard_error == pytest.approx(3 * expected)
+
+
+def test_of_several_reaches_the_best_is_shown():
+    rng = np.random.default_rng(0)
+    truth = rng.standard_normal(100)
+    other = FIRST._replace(reach=30.0)
+    said = {FIRST: truth + 2.0, other: truth + 1.0}
+    (line,) = opinion_standings([Hearing(truth, 0 * truth, said)], ())
+    assert line.rmse == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("elephants", [0, 3])
+def test_a_few_values_that_are_missed_by_far_are_told(elephants):
+    """The fit is better on all but a few entries, which an opinion knows."""
+    heard = list(opinions((0.5, 1.0, 1.0), sets=1))
+    truth = heard[0].truth.copy()
+    truth[:elephants] += 50
+    said = {FIRST: heard[0].others[FIRST] + truth - heard[0].truth}
+    heard = [Hearing(truth, heard[0].fit, said)]
+    evidence = {"table": standings(heard, ()), "opinions": opinion_standings(heard, ())}
+    told = list(_few_decide(evidence))
+    assert len(told) == bool(elephants)
+    assert not elephants or "less by neighbors alone" in told[0]

@@ -9,7 +9,14 @@ from scipy import stats
 
 import lrmc
 from lrmc.evidence import NotCalibrated
-from lrmc.evidence.alarms import FALSE, Border, border_of, dominated
+from lrmc.evidence.alarms import (
+    FALSE,
+    Alarms,
+    Border,
+    Listing,
+    border_of,
+    dominated,
+)
 from lrmc.evidence.calibration import (
     HARDER,
     LEVELS,
@@ -23,6 +30,7 @@ from lrmc.fit import Fit
 from lrmc.linalg import Factors
 from lrmc.observations import as_observations, heldout
 from lrmc.outofcore import blocks
+from lrmc.report.words import false_alarms
 
 SHAPE = (200, 120)
 
@@ -171,6 +179,42 @@ def test_good_entries_are_not_listed_however_heavy_their_tails():
         border = border_of(few, np.ones(len(few)), len(few)).threshold
         assert (np.abs(few) > border).sum() >= 5
     assert border_of(np.zeros(10), np.ones(10), 10) == Border(0.0)
+
+
+def small_table(kind, seed):
+    """Residuals of a small table, of which a tenth are gross, and which are."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(300, 3000))
+    good = {
+        "gaussian": rng.standard_normal(n),
+        "heavy": rng.standard_t(3, n),
+        # most are met, some are not, as where a few columns are of another kind
+        "two kinds": rng.standard_normal(n) * rng.choice([1.0, 8.0], n, p=[0.95, 0.05]),
+    }[kind]
+    gross = rng.random(n) < 0.1
+    return np.where(gross, rng.uniform(-60, 60, n), good), gross
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "heavy", "two kinds"])
+def test_no_more_good_entries_are_listed_than_are_said_to_be_at_most(kind):
+    """Of few residuals no shape tells how many."""
+    for seed in range(4):
+        residual, gross = small_table(kind, seed)
+        n = len(residual)
+        border, ones = border_of(residual, np.ones(n), n), np.ones(1)
+        listed = Listing(border.threshold, ones, ones, ones, border.tails, border.reach)
+        beyond = np.abs(residual) > border.threshold
+        alarms = listed.alarms(int(beyond.sum()), n)
+        false = (beyond & ~gross).sum()
+        assert false <= alarms.most <= alarms.found
+        assert alarms.false <= alarms.most
+
+
+def test_a_report_says_how_many_may_be_good_at_most():
+    assert "at most 7" in false_alarms(Alarms(8, 0.1, 0.0, 7.0))
+    assert "10 by the shape" in false_alarms(Alarms(100, 10.0, 5.0, 40.0))
+    assert "at most 40" in false_alarms(Alarms(100, 10.0, 5.0, 40.0))
+    assert "None" in false_alarms(Alarms(8, 0.1, 0.0, 0.8))
 
 
 def test_lines_with_heavy_tails_of_their_own_are_expected_in_the_list():

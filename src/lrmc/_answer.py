@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,7 @@ SURPRISE = 6.0  # times: by how much more entries may be missed that a fit has n
 # good entries for every free number of the fit: with fewer, it follows the noise
 FEW_PER_UNKNOWN = 1.5
 NOTHING = 1e-9  # of the scale of the data
+AHEAD = 0.1  # of root mean square errors: by how much a model that was not taken may be ahead
 
 
 def answer(job: Job, ended: Ended) -> Result:
@@ -145,6 +147,25 @@ def _not_believed(
         yield (
             f"the mean absolute error on entries that were set aside is {error:.2g}, and {simple:.2g} if each is taken"
             " for the median of its row or column: low rank is no good model here"
+        )
+    yield from _few_decide(found.evidence)
+
+
+def _few_decide(evidence: Mapping[str, Any]) -> Iterator[str]:
+    """A word where another model is ahead by squares: a few entries are then missed by far, and
+    what was decided looks at the others.
+    """
+    table = evidence.get("table", ()) + evidence.get("opinions", ())
+    chosen = next((line for line in table if line.chosen), None)
+    if chosen is None:
+        return
+    best = min(table, key=lambda line: line.rmse)
+    if best.rmse < (1 - AHEAD) * chosen.rmse:
+        less = 100 * (1 - best.rmse / chosen.rmse)
+        yield (
+            f"by root mean squares, entries that were set aside are missed by {less:.0f} % less by {best.name} alone:"
+            " a few large values decide that, and the fit minimises errors of the others"
+            " (score='rmse' counts large ones more)"
         )
 
 

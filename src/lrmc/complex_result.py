@@ -229,7 +229,7 @@ class ComplexResult(Result, kind="c"):
         """
         found = self._parts_of(Y, mask)[0].false_alarms(threshold=threshold)
         # each part is there twice
-        return Alarms(found.found // 2, found.false / 2, found.missed / 2)
+        return Alarms(found.found // 2, *(x / 2 for x in found[1:]))
 
 
 def _fields(result: Result) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from .weights import Array
 
 
 class Part(Protocol):
-    """What a fit says of entries beyond low rank: time, neighbors, or a regression."""
+    """What a fit says of entries beyond low rank: time, neighbors, a regression, or lines between."""
 
     @property
     def name(self) -> str:

@@ -306,6 +306,7 @@ def _summary(done: in_memory.Completed | blockwise.Completed) -> dict[str, objec
         counts = {
             "outliers": len(done.outliers.rows),
             "expected_false_alarms": done.alarms.false,
+            "most_false_alarms": done.alarms.most,
             "limited": done.limited,
             "left_missing": done.left,
         }
@@ -330,7 +331,8 @@ def _of_memory(done: in_memory.Completed) -> dict[str, str]:
         "iterations": f"{done.result.n_iter}",
         "time": f"{done.seconds:.2f} s",
         "outliers": f"{count} ({count / (done.observed * n1 * n2):.1%} of the observed),"
-        f" about {done.alarms.false:.0f} of them expected to be good",
+        f" about {done.alarms.false:.0f} of them expected to be good"
+        f" (at most {done.alarms.most:.0f})",
         "rows": _time(done),
         **_limited(done),
     }

@@ -3,8 +3,13 @@ expected to be good.
 
 Good residuals and gross errors are told apart by their sizes in units of the noise of their rows
 and columns (`tails`, and `reach` for those far out), in a sample of the observed entries: no other
-fit is needed. In a line where one value stands in most places, what is rare may be an event as well
-as an error: nothing is listed there."""
+fit is needed. How far good ones go on falling is an extrapolation, and of few entries a poor one
+(from a tenth to ten times what is there, on small tables). So the number comes with another that
+assumes hardly anything: beyond a threshold are no more good residuals than within the last step
+before it, unless they fall more slowly than those with a variance do.
+
+In a line where one value stands in most places, what is rare may be an event as well as an error:
+nothing is listed there."""
 
 from __future__ import annotations
 
@@ -29,6 +34,8 @@ STEPS = 400  # thresholds that are tried, evenly in their logarithms
 EVERYTHING = -1.0  # as a threshold: all residuals are larger
 MOST = 0.5  # of the entries of a line: a value that stands in more of them says all there is to say
 FEWEST = 8  # entries of a line that tell so
+STEP = 1.6  # times: a threshold over the one before it
+DEVIATIONS = 2.0  # of a count, by which it may be larger than expected
 TALLER = 1e3  # times the largest residual of a sample: the highest of them
 
 
@@ -38,6 +45,7 @@ class Alarms(NamedTuple):
     found: int  # entries beyond it
     false: float  # of these, expected to be good
     missed: float  # gross errors that are expected below it
+    most: float = 0.0  # of those found, that may be good at most
 
     @property
     def rate(self) -> float:
@@ -50,14 +58,25 @@ class Reach(NamedTuple):
 
     borders: Array
     good: Array  # the share of those that are judged
+    found: Array  # the share of all that are beyond
     judged: float = 1.0  # the share of entries that can be listed at all
 
     def good_beyond(self, border: Array) -> Array:
         """The share of good entries beyond these borders."""
-        nearest = (np.concatenate(([0.0], x)) for x in (self.borders, self.good))
-        at, good = nearest
-        good[0] = 1.0
-        return np.asarray(np.interp(border, at, good))
+        return self._at(border, self.good)
+
+    def just_before(self, border: Array) -> Array:
+        """The share of entries within the last step before these borders."""
+        border = np.asarray(border)
+        return self._at(border / STEP, self.found) - self._at(border, self.found)
+
+    def _at(self, border: Array, share: Array) -> Array:
+        """Beyond the border 0 are all."""
+        at, share = (
+            np.concatenate(([first], x))
+            for first, x in ((0.0, self.borders), (1.0, share))
+        )
+        return np.asarray(np.interp(border, at, share))
 
 
 class Listing(NamedTuple):
@@ -109,7 +128,10 @@ class Listing(NamedTuple):
         n_judged = self.reach.judged * n_observed
         good = n_judged * float(self.reach.good_beyond(border / scale).mean())
         missed = n_judged * float(self.tails.gross_within(border, scale).mean())
-        return Alarms(found, min(float(found), good), missed)
+        before = n_judged * float(self.reach.just_before(border / scale).mean())
+        many = max(good, before)
+        most = many + DEVIATIONS * float(np.sqrt(many + 1))
+        return Alarms(found, min(found, good), missed, min(found, most))
 
 
 def listing(obs: Observations, fit: Fit) -> Listing:
@@ -178,7 +200,7 @@ def border_of(residual: Array, scale: Array, n_observed: int) -> Border:
         least = float(share.min())
         few |= share <= (NEARLY * least if least <= AT_WORST else 0.0)
     threshold = float(found_from[np.argmax(few)] if few.any() else np.inf)
-    return Border(threshold, tails, Reach(found_from, good))
+    return Border(threshold, tails, Reach(found_from, good, found / n_observed))
 
 
 def standing_out(obs: Observations, fit: Fit, listed: Listing) -> Any:

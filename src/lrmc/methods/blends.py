@@ -52,10 +52,15 @@ class Standing(NamedTuple):
     mae: float
     rmse: float
     chosen: bool
+    # of the difference between its mean absolute error and that of what was chosen
+    standard_error: float = 0.0
 
     def times(self, unit: float) -> Standing:
         """The same for data that are so many times larger."""
-        return self._replace(mae=unit * self.mae, rmse=unit * self.rmse)
+        mae, rmse, uncertain = (
+            unit * x for x in (self.mae, self.rmse, self.standard_error)
+        )
+        return self._replace(mae=mae, rmse=rmse, standard_error=uncertain)
 
 
 class Hearing(NamedTuple):
@@ -268,19 +273,49 @@ def standings(
     heard: Sequence[Hearing], chosen: Sequence[Blend]
 ) -> tuple[Standing, ...]:
     """Errors of all models on the same entries, and which of them is the answer."""
+    low_rank = _standing(heard, LOW_RANK, (), chosen)
+    simple = [
+        _standing(heard, x.name, (x._replace(weight=1.0),), chosen)
+        for x in heard[0].simple()
+    ]
+    if not chosen:
+        return (low_rank._replace(chosen=True), *simple)
+    taken = _standing(heard, _said_of(chosen), chosen, chosen)
+    return (low_rank, *simple, taken._replace(chosen=True))
 
-    def standing(name: str, blends: Sequence[Blend], is_chosen: bool) -> Standing:
-        e = np.concatenate([x.errors(blends) for x in heard])
-        mae, rmse = float(np.abs(e).mean()), float(np.sqrt((e**2).mean()))
-        return Standing(name, mae, rmse, is_chosen)
 
-    lines = [standing(LOW_RANK, (), not chosen)]
+def opinion_standings(
+    heard: Sequence[Hearing], chosen: Sequence[Blend]
+) -> tuple[Standing, ...]:
+    """The same of second opinions, each alone: a line of `result.evidence["opinions"]`. Of several
+    reaches, the one with the least errors.
+    """
+    best: dict[str, Standing] = {}
     for other in heard[0].others:
-        if other.name not in OPINIONS:
-            lines.append(standing(other.name, (other._replace(weight=1.0),), False))
-    if chosen:
-        lines.append(standing(_said_of(chosen), chosen, True))
-    return tuple(lines)
+        if other.name in OPINIONS:
+            alone = (other._replace(weight=1.0),)
+            line = _standing(heard, other.name, alone, chosen)
+            best[line.name] = min(best.get(line.name, line), line, key=_rmse)
+    return tuple(best.values())
+
+
+def _standing(
+    heard: Sequence[Hearing],
+    name: str,
+    blends: Sequence[Blend],
+    chosen: Sequence[Blend],
+) -> Standing:
+    """Of a model that was not chosen."""
+    errors, usual = (
+        np.concatenate([x.errors(some) for x in heard]) for some in (blends, chosen)
+    )
+    rmse, size = float(np.sqrt((errors**2).mean())), np.abs(errors)
+    uncertain = float((size - np.abs(usual)).std() / np.sqrt(len(size)))
+    return Standing(name, float(size.mean()), rmse, False, uncertain)
+
+
+def _rmse(line: Standing) -> float:
+    return line.rmse
 
 
 def _said_of(blends: Sequence[Blend]) -> str:

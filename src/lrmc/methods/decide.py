@@ -22,6 +22,7 @@ from .blends import (
     Hearing,
     all_heard,
     best_blends,
+    opinion_standings,
     simple_names,
     standings,
     unit_of,
@@ -392,6 +393,7 @@ def judged(
     return Decided(
         plan,
         table,
+        opinion_standings(heard, plan.blends),
         trials,
         typical=float(np.quantile(errors, TYPICAL)),
         error=float(errors.mean()),

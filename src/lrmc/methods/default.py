@@ -90,7 +90,7 @@ class Findings:
         """The same for data that are so many times larger."""
         records = {
             name: self.evidence[name]
-            for name in ("rank_tests", "table", "taken_as_missing")
+            for name in ("rank_tests", "table", "opinions", "taken_as_missing")
             if name in self.evidence
         }
         larger = {
@@ -335,6 +335,7 @@ def findings(decided: Decided, wishes: Wishes, fitted: Fitted | None) -> Finding
         "plan": plan.plain(),
         "lessons": decided.trials,
         "table": decided.table,
+        "opinions": decided.opinions,
     }
     missed = (
         HeldOut(decided.typical, decided.error, decided.simple)

@@ -88,6 +88,7 @@ class Decided:
 
     plan: Plan
     table: tuple[Standing, ...] = ()
+    opinions: tuple[Standing, ...] = ()  # second ones, each alone
     trials: tuple[Trial, ...] = ()  # of the numbers
     typical: float = np.nan  # a quarter of the hidden entries is missed by less
     error: float = np.nan  # the mean by which they are missed

@@ -1,4 +1,5 @@
-"""What may be asked beside low rank about the entries of a small table: neighbors, and regression."""
+"""What may be asked beside low rank about the entries of a small matrix: neighbors, regression, and
+lines between the nearest entries."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from typing import NamedTuple
 
 from ..observations.base import Observations
 from .cleaned import Cleaned
+from .interpolation import Interpolation, can_interpolate, interpolation_of
 from .local import Local, can_regress_locally, local_of
 from .neighbors import Neighbors, can_compare, neighbors_of
 from .regression import Regression, can_regress, regression_of
@@ -17,7 +19,9 @@ class Opinion(NamedTuple):
 
     is_for: Callable[[Observations], bool]
     # of lines, where their residuals are clipped, and the weight
-    of: Callable[[Cleaned, float, float], Neighbors | Regression | Local]
+    of: Callable[
+        [Cleaned, float, float], Neighbors | Regression | Local | Interpolation
+    ]
     # where values are clipped before it is asked, in medians of |residual|: several are tried
     reaches: tuple[float, ...]
 
@@ -30,6 +34,9 @@ OPINIONS: Mapping[str, Opinion] = {
     "regression": Opinion(can_regress, regression_of, (GENTLY, OUTLIERS, UNCLIPPED)),
     "regression among neighbors": Opinion(
         can_regress_locally, local_of, (OUTLIERS, UNCLIPPED)
+    ),
+    "interpolation": Opinion(
+        can_interpolate, interpolation_of, (GENTLY, OUTLIERS, UNCLIPPED)
     ),
 }
 

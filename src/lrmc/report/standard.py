@@ -270,8 +270,9 @@ def _trials(trials: list[words.Record], unit: str) -> Lines:
 def _beside_simple(result: Result) -> list[Mapping[str, Any]]:
     """Errors on hidden entries, what was taken first."""
     records = [
-        {name: words.field(line, name) for name in ("name", "mae", "chosen")}
-        for line in result.evidence.get("table", ())
+        line if isinstance(line, dict) else line._asdict()
+        for part in ("table", "opinions")
+        for line in result.evidence.get(part, ())
     ]
     return sorted(records, key=lambda record: not record["chosen"])
 

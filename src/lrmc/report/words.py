@@ -273,10 +273,12 @@ def _hidden_in_noise(result: Result, listed: float) -> str:
 
 def false_alarms(alarms: Alarms) -> str:
     """How many of a list of outliers are expected to be none."""
-    if alarms.false < 0.5:
+    if alarms.most < 1:
         return "None of them is expected to be a good entry."
+    about, most = (count(round(x)) for x in (alarms.false, alarms.most))
     return (
-        f"About {count(round(alarms.false))} of them are expected to be good entries."
+        "How many of them are good entries can be told roughly:"
+        f" {about} by the shape of the residuals, at most {most}."
     )
 
 

@@ -193,6 +193,7 @@ class Result(Calibrated):
     ) -> Alarms:
         """Number of entries that `outliers` lists, and how many of these are expected to be good.
 
+        What is expected is an extrapolation, on small tables a poor one; `most` are good at most.
         One pass over the data.
 
         Parameters
