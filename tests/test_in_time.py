@@ -52,6 +52,7 @@ from lrmc.methods.in_time.stack import (
     blended,
     class_of,
     good_ones,
+    kind_of,
     learned_weights,
     plausible,
     weighted_median,
@@ -716,6 +717,38 @@ def test_a_file_keeps_the_part_in_time(solved, tmp_path):
     np.testing.assert_array_equal(loaded.completed(), result.completed())
     with pytest.raises(ValueError, match="no model of time"):
         loaded.forecast(2)
+    places = np.arange(S), np.arange(S) + 5
+    wanted = result.interval(*places)
+    result.save(tmp_path / "b.npz")
+    found = lrmc.Result.load(tmp_path / "b.npz").interval(*places)
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_intervals_of_single_entries_are_not_those_of_long_gaps():
+    _, Y = seasonal(seed=6)
+    single = np.random.default_rng(6).random(Y.shape) < 0.15
+    long = np.zeros_like(single)
+    for s in range(S):
+        long[s, (s % (D - 2) + 1) * P : (s % (D - 2) + 2) * P] = True
+    Z = np.where(single | long, np.nan, Y)
+    result = lrmc.solve(Z, time="columns", period=P)
+    held = []
+    for some in (single & ~long, long & ~single):
+        lower, upper = result.interval(*np.nonzero(some))
+        held.append(np.mean((Y[some] >= lower) & (Y[some] <= upper)))
+    of_single, of_long = held  # the latter of a dozen gaps
+    assert 0.84 < of_single < 0.96
+    assert 0.75 < of_long < 0.98
+
+
+def test_kinds_are_classes_and_lengths_of_gaps():
+    seen = np.ones((3, 40), bool)
+    seen[0, 5] = seen[0, 10:13] = seen[1, 5:20] = False
+    found = kind_of(seen)
+    assert np.array_equal(found % N_CLASSES, class_of(seen))
+    lengths = found // N_CLASSES
+    assert (lengths[0, 5], lengths[0, 11], lengths[1, 5]) == (0, 1, 3)
+    assert (lengths[seen] == 0).all()
 
 
 def test_a_forecast_is_about_as_good_as_the_last_value_or_better(solved):

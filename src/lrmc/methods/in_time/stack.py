@@ -10,7 +10,7 @@ import numpy as np
 
 from ..._scipy import optimize
 from ...weights import Array
-from .gaps import beyond_ends
+from .gaps import beyond_ends, runs
 from .robust import BELIEVED, fitted_mixture
 
 # Distances in time to the nearest entry, from which on other weights hold: next to it lines are
@@ -53,6 +53,18 @@ def class_of(seen: Array) -> Array:
     usual = np.median(others[:, seen.any(0)]) if seen.any() else 0.0
     group = (others < ALONE * usual) + np.int8(2) * beyond_ends(seen)
     return distance + np.int8(N_DISTANCES) * group
+
+
+def kind_of(seen: Array) -> Array:
+    """The class of each entry, together with the length of its gap: the ends of a long gap are not
+    filled in as well as single entries are."""
+    length = np.ones(seen.shape, np.int32)
+    rows, starts, lengths = runs(~seen)
+    places = np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
+    places = places + np.arange(len(places))
+    length[np.repeat(rows, lengths), places] = np.repeat(lengths, lengths)
+    longer = np.searchsorted(DISTANCES, length, side="right").astype(np.int8)
+    return class_of(seen) + np.int8(N_CLASSES) * longer
 
 
 def beside_class(errors: Array, classes: Array) -> Array:
