@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from real_data import DATA
+from scipy import fft
 
 import lrmc
-from lrmc.methods.in_time.basis import Basis, by_distance, by_likeness
+from lrmc.methods.in_time.basis import Basis, by_distance, by_likeness, cosines
 from lrmc.methods.in_time.check import checked
 from lrmc.methods.in_time.clock import even_clock, read_clock
 from lrmc.methods.in_time.gaps import gaps_elsewhere, gaps_for, runs
@@ -89,14 +90,20 @@ def rmse(A, B, where):
 # ---- the pieces
 
 
+@pytest.mark.parametrize("slots", [8, 80])
 @pytest.mark.parametrize("days", [1, 5])
-def test_basis_is_orthonormal(days):
+def test_basis_is_orthonormal(days, slots):
     rng = np.random.default_rng(0)
     basis = Basis(np.linalg.qr(rng.standard_normal((days, days)))[0])
-    x, y = rng.standard_normal((2, 3, days, 8))
+    x, y = rng.standard_normal((2, 3, days, slots))
     c = basis.coefficients(x)
     np.testing.assert_allclose(basis.values(c), x, atol=1e-12)
     np.testing.assert_allclose(np.vdot(c, basis.coefficients(y)), np.vdot(x, y))
+
+
+def test_few_slots_have_the_cosines_of_the_transform():
+    want = fft.dct(np.eye(18), norm="ortho", axis=0)
+    np.testing.assert_allclose(cosines(18, np.dtype(np.float32)), want, atol=1e-6)
 
 
 def test_days_by_likeness():
