@@ -17,15 +17,11 @@ from lrmc.evidence.alarms import (
     border_of,
     dominated,
 )
-from lrmc.evidence.calibration import (
-    HARDER,
-    LEVELS,
-    UNLIKE,
-    calibrate,
-    fitted_again,
-)
+from lrmc.evidence.calibration import LEVELS, calibrate, fitted_again
+from lrmc.evidence.kinds import quantiles_by_kind, sizes_of
 from lrmc.evidence.scales import learned_powers, leverage, line_noise
 from lrmc.evidence.tails import Shape, fit_tails
+from lrmc.evidence.unlike import HARDER, UNLIKE
 from lrmc.fit import Fit
 from lrmc.linalg import Factors
 from lrmc.observations import as_observations, heldout
@@ -352,6 +348,27 @@ def test_less_is_known_where_less_was_seen():
     wanted = [np.trace(np.linalg.inv(R[s].T @ R[s]) @ R.T @ R) / len(R) for s in seen]
     rows = found.rows * np.mean(found.col_lean)
     assert np.median(np.abs(np.log(rows / wanted))) < 0.4
+
+
+def test_each_kind_of_place_has_its_own_width():
+    rng = np.random.default_rng(0)
+    kinds = rng.choice([0, 3, 9], 30_000, p=[0.7, 0.295, 0.005]).astype(np.int8)
+    # nine times as large, and with other tails
+    errors = np.where(kinds == 3, 9 * rng.standard_t(2, len(kinds)), 0)
+    errors[kinds != 3] = rng.uniform(-1, 1, (kinds != 3).sum())
+    sizes = sizes_of(errors, kinds)
+    assert sizes[3] / sizes[0] == pytest.approx(9 * 0.816 / 0.5, rel=0.1)
+    ratio = np.abs(errors) / sizes[kinds]
+    learn = np.arange(len(kinds)) % 2 == 0
+    weight = np.ones(learn.sum())
+    border = quantiles_by_kind(ratio[learn], weight, kinds[learn], 0.9)
+    inside = ratio <= border[kinds]
+    for k in (0, 3):
+        assert inside[~learn & (kinds == k)].mean() == pytest.approx(0.9, abs=0.02)
+    # few: the quantile of all, in its own units
+    assert (
+        border[9] == quantiles_by_kind(ratio[learn], weight, 0 * kinds[learn], 0.9)[0]
+    )
 
 
 def test_gaps_unlike_anything_observed_are_refused():

@@ -26,9 +26,11 @@ from ..observations.heldout import (
     set_aside,
 )
 from ..weights import Array
+from .kinds import MANY, Kinds, kinds_of, quantile_of, quantiles_by_kind, sizes_of
 from .scales import Leverage, Lines, Scales, learned_powers, lines_of
 from .simple import Fitted
 from .tails import TELLING, Shape, Tails, fit_tails, thinned
+from .unlike import Gaps, harder, unlike
 
 Target = Literal["value", "observation"]
 TARGETS = ("value", "observation")
@@ -56,14 +58,8 @@ MOST = 0.1  # of the entries that are set aside at once
 # free numbers for each entry: beyond, a fit gets worse with every entry that it lacks, and half as
 # many are set aside
 TIGHT = 0.5
-PLACES = 20_000  # missing ones, that held-out ones are compared with
 KEPT = 10_000  # errors
 LEVELS = (0.9, 0.95)  # whose coverage is measured
-# the largest distance (Kolmogorov's) between what is known of missing places and of held-out ones
-UNLIKE = 0.25
-# times: by how much more entries within whole gaps may be missed than single ones. Tables with
-# structured gaps whose intervals hold reach 1.5 (Birmingham), NGSIM's cars 2.7 to 3.9
-HARDER = 1.7
 
 
 class NotCalibrated(ValueError):
@@ -90,32 +86,6 @@ class Coverage(NamedTuple):
     observation: float  # of all
 
 
-class Gaps(NamedTuple):
-    """How unlike missing places are to those that were set aside."""
-
-    # between the leverages of both, Kolmogorov's: from 0 to 1
-    distance: float = 0.0
-    # by how many times entries within whole gaps are missed by more than single ones
-    harder: float = 1.0
-
-    def why_not(self) -> str:
-        """Why nothing tells how far off missing entries are; empty where something does."""
-        if self.distance > UNLIKE:
-            return (
-                "the gaps are unlike anything that was observed: at least"
-                f" {100 * self.distance:.0f} % of the missing places have no like among those"
-                " that could be set aside in their stead (by what the fit knows of their rows and"
-                " columns). Nothing tells how far off they are: no interval is given"
-            )
-        if self.harder > HARDER:
-            return (
-                "the gaps are unlike anything that was observed: entries within gaps of their"
-                f" shape are missed by {self.harder:.1f} times as much as single ones. Nothing"
-                " tells how far off those in the middle are: no interval is given"
-            )
-        return ""
-
-
 @dataclass(frozen=True, eq=False)
 class Calibration:
     """All that intervals are made of: a few numbers per row and column, and errors of
@@ -128,6 +98,7 @@ class Calibration:
     good: Array  # how likely each is no gross error
     gaps: Gaps
     coverage: tuple[Coverage, ...]  # measured, at LEVELS
+    kinds: Array  # of the places of errors
 
     def half_width(
         self,
@@ -137,12 +108,22 @@ class Calibration:
         of: Target = "value",
     ) -> Array:
         """Half the width of the intervals at these places."""
-        return self.quantile(level, of) * self.scales.at(rows, cols)
+        border: Any = self.quantile(level, of)
+        known = self.scales.kinds
+        if known is not None:
+            size, weight = np.abs(self.errors), self._weight(of)
+            of_kind = quantiles_by_kind(size, weight, self.kinds, level)
+            border = of_kind[known.places[rows, cols]]
+        return np.asarray(border * self.scales.at(rows, cols))
+
+    def _weight(self, of: Target) -> Array:
+        """How much each error counts."""
+        return self.good if of == "value" else np.ones(len(self.errors))
 
     def quantile(self, level: float, of: Target = "value") -> float:
         """What the size of an error, in units of its scale, stays below with this probability."""
         self.check()
-        weight = self.good if of == "value" else np.ones(len(self.errors))
+        weight = self._weight(of)
         found = quantile_of(np.abs(self.errors), weight, level)
         if not math.isfinite(found):
             enough = math.ceil(level / (1 - level))
@@ -156,7 +137,7 @@ class Calibration:
         """The standard deviation that errors at these places would have if they were
         Gaussian with these quantiles.
         """
-        return self.quantile(0.6826895) * self.scales.at(rows, cols)
+        return self.half_width(rows, cols, 0.6826895)
 
     def drawn(
         self,
@@ -185,11 +166,12 @@ class Calibration:
 
     def plain(self) -> dict[str, Array]:
         """As arrays, for a file."""
-        lines, unit, powers = self.scales
+        lines, unit, powers, kinds = self.scales
         shape, *rest = self.tails
         width, relative = rest[2:4]
         numbers = (*shape, rest[0], width, relative, unit, *self.gaps, *powers)
-        return {
+        of_places = {} if kinds is None else kinds._asdict() | {"kinds": self.kinds}
+        return of_places | {
             "row_noise": lines.row_noise,
             "col_noise": lines.col_noise,
             **lines.leverage._asdict(),
@@ -219,12 +201,13 @@ class Calibration:
         )
         gross = tuple(float(x) for x in arrays["gross"])
         return cls(
-            Scales(lines, unit, np.array(powers)),
+            Scales(lines, unit, np.array(powers), _kinds_in(arrays, shape)),
             Tails(Shape(p, q), of_good, gross, width, bool(relative)),
             arrays["errors"],
             arrays["good"],
             Gaps(distance, harder),
             tuple(Coverage(*map(float, line)) for line in arrays["coverage"]),
+            kinds=arrays.get("kinds", np.zeros(len(arrays["errors"]), np.int8)),
         )
 
 
@@ -235,16 +218,18 @@ def _check_numbers(name: str, x: Any, shape: tuple[int, ...]) -> None:
         )
 
 
-def quantile_of(size: Array, weight: Array, level: float) -> float:
-    """What a new error stays below with this probability, from weighted sizes of others; infinite
-    where these are too few.
-    """
-    order = np.argsort(size)
-    below = np.cumsum(weight[order])
-    wanted = level * (below[-1] + 1)  # the new error is one of them
-    if wanted > below[-1]:
-        return math.inf
-    return float(size[order][np.searchsorted(below, wanted)])
+def _kinds_in(arrays: Mapping[str, Any], shape: tuple[int, int]) -> Kinds | None:
+    """Those of a file, if it has any."""
+    if "places" not in arrays:
+        return None
+    found = Kinds(arrays["places"], arrays["sizes"])
+    _check_numbers("sizes", found.sizes, (MANY,))
+    sizes = ((found.places, shape), (arrays["kinds"], arrays["errors"].shape))
+    for x, wanted in sizes:
+        least, most = (int(x.min()), int(x.max())) if x.size else (0, 0)
+        if x.dtype != np.int8 or x.shape != wanted or not 0 <= least <= most < MANY:
+            raise ValueError("its kinds of places are none")
+    return found
 
 
 # ---- fits without some entries
@@ -320,117 +305,81 @@ class Errors(NamedTuple):
     residual: Array
     logs: Array  # what their scales are made of: n x 3
     number: Array  # of the set
+    kinds: Array  # of their places
 
 
 def calibrate(obs: Observations, fit: Fit, sets: Sequence[Fitted]) -> Calibration:
     """Intervals for a fit to these data, from fits to the data without some entries."""
     single = [some for some in sets if not some.whole_gaps]
     known = [lines_of(some.rest, some.fit) for some in single]
-    errors = _errors(single, known)
-    unit, powers, tails = _scaled(obs, errors)
-    scale = unit * np.exp(errors.logs @ powers)
+    places = kinds_of(obs, fit)
+    errors = _errors(single, known, with_kinds=places is not None)
+    unit, powers, sizes, tails = _scaled(obs, errors)
+    scale = unit * np.exp(errors.logs @ powers) * sizes[errors.kinds]
     outlying = tails.outlying(errors.residual, scale)
     good = 1 - outlying if tails.share > TELLING else np.ones(len(scale))
     ratio = errors.residual / scale
+    kinds = None if places is None else Kinds(places, sizes)
     return Calibration(
-        Scales(lines_of(obs, fit), unit, powers),
+        Scales(lines_of(obs, fit), unit, powers, kinds),
         tails,
         *thinned(ratio, good, KEPT),
-        Gaps(_unlike(single, known), _harder(sets)),
-        tuple(_coverage(np.abs(ratio), good, errors.number, x) for x in LEVELS),
+        Gaps(unlike(single, known), harder(sets)),
+        tuple(_coverage(np.abs(ratio), good, errors, x) for x in LEVELS),
+        kinds=errors.kinds[:: -(-len(ratio) // KEPT)],
     )
 
 
-def _errors(sets: Sequence[Fitted], known: Sequence[Lines]) -> Errors:
+def _errors(
+    sets: Sequence[Fitted],
+    known: Sequence[Lines],
+    *,
+    with_kinds: bool,
+) -> Errors:
     """Of all sets."""
     found = []
     for k, (some, lines) in enumerate(zip(sets, known, strict=True)):
-        judged = some.judged
-        logs = lines.logs(judged.rows, judged.cols)
-        found.append((some.fit.residual(judged), logs, np.full(len(logs), k)))
-    residual, logs, number = (np.concatenate(x) for x in zip(*found, strict=True))
+        places = some.judged.rows, some.judged.cols
+        logs = lines.logs(*places)
+        of_places = kinds_of(some.rest, some.fit) if with_kinds else None
+        kinds = np.zeros(len(logs), np.int8) if of_places is None else of_places[places]
+        residual = some.fit.residual(some.judged)
+        found.append((residual, logs, np.full(len(logs), k), kinds))
+    parts = [np.concatenate(x) for x in zip(*found, strict=True)]
     # any part of them is then a fair one
-    order = np.random.default_rng(0).permutation(len(residual))
-    return Errors(residual[order].astype(np.float64), logs[order], number[order])
+    order = np.random.default_rng(0).permutation(len(parts[0]))
+    residual, logs, number, kinds = (x[order] for x in parts)
+    return Errors(residual.astype(np.float64), logs, number, kinds)
 
 
-def _scaled(obs: Observations, errors: Errors) -> tuple[float, Array, Tails]:
-    """The unit and powers of scales, and the tails beyond them. What is gross is told by the first
-    scales, and does not speak for the second.
+def _scaled(obs: Observations, errors: Errors) -> tuple[float, Array, Array, Tails]:
+    """The unit and powers of scales, sizes of kinds, and the tails beyond them. What is gross is
+    told by the first scales, and does not speak for the second.
     """
     floor = 16 * float(np.finfo(obs.dtype).eps) * obs.scale  # of exact data
     weight = np.ones(len(errors.residual))
+    sizes = np.ones(MANY)
     for _ in range(2):
-        unit, powers = learned_powers(errors.residual, errors.logs, weight)
+        own = errors.residual / sizes[errors.kinds]
+        unit, powers = learned_powers(own, errors.logs, weight)
         unit = max(unit, floor * float(np.exp(-np.median(errors.logs @ powers))))
         scale = unit * np.exp(errors.logs @ powers)
+        sizes = sizes_of(errors.residual / scale, errors.kinds)
+        scale *= sizes[errors.kinds]
         tails = fit_tails(errors.residual, scale)
         weight = np.maximum(1 - tails.outlying(errors.residual, scale), 1e-6)
-    return unit, powers, tails
+    return unit, powers, sizes, tails
 
 
-def _coverage(size: Array, good: Array, number: Array, level: float) -> Coverage:
-    """Each set is held against the quantile of the others."""
+def _coverage(size: Array, good: Array, errors: Errors, level: float) -> Coverage:
+    """Each set is held against the quantiles of the others."""
     inside = np.zeros((2, 2))  # of good ones and of all: within, and in all
-    for k in np.unique(number):
-        own = number == k
+    for k in np.unique(errors.number):
+        own = errors.number == k
+        kinds = errors.kinds[~own]
         for side, weight in enumerate((good, np.ones(len(good)))):
-            border = quantile_of(size[~own], weight[~own], level)
-            within = weight[own] * (size[own] <= border)
+            border = quantiles_by_kind(size[~own], weight[~own], kinds, level)
+            within = weight[own] * (size[own] <= border[errors.kinds[own]])
             inside[side] += (within.sum(), weight[own].sum())
     value, observation = inside[:, 0] / np.maximum(inside[:, 1], 1e-300)
     return Coverage(level, float(value), float(observation))
-
-
-def _unlike(sets: Sequence[Fitted], known: Sequence[Lines]) -> float:
-    """How unlike missing places are to those that were set aside; moved gaps are alike."""
-    return 0.0 if all(some.moved_gaps for some in sets) else _distance(sets, known)
-
-
-def _distance(sets: Sequence[Fitted], known: Sequence[Lines]) -> float:
-    """Kolmogorov's distance between the leverages of missing places and of those that were set
-    aside, both by the same fits.
-
-    It is a lower bound of the share of missing places that are unlike any that was set aside, and
-    so of what the intervals' promise can be off by."""
-    missing, held = [], []
-    for k, (some, lines) in enumerate(zip(sets, known, strict=True)):
-        missing.append(lines.leverage.at(*_missing(some, PLACES // len(sets), k)))
-        held.append(lines.leverage.at(some.judged.rows, some.judged.cols))
-    there, here = np.sort(np.concatenate(missing)), np.sort(np.concatenate(held))
-    if not len(there):
-        return 0.0
-    both = np.concatenate([there, here])
-    shares = (np.searchsorted(x, both, side="right") / len(x) for x in (there, here))
-    return float(np.abs(next(shares) - next(shares)).max())
-
-
-def _missing(some: Fitted, count: int, seed: int) -> tuple[Array, Array]:
-    """Places that are missing in rows and columns with entries, and not because they were set
-    aside.
-    """
-    obs, judged, rng = some.rest, some.judged, np.random.default_rng(seed)
-    rows, cols = (rng.integers(0, n, 4 * count) for n in obs.shape)
-    numbers = rows * obs.shape[1] + cols
-    held = np.isin(numbers, judged.rows * obs.shape[1] + judged.cols)
-    seen = (np.asarray(obs.row_observed)[rows] > 0) & (
-        np.asarray(obs.col_observed)[cols] > 0
-    )
-    gap = np.flatnonzero(np.isnan(obs.lookup(rows, cols)) & seen & ~held)[:count]
-    return rows[gap], cols[gap]
-
-
-def _harder(sets: Sequence[Fitted]) -> float:
-    """How many times more entries within whole gaps are missed by than single ones."""
-    whole, single = (
-        [
-            np.abs(some.fit.residual(some.judged))
-            for some in sets
-            if some.whole_gaps is x
-        ]
-        for x in (True, False)
-    )
-    if not whole:
-        return 1.0
-    low = float(np.median(np.concatenate(single)))
-    return float(np.median(np.concatenate(whole))) / low if low > 0 else 1.0

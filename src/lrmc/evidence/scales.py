@@ -17,6 +17,7 @@ from ..linalg import Factors, balanced, gram
 from ..observations.base import Observations, row_blocks
 from ..row_systems import pairs
 from ..weights import Array, Cauchy
+from .kinds import Kinds
 
 ROUNDS = 2  # of rows and columns in turn
 LEAST = 0.03  # of the typical residual: what is smaller says no more (data are rounded)
@@ -80,15 +81,21 @@ class Lines(NamedTuple):
 
 
 class Scales(NamedTuple):
-    """The scale of errors at (i, j): unit row_noise[i]^a col_noise[j]^b leverage^c."""
+    """The scale of errors at (i, j): unit row_noise[i]^a col_noise[j]^b leverage^c, times the size
+    of errors at places of its kind.
+    """
 
     lines: Lines
     unit: float
     powers: Array  # a, b and c
+    kinds: Kinds | None = None
 
     def at(self, rows: Array, cols: Array) -> Array:
         """At these places."""
-        return np.asarray(self.unit * np.exp(self.lines.logs(rows, cols) @ self.powers))
+        scale = self.unit * np.exp(self.lines.logs(rows, cols) @ self.powers)
+        return np.asarray(
+            scale if self.kinds is None else scale * self.kinds.at(rows, cols)
+        )
 
 
 def learned_powers(residual: Array, logs: Array, weight: Array) -> tuple[float, Array]:

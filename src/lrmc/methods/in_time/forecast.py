@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ...weights import Array
-from .plan import Plan, folded, plausible, unfolded
+from .plan import Plan, folded, unfolded
 from .simple import simple_fits
-from .stack import convex_weights
+from .stack import convex_weights, plausible
 from .sweeps import fit
 
 DRAWS = 6  # from the posterior, that deviations are made of

@@ -21,8 +21,8 @@ def gaps_elsewhere(
 ) -> Array:
     """Which of the seen entries (sensors x times) to set aside: gaps, moved in time.
 
-    Gaps of single sensors are moved one by one; where sensors fail together, all gaps of a window
-    are, as they are. A move is one of whole periods, if there is one, so that days stay days. A gap
+    Gaps of single sensors are moved one by one; those of times where sensors fail together by
+    windows, as they are. A move is one of whole periods, if there is one, so that days stay days. A gap
     before the first entry of a sensor or after its last is moved to another sensor. Single entries,
     where there are no gaps."""
     rng = np.random.default_rng(seed)
@@ -31,12 +31,13 @@ def gaps_elsewhere(
     if not seen.all():
         beyond = beyond_ends(seen)
         within = ~seen & ~beyond
-        share = float(within.sum() / (~seen).sum())
-        move = _windows_moved if _fail_together(~within) else _moved
-        if share > 0:
-            held |= move(within, share * wanted, rng, period) & seen
-        if share < 1:
-            held |= _of_other_sensors(beyond, (1 - share) * wanted, seen, rng)
+        common = _shared_gaps(within)
+        per_gap = wanted / (~seen).sum()
+        for gaps, move in ((common, _windows_moved), (within & ~common, _moved)):
+            if gaps.any():
+                held |= move(gaps, per_gap * gaps.sum(), rng, period) & seen
+        if beyond.any():
+            held |= _of_other_sensors(beyond, per_gap * beyond.sum(), seen, rng)
     # gaps that recur at the same places cannot be moved by periods
     if held.sum() < 0.1 * wanted:
         held |= seen & (rng.random(seen.shape) < wanted / seen.sum())
@@ -85,6 +86,16 @@ def _fail_together(seen: Array) -> bool:
     missing = 1 - float(seen.mean())
     by_chance = missing * (1 - missing) / len(seen)
     return float((1 - seen.mean(0)).var()) > TOGETHER * by_chance
+
+
+def _shared_gaps(missing: Array) -> Array:
+    """Gaps at times where more sensors fail than by chance, if sensors fail together."""
+    if not _fail_together(~missing):
+        return np.zeros_like(missing)
+    share = missing.mean(0)
+    usual = float(np.median(share))
+    by_chance = usual * (1 - usual) / len(missing)
+    return missing & (share > usual + np.sqrt(TOGETHER * by_chance))
 
 
 def _windows_moved(

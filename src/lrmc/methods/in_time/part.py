@@ -14,6 +14,7 @@ from ...weights import Array
 from .clock import Clock
 from .forecast import Forecast, forecast
 from .plan import WITHOUT_TIME, Plan
+from .stack import kind_of
 from .windows import in_windows
 
 Axis = Literal["columns", "rows"]
@@ -41,6 +42,12 @@ class InTime(Kept):
     """Estimates of all entries, and the model that made them."""
 
     timing: Timing
+
+    def kinds(self, obs: Observations) -> Array:
+        """Of places: how far the nearest entry is, and how long the gap."""
+        timing = self.timing
+        found = kind_of(~np.isnan(timing.grid_of(obs)))
+        return timing.sensors(timing.clock.off_grid(found))
 
     @override
     def forecast(self, obs: Observations, steps: int, level: float) -> Forecast:

@@ -13,7 +13,16 @@ from .gaps import gaps_for
 from .periods import longer_period
 from .simple import ALL_DAYS, SLOT_MEAN, every_day, simple_fits
 from .sizes import medians_of_rows, typical_rows
-from .stack import DISTANCES, N_CLASSES, blended, class_of, learned_weights
+from .stack import (
+    DISTANCES,
+    N_CLASSES,
+    beside_class,
+    blended,
+    class_of,
+    good_ones,
+    learned_weights,
+    plausible,
+)
 from .sweeps import Model, fit, fit_moved, of_more_sensors
 
 PERIOD = "period"
@@ -29,9 +38,6 @@ IDLE_IN_WINDOWS = (
     0.02  # the same for long tables, where processes are nearly all of the time
 )
 JUDGED = 5_000  # held-out entries that it is told from
-MARGIN = 0.1  # of the range of a sensor's entries, that estimates may lie beyond it
-ENOUGH = 50  # entries that tell the range of a sensor; else that of all
-BELIEVED = 0.5  # chance of being good
 CLEARLY = 2.0  # standard errors that a gain over the fit without time must have
 TINY = 1e-9  # where all that has a weight is missing, what is left counts alike
 WORTH = 0.02  # of the error: a smaller gain is not worth a model of time
@@ -171,10 +177,14 @@ def learn_plan(
     errors = np.concatenate([t.errors(names) for t in trials])
     classes = np.concatenate([t.classes for t in trials])
     sizes = dict(zip(names, map(float, np.abs(errors).mean(0)), strict=True))
-    best = min(models, key=lambda p: sizes[p.name])
-    needed, counts = _needed(errors, classes, [p != best for p in models], idle)
+    relative = beside_class(errors, classes)
+    good = good_ones(relative)
+    missed = dict(zip(names, np.abs(relative[good]).mean(0), strict=True))
+    best = min(models, key=lambda p: missed[p.name])
+    spared = [p != best for p in models]
+    needed, counts = _needed(relative[good], classes[good], spared, idle)
     weights = np.zeros((N_CLASSES, len(names)))
-    weights[:, needed] = learned_weights(errors[:, needed], classes)
+    weights[:, needed] = learned_weights(relative[:, needed], classes)
     blend = (weights[classes] * errors).sum(1)
     other = blend if without_time is None else errors[:, names.index(WITHOUT_TIME)]
     better = np.abs(other) - np.abs(blend)
@@ -267,11 +277,11 @@ def _useful_models(rest: Array, Y: Array, period: int | None) -> dict[Process, M
     if not found:
         return {}
     held = np.isnan(rest) & ~np.isnan(Y)
-    missed = {
-        p: float(np.abs(unfolded(m.values(), Y.shape[1]) - Y)[held].sum())
-        for p, m in found.items()
-    }
-    robust = min(missed, key=lambda p: missed[p]).robust
+    T = Y.shape[1]
+    errors = [unfolded(m.values(), T)[held] - Y[held] for m in found.values()]
+    relative = beside_class(np.stack(errors, axis=1), class_of(~np.isnan(rest))[held])
+    missed = np.abs(relative[good_ones(relative)]).mean(0)
+    robust = list(found)[int(missed.argmin())].robust
     return found | sound_models(rest, [Process(p, robust) for p in others])
 
 
@@ -433,16 +443,3 @@ def for_all_sensors(plan: Plan, Y: Array) -> Plan:
         return plan
     models = {p: model_of(Y, p, plan) for p in plan.models}
     return replace(plan, models=models, sensors=np.arange(len(Y)))
-
-
-def plausible(values: Array, Y: Array, good: Array) -> Array:
-    """Values within the range of each sensor's good entries, and a little beyond; not below 0 where
-    no good entry is."""
-    there = good > BELIEVED
-    low, high = np.where(there, Y, np.inf).min(1), np.where(there, Y, -np.inf).max(1)
-    few = there.sum(1) < ENOUGH
-    low[few], high[few] = low.min(), high.max()
-    least = low.min()
-    margin = MARGIN * (high - low)
-    low = low - margin if least < 0 else np.maximum(low - margin, 0)
-    return np.clip(values, low[:, None], (high + margin)[:, None])

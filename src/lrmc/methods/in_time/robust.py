@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...weights import Array
+from .sizes import median
 
 REACH = 4  # neighbors in time on each side
 FEWEST = 3  # of them, to tell how large residuals are around an entry
@@ -16,9 +17,12 @@ BURST = 5.0  # residuals may be at most so many times larger than usual all arou
 SOME = 10_000  # residuals that the mixture is fitted to
 ROUNDS = 15
 LOW, OF_GAUSSIAN = 0.3, 0.385  # a quantile of |e|, and what it is for e ~ N(0, 1)
+BELIEVED = 0.5  # chance of being good, below which an entry is doubted
 BEYOND = 2.0  # standard deviations, from which on gross errors are log-uniform
 USUAL = 10  # entries of the usual chance that every value is taken to have had
 IN_TURN = 3  # times that chances follow those of others with the same value
+AGREED = 4  # neighbors with other values that tell how far off the model is all around
+APART = 0.5  # of how far off it is: neighbors that differ by more do not agree
 
 
 class Mixture(NamedTuple):
@@ -77,14 +81,47 @@ class Recurring(NamedTuple):
 
 def weights_of(residual: Array, seen: Array, alike: Recurring) -> Array:
     """The chance that each entry (sensors x days x slots) is good; 0 where none was seen."""
-    size = (np.abs(residual) / around(residual, seen))[seen]
+    usual = around(residual, seen)[seen]
+    size = np.abs(residual[seen]) / usual
     found = fitted_mixture(size[:: -(-len(size) // SOME)])
+    good = found.good(size)
+    doubted = np.flatnonzero(good < BELIEVED)
+    beside = beside_others(residual, seen, alike, doubted) / usual[doubted]
+    size[doubted] = np.minimum(size[doubted], beside)
     good = found.good(size)
     for _ in range(IN_TURN):
         good = found.good(size, alike.shares(good, found.share))
     weights = np.zeros_like(residual)
     weights[seen] = good
     return weights
+
+
+def beside_others(
+    residual: Array,
+    seen: Array,
+    alike: Recurring,
+    some: Array,
+) -> Array:
+    """How far residuals of some of the seen entries are from those around them; infinite where
+    these do not agree.
+
+    On a day unlike all others the model is off by about the same all around: entries that agree
+    on it are no gross errors. Entries with the same value say nothing of each other: a sensor that
+    is stuck agrees with itself."""
+    e = residual[seen]
+    day = np.nonzero(seen.reshape(-1, seen.shape[2]))[0]
+    near = some[:, None] + np.r_[-REACH:0, 1 : REACH + 1]
+    there = (near >= 0) & (near < len(e))
+    near = np.where(there, near, 0)
+    there &= day[near] == day[some][:, None]
+    there &= alike.value[near] != alike.value[some][:, None]
+    others = np.where(there, e[near], np.nan)
+    off = median(others)
+    spread = median(np.abs(others - off[:, None]))
+    far = np.abs(off) > BURST * float(np.median(np.abs(e)))
+    agreed = far & (there.sum(1) >= AGREED) & (spread < APART * np.abs(off))
+    rest = np.abs(e[some] - off)
+    return np.where(agreed, rest, np.inf)
 
 
 def around(residual: Array, seen: Array) -> Array:

@@ -10,7 +10,8 @@ import numpy as np
 
 from ..._scipy import optimize
 from ...weights import Array
-from .gaps import beyond_ends
+from .gaps import beyond_ends, runs
+from .robust import BELIEVED, fitted_mixture
 
 # Distances in time to the nearest entry, from which on other weights hold: next to it lines are
 # hard to beat, far from it periods are.
@@ -19,10 +20,14 @@ ALONE = (
     0.5  # of the usual number of sensors at a time: with fewer, low rank knows little
 )
 LENT = 200  # held-out entries that those of more classes count as where a class learns
+ENOUGH = 100  # entries that tell how large errors of a class are; else those of all
+TINY = 1e-30
 ROUNDS = 15  # of reweighted least squares, at most
 SETTLED = 1e-3  # by which weights still change
 GROSS = 4.0  # median errors: larger ones count by their size, not by its square
 APART = 3.0  # deviations; 2 to 6 make no difference of 2 % in RMSE
+MARGIN = 0.1  # of the range of a sensor's entries, that estimates may lie beyond it
+ENOUGH_OF_RANGE = 50  # entries that tell the range of a sensor; else that of all
 SMALLEST = 0.05  # weight: what is below is left out, and need not be computed
 N_DISTANCES = len(DISTANCES) + 1
 N_GROUPS = 4  # with others there or not, between entries or beyond all of them
@@ -48,6 +53,42 @@ def class_of(seen: Array) -> Array:
     usual = np.median(others[:, seen.any(0)]) if seen.any() else 0.0
     group = (others < ALONE * usual) + np.int8(2) * beyond_ends(seen)
     return distance + np.int8(N_DISTANCES) * group
+
+
+def kind_of(seen: Array) -> Array:
+    """The class of each entry, together with the length of its gap: the ends of a long gap are not
+    filled in as well as single entries are."""
+    length = np.ones(seen.shape, np.int32)
+    rows, starts, lengths = runs(~seen)
+    places = np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
+    places = places + np.arange(len(places))
+    length[np.repeat(rows, lengths), places] = np.repeat(lengths, lengths)
+    longer = np.searchsorted(DISTANCES, length, side="right").astype(np.int8)
+    return class_of(seen) + np.int8(N_CLASSES) * longer
+
+
+def beside_class(errors: Array, classes: Array) -> Array:
+    """The same errors (entries x estimates) in units of their classes: what the best estimate there
+    is mostly off by. Else gaps that are hard would decide for those that are not."""
+    size = np.abs(errors)
+    units = np.full(N_CLASSES, _typical(size))
+    for k in range(N_CLASSES):
+        here = size[classes == k]
+        if len(here) >= ENOUGH:
+            units[k] = _typical(here)
+    return np.asarray(errors / units[classes][:, None])
+
+
+def good_ones(errors: Array) -> Array:
+    """Which held-out entries are no gross errors: some estimate is near them. All estimates miss
+    the others alike, and by so much that what processes are worth would not be seen."""
+    nearest = np.abs(errors).min(1)
+    return fitted_mixture(nearest).good(nearest) > BELIEVED
+
+
+def _typical(size: Array) -> float:
+    """The least of the estimates' median errors."""
+    return float(np.median(size, axis=0).min()) + TINY
 
 
 def learned_weights(errors: Array, classes: Array) -> Array:
@@ -128,3 +169,16 @@ def weighted_median(Z: Array, w: Array) -> Array:
     w = np.cumsum(np.take_along_axis(w, order, 0), axis=0)
     first = np.argmax(w >= w[-1] / 2, axis=0)
     return np.asarray(np.take_along_axis(Z, order, 0)[first, np.arange(Z.shape[1])])
+
+
+def plausible(values: Array, Y: Array, good: Array) -> Array:
+    """Values within the range of each sensor's good entries, and a little beyond; not below 0 where
+    no good entry is."""
+    there = good > BELIEVED
+    low, high = np.where(there, Y, np.inf).min(1), np.where(there, Y, -np.inf).max(1)
+    few = there.sum(1) < ENOUGH_OF_RANGE
+    low[few], high[few] = low.min(), high.max()
+    least = low.min()
+    margin = MARGIN * (high - low)
+    low = low - margin if least < 0 else np.maximum(low - margin, 0)
+    return np.clip(values, low[:, None], (high + margin)[:, None])

@@ -1,0 +1,84 @@
+"""Kinds of missing places: single entries, long gaps, beginnings. Each has errors of its own size and
+shape, so that widths learned from all of them together would be too wide for some and too narrow
+for others."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from ..fit import Fit
+from ..observations.base import Observations
+from ..weights import Array
+
+ENOUGH = (
+    200  # errors of a kind that tell its quantiles; else those of all, in its units
+)
+USUAL = 20  # errors of the usual size that every kind is taken to have
+MANY = 64  # kinds, at most
+TINY = 1e-300
+
+
+@runtime_checkable
+class KnowsKinds(Protocol):
+    """A part of a fit that knows what kinds of places there are in data."""
+
+    def kinds(self, obs: Observations) -> Array:
+        """The kind of every place, n1 x n2: small whole numbers."""
+
+
+class Kinds(NamedTuple):
+    """Of every place, and the size of errors of each kind beside the usual one."""
+
+    places: Array  # n1 x n2
+    sizes: Array
+
+    def at(self, rows: Array, cols: Array) -> Array:
+        """The sizes at these places."""
+        return np.asarray(self.sizes[self.places[rows, cols]])
+
+
+def kinds_of(obs: Observations, fit: Fit) -> Array | None:
+    """The kind of every place of these data, if the fit knows of any."""
+    for part in fit.beyond:
+        if isinstance(part, KnowsKinds):
+            return part.kinds(obs)
+    return None
+
+
+def sizes_of(ratio: Array, kinds: Array) -> Array:
+    """How large errors of each kind are beside all of them; few are drawn to the usual size."""
+    size = np.abs(ratio)
+    usual = float(np.median(size))
+    found = np.ones(MANY)
+    if not usual > 0:
+        return found
+    for k in np.unique(kinds):
+        here = size[kinds == k]
+        own = math.log(max(float(np.median(here)) / usual, TINY))
+        found[k] = math.exp(max(own, -USUAL) * len(here) / (len(here) + USUAL))
+    return found
+
+
+def quantile_of(size: Array, weight: Array, level: float) -> float:
+    """What a new error stays below with this probability, from weighted sizes of others; infinite
+    where these are too few.
+    """
+    order = np.argsort(size)
+    below = np.cumsum(weight[order])
+    wanted = level * (below[-1] + 1)  # the new error is one of them
+    if wanted > below[-1]:
+        return math.inf
+    return float(size[order][np.searchsorted(below, wanted)])
+
+
+def quantiles_by_kind(size: Array, weight: Array, kinds: Array, level: float) -> Array:
+    """The same for each kind, by its number; that of all errors where it has few."""
+    found = np.full(MANY, quantile_of(size, weight, level))
+    for k in np.unique(kinds):
+        here = kinds == k
+        if weight[here].sum() >= ENOUGH:
+            found[k] = quantile_of(size[here], weight[here], level)
+    return found
