@@ -23,6 +23,8 @@ from ._native import (
     compress,
     consensus,
     entries_at,
+    follow,
+    from_canvas,
     gaps,
     instruction_set,
     instruction_sets,
@@ -35,6 +37,8 @@ from ._native import (
     most_small_rank,
     most_threads,
     newton,
+    onto_canvas,
+    patches,
     products,
     read_once,
     refit,
@@ -49,6 +53,7 @@ from ._native import (
     step_rows,
     survey,
     use_instruction_set,
+    windowed,
 )
 
 __all__ = [
@@ -69,6 +74,8 @@ __all__ = [
     "consensus",
     "cross",
     "entries_at",
+    "follow",
+    "from_canvas",
     "gaps",
     "instruction_set",
     "instruction_sets",
@@ -81,6 +88,8 @@ __all__ = [
     "most_small_rank",
     "most_threads",
     "newton",
+    "onto_canvas",
+    "patches",
     "products",
     "read_once",
     "ready",
@@ -98,6 +107,7 @@ __all__ = [
     "threads_for",
     "times",
     "use_instruction_set",
+    "windowed",
 ]
 
 Array = np.ndarray[Any, np.dtype[Any]]

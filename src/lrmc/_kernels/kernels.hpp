@@ -246,6 +246,12 @@ struct Gaps {
   double *told = nullptr;     // n x across, or missing: every entry as the others of its row tell it
 };
 
+// Pictures that move: see motion_jobs.hpp.
+struct Follow;
+struct Resample;
+struct Windowed;
+struct Patches;
+
 // Small matrices without noise, each solved and proven by itself: see small.cpp. Computed in double precision.
 inline constexpr int MOST_SMALL_RANK = 8;
 inline constexpr int TRACED = 4;  // numbers of a sweep: how far X moved, threshold, share of inliers, seconds
@@ -360,6 +366,11 @@ struct Kernels {
   void (*small)(const SmallJob &);
   void (*compress)(const Dense &, int64_t n1, int64_t n2, const Compressed &);
   void (*gaps)(const Gaps &);
+  void (*follow)(const Follow &);
+  void (*onto_canvas)(const Resample &);
+  void (*from_canvas)(const Resample &);
+  void (*windowed)(const Windowed &);
+  void (*patches)(const Patches &);
   template <class T> const Passes<T> &in() const {
     if constexpr (sizeof(T) == 4) return f32;
     else return f64;
