@@ -49,6 +49,20 @@ def test_blood_is_3_decibels_nearer_than_by_the_best_filter(simulated, made, par
     assert parts.status == "converged"
 
 
+def test_speckle_that_is_new_in_every_frame_is_no_blood(simulated, made, parts):
+    """Where tissue enters a third of the picture; elsewhere it is as it was, and so without blood."""
+    rng = np.random.default_rng(0)
+    speckle = simulated._unit(simulated._normal(rng, *made.cine.shape))
+    cine = made.cine.copy()
+    cine[:, :, :16] = speckle[:, :, :16]
+    with pytest.warns(lrmc.ConvergenceWarning, match="new in every frame"):
+        found = separate(cine)
+    assert found.status == "undetermined"
+    assert np.linalg.norm(found.blood) < 0.05 * np.linalg.norm(speckle[:, :, :16])
+    assert not iq.without_phase(parts.blood)[parts.power > 0].any()
+    assert separate(made.tissue + made.noise).status == "converged"
+
+
 def test_slow_blood_is_not_taken_for_tissue(simulated):
     """It is as strong in slow time as tissue is, but few pixels have it."""
     slow = simulated.scene(8, frames=120, size=48, speed=0.05, blood_to_noise=10)

@@ -16,8 +16,9 @@ from made.cine import FRAMES, SIZE, dicom, scene
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import ndimage
 
+from lrmc._work import SOUND
 from lrmc.apps.ultrasound import blood as ultrasound
-from lrmc.apps.ultrasound import files, motion, patches
+from lrmc.apps.ultrasound import files, patches
 from lrmc.apps.ultrasound.blood import beyond_noise, beyond_surroundings
 from lrmc.apps.ultrasound.cines import read_cine
 from lrmc.apps.ultrasound.files import decibels, separate_file
@@ -83,16 +84,6 @@ def test_the_parts_add_up(moving, parts):
     )
 
 
-def test_windows_are_gaussian():
-    """SciPy's filter of the means of blocks, the last ones cut off by the picture's edge."""
-    pictures = np.random.default_rng(0).random((2, 50, 43)).astype(np.float32)
-    padded = np.pad(pictures, ((0, 0), (0, 6), (0, 5)))
-    means = padded.reshape(2, 7, 8, 6, 8).mean((2, 4))
-    width = motion.WINDOW / motion.BLOCK
-    wanted = ndimage.gaussian_filter(means, (0, width, width), mode="nearest")
-    assert_allclose(motion._windowed(pictures), wanted, rtol=1e-5)
-
-
 def test_the_motion_is_the_true_one(moving):
     """Up to a constant: the reference may lie anywhere."""
     tissue, bubbles, (down, right) = moving
@@ -107,10 +98,9 @@ def test_registering_and_restoring_are_inverse(moving):
     smooth = np.broadcast_to(ndimage.gaussian_filter(moving[0][3], 3), moving[0].shape)
     registered, seen = motion.registered(smooth)
     inner = (slice(10, -10), slice(10, -10))
+    back = motion.restored(registered)
     for t in (0, 5, FRAMES - 1):
-        assert_allclose(
-            motion.restored(t, registered[t])[inner], smooth[t][inner], atol=2e-3
-        )
+        assert_allclose(back[t][inner], smooth[t][inner], atol=2e-3)
     assert seen.mean() > 0.5
     assert registered.shape[1:] == motion.canvas
 
@@ -273,6 +263,24 @@ def test_bubbles_that_stand_clear_of_speckle_stay():
     with pytest.warns(ConvergenceWarning, match="new in every frame"):
         parts = separate(cine)
     assert parts.blood.max() == parts.blood[::6, 30:33, 30:33].max() > 2.5
+
+
+def test_what_is_dark_tells_what_of_the_blood_is_tissue():
+    """Errors of the tissue lie on both sides, blood on one."""
+    rng = np.random.default_rng(0)
+    tissue = np.ones((20, 64, 64), np.float32)
+    noise = 0.01 * rng.standard_normal(tissue.shape).astype(np.float32)
+    errors = np.zeros_like(tissue)
+    for sign in (1, -1):
+        for y, x in rng.integers(4, 60, (30, 2)):
+            errors[rng.integers(20), y : y + 3, x : x + 3] += sign * 0.3
+    sound = ultrasound.found_blood(noise + np.abs(errors), tissue, "positive")
+    assert sound.dark < 0.01
+    assert sound.told(SOUND).status == "converged"
+    doubtful = ultrasound.found_blood(noise + errors, tissue, "positive")
+    assert doubtful.dark > 0.3
+    with pytest.warns(ConvergenceWarning, match="darker than the tissue"):
+        assert doubtful.told(SOUND).status == "undetermined"
 
 
 @each(

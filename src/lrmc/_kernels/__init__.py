@@ -24,6 +24,8 @@ from ._native import (
     compress,
     consensus,
     entries_at,
+    follow,
+    from_canvas,
     gaps,
     instruction_set,
     instruction_sets,
@@ -39,6 +41,8 @@ from ._native import (
     nearest,
     newton,
     normal,
+    onto_canvas,
+    patches,
     products,
     read_once,
     refit,
@@ -53,6 +57,7 @@ from ._native import (
     step_rows,
     survey,
     use_instruction_set,
+    windowed,
 )
 
 __all__ = [
@@ -74,6 +79,8 @@ __all__ = [
     "consensus",
     "cross",
     "entries_at",
+    "follow",
+    "from_canvas",
     "gaps",
     "instruction_set",
     "instruction_sets",
@@ -89,6 +96,8 @@ __all__ = [
     "nearest",
     "newton",
     "normal",
+    "onto_canvas",
+    "patches",
     "products",
     "read_once",
     "ready",
@@ -106,6 +115,7 @@ __all__ = [
     "threads_for",
     "times",
     "use_instruction_set",
+    "windowed",
 ]
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -495,3 +495,68 @@ def instruction_sets() -> list[str]: ...
 def use_instruction_set(name: str) -> None: ...
 def max_threads() -> int: ...
 def most_threads() -> int: ...
+def follow(
+    frames: Array,
+    levels: list[list[Array]],
+    *,
+    halved: int,
+    block: int,
+    rounds: int,
+    settled: float,
+    rejection: float,
+    grey: float,
+    ridge: float,
+    longest: float,
+    down: Array,
+    right: Array,
+    threads: int,
+) -> None:
+    """Displacements of frames, on the grid of the finest level, into down and right. A level is a
+    reference, what is free of it, and the windows down and across."""
+
+def onto_canvas(
+    frames: Array,
+    down: Array,
+    right: Array,
+    *,
+    block: int,
+    margin: int,
+    hidden: Array | None = None,
+    out: Array,
+    seen: Array,
+    threads: int,
+) -> None:
+    """Frames where the reference has what they show, by cubic splines; out and seen are room."""
+
+def from_canvas(
+    canvases: Array,
+    down: Array,
+    right: Array,
+    *,
+    block: int,
+    margin: int,
+    out: Array,
+    threads: int,
+) -> None:
+    """The way back; out is room."""
+
+def windowed(pictures: Array, window: Array, *, out: Array, threads: int) -> None:
+    """Pictures times a window, down and across; out is room."""
+
+def patches(
+    frames: Array,
+    seen: Array,
+    places: Array,
+    *,
+    least: float,
+    both: bool,
+    told_by: int,
+    rounds: int,
+    settled: float,
+    overlap: int,
+    model: Array,
+    report: Array,
+    threads: int,
+) -> None:
+    """The tissue of patches, blended, into model; a line of report has the pixels that change, their
+    entries, whether these were enough, sweeps, the last change, and the noise."""

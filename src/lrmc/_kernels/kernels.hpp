@@ -288,6 +288,12 @@ struct Opinions {
   double *weights = nullptr;   // 1 + count
 };
 
+// Pictures that move: see motion_jobs.hpp.
+struct Follow;
+struct Resample;
+struct Windowed;
+struct Patches;
+
 // Small matrices without noise, each solved and proven by itself: see small.cpp. Computed in double precision.
 inline constexpr int MOST_SMALL_RANK = 8;
 inline constexpr int TRACED = 4;  // numbers of a sweep: how far X moved, threshold, share of inliers, seconds
@@ -405,6 +411,11 @@ struct Kernels {
   void (*normal)(const Normal &);
   void (*nearest)(const Nearest &);
   void (*opinions)(const Opinions &);
+  void (*follow)(const Follow &);
+  void (*onto_canvas)(const Resample &);
+  void (*from_canvas)(const Resample &);
+  void (*windowed)(const Windowed &);
+  void (*patches)(const Patches &);
   template <class T> const Passes<T> &in() const {
     if constexpr (sizeof(T) == 4) return f32;
     else return f64;

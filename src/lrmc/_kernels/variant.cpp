@@ -5,6 +5,7 @@
 #include "layers.hpp"
 #include "lean.hpp"
 #include "magnitudes.hpp"
+#include "motion.hpp"
 #include "narrow.hpp"
 #include "opinions.hpp"
 #include "refit.hpp"
@@ -79,7 +80,8 @@ constexpr Passes<T> passes = {
 
 #define LRMC_TEXT_(x) #x
 #define LRMC_TEXT(x) LRMC_TEXT_(x)
-extern const Kernels kernels = {LRMC_TEXT(LRMC_ISA), passes<float>, passes<double>, &survey,  &small,
-                                &compress,           &gaps,         &normal,        &nearest, &opinions};
+extern const Kernels kernels = {
+    LRMC_TEXT(LRMC_ISA), passes<float>, passes<double>, &survey,      &small,    &compress, &gaps, &normal, &nearest,
+    &opinions,           &follow,       &onto_canvas,   &from_canvas, &windowed, &patches};
 
 }  // namespace lrmc::LRMC_ISA

@@ -4,14 +4,18 @@ pixel has, and more than speckle that is new in every frame.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
+from ... import _kernels
 from ..._scipy import ndimage
 from ..._work import Outcome
 from ...result import Status
 from ...weights import Array, Sides
+from .medians import some_frames
 from .motion import spread
 
 BEYOND_NOISE = 2.5  # standard deviations of the noise: less is not called blood
@@ -29,7 +33,11 @@ PASSING = 0.05  # of the frames: what is bright for no longer is a bubble that p
 # its dark side tells the noise; with that much, tissue tells nothing about speckle.
 ALL_SPECKLE = 0.43
 BEYOND_SPECKLE = 2.0  # times as much as beyond noise: speckle has longer tails
+# of the power of blood, found on the dark side: errors of the tissue have a longer bright side (about
+# four times as much power on cines where blood was known), so that half of the blood may be none.
+MOST_DARK = 0.125
 STANDS_CLEAR = 0.5  # of the power: with more left when so much is asked, less is enough
+IN_CACHE = 16  # frames that are shrunk at a time
 MAD = 1.4826  # the standard deviation of normal noise over its median size
 
 
@@ -41,17 +49,25 @@ class Blood:
     noise: float
     deviation: Array  # (height, width)
     speckle: bool  # whether tissue leaves as much as speckle that is new in every frame
+    dark: float = 0.0  # the power of what looks like blood, but is darker than tissue, over that of blood
 
     def told(self, outcome: Outcome) -> Outcome:
-        """The outcome, with a word about speckle."""
-        if not self.speckle:
-            return outcome
-        return outcome.warned(
-            "the speckle of the tissue is new in every frame, so that blood can hardly be told"
-            " from it: what is not far brighter may be missing, or may be speckle; more frames"
-            " per second, or IQ data, would tell",
-            Status.UNDETERMINED,
-        )
+        """The outcome, with a word about tissue that may have been taken for blood."""
+        if self.speckle:
+            return outcome.warned(
+                "the speckle of the tissue is new in every frame, so that blood can hardly be told"
+                " from it: what is not far brighter may be missing, or may be speckle; more frames"
+                " per second, or IQ data, would tell",
+                Status.UNDETERMINED,
+            )
+        if self.dark > MOST_DARK:
+            return outcome.warned(
+                f"what is darker than the tissue looks like blood, too ({self.dark:.0%} of its"
+                " power): much of the blood may be tissue whose motion was not undone, and faint"
+                " blood is missing; brighter bubbles, or more frames per second, would tell",
+                Status.UNDETERMINED,
+            )
+        return outcome
 
 
 def found_blood(
@@ -72,7 +88,21 @@ def found_blood(
         left = _shrunk(clear, rest, outliers, noise, level)
         if _power(left) < STANDS_CLEAR * _power(shrunk):
             blood, shrunk = clear, left
-    return Blood(shrunk, noise, deviation_without(blood, rest), speckle)
+    dark = _dark_share(rest, noise) if outliers == "positive" and noise else 0.0
+    return Blood(shrunk, noise, deviation_without(blood, rest), speckle, dark)
+
+
+def _dark_share(rest: Array, noise: float) -> float:
+    """Blood is bright, and errors of the tissue are bright or dark: what the same steps find on the
+    dark side, over what they find on the bright one. From some frames.
+    """
+    some = rest[some_frames(len(rest))]
+    powers = []
+    for side in (some, -some):
+        beyond = np.where(side > BEYOND_NOISE * noise, side, np.float32(0))
+        powers.append(_power(_shrunk(beyond, side, "positive", noise, noise)))
+    bright, dark = powers
+    return dark / bright if bright else 0.0
 
 
 def _shrunk(
@@ -83,9 +113,12 @@ def _shrunk(
     level: float,
 ) -> Array:
     """By neighbours and surroundings; `level` is the noise that blood must be beyond."""
-    shared = shared_by_neighbours(blood, noise)
-    blood = blood * wiener_gain(rest, outliers, level, shared)
-    return np.asarray(blood * beyond_surroundings(blood))
+    out = np.empty_like(blood)
+    for found, some, to in zip(in_cache(blood), in_cache(rest), in_cache(out)):
+        shared = shared_by_neighbours(found, noise)
+        np.multiply(found, wiener_gain(some, outliers, level, shared), out=to)
+    out *= beyond_surroundings(out)
+    return out
 
 
 def _power(blood: Array) -> float:
@@ -94,22 +127,27 @@ def _power(blood: Array) -> float:
 
 def all_speckle(rest: Array, tissue: Array, noise: float, least: float) -> bool:
     """Whether noise is as large, beside the tissue's brightness, as speckle makes it."""
-    lively = np.abs(rest) > least
-    if not lively.any():
-        return False
-    return noise > ALL_SPECKLE * float(np.mean(tissue[lively]))
+    count, total = 0, 0.0
+    for some, below in zip(in_cache(rest), in_cache(tissue)):
+        lively = np.abs(some) > least
+        count += int(np.count_nonzero(lively))
+        total += float(np.vdot(below, lively.astype(np.float32)))
+    return count > 0 and noise * count > ALL_SPECKLE * total
 
 
 def beyond_surroundings(blood: Array) -> Array:
     """How much of a pixel's power over time the median pixel around it does not have: 0 to 1,
     (height, width). Blood flows in vessels; what flickers everywhere is speckle.
     """
-    squares = np.nan_to_num(np.square(blood))
+    squares = np.square(blood)
     brightest = max(round(PASSING * len(blood)), 1)
-    longer = np.partition(squares, -brightest, axis=0)[:-brightest]
+    lasting = np.zeros(blood.shape[1:], np.float32)
+    often = np.count_nonzero(squares, axis=0) > brightest  # elsewhere nothing is left
+    longer = np.partition(squares[:, often].T, -brightest, axis=1)[:, :-brightest]
+    lasting[often] = longer.mean(axis=1)
     power, lasting = (
-        ndimage.gaussian_filter(each.mean(axis=0), NEAR, mode="nearest")
-        for each in (squares, longer)
+        ndimage.gaussian_filter(each, NEAR, mode="nearest")
+        for each in (squares.mean(axis=0), lasting)
     )
     usual = CHANCE * _median_around(lasting)
     tiny = np.finfo(np.float32).tiny
@@ -142,32 +180,46 @@ def beyond_noise(
     If blood is bright, what lies below the tissue tells the noise; else the median size does.
     Residuals of `least` or less tell nothing: around the picture all is black.
     """
-    known = residual[np.abs(residual) > least]  # nor does NaN
-    if not len(known):
-        return np.zeros_like(residual), 0.0
     if outliers == "positive":
-        below = known[known < 0]
-        noise = (
-            float(np.sqrt(np.mean(below.astype(np.float64) ** 2)))
-            if len(below)
-            else 0.0
-        )
-        found = residual > BEYOND_NOISE * noise
+        noise = _below(residual, least)
+        found = residual > max(BEYOND_NOISE * noise, 0.0 if noise else least)
     else:
-        noise = MAD * float(np.median(np.abs(known)))
-        found = np.abs(residual) > BEYOND_NOISE * noise
+        known = np.abs(residual[np.abs(residual) > least])  # nor does NaN
+        noise = MAD * float(np.median(known)) if len(known) else 0.0
+        found = np.abs(residual) > max(BEYOND_NOISE * noise, 0.0 if noise else least)
     return np.where(found, residual, np.float32(0)), noise
+
+
+def _below(residual: Array, least: float) -> float:
+    """The root mean square of what lies below by more than `least`; 0 if nothing does."""
+    count, square = 0, 0.0
+    for some in in_cache(residual):
+        dark = some < -least
+        below = np.where(dark, some, np.float32(0)).ravel()
+        count += int(np.count_nonzero(dark))
+        square += float(np.dot(below, below))
+    return (square / count) ** 0.5 if count else 0.0
+
+
+def in_cache(frames: Array) -> Iterator[Array]:
+    """A few frames at a time: what is done with them in several steps stays near."""
+    for first in range(0, len(frames), IN_CACHE):
+        yield frames[first : first + IN_CACHE]
 
 
 def deviation_without(blood: Array, rest: Array) -> Array:
     """The root mean square of what tissue leaves of each pixel in frames without blood: (height,
     width), NaN where there is no such frame.
     """
-    free = (blood == 0) & np.isfinite(rest)
-    count = np.count_nonzero(free, axis=0)
-    square = np.where(free, np.abs(rest) ** 2, np.float32(0)).sum(axis=0)
-    known = np.where(count > 0, count, np.float32(np.nan))
-    return np.sqrt(square / known).astype(np.float32)
+    count = np.zeros(rest.shape[1:], np.float32)
+    square = np.zeros(rest.shape[1:], np.float32)
+    for found, some in zip(in_cache(blood), in_cache(rest)):
+        free = (found == 0) & np.isfinite(some)
+        count += np.count_nonzero(free, axis=0)
+        size = np.where(free, np.abs(some), np.float32(0))
+        square += np.einsum("tij,tij->ij", size, size)
+    count[count == 0] = np.nan
+    return np.sqrt(square / count)
 
 
 def shared_by_neighbours(blood: Array, noise: float) -> Array:
@@ -175,11 +227,12 @@ def shared_by_neighbours(blood: Array, noise: float) -> Array:
 
     Twice the mean: at the edge of a wall, half of the neighbours are beside it.
     """
-    near = (0, COMMON, COMMON)
-    mean = ndimage.gaussian_filter(blood, near, mode="nearest")
-    return np.asarray(
-        2 * np.maximum(np.abs(mean) - np.float32(BEYOND_NOISE * noise), 0)
-    )
+    mean = smoothed(blood, COMMON)
+    np.abs(mean, out=mean)
+    mean -= np.float32(BEYOND_NOISE * noise)
+    np.maximum(mean, 0, out=mean)
+    mean *= 2
+    return mean
 
 
 def wiener_gain(
@@ -191,10 +244,32 @@ def wiener_gain(
     """How much of a residual is signal, from the power in its neighbourhood: 0 to 1. A bubble has
     neighbours, a speck of noise has none; what a wide neighbourhood shares is noise of motion.
     """
-    known = np.nan_to_num(residual)
-    known = np.maximum(known, 0) if outliers == "positive" else known
-    power = ndimage.gaussian_filter(known**2, (0, NEAR, NEAR), mode="nearest")
-    unwanted = np.float32(noise**2) + np.square(shared, dtype=np.float32)
-    signal = np.maximum(power - unwanted, 0)
-    tiny = np.finfo(np.float32).tiny
-    return np.asarray(signal / np.maximum(signal + unwanted, tiny))
+    known = np.where(np.isnan(residual), np.float32(0), residual)
+    if outliers == "positive":
+        np.maximum(known, 0, out=known)
+    known *= known
+    power = smoothed(known, NEAR)
+    unwanted = np.square(shared, dtype=np.float32) + np.float32(noise**2)
+    power -= unwanted
+    np.maximum(power, 0, out=power)
+    unwanted += power
+    power /= np.maximum(unwanted, np.finfo(np.float32).tiny)
+    return power
+
+
+def smoothed(pictures: Array, deviation: float) -> Array:
+    """Each picture, (n, height, width), times a Gaussian; it goes on beyond its edges."""
+    out = np.empty(pictures.shape, np.float32)
+    window = _gaussian(deviation)
+    threads = _kernels.threads_for(4 * len(window) * out.size, _kernels.max_threads())
+    ready = _kernels.ready(pictures, np.float32)
+    _kernels.windowed(ready, window, out=out, threads=threads)
+    return out
+
+
+@lru_cache(maxsize=4)
+def _gaussian(deviation: float) -> Array:
+    """To four standard deviations, as SciPy has it."""
+    reach = round(4 * deviation)
+    window = np.exp(-0.5 * (np.arange(-reach, reach + 1) / deviation) ** 2)
+    return np.asarray(window / window.sum(), np.float32)

@@ -15,8 +15,9 @@ from ..outcome import Limits, Told, after_clipping
 from ..stack import check_rank, check_seed, check_share, is_whole
 from .blood import deviation_without, found_blood
 from .iq import blended, doppler
+from .medians import median_frame, some_frames
 from .motion import Motion, follow
-from .patches import OVERLAP, Fit, patchwise, row_median
+from .patches import OVERLAP, Fit, patchwise
 
 PATCH = 32  # pixels, as in the paper: 1024 x T matrices
 FEWEST_FRAMES = 4
@@ -134,11 +135,7 @@ def separate(
         )
     fit = Fit(rank, sides, seed, least)
     model = patchwise(still, seen, fit, patch, tell)
-    tissue = (
-        model
-        if moving is None
-        else np.stack([moving.restored(t, model[t]) for t in range(len(model))])
-    )
+    tissue = model if moving is None else moving.restored(model)
     tissue[:, fixed] = usual[fixed]
     limits = Limits.of(frames)
     tissue, clipped = limits.held(tissue, "the tissue")
@@ -214,10 +211,9 @@ def _at_rest(frames: Array, least: float) -> tuple[Array, Array]:
     """The median of every pixel over time, and which pixels mostly keep to it: black surroundings,
     text.
     """
-    rows = frames.reshape(len(frames), -1).T
-    usual = row_median(rows)
-    fixed = row_median(np.abs(rows - usual[:, None])) <= least
-    return usual.reshape(frames.shape[1:]), fixed.reshape(frames.shape[1:])
+    some = frames[some_frames(len(frames))]
+    usual = median_frame(some)
+    return usual, median_frame(np.abs(some - usual)) <= least
 
 
 def _check(

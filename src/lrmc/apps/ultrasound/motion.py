@@ -8,24 +8,27 @@ its own hardly counts there.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
 
+from ... import _kernels
 from ..._progress import Progress, Tell, silent
 from ..._scipy import ndimage
 from ...linalg import power_of_4
 from ...weights import Array
+from .medians import median_frame, some_frames
 
 BLOCK = 8  # pixels between grid points
 # pixels, the standard deviation of the windows: smaller ones follow the bubbles
 WINDOW = 32.0
-ROUNDS = 3  # least-squares steps at each size of the picture
+# Least-squares steps at each size of the picture, at most, until they are shorter (pixels).
+ROUNDS = 12
+SETTLED = 0.05
 # Pixels of the shorter and the longer side of the pictures that are compared.
 SMALLEST, LARGEST = 24, 400
-TEMPLATE = 64  # frames whose median is the reference, at most
 RIDGE = 0.02  # of the mean squared gradient: where nothing is seen, nothing moves
 LONGEST = 1.5  # pixels that a step may go
 REJECTION = 3 * 1.4826  # residuals beyond so many median absolute ones are clipped
@@ -34,8 +37,7 @@ MORE_ALIKE = (
 )
 # Half a grey level of 256: what differs by less does not differ (black around a sector, text).
 GREY = 1 / 512
-
-Field = tuple[Array, Array]  # displacements down and to the right
+SPLINE, SEARCH = 40, 200  # operations for a pixel, about: of a spline, of all steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,58 +85,34 @@ class Motion:
         hidden = None if fixed is None or not fixed.any() else fixed.astype(np.float32)
         shape = (len(cine), *self.canvas)
         out = np.empty(shape, np.float32)
-        seen = np.empty(shape, bool)
-        for t, frame in enumerate(cine):
-            y, x = self._at(t)
-            ndimage.map_coordinates(frame, (y, x), out[t], order=3, mode="nearest")
-            seen[t] = _inside(y, x, self.shape)
-            if hidden is not None:
-                seen[t] &= (
-                    ndimage.map_coordinates(hidden, (y, x), order=1, mode="nearest")
-                    < 0.01
-                )
-        return out, seen
-
-    def restored(
-        self,
-        t: int,
-        picture: Array,
-    ) -> Array:
-        """A picture on the canvas as it looks in frame t."""
-        y, x = self._back(t)
-        return ndimage.map_coordinates(
-            picture, (y + self.margin, x + self.margin), order=3, mode="nearest"
+        seen = np.empty(shape, np.uint8)
+        _kernels.onto_canvas(
+            _kernels.ready(cine, np.float32),
+            self.down,
+            self.right,
+            hidden=hidden,
+            out=out,
+            seen=seen,
+            **self._asked(out),
         )
+        return out, seen.view(bool)
 
-    def _at(self, t: int) -> Field:
-        """The places of the canvas in frame t."""
-        height, width = self.shape
-        y, x = (
-            np.arange(-self.margin, n + self.margin, dtype=np.float32)
-            for n in (height, width)
+    def restored(self, canvases: Array) -> Array:
+        """Pictures on the canvas, one for each frame, as they look in their frames."""
+        out = np.empty((len(canvases), *self.shape), np.float32)
+        _kernels.from_canvas(
+            _kernels.ready(canvases, np.float32),
+            self.down,
+            self.right,
+            out=out,
+            **self._asked(out),
         )
-        down, right = (
-            spread(grid[t], self.block, y, x) for grid in (self.down, self.right)
-        )
-        return y[:, None] + down, x + right
+        return out
 
-    def _back(
-        self,
-        t: int,
-        rounds: int = 4,
-    ) -> Field:
-        """The places of frame t on the reference: the inverse, by fixed-point iteration."""
-        y, x = np.mgrid[: self.shape[0], : self.shape[1]].astype(np.float32)
-        down, right = self.down[t], self.right[t]
-        at_y, at_x = y, x
-        for _ in range(rounds):
-            places = [
-                np.clip((at + 0.5) / self.block - 0.5, 0, n - 1)
-                for at, n in zip((at_y, at_x), down.shape)
-            ]
-            at_y = y - ndimage.map_coordinates(down, places, order=1)
-            at_x = x - ndimage.map_coordinates(right, places, order=1)
-        return at_y, at_x
+    def _asked(self, out: Array) -> dict[str, int]:
+        """What both directions are told."""
+        threads = _threads(out.size * SPLINE)
+        return {"block": self.block, "margin": self.margin, "threads": threads}
 
 
 def follow(
@@ -148,7 +126,7 @@ def follow(
     Pixels that are `fixed` (height, width), such as text, say nothing about it. Twice: against the
     middle frame, then against the median of the frames brought into register with it.
     """
-    some = np.unique(np.linspace(0, len(cine) - 1, TEMPLATE).round().astype(int))
+    some = some_frames(len(cine))
     largest = float(np.abs(cine).max())
     if largest == 0:
         return None
@@ -164,12 +142,12 @@ def follow(
     if first is None:
         return None
     chosen = cine[some]
-    template = np.median([frame for frame, _ in _seen_by(first, chosen)], axis=0)
+    template = median_frame(np.stack([frame for frame, _ in _seen_by(first, chosen)]))
     motion = _against(template, free, cine, _half(tell, 0.5))
     if motion is None:
         return None
     shown = Motion(motion.shape, motion.down[some], motion.right[some], motion.block)
-    still = np.median(chosen, axis=0)
+    still = median_frame(chosen)
     before = np.mean([np.mean(np.abs(frame - still)) for frame in chosen])
     registered = _seen_by(shown, chosen)
     after = np.mean(
@@ -199,17 +177,41 @@ def _against(
     """The motion of frames against a template."""
     references, scale = _pyramid(template)
     weights, _ = _pyramid(free)
-    grids: list[Field] = []
-    for n, frame in enumerate(frames):
-        pictures, _ = _pyramid(frame)
-        grids.append(_displacement(references, weights, pictures))
-        tell((n + 1) / len(frames))
-    down, right = (
-        np.stack([grid[k] for grid in grids]) * np.float32(scale) for k in (0, 1)
-    )
+    grid = [-(-n // BLOCK) for n in references[0].shape]
+    down, right = (np.empty((len(frames), *grid), np.float32) for _ in range(2))
+    some = max(1, len(frames) // 8)  # at a time, so that there is something to tell
+    for first in range(0, len(frames), some):
+        now = slice(first, first + some)
+        _kernels.follow(
+            _kernels.ready(frames[now], np.float32),
+            [_level(*pair) for pair in zip(references, weights)],
+            halved=scale.bit_length() - 1,
+            block=BLOCK,
+            rounds=ROUNDS,
+            settled=SETTLED,
+            rejection=REJECTION,
+            grey=GREY,
+            ridge=RIDGE,
+            longest=LONGEST,
+            down=down[now],
+            right=right[now],
+            threads=_threads(frames[now].size * SEARCH),
+        )
+        tell(min(1.0, (first + some) / len(frames)))
     if not (np.isfinite(down).all() and np.isfinite(right).all()):
         return None
-    return Motion(template.shape, down, right, BLOCK * scale)
+    size = np.float32(scale)
+    return Motion(template.shape, size * down, size * right, BLOCK * scale)
+
+
+def _level(reference: Array, free: Array) -> list[Array]:
+    """What a kernel compares pictures of one size with, and the windows it looks through."""
+    windows = [_smoothing(-(-n // BLOCK)) for n in reference.shape]
+    return [_kernels.ready(x, np.float32) for x in (reference, free, *windows)]
+
+
+def _threads(work: int) -> int:
+    return _kernels.threads_for(work, _kernels.max_threads())
 
 
 def _pyramid(picture: Array) -> tuple[list[Array], int]:
@@ -231,100 +233,13 @@ def _halved(picture: Array) -> Array:
     return (left + even[::2, 1::2] + even[1::2, 1::2]) / 4
 
 
-def _displacement(
-    references: Sequence[Array],
-    weights: Sequence[Array],
-    pictures: Sequence[Array],
-) -> Field:
-    """Of a frame against the reference, from the coarsest pictures to the finest."""
-    field: Field | None = None
-    for reference, free, picture in zip(
-        reversed(references), reversed(weights), reversed(pictures)
-    ):
-        grid = tuple(-(-n // BLOCK) for n in picture.shape)
-        if field is None:
-            field = np.zeros(grid, np.float32), np.zeros(grid, np.float32)
-        # the grid points of this size lie at the middles of half blocks of the last
-        else:
-            places = [np.arange(n, dtype=np.float32) for n in grid]
-            field = 2 * spread(field[0], 2, *places), 2 * spread(field[1], 2, *places)
-        for _ in range(ROUNDS):
-            field = _better(reference, free, picture, field)
-    assert field is not None
-    return field
-
-
-def _better(
-    reference: Array,
-    free: Array,
-    picture: Array,
-    field: Field,
-) -> Field:
-    """One least-squares step in each window."""
-    height, width = picture.shape
-    y = np.arange(height, dtype=np.float32)
-    x = np.arange(width, dtype=np.float32)
-    at_y = y[:, None] + spread(field[0], BLOCK, y, x)
-    at_x = x + spread(field[1], BLOCK, y, x)
-    moved = ndimage.map_coordinates(picture, (at_y, at_x), order=1, mode="nearest")
-    inside = _inside(at_y, at_x, (height, width))
-    dy, dx = np.gradient((moved + reference) / 2)
-    off = reference - moved
-    differs = np.abs(off)[np.abs(off) > GREY]
-    if not len(differs):
-        return field
-    far = REJECTION * float(np.median(differs))
-    weight = free * inside * far / np.maximum(np.abs(off), far)
-    products = np.stack([dy * dy, dx * dx, dy * dx, dy * off, dx * off])
-    yy, xx, yx, ye, xe = _windowed(weight * products)
-    ridge = RIDGE * float(np.mean(yy + xx)) + 1e-12
-    yy = yy + ridge
-    xx = xx + ridge
-    determinant = yy * xx - yx * yx
-    down = (xx * ye - yx * xe) / determinant
-    right = (yy * xe - yx * ye) / determinant
-    return field[0] + _not_too_far(down), field[1] + _not_too_far(right)
-
-
-def _windowed(values: Array) -> Array:
-    """Means of pictures, (n, height, width), over smooth windows around the blocks of the grid."""
-    means = _block_means(values)
-    down, across = (_smoothing(n) for n in means.shape[1:])
-    return np.asarray(down @ means @ across.T)
-
-
 @lru_cache(maxsize=16)
 def _smoothing(n: int) -> Array:
-    """A Gaussian filter of n blocks as a matrix: a call of SciPy's takes longer than the products."""
+    """A Gaussian filter of n blocks as a matrix."""
     ones = np.eye(n, dtype=np.float32)
     return np.asarray(
         ndimage.gaussian_filter1d(ones, WINDOW / BLOCK, axis=0, mode="nearest")
     )
-
-
-def _not_too_far(step: Array) -> Array:
-    return np.clip(step, -LONGEST, LONGEST)
-
-
-def _inside(
-    y: Array,
-    x: Array,
-    shape: tuple[int, int],
-) -> Array:
-    """Whether places lie within a frame."""
-    height, width = shape
-    return (y >= 0) & (y <= height - 1) & (x >= 0) & (x <= width - 1)
-
-
-def _block_means(pictures: Array) -> Array:
-    count, *shape = pictures.shape
-    height, width = (-(-n // BLOCK) for n in shape)
-    padded = pictures
-    if shape != [height * BLOCK, width * BLOCK]:
-        padded = np.zeros((count, height * BLOCK, width * BLOCK), np.float32)
-        padded[:, : shape[0], : shape[1]] = pictures
-    rows = padded.reshape(count, height, BLOCK, -1).sum(axis=2)
-    return rows.reshape(count, height, width, BLOCK).sum(axis=3) / BLOCK**2
 
 
 def spread(

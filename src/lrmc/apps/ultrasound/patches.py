@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..._progress import Progress, Tell
+from ... import _kernels
+from ..._progress import FitFailed, Progress, Tell
 from ..._work import SOUND, Outcome
 from ...linalg import power_of_4
 from ...methods.noisy import Noise
@@ -15,8 +17,13 @@ from ...observations._door import as_observations
 from ...result import Status
 from ...weights import Array, Sides
 from ..outcome import run_to_end
+from .medians import TOLD_BY, row_median
 
 OVERLAP = 8  # pixels that neighbouring patches share
+# Of rank 1: sweeps at most, and the relative change of the tissue at which they end.
+ROUNDS = 30
+SETTLED = 1e-3
+WORK = 100  # operations for an entry, about
 
 
 @dataclass
@@ -76,6 +83,38 @@ class Fit:
             self.given_up += pixels
         return model.T.reshape(frames.shape)
 
+    def gains(
+        self,
+        frames: Array,
+        seen: Array,
+        places: Sequence[tuple[int, int, int, int]],
+    ) -> Array:
+        """The same for rank 1, (frames, height, width), of patches (top, left, height, width) that
+        are blended: a gain for each frame times a brightness for each pixel, all by one kernel.
+        """
+        model = np.empty(frames.shape, np.float32)
+        report = np.empty((len(places), 6))
+        _kernels.patches(
+            _kernels.ready(frames, np.float32),
+            _kernels.ready(seen, bool).view(np.uint8),
+            np.array(places, np.int64),
+            least=self.least,
+            both=self.outliers == "both",
+            told_by=TOLD_BY,
+            rounds=ROUNDS,
+            settled=SETTLED,
+            overlap=OVERLAP,
+            model=model,
+            report=report,
+            threads=_kernels.threads_for(WORK * frames.size, _kernels.max_threads()),
+        )
+        lively, fitted = report[:, 0], report[:, 2] > 0
+        self.fitted += int(lively[fitted].sum())
+        self.given_up += int(lively[~fitted].sum())
+        if not np.isfinite(model).all():
+            raise FitFailed("the tissue: the fit diverged")
+        return model
+
     def _low_rank(
         self,
         rows: Array,
@@ -92,18 +131,6 @@ class Fit:
         return (X.L * X.L.dtype.type(unit)) @ X.R.T
 
 
-def row_median(rows: Array) -> Array:
-    """Of what is not NaN; NaN where nothing is."""
-    ordered = np.sort(rows, axis=1)  # NaN come last
-    count = np.sum(np.isfinite(ordered), axis=1)
-    lower = np.maximum(count - 1, 0) // 2
-    upper = np.minimum(count // 2, rows.shape[1] - 1)
-    low, high = (
-        np.take_along_axis(ordered, at[:, None], 1)[:, 0] for at in (lower, upper)
-    )
-    return (low + np.where(count > 0, np.where(count % 2, low, high), low)) / 2
-
-
 def _mean(rows: Array, mask: Array) -> np.float32:
     return np.float32(np.mean(rows[mask], dtype=np.float64) if mask.any() else 0.0)
 
@@ -117,22 +144,23 @@ def patchwise(
 ) -> Array:
     """The fit in overlapping patches, blended where they overlap; or of the whole frames."""
     height, width = frames.shape[1:]
-    if patch is None or max(height, width) <= patch:
-        return fit(frames, seen, None)
+    side = max(height, width) if patch is None else patch
+    places = [
+        (top, left, min(side, height), min(side, width))
+        for top in _starts(height, side)
+        for left in _starts(width, side)
+    ]
+    if fit.rank == 1:
+        return fit.gains(frames, seen, places)
     model = np.zeros(frames.shape, np.float32)
     total = np.zeros((height, width), np.float32)
-    places = [
-        (top, left) for top in _starts(height, patch) for left in _starts(width, patch)
-    ]
-    for n, (top, left) in enumerate(places):
-        down = slice(top, min(top + patch, height))
-        across = slice(left, min(left + patch, width))
+    for n, (top, left, high, wide) in enumerate(places):
+        down, across = slice(top, top + high), slice(left, left + wide)
         here = slice(None), down, across
-        weight = np.outer(
-            _ramp(down.stop - down.start), _ramp(across.stop - across.start)
-        )
+        weight = np.outer(_ramp(high), _ramp(wide))
         # Small: threads would only wait.
-        model[here] += weight * fit(frames[here], seen[here], 1)
+        threads = 1 if len(places) > 1 else None
+        model[here] += weight * fit(frames[here], seen[here], threads)
         total[down, across] += weight
         tell(Progress("low rank", n + 1, len(places), "patches"))
     return model / total

@@ -1,0 +1,13 @@
+// What motion.cpp offers to the table of one instruction set.
+#pragma once
+#include "kernels.hpp"
+
+namespace lrmc::LRMC_ISA {
+
+void follow(const Follow &job);
+void onto_canvas(const Resample &job);
+void from_canvas(const Resample &job);
+void windowed(const Windowed &job);
+void patches(const Patches &job);
+
+}  // namespace lrmc::LRMC_ISA
