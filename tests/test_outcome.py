@@ -7,6 +7,7 @@ import pytest
 from each import each
 from made.landscape import landscape, write_landscape
 
+from lrmc import _kernels
 from lrmc.apps import clouds, outcome
 from lrmc.apps.outcome import (
     SOUND,
@@ -154,12 +155,19 @@ def diverging(result):
     return result
 
 
+def without_numbers(*_, model, report, **__):
+    """The kernel of ultrasound, if it diverged."""
+    model.fill(np.nan)
+    report.fill(1)
+
+
 @pytest.mark.parametrize("name", APPLICATIONS)
 def test_of_a_fit_that_diverged_nothing_is_written(name, tmp_path, monkeypatch):
     command = APPLICATIONS[name](tmp_path)
     before = sorted(tmp_path.iterdir())
     solve = outcome.solve
     monkeypatch.setattr(outcome, "blown_up", lambda size, first: True)
+    monkeypatch.setattr(_kernels, "patches", without_numbers)
     monkeypatch.setattr(outcome, "solve", lambda *a, **k: diverging(solve(*a, **k)))
     done = run(tmp_path, *command)
     assert done.exit_code == 1, done.output

@@ -85,6 +85,7 @@ static Resample resample_of(const Pictures &pictures, const Pictures &down, cons
   job.count = int64_t(pictures.shape(0));
   job.height = int(pictures.shape(1));
   job.width = int(pictures.shape(2));
+  need(job.height > 1 && job.width > 1, "pictures", "are lines");  // splines look at both sides
   job.margin = margin;
   job.rows = int(down.shape(1));
   job.columns = int(down.shape(2));
@@ -102,7 +103,6 @@ static void onto_canvas(Pictures frames, Pictures down, Pictures right, int bloc
                         std::optional<Picture> hidden, PicturesRoom out, SeenRoom seen, int threads) {
   Resample job = resample_of(frames, down, right, block, margin, threads);
   const int height = job.height + 2 * margin, width = job.width + 2 * margin;
-  need(job.height > 0 && job.width > 0, "frames", "are empty");
   need(has_shape(out, job.count, height, width) && has_shape(seen, job.count, height, width), "out",
        "has another shape");
   need(!hidden || (int(hidden->shape(0)) == job.height && int(hidden->shape(1)) == job.width), "hidden",

@@ -75,7 +75,7 @@ def solved(
         plain = {name: x for name, x in options.items() if name != "schedule"}
         return solved(Y, rank, what=what, **plain)
     if result.status is Status.DIVERGED:
-        raise _diverged(what)
+        raise diverged(what)
     outcome = Outcome(status=result.status)
     for one in caught:
         outcome = outcome.warned(
@@ -104,10 +104,10 @@ def run_to_end(
             size = norm(Factors(step.L, step.R))
             first = min(first, size) if last is None else first
             if blown_up(size, first):
-                raise _diverged(what)
+                raise diverged(what)
             last = step
     if last is None:
-        raise _diverged(what)
+        raise diverged(what)
     rank = last.L.shape[1]
     lines = sum(
         int(np.count_nonzero(seen)) for seen in (obs.row_observed, obs.col_observed)
@@ -169,7 +169,8 @@ def noisy_fit(
     return Factors(X.L * root, X.R * root), outcome
 
 
-def _diverged(what: str) -> FitFailed:
+def diverged(what: str) -> FitFailed:
+    """What is raised then; `what` as for `solved`."""
     return FitFailed(
         f"{what}: the fit diverged, so there is nothing to write; a smaller rank may"
         " help, or data with fewer gaps"

@@ -79,6 +79,7 @@ def found_blood(
     """The blood in what tissue leaves of a cine; changes of `least` or less tell nothing."""
     blood, noise = beyond_noise(rest, outliers, least)
     shrunk = _shrunk(blood, rest, outliers, noise, noise)
+    dark = _dark_share(shrunk, rest, noise) if outliers == "positive" else 0.0
     speckle = outliers == "positive" and all_speckle(rest, tissue, noise, least)
     if speckle:
         # Where all is dark, there is no dark side, and the median of the bright one is more.
@@ -88,21 +89,19 @@ def found_blood(
         left = _shrunk(clear, rest, outliers, noise, level)
         if _power(left) < STANDS_CLEAR * _power(shrunk):
             blood, shrunk = clear, left
-    dark = _dark_share(rest, noise) if outliers == "positive" and noise else 0.0
     return Blood(shrunk, noise, deviation_without(blood, rest), speckle, dark)
 
 
-def _dark_share(rest: Array, noise: float) -> float:
+def _dark_share(shrunk: Array, rest: Array, noise: float) -> float:
     """Blood is bright, and errors of the tissue are bright or dark: what the same steps find on the
-    dark side, over what they find on the bright one. From some frames.
+    dark side, over what they found on the bright one. From some frames.
     """
-    some = rest[some_frames(len(rest))]
-    powers = []
-    for side in (some, -some):
-        beyond = np.where(side > BEYOND_NOISE * noise, side, np.float32(0))
-        powers.append(_power(_shrunk(beyond, side, "positive", noise, noise)))
-    bright, dark = powers
-    return dark / bright if bright else 0.0
+    some = some_frames(len(rest))
+    below = -rest[some]
+    found = np.where(below > BEYOND_NOISE * noise, below, np.float32(0))
+    dark = _power(_shrunk(found, below, "positive", noise, noise))
+    bright = _power(shrunk[some])
+    return dark / bright if noise and bright else 0.0
 
 
 def _shrunk(
@@ -122,7 +121,7 @@ def _shrunk(
 
 
 def _power(blood: Array) -> float:
-    return float(np.nansum(np.square(blood), dtype=np.float64))
+    return sum(float(np.vdot(some, some)) for some in in_cache(blood))
 
 
 def all_speckle(rest: Array, tissue: Array, noise: float, least: float) -> bool:

@@ -191,7 +191,7 @@ def as_cine(cine: ArrayLike) -> Array:
             " x 8 are wanted"
         )
     kind = np.complex64 if frames.dtype.kind == "c" else np.float32
-    frames = frames.astype(kind)
+    frames = frames.astype(kind, copy=False)
     if np.isinf(frames).any():
         raise ValueError(
             "the cine has infinite values; NaN is for what was not observed"

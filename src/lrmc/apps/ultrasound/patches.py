@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ... import _kernels
-from ..._progress import FitFailed, Progress, Tell
+from ..._progress import Progress, Tell
 from ..._work import SOUND, Outcome
 from ...linalg import power_of_4
 from ...methods.noisy import Noise
@@ -16,7 +16,7 @@ from ...methods.rested import polished, start
 from ...observations._door import as_observations
 from ...result import Status
 from ...weights import Array, Sides
-from ..outcome import run_to_end
+from ..outcome import diverged, run_to_end
 from .medians import TOLD_BY, row_median
 
 OVERLAP = 8  # pixels that neighbouring patches share
@@ -112,7 +112,7 @@ class Fit:
         self.fitted += int(lively[fitted].sum())
         self.given_up += int(lively[~fitted].sum())
         if not np.isfinite(model).all():
-            raise FitFailed("the tissue: the fit diverged")
+            raise diverged("the tissue")
         return model
 
     def _low_rank(
