@@ -115,5 +115,6 @@ $(READY): $(BUILT_FROM)
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "building lrmc in .venv (a few minutes the first time)"
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check 'pip>=25.1'  # which knows dependency groups
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[all]' --group dev
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --group build
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-build-isolation -e '.[all]' --group dev
 	@touch $(READY)
