@@ -182,7 +182,7 @@ def test_the_screen_finds_clouds_and_nothing_else():
     data = np.where(covered[:, None], bright, made.data).astype(np.uint16)
     sample = learned.Sample(data, np.ones(covered.shape, bool), None)
     days = (made.dates - made.dates[0]).astype(float)
-    gone = ~screen.screened(sample, days).there
+    gone = ~screen.screened(sample, days)[0].there
     assert gone[covered].mean() > 0.99
     assert gone[~covered & (made.clouds < 0.02)].mean() < 0.01
 
@@ -742,7 +742,11 @@ def test_decompose_gives_both_parts():
 
 
 @pytest.mark.data
-@pytest.mark.filterwarnings("ignore:.*shadow", "ignore:.*far from what the other dates")
+@pytest.mark.filterwarnings(
+    "ignore:.*shadow",
+    "ignore:.*far from what the other dates",
+    "ignore:.*differs from what the other dates",
+)
 @pytest.mark.skipif(not DATA.is_dir(), reason="no data beside the repository")
 def test_real_clouds(monkeypatch):
     """One pair of task A, every eighth pixel: at least 4 dB above the median."""

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from lrmc.apps import clouds
+from lrmc.apps.clouds import learn
 from lrmc.apps.clouds.ground import CLEAR, Sample
+from lrmc.apps.clouds.screen import screened
 from lrmc.apps.clouds.shades import shades, without_overcast
 
 RED, INFRARED = 2, 3
@@ -140,3 +142,33 @@ def test_ground_between_clouds_and_their_shadow():
     assert not np.any(done.mask[5:8] == CLEAR)
     level = np.median(done.scenes[5:8] / truth[5:8], axis=(2, 3))
     np.testing.assert_allclose(level, 1, atol=0.15)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_date_that_lies_in_a_shadow_in_part(seed):
+    """Clouds over most of it, and a shadow over nearly half of the rest: what is left is ground."""
+    Y = overcast(forest(T=8, seed=seed), [4], 0.6, seed)
+    Y[4, :, 12:15] = darkened(Y, [4])[4, :, 12:15]
+    there = np.ones((8, 20, 20), bool)
+    left, shadow = screened(Sample(Y, there, None), 10.0 * np.arange(8))
+    truth = np.zeros((2, 8, 20, 20), bool)
+    truth[0, 4, :12], truth[1, 4, 12:15] = True, True
+    assert np.array_equal(~left.there, truth[0])
+    assert np.array_equal(shadow, truth[1])
+
+
+def test_a_cloudy_date_may_hide_another_one(monkeypatch):
+    """The next is found once the one before is gone, and the screen was run again."""
+    cloudy = (1, 4, 6)
+
+    def brightest_only(sample, days):
+        hidden = np.zeros(sample.there.shape, bool)
+        for t in [t for t in cloudy if sample.there[t].any()][:1]:
+            hidden[t] = True
+        return sample.without(hidden)
+
+    monkeypatch.setattr(learn, "screened", lambda sample, days: (sample, None))
+    monkeypatch.setattr(learn, "without_overcast", brightest_only)
+    sample = Sample(forest(T=8), np.ones((8, 20, 20), bool), None)
+    left, _ = learn._without_clouds(sample, np.arange(8.0))
+    assert np.flatnonzero(left.share == 0).tolist() == list(cloudy)

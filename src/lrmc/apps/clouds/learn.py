@@ -40,6 +40,7 @@ from .shades import Shades, shades, without_overcast
 
 BRIGHT = 3.0  # standard deviations that an overcast date is brighter in every band
 JUDGED = 1250  # pixels that the ways to fill are learned from and judged by
+SCREENS = 4  # at most, that are looked at for dates that are mostly cloud
 ROUNDS = 2  # of weighing, and finding clouds
 FEWEST = 5  # dates that show ground: with fewer, nobody can tell one from a cloud
 MOST = 0.5  # of what was thought clear of a date is so in the end, or the date is named
@@ -68,9 +69,9 @@ def learn_ground(
         raise ValueError("no pixel of the scenes is observed: all are nodata or masked")
     fits = Fits(seed, threads, tell)
     tell(Progress("finding clouds"))
-    sample = _without_clouds(sample, days)
+    sample, shadow = _without_clouds(sample, days)
     dark = shades(sample, days)
-    sample = sample.without(dark.sure[:, None, None])
+    sample = sample.without(shadow | dark.sure[:, None, None])
     X, outcome = _fitted(sample, rank, "the ground", fits)
     ground = replace(_of_all_dates(sample, X, days, threads), shaded=dark.sure)
     tell(Progress("weighing ways to fill"))
@@ -80,12 +81,19 @@ def learn_ground(
     return replace(ground, limits=sample.limits, outcome=outcome)
 
 
-def _without_clouds(sample: Sample, days: Array) -> Sample:
-    """By the screen; and once more, without dates that it took clouds for the ground of."""
-    found = screened(sample, days)
-    left = without_overcast(found, days)
-    taken = found.there & ~left.there
-    return screened(sample.without(taken), days) if taken.any() else found
+def _without_clouds(sample: Sample, days: Array) -> tuple[Sample, Array]:
+    """By the screen, with what lies in a shadow; and again without dates that it took clouds for the
+    ground of, as long as there are such: each may have hidden another one.
+    """
+    found, shadow = screened(sample, days)
+    for _ in range(SCREENS):
+        left = without_overcast(found, days)
+        taken = found.there & ~left.there
+        if not taken.any():
+            break
+        sample = sample.without(taken)
+        found, shadow = screened(sample, days)
+    return found, shadow
 
 
 def _with_filling(

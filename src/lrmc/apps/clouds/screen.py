@@ -1,5 +1,5 @@
 """A screen by time, before anything is learned: what is far brighter than the dates around it say is
-cloud, however much of its date it covers.
+cloud, and what is far darker shadow, however much of its date it covers.
 
 A fit by itself takes what most pixels of a date show for its ground. Here every date is explained by
 what the *other* dates say of its pixels, in a few components, and by the explanation that leaves the
@@ -16,6 +16,7 @@ import numpy as np
 from ...weights import Array
 from .factors import Factored, learned, without_itself
 from .ground import FEW, MAD, Sample, smallest
+from .light import LEFT_BY_SHADOW
 
 COMPONENTS = 3  # a mean, the seasons and a trend; with more, clouds would be components
 DATES_EACH = 2  # dates, at least, that a component needs
@@ -27,6 +28,9 @@ ONE_BAND, HALF_OF_BANDS, NO_BAND = 6.0, 3.0, -1.0
 MANY = (
     1 / 3
 )  # of what was seen of a date is cloud: a fit may break down, at one half it must
+# Of what clouds left of a date lies in a shadow: with less, a robust fit does better by itself.
+LARGE = 0.2
+MOST = 0.5  # with more, the shadow may have been taken for ground
 CLEAREST = 0.25  # of the dates tell how small the noise is
 NEAR = 3  # dates from which a date may begin
 LOOKED_AT = 800  # pixels that decide how a date is explained
@@ -39,7 +43,16 @@ DARKER = 2.0
 LEAST_FREEDOM = 1e-3  # of the mean variance: dates may differ a little in any direction
 # Of a date lies below its ground, at least, if that is to tell its noise.
 ENOUGH_BELOW = 0.02
+IN_SHADOW = 3.0  # standard deviations that a shadow is below the ground; 4 does as well
 LEAST_NOISE = 0.01  # of the usual one: what is below the ground may be next to nothing
+
+
+class Seen(NamedTuple):
+    """Values, where they were seen, and where they are believed."""
+
+    Y: Array  # T x bands x n
+    there: Array  # T x n
+    believed: Array  # T x n
 
 
 class Dated(NamedTuple):
@@ -55,14 +68,16 @@ def components(dates: int) -> int:
     return min(COMPONENTS, max(1, (dates - 1) // DATES_EACH))
 
 
-def screened(sample: Sample, days: Array) -> Sample:
-    """The sample without what is far brighter than its time, on dates with much of it."""
+def screened(sample: Sample, days: Array) -> tuple[Sample, Array]:
+    """The sample without what is far brighter than its time, on dates with much of it; and T x lines x
+    width: what is far darker, on dates of which a part lies in a shadow.
+    """
     T, bands = sample.Y.shape[:2]
     Y = sample.Y.reshape(T, bands, -1).astype(np.float64)
     there = sample.there.reshape(T, -1)
     known = there.mean(1) > FEW
     if not known.any():
-        return sample
+        return sample, np.zeros_like(sample.there)
     rank = components(int(known.sum()))
     clouds = np.zeros(there.shape, bool)
     least = smallest(sample.Y)
@@ -70,21 +85,24 @@ def screened(sample: Sample, days: Array) -> Sample:
         believed = there & ~clouds
         model = learned(Y, believed, rank, least, rounds=LEARNING)
         usable = known & (believed.mean(1) > FEW)
-        ground = _explained((Y, there, believed), model, days, usable)
-        clouds = _bright(Y - ground, there, believed, least)
-    return sample.without(_of_many(sample, clouds.reshape(sample.there.shape)))
+        seen = Seen(Y, there, believed)
+        ground = _explained(seen, model, days, usable)
+        clouds = _bright(seen, ground, least)
+    # Only now: beside clouds that are still taken for ground, the ground is dark.
+    shadow = _in_part(_shaded(seen, ground, least), there & ~clouds)
+    shape = sample.there.shape
+    clouds = _of_many(sample, clouds.reshape(shape))
+    return sample.without(clouds), shadow.reshape(shape)
 
 
 def _explained(
-    data: tuple[Array, Array, Array],
+    seen: Seen,
     model: Factored,
     days: Array,
     usable: Array,
 ) -> Array:
-    """The ground of every date by the others, T x bands x n; of values, where they were seen, and
-    where they are believed.
-    """
-    Y, there, believed = data
+    """The ground of every date by the others, T x bands x n."""
+    Y, there, believed = seen
     T, bands, n = Y.shape
     L = np.stack([without_itself(Y, believed, model, b) for b in range(bands)], axis=1)
     some = slice(None, None, max(1, n // LOOKED_AT))
@@ -169,26 +187,50 @@ def _scales(
         yield np.minimum(narrower * noise, unsure)
 
 
-def _bright(
-    away: Array,
-    there: Array,
-    believed: Array,
-    least: float,
-) -> Array:
+def _bright(seen: Seen, ground: Array, least: float) -> Array:
     """T x n: pixels of each date that are above the ground as clouds are."""
-    T, bands = away.shape[:2]
-    noise = np.empty((T, bands, 1))
-    for b in range(bands):
-        usual = MAD * float(np.median(np.abs(away[:, b][believed])))
-        noise[:, b, 0] = [
-            _below(away[t, b][there[t]], usual, ENOUGH_BELOW * there.shape[1])
-            for t in range(T)
-        ]
-    times = away / np.maximum(noise, least)
+    times = _times(seen, seen.Y - ground, least)
     above = np.mean(times > HALF_OF_BANDS, axis=1) >= 0.5
     far = np.any(times > ONE_BAND, axis=1)
     nowhere_below = np.all(times > NO_BAND, axis=1)
-    return np.asarray(above & far & nowhere_below & there)
+    return np.asarray(above & far & nowhere_below & seen.there)
+
+
+def _shaded(seen: Seen, ground: Array, least: float) -> Array:
+    """T x n: pixels that are below the ground as shadows are, in the band in which it is brightest:
+    haze, which adds light to a shadow, adds least there.
+    """
+    levels = [np.median(band[seen.believed]) for band in np.moveaxis(ground, 1, 0)]
+    b = int(np.argmax(levels))
+    light, below = ground[:, b], (ground - seen.Y)[:, b]
+    far = _times(seen, below[:, None], least)[:, 0] > IN_SHADOW
+    lost = (light > 0) & (below > (1 - LEFT_BY_SHADOW) * light)
+    return np.asarray(far & lost & seen.there)
+
+
+def _in_part(shaded: Array, left: Array) -> Array:
+    """Shadows on dates that clouds left a part of in them, too large for a robust fit; but not most
+    of it: whether a date lies in a shadow as a whole, `shades` tells.
+    """
+    shaded = shaded & left
+    share = shaded.sum(1) / np.maximum(left.sum(1), 1)
+    part = (share > LARGE) & (share < MOST)
+    return shaded & part[:, None]
+
+
+def _times(seen: Seen, away: Array, least: float) -> Array:
+    """Distances on one side of the ground in standard deviations: what is on the other side tells
+    these.
+    """
+    T, bands = away.shape[:2]
+    enough = ENOUGH_BELOW * seen.there.shape[1]
+    noise = np.empty((T, bands, 1))
+    for b in range(bands):
+        usual = MAD * float(np.median(np.abs(away[:, b][seen.believed])))
+        noise[:, b, 0] = [
+            _below(away[t, b][seen.there[t]], usual, enough) for t in range(T)
+        ]
+    return np.asarray(away / np.maximum(noise, least))
 
 
 def _below(
@@ -196,7 +238,9 @@ def _below(
     usual: float,
     enough: float,
 ) -> float:
-    """The noise of a date: clouds are above, so what is below the ground tells it."""
+    """The noise of a date: clouds are above, so what is below the ground tells it; of shadows, turned
+    around.
+    """
     below = -away[away < 0]
     if len(below) < enough:
         return usual

@@ -19,9 +19,9 @@ import numpy as np
 
 from ...weights import Array
 from .ground import Sample
-from .light import Light
+from .light import LEFT_BY_SHADOW, Light
 
-TAKEN = float(np.log(0.75))  # the light that a shadow leaves, or less
+TAKEN = float(np.log(LEFT_BY_SHADOW))  # what a shadow takes, or more
 GIVEN = (
     -TAKEN
 )  # what a cloud adds to a pixel, at least; twice as much to most of a date
