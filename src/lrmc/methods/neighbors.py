@@ -2,8 +2,10 @@
 
 Rows of the longer side (samples, time slots, users) are compared by their completed and cleaned
 values. The mean of what the nearest ones have in the same place is a second opinion, which is
-blended into the low-rank fit as far as hidden entries are found better with it. Small tables only:
-a cleaned copy of the data is kept."""
+blended into the low-rank fit as far as hidden entries are found better with it. Where low rank is a
+poor model, what it says of gaps leads to the wrong neighbors (panels of states and years were filled
+in 10 to 20 % worse than by scikit-learn's): by the entries that both lines have is another opinion.
+Small tables only: a cleaned copy of the data is kept."""
 
 from __future__ import annotations
 
@@ -20,6 +22,8 @@ NEAREST = 10  # lines; 5 and 20 are within 1 % on tables that gain at all
 DOUBT = 0.5  # of a neighbor: how much the fit itself counts among what they say
 MOST_CELLS = 2_000_000  # of a table that is copied
 MOST_LINES = 6_000  # that are compared with each other
+SHARING = "neighbors by shared entries"
+FAR = 1e300  # where rows have no entry in common
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +36,8 @@ class Neighbors:
     nearest: Array  # for each line, the indices of its neighbors
     weight: float
     transposed: bool  # whether the lines are columns of the matrix
+    # whether they are compared by the entries that both have, and not by completed ones
+    shared: bool = False
     name: str = "neighbors"
 
     def at(self, rows: Array, cols: Array) -> Array:
@@ -47,14 +53,20 @@ class Neighbors:
         """
         if self.transposed:
             return fit
-        known = self.X.L @ self.X.R.T
-        known = np.where(np.isnan(self.cleaned), known, self.cleaned)
         moved = fit + np.clip(Y - fit, -self.bend, self.bend)
-        completed = np.where(np.isnan(Y), fit, moved)
-        nearest = nearest_lines(completed, self.nearest.shape[1], known)
+        nearest = self._nearest_to(np.asarray(moved, np.float64), fit)
         across = np.arange(Y.shape[1])[None, :]
         said = self._said(fit, nearest.T[:, :, None], across)
         return (fit + self.weight * (said - fit)).astype(fit.dtype)
+
+    def _nearest_to(self, moved: Array, fit: Array) -> Array:
+        """The nearest of the known lines to others, cleaned, with their fit."""
+        count = self.nearest.shape[1]
+        if self.shared:
+            return nearest_sharing(moved, count, self.cleaned)
+        known = self.X.L @ self.X.R.T
+        known = np.where(np.isnan(self.cleaned), known, self.cleaned)
+        return nearest_lines(np.where(np.isnan(moved), fit, moved), count, known)
 
     def _said(self, fit: Array, nearest: Array, across: Array) -> Array:
         """The mean of what neighbors have at these places; `nearest` are the first neighbors of
@@ -86,6 +98,19 @@ def neighbors(
     completed = np.where(np.isnan(lines.values), lines.fit, lines.values)
     nearest = nearest_lines(completed, min(NEAREST, len(completed) - 1))
     return Neighbors(lines.X, lines.values, bend, nearest, weight, lines.transposed)
+
+
+def sharing(
+    obs: Observations,
+    X: Factors,
+    bend: float,
+    weight: float = 1.0,
+) -> Neighbors:
+    """The same by the entries that both lines have."""
+    lines = cleaned_lines(obs, X, bend)
+    Y = lines.values
+    nearest = nearest_sharing(Y, min(NEAREST, len(Y) - 1))
+    return Neighbors(lines.X, Y, bend, nearest, weight, lines.transposed, shared=True)
 
 
 class Cleaned(NamedTuple):
@@ -122,7 +147,32 @@ def nearest_lines(Z: Array, count: int, known: Array | None = None) -> Array:
         if known is None:
             own = np.arange(len(Z))[block]
             distance[np.arange(len(own)), own] = np.inf
-        near = np.argpartition(distance, count - 1, axis=1)[:, :count]
-        order = np.argsort(np.take_along_axis(distance, near, 1), axis=1, kind="stable")
-        found[block] = np.take_along_axis(near, order, 1)
+        found[block] = _least(distance, count)
+    return found
+
+
+def _least(distance: Array, count: int) -> Array:
+    """Where the smallest of each row are, the smallest first."""
+    near = np.argpartition(distance, count - 1, axis=1)[:, :count]
+    order = np.argsort(np.take_along_axis(distance, near, 1), axis=1, kind="stable")
+    return np.take_along_axis(near, order, 1)
+
+
+def nearest_sharing(Y: Array, count: int, known: Array | None = None) -> Array:
+    """The same by the mean square over entries that both rows have (NaN are none)."""
+    among = Y if known is None else known
+    seen = ~np.isnan(among)
+    middle = np.where(seen, among, 0.0).sum(0) / np.maximum(seen.sum(0), 1)
+    Z, has = np.nan_to_num(among - middle), seen.astype(np.float64)
+    found = np.empty((len(Y), count), np.int64)
+    for block in row_blocks(len(Y), len(among)):
+        own, mine = np.nan_to_num(Y[block] - middle), ~np.isnan(Y[block])
+        shared = mine @ has.T
+        square = own**2 @ has.T + mine @ (Z**2).T - 2 * own @ Z.T
+        # a row is never its own neighbor, however little it shares with others
+        distance = np.where(shared > 0, square / np.maximum(shared, 1), FAR)
+        if known is None:
+            numbers = np.arange(len(Y))[block]
+            distance[np.arange(len(numbers)), numbers] = np.inf
+        found[block] = _least(distance, count)
     return found

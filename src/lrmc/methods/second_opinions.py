@@ -10,7 +10,7 @@ from ..linalg import Factors
 from ..observations.base import Observations
 from .interpolation import Interpolation, can_interpolate, interpolation
 from .local import Local, can_regress_locally, local
-from .neighbors import Neighbors, can_compare, neighbors
+from .neighbors import SHARING, Neighbors, can_compare, neighbors, sharing
 from .regression import Regression, can_regress, regression
 
 
@@ -32,6 +32,7 @@ class Opinion(NamedTuple):
 GENTLY, OUTLIERS, UNCLIPPED = 3.0, 30.0, 1e6
 OPINIONS: Mapping[str, Opinion] = {
     "neighbors": Opinion(can_compare, neighbors, (GENTLY, OUTLIERS)),
+    SHARING: Opinion(can_compare, sharing, (OUTLIERS,)),
     "regression": Opinion(can_regress, regression, (GENTLY, OUTLIERS, UNCLIPPED)),
     "regression among neighbors": Opinion(
         can_regress_locally, local, (OUTLIERS, UNCLIPPED)
