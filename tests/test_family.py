@@ -218,7 +218,8 @@ def test_second_opinions_are_asked_anew():
     Y, X, hidden = copies()
     result = planned(Y, rank=8)
     names = {name for name, *_ in result.evidence["plan"]["blends"]}
-    assert "neighbors" in names
+    # by completed rows, or by the entries that both have
+    assert any(name.startswith("neighbors") for name in names)
     missed = (
         np.abs((Z - X)[hidden]).mean() for Z in (result.completed(), low_rank(result))
     )

@@ -2,8 +2,10 @@
 
 Rows of the longer side (samples, time slots, users) are compared by their completed and cleaned
 values. The mean of what the nearest ones have in the same place is a second opinion, which is
-blended into the low-rank fit as far as hidden entries are found better with it. Small tables only:
-a cleaned copy of the data is kept."""
+blended into the low-rank fit as far as hidden entries are found better with it. Where low rank is a
+poor model, what it says of gaps leads to the wrong neighbors (panels of states and years were filled
+in 10 to 20 % worse than by scikit-learn's): by the entries that both lines have is another opinion.
+Small tables only: a cleaned copy of the data is kept."""
 
 from __future__ import annotations
 
@@ -13,13 +15,15 @@ import numpy as np
 
 from .. import _kernels
 from ..linalg import Factors, entries_at
-from ..observations.base import Observations
+from ..observations.base import Observations, row_blocks
 from ..weights import Array
 from .cleaned import MOST_CELLS, Cleaned, Table
 
 NEAREST = 10  # lines; 5 and 20 are within 1 % on tables that gain at all
 DOUBT = 0.5  # of a neighbor: how much the fit itself counts among what they say
 MOST_LINES = 6_000  # that are compared with each other
+SHARING = "neighbors by shared entries"
+FAR = 1e300  # where rows have no entry in common
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +36,8 @@ class Neighbors:
     nearest: Array  # for each line, the indices of its neighbors
     weight: float
     transposed: bool  # whether the lines are columns of the matrix
+    # whether they are compared by the entries that both have, and not by completed ones
+    shared: bool = False
     name: str = "neighbors"
 
     def at(self, rows: Array, cols: Array) -> Array:
@@ -47,14 +53,21 @@ class Neighbors:
         """
         if self.transposed:
             return fit
-        known = self.X.L @ self.X.R.T
-        known = np.where(np.isnan(self.cleaned), known, self.cleaned)
         moved = fit + np.clip(Y - fit, -self.bend, self.bend)
-        completed = np.where(np.isnan(Y), fit, moved)
-        nearest, _ = nearest_lines(completed, self.nearest.shape[1], known)
+        nearest = self._nearest_to(np.asarray(moved, np.float64), fit)
         lines, across = (x.ravel() for x in np.indices(Y.shape))
         said = self._said(fit.ravel(), nearest, lines, across).reshape(Y.shape)
         return (fit + self.weight * (said - fit)).astype(fit.dtype)
+
+    def _nearest_to(self, moved: Array, fit: Array) -> Array:
+        """The nearest of the known lines to others, cleaned, with their fit."""
+        count = self.nearest.shape[1]
+        if self.shared:
+            return nearest_sharing(moved, count, self.cleaned)
+        known = self.X.L @ self.X.R.T
+        known = np.where(np.isnan(self.cleaned), known, self.cleaned)
+        completed = np.where(np.isnan(moved), fit, moved)
+        return nearest_lines(completed, count, known)[0]
 
     def _said(self, fit: Array, nearest: Array, lines: Array, across: Array) -> Array:
         """The mean of what the neighbors of these lines have in these columns, and the fit among
@@ -87,6 +100,23 @@ def neighbors_of(lines: Cleaned, bend: float, weight: float) -> Neighbors:
     return Neighbors(lines.X, lines.values, bend, nearest, weight, lines.transposed)
 
 
+def sharing(
+    obs: Observations,
+    X: Factors,
+    bend: float,
+    weight: float = 1.0,
+) -> Neighbors:
+    """The same by the entries that both lines have."""
+    return sharing_of(Table.of(obs, X).cleaned(bend), bend, weight)
+
+
+def sharing_of(lines: Cleaned, bend: float, weight: float) -> Neighbors:
+    """The same, of lines that were cleaned."""
+    Y = lines.values
+    nearest = nearest_sharing(Y, min(NEAREST, len(Y) - 1))
+    return Neighbors(lines.X, Y, bend, nearest, weight, lines.transposed, shared=True)
+
+
 def nearest_lines(
     Z: Array, count: int, known: Array | None = None
 ) -> tuple[Array, Array]:
@@ -98,6 +128,33 @@ def nearest_lines(
     which, apart = np.empty((len(Z), count), np.int64), np.empty((len(Z), count))
     _kernels.nearest(Z, others, which=which, apart=apart, own=known is None)
     return which, apart
+
+
+def nearest_sharing(Y: Array, count: int, known: Array | None = None) -> Array:
+    """The same by the mean square over entries that both rows have (NaN are none)."""
+    among = Y if known is None else known
+    seen = ~np.isnan(among)
+    middle = np.where(seen, among, 0.0).sum(0) / np.maximum(seen.sum(0), 1)
+    Z, has = np.nan_to_num(among - middle), seen.astype(np.float64)
+    found = np.empty((len(Y), count), np.int64)
+    for block in row_blocks(len(Y), len(among)):
+        own, mine = np.nan_to_num(Y[block] - middle), ~np.isnan(Y[block])
+        shared = mine @ has.T
+        square = own**2 @ has.T + mine @ (Z**2).T - 2 * own @ Z.T
+        # a row is never its own neighbor, however little it shares with others
+        distance = np.where(shared > 0, square / np.maximum(shared, 1), FAR)
+        if known is None:
+            numbers = np.arange(len(Y))[block]
+            distance[np.arange(len(numbers)), numbers] = np.inf
+        found[block] = _least(distance, count)
+    return found
+
+
+def _least(distance: Array, count: int) -> Array:
+    """Where the smallest of each row are, the smallest first."""
+    near = np.argpartition(distance, count - 1, axis=1)[:, :count]
+    order = np.argsort(np.take_along_axis(distance, near, 1), axis=1, kind="stable")
+    return np.take_along_axis(near, order, 1)
 
 
 def among(

@@ -10,7 +10,7 @@ from ..observations.base import Observations
 from .cleaned import Cleaned
 from .interpolation import Interpolation, can_interpolate, interpolation_of
 from .local import Local, can_regress_locally, local_of
-from .neighbors import Neighbors, can_compare, neighbors_of
+from .neighbors import SHARING, Neighbors, can_compare, neighbors_of, sharing_of
 from .regression import Regression, can_regress, regression_of
 
 
@@ -31,6 +31,7 @@ class Opinion(NamedTuple):
 GENTLY, OUTLIERS, UNCLIPPED = 3.0, 30.0, 1e6
 OPINIONS: Mapping[str, Opinion] = {
     "neighbors": Opinion(can_compare, neighbors_of, (GENTLY, OUTLIERS)),
+    SHARING: Opinion(can_compare, sharing_of, (OUTLIERS,)),
     "regression": Opinion(can_regress, regression_of, (GENTLY, OUTLIERS, UNCLIPPED)),
     "regression among neighbors": Opinion(
         can_regress_locally, local_of, (OUTLIERS, UNCLIPPED)
