@@ -1022,6 +1022,20 @@ def test_gaps_of_single_sensors_are_moved_alone_beside_common_ones():
     assert 0.02 < share[(share < 1) & seen.any(0)].mean() < 0.12
 
 
+def test_gaps_that_sensors_share_at_all_times_are_moved_together():
+    """A road that few cars see: neighbors fail together, here more of them and there fewer."""
+    rng = np.random.default_rng(6)
+    first, last = np.sort(rng.integers(0, 31, (2, 60)), axis=0)
+    sensor = np.arange(30)[:, None]
+    seen = np.repeat((sensor >= first) & (sensor < last), 10, axis=1)
+    held = gaps_elsewhere(seen, 0)
+    both = seen[1:] & seen[:-1]
+    alike = (held[1:] == held[:-1])[both].mean()
+    share = held.sum() / seen.sum()
+    assert 0.03 < share < 0.5
+    assert alike > 1 - share * (1 - share)  # half of the disagreement by chance
+
+
 def test_hard_gaps_do_not_decide_for_easy_ones():
     """Classes have weights of their own, however large errors of others are."""
     rng = np.random.default_rng(5)

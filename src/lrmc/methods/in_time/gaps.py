@@ -89,13 +89,16 @@ def _fail_together(seen: Array) -> bool:
 
 
 def _shared_gaps(missing: Array) -> Array:
-    """Gaps at times where more sensors fail than by chance, if sensors fail together."""
+    """Gaps at times where more sensors fail than by chance, if sensors fail together; all gaps, if
+    they do so at other times, too.
+    """
     if not _fail_together(~missing):
         return np.zeros_like(missing)
     share = missing.mean(0)
     usual = float(np.median(share))
     by_chance = usual * (1 - usual) / len(missing)
-    return missing & (share > usual + np.sqrt(TOGETHER * by_chance))
+    shared = share > usual + np.sqrt(TOGETHER * by_chance)
+    return missing if _fail_together(~missing[:, ~shared]) else missing & shared
 
 
 def _windows_moved(
