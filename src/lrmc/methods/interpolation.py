@@ -22,6 +22,7 @@ SHORTEST = 16  # lines: of fewer, hardly any is between two others
 # of what entries that are not beside each other differ by: in photographs, neighbors differ by 0.05
 # to 0.3 of it, in tables by about 1 along at least one side
 ALIKE = 0.5
+LOOKED = 100  # lines that tell so
 FEWEST = 100  # pairs of entries that tell how variances grow
 TINY = 1e-30
 
@@ -48,8 +49,14 @@ def can_interpolate(obs: Observations) -> bool:
     small = min(n1, n2) >= SHORTEST and n1 * n2 <= MOST_CELLS
     if not (small and obs.is_here and obs.groups is None):
         return False
-    Y = obs.grid(np.arange(n1), np.arange(n2))
-    return is_smooth(Y) and is_smooth(Y.T)
+    return is_smooth(obs.grid(_some(n1), np.arange(n2))) and is_smooth(
+        obs.grid(np.arange(n1), _some(n2)).T
+    )
+
+
+def _some(n: int) -> Array:
+    """Lines from all over, that tell whether entries along them are alike."""
+    return np.unique(np.linspace(0, n - 1, min(n, LOOKED)).astype(np.int64))
 
 
 def is_smooth(Y: Array) -> bool:
