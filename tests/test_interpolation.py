@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from opinions import asked
 
 import lrmc
 from lrmc.linalg import Factors
@@ -92,9 +93,9 @@ def test_outliers_are_clipped_at_the_fit():
     Y, _ = with_gaps(X)
     Y[30, 20:24] = 1e4
     zero = Factors(np.zeros((60, 1)), np.zeros((50, 1)))
-    clipped = interpolation(as_observations(Y), zero, 100.0)
+    clipped = asked(interpolation, Y, zero, 100.0)
     assert np.abs(clipped.said).max() <= 100
-    half = interpolation(as_observations(Y), zero, 1e6, 0.5)
+    half = asked(interpolation, Y, zero, 1e6, 0.5)
     at = np.array([3]), np.array([4])
     assert half.at(*at) == pytest.approx(0.5 * half.said[at])
 

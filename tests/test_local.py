@@ -2,12 +2,12 @@
 
 import numpy as np
 from numpy.testing import assert_allclose
+from opinions import asked
 
 import lrmc
 from lrmc.linalg import Factors
 from lrmc.methods.local import NEAR, NEAREST, local
 from lrmc.methods.neighbors import DOUBT
-from lrmc.observations import as_observations
 
 
 def bent(rng, n=300):
@@ -26,7 +26,7 @@ def table(rng, n=80):
 def test_errors_of_near_rows_are_taken_away():
     """Row by row and entry by entry, as the words say it."""
     Y, X = table(np.random.default_rng(0))
-    part = local(as_observations(Y), X, 1e6)
+    part = asked(local, Y, X, 1e6)
     said = part.regression.said
     Z = np.where(np.isnan(Y), said, Y)
     apart = np.square(Z[:, None] - Z[None]).sum(2)
@@ -47,8 +47,8 @@ def test_errors_of_near_rows_are_taken_away():
 def test_it_is_the_same_of_the_transposed_table():
     Y, X = table(np.random.default_rng(1))
     rows, cols = (x.ravel() for x in np.indices(Y.shape))
-    plain = local(as_observations(Y), X, 100.0, 0.5).at(rows, cols)
-    turned = local(as_observations(Y.T.copy()), Factors(X.R, X.L), 100.0, 0.5)
+    plain = asked(local, Y, X, 100.0, 0.5).at(rows, cols)
+    turned = asked(local, Y.T.copy(), Factors(X.R, X.L), 100.0, 0.5)
     assert_allclose(turned.at(cols, rows), plain, rtol=1e-6, atol=1e-6)
     fit = X.R[:3] @ X.L.T
     assert_allclose(turned.for_new(Y.T[:3], fit), fit)
@@ -58,7 +58,7 @@ def test_new_rows_have_neighbors_too():
     rng = np.random.default_rng(2)
     known, rest = np.split(bent(rng), [240])
     X = Factors(np.ones((len(known), 1)), known.mean(0)[:, None])
-    part = local(as_observations(known), X, 1e6)
+    part = asked(local, known, X, 1e6)
     hidden = rng.random(rest.shape) < 0.2
     Y = np.where(hidden, np.nan, rest)
     fit = np.ones((len(rest), 1)) @ X.R.T

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from opinions import asked
 
 import lrmc
 from lrmc.linalg import Factors
@@ -13,7 +14,6 @@ from lrmc.methods.neighbors import (
     nearest_sharing,
     sharing,
 )
-from lrmc.observations import as_observations
 
 
 def brute(Z, known, count):
@@ -103,7 +103,7 @@ def test_new_rows_are_compared_in_the_same_way():
     rng = np.random.default_rng(2)
     Y = with_gaps(rng.standard_normal((50, 6)), 0.2)
     X = Factors(np.zeros((50, 1)), np.zeros((6, 1)))
-    part = sharing(as_observations(Y), X, 1e6)
+    part = asked(sharing, Y, X, 1e6)
     new = with_gaps(rng.standard_normal((3, 6)), 0.2, seed=3)
     said = part.for_new(new, np.zeros((3, 6)))
     for row, told in zip(new, said, strict=True):

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from opinions import asked
 
 import lrmc
 from lrmc.linalg import Factors
 from lrmc.methods.normal import ROUNDS, TINY, Normal, normal_of, told_by_others
 from lrmc.methods.regression import regression
-from lrmc.observations import as_observations
 
 
 def told(row, j, mean, cov):
@@ -82,8 +82,8 @@ def test_it_is_the_same_of_the_transposed_table(transposed):
     Y[rng.random(Y.shape) < 0.2] = np.nan
     X = Factors(np.ones((60, 1)), np.nanmean(Y, 0)[:, None])
     rows, cols = (x.ravel() for x in np.indices(Y.shape))
-    plain = regression(as_observations(Y), X, 100.0).at(rows, cols)
-    turned = regression(as_observations(Y.T.copy()), Factors(X.R, X.L), 100.0)
+    plain = asked(regression, Y, X, 100.0).at(rows, cols)
+    turned = asked(regression, Y.T.copy(), Factors(X.R, X.L), 100.0)
     assert_allclose(turned.at(cols, rows), plain, rtol=1e-6, atol=1e-6)
     assert turned.transposed
     assert_allclose(turned.for_new(Y.T[:3], X.R[:3] @ X.L.T), X.R[:3] @ X.L.T)
@@ -93,7 +93,7 @@ def test_new_rows_are_told_like_those_that_were_fitted():
     Y, _, rng = draws(200)
     Y[rng.random(Y.shape) < 0.2] = np.nan
     X = Factors(np.ones((200, 1)), np.nanmean(Y, 0)[:, None])
-    part = regression(as_observations(Y), X, 100.0, 0.5)
+    part = asked(regression, Y, X, 100.0, 0.5)
     fit = X.L @ X.R.T
     rows, cols = (x.ravel() for x in np.indices(Y.shape))
     known = fit + part.at(rows, cols).reshape(Y.shape)

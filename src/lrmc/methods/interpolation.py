@@ -16,7 +16,7 @@ import numpy as np
 from ..linalg import Factors, entries_at
 from ..observations.base import Observations
 from ..weights import Array
-from .cleaned import MOST_CELLS, Cleaned, Table
+from .cleaned import MOST_CELLS, Cleaned
 
 SHORTEST = 16  # lines: of fewer, hardly any is between two others
 # of what entries that are not beside each other differ by: in photographs, neighbors differ by 0.05
@@ -76,18 +76,8 @@ def roughness(Y: Array) -> float:
     return float(np.median(apart)) if len(apart) else 0.0
 
 
-def interpolation(
-    obs: Observations,
-    X: Factors,
-    bend: float,
-    weight: float = 1.0,
-) -> Interpolation:
+def interpolation(lines: Cleaned, bend: float, weight: float) -> Interpolation:
     """Of all entries, where residuals beyond `bend` are clipped."""
-    return interpolation_of(Table.of(obs, X).cleaned(bend), bend, weight)
-
-
-def interpolation_of(lines: Cleaned, bend: float, weight: float) -> Interpolation:
-    """The same, of lines that were cleaned there."""
     said = between(lines.values, lines.fit)
     return Interpolation(lines.X, said, weight, lines.transposed)
 

@@ -13,13 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..linalg import Factors
 from ..observations.base import Observations
 from ..weights import Array
-from .cleaned import Cleaned, Table
+from .cleaned import Cleaned
 from .neighbors import DOUBT, among, can_compare, nearest_lines
 from .normal import told_by_others
-from .regression import Regression, can_regress, regression_of
+from .regression import Regression, can_regress, regression
 
 NEAREST = 20  # rows; 10 give the same within 0.5 %
 # of the median square of distances: nearer rows count alike. 0.001 to 0.1 give the same
@@ -87,16 +86,11 @@ def can_regress_locally(obs: Observations) -> bool:
     return can_regress(obs) and can_compare(obs)
 
 
-def local(obs: Observations, X: Factors, bend: float, weight: float = 1.0) -> Local:
+def local(lines: Cleaned, bend: float, weight: float) -> Local:
     """What other columns and neighbors say of all entries, where residuals beyond `bend` are
     clipped.
     """
-    return local_of(Table.of(obs, X).cleaned(bend), bend, weight)
-
-
-def local_of(lines: Cleaned, bend: float, weight: float) -> Local:
-    """The same, of lines that were cleaned."""
-    return Local(regression_of(lines, bend, weight), lines.values)
+    return Local(regression(lines, bend, weight), lines.values)
 
 
 def near_to(Z: Array, known: Array | None = None) -> Near:

@@ -17,7 +17,7 @@ from .. import _kernels
 from ..linalg import Factors, entries_at
 from ..observations.base import Observations, row_blocks
 from ..weights import Array
-from .cleaned import MOST_CELLS, Cleaned, Table
+from .cleaned import MOST_CELLS, Cleaned
 
 NEAREST = 10  # lines; 5 and 20 are within 1 % on tables that gain at all
 DOUBT = 0.5  # of a neighbor: how much the fit itself counts among what they say
@@ -83,35 +83,15 @@ def can_compare(obs: Observations) -> bool:
     return obs.is_here and n1 * n2 <= MOST_CELLS and max(n1, n2) <= MOST_LINES
 
 
-def neighbors(
-    obs: Observations,
-    X: Factors,
-    bend: float,
-    weight: float = 1.0,
-) -> Neighbors:
+def neighbors(lines: Cleaned, bend: float, weight: float) -> Neighbors:
     """The neighbors of all lines, where residuals beyond `bend` are clipped."""
-    return neighbors_of(Table.of(obs, X).cleaned(bend), bend, weight)
-
-
-def neighbors_of(lines: Cleaned, bend: float, weight: float) -> Neighbors:
-    """The same, of lines that were cleaned."""
     completed = np.where(np.isnan(lines.values), lines.fit, lines.values)
     nearest, _ = nearest_lines(completed, min(NEAREST, len(completed) - 1))
     return Neighbors(lines.X, lines.values, bend, nearest, weight, lines.transposed)
 
 
-def sharing(
-    obs: Observations,
-    X: Factors,
-    bend: float,
-    weight: float = 1.0,
-) -> Neighbors:
+def sharing(lines: Cleaned, bend: float, weight: float) -> Neighbors:
     """The same by the entries that both lines have."""
-    return sharing_of(Table.of(obs, X).cleaned(bend), bend, weight)
-
-
-def sharing_of(lines: Cleaned, bend: float, weight: float) -> Neighbors:
-    """The same, of lines that were cleaned."""
     Y = lines.values
     nearest = nearest_sharing(Y, min(NEAREST, len(Y) - 1))
     return Neighbors(lines.X, Y, bend, nearest, weight, lines.transposed, shared=True)

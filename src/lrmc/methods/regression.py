@@ -14,7 +14,7 @@ import numpy as np
 from ..linalg import Factors, entries_at
 from ..observations.base import Observations
 from ..weights import Array
-from .cleaned import MOST_CELLS, Cleaned, Table
+from .cleaned import MOST_CELLS, Cleaned
 from .normal import Normal, told_by_others
 
 MOST_COLUMNS = 40  # of which each is told from all others
@@ -57,16 +57,6 @@ def can_regress(obs: Observations) -> bool:
     return few and obs.is_here and n * across <= MOST_CELLS
 
 
-def regression(
-    obs: Observations,
-    X: Factors,
-    bend: float,
-    weight: float = 1.0,
-) -> Regression:
+def regression(lines: Cleaned, bend: float, weight: float) -> Regression:
     """What other columns say of all entries, where residuals beyond `bend` are clipped."""
-    return regression_of(Table.of(obs, X).cleaned(bend), bend, weight)
-
-
-def regression_of(lines: Cleaned, bend: float, weight: float) -> Regression:
-    """The same, of lines that were cleaned."""
     return Regression(lines.X, *lines.told, bend, weight, lines.transposed)

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from ..observations.base import Observations
 from .cleaned import Cleaned
-from .interpolation import Interpolation, can_interpolate, interpolation_of
-from .local import Local, can_regress_locally, local_of
-from .neighbors import SHARING, Neighbors, can_compare, neighbors_of, sharing_of
-from .regression import Regression, can_regress, regression_of
+from .interpolation import Interpolation, can_interpolate, interpolation
+from .local import Local, can_regress_locally, local
+from .neighbors import SHARING, Neighbors, can_compare, neighbors, sharing
+from .regression import Regression, can_regress, regression
 
 
 class Opinion(NamedTuple):
@@ -30,14 +30,14 @@ class Opinion(NamedTuple):
 # those of what was fitted are far smaller than what it misses
 GENTLY, OUTLIERS, UNCLIPPED = 3.0, 30.0, 1e6
 OPINIONS: Mapping[str, Opinion] = {
-    "neighbors": Opinion(can_compare, neighbors_of, (GENTLY, OUTLIERS)),
-    SHARING: Opinion(can_compare, sharing_of, (OUTLIERS,)),
-    "regression": Opinion(can_regress, regression_of, (GENTLY, OUTLIERS, UNCLIPPED)),
+    "neighbors": Opinion(can_compare, neighbors, (GENTLY, OUTLIERS)),
+    SHARING: Opinion(can_compare, sharing, (OUTLIERS,)),
+    "regression": Opinion(can_regress, regression, (GENTLY, OUTLIERS, UNCLIPPED)),
     "regression among neighbors": Opinion(
-        can_regress_locally, local_of, (OUTLIERS, UNCLIPPED)
+        can_regress_locally, local, (OUTLIERS, UNCLIPPED)
     ),
     "interpolation": Opinion(
-        can_interpolate, interpolation_of, (GENTLY, OUTLIERS, UNCLIPPED)
+        can_interpolate, interpolation, (GENTLY, OUTLIERS, UNCLIPPED)
     ),
 }
 
