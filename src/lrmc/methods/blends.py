@@ -18,7 +18,7 @@ from ..evidence.simple import LOW_RANK, simple_models
 from ..linalg import Factors
 from ..observations.base import Observations, Sample
 from ..weights import Array
-from .cleaned import Cleaned, Table
+from .cleaned import Lines
 from .lessons import SAME, Tried, is_better, losses_of
 from .second_opinions import OPINIONS
 
@@ -107,12 +107,12 @@ def hearing(
     fit = truth - hidden.residual(X).astype(np.float64)
     if not opinions:
         return Hearing(truth, fit, others)
-    said = _asked(Table.of(obs, X), opinions, residual_unit(obs, X), places)
+    said = _asked(Lines.of(obs, X), opinions, residual_unit(obs, X), places)
     return Hearing(truth, fit, others | {x: fit + moved for x, moved in said.items()})
 
 
 def _asked(
-    table: Table,
+    table: Lines,
     opinions: Sequence[str],
     unit: float,
     places: tuple[Array, Array],
@@ -120,7 +120,7 @@ def _asked(
     """By how much second opinions move the fit at these places. Of the same lines, an opinion is the
     same.
     """
-    moved: dict[tuple[str, Cleaned], Array] = {}
+    moved: dict[tuple[str, Lines], Array] = {}
     said = {}
     for name in opinions:
         for reach in OPINIONS[name].reaches:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -24,35 +24,18 @@ class Told(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Cleaned:
-    """The lines, where large residuals are clipped."""
+class Lines:
+    """The longer lines of a table, and their fit."""
 
     X: Factors  # whose L has them for rows
     values: Array  # the data; NaN where nothing was observed
     fit: Array
     transposed: bool  # whether the lines are columns of the matrix
-
-    @cached_property
-    def told(self) -> Told:
-        """What other columns say; more than one opinion rests on it."""
-        normal = normal_of(self.values, self.fit)
-        return Told(told_by_others(self.values, normal), normal)
-
-
-@dataclass(frozen=True, eq=False)
-class Table:
-    """The longer lines of a table, and their fit."""
-
-    X: Factors  # whose L has them for rows
-    Y: Array  # the data; NaN where nothing was observed
-    fit: Array
-    transposed: bool  # whether the lines are columns of the matrix
-    made: dict[float, Cleaned] = field(
-        default_factory=dict
-    )  # by where they are clipped
+    # by where they are clipped: several opinions are asked of the same ones
+    made: dict[float, Lines] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, obs: Observations, X: Factors) -> Table:
+    def of(cls, obs: Observations, X: Factors) -> Lines:
         """A copy of the data."""
         flip = obs.shape[1] > obs.shape[0]
         Y = obs.grid(*map(np.arange, obs.shape))
@@ -61,15 +44,21 @@ class Table:
         X = Factors(*(np.asarray(F, np.float64) for F in X))
         return cls(X, Y, X.L @ X.R.T, flip)
 
-    def cleaned(self, bend: float) -> Cleaned:
-        """The lines, where residuals beyond `bend` are clipped: the same ones where nothing more is."""
+    def cleaned(self, bend: float) -> Lines:
+        """Where residuals beyond `bend` are clipped: the same ones where nothing more is."""
         bend = min(bend, self._largest)
         if bend not in self.made:
-            values = self.fit + np.clip(self.Y - self.fit, -bend, bend)
-            self.made[bend] = Cleaned(self.X, values, self.fit, self.transposed)
+            values = self.fit + np.clip(self.values - self.fit, -bend, bend)
+            self.made[bend] = replace(self, values=values, made={})
         return self.made[bend]
 
     @cached_property
+    def told(self) -> Told:
+        """What other columns say; more than one opinion rests on it."""
+        normal = normal_of(self.values, self.fit)
+        return Told(told_by_others(self.values, normal), normal)
+
+    @cached_property
     def _largest(self) -> float:
-        off = np.abs(self.Y - self.fit)
+        off = np.abs(self.values - self.fit)
         return float(np.fmax.reduce(off, axis=None, initial=0.0))

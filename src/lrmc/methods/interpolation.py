@@ -16,7 +16,7 @@ import numpy as np
 from ..linalg import Factors, entries_at
 from ..observations.base import Observations
 from ..weights import Array
-from .cleaned import MOST_CELLS, Cleaned
+from .cleaned import MOST_CELLS, Lines
 
 SHORTEST = 16  # lines: of fewer, hardly any is between two others
 # of what entries that are not beside each other differ by: in photographs, neighbors differ by 0.05
@@ -76,7 +76,7 @@ def roughness(Y: Array) -> float:
     return float(np.median(apart)) if len(apart) else 0.0
 
 
-def interpolation(lines: Cleaned, bend: float, weight: float) -> Interpolation:
+def interpolation(lines: Lines, bend: float, weight: float) -> Interpolation:
     """Of all entries, where residuals beyond `bend` are clipped."""
     said = between(lines.values, lines.fit)
     return Interpolation(lines.X, said, weight, lines.transposed)

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..observations.base import Observations
 from ..weights import Array
-from .cleaned import Cleaned
+from .cleaned import Lines
 from .neighbors import DOUBT, among, can_compare, nearest_lines
 from .normal import told_by_others
 from .regression import Regression, can_regress, regression
@@ -86,7 +86,7 @@ def can_regress_locally(obs: Observations) -> bool:
     return can_regress(obs) and can_compare(obs)
 
 
-def local(lines: Cleaned, bend: float, weight: float) -> Local:
+def local(lines: Lines, bend: float, weight: float) -> Local:
     """What other columns and neighbors say of all entries, where residuals beyond `bend` are
     clipped.
     """

@@ -17,7 +17,7 @@ from .. import _kernels
 from ..linalg import Factors, entries_at
 from ..observations.base import Observations, row_blocks
 from ..weights import Array
-from .cleaned import MOST_CELLS, Cleaned
+from .cleaned import MOST_CELLS, Lines
 
 NEAREST = 10  # lines; 5 and 20 are within 1 % on tables that gain at all
 DOUBT = 0.5  # of a neighbor: how much the fit itself counts among what they say
@@ -83,14 +83,14 @@ def can_compare(obs: Observations) -> bool:
     return obs.is_here and n1 * n2 <= MOST_CELLS and max(n1, n2) <= MOST_LINES
 
 
-def neighbors(lines: Cleaned, bend: float, weight: float) -> Neighbors:
+def neighbors(lines: Lines, bend: float, weight: float) -> Neighbors:
     """The neighbors of all lines, where residuals beyond `bend` are clipped."""
     completed = np.where(np.isnan(lines.values), lines.fit, lines.values)
     nearest, _ = nearest_lines(completed, min(NEAREST, len(completed) - 1))
     return Neighbors(lines.X, lines.values, bend, nearest, weight, lines.transposed)
 
 
-def sharing(lines: Cleaned, bend: float, weight: float) -> Neighbors:
+def sharing(lines: Lines, bend: float, weight: float) -> Neighbors:
     """The same by the entries that both lines have."""
     Y = lines.values
     nearest = nearest_sharing(Y, min(NEAREST, len(Y) - 1))

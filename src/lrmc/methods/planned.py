@@ -15,7 +15,7 @@ from ..linalg import Factors
 from ..observations.base import Observations
 from ..weights import DType
 from .blends import residual_unit
-from .cleaned import Table
+from .cleaned import Lines
 from .growing import begin, from_part, joined, leading_of, raised, supported
 from .lessons import CELLS, Lesson, part_at, with_scales
 from .noisy import Noise, sweeps
@@ -223,7 +223,7 @@ def parts_of(plan: Plan, obs: Observations, X: Factors) -> tuple[Part, ...]:
     asked = [x for x in plan.blends if x.name in opinions_for(obs)]
     if not asked:
         return ()
-    table, unit = Table.of(obs, X), residual_unit(obs, X)
+    table, unit = Lines.of(obs, X), residual_unit(obs, X)
     made = []
     for name, weight, reach in asked:
         lines = table.cleaned(reach * unit)

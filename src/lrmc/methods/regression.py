@@ -14,7 +14,7 @@ import numpy as np
 from ..linalg import Factors, entries_at
 from ..observations.base import Observations
 from ..weights import Array
-from .cleaned import MOST_CELLS, Cleaned
+from .cleaned import MOST_CELLS, Lines
 from .normal import Normal, told_by_others
 
 MOST_COLUMNS = 40  # of which each is told from all others
@@ -57,6 +57,6 @@ def can_regress(obs: Observations) -> bool:
     return few and obs.is_here and n * across <= MOST_CELLS
 
 
-def regression(lines: Cleaned, bend: float, weight: float) -> Regression:
+def regression(lines: Lines, bend: float, weight: float) -> Regression:
     """What other columns say of all entries, where residuals beyond `bend` are clipped."""
     return Regression(lines.X, *lines.told, bend, weight, lines.transposed)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from ..observations.base import Observations
-from .cleaned import Cleaned
+from .cleaned import Lines
 from .interpolation import Interpolation, can_interpolate, interpolation
 from .local import Local, can_regress_locally, local
 from .neighbors import SHARING, Neighbors, can_compare, neighbors, sharing
@@ -19,9 +19,7 @@ class Opinion(NamedTuple):
 
     is_for: Callable[[Observations], bool]
     # of lines, where their residuals are clipped, and the weight
-    of: Callable[
-        [Cleaned, float, float], Neighbors | Regression | Local | Interpolation
-    ]
+    of: Callable[[Lines, float, float], Neighbors | Regression | Local | Interpolation]
     # where values are clipped before it is asked, in medians of |residual|: several are tried
     reaches: tuple[float, ...]
 
