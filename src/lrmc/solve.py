@@ -8,6 +8,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
+import numpy as np
+
 from ._answer import answer, beyond_low_rank
 from ._arguments import function_or_none
 from ._job import (
@@ -33,11 +35,12 @@ from .methods.certificate import may_be_exact
 from .methods.in_time.doors import told_by
 from .methods.in_time.improve import Asked as AskedOfTime
 from .methods.in_time.improve import AskedTime, checked_time, with_time
+from .methods.lessons import is_better
 from .methods.nearest_schedule import misfit
 from .methods.noisy import AskedLoss
 from .methods.plan import Score
 from .observations.complex_parts import RealParts, holds_complex, in_real_parts
-from .observations.heldout import Submatrix, can_hold_out
+from .observations.heldout import Submatrix, can_hold_out, hold_out, part_in_memory
 from .result import Iterate, Result, Status
 from .schedule import Schedule, Tuning
 from .weights import Sides
@@ -145,9 +148,10 @@ def solve(
     time : {"auto", "columns", "rows"}, optional
         Which side of the table is time: then `completed` adds each sensor's own process in time
         to the low-rank part, where entries that are set aside speak for it, and
-        `result.evidence["time"]` has what they say. "auto" finds out whether columns are times;
-        None forbids it. DataFrames with dates (index, columns, or one column) and DataArrays with
-        a dimension "time" say it by themselves; a 3-D array is sensors x days x slots.
+        `result.evidence["time"]` has what they say. "auto" finds out whether columns or rows are
+        times; None forbids it. DataFrames with dates or periods (index, columns, or one column) and
+        DataArrays with a dimension "time" say it by themselves; a 3-D array is sensors x days x
+        slots.
     period : int or "auto", optional
         Steps in a period (a day, say); "auto" reads it from the calendar or the data.
     times : array of numbers or dates, optional
@@ -343,29 +347,42 @@ def _ran(job: Job, max_iter: int, progress: Progress | None) -> Result:
         progress(ended.last)
     if ended is None:
         ended = run(job, max_iter, progress)
-        if max_iter >= ENOUGH and _is_lost(job, ended):
-            ended = _as_noisy(job, ended, max_iter, progress)
+        if max_iter >= ENOUGH and _may_be_lost(job, ended):
+            ended = _or_noisy(job, ended, max_iter, progress)
     return finished(job, ended, max_iter)
 
 
-def _is_lost(job: Job, ended: Ended) -> bool:
-    """Whether the closed loop wandered or ran away where nothing speaks for exact data.
-
-    What it leaves then is no estimate: no prior holds it."""
+def _may_be_lost(job: Job, ended: Ended) -> bool:
+    """Whether the closed loop wandered or ran away: what it leaves then may be no estimate, since no
+    prior holds it."""
     usual = job.method == "closed_loop" and job.wishes.plan is None
-    if not (usual and can_hold_out(job.obs)):
-        return False
-    if ended.status is Status.MAX_ITER:
-        last = Factors(ended.last.L, ended.last.R)
-        return not may_be_exact(job.obs, last, job.tol)
-    return ended.status is Status.DIVERGED
+    unsound = ended.status in (Status.MAX_ITER, Status.DIVERGED)
+    return usual and unsound and can_hold_out(job.obs)
 
 
-def _as_noisy(job: Job, lost: Ended, max_iter: int, progress: Progress | None) -> Ended:
-    """The run goes on with the model for noisy data."""
-    job = replace(job, wishes=replace(job.wishes, noisy=True))
-    ended = run(job, max_iter, progress, lost.history)
-    return ended if ended.found.plan is not None else lost
+def _or_noisy(job: Job, lost: Ended, max_iter: int, progress: Progress | None) -> Ended:
+    """The run goes on with the model for noisy data.
+
+    Steps that may be on their way to an exact fit stay, unless entries set aside are clearly nearer
+    to that model: of data with noise some entries may be exact, such as totals."""
+    other = replace(job, wishes=replace(job.wishes, noisy=True))
+    noisy = run(other, max_iter, progress, lost.history)
+    if noisy.found.plan is None:
+        return lost
+    last = Factors(lost.last.L, lost.last.R)
+    on_its_way = lost.status is Status.MAX_ITER and may_be_exact(job.obs, last, job.tol)
+    if on_its_way and not _is_nearer(_told(other, noisy), _told(job, lost), max_iter):
+        return lost
+    return noisy
+
+
+def _is_nearer(job: Job, than: Job, max_iter: int) -> bool:
+    """Whether one run is clearly nearer than another to entries that neither knows."""
+    part = part_in_memory(job.obs, job.seed)
+    rest, held = hold_out(part.obs, job.seed)
+    fits = (_again(x, max_iter, part._replace(obs=rest), 0) for x in (than, job))
+    missed = [np.abs(held.values - fit.at(held.rows, held.cols)) for fit in fits]
+    return is_better(*missed)
 
 
 def finished(job: Job, ended: Ended, max_iter: int) -> Result:

@@ -18,7 +18,9 @@ from ..evidence.calibration import (
 )
 from ..evidence.scales import lines_of
 from ..fit import Fit, block_of
-from ..methods.in_time.improve import AskedTime, checked_time
+from ..methods.in_time.doors import dates_of
+from ..methods.in_time.improve import Asked, AskedTime, checked_time
+from ..methods.in_time.part import InTime
 from ..methods.local import Local
 from ..methods.neighbors import Neighbors
 from ..methods.noisy import AskedLoss
@@ -58,7 +60,8 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
     With time="rows", rows are even steps in time, and each column's own process in time counts where
     it is of use (see `lrmc.solve`). Rows given to `transform` are then a stretch of those that were
     fitted, or else the steps after the last; `partial_fit` takes in the next steps without solving
-    again.
+    again. The dates of a DataFrame's index say that rows are times as well; new rows are the next
+    steps then if their dates are, and are otherwise told by themselves.
 
     Parameters
     ----------
@@ -73,7 +76,8 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
     keep_empty_features : bool, default False
         Whether columns without any observation are kept, and filled with 0, or dropped.
     time : {"auto", "rows", "columns"}, optional
-        Which side of the table is time; see `lrmc.solve`. None forbids it.
+        Which side of the table is time; "auto" takes it from the index of a DataFrame or looks whether
+        columns have an order; see `lrmc.solve`. None forbids it.
     period : int or "auto", optional
         Steps in a period; "auto" reads it from the DatetimeIndex of a DataFrame or from the data.
     forgetting : float, default 0.9
@@ -160,7 +164,7 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         self
         """
         self._check()
-        in_time = self._in_time(X)
+        asked = self._in_time(X)
         Y = read(self, X, reset=True, fewest=2).dense()
         self._seen = ~np.isnan(Y).all(0)
         if not self._seen.any():
@@ -171,7 +175,7 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         if self.scale:
             self.scale_[self._seen] = _spread(Y[:, self._seen])
         self.pca_ = RobustPCA(**{name: getattr(self, name) for name in SHARED})
-        self.pca_._fitted(self._scaled(Y), **in_time)
+        self.pca_._fitted(self._scaled(Y), time=asked)
         # the only copies of the data, some rows of which tell how far off new ones are
         self._training = part_in_memory(self.pca_._last[0])
         result = self.pca_._result
@@ -186,7 +190,7 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
             self._border = listed.threshold * listed.cols
         keys = keys_of(self._scaled(Y))
         self._known = {key: row for row, key in enumerate(keys)}
-        self._steps = steps_of(result, keys)
+        self._steps = steps_of(result, keys, asked)
         del self.pca_._last
         self.rank_, self.status_ = self.pca_.rank_, self.pca_.status_
         self.n_iter_, self.history_ = self.pca_.n_iter_, self.pca_.history_
@@ -219,7 +223,8 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
             del self.pca_._last
         self._known = {}  # rows of before are seen through other components now
         if self._steps is not None:
-            self._steps = self._steps.followed(part, self._by_rows(part))
+            by_rows = self._by_rows(part)
+            self._steps = self._steps.followed(part, by_rows, _dates(X))
         return self
 
     def _check(self) -> None:
@@ -229,12 +234,13 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         yes_or_no("keep_empty_features", self.keep_empty_features)
         checked_time(self.time, self.period, None)
 
-    def _in_time(self, X: Any) -> dict[str, Any]:
+    def _in_time(self, X: Any) -> Asked:
         """What `lrmc.solve` is told about time."""
-        index = getattr(X, "index", None)
-        dates = self.time == "rows" and type(index).__name__ == "DatetimeIndex"
-        times = index if dates else None
-        return {"time": self.time, "period": self.period, "times": times}
+        asked = checked_time(self.time, self.period, None)
+        times = _dates(X)
+        if times is None or self.time not in ("auto", "rows"):
+            return asked
+        return asked._replace(time="rows", times=times)
 
     def transform(self, X: Any) -> Array:
         """Fill in missing entries; see `fill` for the others.
@@ -255,7 +261,8 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         alone = row_blocks(*Y.shape) if self._steps is None else [slice(0, len(Y))]
         for rows in alone:
             part = self._scaled(Y[rows])
-            model = self._completed(part)
+            times = None if self._steps is None else _dates(X)
+            model = self._completed(part, times)
             replaced = np.isnan(part) | (self.fill == "all")
             if self.fill == "missing+outliers":
                 replaced |= np.abs(part - model) > self._beyond_which()
@@ -266,13 +273,15 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         Y[:, ~self._seen] = 0
         return Y if self.keep_empty_features else Y[:, self._seen]
 
-    def _completed(self, part: Array) -> Array:
+    def _completed(self, part: Array, times: Any = None) -> Array:
         """The estimate of rows: of those that were fitted, what they were found to be; of others,
         their fit to the components, and what neighbors, other columns or times before say.
         """
         model = self._by_rows(part)
         if self._steps is not None:
-            return self._steps.completed(part, model).astype(model.dtype)
+            in_time = self._steps.completed(part, model, times)
+            if in_time is not None:
+                return in_time.astype(model.dtype)
         found = np.array([self._known.get(key, -1) for key in keys_of(part)])
         # where an exact fit does not tell a row, the prior of the others does
         here = np.flatnonzero((found >= 0) & ~np.isin(found, self._untold))
@@ -298,9 +307,10 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
             # the mean row is what is wanted
             warnings.filterwarnings("ignore", message=".*have no observation.*")
             model = self.pca_.inverse_transform(self.pca_.transform(part))
-        opinions = [
-            x for x in self._fit.beyond if isinstance(x, Neighbors | Regression | Local)
-        ]
+        beyond = self._fit.beyond
+        if beyond and isinstance(beyond[0], InTime):
+            beyond = beyond[0].without_time
+        opinions = [x for x in beyond if isinstance(x, Neighbors | Regression | Local)]
         return model + sum(x.for_new(part, model) - model for x in opinions)
 
     def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
@@ -334,7 +344,7 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         Y = read(self, X, reset=False).dense()
         rows, cols = np.nonzero(np.isnan(Y) & self._seen)
         inner = (np.cumsum(self._seen) - 1)[cols]  # which of the columns that were seen
-        middle, scale = self._expected(self._scaled(Y), rows, inner)
+        middle, scale = self._expected(self._scaled(Y), rows, inner, _dates(X))
         half = self._calibrated().quantile(level) * scale
         ends = Y.copy(), Y.copy()
         for end, sign in zip(ends, (-1, 1), strict=True):
@@ -358,7 +368,9 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
             self._calibration = calibrate(obs, self._training_fit(), sets)
         return self._calibration
 
-    def _expected(self, part: Array, rows: Array, cols: Array) -> tuple[Array, Array]:
+    def _expected(
+        self, part: Array, rows: Array, cols: Array, times: Any
+    ) -> tuple[Array, Array]:
         """What the model has at these places of some rows, and the scale of its errors there: the
         rows are looked at beside those that were fitted.
         """
@@ -368,7 +380,9 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         assert obs is not None  # something was fitted
         fit = Fit(self.pca_._factors(obs))
         own = scales._replace(lines=lines_of(obs, fit))
-        return self._completed(part)[rows, cols], own.at(rows + len(beside), cols)
+        return self._completed(part, times)[rows, cols], own.at(
+            rows + len(beside), cols
+        )
 
     def _training_fit(self) -> Fit:
         """The fit to the rows that intervals are learned from."""
@@ -387,6 +401,10 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
 
     def _scaled(self, Y: Array) -> Array:
         return Y[:, self._seen] / self.scale_[self._seen].astype(Y.dtype)
+
+
+def _dates(X: Any) -> Any:
+    return dates_of(getattr(X, "index", None))
 
 
 def _spread(Y: Array) -> Array:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from ..methods.in_time.clock import NoClock, read_clock
+from ..methods.in_time.improve import Asked
 from ..methods.in_time.part import InTime
 from ..methods.in_time.stream import Stream, stream_of
 from ..result import Result
@@ -22,19 +26,40 @@ class Steps(NamedTuple):
     keys: list[bytes]
     values: Array  # the estimates of these rows
     end: Stream | None  # None if times are not even
+    told: bool  # in words: new rows are the next steps, whatever their dates
+    times: Any = None  # of an index
 
-    def completed(self, rows: Array, by_rows: Array) -> Array:
-        """What rows are estimated to be: a stretch of those that are known, or the next steps."""
+    def completed(self, rows: Array, by_rows: Array, times: Any) -> Array | None:
+        """What rows are estimated to be: a stretch of those that are known, or the next steps; None
+        if they are neither."""
         at = self._place(keys_of(rows))
         if at is not None:
             return self.values[at : at + len(rows)]
+        if not self._are_next(times):
+            return None
         return self._end().followed(rows.T, by_rows.T)[1].T
 
-    def followed(self, rows: Array, by_rows: Array) -> Steps:
-        """After the next steps."""
+    def followed(self, rows: Array, by_rows: Array, times: Any) -> Steps | None:
+        """After the next steps; None if these are others."""
+        if not self._are_next(times):
+            return None
         end, _ = self._end().followed(rows.T, by_rows.T)
         kept = end.values.T
-        return Steps((self.keys + keys_of(rows))[-len(kept) :], kept, end)
+        keys = (self.keys + keys_of(rows))[-len(kept) :]
+        every = None if self.told else _joined(self.times, times)
+        return Steps(keys, kept, end, self.told, every)
+
+    def _are_next(self, times: Any) -> bool:
+        """Whether rows with these times are the next steps: as the user said, or as dates have it."""
+        if self.told:
+            return True
+        if self.times is None or times is None or self.end is None:
+            return False
+        every = _joined(self.times, times)
+        try:
+            return read_clock(every, len(every)).is_plain
+        except NoClock:
+            return False
 
     def _place(self, keys: list[bytes]) -> int | None:
         """Where a stretch of rows begins that has these keys."""
@@ -53,11 +78,15 @@ class Steps(NamedTuple):
         return self.end
 
 
-def steps_of(result: Result, keys: list[bytes]) -> Steps | None:
+def _joined(times: Any, others: Any) -> Array:
+    return np.concatenate([np.asarray(times), np.asarray(others)])
+
+
+def steps_of(result: Result, keys: list[bytes], asked: Asked) -> Steps | None:
     """The rows of a result as steps in time; None if they are none."""
     part = next((x for x in result.beyond if isinstance(x, InTime)), None)
     if part is None or part.fills != "rows":
         return None
     assert result.observations is not None
     end = stream_of(part, result.observations, result.factors())
-    return Steps(keys, part.values, end)
+    return Steps(keys, part.values, end, asked.in_words, asked.times)

@@ -20,6 +20,7 @@ from ..observations.base import Observations, Sample
 from ..observations.heldout import (
     Submatrix,
     can_hold_out,
+    has_enough,
     hold_out,
     in_one_piece,
     part_in_memory,
@@ -248,7 +249,8 @@ def fitted_again(
     Where data are large or not in memory, of some of their rows (or columns) with so many `cells`. Where gaps are
     structured, a last one is without whole gaps: see `Gaps`.
     """
-    if not can_hold_out(obs):
+    # a model that knows gaps tells those of a single line as well
+    if not (has_enough(obs) if _knows_gaps(refit) else can_hold_out(obs)):
         raise NotCalibrated(
             f"{obs.n_observed} entries are observed: too few to set some aside and learn errors from"
         )

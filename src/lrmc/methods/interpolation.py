@@ -49,13 +49,13 @@ def can_interpolate(obs: Observations) -> bool:
     small = min(n1, n2) >= SHORTEST and n1 * n2 <= MOST_CELLS
     if not (small and obs.is_here and obs.groups is None):
         return False
-    return is_smooth(obs.grid(_some(n1), np.arange(n2))) and is_smooth(
-        obs.grid(np.arange(n1), _some(n2)).T
+    return is_smooth(obs.grid(some_lines(n1), np.arange(n2))) and is_smooth(
+        obs.grid(np.arange(n1), some_lines(n2)).T
     )
 
 
-def _some(n: int) -> Array:
-    """Lines from all over, that tell whether entries along them are alike."""
+def some_lines(n: int) -> Array:
+    """Of n lines, a hundred at most from all over, that tell whether entries along them are alike."""
     return np.unique(np.linspace(0, n - 1, min(n, LOOKED)).astype(np.int64))
 
 

@@ -137,7 +137,12 @@ def can_hold_out(obs: Observations) -> bool:
     """Whether there are enough entries to set some aside, and rows and columns to tell
     them from.
     """
-    return min(obs.shape) > 1 and SHARE * obs.n_observed >= FEWEST
+    return min(obs.shape) > 1 and has_enough(obs)
+
+
+def has_enough(obs: Observations) -> bool:
+    """Whether there are enough entries to set some aside."""
+    return SHARE * obs.n_observed >= FEWEST
 
 
 def hold_out(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -11,10 +11,15 @@ from ...weights import Array
 SPARSEST = 16  # cells of the grid for each time, at most
 DENSE_STEP = 0.1  # quantile of steps between times that is the step of the grid
 DAY = 86_400.0
-MONTH = (27.9 * DAY, 31.1 * DAY)
+DAYS_OF_WEEK, WEEKS_OF_YEAR, MONTHS_OF_YEAR = 7, 52, 12
 SHORTEST = 4  # cells of a period
 FEWEST = 2  # periods that must be there
 ALIKE = 1e-3  # by how much a step may differ from a day
+Unit = Literal["steps", "seconds", "months"]
+
+
+class NoClock(ValueError):
+    """Times of which no grid can be made."""
 
 
 class Clock(NamedTuple):
@@ -54,32 +59,31 @@ def even_clock(n: int) -> Clock:
 
 def read_clock(times: Any, n: int) -> Clock:
     """From one number or date for each of n columns, in any order."""
-    seconds, is_date = _as_numbers(times)
+    seconds, unit = _as_numbers(times)
     if seconds.shape != (n,):
         raise ValueError(
             f"times has shape {seconds.shape}, and the table {n} steps in time;"
             " one time for each is wanted"
         )
     if not np.isfinite(seconds).all():
-        raise ValueError("times holds what is no time (NaN, NaT or infinite)")
+        raise NoClock("times holds what is no time (NaN, NaT or infinite)")
     steps = np.diff(np.unique(seconds))
     if not len(steps):
-        raise ValueError(
-            "all times are the same; at least two different ones are wanted"
-        )
+        raise NoClock("all times are the same; at least two different ones are wanted")
     step = float(np.quantile(steps, DENSE_STEP, method="lower"))
     cells = np.rint((seconds - seconds.min()) / step).astype(np.int64)
     count = int(cells.max()) + 1
     if count > SPARSEST * n:
-        raise ValueError(
+        raise NoClock(
             f"{n} times lie on {count} steps of {step:g}: too far apart for a model of"
             " time. Give a part of the table, or time=None"
         )
-    return Clock(cells, count, _calendar(step, count) if is_date else None)
+    return Clock(cells, count, _calendar(step, count, unit))
 
 
-def _as_numbers(times: Any) -> tuple[Array, bool]:
-    """Seconds of dates, as the clock on the wall shows them; numbers as they are."""
+def _as_numbers(times: Any) -> tuple[Array, Unit]:
+    """Months of dates that are months, else seconds, as the clock on the wall shows them; numbers as
+    they are."""
     if getattr(times, "tz", None) is not None:
         # days have the shape that people give them: by the local clock, summer time included
         times = times.tz_localize(None)
@@ -91,12 +95,24 @@ def _as_numbers(times: Any) -> tuple[Array, bool]:
             "datetime64[us]" if array.dtype.kind == "M" else "m8[us]"
         )
         missing = np.isnat(seconds)
-        return np.where(missing, np.nan, seconds.astype(np.int64) / 1e6), True
+        if array.dtype.kind == "M" and not missing.any() and _are_months(seconds):
+            months = seconds.astype("datetime64[M]").astype(np.int64)
+            return months.astype(np.float64), "months"
+        return np.where(missing, np.nan, seconds.astype(np.int64) / 1e6), "seconds"
     if array.dtype.kind not in "fiu":
         raise ValueError(
             f"times has the type {array.dtype}; numbers or dates (datetime64) are wanted"
         )
-    return array.astype(np.float64), False
+    return array.astype(np.float64), "steps"
+
+
+def _are_months(dates: Array) -> bool:
+    """Whether dates are months, quarters or years: all of them as far from where a month begins, or
+    from where it ends. Months are of one length then, whatever their days."""
+    months = dates.astype("datetime64[M]")
+    since, until = dates - months, (months + 1).astype(dates.dtype) - dates
+    same = any(bool((x == x[0]).all()) for x in (since, until) if len(x))
+    return same and len(np.unique(months)) == len(np.unique(dates)) > 1
 
 
 def _dates(array: Array) -> Array:
@@ -108,12 +124,16 @@ def _dates(array: Array) -> Array:
         ) from None
 
 
-def _calendar(step: float, cells: int) -> int | None:
-    """How many steps of so many seconds a day, a week (of days) or a year (of months) has."""
-    if MONTH[0] < step < MONTH[1]:
-        period = 12
+def _calendar(step: float, cells: int, unit: Unit) -> int | None:
+    """How many such steps a day, a week (of days) or a year (of weeks or months) has."""
+    if unit == "steps":
+        return None
+    if unit == "months":
+        period = round(MONTHS_OF_YEAR / step)
     elif abs(step / DAY - 1) < ALIKE:
-        period = 7
+        period = DAYS_OF_WEEK
+    elif abs(step / DAY - DAYS_OF_WEEK) < ALIKE:
+        period = WEEKS_OF_YEAR
     else:
         period = round(DAY / step)
     fits = period >= SHORTEST and FEWEST * period <= cells

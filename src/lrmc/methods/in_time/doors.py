@@ -55,21 +55,27 @@ def _folded(Y: Any, mask: Any, asked: Asked) -> Table:
 def _of_frame(frame: Any, asked: Asked) -> tuple[Any, Asked]:
     """A DataFrame without its column of dates, and the dates of its rows or columns."""
     if asked.time != "columns":
-        if _is_dates(frame.index):
-            return frame, asked._replace(time="rows", times=frame.index)
+        times = dates_of(frame.index)
+        if times is not None:
+            return frame, asked._replace(time="rows", times=times)
         dates = [i for i, kind in enumerate(frame.dtypes) if _is_kind_of_date(kind)]
         if len(dates) == 1 and len(frame) >= FEWEST:
             i = dates[0]
             times = frame.iloc[:, i].array
             others = frame.drop(columns=frame.columns[i])
             return others, asked._replace(time="rows", times=times)
-    if asked.time != "rows" and _is_dates(frame.columns):
-        return frame, asked._replace(time="columns", times=frame.columns)
+    times = None if asked.time == "rows" else dates_of(frame.columns)
+    if times is not None:
+        return frame, asked._replace(time="columns", times=times)
     return frame, asked
 
 
-def _is_dates(index: Any) -> bool:
-    return type(index).__name__ == "DatetimeIndex"
+def dates_of(index: Any) -> Any:
+    """The times of an index of pandas; None if it has none."""
+    if type(index).__name__ == "PeriodIndex":
+        return index.to_timestamp()
+    kinds = ("DatetimeIndex", "TimedeltaIndex")
+    return index if type(index).__name__ in kinds else None
 
 
 def _is_kind_of_date(kind: Any) -> bool:

@@ -18,10 +18,10 @@ from ...observations.heldout import Submatrix, without
 from ...result import Result, Status
 from ...weights import Array
 from .check import Check, checked
-from .clock import Clock, even_clock, read_clock
+from .clock import Clock, NoClock, even_clock, read_clock
 from .gaps import beyond_ends, gaps_elsewhere
 from .part import Axis, Timing, filled, whole
-from .periods import find_period, is_ordered
+from .periods import find_period, is_ordered, is_smooth
 from .plan import IDLE_IN_WINDOWS, for_all_sensors, learn_plan
 from .simple import slot_medians
 from .windows import WHOLE, middle_window, width_of
@@ -51,6 +51,8 @@ class Asked(NamedTuple):
 
 def checked_time(time: Any, period: Any, times: Any) -> Asked:
     """Look at what was said, before any work."""
+    if isinstance(time, Asked):  # it was looked at
+        return time
     if time is not None:
         one_of("time", time, TIMES)
     if period is not None and period != "auto":
@@ -75,6 +77,11 @@ def with_time(result: Result, asked: Asked, seed: int) -> Result:
             return _with_time(result, asked, seed)
     except (np.linalg.LinAlgError, FloatingPointError) as error:
         return _without(result, asked, str(error).lower())
+    except NoClock as error:
+        if asked.in_words:
+            raise
+        text = f"the dates of the table are left out of account: {error}"
+        return replace(result, warnings=(*result.warnings, text))
 
 
 def _without(result: Result, asked: Asked, why: str) -> Result:
@@ -88,8 +95,8 @@ def _without(result: Result, asked: Asked, why: str) -> Result:
 def _with_time(result: Result, asked: Asked, seed: int) -> Result:
     """The same, without precautions.
 
-    Where nothing was said, columns are taken for times if neighbors are alike beyond chance, and if
-    the model of time is clearly better than low rank on entries set aside, in the shape of the
+    Where nothing was said, columns or rows are taken for times if neighbors are alike beyond chance,
+    and if the model of time is clearly better than low rank on entries set aside, in the shape of the
     gaps. Where time was given, it counts as far as it is of use."""
     obs = result.observations
     assert obs is not None  # a run has its data
@@ -102,10 +109,10 @@ def _with_time(result: Result, asked: Asked, seed: int) -> Result:
         return _without(result, asked, why_not)
     if why_not:
         raise ValueError(f"time={asked.time!r}: {why_not}")
-    axis: Axis = "rows" if asked.time == "rows" else "columns"
-    sensors = whole(obs) if axis == "columns" else whole(obs).T
-    if not asked.is_given and not is_ordered(_some(sensors)):
+    axis = _axis(obs, asked)
+    if axis is None:
         return result
+    sensors = whole(obs) if axis == "columns" else whole(obs).T
     T = sensors.shape[1]
     clock = even_clock(T) if asked.times is None else read_clock(asked.times, T)
     Y = clock.on_grid(sensors)
@@ -128,6 +135,17 @@ def _with_time(result: Result, asked: Asked, seed: int) -> Result:
         ),
         refit=Again(result.refit, timing),
     )
+
+
+def _axis(obs: Observations, asked: Asked) -> Axis | None:
+    """As the user says, or as entries beside each other do; None where these say nothing."""
+    if asked.is_given:
+        return "rows" if asked.time == "rows" else "columns"
+    Y = whole(obs)
+    by_columns, by_rows = _some(Y), _some(Y.T)
+    if is_ordered(by_columns) or is_smooth(by_columns):
+        return "columns"
+    return "rows" if is_smooth(by_rows) else None
 
 
 def _evidence(result: Result, timing: Timing, check: Check | None) -> dict[str, Any]:
@@ -186,7 +204,7 @@ def _not_for(result: Result, obs: Observations) -> str:
         return "a model of time is for data in memory; these are elsewhere"
     if obs.groups is not None:
         return "rows in groups have no model of time"
-    if min(obs.shape) < 2 or max(obs.shape) < FEWEST:
+    if max(obs.shape) < FEWEST:
         return _too_small(obs)
     if not all(isinstance(F, np.ndarray) for F in result.factors()):
         return "a model of time is for data in memory; these are elsewhere"

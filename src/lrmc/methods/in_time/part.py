@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from ..._typing import override
-from ...fit import Fit, Kept, block_of
+from ...fit import Fit, Kept, Part, block_of
 from ...observations.base import Observations
 from ...weights import Array
 from .clock import Clock
@@ -42,6 +42,8 @@ class InTime(Kept):
     """Estimates of all entries, and the model that made them."""
 
     timing: Timing
+    # what the fit without time has beyond low rank: lines that come without their time need it
+    without_time: tuple[Part, ...] = ()
 
     def kinds(self, obs: Observations) -> Array:
         """Of places: how far the nearest entry is, and how long the gap."""
@@ -69,4 +71,4 @@ def filled(obs: Observations, fit: Fit, timing: Timing) -> InTime:
         other = timing.clock.on_grid(timing.sensors(X.astype(np.float32)))
     found = in_windows(timing.grid_of(obs), timing.plan, other, timing.width)
     values = timing.sensors(timing.clock.off_grid(found))
-    return InTime(fit.X, values, timing.axis, timing)
+    return InTime(fit.X, values, timing.axis, timing, fit.beyond)

@@ -6,11 +6,15 @@ import numpy as np
 
 from ..._scipy import fft
 from ...weights import Array
-from .sizes import medians_of_rows
+from ..interpolation import last_before, some_lines
+from .sizes import median, medians_of_rows
 
 # standard deviations of random orders: tables without one have up to 6, those with one from 20 on
 ORDERED = 12.0
 ORDERS = 20  # random ones
+# of what entries at any two times differ by. Of 64 tables, those of time and panels are below 0.55,
+# those whose rows are people or cars above 0.65; what is tried has to prove itself
+SMOOTH = 0.5
 SHORTEST = 4  # slots of a period
 FEWEST = 3  # periods that must be there
 CLIPPED = 3.0  # median absolute deviations
@@ -41,6 +45,23 @@ def order_score(Y: Array, seed: int = 0) -> float:
     own = _likeness(Z, np.arange(n))
     others = [_likeness(Z, rng.permutation(n)) for _ in range(ORDERS)]
     return float((own - np.mean(others)) / (np.std(others) + 1e-12))
+
+
+def is_smooth(Y: Array, seed: int = 0) -> bool:
+    """Whether most sensors differ much less from one time to the next than between any two: those
+    that rise and fall together as well, which columns that are alike do not tell."""
+    some = Y[some_lines(len(Y))]
+    order = np.random.default_rng(seed).permutation(Y.shape[1])
+    beside, elsewhere = steps_of(some), steps_of(some[:, order])
+    told = elsewhere > 0
+    return bool(told.any() and np.median(beside[told] / elsewhere[told]) < SMOOTH)
+
+
+def steps_of(Y: Array) -> Array:
+    """By how much the entries of each row typically differ from the last before them; 0 without
+    any."""
+    apart = np.abs(Y - last_before(Y)[0])
+    return np.nan_to_num(median(apart))
 
 
 def _likeness(Z: Array, order: Array) -> float:

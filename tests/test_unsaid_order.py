@@ -1,0 +1,166 @@
+"""Tables that are times though nobody says so in words: dates of an index, rows in order; and what
+is then said of rows that come later."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import lrmc
+from lrmc.methods.in_time.clock import read_clock
+
+STEPS, COLUMNS = 150, 6
+
+
+def walks(steps=STEPS, columns=COLUMNS, seed=5):
+    """Slow waves of several lengths: a straight line is near, other columns say little."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(steps)[:, None]
+    waves = np.sin(t / rng.uniform(4, 9, columns) + rng.uniform(0, 6, columns))
+    return 5 * waves + 0.02 * rng.normal(size=(steps, columns))
+
+
+def spoilt(X, seed=1):
+    hidden = np.random.default_rng(seed).random(X.shape) < 0.2
+    return np.where(hidden, np.nan, X), hidden
+
+
+def error(filled, X, hidden):
+    return float(np.sqrt(np.mean((np.asarray(filled) - X)[hidden] ** 2)))
+
+
+def by_lines(Y):
+    return pd.DataFrame(Y).interpolate(limit_direction="both").to_numpy()
+
+
+DATES = {
+    "dates": pd.date_range("2024-03-01", periods=STEPS, freq="h"),
+    "months as periods": pd.period_range("2001-01", periods=STEPS, freq="M"),
+    "seconds since": pd.timedelta_range(0, periods=STEPS, freq="s"),
+}
+
+
+@pytest.mark.parametrize("index", DATES.values(), ids=DATES)
+def test_an_index_of_times_tells_the_imputer(index):
+    X = walks()
+    Y, hidden = spoilt(X)
+    imputer = lrmc.RobustImputer()
+    filled = imputer.fit_transform(pd.DataFrame(Y, index))
+    assert error(filled, X, hidden) < error(by_lines(Y), X, hidden)
+    unaware = lrmc.RobustImputer(time=None).fit_transform(pd.DataFrame(Y, index))
+    assert error(filled, X, hidden) < 0.2 * error(unaware, X, hidden)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_order_is_found_on_either_side(transposed):
+    X = walks()
+    Y, hidden = spoilt(X)
+    result = lrmc.solve(Y.T if transposed else Y)
+    assert result.evidence["time"]["axis"] == ("columns" if transposed else "rows")
+    filled = result.completed()
+    filled = filled.T if transposed else filled
+    assert error(filled, X, hidden) < error(by_lines(Y), X, hidden)
+
+
+def test_rows_without_order_are_left_alone():
+    X = walks()[np.random.default_rng(3).permutation(STEPS)]
+    Y, _ = spoilt(X)
+    assert "time" not in lrmc.solve(Y).evidence
+
+
+def test_later_rows_are_next_if_their_dates_are():
+    X = walks(STEPS + 20)
+    index = pd.date_range("2024-03-01", periods=len(X), freq="h")
+    Y, hidden = spoilt(X)
+    table = pd.DataFrame(Y, index)
+    imputer = lrmc.RobustImputer().fit(table[:STEPS])
+    later = table[STEPS:]
+    filled = imputer.transform(later)
+    next_steps = error(filled, X[STEPS:], hidden[STEPS:])
+    elsewhere = later.set_axis(later.index + pd.Timedelta("400D"))
+    alone = error(imputer.transform(elsewhere), X[STEPS:], hidden[STEPS:])
+    assert next_steps < 0.5 * alone
+    # no dates, no time
+    assert np.isfinite(imputer.transform(later.to_numpy())).all()
+
+
+def test_shuffled_dates_do_no_harm():
+    X = walks()
+    Y, hidden = spoilt(X)
+    index = pd.date_range("2024-03-01", periods=STEPS, freq="h")
+    order = np.random.default_rng(2).permutation(STEPS)
+    table = pd.DataFrame(Y, index).iloc[order]
+    imputer = lrmc.RobustImputer()
+    filled = imputer.fit_transform(table[:100])
+    assert error(filled, X[order[:100]], hidden[order[:100]]) < 1
+    assert np.isfinite(imputer.transform(table[100:])).all()
+
+
+BAD = {
+    "all the same": pd.to_datetime(["2020-01-01"] * STEPS),
+    "some are no time": pd.to_datetime([None, *DATES["dates"][1:]]),
+}
+
+
+@pytest.mark.parametrize("index", BAD.values(), ids=BAD)
+def test_dates_that_make_no_clock_are_left_out_and_said(index):
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(STEPS, 2)) @ rng.normal(size=(2, 8))
+    Y, _ = spoilt(X + 0.2 * rng.normal(size=X.shape))
+    with pytest.warns(lrmc.DoubtWarning, match="dates of the table are left out"):
+        result = lrmc.solve(pd.DataFrame(Y, index))
+    assert np.isfinite(np.asarray(result.completed())).all()
+
+
+def test_one_series_is_filled_in_time():
+    X = walks(400, 1)
+    Y, hidden = spoilt(X)
+    index = pd.date_range("2024-03-01", periods=len(X), freq="h")
+    result = lrmc.solve(pd.DataFrame(Y, index))
+    assert error(result.completed(), X, hidden) < error(by_lines(Y), X, hidden)
+    rows, cols = np.nonzero(hidden)
+    low, high = result.interval(rows, cols, 0.9)
+    assert 0.75 < np.mean((X[hidden] >= low) & (X[hidden] <= high)) <= 1
+
+
+def totals(seed):
+    """Columns of noise, and their totals: exact, though the table is not."""
+    rng = np.random.default_rng(seed)
+    walk = np.cumsum(rng.normal(size=(120, 12)), 0) + rng.normal(size=12) * 20
+    parts = walk[:, :4].sum(1), walk[:, 4:8].sum(1), walk[:, 8:].sum(1)
+    return np.column_stack([walk, *parts, walk.sum(1)])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_table_with_totals_is_no_exact_one(seed):
+    X = totals(seed)
+    X = X[np.random.default_rng(seed).permutation(len(X))]
+    X = (X - X.mean(0)) / X.std(0)
+    Y, hidden = spoilt(X, seed)
+    result = lrmc.solve(Y)
+    assert result.converged
+    assert error(result.completed(), X, hidden) < 0.6
+
+
+CALENDARS = {
+    "months": (pd.date_range("1999-02-01", periods=40, freq="MS"), 12),
+    "ends of months": (pd.date_range("1999-02-01", periods=40, freq="ME"), 12),
+    "quarters": (pd.date_range("1999-02-01", periods=40, freq="QS"), 4),
+    "years": (pd.date_range("1960", periods=40, freq="YS"), None),
+    "weeks": (pd.date_range("1999", periods=160, freq="7D"), 52),
+    "days": (pd.date_range("1999", periods=40, freq="D"), 7),
+    "hours": (pd.date_range("1999", periods=60, freq="h"), 24),
+}
+
+
+@pytest.mark.parametrize(("index", "period"), CALENDARS.values(), ids=CALENDARS)
+def test_steps_of_the_calendar_are_even(index, period):
+    clock = read_clock(index, len(index))
+    assert clock.is_plain
+    assert clock.period == period
+
+
+def test_a_month_that_is_not_there_is_a_gap():
+    index = pd.date_range("1999-01-31", periods=40, freq="ME").delete(7)
+    np.testing.assert_array_equal(
+        read_clock(index, 39).cells, np.delete(np.arange(40), 7)
+    )
