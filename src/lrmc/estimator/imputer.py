@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin
@@ -22,6 +22,7 @@ from ..methods.in_time.improve import AskedTime, checked_time
 from ..methods.local import Local
 from ..methods.neighbors import Neighbors
 from ..methods.noisy import AskedLoss
+from ..methods.plan import Score
 from ..methods.regression import Regression
 from ..observations.base import row_blocks
 from ..observations.heldout import part_in_memory
@@ -80,6 +81,8 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         Weight of earlier rows each time that `partial_fit` sees new ones; in (0, 1].
     loss : {"auto", "mixture", "cauchy", "huber", "squares"}, default "auto"
         How residuals are weighed; see `lrmc.solve`.
+    score : {"auto", "mae", "rmse"}, default "auto"
+        What decisions minimize on hidden entries, in units of `scale_`; see `lrmc.solve`.
     outliers : {"both", "positive", "negative"}, default "both"
         On which side of the truth outliers lie.
     tol : float, default 1e-6
@@ -123,6 +126,7 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         period: int | Literal["auto"] | None = "auto",
         forgetting: float = 0.9,
         loss: AskedLoss = "auto",
+        score: Score = "auto",
         outliers: Sides = "both",
         tol: float = 1e-6,
         max_iter: int = 100,
@@ -138,6 +142,7 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         self.period = period
         self.forgetting = forgetting
         self.loss = loss
+        self.score = score
         self.outliers = outliers
         self.tol = tol
         self.max_iter = max_iter
@@ -160,7 +165,7 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         self
         """
         self._check()
-        in_time = self._in_time(X)
+        asked = {"score": self.score, **self._in_time(X)}
         Y = read(self, X, reset=True, fewest=2).dense()
         self._seen = ~np.isnan(Y).all(0)
         if not self._seen.any():
@@ -171,7 +176,7 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         if self.scale:
             self.scale_[self._seen] = _spread(Y[:, self._seen])
         self.pca_ = RobustPCA(**{name: getattr(self, name) for name in SHARED})
-        self.pca_._fitted(self._scaled(Y), **in_time)
+        self.pca_._fitted(self._scaled(Y), **asked)
         # the only copies of the data, some rows of which tell how far off new ones are
         self._training = part_in_memory(self.pca_._last[0])
         result = self.pca_._result
@@ -225,6 +230,7 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
     def _check(self) -> None:
         check_shared(self)
         one_of("fill", self.fill, FILLS)
+        one_of("score", self.score, get_args(Score))
         yes_or_no("scale", self.scale)
         yes_or_no("keep_empty_features", self.keep_empty_features)
         checked_time(self.time, self.period, None)
