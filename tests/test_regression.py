@@ -144,4 +144,5 @@ def test_relations_that_hold_exactly_are_found_in_few_rows():
 def test_a_table_with_parts_of_a_whole_is_told_by_plain_regression():
     X, rng = parts_of_a_whole()
     result = lrmc.solve(np.where(rng.random(X.shape) < 0.2, np.nan, X), time=None)
-    assert max(result.beyond, key=lambda x: x.weight).name == PLAIN
+    name, *_ = max(result.evidence["plan"]["blends"], key=lambda blend: blend[1])
+    assert name == PLAIN
