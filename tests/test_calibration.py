@@ -18,11 +18,11 @@ from lrmc.evidence.alarms import (
     dominated,
 )
 from lrmc.evidence.calibration import LEVELS, calibrate, fitted_again
-from lrmc.evidence.kinds import quantiles_by_kind, sizes_of
+from lrmc.evidence.kinds import USUAL, quantiles_by_kind, sizes_of, unheard_of
 from lrmc.evidence.scales import learned_powers, leverage, line_noise
 from lrmc.evidence.tails import Shape, fit_tails
 from lrmc.evidence.unlike import HARDER, UNLIKE
-from lrmc.fit import Fit
+from lrmc.fit import Fit, Kept
 from lrmc.linalg import Factors
 from lrmc.observations import as_observations, heldout
 from lrmc.outofcore import blocks
@@ -369,6 +369,23 @@ def test_each_kind_of_place_has_its_own_width():
     assert (
         border[9] == quantiles_by_kind(ratio[learn], weight, 0 * kinds[learn], 0.9)[0]
     )
+
+
+def test_kinds_of_places_that_nothing_was_set_aside_of_are_counted():
+    Y = np.ones((4, 30))
+    Y[0, :6] = Y[:, 10:12] = Y[3] = np.nan
+    places = np.zeros(Y.shape, np.int8)
+    places[:, 10:12], places[3] = 5, 7
+    X = Factors(np.ones((4, 1)), np.ones((30, 1)))
+    of_times = Fit(X, (Kept(X, Y, "columns"),))
+    obs, enough = as_observations(Y), np.zeros(USUAL, np.int8)
+    # columns without an entry are filled in, rows without one are not
+    assert unheard_of(obs, of_times, places, enough) == pytest.approx(6 / 12)
+    few = np.append(enough, np.int8(5))  # where 21 / 20 are a tenth of what is wanted
+    assert unheard_of(obs, of_times, places, few) == pytest.approx(6 / 12)
+    few = np.append(few, np.int8(5))
+    assert unheard_of(obs, of_times, places, few) == 0
+    assert unheard_of(obs, Fit(X), places, enough) == 0
 
 
 def test_gaps_unlike_anything_observed_are_refused():

@@ -590,3 +590,20 @@ def test_rows_that_nothing_tells_are_filled_by_the_others():
     assert off < 0.9 * np.sqrt(np.mean((np.nanmedian(Y, 0) - X)[lost] ** 2))
     alone = np.isnan(Y) & ~lost & ~pairs.any(1)[:, None]
     np.testing.assert_allclose(filled[alone], X[alone], atol=1e-4)
+
+
+def test_the_score_is_that_of_solve():
+    rng = np.random.default_rng(0)
+    common = rng.standard_normal((90, 1))
+    X = np.exp(1.5 * (common + 0.7 * rng.standard_normal((90, 5))))
+    X[rng.random(X.shape) < 0.2] = np.nan
+    filled = {}
+    for score in ("mae", "rmse"):
+        imputer = RobustImputer(score=score, time=None)
+        filled[score] = imputer.fit_transform(X)
+        result = lrmc.solve(X / imputer.scale_, score=score, time=None)
+        want = np.where(np.isnan(X), result.completed() * imputer.scale_, X)
+        np.testing.assert_allclose(filled[score], want, rtol=1e-6)
+    assert not np.allclose(filled["mae"], filled["rmse"], rtol=0.01)
+    with pytest.raises(ValueError, match="score='mse'"):
+        RobustImputer(score="mse").fit(X)

@@ -345,6 +345,7 @@ def normal(
     covariance: Array,
     rounds: int,
     tiny: float,
+    alone: float,
 ) -> None:
     """The distribution of rows with gaps (NaN), beginning with `complete`; the last arrays are room."""
 

@@ -133,8 +133,8 @@ class Rows {
   }
 };
 
-// Expectation (Rows) and maximisation in turn. As many rows more as there are columns are supposed to have been seen in
-// which columns have nothing to do with each other: a covariance of few rows is drawn to its diagonal.
+// Expectation (Rows) and maximisation in turn. Some rows more may be supposed to have been seen in which columns have
+// nothing to do with each other: a covariance of few rows is drawn to its diagonal.
 class Draws {
   const Normal &job;
   const int across = job.across;
@@ -174,8 +174,8 @@ class Draws {
     double largest = 0;
     for (int a = 0; a < across; a++)
       for (int b = a; b < across; b++) {
-        const double alone = a == b ? line(a)[a] * across / double(job.n) : 0;
-        line(a)[b] = (line(a)[b] + unknown[a * across + b] + alone) / double(job.n + across);
+        const double alone = a == b ? line(a)[a] * job.alone / double(job.n) : 0;
+        line(a)[b] = (line(a)[b] + unknown[a * across + b] + alone) / (double(job.n) + job.alone);
         largest = std::max(largest, line(a)[b]);
       }
     for (int a = 0; a < across; a++) {

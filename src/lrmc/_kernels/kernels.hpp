@@ -252,6 +252,7 @@ struct Normal {
   int across = 0, rounds = 0;
   const double *Y = nullptr;
   double tiny = 0;             // of the largest variance: what a column that does not vary is given
+  double alone = 0;            // rows more, in which columns have nothing to do with each other
   double *complete = nullptr;  // n x across
   double *mean = nullptr, *covariance = nullptr;
 };

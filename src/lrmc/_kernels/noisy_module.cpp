@@ -33,7 +33,7 @@ static void gaps(given::Matrix<const double> Y, given::Vector<const double> mean
 
 // The distribution of such rows: see gaps.cpp.
 static void normal(given::Matrix<const double> Y, given::Matrix<double> complete, given::Vector<double> mean,
-                   given::Matrix<double> covariance, int rounds, double tiny) {
+                   given::Matrix<double> covariance, int rounds, double tiny, double alone) {
   Normal job;
   job.n = int64_t(Y.shape(0));
   job.across = int(Y.shape(1));
@@ -46,6 +46,7 @@ static void normal(given::Matrix<const double> Y, given::Matrix<double> complete
   job.covariance = given::square(covariance, job.across, "covariance");
   job.rounds = rounds;
   job.tiny = tiny;
+  job.alone = alone;
   nb::gil_scoped_release unlocked;
   in_use().normal(job);
 }
@@ -243,7 +244,7 @@ void lrmc::bind_noisy(nb::module_ &m) {
   m.def("gaps", &::gaps, as_it_is("Y"), nb::kw_only(), as_it_is("mean"), as_it_is("precision"), as_it_is("complete"),
         as_it_is_or_none("unknown"), as_it_is_or_none("told"));
   m.def("normal", &::normal, as_it_is("Y"), nb::kw_only(), as_it_is("complete"), as_it_is("mean"),
-        as_it_is("covariance"), nb::arg("rounds"), nb::arg("tiny"));
+        as_it_is("covariance"), nb::arg("rounds"), nb::arg("tiny"), nb::arg("alone"));
   m.def("nearest", &::nearest, as_it_is("Z"), as_it_is("among"), nb::kw_only(), as_it_is("which"), as_it_is("apart"),
         nb::arg("own"));
   m.def("among", &::among, as_it_is("values"), as_it_is("which"), nb::kw_only(), as_it_is("rows"), as_it_is("cols"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin
@@ -24,6 +24,7 @@ from ..methods.in_time.part import InTime
 from ..methods.local import Local
 from ..methods.neighbors import Neighbors
 from ..methods.noisy import AskedLoss
+from ..methods.plan import Score
 from ..methods.regression import Regression
 from ..observations.base import row_blocks
 from ..observations.heldout import part_in_memory
@@ -84,6 +85,8 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         Weight of earlier rows each time that `partial_fit` sees new ones; in (0, 1].
     loss : {"auto", "mixture", "cauchy", "huber", "squares"}, default "auto"
         How residuals are weighed; see `lrmc.solve`.
+    score : {"auto", "mae", "rmse"}, default "auto"
+        What decisions minimize on hidden entries, in units of `scale_`; see `lrmc.solve`.
     outliers : {"both", "positive", "negative"}, default "both"
         On which side of the truth outliers lie.
     tol : float, default 1e-6
@@ -127,6 +130,7 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         period: int | Literal["auto"] | None = "auto",
         forgetting: float = 0.9,
         loss: AskedLoss = "auto",
+        score: Score = "auto",
         outliers: Sides = "both",
         tol: float = 1e-6,
         max_iter: int = 100,
@@ -142,6 +146,7 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         self.period = period
         self.forgetting = forgetting
         self.loss = loss
+        self.score = score
         self.outliers = outliers
         self.tol = tol
         self.max_iter = max_iter
@@ -175,7 +180,7 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         if self.scale:
             self.scale_[self._seen] = _spread(Y[:, self._seen])
         self.pca_ = RobustPCA(**{name: getattr(self, name) for name in SHARED})
-        self.pca_._fitted(self._scaled(Y), time=asked)
+        self.pca_._fitted(self._scaled(Y), score=self.score, time=asked)
         # the only copies of the data, some rows of which tell how far off new ones are
         self._training = part_in_memory(self.pca_._last[0])
         result = self.pca_._result
@@ -230,6 +235,7 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
     def _check(self) -> None:
         check_shared(self)
         one_of("fill", self.fill, FILLS)
+        one_of("score", self.score, get_args(Score))
         yes_or_no("scale", self.scale)
         yes_or_no("keep_empty_features", self.keep_empty_features)
         checked_time(self.time, self.period, None)

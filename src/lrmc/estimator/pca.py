@@ -131,8 +131,8 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, Anomalies):  # type: ignore[mis
         """
         return self._fitted(X)
 
-    def _fitted(self, X: Any, **in_time: Any) -> Self:
-        """The same; `in_time` is what `lrmc.solve` is told about time."""
+    def _fitted(self, X: Any, **asked: Any) -> Self:
+        """The same; `asked` is what else `lrmc.solve` is told: time, and what is minimized."""
         self._check()
         given = read(self, X, reset=True, fewest=2)
         obs = given.observations(self.threads)
@@ -140,7 +140,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, Anomalies):  # type: ignore[mis
             raise ValueError(
                 f"nothing is observed: all entries of the {given.X.shape[0]} x {given.X.shape[1]} X are NaN"
             )
-        result = self._solve(obs, **in_time)
+        result = self._solve(obs, **asked)
         self._keep(self._learned(obs, result, result.factors()), obs)
         self._result = result
         self.n_iter_, self.history_ = result.n_iter, result.history
@@ -226,7 +226,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, Anomalies):  # type: ignore[mis
             "a probability between 0 and 1, such as 0.01",
         )
 
-    def _solve(self, obs: Observations, **in_time: Any) -> Result:
+    def _solve(self, obs: Observations, **asked: Any) -> Result:
         """A low-rank fit with n_components, and one more if the mean needs it."""
         rank, most = self.n_components, min(obs.shape)
         seed = self.random_state
@@ -249,7 +249,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, Anomalies):  # type: ignore[mis
             max_iter=self.max_iter,
             seed=seed,
             verbose=self.verbose,
-            **in_time,
+            **asked,
         )
 
     def _learned(self, obs: Observations, result: Result, X: Factors) -> Learned:

@@ -27,7 +27,15 @@ from ..observations.heldout import (
     set_aside,
 )
 from ..weights import Array
-from .kinds import MANY, Kinds, kinds_of, quantile_of, quantiles_by_kind, sizes_of
+from .kinds import (
+    MANY,
+    Kinds,
+    kinds_of,
+    quantile_of,
+    quantiles_by_kind,
+    sizes_of,
+    unheard_of,
+)
 from .scales import Leverage, Lines, Scales, learned_powers, lines_of
 from .simple import Fitted
 from .tails import TELLING, Shape, Tails, fit_tails, thinned
@@ -321,12 +329,15 @@ def calibrate(obs: Observations, fit: Fit, sets: Sequence[Fitted]) -> Calibratio
     outlying = tails.outlying(errors.residual, scale)
     good = 1 - outlying if tails.share > TELLING else np.ones(len(scale))
     ratio = errors.residual / scale
-    kinds = None if places is None else Kinds(places, sizes)
+    kinds, distance = None, unlike(single, known)
+    if places is not None:
+        kinds = Kinds(places, sizes)
+        distance = max(distance, unheard_of(obs, fit, places, errors.kinds))
     return Calibration(
         Scales(lines_of(obs, fit), unit, powers, kinds),
         tails,
         *thinned(ratio, good, KEPT),
-        Gaps(unlike(single, known), harder(sets)),
+        Gaps(distance, harder(sets)),
         tuple(_coverage(np.abs(ratio), good, errors, x) for x in LEVELS),
         kinds=errors.kinds[:: -(-len(ratio) // KEPT)],
     )

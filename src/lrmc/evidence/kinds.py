@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from ..fit import Fit
+from ..fit import Filling, Fit
 from ..observations.base import Observations
 from ..weights import Array
 
@@ -17,6 +17,9 @@ ENOUGH = (
     200  # errors of a kind that tell its quantiles; else those of all, in its units
 )
 USUAL = 20  # errors of the usual size that every kind is taken to have
+# of the errors that a kind would have by its share of the missing places: with fewer, such gaps could
+# not be set aside. (By a quarter, random gaps of small tables would be among them, too.)
+RARE = 0.1
 MANY = 64  # kinds, at most
 TINY = 1e-300
 
@@ -46,6 +49,24 @@ def kinds_of(obs: Observations, fit: Fit) -> Array | None:
         if isinstance(part, KnowsKinds):
             return part.kinds(obs)
     return None
+
+
+def unheard_of(obs: Observations, fit: Fit, places: Array, kinds: Array) -> float:
+    """Of the missing places that are filled in, how many are of a kind of which hardly any error is
+    known. `places` has the kind of each, `kinds` those of the errors.
+
+    Gaps that recur with the period cannot be moved by it: what is set aside then is other gaps, or
+    single entries, and says nothing of them."""
+    filled = {part.fills for part in fit.beyond if isinstance(part, Filling)}
+    missing = np.isnan(obs.grid(*map(np.arange, obs.shape)))
+    if "rows" not in filled:
+        missing &= (np.asarray(obs.row_observed) > 0)[:, None]
+    if "columns" not in filled:
+        missing &= np.asarray(obs.col_observed) > 0
+    known = np.bincount(kinds, minlength=MANY)
+    wanted = np.bincount(places[missing], minlength=MANY)
+    share = wanted / max(int(wanted.sum()), 1)
+    return float(share[known < np.minimum(USUAL, RARE * len(kinds) * share)].sum())
 
 
 def sizes_of(ratio: Array, kinds: Array) -> Array:

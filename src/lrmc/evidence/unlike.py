@@ -22,7 +22,8 @@ HARDER = 1.7
 class Gaps(NamedTuple):
     """How unlike missing places are to those that were set aside."""
 
-    # between the leverages of both, Kolmogorov's: from 0 to 1
+    # between the leverages of both, Kolmogorov's: from 0 to 1; with time, the share of missing
+    # places of kinds of which hardly anything was set aside, if that is more
     distance: float = 0.0
     # by how many times entries within whole gaps are missed by more than single ones
     harder: float = 1.0
@@ -33,8 +34,8 @@ class Gaps(NamedTuple):
             return (
                 "the gaps are unlike anything that was observed: at least"
                 f" {100 * self.distance:.0f} % of the missing places have no like among those"
-                " that could be set aside in their stead (by what the fit knows of their rows and"
-                " columns). Nothing tells how far off they are: no interval is given"
+                " that could be set aside in their stead (by what is known of their rows, columns"
+                " and times). Nothing tells how far off they are: no interval is given"
             )
         if self.harder > HARDER:
             return (

@@ -54,8 +54,18 @@ class Lines:
 
     @cached_property
     def told(self) -> Told:
-        """What other columns say; more than one opinion rests on it."""
-        normal = normal_of(self.values, self.fit)
+        """What other columns say, with as many rows more as there are columns, in which these have
+        nothing to do with each other; more than one opinion rests on it.
+        """
+        return self._told(alone=self.values.shape[1])
+
+    @cached_property
+    def plainly_told(self) -> Told:
+        """The same without these rows."""
+        return self._told(alone=0)
+
+    def _told(self, alone: int) -> Told:
+        normal = normal_of(self.values, self.fit, alone)
         return Told(told_by_others(self.values, normal), normal)
 
     @cached_property

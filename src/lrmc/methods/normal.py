@@ -22,11 +22,11 @@ class Normal(NamedTuple):
     cov: Array
 
 
-def normal_of(Y: Array, fit: Array) -> Normal:
+def normal_of(Y: Array, fit: Array, alone: int) -> Normal:
     """The mean and covariance of rows with gaps (NaN), beginning with `fit` there.
 
-    As many rows more as there are columns are supposed to have been seen in which columns have
-    nothing to do with each other: a covariance of few rows is drawn to its diagonal."""
+    `alone` rows more are supposed to have been seen in which columns have nothing to do with each
+    other: a covariance of few rows is drawn to its diagonal."""
     if len(Y) > MOST_ROWS:
         some = np.random.default_rng(0).choice(len(Y), MOST_ROWS, replace=False)
         Y, fit = Y[some], fit[some]
@@ -34,7 +34,13 @@ def normal_of(Y: Array, fit: Array) -> Normal:
     begin = _kernels.ready(np.where(np.isnan(Y), fit, Y), np.float64)
     mean, cov = np.empty(Y.shape[1]), np.empty((Y.shape[1], Y.shape[1]))
     _kernels.normal(
-        Y, complete=begin, mean=mean, covariance=cov, rounds=ROUNDS, tiny=TINY
+        Y,
+        complete=begin,
+        mean=mean,
+        covariance=cov,
+        rounds=ROUNDS,
+        tiny=TINY,
+        alone=alone,
     )
     return Normal(mean, cov)
 

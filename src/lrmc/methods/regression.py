@@ -18,6 +18,7 @@ from .cleaned import MOST_CELLS, Lines
 from .normal import Normal, told_by_others
 
 MOST_COLUMNS = 40  # of which each is told from all others
+PLAIN = "plain regression"
 ROWS_EACH = 3  # for each column at least: with fewer a covariance says little
 
 
@@ -60,3 +61,11 @@ def can_regress(obs: Observations) -> bool:
 def regression(lines: Lines, bend: float, weight: float) -> Regression:
     """What other columns say of all entries, where residuals beyond `bend` are clipped."""
     return Regression(lines.X, *lines.told, bend, weight, lines.transposed)
+
+
+def plain_regression(lines: Lines, bend: float, weight: float) -> Regression:
+    """The same by a covariance that is not drawn to its diagonal: sums and other relations of
+    columns that hold exactly are found, however few rows there are.
+    """
+    told = lines.plainly_told
+    return Regression(lines.X, *told, bend, weight, lines.transposed, PLAIN)

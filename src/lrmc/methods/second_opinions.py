@@ -11,7 +11,13 @@ from .cleaned import Lines
 from .interpolation import Interpolation, can_interpolate, interpolation
 from .local import Local, can_regress_locally, local
 from .neighbors import SHARING, Neighbors, can_compare, neighbors, sharing
-from .regression import Regression, can_regress, regression
+from .regression import (
+    PLAIN,
+    Regression,
+    can_regress,
+    plain_regression,
+    regression,
+)
 
 
 class Opinion(NamedTuple):
@@ -30,7 +36,8 @@ GENTLY, OUTLIERS, UNCLIPPED = 3.0, 30.0, 1e6
 OPINIONS: Mapping[str, Opinion] = {
     "neighbors": Opinion(can_compare, neighbors, (GENTLY, OUTLIERS)),
     SHARING: Opinion(can_compare, sharing, (OUTLIERS,)),
-    "regression": Opinion(can_regress, regression, (GENTLY, OUTLIERS, UNCLIPPED)),
+    "regression": Opinion(can_regress, regression, (GENTLY, OUTLIERS)),
+    PLAIN: Opinion(can_regress, plain_regression, (UNCLIPPED,)),
     "regression among neighbors": Opinion(
         can_regress_locally, local, (OUTLIERS, UNCLIPPED)
     ),
