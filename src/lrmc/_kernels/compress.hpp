@@ -1,13 +1,45 @@
 // The observed entries of a dense matrix, by row (CSR) or by column: what a sparse pass reads.
 #pragma once
+#if LRMC_VECTOR_BYTES > 16
+#include <immintrin.h>
+#endif
 #include "tiles.hpp"
 
 namespace lrmc::LRMC_ISA {
 
 inline constexpr int WORD = 64;  // entries whose bits are one number
 
+#if LRMC_VECTOR_BYTES > 16
+// Which of 32 bytes are not 0; which of 32 bytes of numbers are not NaN. A bit each.
+inline uint64_t bits_of(const uint8_t *mask) {
+  return uint32_t(~_mm256_movemask_epi8(_mm256_cmpeq_epi8(load<__m256i>(mask), _mm256_setzero_si256())));
+}
+inline uint64_t numbers_in(const float *y) {
+  const auto x = load<__m256>(y);
+  return uint32_t(_mm256_movemask_ps(_mm256_cmp_ps(x, x, _CMP_ORD_Q)));
+}
+inline uint64_t numbers_in(const double *y) {
+  const auto x = load<__m256d>(y);
+  return uint32_t(_mm256_movemask_pd(_mm256_cmp_pd(x, x, _CMP_ORD_Q)));
+}
+// The same of 64 entries.
+template <class S> inline uint64_t observed(const S *y, const uint8_t *mask) {
+  uint64_t bits = mask ? bits_of(mask) | bits_of(mask + 32) << 32 : ~uint64_t(0);
+  if constexpr (std::is_floating_point_v<S>) {
+    constexpr int few = 32 / sizeof(S);
+    uint64_t numbers = 0;
+    for (int j = 0; j < WORD; j += few) numbers |= numbers_in(y + j) << j;
+    bits &= numbers;
+  }
+  return bits;
+}
+#endif
+
 // Which of up to 64 entries are observed, one bit each.
 template <class S> inline uint64_t observed(const S *y, const uint8_t *mask, int n) {
+#if LRMC_VECTOR_BYTES > 16
+  if (n == WORD) return observed(y, mask);
+#endif
   alignas(64) uint8_t seen[WORD] = {};
   const auto look = [&](int count) {
     if (mask)
@@ -34,10 +66,11 @@ template <class S, bool by_column> void compress_as(const Dense &data, int64_t n
   int64_t *const next = places.get();
   int32_t *const indices = out.indices;
   S *const values = static_cast<S *>(out.values);
-  for (int64_t first = 0; first < n2; first += AT_ONCE)
+  const int64_t at_once = by_column ? AT_ONCE : n2;
+  for (int64_t first = 0; first < n2; first += at_once)
     for (int64_t i = 0; i < n1; i++) {
       int64_t to = next[by_column ? first : i];
-      for (int64_t j = first, end = std::min(n2, first + AT_ONCE); j < end; j += WORD) {
+      for (int64_t j = first, end = std::min(n2, first + at_once); j < end; j += WORD) {
         const S *const y = Y + i * data.stride + j;
         const uint8_t *mask = data.mask ? data.mask + i * data.mask_stride + j : nullptr;
         for (uint64_t left = observed(y, mask, int(std::min<int64_t>(WORD, end - j))); left; left &= left - 1) {

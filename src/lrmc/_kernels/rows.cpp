@@ -316,7 +316,7 @@ template <class T> void entries_at(const Places<T> &job) {
     const T *l = job.L + job.rows[k] * r, *f = job.R + job.cols[k] * r;
     Vec<T> some = {};
     for (int c = 0; c < whole; c += W) some += load<Vec<T>>(l + c) * load<Vec<T>>(f + c);
-    T dot = sum<T>(some);
+    T dot = whole ? sum<T>(some) : T(0);  // of short rows, to sum the lanes would be most of the work
     for (int c = whole; c < r; c++) dot += l[c] * f[c];
     job.out[k] = dot;
   }

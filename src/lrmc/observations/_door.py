@@ -364,7 +364,7 @@ def _surveyed(indices: Array, values: Array, n2: int) -> tuple[Array, int, int]:
     for first in range(0, len(values), AT_ONCE):
         some = slice(first, first + AT_ONCE)
         here = indices[some]
-        if floats:
+        if floats and not np.isfinite(values[some]).all():
             gaps = np.isnan(values[some])
             missing += int(gaps.sum())
             infinite += int(np.isinf(values[some]).sum())
