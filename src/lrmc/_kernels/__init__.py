@@ -30,6 +30,7 @@ from ._native import (
     instruction_set,
     instruction_sets,
     layer_rows,
+    lasting,
     layers,
     locate,
     magnitudes,
@@ -40,6 +41,7 @@ from ._native import (
     most_threads,
     nearest,
     newton,
+    noise_levels,
     normal,
     onto_canvas,
     patches,
@@ -50,6 +52,7 @@ from ._native import (
     regressor_slopes,
     regressors,
     residual,
+    shrink,
     slope_rows,
     slopes,
     small,
@@ -57,7 +60,6 @@ from ._native import (
     step_rows,
     survey,
     use_instruction_set,
-    windowed,
 )
 
 __all__ = [
@@ -85,6 +87,7 @@ __all__ = [
     "instruction_set",
     "instruction_sets",
     "layer_rows",
+    "lasting",
     "layers",
     "locate",
     "magnitudes",
@@ -95,6 +98,7 @@ __all__ = [
     "most_threads",
     "nearest",
     "newton",
+    "noise_levels",
     "normal",
     "onto_canvas",
     "patches",
@@ -106,6 +110,7 @@ __all__ = [
     "regressor_slopes",
     "regressors",
     "residual",
+    "shrink",
     "slope_rows",
     "slopes",
     "small",
@@ -115,7 +120,6 @@ __all__ = [
     "threads_for",
     "times",
     "use_instruction_set",
-    "windowed",
 ]
 
 Array = np.ndarray[Any, np.dtype[Any]]

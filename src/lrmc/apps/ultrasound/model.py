@@ -13,7 +13,7 @@ from ..._work import SOUND, Outcome
 from ...weights import Array, Sides
 from ..outcome import Limits, Told, after_clipping
 from ..stack import check_rank, check_seed, check_share, is_whole
-from .blood import deviation_without, found_blood
+from .blood import deviation_without, found_blood, too_bright
 from .iq import blended, doppler
 from .medians import median_frame, some_frames
 from .motion import Motion, follow
@@ -140,8 +140,9 @@ def separate(
     limits = Limits.of(frames)
     tissue, clipped = limits.held(tissue, "the tissue")
     outcome = after_clipping(fit.outcome(), clipped, tissue.size, limits)
+    lit = _lower(tissue, frames, least, limits) if sides == "positive" else 0.0
     rest = frames - tissue
-    found = found_blood(rest, tissue, sides, least)
+    found = found_blood(rest, tissue, sides, least, lit)
     return Separated(
         tissue,
         found.blood,
@@ -160,10 +161,21 @@ def _separate_iq(frames: Array, rank: int | None, seed: int, tell: Tell) -> Sepa
     noise = float(np.sqrt(np.mean([window.found.noise for window in found])))
     outcome = next((w.doubt for w in found if w.doubt is not SOUND), SOUND)
     most = max(window.found.rank for window in found)
-    deviation = deviation_without(blood, frames - tissue)
+    deviation = deviation_without(blood != 0, frames - tissue)
     return Separated(
         tissue, blood, noise, deviation, None, "both", outcome=outcome, rank=most
     )
+
+
+def _lower(tissue: Array, frames: Array, least: float, limits: Limits) -> Array:
+    """Take away, in place, what is bubbles that were seldom away: (height, width). Tissue is no
+    darker than the cine.
+    """
+    some = some_frames(len(frames))
+    lit = too_bright(frames[some] - tissue[some], tissue[some], least)
+    tissue -= lit
+    np.maximum(tissue, np.float32(limits.low), out=tissue)
+    return lit
 
 
 def _sides(frames: Array) -> Sides:
