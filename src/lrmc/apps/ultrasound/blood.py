@@ -117,15 +117,14 @@ def _without_errors(
     dark side, in some frames, tells how much of each pixel's power is none. Blood is shrunk by that,
     in place, and all of it by the share that is given, if that is too much.
     """
-    some = rest[some_frames(len(rest))]
-    before = _power(blood[some_frames(len(rest))])
-    stretched = lopsided(some, least)
+    chosen = some_frames(len(rest))
+    some, before = rest[chosen], _power(blood[chosen])
+    # Of the fit as it was: what made it darker hides its errors.
+    own = some - lit
+    stretched = lopsided(own[:, ::2, ::2], least)
     dark = by_neighbours(some, "positive", beyond, noise, noise, sign=-stretched)
     blood *= _beyond(_mean_square(blood), _mean_square(dark))
-    # Of the fit as it was: what made it darker hides its errors.
-    some -= lit
-    stretched = lopsided(some, least)
-    far = shrunk(some, "positive", beyond, noise, noise, sign=-TAILS * stretched)
+    far = shrunk(own, "positive", beyond, noise, noise, sign=-TAILS * stretched)
     share = _power(far) / before if before else 0.0
     if share > MOST_ERRORS:
         blood *= np.float32(max(1 - share, 0))
