@@ -134,17 +134,22 @@ def clean_faces(
         _fitted(result, ~known).reshape(bands_first.shape), "the faces"
     )
     outcome = after_clipping(outcome, clipped, model.size, limits)
-    if pictures.dtype.kind in "iu":
-        white = np.iinfo(pictures.dtype)
-        model, outside = shown(model, white.min - HALF_STEP, white.max + HALF_STEP)
-        clipped += outside
+    model, outside = _as_pictures(model, pictures.dtype)
     doubt = _doubt(bands_first, known, model, result) if uncertainty else None
     outcome = _compared(outcome, doubt, bands_first, known)
     if coloured:
         model = np.moveaxis(model, 1, -1)
     removed = (pictures - model).astype(np.float32)
     clean = as_type(model, pictures.dtype)
-    return Faces(clean, removed, result, outcome, clipped, doubt)
+    return Faces(clean, removed, result, outcome, clipped + outside, doubt)
+
+
+def _as_pictures(model: Array, dtype: np.dtype[Any]) -> tuple[Array, int]:
+    """Between black and white, if these are known, and how many values were not."""
+    if dtype.kind not in "iu":
+        return model, 0
+    levels = np.iinfo(dtype)
+    return shown(model, levels.min - HALF_STEP, levels.max + HALF_STEP)
 
 
 def _fitted(result: Result, missing: Array) -> Array:
