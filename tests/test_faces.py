@@ -113,6 +113,23 @@ def test_missing_pixels_have_all_of_the_fit(made):
     np.testing.assert_allclose(removed[cols, rows][inside], wanted[inside], atol=0.01)
 
 
+def test_what_no_picture_shows_is_clipped_and_counted(tmp_path):
+    """Shadows of a dark face, and a highlight: the model of a matt surface is negative, or white."""
+    rng = np.random.default_rng(0)
+    face, light = rng.normal(0, 1, (30, 28, 3)), rng.normal(0, 1, (3, 20))
+    pictures = np.moveaxis(30 + 25 * face @ light, -1, 0)
+    images = np.clip(pictures, 0, 255).astype(np.uint8)
+    found = clean_faces(images, rank=4)
+    assert 0.001 < found.clipped / images.size < 0.3
+    assert np.abs(images - found.removed - found.clean).max() <= 0.51
+    for k, image in enumerate(images):
+        Image.fromarray(image).save(tmp_path / f"{k:02}.png")
+    out = tmp_path / "out"
+    done = CliRunner().invoke(app, ["faces", str(tmp_path), "-o", str(out), "-r", "4"])
+    assert f"{found.clipped / images.size:.2%}" in done.output
+    assert "that no sensor shows" in (out / "report.html").read_text()
+
+
 @each("kind", ["noise", "shifted"])
 def test_pictures_with_nothing_in_common_are_told(kind, tmp_path):
     """Of noise, or faces that lie elsewhere in each picture, the median tells as much as low rank."""

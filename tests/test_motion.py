@@ -1,5 +1,5 @@
 """The kernels of ultrasound, on every instruction set: steps of registration, pictures moved there and
-back, windows, and the tissue of patches.
+back, and the tissue of patches.
 """
 
 import numpy as np
@@ -9,21 +9,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import ndimage
 
 from lrmc import _kernels
-from lrmc.apps.ultrasound import blood, motion, patches
+from lrmc.apps.ultrasound import motion, patches
 from lrmc.solve import ConvergenceWarning
 
 
 @pytest.fixture(autouse=True, params=_kernels.instruction_sets())
 def instruction_set(request, restore_instruction_set):
     _kernels.use_instruction_set(request.param)
-
-
-def test_windows_are_gaussian():
-    """As SciPy has them."""
-    pictures = np.random.default_rng(0).random((3, 50, 43)).astype(np.float32)
-    for width in (1.0, 4.0):
-        wanted = ndimage.gaussian_filter(pictures, (0, width, width), mode="nearest")
-        assert_allclose(blood.smoothed(pictures, width), wanted, rtol=1e-5)
 
 
 def slow_step(reference, picture, down, right, length):

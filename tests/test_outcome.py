@@ -15,6 +15,8 @@ from lrmc.apps.outcome import (
     Limits,
     noisy_fit,
     run_to_end,
+    share_clipped,
+    shown,
     solved,
     told,
 )
@@ -87,6 +89,17 @@ def test_values_beyond_the_sensor_are_clipped_and_counted():
             limits.held(np.where(model == 180, np.float32(bad), model), "the ground")
     with pytest.raises(FitFailed, match="far outside"):
         limits.held(30 * model, "the ground")
+
+
+def test_what_no_sensor_shows_is_clipped_and_counted():
+    model = np.array([[-3.0, 0, 5], [np.nan, 255.4, 300]], np.float32)
+    kept, count = shown(model, -0.5, 255.5)
+    assert count == 2
+    np.testing.assert_array_equal(
+        kept, np.float32([[-0.5, 0, 5], [np.nan, 255.4, 255.5]])
+    )
+    assert shown(kept, -0.5)[1] == 0
+    assert share_clipped(2, 400) == "2 values (0.50%) that no sensor shows"
 
 
 def test_few_noisy_dates_are_not_taken_for_exact():

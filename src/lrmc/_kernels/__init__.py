@@ -29,6 +29,7 @@ from ._native import (
     gaps,
     instruction_set,
     instruction_sets,
+    lasting,
     layer_rows,
     layers,
     locate,
@@ -40,6 +41,7 @@ from ._native import (
     most_threads,
     nearest,
     newton,
+    noise_levels,
     normal,
     onto_canvas,
     patches,
@@ -50,6 +52,7 @@ from ._native import (
     regressor_slopes,
     regressors,
     residual,
+    shrink,
     slope_rows,
     slopes,
     small,
@@ -57,7 +60,6 @@ from ._native import (
     step_rows,
     survey,
     use_instruction_set,
-    windowed,
 )
 
 __all__ = [
@@ -84,6 +86,7 @@ __all__ = [
     "gaps",
     "instruction_set",
     "instruction_sets",
+    "lasting",
     "layer_rows",
     "layers",
     "locate",
@@ -95,6 +98,7 @@ __all__ = [
     "most_threads",
     "nearest",
     "newton",
+    "noise_levels",
     "normal",
     "onto_canvas",
     "patches",
@@ -106,6 +110,7 @@ __all__ = [
     "regressor_slopes",
     "regressors",
     "residual",
+    "shrink",
     "slope_rows",
     "slopes",
     "small",
@@ -115,7 +120,6 @@ __all__ = [
     "threads_for",
     "times",
     "use_instruction_set",
-    "windowed",
 ]
 
 Array = np.ndarray[Any, np.dtype[Any]]

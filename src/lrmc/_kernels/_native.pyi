@@ -541,8 +541,32 @@ def from_canvas(
 ) -> None:
     """The way back; out is room."""
 
-def windowed(pictures: Array, window: Array, *, out: Array, threads: int) -> None:
-    """Pictures times a window, down and across; out is room."""
+def shrink(
+    rest: Array,
+    near: Array,
+    common: Array,
+    *,
+    both: bool,
+    sign: float,
+    beyond: float,
+    allowed: float,
+    level: float,
+    out: Array,
+    threads: int,
+) -> None:
+    """What of residuals is blood, shrunk by what is near and by what a wide window has in common, into
+    out."""
+
+def noise_levels(
+    rest: Array, tissue: Array, *, least: float, report: Array, threads: int
+) -> None:
+    """Of each frame: how many residuals are dark, the sum of their squares, how many change, and the
+    tissue there."""
+
+def lasting(
+    blood: Array, *, brightest: int, power: Array, lasting: Array, threads: int
+) -> None:
+    """The mean square of each pixel over time, and that without its brightest frames."""
 
 def patches(
     frames: Array,

@@ -292,7 +292,9 @@ struct Opinions {
 // Pictures that move: see motion_jobs.hpp.
 struct Follow;
 struct Resample;
-struct Windowed;
+struct Shrink;
+struct NoiseLevels;
+struct Lasting;
 struct Patches;
 
 // Small matrices without noise, each solved and proven by itself: see small.cpp. Computed in double precision.
@@ -415,7 +417,9 @@ struct Kernels {
   void (*follow)(const Follow &);
   void (*onto_canvas)(const Resample &);
   void (*from_canvas)(const Resample &);
-  void (*windowed)(const Windowed &);
+  void (*shrink)(const Shrink &);
+  void (*noise_levels)(const NoiseLevels &);
+  void (*lasting)(const Lasting &);
   void (*patches)(const Patches &);
   template <class T> const Passes<T> &in() const {
     if constexpr (sizeof(T) == 4) return f32;

@@ -5,22 +5,12 @@
 // Compiled once for each instruction set.
 #include "motion.hpp"
 
-#include <atomic>
-
 #include "motion_jobs.hpp"
 #include "resample.hpp"
 #include "team.hpp"
 
 namespace lrmc::LRMC_ISA {
 namespace {
-
-template <class Make> void for_each(int64_t count, int threads, Make make) {
-  std::atomic<int64_t> next{0};
-  in_shares(shares_of(threads, count), [&](int) {
-    auto work = make();
-    for (int64_t t = next++; t < count; t = next++) work(t);
-  });
-}
 
 // Every second row and column, as means of four.
 void halve(const std::vector<float> &picture, int width, int height_to, int width_to, std::vector<float> &out) {
@@ -313,44 +303,6 @@ class From {
   }
 };
 
-// ---- windows
-
-class Window {
-  const Windowed &job;
-  std::vector<float> line, half;
-
- public:
-  explicit Window(const Windowed &job_)
-      : job(job_), line(job.width + 2 * job.reach), half(size_t(job.height) * job.width) {}
-
-  void operator()(int64_t t) {
-    const int height = job.height, width = job.width, reach = job.reach;
-    const float *picture = job.pictures + t * height * width;
-    for (int i = 0; i < height; i++) {  // down
-      float *__restrict to = half.data() + size_t(i) * width;
-      std::fill_n(to, width, 0.0f);
-      for (int k = -reach; k <= reach; k++) {
-        const float *__restrict from = picture + size_t(std::clamp(i + k, 0, height - 1)) * width;
-        const float w = job.window[k + reach];
-        for (int j = 0; j < width; j++) to[j] += w * from[j];
-      }
-    }
-    for (int i = 0; i < height; i++) {  // across
-      const float *from = half.data() + size_t(i) * width;
-      std::fill_n(line.data(), reach, from[0]);
-      std::copy_n(from, width, line.data() + reach);
-      std::fill_n(line.data() + reach + width, reach, from[width - 1]);
-      float *__restrict to = job.out + (t * height + i) * width;
-      std::fill_n(to, width, 0.0f);
-      for (int k = 0; k <= 2 * reach; k++) {
-        const float *__restrict at = line.data() + k;
-        const float w = job.window[k];
-        for (int j = 0; j < width; j++) to[j] += w * at[j];
-      }
-    }
-  }
-};
-
 }  // namespace
 
 void follow(const Follow &job) {
@@ -361,9 +313,6 @@ void onto_canvas(const Resample &job) {
 }
 void from_canvas(const Resample &job) {
   for_each(job.count, job.threads, [&] { return From(job); });
-}
-void windowed(const Windowed &job) {
-  for_each(job.count, job.threads, [&] { return Window(job); });
 }
 
 }  // namespace lrmc::LRMC_ISA

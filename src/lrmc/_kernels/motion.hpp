@@ -7,7 +7,9 @@ namespace lrmc::LRMC_ISA {
 void follow(const Follow &job);
 void onto_canvas(const Resample &job);
 void from_canvas(const Resample &job);
-void windowed(const Windowed &job);
+void shrink(const Shrink &job);
+void noise_levels(const NoiseLevels &job);
+void lasting(const Lasting &job);
 void patches(const Patches &job);
 
 }  // namespace lrmc::LRMC_ISA

@@ -36,13 +36,39 @@ struct Resample {
   uint8_t *seen = nullptr;  // as large as canvases, or missing: whether a frame shows the place
   int threads = 1;
 };
-// Pictures times a window in both directions; beyond their edges, they go on as there.
-struct Windowed {
-  const float *pictures = nullptr;  // count x height x width
+// What of the residuals of a cine is blood: see blood.cpp. All are count x height x width.
+struct Window {                    // of a Gaussian, say
+  const float *weights = nullptr;  // 2 reach + 1
+  int reach = 0;
+};
+struct Shrink {
+  const float *rest = nullptr;
   int64_t count = 0;
-  int height = 0, width = 0, reach = 0;
-  const float *window = nullptr;  // 2 reach + 1
+  int height = 0, width = 0;
+  float sign = 1;     // what residuals are multiplied with: -1, and what is dark is looked for
+  bool both = false;  // whether blood may be dark or bright
+  float beyond = 0;   // less is not blood
+  float allowed = 0;  // so much may be shared by a wide neighbourhood
+  float level = 0;    // of the noise
+  Window near, common;
   float *out = nullptr;
+  int threads = 1;
+};
+struct NoiseLevels {
+  const float *rest = nullptr, *tissue = nullptr;
+  int64_t count = 0;
+  int height = 0, width = 0;
+  float least = 0;           // changes that tell nothing
+  double *report = nullptr;  // count x 4: how many are darker than tissue, the sum of their squares, how many change,
+                             // and the sum of the tissue there
+  int threads = 1;
+};
+struct Lasting {
+  const float *blood = nullptr;
+  int64_t count = 0;
+  int height = 0, width = 0;
+  int64_t brightest = 0;                       // frames of each pixel that are left out
+  float *power = nullptr, *lasting = nullptr;  // height x width: mean squares, of all frames and without these
   int threads = 1;
 };
 

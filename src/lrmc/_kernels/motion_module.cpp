@@ -126,21 +126,65 @@ static void from_canvas(Pictures canvases, Pictures down, Pictures right, int bl
   in_use().from_canvas(job);
 }
 
-static void windowed(Pictures pictures, given::Vector<const float> window, PicturesRoom out, int threads) {
-  Windowed job;
-  job.pictures = pictures.data();
-  job.count = int64_t(pictures.shape(0));
-  job.height = int(pictures.shape(1));
-  job.width = int(pictures.shape(2));
-  need(job.height > 0 && job.width > 0, "pictures", "are empty");
+static Window window_of(const given::Vector<const float> &weights) {
+  need(weights.shape(0) % 2 == 1, "a window", "has no middle");
+  return {weights.data(), int(weights.shape(0) / 2)};
+}
+
+static void shrink(Pictures rest, given::Vector<const float> near, given::Vector<const float> common, bool both,
+                   double sign, double beyond, double allowed, double level, PicturesRoom out, int threads) {
+  Shrink job;
+  job.rest = rest.data();
+  job.count = int64_t(rest.shape(0));
+  job.height = int(rest.shape(1));
+  job.width = int(rest.shape(2));
+  need(job.height > 0 && job.width > 0, "rest", "is empty");
   need(has_shape(out, job.count, job.height, job.width), "out", "has another shape");
-  need(window.shape(0) % 2 == 1, "window", "has no middle");
-  job.reach = int(window.shape(0) / 2);
-  job.window = window.data();
+  job.sign = float(sign);
+  job.both = both;
+  job.beyond = float(beyond);
+  job.allowed = float(allowed);
+  job.level = float(level);
+  job.near = window_of(near);
+  job.common = window_of(common);
   job.out = out.data();
   job.threads = threads;
   nb::gil_scoped_release unlocked;
-  in_use().windowed(job);
+  in_use().shrink(job);
+}
+
+static void noise_levels(Pictures rest, Pictures tissue, double least, given::Matrix<double> report, int threads) {
+  NoiseLevels job;
+  job.rest = rest.data();
+  job.tissue = tissue.data();
+  job.count = int64_t(rest.shape(0));
+  job.height = int(rest.shape(1));
+  job.width = int(rest.shape(2));
+  need(has_shape(tissue, job.count, job.height, job.width), "tissue", "has another shape");
+  need(int64_t(report.shape(0)) == job.count && report.shape(1) == 4, "report", "has another shape");
+  job.least = float(least);
+  job.report = report.data();
+  job.threads = threads;
+  nb::gil_scoped_release unlocked;
+  in_use().noise_levels(job);
+}
+
+static void lasting(Pictures blood, int64_t brightest, given::Matrix<float> power, given::Matrix<float> lasting,
+                    int threads) {
+  Lasting job;
+  job.blood = blood.data();
+  job.count = int64_t(blood.shape(0));
+  job.height = int(blood.shape(1));
+  job.width = int(blood.shape(2));
+  for (const auto *x : {&power, &lasting})
+    need(int(x->shape(0)) == job.height && int(x->shape(1)) == job.width, "power, lasting", "have another shape");
+  need(brightest > 0 && brightest < job.count, "brightest", "leaves no frame");
+  job.brightest = brightest;
+  job.power = power.data();
+  job.lasting = lasting.data();
+  job.threads = threads;
+  nb::gil_scoped_release unlocked;
+  in_use().lasting(job);
 }
 
 // Lines of `report` are in the order of PatchReport.
@@ -187,8 +231,12 @@ void lrmc::bind_motion(nb::module_ &m) {
         nb::arg("threads"));
   m.def("from_canvas", &::from_canvas, as_it_is("canvases"), as_it_is("down"), as_it_is("right"), nb::kw_only(),
         nb::arg("block"), nb::arg("margin"), as_it_is("out"), nb::arg("threads"));
-  m.def("windowed", &::windowed, as_it_is("pictures"), as_it_is("window"), nb::kw_only(), as_it_is("out"),
-        nb::arg("threads"));
+  m.def("shrink", &::shrink, as_it_is("rest"), as_it_is("near"), as_it_is("common"), nb::kw_only(), nb::arg("both"),
+        nb::arg("sign"), nb::arg("beyond"), nb::arg("allowed"), nb::arg("level"), as_it_is("out"), nb::arg("threads"));
+  m.def("noise_levels", &::noise_levels, as_it_is("rest"), as_it_is("tissue"), nb::kw_only(), nb::arg("least"),
+        as_it_is("report"), nb::arg("threads"));
+  m.def("lasting", &::lasting, as_it_is("blood"), nb::kw_only(), nb::arg("brightest"), as_it_is("power"),
+        as_it_is("lasting"), nb::arg("threads"));
   m.def("patches", &::patches, as_it_is("frames"), as_it_is("seen"), as_it_is("places"), nb::kw_only(),
         nb::arg("least"), nb::arg("both"), nb::arg("told_by"), nb::arg("rounds"), nb::arg("settled"),
         nb::arg("overlap"), as_it_is("model"), as_it_is("report"), nb::arg("threads"));

@@ -1,5 +1,6 @@
 // Work in shares: the one place where there are threads.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
@@ -19,6 +20,15 @@ int shares_of(int64_t wanted, int64_t pieces);
 // on the threads. The first exception is thrown again when all are done: one that left a parallel region would end the
 // process.
 void in_shares(int shares, const std::function<void(int)> &work);
+
+// Every piece of work by whoever is free: make() gives a thread what it works with, which is called with each piece.
+template <class Make> void for_each(int64_t count, int threads, Make make) {
+  std::atomic<int64_t> next{0};
+  in_shares(shares_of(threads, count), [&](int) {
+    auto work = make();
+    for (int64_t t = next++; t < count; t = next++) work(t);
+  });
+}
 
 struct NoMemory : std::bad_alloc {
   char text[128];

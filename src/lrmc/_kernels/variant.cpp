@@ -80,8 +80,22 @@ constexpr Passes<T> passes = {
 
 #define LRMC_TEXT_(x) #x
 #define LRMC_TEXT(x) LRMC_TEXT_(x)
-extern const Kernels kernels = {
-    LRMC_TEXT(LRMC_ISA), passes<float>, passes<double>, &survey,      &small,    &compress, &gaps, &normal, &nearest,
-    &opinions,           &follow,       &onto_canvas,   &from_canvas, &windowed, &patches};
+extern const Kernels kernels = {LRMC_TEXT(LRMC_ISA),
+                                passes<float>,
+                                passes<double>,
+                                &survey,
+                                &small,
+                                &compress,
+                                &gaps,
+                                &normal,
+                                &nearest,
+                                &opinions,
+                                &follow,
+                                &onto_canvas,
+                                &from_canvas,
+                                &shrink,
+                                &noise_levels,
+                                &lasting,
+                                &patches};
 
 }  // namespace lrmc::LRMC_ISA

@@ -213,6 +213,21 @@ class Limits:
         return np.clip(model, least, most).astype(model.dtype, copy=False), count
 
 
+def shown(model: Array, low: float, high: float = math.inf) -> tuple[Array, int]:
+    """The model within what a sensor can show, in place, and how many values were not: far outside
+    is something else. NaN stays.
+    """
+    if np.nanmin(model) >= low and np.nanmax(model) <= high:
+        return model, 0
+    outside = int(np.count_nonzero((model < low) | (model > high)))
+    return np.clip(model, low, high, out=model), outside
+
+
+def share_clipped(clipped: int, total: int) -> str:
+    """How many values of a model were not shown as they were, in words."""
+    return f"{clipped} values ({clipped / max(total, 1):.2%}) that no sensor shows"
+
+
 def _range(limits: Limits) -> str:
     return f"{np.min(limits.low):.6g} to {np.max(limits.high):.6g}"
 

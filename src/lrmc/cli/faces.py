@@ -49,11 +49,12 @@ def faces_command(
         console.progress("faces") as progress,
     ):
         done = process(source, target, rank, seed=seed, progress=progress)
-    table = console.table("person", "pictures", "rank", "outliers", "noise")
+    table = console.table("person", "pictures", "rank", "outliers", "noise", "clipped")
     for name, (person, faces) in done.people.items():
         shares = (
             f"{faces.result.outlier_fraction:.1%}",
             f"{faces.result.noise_level:.1f}",
+            f"{faces.clipped / faces.clean.size:.2%}",
         )
         table.add_row(
             console.plain(name), str(len(person.paths)), str(faces.rank), *shares

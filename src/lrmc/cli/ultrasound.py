@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ..apps.outcome import share_clipped
 from ..apps.ultrasound import process
 from ..apps.ultrasound.model import PATCH
 from . import console
@@ -112,6 +113,9 @@ def ultrasound_command(
         f" {parts.noise:.3g}.",
         highlight=False,
     )
+    if parts.clipped:
+        told = share_clipped(parts.clipped, parts.tissue.size)
+        out.print(f"Of the tissue, {told} were clipped.", highlight=False)
     for file in written.files:
         out.print(console.plain(str(file)), soft_wrap=True, highlight=False)
     console.end_with(written)

@@ -17,9 +17,9 @@ from numpy.typing import ArrayLike
 from ..._work import SOUND, Outcome
 from ...result import Result, Status
 from ...weights import Array
-from ..outcome import Limits, Told, after_clipping, solved
+from ..outcome import Limits, Told, after_clipping, shown, solved
 from ..stack import Stack, as_type, band_groups, check_rank
-from .doubt import EVERY, Doubt, doubt_of, simple_deviation
+from .doubt import EVERY, HALF_STEP, Doubt, doubt_of, simple_deviation
 
 FEWEST = 3  # pictures of a person
 SCHEDULE = "faces"  # learned on other people: docs/families.md
@@ -42,7 +42,7 @@ class Faces(Told):
     removed: Array  # what was taken away, with its sign: float32
     result: Result
     outcome: Outcome = SOUND  # of the fit, and of what was made of it
-    clipped: int = 0  # values that were far outside those of the pictures
+    clipped: int = 0  # values that pictures cannot have, or far outside those they have
     doubt: Doubt | None = None  # like `clean`, if `uncertainty` was asked for
 
     @property
@@ -134,13 +134,22 @@ def clean_faces(
         _fitted(result, ~known).reshape(bands_first.shape), "the faces"
     )
     outcome = after_clipping(outcome, clipped, model.size, limits)
+    model, outside = _as_pictures(model, pictures.dtype)
     doubt = _doubt(bands_first, known, model, result) if uncertainty else None
     outcome = _compared(outcome, doubt, bands_first, known)
     if coloured:
         model = np.moveaxis(model, 1, -1)
     removed = (pictures - model).astype(np.float32)
     clean = as_type(model, pictures.dtype)
-    return Faces(clean, removed, result, outcome, clipped, doubt)
+    return Faces(clean, removed, result, outcome, clipped + outside, doubt)
+
+
+def _as_pictures(model: Array, dtype: np.dtype[Any]) -> tuple[Array, int]:
+    """Between black and white, if these are known, and how many values were not."""
+    if dtype.kind not in "iu":
+        return model, 0
+    levels = np.iinfo(dtype)
+    return shown(model, levels.min - HALF_STEP, levels.max + HALF_STEP)
 
 
 def _fitted(result: Result, missing: Array) -> Array:

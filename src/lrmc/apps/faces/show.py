@@ -12,6 +12,7 @@ from ..._extras import optional
 from ...report import BeforeAfter, Facts, Frames, Section, Words
 from ...report.images import Lazy, evenly
 from ...weights import Array
+from ..outcome import share_clipped
 from ..pictures import PillowImage, as_bytes
 from .doubt import BEYOND
 from .model import Faces
@@ -121,6 +122,7 @@ def report_sections(done: Mapping[str, tuple[Person, Faces]]) -> list[Section]:
             "outliers": f"{faces.result.outlier_fraction:.1%}",
             "noise": f"{faces.result.noise_level:.1f}",
             **told_doubt(person, faces),
+            "clipped": share_clipped(faces.clipped, faces.clean.size),
             "fit": str(faces.status),
         }
         sections += [

@@ -26,6 +26,7 @@ from ...report import (
 )
 from ...report.images import Lazy, as_bytes
 from ...weights import Array
+from ..outcome import share_clipped
 from .blood import BEYOND_NOISE
 from .cines import Time, read_cine
 from .model import Separated, as_cine, separate
@@ -308,6 +309,7 @@ def _facts(frames: Array, parts: Separated, seconds: float) -> dict[str, object]
         "rank of the tissue": parts.rank,
         "noise": parts.noise,
         "blood or bubbles": f"{np.mean(parts.blood != 0):.1%} of the pixels",
+        "clipped": share_clipped(parts.clipped, parts.tissue.size),
         "seconds": seconds,
         "fit": str(parts.status),
     }

@@ -30,3 +30,12 @@ def row_median(rows: Array) -> Array:
         np.take_along_axis(ordered, at[:, None], 1)[:, 0] for at in (lower, upper)
     )
     return (low + np.where(count > 0, np.where(count % 2, low, high), low)) / 2
+
+
+def dark_frame(frames: Array, share: float) -> Array:
+    """What only this share of a pixel's frames is darker than; NaN where nothing is."""
+    ordered = np.sort(frames.reshape(len(frames), -1).T, axis=1)  # NaN come last
+    count = np.sum(np.isfinite(ordered), axis=1)
+    at = np.rint(share * np.maximum(count - 1, 0)).astype(np.intp)
+    found = np.take_along_axis(ordered, at[:, None], 1)
+    return np.asarray(found.reshape(frames.shape[1:]))

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from ..._progress import Tell, silent
 from ..._work import SOUND, Outcome
 from ...weights import Array, Sides
-from ..outcome import Limits, Told, after_clipping
+from ..outcome import Limits, Told, after_clipping, shown
 from ..stack import check_rank, check_seed, check_share, is_whole
-from .blood import deviation_without, found_blood
+from .blood import deviation_without, found_blood, too_bright
 from .iq import blended, doppler
 from .medians import median_frame, some_frames
 from .motion import Motion, follow
@@ -38,7 +38,7 @@ class Separated(Told):
     motion: Motion | None  # None: the tissue was taken to be at rest
     outliers: Sides  # on which side of the tissue blood was looked for
     outcome: Outcome = SOUND  # of the fits, and of what was made of them
-    clipped: int = 0  # values of the tissue that were far outside what was observed
+    clipped: int = 0  # values of the tissue that the cine could not have
     rank: int = 1  # of the tissue; of IQ, the largest of all windows
 
     @property
@@ -140,8 +140,13 @@ def separate(
     limits = Limits.of(frames)
     tissue, clipped = limits.held(tissue, "the tissue")
     outcome = after_clipping(fit.outcome(), clipped, tissue.size, limits)
+    lit: Array | float = 0.0
+    if sides == "positive":
+        lit = _lower(tissue, frames, least)
+        tissue, darker = shown(tissue, float(limits.low))
+        clipped += darker
     rest = frames - tissue
-    found = found_blood(rest, tissue, sides, least)
+    found = found_blood(rest, tissue, sides, least, lit)
     return Separated(
         tissue,
         found.blood,
@@ -160,10 +165,18 @@ def _separate_iq(frames: Array, rank: int | None, seed: int, tell: Tell) -> Sepa
     noise = float(np.sqrt(np.mean([window.found.noise for window in found])))
     outcome = next((w.doubt for w in found if w.doubt is not SOUND), SOUND)
     most = max(window.found.rank for window in found)
-    deviation = deviation_without(blood, frames - tissue)
+    deviation = deviation_without(blood != 0, frames - tissue)
     return Separated(
         tissue, blood, noise, deviation, None, "both", outcome=outcome, rank=most
     )
+
+
+def _lower(tissue: Array, frames: Array, least: float) -> Array:
+    """Take away, in place, what is bubbles that were seldom away: (height, width)."""
+    some = some_frames(len(frames))
+    lit = too_bright(frames[some] - tissue[some], tissue[some], least)
+    tissue -= lit
+    return lit
 
 
 def _sides(frames: Array) -> Sides:
