@@ -285,14 +285,19 @@ def passes_of(run: Callable[[], Any], n_observed: int) -> tuple[Any, float]:
     """What a run gives, and its passes over so many entries: every call of the kernels counts as
     many as it looks at.
     """
-    seen, plain = 0, native.products
+    seen = 0
 
-    def counting(of: Any, *args: Any, **options: Any) -> Any:
-        nonlocal seen
-        seen += of.n_observed
-        return plain(of, *args, **options)
+    def counted(kernel: Callable[..., Any]) -> Callable[..., Any]:
+        def counting(of: Any, *args: Any, **options: Any) -> Any:
+            nonlocal seen
+            found = kernel(of, *args, **options)
+            seen += 0 if found is None else of.n_observed
+            return found
 
-    with mock.patch.object(native, "products", counting):
+        return counting
+
+    kernels = {name: counted(getattr(native, name)) for name in ("products", "refit")}
+    with mock.patch.multiple(native, **kernels):
         return run(), seen / n_observed
 
 

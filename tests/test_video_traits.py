@@ -8,6 +8,10 @@ from scipy import ndimage as ndi
 
 from lrmc.apps.video import foreground, modes, shadows, traits
 from lrmc.apps.video import model as video
+from lrmc.linalg import Factors
+from lrmc.methods.noisy import Noise, sweeps
+from lrmc.observations import as_observations
+from lrmc.subspace import learn_as_fitted, learn_factors
 
 
 def f_measure(found, truth):
@@ -175,3 +179,25 @@ def test_the_standard_error_of_a_background(colour, sample):
     assert 0.8 < within.mean() < 0.97
     spread = parts.model.traits.spread
     assert abs(np.median(spread[25:, -1]) / 5 - 1) < 0.15
+
+
+# ---- the model
+
+
+def test_scores_of_the_fit_are_those_of_a_regression():
+    """Frames keep the brightness that they were fitted with: another regression finds the same."""
+    rng = np.random.default_rng(3)
+    light = rng.uniform(0.8, 1.2, (40, 1))
+    film = light * rng.uniform(40, 180, (1, 900)) + rng.normal(0, 2, (40, 900))
+    film[rng.random(film.shape) < 0.1] = 250
+    obs = as_observations(np.clip(film, 0, 255).astype(np.uint8))
+    back = video.learn(np.clip(film, 0, 255).astype(np.uint8), (30, 30))
+    V = back.model.V
+    X = Factors(film @ V / (V * V).sum() ** 0.5, V)
+    *_, last = sweeps(obs, X, Noise.even(obs, "huber"), 8)
+    model, memory = learn_as_fitted(obs, last.X, "huber")
+    again = learn_factors(obs, last.X, "huber", most=1)
+    np.testing.assert_allclose(model.V, again.model.V, rtol=1e-3, atol=1e-5)
+    assert model.noise == pytest.approx(again.model.noise, rel=0.02)
+    np.testing.assert_allclose(memory.rows, again.memory.rows, rtol=1e-3)
+    np.testing.assert_allclose(memory.cols, again.memory.cols, rtol=0.02)

@@ -214,6 +214,31 @@ def learn_factors(
     ).scaled(unit)
 
 
+def learn_as_fitted(
+    obs: Observations,
+    X: Factors,
+    loss: Loss,
+) -> tuple[Subspace, Memory]:
+    """The subspace of factors, and what it remembers: rows keep the scores that they were fitted
+    with, which saves two readings of the data.
+    """
+    unit = power_of_4(obs.scale)
+    scaled = obs.scaled(1 / unit)
+    X = Factors(*(np.asarray(F, np.float64) / math.sqrt(unit) for F in X))
+    given = _subspace(scaled, X, (loss, 1.0), False, X.L.shape[1], "both")
+    P = np.hstack([X.L, np.ones((len(X.L), 1))]) @ given.K.T
+    memory = _memory(scaled, given, P[:, :-1].astype(obs.dtype))
+    return given.model.scaled(unit), memory.scaled(unit)
+
+
+class _Given(NamedTuple):
+    """A subspace, sums over the rows that it was learned from, and `K` of `_principal`."""
+
+    model: Subspace
+    moments: Array
+    K: Array
+
+
 def _learn(
     obs: Observations,
     X: Factors,
@@ -222,6 +247,22 @@ def _learn(
     most: int | None,
     outliers: Sides,
 ) -> Learned:
+    given = _subspace(obs, X, fit, center, most, outliers)
+    model = given.model.with_noise(obs, fit_rows(obs, given.model).T)
+    rows = fit_rows(obs, model)
+    memory = _memory(obs, given._replace(model=model), rows.T)
+    return Learned(model, memory, rows)
+
+
+def _subspace(
+    obs: Observations,
+    X: Factors,
+    fit: tuple[Loss, float],
+    center: bool,
+    most: int | None,
+    outliers: Sides,
+) -> _Given:
+    """That of factors, with the noise that they leave."""
     used = np.asarray(obs.row_observed) > 0
     P = np.hstack([X.L[used], np.ones((int(used.sum()), 1))])
     R = np.hstack([X.R, np.zeros((len(X.R), 1))])
@@ -242,13 +283,15 @@ def _learn(
         outliers=outliers,
         shrink=shrink,
     )
-    model = model.with_noise(obs, fit_rows(obs, model).T)
-    rows = fit_rows(obs, model)
-    P = model.factors(rows.T).L
-    cols = obs.products(
-        *model.factors(rows.T), model.weight(len(P)), Pw=pairs(P)
-    ).grams[1]
-    return Learned(model, Memory(moments, cols.astype(np.float64)), rows)
+    return _Given(model, moments, K)
+
+
+def _memory(obs: Observations, given: _Given, T: Array) -> Memory:
+    """What is remembered of rows with these scores."""
+    X = given.model.factors(T)
+    weight = given.model.weight(len(T))
+    cols = obs.products(*X, weight, Pw=pairs(X.L)).grams[1]
+    return Memory(given.moments, cols.astype(np.float64))
 
 
 def follow(

@@ -585,3 +585,76 @@ def patches(
 ) -> None:
     """The tissue of patches, blended, into model; a line of report has the pixels that change, their
     entries, whether these were enough, sweeps, the last change, and the noise."""
+
+def clean(found: Array, *, near: int, gap: int, out: Array) -> None:
+    """Masks without what is small, by a majority of near x near pixels, gaps closed; out is room."""
+
+def any_in(mask: Array, size: int, *, out: Array) -> None:
+    """Whether any pixel of each window of masks is set; borders are repeated, out is room."""
+
+def all_in(mask: Array, size: int, *, out: Array) -> None:
+    """Whether all pixels are."""
+
+def connected(mask: Array, least: int, *, out: Array) -> None:
+    """Pixels that hang together, corners too, in no fewer than so many; out is room."""
+
+def in_cells(mask: Array, cell: int, *, out: Array) -> None:
+    """Whether any pixel of each square cell is set; out is room, and False."""
+
+def add_slopes(
+    frame: Array,
+    behind: Array,
+    mask: Array,
+    boxes: list[tuple[int, int, int, int]],
+    *,
+    edges: Array,
+    size: int,
+    noise: float,
+    candidates: float,
+    tint: float,
+    alike: float,
+    texture: float,
+    sums: Array,
+) -> None:
+    """What boxes of a frame (top, left, height, width) say about shadows is added to sums."""
+
+def leave_out(
+    frame: Array,
+    behind: Array,
+    far: Array,
+    boxes: list[tuple[int, int, int, int]],
+    *,
+    edges: Array,
+    size: int,
+    noise: float,
+    candidates: float,
+    tint: float,
+    taken: float,
+    ratios: Array,
+    left: Array,
+) -> None:
+    """What is shadow or light in boxes of a frame is set to False in left."""
+
+def near_background(
+    frames: Array,
+    V: Array,
+    scores: Array,
+    *,
+    colours: int,
+    reach: float,
+    out: Array,
+) -> None:
+    """In how many frames a pixel is nearer than reach to the background; out is room."""
+
+def part_medians(
+    frames: Array,
+    V: Array,
+    scores: Array,
+    ends: list[int],
+    *,
+    out: Array,
+) -> None:
+    """Medians of frames less their background in parts of the frames; out is room."""
+
+def tile_sums(one: Array, other: Array, *, out: Array) -> None:
+    """Products of how the mean of two pictures changes and of their difference, over tiles; out is room."""

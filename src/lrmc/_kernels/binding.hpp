@@ -14,5 +14,6 @@ const Kernels &in_use();  // those of the instruction set that was chosen
 void bind_small(nanobind::module_ &m);
 void bind_noisy(nanobind::module_ &m);
 void bind_motion(nanobind::module_ &m);
+void bind_video(nanobind::module_ &m);
 
 }  // namespace lrmc

@@ -199,6 +199,9 @@ class Limits:
         size = np.maximum(np.abs(self.low), np.abs(self.high))
         span = np.maximum(self.high - self.low, LEAST_SPAN * size)
         least, most = self.low - WIDENED * span, self.high + WIDENED * span
+        within = model.size and model.min() >= least.max() and model.max() <= most.min()
+        if within:
+            return model, 0  # as mostly, without room of the model's size
         outside = ~((model >= least) & (model <= most))  # NaN is outside, too
         count = int(np.count_nonzero(outside))
         if not count:

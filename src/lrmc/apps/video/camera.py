@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from ... import _kernels
 from ..._scipy import ndimage as ndi
 from ...weights import Array
 
@@ -68,19 +69,15 @@ def _by_tiles(one: Array, other: Array) -> Array:
     """The shift of each tile that has edges in both directions: tiles x 2. By least squares, as
     Lucas and Kanade do.
     """
-    down, right = np.gradient((one + other) / 2)
-    off = other - one
-    products = (down * down, down * right, right * right, down * off, right * off)
-    dd, dr, rr, do, ro = (_means(np.asarray(x)) for x in products)
+    height, width = (n // TILES for n in one.shape)
+    if height == 0 or width == 0:
+        return np.empty((0, 2))
+    sums = np.empty((5, TILES, TILES))
+    pair = (_kernels.ready(x, np.float32) for x in (one, other))
+    _kernels.tile_sums(*pair, out=sums)
+    dd, dr, rr, do, ro = sums.reshape(5, -1) / (height * width)
     weakest = (dd + rr) / 2 - np.hypot((dd - rr) / 2, dr)
     told = weakest > TEXTURE**2
     dd, dr, rr, do, ro = (x[told] for x in (dd, dr, rr, do, ro))
     det = dd * rr - dr**2
     return -np.stack([(rr * do - dr * ro) / det, (dd * ro - dr * do) / det], axis=1)
-
-
-def _means(x: Array) -> Array:
-    """Of tiles."""
-    height, width = (n // TILES * TILES for n in x.shape)
-    tiles = x[:height, :width].reshape(TILES, height // TILES, TILES, -1)
-    return np.asarray(tiles.mean(axis=(1, 3)).ravel())

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ... import _kernels
 from ...weights import Array
-from . import windows
 from .shadows import BINS, SMALL, without_shadows
+from .windows import odd
 
 CLOSED = 22  # parts of the shorter side: gaps that are closed
 AT_ONCE = 1 << 18  # values that are looked at together: they stay in the cache
@@ -61,7 +62,7 @@ def masks(
     Without traits, colours are as far as the one that is farthest, and shadows and what sways are
     in front.
     """
-    step = max(1, AT_ONCE // background[:1].size)
+    step = together(background[:1].size)
     if len(frames) > step:
         each = [
             masks(frames[k : k + step], background[k : k + step], threshold, traits)
@@ -82,6 +83,11 @@ def masks(
         without_shadows(*layers, how) for layers in zip(frames, background, far, found)
     ]
     return cleaned(np.stack(left))
+
+
+def together(size: int) -> int:
+    """How many frames of so many values are looked at together."""
+    return max(1, AT_ONCE // max(size, 1))
 
 
 def farther(
@@ -130,13 +136,12 @@ def cleaned(found: Array) -> Array:
     Neighbourhoods grow with the picture: 5 and 11 pixels where its shorter side has 240.
     """
     side = min(found.shape[1:])
-    near = windows.odd(side / SMALL)
-    gap = windows.odd(side / CLOSED)
-    most = windows.count(found, near) > near**2 // 2
-    # Room, so that what touches the border is closed as anywhere.
-    room = [(0, 0), (gap, gap), (gap, gap)]
-    closed = windows.all_in(windows.any_in(np.pad(most, room), gap), gap)
-    return closed[:, gap:-gap, gap:-gap]
+    near = odd(side / SMALL)
+    gap = odd(side / CLOSED)
+    pictures = _kernels.ready(found, bool)
+    left = np.empty_like(pictures)
+    _kernels.clean(pictures, near=near, gap=gap, out=left)
+    return left
 
 
 def in_front(

@@ -22,17 +22,19 @@ def medians(seen: Matrix) -> Array:
     return of_bytes(seen[:: max(1, len(seen) // FRAMES)])
 
 
-def of_bytes(rows: Array) -> Array:
-    """The lower median of each column, bit by bit: how many are less than a guess?"""
-    none = np.zeros(rows.shape[1], np.uint8 if len(rows) < 256 else np.int64)
-    middle = (len(rows) - 1) // 2
-    found = np.zeros(rows.shape[1], np.uint8)
+def of_bytes(rows: Array, middle: int | Array | None = None) -> Array:
+    """The lower median of each column, bit by bit: how many are less than a guess? Or the value with
+    as many before it as `middle` says.
+    """
+    none = np.zeros(rows.shape[1:], np.uint8 if len(rows) < 256 else np.int64)
+    before = (len(rows) - 1) // 2 if middle is None else middle
+    found = np.zeros(rows.shape[1:], np.uint8)
     for bit in 1 << np.arange(8, dtype=np.uint8)[::-1]:
         guess = found + bit
         less = none.copy()
         for row in rows:
             less += row < guess
-        found = np.where(less <= middle, guess, found)
+        found = np.where(less <= before, guess, found)
     return found
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ... import _kernels
 from ...weights import Array
-from .pixels import residuals, shifted
+from .pixels import pixels, residuals, shifted
 
 REACH = 3.0  # deviations of the noise: a look that is so near is the same one
 USUAL = 0.5  # of the frames: a look that more of them have needs no doubt
@@ -30,34 +31,31 @@ def most_common(
     if len(frames) < FEWEST:
         return V
     colours = frames.shape[3] if frames.ndim == 4 else 1
-    off = np.zeros(len(V), np.float32)
-    for some, rest in residuals(V, frames, scores):
-        looks = rest.reshape(len(rest), -1, colours)
-        off[some] = _shifts(looks, noise).ravel()
+    reach = REACH * max(noise, 1.0)  # bytes are not finer
+    near = np.empty(len(V) // colours, np.int32)
+    _kernels.near_background(
+        *pixels(V, frames, scores), colours=colours, reach=reach, out=near
+    )
+    here = near / len(frames)
+    off = np.zeros((len(near), colours), np.float32)
+    for some, rest in residuals(V, frames, scores, np.flatnonzero(here < USUAL)):
+        off[some] = _shifts(rest, here[some], reach)
     return shifted(V, off, scores) if off.any() else V
 
 
 def _shifts(
     rest: Array,
-    noise: float,
+    here: Array,
+    reach: float,
 ) -> Array:
     """From the background to the look that is most frequent: pixels x colours. `rest` is frames x
-    pixels x colours.
+    pixels x colours, and `here` the share of the frames that show the background.
     """
-    reach = REACH * max(noise, 1.0)  # bytes are not finer
     grey = rest.mean(axis=2) if rest.shape[2] > 1 else rest[..., 0]
     off = np.zeros(rest.shape[1:], np.float32)
-    here = np.count_nonzero(np.abs(grey) < reach, axis=0) / len(grey)
-    doubtful = np.flatnonzero(here < USUAL)
-    if not len(doubtful):
-        return off
-    where, share = _peaks(
-        grey[:, doubtful],
-        reach,
-    )
-    other = (share > OFTENER * here[doubtful]) & (np.abs(where) > reach)
-    some = doubtful[other]
-    near = np.abs(grey[:, some] - where[other]) < reach
+    where, share = _peaks(grey, reach)
+    some = np.flatnonzero((share > OFTENER * here) & (np.abs(where) > reach))
+    near = np.abs(grey[:, some] - where[some]) < reach
     # The lower median of the frames that have this look.
     looks = np.sort(np.where(near[..., None], rest[:, some], np.inf), axis=0)
     at = np.maximum(near.sum(axis=0) - 1, 0) // 2

@@ -8,14 +8,12 @@ some. Ratios that are mostly shadows are left out of the masks; if none is, noth
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
-
 import numpy as np
 
+from ... import _kernels
 from ..._scipy import ndimage as ndi
 from ...weights import Array
-from .windows import all_in, any_in, mean, odd
+from .windows import odd
 
 # Ratios of brightness, in steps of a tenth.
 EDGES = np.exp(np.arange(np.log(0.1), np.log(3.0), 0.1))
@@ -35,84 +33,6 @@ SMALL = 48  # parts of the shorter side, that windows have
 CELL = (
     4  # windows on a side of a cell: things in cells that touch are looked at together
 )
-
-
-class _Windows(NamedTuple):
-    """Windows around pixels of a crop. Colours come first: colours x height x width."""
-
-    frame: Array
-    behind: Array
-    mean: Array  # of the frame's windows
-    mean_behind: Array
-    texture: Array  # height x width: the mean square of what is behind, less its mean
-    ratio: Array  # height x width, as all that follows
-    rough: Array  # whether the ground is
-    tinted: Array  # whether colours differ
-
-    def kind(self, some: Array) -> Array:
-        """Bins of the ratios of some; those of rough ground come after those of plain ground."""
-        return np.digitize(self.ratio[some], EDGES) + BINS * self.rough[some]
-
-    def rest(self, size: int) -> Array:
-        """How far frames are from the background times the ratio, less the mean: height x width."""
-        unlike = self.mean - self.ratio * self.mean_behind
-        square = _mean_square(self.frame - self.ratio * self.behind, size)
-        return np.sqrt(np.maximum(square - np.square(unlike).mean(axis=0), 0))
-
-    def rougher(self, noise: float, size: int) -> Array:
-        """Whether the frame is rougher than a shadow would be. By frame and background alone, not by
-        how they go together: that would choose shadows.
-        """
-        square = _mean_square(self.frame - self.mean, size)
-        ground = np.where(self.rough, self.ratio**2 * self.texture, 0)
-        return np.asarray(square > (CANDIDATES * noise) ** 2 + ground)
-
-    def slope(self, noise: float) -> Array:
-        """Its numerator, denominator, and the variance of the first: 3 x height x width."""
-        high_f, high_b = self.frame - self.mean, self.behind - self.mean_behind
-        bounded = np.clip(high_b, -TEXTURE * noise, TEXTURE * noise)
-        parts = [
-            bounded * high_f,
-            bounded * self.ratio * high_b,
-            (noise * bounded) ** 2,
-        ]
-        return np.stack([x.sum(axis=0) for x in parts])
-
-
-def _windows(
-    frame: Array,
-    picture: Array,
-    noise: float,
-    size: int,
-) -> _Windows:
-    f, b = _planes(frame), _planes(picture)
-    mean_f, mean_b = mean(f, size), mean(b, size)
-    bright = mean_f.mean(axis=0)
-    ratio = bright / np.maximum(mean_b.mean(axis=0), 1)
-    texture = _mean_square(b - mean_b, size)
-    rough = ratio**2 * texture > (CANDIDATES * noise) ** 2
-    unlike = np.abs(mean_f - ratio * mean_b).max(axis=0)
-    return _Windows(
-        frame=f,
-        behind=b,
-        mean=mean_f,
-        mean_behind=mean_b,
-        texture=texture,
-        ratio=ratio,
-        rough=rough,
-        tinted=unlike > TINT * bright + noise,
-    )
-
-
-def _planes(picture: Array) -> Array:
-    """Colours first, one after another: sums over them are then fast."""
-    planes = np.moveaxis(picture.reshape(*picture.shape[:2], -1), 2, 0)
-    return np.ascontiguousarray(planes, np.float32)
-
-
-def _mean_square(x: Array, size: int) -> Array:
-    """Of windows and colours."""
-    return mean(np.square(x).mean(axis=0), size)
 
 
 class Evidence:
@@ -138,19 +58,19 @@ class Evidence:
         than others behind them would have a slope of their own.
         """
         size = window_of(mask)
-        for crop in crops(mask, size):
-            found = _windows(
-                frame[crop],
-                picture[crop],
-                self.noise,
-                size,
-            )
-            some = all_in(mask[crop], size) & ~found.tinted
-            some &= np.abs(found.ratio - 1) > ALIKE
-            some &= ~found.rougher(self.noise, size)
-            kinds = found.kind(some)
-            for k, values in enumerate(found.slope(self.noise)):
-                self.sums[part, k] += np.bincount(kinds, values[some], 2 * BINS)
+        _kernels.add_slopes(
+            *_with_colours(frame, picture),
+            _kernels.ready(mask, bool),
+            crops(mask, size),
+            edges=EDGES,
+            size=size,
+            noise=self.noise,
+            candidates=CANDIDATES,
+            tint=TINT,
+            alike=ALIKE,
+            texture=TEXTURE,
+            sums=self.sums[part],
+        )
 
     def ratios(self) -> Array:
         """Which bins of the ratio are shadows, or light."""
@@ -198,45 +118,56 @@ def without_shadows(
     """What is far from the background and no shadow or light. `mask` is where to look, and `how`
     the ratios of `Evidence`, and the noise.
     """
+    ratios, noise = how
     left = far.copy()
     size = window_of(far)
-    for crop in crops(mask, size):
-        left[crop] &= ~_shadowed(frame[crop], picture[crop], far[crop], size, how)
+    _kernels.leave_out(
+        *_with_colours(frame, picture),
+        _kernels.ready(far, bool),
+        crops(mask, size),
+        edges=EDGES,
+        size=size,
+        noise=noise,
+        candidates=CANDIDATES,
+        tint=TINT,
+        taken=TAKEN,
+        ratios=_kernels.ready(ratios, bool),
+        left=left,
+    )
     return left
 
 
-def _shadowed(
-    frame: Array,
-    picture: Array,
-    far: Array,
-    size: int,
-    how: tuple[Array, float],
-) -> Array:
-    ratios, noise = how
-    window = _windows(
-        frame,
-        picture,
-        noise,
-        size,
+def _with_colours(frame: Array, picture: Array) -> tuple[Array, Array]:
+    """A frame and what is behind it as kernels take them: height x width x colours."""
+    shape = (*frame.shape[:2], -1)
+    return (
+        _kernels.ready(frame, np.uint8).reshape(shape),
+        _kernels.ready(picture, np.float32).reshape(shape),
     )
-    core = all_in(far, 3) & ~window.tinted
-    core[core] = ratios[window.kind(core)]
-    core &= window.rest(size) < TAKEN * noise * np.maximum(window.ratio, 1)
-    return any_in(core, size)
+
+
+Box = tuple[int, int, int, int]  # top, left, height, width
 
 
 def crops(
     mask: Array,
     room: int,
-) -> Iterator[tuple[slice, slice]]:
+) -> list[Box]:
     """Boxes around what is near to each other in a mask, with some room."""
     cell = CELL * room
-    starts = [np.arange(0, n, cell) for n in mask.shape]
-    rows_of_cells = np.logical_or.reduceat(mask, starts[0], axis=0)
-    cells = np.logical_or.reduceat(rows_of_cells, starts[1], axis=1)
+    cells = np.zeros([-(-n // cell) for n in mask.shape], bool)
+    _kernels.in_cells(_kernels.ready(mask, bool), cell, out=cells)
     labels, _ = ndi.label(cells)
-    for box in ndi.find_objects(labels):
-        rows, cols = (
-            slice(max(0, cell * x.start - room), cell * x.stop + room) for x in box
-        )
-        yield rows, cols
+    return [_box(box, cell, room, mask.shape) for box in ndi.find_objects(labels)]
+
+
+def _box(
+    cells: tuple[slice, slice],
+    cell: int,
+    room: int,
+    shape: tuple[int, ...],
+) -> Box:
+    """Some cells in pixels, with some room in the picture."""
+    starts = [max(0, cell * x.start - room) for x in cells]
+    ends = [min(n, cell * x.stop + room) for x, n in zip(cells, shape)]
+    return starts[0], starts[1], ends[0] - starts[0], ends[1] - starts[1]

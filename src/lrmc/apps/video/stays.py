@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from ... import _kernels
 from ..._scipy import ndimage as ndi
 from ...weights import Array
 from .events import SMALLEST
 from .foreground import cleaned
 from .medians import of_few
-from .pixels import residuals, shifted
+from .pixels import pixels, shifted
 
 PARTS = 20  # of a clip: a pixel's median in each says how it looks
 # Parts at an end of the clip in which a pixel must look the same. 15 to 17 % of a clip are as good on
@@ -24,6 +25,8 @@ LASTS = 3
 FEWEST = 3 * PARTS  # frames: a median of fewer than 3 is none
 FAINTER = 0.8  # of the outline: with less, the other look is the background
 RING = 2  # pixels on either side of an outline
+# pixels around a region that its outline hangs on: the ring, a step, and four deviations of smoothing
+ROOM = RING + 1 + 4
 
 
 def behind_what_stays(
@@ -54,9 +57,10 @@ def _looks(
 ) -> Array:
     """How far pixels typically are from the background in each part of the clip: parts x a frame."""
     medians = np.empty((PARTS, len(V)), np.float32)
-    for k, part in enumerate(np.array_split(np.arange(len(frames)), PARTS)):
-        for some, rest in residuals(V, frames[part], scores[part]):
-            medians[k, some] = of_few(rest)
+    parts = np.array_split(np.arange(len(frames)), PARTS)
+    _kernels.part_medians(
+        *pixels(V, frames, scores), [int(part[-1]) + 1 for part in parts], out=medians
+    )
     return medians.reshape(PARTS, *frames.shape[1:])
 
 
@@ -85,6 +89,11 @@ def _regions(other: Array) -> list[Array]:
 
 def _outline(picture: Array, region: Array) -> float:
     """How strong the edges of a picture are along the border of a region."""
+    rows, cols = (np.flatnonzero(region.any(axis=k)) for k in (1, 0))
+    box = tuple(
+        slice(max(0, int(at[0]) - ROOM), int(at[-1]) + 1 + ROOM) for at in (rows, cols)
+    )
+    picture, region = picture[box], region[box]
     grey = picture.mean(axis=2) if picture.ndim == 3 else picture
     down, right = np.gradient(ndi.gaussian_filter(grey, 1.0))
     inner = ndi.binary_erosion(region, iterations=RING)

@@ -4,14 +4,16 @@ belong together, which ratios of brightness are shadows, and how sure the backgr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 
-from ..._scipy import ndimage as ndi
+from ... import _kernels
 from ...weights import Array
 from .events import SMALLEST
 from .foreground import Traits, cleaned, distance
+from .medians import of_bytes
 from .shadows import PARTS as PARTS_OF_SHADOWS
 from .shadows import Evidence
 from .windows import any_in
@@ -118,11 +120,10 @@ class _Sways:
         """What is beyond is in front; None if that is the threshold everywhere."""
         known = self.seen >= min(KNOWN, self.seen.max())
         # The median of the parts that are known: unknown ones come first.
-        order = np.sort(np.where(known, self.farthest, 0), axis=0)
         count = known.sum(axis=0)
         parts = len(known)
         middle = np.clip(parts - (count + 1) // 2, 0, parts - 1)
-        usual = np.take_along_axis(order, middle[None], axis=0)[0]
+        usual = of_bytes(self.farthest * known, middle)
         far = BEYOND * np.where(4 * count >= parts, usual, 0)
         if not np.any(far > threshold):
             return None
@@ -173,7 +174,6 @@ class _Spread:
 
 def large(mask: Array) -> Array:
     """What hangs together in so many pixels that it is a thing."""
-    labels, _ = ndi.label(mask, np.ones((3, 3)))
-    areas = np.bincount(labels.ravel())
-    areas[0] = 0
-    return np.asarray((areas >= LARGE * mask.size)[labels])
+    found = np.empty_like(mask)
+    _kernels.connected(mask, math.ceil(LARGE * mask.size), out=found)
+    return found
