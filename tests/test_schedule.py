@@ -13,6 +13,8 @@ from scipy.sparse import csc_matrix
 
 import lrmc
 from lrmc import Schedule
+from lrmc.methods.learn import SHIPPED
+from lrmc.methods.plan import Plan
 
 PUBLISHED = DATA / "official_schedules"
 FULL = Schedule(
@@ -308,3 +310,9 @@ def test_the_published_files():
         assert [layer.zeta for layer in schedule.layers(5.0, 0.5)] == list(
             schedule.zeta[1:]
         )
+
+
+def test_a_schedule_of_noisy_layers_is_true():
+    schedule = Schedule(plan=Plan(SHIPPED, rank=8).plain())
+    assert len(schedule) == 0
+    assert schedule

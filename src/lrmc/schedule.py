@@ -126,6 +126,10 @@ class Schedule:
         """The number K of layers before the tail."""
         return len(self.eta)
 
+    def __bool__(self) -> bool:
+        """A schedule of layers for noisy data has no others, and is one."""
+        return True
+
     def start(self, scale: float, p: float) -> tuple[float, float]:
         """zeta_0 and the gain of the start (the paper's is 1/p), for data with this scale (the
         median observed `|y|`) and observed fraction p.
