@@ -14,6 +14,7 @@ from lrmc.linalg import (
     divide,
     entries_at,
     gram,
+    median_of,
     norm,
     orthonormal,
     quantiles,
@@ -172,3 +173,12 @@ def test_quantiles_are_those_of_numpy(n, dtype):
     shares = (0.0, 0.3, 0.5, 0.81, 1.0)
     expected = np.quantile(x.astype(np.float64), shares)
     assert_close(np.array(quantiles(x, shares)), expected)
+
+
+def test_medians_are_those_of_numpy():
+    rng = np.random.default_rng(0)
+    for shape in (1, 2, 7, 10, (3, 4)):
+        x = rng.standard_normal(shape)
+        assert median_of(x) == np.median(x)
+    assert np.isnan(median_of(np.array([1.0, np.nan, 2.0])))
+    assert np.isnan(median_of(np.empty(0)))

@@ -7,13 +7,7 @@ from opinions import asked
 
 import lrmc
 from lrmc.linalg import Factors
-from lrmc.methods.neighbors import (
-    SHARING,
-    among,
-    nearest_lines,
-    nearest_sharing,
-    sharing,
-)
+from lrmc.methods.neighbors import SHARING, among, nearest_lines, sharing
 
 
 def brute(Z, known, count):
@@ -77,26 +71,34 @@ def with_gaps(X, share, seed=0):
     return np.where(np.random.default_rng(seed).random(X.shape) < share, np.nan, X)
 
 
-def test_rows_are_compared_by_the_entries_that_both_have():
+@pytest.mark.parametrize("across", [1, 8, 33])
+def test_rows_are_compared_by_the_entries_that_both_have(across):
     rng = np.random.default_rng(0)
-    Y = with_gaps(5 + rng.standard_normal((30, 8)), 0.3)
-    found = nearest_sharing(Y, 6)
+    Y = with_gaps(5 + rng.standard_normal((37, across)), 0.3)
+    Y[:, 0] = rng.standard_normal(len(Y))  # so that all have something in common
+    found, distances = nearest_lines(Y, 6)
     for i, near in enumerate(found):
-        apart = np.nanmean((Y - Y[i]) ** 2, axis=1)
+        apart = across * np.nanmean((Y - Y[i]) ** 2, axis=1)
         apart[i] = np.inf
         assert_array_equal(near, np.argsort(apart)[:6])
-    others = nearest_sharing(Y[:4], 6, Y)
+        assert_allclose(distances[i], apart[near])
+    others, _ = nearest_lines(Y[:4], 6, Y)
     assert_array_equal(others[:, 0], np.arange(4))
 
 
-def test_without_gaps_both_ways_are_the_same():
+def test_one_gap_changes_nothing_but_what_it_hides():
     Y = np.random.default_rng(1).standard_normal((40, 5))
-    assert_array_equal(nearest_sharing(Y, 7), nearest_lines(Y, 7)[0])
+    rows = np.vstack([Y, np.full(5, 1e3)])
+    before, apart = nearest_lines(rows, 7)
+    rows[-1, 0] = np.nan  # of a row that is nobody's neighbor
+    after, now = nearest_lines(rows, 7)
+    assert_array_equal(after[:-1], before[:-1])
+    assert_allclose(now[:-1], apart[:-1])
 
 
 def test_rows_that_share_nothing_come_last():
     Y = np.array([[1.0, np.nan], [np.nan, 1.0], [9.0, 9.0]])
-    assert nearest_sharing(Y, 2)[0].tolist() == [2, 1]
+    assert nearest_lines(Y, 2)[0][0].tolist() == [2, 1]
 
 
 def test_new_rows_are_compared_in_the_same_way():

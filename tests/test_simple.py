@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 import lrmc
-from lrmc.evidence.simple import LOW_RANK, biases, blend, simple_models
+from lrmc.evidence.simple import (
+    LOW_RANK,
+    biases,
+    biases_by_rounds,
+    blend,
+    simple_models,
+)
 from lrmc.linalg import Factors
 from lrmc.observations import as_observations
 
@@ -33,6 +39,22 @@ def test_biases_find_what_rows_and_columns_add(gross, sparse):
     least = np.sqrt(2 * 0.3**2 * sum(SHAPE) / np.isfinite(Y).sum())
     assert L.shape[1] == R.shape[1] == 2
     assert np.sqrt(np.mean((L @ R.T - X) ** 2)) < (1.3 if gross == 0 else 2.0) * least
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("p", [0.15, 0.6])
+def test_biases_at_once_are_those_of_the_rounds(dtype, p):
+    rng = np.random.default_rng(3)
+    Y = observed(sums(rng), rng, gross=0.1, p=p).astype(dtype)
+    Y[4], Y[:, 7] = np.nan, np.nan
+    obs = as_observations(Y)
+    middle = float(np.median(obs.sample.values))
+    rows, cols = biases_by_rounds(obs, middle)
+    L, R = biases(obs)
+    want = middle + rows[:, None] + cols
+    np.testing.assert_allclose(
+        L @ R.T, want, atol=1e-4 if dtype == np.float32 else 1e-9
+    )
 
 
 def test_biases_of_noise_are_drawn_to_the_middle():

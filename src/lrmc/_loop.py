@@ -70,7 +70,8 @@ def _as_usual(job: Job) -> bool:
 
 def ended_at_once(job: Job, solved: Solved, unit: float = 1.0) -> Ended:
     """How a run of the kernel for small matrices ended, on data in this unit."""
-    X = Factors(*(scaled(F, math.sqrt(unit)) for F in solved.X))
+    found = solved.X
+    X = Factors(*(scaled(F, math.sqrt(unit)) for F in found))
     proof = solved.certificate
     proof = replace(proof, border=unit * proof.border, noise=unit * proof.noise)
     start = Record(0, math.nan, math.nan, math.nan, 0.0)
@@ -89,20 +90,26 @@ def ended_at_once(job: Job, solved: Solved, unit: float = 1.0) -> Ended:
         norm=norm_of(gram(X.L), gram(X.R)),
     )
     evidence = {
-        "rank_tests": _looked_at(job, solved, unit),
+        "rank_tests": _looked_at(job, solved, found, unit),
         "certificate": proof.plain(),
     }
-    found = Findings(Status.CONVERGED, "exact", evidence, proof)
-    return Ended(it, Status.CONVERGED, history, found)
+    findings = Findings(Status.CONVERGED, "exact", evidence, proof)
+    return Ended(it, Status.CONVERGED, history, findings)
 
 
-def _looked_at(job: Job, solved: Solved, unit: float) -> tuple[Test, ...]:
+def _looked_at(
+    job: Job,
+    solved: Solved,
+    X: Factors,
+    unit: float,
+) -> tuple[Test, ...]:
     """Where the rank was not given: what was found, beside what unrelated entries could have."""
     if job.rank is not None:
         return ()
-    obs, zeta = job.obs.scaled(1 / unit), ABOVE * job.obs.scale / unit
-    noise = noise_level(obs, None, zeta, obs.fraction, reject=False)
-    values = np.sort(np.diag(gram(solved.X.L)))[::-1]
+    obs = job.obs.scaled(1 / unit)
+    # the kernel has looked at some entries: a sample of its own took a third of the solve
+    noise = noise_level(obs, None, ABOVE * solved.scale, obs.fraction, reject=False)
+    values = np.sort(np.diag(gram(X.L)))[::-1]
     return (Test(0, tuple(values.tolist()), noise, solved.rank).times(unit),)
 
 

@@ -62,6 +62,18 @@ def quantiles(x: Array, shares: Sequence[float]) -> list[float]:
     ]
 
 
+def median_of(x: Array) -> float:
+    """The median of some numbers, as NumPy has it: a fifth of its time where they are few."""
+    n = x.size
+    if not n:
+        return math.nan
+    above = n // 2
+    below = n - 1 - above
+    some = np.partition(x, (below, above, n - 1), axis=None)  # NaN come last
+    low, high, last = (float(some[k]) for k in (below, above, n - 1))
+    return last if math.isnan(last) else (low + high) / 2
+
+
 def power_of_4(size: float) -> float:
     """The power of 4 near a size: data in such units are far from over- and underflow,
     and rounded as before.

@@ -326,6 +326,43 @@ def refit(
 ) -> tuple[float, float, float, float, int]:
     """One factor given the other; returns size, variance, relative, energy, and how many inliers."""
 
+def settle(
+    data: DenseData | SparseData,
+    factors: Factors,
+    layer: Layer,
+    *,
+    numbers: Array,
+    side: int,
+    col_observed: Array,
+    L: Array,
+    R: Array,
+    unknown_L: Array,
+    unknown_R: Array,
+    most_again: int,
+    falling: float,
+    threads: int,
+    row_threads: tuple[int, int],
+) -> tuple[float, float]:
+    """Halves of layers for one side and the other in turn, from the factors into L and R; returns
+    the variance and the sum of weights of the last one.
+    """
+
+def levels(
+    data: DenseData | SparseData,
+    *,
+    at_rows: Array,
+    at_cols: Array,
+    values: Array,
+    rows: Array,
+    cols: Array,
+    middle: float,
+    scale: float,
+    reach: float,
+    rounds: int,
+    threads: int,
+) -> None:
+    """What rows and columns add to each other, where they begin and end."""
+
 def gaps(
     Y: Array,
     *,

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "binding.hpp"
+#include "settle.hpp"
 
 namespace nb = nanobind;
 using namespace lrmc;
@@ -209,12 +209,6 @@ template <class T> static void give_room(Refit<T> &job, const LayerRoom &room) {
   job.left = given::square(room.unknown, r, "unknown");
 }
 
-template <class T> static Refitted run(const lrmc::Dense &data, const Refit<T> &job) {
-  return in_use().in<T>().refit_dense(data, job);
-}
-template <class T> static Refitted run(const lrmc::Sparse &data, const Refit<T> &job) {
-  return in_use().in<T>().refit_sparse(data, job);
-}
 static Storage storage(const given::Dense &data) { return given::storage_of(data.Y.dtype()); }
 static Storage storage(const given::Sparse &data) { return given::storage_of(data.values.dtype()); }
 
@@ -232,12 +226,81 @@ template <class Data> static void bind_refit(nb::module_ &m) {
           job.threads = row_threads;
           const auto view = data.view();
           nb::gil_scoped_release unlocked;
-          const Refitted made = run(view, job);
+          const Refitted made = half_layer(view, job);
           return std::tuple(made.size, made.variance, made.relative, made.energy, int64_t(made.inliers));
         });
       },
       nb::arg("data"), nb::arg("factors"), nb::arg("layer"), nb::arg("room"), nb::kw_only(), nb::arg("threads"),
       nb::arg("row_threads"));
+}
+
+// Layers after each other: see settle.hpp. `layer` is the first half, for the rows.
+template <class Data> static void bind_settle(nb::module_ &m) {
+  m.def(
+      "settle",
+      [](const Data &data, const given::Factors &factors, const Layer &layer, given::Matrix<const double> numbers,
+         int side, given::Vector<const int64_t> col_observed, given::LinesRoom L, given::LinesRoom R,
+         given::Matrix<double> unknown_L, given::Matrix<double> unknown_R, int most_again, double falling, int threads,
+         std::tuple<int, int> row_threads) {
+        return given::in_precision(storage(data), [&](auto number) {
+          using T = decltype(number);
+          Refit<T> job;
+          job.pass = given::pass_of<T>(data, factors, threads);
+          give_layer(job, layer);
+          need(job.side == 0, "layer", "is not for the rows");
+          need(side == 0 || side == 1, "side", "is neither 0 nor 1");
+          need(numbers.shape(1) == 5, "numbers", "has another width");
+          need(numbers.shape(0) >= 2, "numbers", "has less than a layer");
+          const int64_t n1 = job.pass.n1, n2 = job.pass.n2;
+          const int r = job.pass.rank;
+          need(int64_t(col_observed.shape(0)) == n2, "col_observed", "has another length");
+          T *left = given::lines<T>(L, n1, r, "L"), *right = given::lines<T>(R, n2, r, "R");
+          double *of_L = given::square(unknown_L, r, "unknown_L"), *of_R = given::square(unknown_R, r, "unknown_R");
+          job.side = side;
+          const auto view = data.view();
+          const auto [threads_of_rows, threads_of_cols] = row_threads;
+          nb::gil_scoped_release unlocked;
+          Settling<T, std::decay_t<decltype(view)>> layers(view, job, job.observed, col_observed.data(),
+                                                           threads_of_rows, threads_of_cols);
+          layers.run(numbers.data(), int(numbers.shape(0)), most_again, falling);
+          layers.write(left, right, of_L, of_R);
+          return std::tuple(layers.variance(), layers.total());
+        });
+      },
+      nb::arg("data"), nb::arg("factors"), nb::arg("layer"), nb::kw_only(), as_it_is("numbers"), nb::arg("side"),
+      as_it_is("col_observed"), as_it_is("L"), as_it_is("R"), as_it_is("unknown_L"), as_it_is("unknown_R"),
+      nb::arg("most_again"), nb::arg("falling"), nb::arg("threads"), nb::arg("row_threads"));
+}
+
+// What rows and columns add to each other: see settle.hpp. `room` begins at 0.
+template <class Data> static void bind_levels(nb::module_ &m) {
+  m.def(
+      "levels",
+      [](const Data &data, given::Vector<const int64_t> at_rows, given::Vector<const int64_t> at_cols,
+         given::Vector<nb::ro> values, given::Vector<double> rows, given::Vector<double> cols, double middle,
+         double scale, double reach, int rounds, int threads) {
+        given::in_precision(storage(data), [&](auto number) {
+          using T = decltype(number);
+          const Products<T> pass = given::pass_of<T>(data, {}, threads);
+          Places<T> places;
+          places.n = int64_t(at_rows.shape(0));
+          places.rows = at_rows.data();
+          places.cols = at_cols.data();
+          need(places.n > 0, "values", "is empty");
+          need(int64_t(at_cols.shape(0)) == places.n, "at_cols", "has another length");
+          need(are_lines(places.rows, places.n, pass.n1) && are_lines(places.cols, places.n, pass.n2), "a place",
+               "is outside of the matrix");
+          need(int64_t(rows.shape(0)) == pass.n1 && int64_t(cols.shape(0)) == pass.n2, "rows or cols",
+               "has another length");
+          const T *seen = given::line<const T>(std::optional(values), places.n, "values");
+          const auto view = data.view();
+          nb::gil_scoped_release unlocked;
+          Levelling<T, std::decay_t<decltype(view)>>(view, pass, places, seen, middle, scale, rows.data(), cols.data())
+              .run(rounds, reach);
+        });
+      },
+      nb::arg("data"), nb::kw_only(), as_it_is("at_rows"), as_it_is("at_cols"), as_it_is("values"), as_it_is("rows"),
+      as_it_is("cols"), nb::arg("middle"), nb::arg("scale"), nb::arg("reach"), nb::arg("rounds"), nb::arg("threads"));
 }
 
 void lrmc::bind_noisy(nb::module_ &m) {
@@ -300,4 +363,8 @@ void lrmc::bind_noisy(nb::module_ &m) {
           as_it_is("col_weight"), as_it_is("mean"), as_it_is("covariance"), as_it_is("ridge"), as_it_is("unknown"));
   bind_refit<given::Dense>(m);
   bind_refit<given::Sparse>(m);
+  bind_settle<given::Dense>(m);
+  bind_settle<given::Sparse>(m);
+  bind_levels<given::Dense>(m);
+  bind_levels<given::Sparse>(m);
 }

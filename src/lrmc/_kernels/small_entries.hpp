@@ -26,7 +26,7 @@ inline Lanes as_numbers(Flags flags) { return flags ? fill<double>(1) : Lanes{};
 class Quantiles {
   static constexpr int BUCKETS = 1024, DROPPED = 49;  // 8 buckets for each power of 2: 128 powers below the largest
   int32_t counts[BUCKETS] = {};
-  int64_t first, total;
+  int64_t first, total, lowest = BUCKETS;  // lowest: of the buckets that are not empty
   double unit;
 
   static int64_t bits(double x) {
@@ -44,14 +44,18 @@ class Quantiles {
  public:
   Quantiles(const double *x, int n, double unit_) : total(n), unit(unit_) {
     const double inverse = 1 / unit;
-    double most = 0;
-    for (int i = 0; i < n; i++) most = std::max(most, x[i]);
-    first = bits(most * inverse) - BUCKETS + 1;
-    for (int i = 0; i < n; i++) counts[std::max<int64_t>(0, bits(x[i] * inverse) - first)]++;
+    int64_t most = 0;  // as bits, which have the order of positive numbers and NaN behind them
+    for (int i = 0; i < n; i++) most = std::max(most, bits(x[i] * inverse));
+    first = most - BUCKETS + 1;
+    for (int i = 0; i < n; i++) {
+      const int64_t bucket = std::max<int64_t>(0, bits(x[i] * inverse) - first);
+      lowest = std::min(lowest, bucket);
+      counts[bucket]++;
+    }
   }
   double at(double q) const {
     double left = q * double(total);
-    for (int b = 0; b < BUCKETS; b++) {
+    for (int64_t b = left > 0 ? lowest : 0; b < BUCKETS; b++) {
       if (left <= counts[b]) {
         const double low = b == 0 ? 0 : edge(b);
         return unit * (low + (edge(b + 1) - low) * (counts[b] ? left / counts[b] : 1));
@@ -183,10 +187,10 @@ template <class T> bool connected(const InLanes<T> &data) {
 // The same with a sample of the entries.
 struct Entries : InLanes<double> {
   int n_sample = 0;
-  struct Place {
-    int32_t row, col;
-    double y;
-  } places[SAMPLE];
+  struct {
+    int32_t row[SAMPLE], col[SAMPLE];
+    double y[SAMPLE];
+  } sample;
   double scale = 1;  // the median of |y|
 
   Entries(const Dense &data, int64_t n1_, int64_t n2_, double gain, Room &room) : InLanes(data, n1_, n2_, gain, room) {
@@ -205,7 +209,9 @@ struct Entries : InLanes<double> {
       const double y = at(i, j);
       if (y != y) continue;
       size[n_sample] = std::fabs(y);
-      places[n_sample++] = {int32_t(i), int32_t(j), y};
+      sample.row[n_sample] = int32_t(i);
+      sample.col[n_sample] = int32_t(j);
+      sample.y[n_sample++] = y;
     }
     std::nth_element(size, size + n_sample / 2, size + n_sample);
     scale = n_sample ? size[n_sample / 2] : 0;

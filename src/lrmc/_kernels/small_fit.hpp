@@ -133,14 +133,14 @@ template <int R> class Fit {
   }
   // f(b, U) for some blocks of rows at a time, U of them as a constant: sums of one wait for each other, and what
   // belongs to columns is loaded once.
-  template <class F> void together(F f) const {
-    constexpr int U = R <= 2 ? 4 : R <= 4 ? 2 : 1;
-    int64_t b = 0;
-    for (; b + U <= data.blocks; b += U) f(b, std::integral_constant<int, U>{});
-    for (; b < data.blocks; b++) f(b, std::integral_constant<int, 1>{});
+  static constexpr int FEW = R <= 2 ? 4 : R <= 4 ? 2 : 1, MANY = R <= 4 ? 4 : 1;
+  template <int U, class F> static void together(int64_t first, int64_t last, F f) {
+    int64_t b = first;
+    for (; b + U <= last; b += U) f(b, std::integral_constant<int, U>{});
+    for (; b < last; b++) f(b, std::integral_constant<int, 1>{});
   }
   void multiply(double most, double share) {  // L = C F / share
-    together([&](int64_t b, auto count) {
+    together<FEW>(0, data.blocks, [&](int64_t b, auto count) {
       constexpr int U = count;
       Lanes l[U][R] = {};
       const double *y = data.Y + b * data.n2 * W;
@@ -156,20 +156,30 @@ template <int R> class Fit {
     });
   }
   void multiply_back(double most) {  // F = C' L
-    std::fill_n(sums, data.n2 * SUMS * W, 0.0);
-    for (int64_t b = 0; b < data.blocks; b++) {
-      Lanes l[R];
-      for (int a = 0; a < R; a++) l[a] = load<Lanes>(L + (b * R + a) * W);
+    std::fill_n(sums, data.n2 * R * W, 0.0);
+    together<MANY>(0, data.blocks, [&](int64_t b, auto count) {
+      constexpr int U = count;
+      Lanes l[U][R];
+      for (int u = 0; u < U; u++)
+        for (int a = 0; a < R; a++) l[u][a] = load<Lanes>(L + ((b + u) * R + a) * W);
       const double *y = data.Y + b * data.n2 * W;
       for (int64_t j = 0; j < data.n2; j++) {
-        const Lanes c = clipped(load<Lanes>(y + j * W), most);
-        double *out = sums + j * SUMS * W;
+        Lanes found[R];
+        double *out = sums + j * R * W;
 #pragma GCC unroll 8
-        for (int a = 0; a < R; a++) store(out + a * W, load<Lanes>(out + a * W) + c * l[a]);
+        for (int a = 0; a < R; a++) found[a] = load<Lanes>(out + a * W);
+#pragma GCC unroll 4
+        for (int u = 0; u < U; u++) {
+          const Lanes c = clipped(load<Lanes>(y + (u * data.n2 + j) * W), most);
+#pragma GCC unroll 8
+          for (int a = 0; a < R; a++) found[a] += c * l[u][a];
+        }
+#pragma GCC unroll 8
+        for (int a = 0; a < R; a++) store(out + a * W, found[a]);
       }
-    }
+    });
     for (int64_t j = 0; j < data.n2; j++)
-      for (int a = 0; a < R; a++) F[j * R + a] = sum<double>(load<Lanes>(sums + (j * SUMS + a) * W));
+      for (int a = 0; a < R; a++) F[j * R + a] = sum<double>(load<Lanes>(sums + (j * R + a) * W));
   }
 
   double ridge = 0;
@@ -219,9 +229,9 @@ template <int R> class Fit {
 
   // Blocks of rows are moved, and then teach the columns while they are in the cache.
   template <bool Protects> void rows(Moved &moved) {
-    together([&](int64_t b, auto count) {
-      move<Protects, count>(b, moved);
-      teach<Protects, count>(b);
+    together<MANY>(0, data.blocks, [&](int64_t b, auto many) {
+      together<FEW>(b, b + many, [&](int64_t c, auto few) { move<Protects, few>(c, moved); });
+      teach<Protects, many>(b);
     });
   }
 
@@ -334,11 +344,10 @@ template <int R> class Fit {
 
   void next_threshold() {  // see `Falling` of the closed loop
     double size[SAMPLE];
-    for (int s = 0; s < data.n_sample; s++) {
-      const auto [row, col, y] = data.places[s];
-      const double *l = L + row / W * R * W + row % W, *f = F + col * R;
-      double e = y;
-      for (int a = 0; a < R; a++) e -= l[a * W] * f[a];
+    for (int s = 0; s < data.n_sample; s++) {  // gathered, where there are such instructions
+      const int row = data.sample.row[s], l = row / W * R * W + row % W, f = data.sample.col[s] * R;
+      double e = data.sample.y[s];
+      for (int a = 0; a < R; a++) e -= L[l + a * W] * F[f + a];
       size[s] = std::fabs(e);
     }
     const Quantiles found(size, data.n_sample, data.scale);

@@ -111,19 +111,31 @@ template <int R> struct Side {
 template <int R> double Fit<R>::count_within(const double *edges, double *within) {
   Lanes counts[4] = {}, squares = {};
   std::fill_n(sums, data.n2 * W, 0.0);
-  for (int64_t b = 0; b < data.blocks; b++) {
-    Lanes l[R], met = {};
-    for (int a = 0; a < R; a++) l[a] = load<Lanes>(L + (b * R + a) * W);
+  together<MANY>(0, data.blocks, [&](int64_t b, auto count) {
+    constexpr int U = count;
+    Lanes l[U][R], met[U] = {};
+    for (int u = 0; u < U; u++)
+      for (int a = 0; a < R; a++) l[u][a] = load<Lanes>(L + ((b + u) * R + a) * W);
+    const double *y = data.Y + b * data.n2 * W;
     for (int64_t j = 0; j < data.n2; j++) {
-      const Lanes size = magnitude(residual(load<Lanes>(data.Y + (b * data.n2 + j) * W), l, F + j * R)), none = {};
-      for (int k = 0; k < 4; k++) counts[k] += as_numbers(size <= edges[k]);
-      const Lanes agrees = as_numbers(size <= edges[1]);
-      met += agrees;
-      squares += size <= edges[1] ? size * size : none;
-      store(sums + j * W, load<Lanes>(sums + j * W) + agrees);
+      Lanes of_column = load<Lanes>(sums + j * W);
+#pragma GCC unroll 4
+      for (int u = 0; u < U; u++) {
+        const Lanes size = magnitude(residual(load<Lanes>(y + (u * data.n2 + j) * W), l[u], F + j * R)), none = {};
+        const Lanes agrees = as_numbers(size <= edges[1]);
+        counts[0] += as_numbers(size <= edges[0]);
+        for (int k = 2; k < 4; k++) counts[k] += as_numbers(size <= edges[k]);
+        met[u] += agrees;
+        of_column += agrees;
+        squares += size <= edges[1] ? size * size : none;
+      }
+      store(sums + j * W, of_column);
     }
-    store(row_inliers + b * W, met);
-  }
+    for (int u = 0; u < U; u++) {
+      store(row_inliers + (b + u) * W, met[u]);
+      counts[1] += met[u];
+    }
+  });
   for (int64_t j = 0; j < data.n2; j++) col_inliers[j] = sum<double>(load<Lanes>(sums + j * W));
   for (int k = 0; k < 4; k++) within[k] = sum<double>(counts[k]);
   return sum<double>(squares);
@@ -174,9 +186,7 @@ template <int R> bool Fit<R>::proven(const SmallProof &proof, double border, Sma
   if (told.agreeing <= 0.5 || told.oversampling < proof.oversampled || told.between > proof.between ||
       told.on_their_way > proof.on_their_way)
     return false;
-  double values[SAMPLE];
-  for (int s = 0; s < data.n_sample; s++) values[s] = data.places[s].y;
-  if (repeats(values, std::min(data.n_sample, SAMPLE / 2), proof.often)) return false;
+  if (repeats(data.sample.y, std::min(data.n_sample, SAMPLE / 2), proof.often)) return false;
   const double seen = (within[2] - within[1]) / (proof.far_off / proof.nearly - 1);
   const double chance = (proof.prior * near / data.scale + seen) / (proof.prior + off);
   const bool outliers = off >= proof.nothing_else * all;

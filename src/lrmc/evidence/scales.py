@@ -13,7 +13,7 @@ import numpy as np
 
 from .._rows import Joined, Some, every
 from ..fit import Fit
-from ..linalg import Factors, balanced, gram
+from ..linalg import Factors, balanced, gram, median_of
 from ..observations.base import Observations, row_blocks
 from ..row_systems import pairs
 from ..weights import Array, Cauchy
@@ -105,7 +105,7 @@ def learned_powers(residual: Array, logs: Array, weight: Array) -> tuple[float, 
     below 0: what is noisier is not more certain.
     """
     size = np.abs(residual).astype(np.float64)
-    least = max(LEAST * float(np.median(size)), SMALLEST)
+    least = max(LEAST * median_of(size), SMALLEST)
     heights = np.log(size + least)
     mean = np.average(logs, axis=0, weights=weight)
     spread, powers = logs - mean, np.zeros(logs.shape[1])
@@ -116,7 +116,7 @@ def learned_powers(residual: Array, logs: Array, weight: Array) -> tuple[float, 
         away -= np.average(away, weights=weight)
         powers = powers + np.linalg.solve(gram_, (spread * weight[:, None]).T @ away)
         powers = np.maximum(powers, 0.0)
-    level = float(np.median(heights - spread @ powers))
+    level = median_of(heights - spread @ powers)
     return float(np.exp(level - mean @ powers)), powers
 
 
@@ -153,7 +153,7 @@ def line_noise(obs: Observations, fit: Fit) -> tuple[Array, Array]:
     seen = [np.asarray(x) for x in (obs.row_observed, obs.col_observed)]
     some = obs.sample
     squares = fit.residual(some).astype(np.float64) ** 2
-    least = max(LEAST**2 * float(np.median(squares)), SMALLEST**2)
+    least = max(LEAST**2 * median_of(squares), SMALLEST**2)
     for turn in range(ROUNDS):
         for side in (0, 1):
             rows, cols = levels
@@ -172,7 +172,7 @@ def _cauchy_scale(squares: Array) -> float:
     """About the square of the scale of greatest likelihood under Cauchy's distribution: beside it
     the mean surprise is 1.
     """
-    scale = float(np.median(squares)) or SMALLEST**2
+    scale = median_of(squares) or SMALLEST**2
     for _ in range(UPDATES):
         scale *= float(_surprise(squares / scale).mean()) ** 2
     return scale

@@ -7,13 +7,14 @@ asked for entry by entry."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from ..fit import Fit
-from ..linalg import Factors
-from ..observations.base import Observations, Sample
+from ..linalg import Factors, median_of
+from ..observations.base import Levels, Observations, Sample
 from ..observations.medians import medians_of_lines
 from ..weights import Array, Huber
 
@@ -58,15 +59,20 @@ def biases(obs: Observations) -> Factors:
     """mean + row + column, each drawn to 0 as far as it is uncertain, by Huber's loss:
     of rank 2. A few passes.
     """
-    middle = float(np.median(obs.sample.values))
+    middle = median_of(obs.sample.values)
+    asked = Levels(obs.sample, middle, obs.scale, REACH, ROUNDS)
+    found = obs.levels(asked)
+    return _sum_of(obs, middle, found or biases_by_rounds(obs, middle))
+
+
+def biases_by_rounds(obs: Observations, middle: float) -> list[Array]:
+    """What rows and columns add to this middle, wherever they are, step by step."""
     levels = [np.zeros(n) for n in obs.shape]
     ones = [np.ones((n, 1), obs.dtype) for n in obs.shape]
     for _ in range(ROUNDS):
         for side in (0, 1):
             X = _sum_of(obs, middle, levels)
-            reach = (
-                REACH * float(np.median(np.abs(obs.sample.residual(X)))) or obs.scale
-            )
+            reach = REACH * median_of(np.abs(obs.sample.residual(X))) or obs.scale
             rule = Huber(np.full(obs.shape[0], reach), np.ones(obs.shape[1]))
             pull = obs.products(
                 *X, rule, **({"Q": ones[1]} if side == 0 else {"P": ones[0]})
@@ -75,10 +81,10 @@ def biases(obs: Observations) -> Factors:
             noise = float(pull.energy) / max(float(weight.sum()), 1e-300)
             total = pull[side][:, 0].astype(np.float64) + weight * levels[side]
             levels[side] = _drawn_to_zero(total, weight, noise)
-    return _sum_of(obs, middle, levels)
+    return levels
 
 
-def _sum_of(obs: Observations, middle: float, levels: list[Array]) -> Factors:
+def _sum_of(obs: Observations, middle: float, levels: Sequence[Array]) -> Factors:
     """middle + row + column as factors."""
     rows, cols = levels
     return _as_factors(

@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import _kernels
 from ..evidence.simple import LOW_RANK, simple_models
-from ..linalg import Factors
+from ..linalg import Factors, median_of
 from ..observations.base import Observations, Sample
 from ..weights import Array
 from .cleaned import Lines
@@ -145,7 +145,7 @@ def residual_unit(obs: Observations, X: Factors) -> float:
 def unit_of(errors: Array) -> float:
     """The median of their sizes; where half are 0, the mean."""
     size = np.abs(errors)
-    return float(np.median(size)) or float(np.mean(size)) or 1.0
+    return median_of(size) or float(np.mean(size)) or 1.0
 
 
 def all_heard(

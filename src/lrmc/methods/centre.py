@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._rows import equal, kept, take
-from ..linalg import Factors
+from ..linalg import Factors, median_of
 from ..observations.base import Observations
 from ..observations.medians import medians
 from ..weights import Array, DType
@@ -18,10 +18,10 @@ def centre(obs: Observations) -> Factors | None:
     Data far from zero (images, prices) have a leading component that no threshold on |y| can tell
     from outliers."""
     some = obs.sample
-    typical = float(np.median(np.abs(some.values)))
-    if typical == 0 or abs(float(np.median(some.values))) < 0.2 * typical:
+    typical = median_of(np.abs(some.values))
+    if typical == 0 or abs(median_of(some.values)) < 0.2 * typical:
         return None
-    rows = medians(obs, 0, equal(0.0, obs.shape[1]), float(np.median(some.values)))
+    rows = medians(obs, 0, equal(0.0, obs.shape[1]), median_of(some.values))
     cols = medians(obs, 1, rows, 0.0)
     left = np.median(
         np.abs(some.values - take(rows, some.rows) - take(cols, some.cols))

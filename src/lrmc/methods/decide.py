@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from ..linalg import Factors
+from ..linalg import Factors, median_of
 from ..observations.base import Observations
 from ..observations.heldout import THINNED
 from ..weights import Array
@@ -350,7 +350,7 @@ def _few_of(tried: Tried) -> Tried:
 
 def _loss_found(losses: Array, others: Array) -> float:
     """The mean where not both miss by far."""
-    found = np.minimum(losses, others) < FAR * float(np.median(others))
+    found = np.minimum(losses, others) < FAR * median_of(others)
     return float(losses[found].mean()) if found.any() else np.inf
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import _kernels
 from .._rows import is_here
-from ..linalg import Factors, balanced
+from ..linalg import Factors, balanced, median_of
 from ..observations.base import Observations
 from ..weights import Array
 from .certificate import OVERSAMPLED as PROVEN
@@ -120,7 +120,7 @@ def gauss_newton(
     problem = Problem(entries, obs.scale)
     U, V = balanced(*(F.astype(np.float64) / np.sqrt(obs.scale) for F in start))
     e = problem.residual(U, V)
-    z = max(WIDEST * float(np.median(np.abs(e))), 1e-13)
+    z = max(WIDEST * median_of(np.abs(e)), 1e-13)
     # entries of size 1, were they noise
     first = RIDGE * np.sqrt(len(e) / np.sqrt(len(U) * len(V)))
     ridge, lowest, idle, root = first, np.inf, 0, np.sqrt(obs.scale)

@@ -11,7 +11,8 @@ from ..observations.transposed import transposed
 from ..weights import Array, Huber
 from .centre import centre
 from .noisy import Noise
-from .noisy_layers import Numbers, State, half_layer, typical_residual
+from .noisy_layers import Layers, Numbers, State, typical_residual
+from .settling import settle
 from .start import leading, leading_of_whole
 
 HIGH_ENOUGH = 32  # a rank that most tables do not reach: what is not needed dies
@@ -153,10 +154,8 @@ def _settled(
     noise: Noise,
 ) -> State:
     """A state after some layers with the same numbers."""
-    longer = int(obs.shape[1] > obs.shape[0])
-    for turn in (0, 1) * layers:
-        state = half_layer(obs, state, longer ^ turn, numbers, noise).after
-    return state
+    same = Layers.same(numbers, layers)
+    return settle(obs, state, same, noise, most_again=0).after
 
 
 def _more(

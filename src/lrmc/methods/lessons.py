@@ -13,7 +13,7 @@ import numpy as np
 from .._scipy import sparse as sp
 from ..evidence.scales import line_noise
 from ..fit import Fit
-from ..linalg import Factors
+from ..linalg import Factors, median_of
 from ..observations import as_observations
 from ..observations._door import compressed
 from ..observations.base import Observations, Sample
@@ -25,7 +25,8 @@ from ..weights import Array, DType
 from .gradients import gradient
 from .growing import grown, halves
 from .noisy import Noise
-from .noisy_layers import DEAD, Half, Layers, State, passes, settled, trimmed
+from .noisy_layers import Half, Layers, State, passes
+from .settling import DEAD, settle, trimmed
 
 PART = 20_000  # entries that are learned on
 LARGER_PART = 50_000  # entries of the part that models are compared on
@@ -71,8 +72,8 @@ class Lesson:
 
     def fitted(self, layers: Layers, least: float = DEAD) -> Factors:
         """Where the layers end, without components that died."""
-        *_, last = settled(self.rest, self.states[-1], layers, self.noise)
-        return trimmed(self.rest, last, least)
+        end = settle(self.rest, self.states[-1], layers, self.noise)
+        return trimmed(self.rest, end, least)
 
     def errors(self, X: Factors) -> Array:
         """At what was hidden."""
@@ -140,7 +141,7 @@ def gains(before: Array, after: Array) -> tuple[Array, Array]:
 
     Entries that both miss by far say nothing of either, and are left out.
     """
-    usual = max(float(np.median(before)), 1e-300)
+    usual = max(median_of(before), 1e-300)
     found = np.minimum(before, after) < FAR * usual
     before, after = before[found], after[found]
     bounded = before / (before + usual), after / (after + usual)
@@ -212,7 +213,7 @@ def with_scales(
             (noise.rows, noise.cols), lines, powers, strict=True
         )
     )
-    rows, cols = (levels / np.median(levels) for levels in own)
+    rows, cols = (levels / median_of(levels) for levels in own)
     return replace(noise, rows=rows, cols=cols)
 
 

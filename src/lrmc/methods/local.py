@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..linalg import median_of
 from ..observations.base import Observations
 from ..weights import Array
 from .cleaned import Lines
@@ -97,5 +98,5 @@ def near_to(Z: Array, known: Array | None = None) -> Near:
     """The nearest other rows, or the nearest of those that are known."""
     others = len(Z) - 1 if known is None else len(known) - 1
     which, apart = nearest_lines(Z, min(NEAREST, others), known)
-    apart += NEAR * float(np.median(apart)) + 1e-300
+    apart += NEAR * median_of(apart) + 1e-300
     return Near(which, apart[:, :1] / apart)

@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import _kernels
 from ..linalg import Factors, entries_at
-from ..observations.base import Observations, row_blocks
+from ..observations.base import Observations
 from ..weights import Array
 from .cleaned import MOST_CELLS, Lines
 
@@ -23,7 +23,6 @@ NEAREST = 10  # lines; 5 and 20 are within 1 % on tables that gain at all
 DOUBT = 0.5  # of a neighbor: how much the fit itself counts among what they say
 MOST_LINES = 6_000  # that are compared with each other
 SHARING = "neighbors by shared entries"
-FAR = 1e300  # where rows have no entry in common
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +62,7 @@ class Neighbors:
         """The nearest of the known lines to others, cleaned, with their fit."""
         count = self.nearest.shape[1]
         if self.shared:
-            return nearest_sharing(moved, count, self.cleaned)
+            return nearest_lines(moved, count, self.cleaned)[0]
         known = self.X.L @ self.X.R.T
         known = np.where(np.isnan(self.cleaned), known, self.cleaned)
         completed = np.where(np.isnan(moved), fit, moved)
@@ -93,7 +92,7 @@ def neighbors(lines: Lines, bend: float, weight: float) -> Neighbors:
 def sharing(lines: Lines, bend: float, weight: float) -> Neighbors:
     """The same by the entries that both lines have."""
     Y = lines.values
-    nearest = nearest_sharing(Y, min(NEAREST, len(Y) - 1))
+    nearest, _ = nearest_lines(Y, min(NEAREST, len(Y) - 1))
     return Neighbors(lines.X, Y, bend, nearest, weight, lines.transposed, shared=True)
 
 
@@ -101,40 +100,14 @@ def nearest_lines(
     Z: Array, count: int, known: Array | None = None
 ) -> tuple[Array, Array]:
     """For each row the indices of the nearest other rows, or of those that are known, the nearest
-    first; and the squares of their distances.
+    first; and the squares of their distances. Rows with gaps (NaN) are compared by the entries that
+    both have, as if the others were as far apart.
     """
     Z = _kernels.ready(Z, np.float64)
     others = Z if known is None else _kernels.ready(known, np.float64)
     which, apart = np.empty((len(Z), count), np.int64), np.empty((len(Z), count))
     _kernels.nearest(Z, others, which=which, apart=apart, own=known is None)
     return which, apart
-
-
-def nearest_sharing(Y: Array, count: int, known: Array | None = None) -> Array:
-    """The same by the mean square over entries that both rows have (NaN are none)."""
-    among = Y if known is None else known
-    seen = ~np.isnan(among)
-    middle = np.where(seen, among, 0.0).sum(0) / np.maximum(seen.sum(0), 1)
-    Z, has = np.nan_to_num(among - middle), seen.astype(np.float64)
-    found = np.empty((len(Y), count), np.int64)
-    for block in row_blocks(len(Y), len(among)):
-        own, mine = np.nan_to_num(Y[block] - middle), ~np.isnan(Y[block])
-        shared = mine @ has.T
-        square = own**2 @ has.T + mine @ (Z**2).T - 2 * own @ Z.T
-        # a row is never its own neighbor, however little it shares with others
-        distance = np.where(shared > 0, square / np.maximum(shared, 1), FAR)
-        if known is None:
-            numbers = np.arange(len(Y))[block]
-            distance[np.arange(len(numbers)), numbers] = np.inf
-        found[block] = _least(distance, count)
-    return found
-
-
-def _least(distance: Array, count: int) -> Array:
-    """Where the smallest of each row are, the smallest first."""
-    near = np.argpartition(distance, count - 1, axis=1)[:, :count]
-    order = np.argsort(np.take_along_axis(distance, near, 1), axis=1, kind="stable")
-    return np.take_along_axis(near, order, 1)
 
 
 def among(

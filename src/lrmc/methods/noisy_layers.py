@@ -20,17 +20,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._rows import each, median, times, told, turned
-from ..linalg import Factors, balanced, gram
+from .._rows import each, median, times, told
+from ..linalg import Factors, gram, median_of
 from ..observations.base import Observations, Pull, Refit
 from ..row_systems import RowStep, regressors
 from ..weights import Array, DType, Power
 from .noisy import Noise
 from .step import Step
 
-# of the largest singular value of noise alone: what is below did not survive; and what is below
-# where no hidden entries have said how many components there are
-DEAD, DYING = 0.1, 0.5
 # times the variance of a layer ago: if it falls by more, one more layer follows, up to so many
 FALLING, MOST_MORE = 0.5, 12
 TINY = 1e-6  # of the mean variance: keeps a prior that is no wider invertible
@@ -217,28 +214,6 @@ def step_of(obs: Observations, half: Half, X: Factors) -> Step:
     return Step(*X, typical, inliers, float(np.sqrt(half.variance)), "noisy")
 
 
-def without_dead(obs: Observations, half: Half) -> State:
-    """The state after half a layer, with what is left of the components, or soon will be."""
-    return State.known(trimmed(obs, half, DYING))
-
-
-def trimmed(obs: Observations, half: Half, least: float = DEAD) -> Factors:
-    """What is left of the components: those far below what noise alone would have are not. Factors
-    that are not finite are left as they are.
-    """
-    if not np.isfinite([gram(F).sum() for F in half.after.X]).all():
-        return half.after.X
-    X = balanced(*half.after.X)
-    sizes = np.diag(gram(X.R))
-    weight = half.total / obs.n_observed
-    noise = np.sqrt(half.variance / max(weight * obs.fraction, 1e-300)) * sum(
-        np.sqrt(obs.shape)
-    )
-    kept = max(1, int(np.sum(sizes > least * noise)))
-    some = np.eye(len(sizes))[:, :kept]  # they come in the order of their sizes
-    return Factors(*(turned(F, some) for F in X))
-
-
 def half_layer(
     obs: Observations,
     state: State,
@@ -254,19 +229,8 @@ def half_layer(
     """
     if relative is None:
         relative = noise.even_square
-    given = Refit(
-        *state.X,
-        side=side,
-        numbers=numbers,
-        unknown=state.unknown,
-        noise=(noise.rows, noise.cols),
-        outliers=noise.outliers,
-        sample=obs.sample,
-        every=obs.sample.every(TYPICAL_OF),
-        least=LEAST * obs.scale,
-        tiny=TINY,
-        size=size or 0.0,
-        relative=relative or 0.0,
+    given = given_to(
+        obs, state, side, noise, numbers=numbers, size=size, relative=relative
     )
     made = obs.refit(given)
     if made is None:
@@ -291,6 +255,33 @@ def half_layer(
         ridge=made.ridge,
         step=made.step,
         after=state.replaced(side, made.after, made.unknown),
+    )
+
+
+def given_to(
+    obs: Observations,
+    state: State,
+    side: int,
+    noise: Noise,
+    *,
+    numbers: Numbers,
+    size: float | None = None,
+    relative: float | None = None,
+) -> Refit:
+    """What a kernel is given for half a layer."""
+    return Refit(
+        *state.X,
+        side=side,
+        numbers=numbers,
+        unknown=state.unknown,
+        noise=(noise.rows, noise.cols),
+        outliers=noise.outliers,
+        sample=obs.sample,
+        every=obs.sample.every(TYPICAL_OF),
+        least=LEAST * obs.scale,
+        tiny=TINY,
+        size=size or 0.0,
+        relative=relative or 0.0,
     )
 
 
@@ -356,7 +347,7 @@ def _typical(residual: Array, scale: float) -> float:
     if not len(residual):
         return scale
     size = np.abs(residual, dtype=np.float64)
-    return max(float(np.median(size)) or float(np.mean(size)), LEAST * scale)
+    return max(median_of(size) or float(np.mean(size)), LEAST * scale)
 
 
 def regressors_of(

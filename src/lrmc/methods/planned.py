@@ -19,21 +19,11 @@ from .cleaned import Lines
 from .growing import begin, from_part, joined, leading_of, raised, supported
 from .lessons import CELLS, Lesson, part_at, with_scales
 from .noisy import Noise, sweeps
-from .noisy_layers import (
-    DEAD,
-    DYING,
-    Half,
-    Layers,
-    State,
-    half_layer,
-    settled,
-    step_of,
-    trimmed,
-    without_dead,
-)
+from .noisy_layers import Half, Layers, State, half_layer, settled, step_of
 from .plan import Aim, Plan
 from .rested import polished, start
 from .second_opinions import OPINIONS, opinions_for
+from .settling import DEAD, DYING, trimmed, without_dead
 from .step import Step
 
 # of a component, to be one: see there

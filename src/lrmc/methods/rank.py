@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._rows import Largest, beside, each, kept, told
-from ..linalg import Factors, balanced, gram
+from ..linalg import Factors, balanced, gram, median_of
 from ..observations.base import Observations, Sample
 from ..weights import Array, Sides
 from .closed_loop import closed_loop, has_plenty
@@ -355,7 +355,7 @@ def beyond(obs: Observations, X: Factors) -> float:
     Four passes. Of noise it is about 0.8. One that is made of outliers is none.
     """
     size = np.abs(obs.sample.residual(X))
-    zeta = CLIPPED * float(np.median(size))
+    zeta = CLIPPED * median_of(size)
     if zeta == 0:
         return 0.0
     new, sizes = leading_and_sizes(obs, 1, zeta, 1 / obs.fraction, model=X)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..linalg import Factors
+from ..linalg import Factors, median_of
 from ..observations.base import Observations
 from .centre import centre
 from .closed_loop import has_plenty
@@ -38,7 +38,7 @@ def first_threshold(obs: Observations, middle: Factors | None) -> float:
     """Above the errors of a start around the middle."""
     some = obs.sample
     size = np.abs(some.values if middle is None else some.residual(middle))
-    return ABOVE * float(np.median(size)) or ABOVE * obs.scale
+    return ABOVE * median_of(size) or ABOVE * obs.scale
 
 
 def polished(

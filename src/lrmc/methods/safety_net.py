@@ -37,10 +37,11 @@ from .lessons import (
     is_better,
 )
 from .noisy import Noise
-from .noisy_layers import Layers, settled, trimmed
+from .noisy_layers import Layers
 from .plan import BENDS, Aim, Decided, Plan
 from .planned import LEAST, RECOVERY
 from .second_opinions import OPINIONS, opinions_for
+from .settling import settle, trimmed
 
 # of the entries, and at least so many: the part of new data that a plan is tried in. Small tables are
 # looked at as a whole: in a part of them fewer components, and more of second opinions, seem right
@@ -186,10 +187,10 @@ def _heard(
 
 def _separated(lesson: Lesson, layers: Layers) -> Factors:
     """A fit without components that few entries ask for, as it is made to separate outliers."""
-    *_, half = settled(lesson.rest, lesson.states[-1], layers, lesson.noise)
-    begun, last = supported(half.after), layers.last(RECOVERY)
-    *_, half = settled(lesson.rest, begun, last, lesson.noise)
-    return trimmed(lesson.rest, half, LEAST["separate"])
+    end = settle(lesson.rest, lesson.states[-1], layers, lesson.noise)
+    begun, last = supported(end.after), layers.last(RECOVERY)
+    end = settle(lesson.rest, begun, last, lesson.noise)
+    return trimmed(lesson.rest, end, LEAST["separate"])
 
 
 def _worse(planned: Heard, usual: Heard, bend: float) -> str:

@@ -20,6 +20,7 @@ from .passes import (
     OWN,
     Adjoint,
     Counts,
+    Levels,
     Multipliers,
     Part,
     PowerAdjoint,
@@ -27,6 +28,8 @@ from .passes import (
     Refit,
     Refitted,
     Regression,
+    Settle,
+    Settled,
     Stripes,
 )
 from .sample import DOMINANT, OFTEN, Sample, most_frequent
@@ -43,6 +46,7 @@ __all__ = [  # what a pass and a sample are comes with what is asked of data
     "Adjoint",
     "Counts",
     "Form",
+    "Levels",
     "Multipliers",
     "Observations",
     "Part",
@@ -52,6 +56,8 @@ __all__ = [  # what a pass and a sample are comes with what is asked of data
     "Refitted",
     "Regression",
     "Sample",
+    "Settle",
+    "Settled",
     "Stripes",
     "common",
     "how_many",
@@ -161,6 +167,14 @@ class Observations(ABC):
 
     def refit(self, given: Refit) -> Refitted | None:
         """Half a layer on noisy data at once; None where a kernel does not reach all rows."""
+        return None
+
+    def settle(self, given: Settle) -> Settled | None:
+        """The same for layers after each other."""
+        return None
+
+    def levels(self, given: Levels) -> tuple[Array, Array] | None:
+        """What rows and columns add to each other, at once; None as for `refit`."""
         return None
 
     @property

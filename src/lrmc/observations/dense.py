@@ -11,13 +11,14 @@ import numpy as np
 from .._kernels import DenseData
 from .._typing import override
 from ..weights import Array, Weight
-from . import native
+from . import native, native_layers
 from .base import (
     DRAW_FROM_STORED_BELOW,
     EVERY,
     SAMPLED,
     Adjoint,
     Counts,
+    Levels,
     Multipliers,
     Observations,
     Part,
@@ -26,6 +27,8 @@ from .base import (
     Refitted,
     Regression,
     Sample,
+    Settle,
+    Settled,
     common,
     in_form,
     row_blocks,
@@ -63,7 +66,15 @@ class Dense(Observations):
 
     @override
     def refit(self, given: Refit) -> Refitted | None:
-        return native.refit(self, given)
+        return native_layers.refit(self, given)
+
+    @override
+    def settle(self, given: Settle) -> Settled | None:
+        return native_layers.settle(self, given)
+
+    @override
+    def levels(self, given: Levels) -> tuple[Array, Array] | None:
+        return native_layers.levels(self, given)
 
     @override
     def survey(self) -> Counts:

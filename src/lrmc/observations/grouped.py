@@ -17,7 +17,7 @@ from .._memory import is_large
 from .._typing import override
 from ..weights import Array
 from . import native
-from .base import Adjoint, Observations, Refit, Refitted
+from .base import Adjoint, Levels, Observations, Refit, Refitted, Settle, Settled
 from .dense import Dense, copied
 
 
@@ -54,6 +54,16 @@ class Grouped(Dense):
     @override
     def refit(self, given: Refit) -> Refitted | None:
         """Not at once: the kernel weighs each entry by itself."""
+        return None
+
+    @override
+    def settle(self, given: Settle) -> Settled | None:
+        """Neither are layers."""
+        return None
+
+    @override
+    def levels(self, given: Levels) -> tuple[Array, Array] | None:
+        """Nor what rows and columns add."""
         return None
 
     @override

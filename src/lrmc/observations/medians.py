@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._rows import equal
+from ..linalg import median_of
 from ..weights import Array
 from .base import Observations
 
@@ -18,7 +19,7 @@ def medians_of_lines(obs: Observations, axis: int) -> Array:
     """The median of (some entries of) each row (axis 0) or column (axis 1); of all,
     where a line is empty.
     """
-    middle = float(np.median(obs.sample.values)) if len(obs.sample.values) else 0.0
+    middle = median_of(obs.sample.values) if len(obs.sample.values) else 0.0
     return np.asarray(medians(obs, axis, equal(0.0, obs.shape[1 - axis]), middle))
 
 

@@ -18,8 +18,6 @@ from .base import (
     Multipliers,
     PowerAdjoint,
     Pull,
-    Refit,
-    Refitted,
     Regression,
     how_many,
 )
@@ -166,7 +164,7 @@ def _weight(weight: Weight, dtype: np.dtype[Any]) -> _kernels.Weight:
     """A weight as the kernels take it."""
     if isinstance(weight, Clip):
         return _kernels.Weight(weight.rule, z=weight.zeta)
-    up, down = _directions(weight.outliers)
+    up, down = directions(weight.outliers)
     return _kernels.Weight(
         weight.rule,
         z=_number(weight),
@@ -187,7 +185,7 @@ def _number(weight: Weight) -> float:
     return weight.odds if isinstance(weight, Mixture) else 0.0
 
 
-def _directions(outliers: str) -> tuple[float, float]:
+def directions(outliers: str) -> tuple[float, float]:
     """1 for a side of the residuals, above and below zero, where there can be outliers."""
     return float(outliers != "negative"), float(outliers != "positive")
 
@@ -254,83 +252,6 @@ def power_adjoint(
     )
 
 
-def refit(of: Source, given: Refit) -> Refitted | None:
-    """See `Observations.refit`. Factors of another precision than the data are left to others."""
-    L, R, some = given.L, given.R, given.sample
-    if not (L.dtype == R.dtype == of.dtype and len(some.values)):
-        return None
-    n, rank = (L, R)[given.side].shape
-    width = rank * (rank + 1) // 2 + 1
-    pull, grams, after, step = (
-        np.empty((n, k), of.dtype) for k in (rank, width, rank, rank)
-    )
-    covariance, ridge, unknown = (np.empty((rank, rank)) for _ in range(3))
-    made = {
-        "pull": pull,
-        "grams": grams,
-        "after": after,
-        "step": step,
-        "mean": np.empty(rank),
-        "covariance": covariance,
-        "ridge": ridge,
-        "unknown": unknown,
-    }
-    weights = np.empty(of.shape[1], of.dtype)
-    size, variance, relative, energy, n_inliers = _kernels.refit(
-        of.data,
-        Factors(L=_ready(L, of.dtype), R=_ready(R, of.dtype)),
-        _layer(of, given),
-        _kernels.LayerRoom(**made, col_weight=weights),
-        threads=threads_for(of.n_stored * (2 * rank + width), of.threads),
-        row_threads=threads_for(n * rank**3, of.threads),
-    )
-    return Refitted(
-        **made,
-        size=size,
-        variance=variance,
-        relative=relative,
-        energy=energy,
-        total=max(float(np.sum(weights, dtype=np.float64)), 1e-300),
-        n_inliers=n_inliers,
-    )
-
-
-def _layer(of: Source, given: Refit) -> _kernels.Layer:
-    """What half a layer is given, as the kernels take it."""
-    reach, shape, prior, kappa, eta = given.numbers
-    some, (up, down) = given.sample, _directions(given.outliers)
-    row_noise, col_noise, *unknown = (
-        _kernels.ready(x, np.float64) for x in (*given.noise, *given.unknown)
-    )
-    rows, cols, observed = (
-        _kernels.ready(x, np.int64)
-        for x in (some.rows, some.cols, (of.row_observed, of.col_observed)[given.side])
-    )
-    return _kernels.Layer(
-        side=given.side,
-        reach=reach,
-        shape=shape,
-        prior=prior,
-        kappa=kappa,
-        eta=eta,
-        row_noise=row_noise,
-        col_noise=col_noise,
-        observed=observed,
-        unknown_L=unknown[0],
-        unknown_R=unknown[1],
-        rows=rows,
-        cols=cols,
-        values=_kernels.ready(some.values, of.dtype),
-        every=given.every,
-        size=given.size,
-        relative=given.relative,
-        least=given.least,
-        tiny=given.tiny,
-        up=up,
-        down=down,
-    )
-
-
 def magnitudes(of: Source, L: Any, R: Any, share: float) -> tuple[Array, Array]:
     """See `Observations.magnitudes`."""
     # of a matrix without rows, no column is visited
@@ -354,7 +275,7 @@ def regress(of: Source, model: Regression) -> tuple[Array, Array, Array]:
     n, dtype = of.shape[0], of.dtype
     scores = np.empty((n, model.V.shape[1]), dtype)
     deviation, distance = np.empty(n, dtype), np.empty(n, dtype)
-    up, down = _directions(model.outliers)
+    up, down = directions(model.outliers)
     settings = _kernels.Regression(
         model.rule,
         V=_kernels.ready(model.V, dtype),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final, NamedTuple
@@ -202,6 +203,47 @@ class Refitted(NamedTuple):
     energy: float
     total: float  # of all weights
     n_inliers: int
+
+
+@dataclass(frozen=True, eq=False)
+class Settle:
+    """What layers after each other are given: halves for one side and the other in turn."""
+
+    first: Refit  # half
+    numbers: Sequence[tuple[float, float, float, float, float]]  # of each half
+    # the last layer is made again, up to so many times, while the variance falls below this part of
+    # that of a layer ago
+    most_again: int
+    falling: float
+
+    def flipped(self) -> Settle:
+        """The same of the transposed matrix."""
+        return replace(self, first=self.first.flipped())
+
+
+class Settled(NamedTuple):
+    """Where layers ended."""
+
+    L: Array
+    R: Array
+    unknown: tuple[Array, Array]  # mean covariances of the rows of L and of R
+    variance: float = 0.0  # of the noise, in the last half
+    total: float = 0.0  # of all weights there
+
+    def flipped(self) -> Settled:
+        """The same of the transposed matrix."""
+        return self._replace(L=self.R, R=self.L, unknown=self.unknown[::-1])
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """What is asked of rows and columns that add: see `lrmc.evidence.simple`."""
+
+    sample: Sample
+    middle: float  # which is added to both
+    scale: float  # of the data: where residuals end that are all 0
+    reach: float  # in medians of their sizes: residuals beyond count as that far
+    rounds: int  # of the rows, and then of the columns
 
 
 class Counts(NamedTuple):

@@ -12,12 +12,13 @@ from .._kernels import SparseData
 from .._scipy import sparse as sp
 from .._typing import override
 from ..weights import Array, Power, Weight
-from . import native
+from . import native, native_layers
 from .base import (
     DRAW_FROM_STORED_BELOW,
     EVERY,
     Adjoint,
     Counts,
+    Levels,
     Multipliers,
     Observations,
     Part,
@@ -27,6 +28,8 @@ from .base import (
     Refitted,
     Regression,
     Sample,
+    Settle,
+    Settled,
     in_form,
     spread_places,
     typical_size,
@@ -80,7 +83,15 @@ class Sparse(Observations):
 
     @override
     def refit(self, given: Refit) -> Refitted | None:
-        return native.refit(self, given)
+        return native_layers.refit(self, given)
+
+    @override
+    def settle(self, given: Settle) -> Settled | None:
+        return native_layers.settle(self, given)
+
+    @override
+    def levels(self, given: Levels) -> tuple[Array, Array] | None:
+        return native_layers.levels(self, given)
 
     @override
     def survey(self) -> Counts:

@@ -23,6 +23,8 @@ from .base import (
     Refitted,
     Regression,
     Sample,
+    Settle,
+    Settled,
     Stripes,
     common,
 )
@@ -55,6 +57,11 @@ class Transposed(Observations):
     @override
     def refit(self, given: Refit) -> Refitted | None:
         return self.of.refit(given.flipped())
+
+    @override
+    def settle(self, given: Settle) -> Settled | None:
+        found = self.of.settle(given.flipped())
+        return None if found is None else found.flipped()
 
     @override
     def survey(self) -> Counts:
