@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from scipy import ndimage as ndimage
     from scipy import optimize as optimize
     from scipy import sparse as sparse
+    from scipy import spatial as spatial
     from scipy import special as special
 else:
 
@@ -33,4 +34,5 @@ else:
     ndimage = Lazy("scipy.ndimage")
     optimize = Lazy("scipy.optimize")
     sparse = Lazy("scipy.sparse")
+    spatial = Lazy("scipy.spatial")
     special = Lazy("scipy.special")

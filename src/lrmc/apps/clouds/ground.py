@@ -22,6 +22,7 @@ from ...row_systems import pairs, solve_rows
 from ...weights import Array, Cauchy
 from ..outcome import Limits
 from ..stack import band_groups
+from .colours import Palettes, familiar
 from .contest import Filling
 from .look import Look, as_matrix
 from .seasons import Seasons
@@ -58,6 +59,7 @@ class Ground:
     outcome: Outcome = SOUND  # of the fit
     # T x bands: what is brighter is no ground that was seen anywhere on that date
     brightest: Array | None = None
+    colours: Palettes | None = None  # that the ground of each date has
     filling: Filling | None = None  # what is under clouds
     shaded: Array | None = None  # T: dates that are nothing but shadow
 
@@ -195,8 +197,8 @@ def cloud_mask(
     away: Array,
     ground: Ground,
 ) -> Array:
-    """Of a block: what stands out of the ground in any band is a cloud, unless it lasts. How far away
-    it is, T x bands x lines x width, is in standard deviations.
+    """Of a block: what stands out of the ground in any band is a cloud, unless it lasts, or looks like
+    other ground of its date. How far away it is, T x bands x lines x width, is in standard deviations.
     """
     away = np.where(there[:, None], away, np.float32(np.nan))
     out = np.max(np.abs(away), axis=1, initial=0, where=there[:, None]) > STANDS_OUT
@@ -206,6 +208,8 @@ def cloud_mask(
         no_ground = bright | ground.shadow
         away[np.broadcast_to(no_ground[:, None], away.shape)] = np.nan
         out &= ~_lasting(away, ground.seasons.days)
+    if ground.colours is not None:
+        out &= ~familiar(Y, out & there, ground.colours)
     found = np.where(out | ground.shadow, CLOUD, CLEAR)
     return np.where(there, found, MISSING).astype(np.uint8)
 

@@ -18,6 +18,8 @@ from ...methods.noisy import Noise
 from ...result import Status
 from ...weights import Array
 from ..outcome import noisy_fit
+from .believe import helpful
+from .colours import palettes
 from .contest import Filling, contested
 from .ground import (
     CLEAR,
@@ -34,14 +36,14 @@ from .ground import (
     smallest,
 )
 from .look import Look
-from .screen import screened
+from .screen import MANY, screened
 from .seasons import seasons
 from .shades import Shades, shades, without_overcast
 
 BRIGHT = 3.0  # standard deviations that an overcast date is brighter in every band
 JUDGED = 1250  # pixels that the ways to fill are learned from and judged by
 SCREENS = 4  # at most, that are looked at for dates that are mostly cloud
-ROUNDS = 2  # of weighing, and finding clouds
+ROUNDS = 3  # of weighing, and finding clouds
 FEWEST = 5  # dates that show ground: with fewer, nobody can tell one from a cloud
 MOST = 0.5  # of what was thought clear of a date is so in the end, or the date is named
 
@@ -69,11 +71,16 @@ def learn_ground(
         raise ValueError("no pixel of the scenes is observed: all are nodata or masked")
     fits = Fits(seed, threads, tell)
     tell(Progress("finding clouds"))
+    given = sample.share
     sample, shadow = _without_clouds(sample, days)
+    overcast = sample.share < (1 - MANY) * given
+    sample = sample.without(shadow)
     dark = shades(sample, days)
-    sample = sample.without(shadow | dark.sure[:, None, None])
+    # What is left of a date that is mostly cloud is cloud as well, if it is as bright.
+    covered = dark.sure | (dark.bright & overcast)
+    sample = sample.without(covered[:, None, None])
     X, outcome = _fitted(sample, rank, "the ground", fits)
-    ground = replace(_of_all_dates(sample, X, days, threads), shaded=dark.sure)
+    ground = replace(_of_all_dates(sample, X, days, threads), shaded=covered)
     tell(Progress("weighing ways to fill"))
     ground, left = _with_filling(sample, ground, rank, threads)
     if ground.filling is not None:
@@ -111,7 +118,12 @@ def _with_filling(
     mask = first_mask(Y, there, there, ground, threads)
     for _ in range(ROUNDS):
         clear = mask == CLEAR
-        ground = replace(ground, filling=_filling(sample, clear, ground, rank))
+        filling = _filling(sample, clear, ground, rank)
+        ground = replace(ground, filling=filling, colours=None)
+        unlike = second_mask(Y, mask, clear, ground)
+        # Colours of what does not stand out: else they would reach, step by step, to a cloud.
+        found = palettes(Y, unlike == CLEAR, smallest(Y))
+        ground = replace(ground, colours=helpful(Y, unlike, found, filling))
         mask = second_mask(Y, mask, clear, ground)
     counts = np.count_nonzero(mask == CLEAR, axis=(1, 2))
     return ground, counts / np.maximum(np.count_nonzero(there, axis=(1, 2)), 1)

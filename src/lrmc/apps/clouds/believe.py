@@ -1,0 +1,79 @@
+"""Whether what stands out on a date, but looks like ground of it, is to be believed: if it helps to
+predict what is clear on the other dates. A field that was harvested does; a thin cloud does not.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...weights import Array
+from .colours import Palettes
+from .contest import Filling
+from .ground import CLEAR, CLOUD
+
+# Units of `Palette` that a familiar colour may be away: one is chosen for each date, or none.
+REACHES = (1.0, 2.0, 3.0)
+LEAST = 10  # pixels, without which there is no evidence
+CAP = 20.0  # typical errors that one counts as, at most: a cloud must not decide, a changed field may
+
+
+def helpful(
+    Y: Array,
+    mask: Array,
+    colours: Palettes,
+    filling: Filling,
+) -> Palettes:
+    """The palettes of T x bands x lines x width values with a mask, each reaching as far as helps;
+    None where none does.
+    """
+    T, bands = Y.shape[:2]
+    found = mask.reshape(T, -1)
+    apart = np.full(found.shape, np.inf)
+    values = Y.reshape(T, bands, -1)
+    for t, palette in enumerate(colours):
+        if palette is not None and not filling.ways.hidden[t]:
+            asked = found[t] == CLOUD
+            apart[t, asked] = palette.apart(values[t][:, asked], REACHES[-1])
+    candidates = Candidates(values, found == CLEAR, apart, filling)
+    reaches = [candidates.reach(t) for t in range(T)]
+    return tuple(
+        None if palette is None or reach == 0 else palette._replace(near=reach)
+        for palette, reach in zip(colours, reaches)
+    )
+
+
+class Candidates(NamedTuple):
+    """What may be believed, and what it is judged by."""
+
+    Y: Array  # T x bands x n
+    clear: Array  # T x n
+    apart: Array  # T x n: how far colours that stand out are from those of their date
+    filling: Filling
+
+    def reach(self, t: int) -> float:
+        """How far the colours of a date are to reach, so that the others are predicted best: what is
+        clear of them, and what may be; a change that lasts tells of itself.
+        """
+        columns = np.isfinite(self.apart[t])
+        if np.count_nonzero(columns) < LEAST:
+            return 0.0
+        clear, apart = self.clear[:, columns], self.apart[:, columns]
+        judged = clear | np.isfinite(apart)
+        judged[t] = False
+        y = self.Y[:, :, columns].astype(np.float64)
+        errors = []
+        for reach in (0.0, *REACHES):
+            believed = clear.copy()
+            believed[t] = apart[t] < reach
+            errors.append(self._error(y, believed, judged))
+        return (0.0, *REACHES)[int(np.argmin(errors))]
+
+    def _error(self, y: Array, believed: Array, judged: Array) -> float:
+        """The mean error at some pixels, in typical ones, if some are believed."""
+        filling = self.filling
+        off = np.abs(y - filling.predicted(y, believed))
+        times = off / np.maximum(filling.error, filling.least)[:, :, None]
+        size = np.minimum(times.mean(1), CAP)
+        return float(size[judged].mean()) if judged.any() else 0.0
