@@ -611,6 +611,18 @@ def test_a_robust_process_is_the_mean_of_two_beginnings():
     assert_allclose(carried_out(Z, only, None), plausible(mean, Z, good), rtol=1e-4)
 
 
+def test_data_with_time_are_not_looked_at_for_long_as_exact_ones(monkeypatch):
+    def asked(*_):
+        raise AssertionError("other ways to exact data take longest")
+
+    monkeypatch.setattr("lrmc.methods.exactly.other_ways", asked)
+    monkeypatch.setattr("lrmc.methods.default.other_ways", asked)
+    Z = hidden(seasonal(days=8, sensors=8)[1])[0]
+    with pytest.raises(AssertionError, match="other ways"):
+        lrmc.solve(Z, time=None)
+    assert lrmc.solve(Z, time="columns", period=P).regime == "noisy"
+
+
 def test_gross_errors_are_told_once_for_all_processes():
     """By the days of a table: a process without days takes what it cannot foresee for an error."""
     _, Y = seasonal(seed=5)
