@@ -18,19 +18,20 @@ from lrmc.methods.in_time.gaps import gaps_elsewhere, gaps_for, runs
 from lrmc.methods.in_time.improve import _few_begin_late
 from lrmc.methods.in_time.kinds import kinds_of, stuck
 from lrmc.methods.in_time.periods import find_period, longer_period, order_score
-from lrmc.methods.in_time.plan import (
-    Process,
-    carried_out,
-    folded,
-    learn_plan,
-    unfolded,
-)
+from lrmc.methods.in_time.plan import carried_out, learn_plan
 from lrmc.methods.in_time.prior import (
     Prior,
     directions,
     not_taken_up,
     separable,
     smoothed,
+)
+from lrmc.methods.in_time.processes import (
+    Process,
+    folded,
+    sound_models,
+    told_entries,
+    unfolded,
 )
 from lrmc.methods.in_time.robust import (
     Recurring,
@@ -46,6 +47,7 @@ from lrmc.methods.in_time.simple import (
     slot_medians,
 )
 from lrmc.methods.in_time.sizes import median
+from lrmc.methods.in_time.smooth import reconsidered
 from lrmc.methods.in_time.stack import (
     DISTANCES,
     N_CLASSES,
@@ -600,12 +602,56 @@ def test_a_robust_process_is_the_mean_of_two_beginnings():
         models={plan.best: plan.models[plan.best]},
     )
     assert plan.best.robust
-    G = folded(Z, plan.best.period)
-    begun = fit(G, robust=True, begin=plan.models[plan.best])
-    anew = fit(G, robust=True)
+    entries = told_entries(Z, P)
+    G = folded(entries.good, plan.best.period)
+    begun = fit(G, robust=False, begin=plan.models[plan.best])
+    anew = fit(G, robust=False)
     mean = unfolded((begun.values() + anew.values()) / 2, Z.shape[1])
     good = unfolded(begun.weights, Z.shape[1])
     assert_allclose(carried_out(Z, only, None), plausible(mean, Z, good), rtol=1e-4)
+
+
+def test_data_with_time_are_not_looked_at_for_long_as_exact_ones(monkeypatch):
+    def asked(*_):
+        raise AssertionError("other ways to exact data take longest")
+
+    monkeypatch.setattr("lrmc.methods.exactly.other_ways", asked)
+    monkeypatch.setattr("lrmc.methods.default.other_ways", asked)
+    Z = hidden(seasonal(days=8, sensors=8)[1])[0]
+    with pytest.raises(AssertionError, match="other ways"):
+        lrmc.solve(Z, time=None)
+    assert lrmc.solve(Z, time="columns", period=P).regime == "noisy"
+
+
+def test_gross_errors_are_told_once_for_all_processes():
+    """By the days of a table: a process without days takes what it cannot foresee for an error."""
+    _, Y = seasonal(seed=5)
+    Z = hidden(Y)[0].astype(np.float32)
+    gross = np.random.default_rng(5).random(Z.shape) < 0.1
+    Z[gross & ~np.isnan(Z)] = 0.0
+    entries = told_entries(Z, P)
+    some = [Process(period, True) for period in (P, None)]
+    daily, plain = (
+        unfolded(m.weights, Z.shape[1]) for m in sound_models(entries, some).values()
+    )
+    assert_allclose(daily, ~np.isnan(entries.good))
+    assert_allclose(daily, plain)
+
+
+def test_what_goes_on_from_entries_around_it_is_no_gross_error():
+    rng = np.random.default_rng(0)
+    Y = np.cumsum(rng.standard_normal((6, 10, 24)), axis=2).astype(np.float32)
+    Y[0, 0, 5] += 30.0
+    Y[1, 1, ::6] = 40.0  # an end of the scale, here and there
+    good = np.ones_like(Y)
+    # doubted: a gross error, those that come again, and entries that are like those around
+    good[0, 0, 5] = good[1, 1, ::6] = good[2, 2, 8:12] = 0.0
+    found = reconsidered(Y, good, Recurring.of(Y))
+    assert found[0, 0, 5] == 0
+    assert (found[1, 1, ::6] == 0).all()
+    assert (found[2, 2, 8:12] == 1).all()
+    good[2, 2, 8:12] = 1
+    assert_allclose(found, good)
 
 
 def test_a_model_of_other_times_or_of_some_sensors_is_taken_up():

@@ -247,6 +247,8 @@ def answered(
         if parts is None
         else checked_complex_job(parts.obs, asked)
     )
+    if asked_time.is_given:
+        job = replace(job, wishes=replace(job.wishes, in_time=True))
     if asked.method == "auto" and job.method == "lrmc":
         result = _with_safety_net(job, max_iter, progress)
     else:

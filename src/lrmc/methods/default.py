@@ -112,6 +112,7 @@ class Wishes:
     foreign: bool = False  # whether that was for other data
     neighbors: bool = True  # whether all lines can be compared with each other
     noisy: bool = False  # whether it is known that there is noise
+    in_time: bool = False  # whether one side is times: such data are hardly ever exact
 
     def aim_for(self, obs: Observations) -> Aim:
         """What was asked for, or what makes sense: without gaps there is nothing to fill."""
@@ -146,7 +147,10 @@ def default(
         if done.plan is not None and done.fitted is not None:
             yield from carried(obs, done.plan, done.fitted, noise=noise)
             return replace(done, fitted=None)
-    found, certificate = yield from exactly(obs, rank, noise.outliers, tol, seed, begin)
+    thorough = not wishes.in_time
+    found, certificate = yield from exactly(
+        obs, rank, noise.outliers, tol, seed, begin, thorough=thorough
+    )
     evidence: dict[str, Any] = {"rank_tests": found.tests}
     if found.missing:
         evidence["taken_as_missing"] = found.missing
@@ -164,7 +168,14 @@ def default(
     steps = noisy(obs, rank, noise, wishes, seed, rested)
     done = yield from remembered(steps, last)
     proof = yield from proven_after_all(
-        obs, rank, found, done, last[-1], tol=tol, outliers=noise.outliers, seed=seed
+        obs,
+        rank,
+        found,
+        last[-1],
+        tol=tol,
+        outliers=noise.outliers,
+        seed=seed,
+        thorough=thorough and is_poor(obs, done),
     )
     evidence |= done.evidence
     if proof is not None:
@@ -177,18 +188,18 @@ def proven_after_all(
     obs: Observations,
     rank: int | None,
     found: Found,
-    done: Findings,
     last: Step,
     *,
     tol: float,
     outliers: Sides,
     seed: int,
+    thorough: bool,
 ) -> Generator[Step, None, Certificate | None]:
-    """A certificate that is found after a noisy fit: near it, or in other ways where it is poor.
+    """A certificate that is found after a noisy fit: near it, or, if thorough, in other ways.
 
     Without one the last step is where that fit was."""
     proof = yield from exact_after_all(obs, last, tol)
-    if proof is not None or not is_poor(obs, done):
+    if proof is not None or not thorough:
         return proof
     fit = yield from other_ways(obs, rank, found, outliers, tol, seed)
     if fit is not None:

@@ -71,8 +71,11 @@ def exactly(
     tol: float,
     seed: int,
     begin: tuple[Factors, float] | None,
+    *,
+    thorough: bool = True,
 ) -> Generator[Step, None, tuple[Found, Certificate | None]]:
-    """What is found if the data are taken for exact, with its certificate if it has one."""
+    """What is found if the data are taken for exact, with its certificate if it has one: by the
+    closed loop, and in other ways if thorough."""
     run = exact(obs, rank, outliers, tol, seed, begin)
     few = rank is not None and wants_newton(obs, rank)
     found, ended = (
@@ -82,7 +85,7 @@ def exactly(
         found, ended = yield from first_steps(run, NEARLY_THERE)
     found, certificate = yield from proven(obs, found, outliers, tol)
     if certificate is None or not certificate.holds:
-        if obs.n_observed <= FEW_TO_TRY:
+        if thorough and obs.n_observed <= FEW_TO_TRY:
             fit = yield from other_ways(obs, rank, found, outliers, tol, seed)
             if fit is not None:
                 return fit

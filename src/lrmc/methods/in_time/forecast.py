@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...weights import Array
-from .plan import Plan, folded, unfolded
+from .plan import Plan
+from .processes import folded, unfolded
 from .simple import simple_fits
 from .stack import convex_weights, plausible
 from .sweeps import fit

@@ -13,8 +13,9 @@ from ...observations.base import Observations
 from ...weights import Array
 from .clock import Clock
 from .forecast import Forecast, forecast
-from .plan import WITHOUT_TIME, Plan
+from .plan import Plan
 from .stack import kind_of
+from .trials import WITHOUT_TIME
 from .windows import in_windows
 
 Axis = Literal["columns", "rows"]

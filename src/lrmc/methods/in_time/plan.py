@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ...weights import Array
-from .gaps import gaps_for
-from .periods import longer_period
+from .processes import (
+    PERIOD,
+    Entries,
+    Process,
+    entries_for,
+    folded,
+    sound_models,
+    unfolded,
+)
 from .simple import ALL_DAYS, SLOT_MEAN, every_day, simple_fits
-from .sizes import medians_of_rows, typical_rows
 from .stack import (
     DISTANCES,
     N_CLASSES,
@@ -24,15 +30,12 @@ from .stack import (
     plausible,
 )
 from .sweeps import Model, fit, fit_moved, of_more_sensors
+from .trials import WITHOUT_TIME, Trial, trials_of
 
-PERIOD = "period"
-WITHOUT_TIME = "without time"  # the fit of a matrix whose columns have no order
 LEARNED_FROM = 120_000  # cells: of a larger table, as many sensors as that is
 FEWEST_SENSORS = 40  # to learn from; fewer know too little of what all share
 ONE_DEVIATION = 0.6827  # of Gaussian errors are within it
 ENOUGH_ERRORS = 100  # that a deviation of a class is told from; else that of all
-TRIED = 3_000  # held-out entries, about: small tables set some aside several times
-MOST_TRIALS = 4
 IDLE = 0.005  # of the error: a process that spares no more than this is not made
 IDLE_IN_WINDOWS = (
     0.02  # the same for long tables, where processes are nearly all of the time
@@ -43,24 +46,12 @@ TINY = 1e-9  # where all that has a weight is missing, what is left counts alike
 WORTH = 0.02  # of the error: a smaller gain is not worth a model of time
 
 
-class Process(NamedTuple):
-    """A model in time: its period, and whether outliers are weighed down."""
-
-    period: int | None
-    robust: bool
-
-    @property
-    def name(self) -> str:
-        """For people."""
-        period = "no period" if self.period is None else f"{PERIOD} {self.period}"
-        return f"process, {period}, {'robust' if self.robust else 'all entries'}"
-
-
 @dataclass(frozen=True, eq=False)
 class Plan:
     """How tables like this one are filled in."""
 
     period: int | None
+    told_by: int | None  # the period of the process that tells gross errors
     estimates: tuple[str, ...]
     weights: Array  # by classes of entries x estimates
     errors: Mapping[str, float]  # mean absolute, on entries set aside
@@ -83,6 +74,10 @@ class Plan:
         least = max(CLEARLY * self.gain_error, WORTH * other)
         return self.gain > (least if clearly else 0.0)
 
+    def is_of_some(self, Y: Array) -> bool:
+        """Whether models are those of some of these sensors."""
+        return len(self.sensors) < len(Y) == self.n_sensors
+
     @property
     def used(self) -> dict[str, list[float]]:
         """Estimates that count, with their weights by class (`stack.class_of`)."""
@@ -104,54 +99,6 @@ class Plan:
         }
 
 
-def folded(Y: Array, period: int | None) -> Array:
-    """Sensors x times as sensors x days x slots; the last day is filled up with NaN."""
-    S, T = Y.shape
-    P = period or T
-    D = -(-T // P)
-    if D * P == T:
-        return Y.reshape(S, D, P)
-    G = np.full((S, D * P), np.nan, Y.dtype)
-    G[:, :T] = Y
-    return G.reshape(S, D, P)
-
-
-def unfolded(x: Array, T: int) -> Array:
-    """Back again."""
-    return x.reshape(len(x), -1)[:, :T]
-
-
-def periods_of(Y: Array, period: int | None) -> list[int | None]:
-    """Those that are tried: the period, none, and a longer one."""
-    if period is None:
-        return [None]
-    longer = longer_period(Y, period)
-    return [period, None] if longer is None else [period, None, longer]
-
-
-class Trial(NamedTuple):
-    """Estimates of entries that were set aside once."""
-
-    held: Array  # sensors x times, where they are
-    models: dict[Process, Model]
-    found: dict[str, Array]  # estimates, by name
-    truth: Array
-    classes: Array
-    sizes: Array  # of their sensors, beside the usual one
-
-    def errors(self, names: list[str]) -> Array:
-        """Entries x estimates; each sensor counts alike, whatever its unit is."""
-        errors = np.stack([self.found[name] - self.truth for name in names], axis=1)
-        return errors / self.sizes[:, None]
-
-    def units(self, p: Process) -> Array:
-        """Of a process, at these entries, as errors are."""
-        model = self.models[p]
-        units = np.broadcast_to(model.units, model.weights.shape)
-        T = self.held.shape[1]
-        return unfolded(units, T)[self.held] / self.sizes
-
-
 def learn_plan(
     Y: Array,
     period: int | None,
@@ -168,7 +115,9 @@ def learn_plan(
     trials."""
     S, T = Y.shape
     sensors = some_sensors(S, T, seed)
-    trials = _trials(Y, sensors, period, without_time, seed)
+    if len(sensors) == S and all_days is None:
+        idle = 0.0  # of a small table no process costs much once it is learned
+    trials = trials_of(Y, sensors, period, without_time, seed)
     if all_days is not None:
         usual = every_day(all_days, T)[sensors]
         for trial in trials:
@@ -193,6 +142,7 @@ def learn_plan(
     used = zip(models, weights.T, strict=False)
     return Plan(
         period=period if _is_periodic(names, counts + weights.sum(0)) else None,
+        told_by=period,
         estimates=tuple(names),
         weights=weights,
         errors=sizes | {"blend": float(np.abs(blend).mean())},
@@ -214,75 +164,6 @@ def _in_all(trials: list[Trial]) -> tuple[list[Process], list[str]]:
         raise np.linalg.LinAlgError("no process in time fits these data")
     left_out = {p.name for t in trials for p in t.models if p not in models}
     return models, [name for name in trials[0].found if name not in left_out]
-
-
-def _trials(
-    Y: Array,
-    sensors: Array,
-    period: int | None,
-    without_time: Callable[[Array, Array], Array] | None,
-    seed: int,
-) -> list[Trial]:
-    """One, or as many as it takes until enough entries were set aside."""
-    trials: list[Trial] = []
-    for k in range(MOST_TRIALS):
-        known = list(trials[0].models) if trials else None
-        trial = tried(Y, sensors, period, without_time, seed + k, known)
-        trials += [trial] if len(trial.truth) else []
-        # one more that would be mostly beyond it is not worth its time
-        if sum(len(t.truth) for t in trials) + len(trial.truth) / 2 >= TRIED:
-            break
-    if not trials:
-        raise np.linalg.LinAlgError("too few entries to set some of them aside")
-    return trials
-
-
-def tried(
-    Y: Array,
-    sensors: Array,
-    period: int | None,
-    without_time: Callable[[Array, Array], Array] | None,
-    seed: int,
-    known: list[Process] | None = None,
-) -> Trial:
-    """All estimates of entries of these sensors that are set aside, in the shape of the gaps; of
-    processes, those that are known to be of use."""
-    held = gaps_for(~np.isnan(Y), sensors, seed, period)
-    hidden, T = held[sensors], Y.shape[1]
-    whole = Y[sensors]
-    rest = np.where(hidden, np.nan, whole).astype(Y.dtype)
-    models = sound_models(rest, known) if known else _useful_models(rest, whole, period)
-    found = {p.name: unfolded(m.values(), T)[hidden] for p, m in models.items()}
-    found |= {name: z[hidden] for name, z in simple_fits(rest, period).items()}
-    if without_time is not None:
-        found[WITHOUT_TIME] = without_time(held, sensors)
-    classes = class_of(~np.isnan(rest))[hidden]
-    sizes = _relative_sizes(rest)[np.nonzero(hidden)[0]]
-    return Trial(
-        hidden, models, found, whole[hidden].astype(np.float64), classes, sizes
-    )
-
-
-def _relative_sizes(Y: Array) -> Array:
-    """How far entries of each sensor are from its middle, beside the usual one."""
-    size = typical_rows(Y - medians_of_rows(Y)[:, None])
-    return np.asarray(size / np.median(size), np.float64)
-
-
-def _useful_models(rest: Array, Y: Array, period: int | None) -> dict[Process, Model]:
-    """Fits of the processes that are tried to what is left of Y: the first one robust and not, the
-    others only as was better where entries are held out."""
-    first, *others = periods_of(Y, period)
-    found = sound_models(rest, [Process(first, robust) for robust in (False, True)])
-    if not found:
-        return {}
-    held = np.isnan(rest) & ~np.isnan(Y)
-    T = Y.shape[1]
-    errors = [unfolded(m.values(), T)[held] - Y[held] for m in found.values()]
-    relative = beside_class(np.stack(errors, axis=1), class_of(~np.isnan(rest))[held])
-    missed = np.abs(relative[good_ones(relative)]).mean(0)
-    robust = list(found)[int(missed.argmin())].robust
-    return found | sound_models(rest, [Process(p, robust) for p in others])
 
 
 def some_sensors(S: int, T: int, seed: int) -> Array:
@@ -339,21 +220,6 @@ def _deviations(errors: Array, classes: Array) -> Array:
     )
 
 
-def sound_models(Y: Array, some: list[Process]) -> dict[Process, Model]:
-    """Those of these processes whose fits to Y (sensors x times) do not run away, as one that
-    believes all entries does from a gross error.
-    """
-    found = {}
-    for p in some:
-        try:
-            model = fit(folded(Y, p.period), robust=p.robust)
-        except np.linalg.LinAlgError:
-            continue
-        if np.isfinite(model.values()).all():
-            found[p] = model
-    return found
-
-
 def mean_and_error(x: Array, held: list[Array]) -> tuple[float, float]:
     """The mean of what was found at held-out entries, and its standard error; entries of one gap
     are not independent."""
@@ -376,15 +242,20 @@ def carried_out(
     """The estimate of every entry of a table by a plan; `moved` if it was made for other times."""
     T = Y.shape[1]
     classes = class_of(~np.isnan(Y))
-    models = {p: model_of(Y, p, plan, moved) for p in plan.models}
+    entries = (
+        None
+        if moved or plan.is_of_some(Y)
+        else entries_for(Y, plan.told_by, plan.models)
+    )
+    models = models_of(Y, plan, entries, moved)
     own = models[plan.best]
     deviation = unfolded(np.broadcast_to(own.units, own.weights.shape), T)
     deviation = deviation * plan.sizes.astype(Y.dtype)[classes]
     good = unfolded(own.weights, T)
     found = {p.name: unfolded(m.values(), T) for p, m in models.items()}
     del models, own
-    if not moved:
-        found |= _begun_twice(Y, plan, found)
+    if entries is not None:
+        found |= _begun_twice(entries, plan, found)
     names = {
         name: i for i, name in enumerate(plan.estimates) if plan.weights[:, i].any()
     }
@@ -400,46 +271,61 @@ def carried_out(
     return blended(sound, weights, classes, deviation)
 
 
-def model_of(Y: Array, process: Process, plan: Plan, moved: bool = False) -> Model:
-    """A process fitted to a table, from what the plan knows of it."""
-    G = folded(Y, process.period)
-    begin = plan.models[process]
-    robust = process.robust
-    if begin.weights.shape == G.shape and moved:
-        return fit_moved(G, begin, robust=robust)
-    more = len(plan.sensors) < len(Y) == plan.n_sensors
-    if more and begin.weights.shape[1:] == G.shape[1:]:
-        begin = of_more_sensors(begin, G, plan.sensors, robust=robust)
-    return fit(G, robust=robust, begin=begin)
+def models_of(
+    Y: Array,
+    plan: Plan,
+    entries: Entries | None,
+    moved: bool = False,
+) -> dict[Process, Model]:
+    """Processes fitted to a table, from what the plan knows of them; gross errors that are told
+    already are in `entries`."""
+    if moved:
+        return {p: _moved(Y, p, begin) for p, begin in plan.models.items()}
+    if entries is None:
+        return _of_more_sensors(Y, plan)
+    return {p: entries.fitted(p, begin) for p, begin in plan.models.items()}
 
 
 def _begun_twice(
-    Y: Array,
+    entries: Entries,
     plan: Plan,
     found: Mapping[str, Array],
 ) -> dict[str, Array]:
     """Robust processes that began where entries had been set aside: means with fits that begin anew.
 
-    Which entries are gross errors hangs on where a fit begins, and a few days taken for such can be
-    half of the squared error. Where processes that believe all entries take part, there are hardly
-    any; and large tables, whose models begin from some sensors, are spared the time."""
+    What is drawn at random in a fit is 2 to 3 % of the error of Birmingham with outliers. Where
+    processes that believe all entries take part there are more estimates to blend; large tables,
+    whose models begin from some sensors, are spared the time."""
     if not all(p.robust for p in plan.models):
         return {}
-    begun = [
-        p
-        for p, begin in plan.models.items()
-        if begin.weights.shape == folded(Y, p.period).shape
-    ]
-    anew = sound_models(Y, begun)
+    anew = sound_models(entries, plan.models)
+    T = entries.Y.shape[1]
     return {
-        p.name: (found[p.name] + unfolded(model.values(), Y.shape[1])) / 2
+        p.name: (found[p.name] + unfolded(model.values(), T)) / 2
         for p, model in anew.items()
     }
+
+
+def _moved(Y: Array, p: Process, begin: Model) -> Model:
+    """A process of other times; of other shape, it begins anew."""
+    G = folded(Y, p.period)
+    if begin.weights.shape == G.shape:
+        return fit_moved(G, begin, robust=p.robust)
+    return fit(G, robust=p.robust, begin=begin)
+
+
+def _of_more_sensors(Y: Array, plan: Plan) -> dict[Process, Model]:
+    """The same where the plan is that of some sensors."""
+    models = {}
+    for p, begin in plan.models.items():
+        G = folded(Y, p.period)
+        begin = of_more_sensors(begin, G, plan.sensors, robust=p.robust)
+        models[p] = fit(G, robust=p.robust, begin=begin)
+    return models
 
 
 def for_all_sensors(plan: Plan, Y: Array) -> Plan:
     """A plan that was learned from some of the sensors of Y, with models of all of them."""
     if len(plan.sensors) == len(Y):
         return plan
-    models = {p: model_of(Y, p, plan) for p in plan.models}
-    return replace(plan, models=models, sensors=np.arange(len(Y)))
+    return replace(plan, models=_of_more_sensors(Y, plan), sensors=np.arange(len(Y)))

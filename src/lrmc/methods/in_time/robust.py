@@ -17,6 +17,7 @@ BURST = 5.0  # residuals may be at most so many times larger than usual all arou
 SOME = 10_000  # residuals that the mixture is fitted to
 ROUNDS = 15
 LOW, OF_GAUSSIAN = 0.3, 0.385  # a quantile of |e|, and what it is for e ~ N(0, 1)
+OF_DENSITY = float(np.sqrt(2 / np.pi))  # of |e| at 0, for e ~ N(0, 1)
 BELIEVED = 0.5  # chance of being good, below which an entry is doubted
 BEYOND = 2.0  # standard deviations, from which on gross errors are log-uniform
 USUAL = 10  # entries of the usual chance that every value is taken to have had
@@ -37,7 +38,7 @@ class Mixture(NamedTuple):
         another share is good, if that is known."""
         _, s, widest = self
         share = self.share if share is None else share
-        good = share / s * np.sqrt(2 / np.pi) * np.exp(-0.5 * (size / s) ** 2)
+        good = share / s * OF_DENSITY * np.exp(-0.5 * (size / s) ** 2)
         gross = (1 - share) / np.maximum(size, BEYOND * s)
         gross /= 1 + np.log(widest / (BEYOND * s))
         return np.asarray(good / (good + gross + 1e-30))

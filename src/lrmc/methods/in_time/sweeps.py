@@ -11,6 +11,7 @@ from .basis import Basis, by_likeness
 from .prior import Prior, directions, updated
 from .robust import Recurring, weights_of
 from .sizes import medians_of_rows, medians_of_slots, relative_sizes, typical_rows
+from .smooth import reconsidered
 from .systems import System, White, regressed
 
 RANK = 10  # directions that sensors share: variances of those that are not needed die
@@ -71,26 +72,35 @@ class Model:
 def fit(Y: Array, *, robust: bool, begin: Model | None = None, seed: int = 0) -> Model:
     """A model of Y (sensors x days x slots, NaN where missing).
 
-    A robust one is that of the entries that are no gross errors: those left count in full, since
-    weights between cost more by good entries lost than they gain. From an earlier model of the same
+    A robust one is that of the entries that are no gross errors. From an earlier model of the same
     shape it takes fewer sweeps."""
     if begin is not None and begin.weights.shape != Y.shape:
         begin = None
-    known = begin is not None
-    sweeps = SWEEPS_AGAIN if known else SWEEPS
-    if robust:
-        if begin is None:
-            begin = _weighed(Y, seed)
-            good = begin.weights
-            sweeps = SWEEPS_AFTER
-        else:
-            good = _weights_by(begin, Y, ~np.isnan(Y), Recurring.of(Y))
-        Y = np.where(good < GROSS, np.nan, Y).astype(Y.dtype)
+    known, sweeps = begin is not None, SWEEPS_AGAIN
+    if robust and begin is None:
+        begin, sweeps = _weighed(Y, seed), SWEEPS_AFTER
+        Y = _without_gross(Y, begin.weights)
+    elif robust:
+        assert begin is not None
+        good = _weights_by(begin, Y, ~np.isnan(Y), Recurring.of(Y))
+        Y = _without_gross(Y, good)
     seen = ~np.isnan(Y)
     if begin is None:
-        begin = first_model(Y, seen)
+        begin, sweeps = first_model(Y, seen), SWEEPS
     begin = replace(begin, weights=seen.astype(Y.dtype))
     return _swept(Y, begin, sweeps, seed, known=known)
+
+
+def believed(Y: Array, seed: int = 0) -> Array:
+    """Y (sensors x days x slots), NaN where an entry is a gross error.
+
+    What is left counts in full: weights between cost more by good entries lost than they gain."""
+    good = reconsidered(Y, _weighed(Y, seed).weights, Recurring.of(Y))
+    return _without_gross(Y, good)
+
+
+def _without_gross(Y: Array, good: Array) -> Array:
+    return np.where(good < GROSS, np.nan, Y).astype(Y.dtype)
 
 
 def _weighed(Y: Array, seed: int) -> Model:

@@ -1,0 +1,139 @@
+"""Entries that are set aside, in the shape of the gaps, and what all estimates say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from ...weights import Array
+from .gaps import gaps_for
+from .periods import longer_period
+from .processes import (
+    Entries,
+    Process,
+    sound_models,
+    told_entries,
+    unfolded,
+)
+from .simple import simple_fits
+from .sizes import medians_of_rows, typical_rows
+from .stack import beside_class, class_of, good_ones
+from .sweeps import Model
+
+WITHOUT_TIME = "without time"  # the fit of a matrix whose columns have no order
+TRIED = 3_000  # held-out entries, about: small tables set some aside several times
+MOST_TRIALS = 4
+
+
+class Trial(NamedTuple):
+    """Estimates of entries that were set aside once."""
+
+    held: Array  # sensors x times, where they are
+    models: dict[Process, Model]
+    found: dict[str, Array]  # estimates, by name
+    truth: Array
+    classes: Array
+    sizes: Array  # of their sensors, beside the usual one
+
+    def errors(self, names: list[str]) -> Array:
+        """Entries x estimates; each sensor counts alike, whatever its unit is."""
+        errors = np.stack([self.found[name] - self.truth for name in names], axis=1)
+        return errors / self.sizes[:, None]
+
+    def units(self, p: Process) -> Array:
+        """Of a process, at these entries, as errors are."""
+        model = self.models[p]
+        units = np.broadcast_to(model.units, model.weights.shape)
+        T = self.held.shape[1]
+        return unfolded(units, T)[self.held] / self.sizes
+
+
+def trials_of(
+    Y: Array,
+    sensors: Array,
+    period: int | None,
+    without_time: Callable[[Array, Array], Array] | None,
+    seed: int,
+) -> list[Trial]:
+    """One, or as many as it takes until enough entries were set aside."""
+    trials: list[Trial] = []
+    for k in range(MOST_TRIALS):
+        known = list(trials[0].models) if trials else None
+        trial = tried(Y, sensors, period, without_time, seed + k, known)
+        trials += [trial] if len(trial.truth) else []
+        # one more that would be mostly beyond it is not worth its time
+        if sum(len(t.truth) for t in trials) + len(trial.truth) / 2 >= TRIED:
+            break
+    if not trials:
+        raise np.linalg.LinAlgError("too few entries to set some of them aside")
+    return trials
+
+
+def tried(
+    Y: Array,
+    sensors: Array,
+    period: int | None,
+    without_time: Callable[[Array, Array], Array] | None,
+    seed: int,
+    known: list[Process] | None = None,
+) -> Trial:
+    """All estimates of entries of these sensors that are set aside, in the shape of the gaps; of
+    processes, those that are known to be of use."""
+    held = gaps_for(~np.isnan(Y), sensors, seed, period)
+    hidden, T = held[sensors], Y.shape[1]
+    whole = Y[sensors]
+    rest = np.where(hidden, np.nan, whole).astype(Y.dtype)
+    # of a large table processes begin from those of some sensors, and tell gross errors themselves
+    told = len(sensors) == len(Y) and (known is None or any(p.robust for p in known))
+    entries = told_entries(rest, period) if told else Entries(rest)
+    models = (
+        _useful_models(entries, whole, period)
+        if known is None
+        else sound_models(entries, known)
+    )
+    found = {p.name: unfolded(m.values(), T)[hidden] for p, m in models.items()}
+    found |= {name: z[hidden] for name, z in simple_fits(rest, period).items()}
+    if without_time is not None:
+        found[WITHOUT_TIME] = without_time(held, sensors)
+    classes = class_of(~np.isnan(rest))[hidden]
+    sizes = _relative_sizes(rest)[np.nonzero(hidden)[0]]
+    return Trial(
+        hidden, models, found, whole[hidden].astype(np.float64), classes, sizes
+    )
+
+
+def _relative_sizes(Y: Array) -> Array:
+    """How far entries of each sensor are from its middle, beside the usual one."""
+    size = typical_rows(Y - medians_of_rows(Y)[:, None])
+    return np.asarray(size / np.median(size), np.float64)
+
+
+def _useful_models(
+    entries: Entries,
+    Y: Array,
+    period: int | None,
+) -> dict[Process, Model]:
+    """Fits of the processes that are tried to what is left of Y: the first one robust and not, the
+    others only as was better where entries are held out."""
+    first, *others = periods_of(Y, period)
+    found = sound_models(entries, [Process(first, robust) for robust in (False, True)])
+    if not found:
+        return {}
+    left = ~np.isnan(entries.Y)
+    held = ~left & ~np.isnan(Y)
+    T = Y.shape[1]
+    errors = [unfolded(m.values(), T)[held] - Y[held] for m in found.values()]
+    relative = beside_class(np.stack(errors, axis=1), class_of(left)[held])
+    missed = np.abs(relative[good_ones(relative)]).mean(0)
+    robust = list(found)[int(missed.argmin())].robust
+    return found | sound_models(entries, [Process(p, robust) for p in others])
+
+
+def periods_of(Y: Array, period: int | None) -> list[int | None]:
+    """Those that are tried: the period, none, and a longer one."""
+    if period is None:
+        return [None]
+    longer = longer_period(Y, period)
+    return [period, None] if longer is None else [period, None, longer]
