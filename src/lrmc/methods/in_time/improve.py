@@ -138,14 +138,17 @@ def _with_time(result: Result, asked: Asked, seed: int) -> Result:
 
 
 def _axis(obs: Observations, asked: Asked) -> Axis | None:
-    """As the user says, or as entries beside each other do; None where these say nothing."""
+    """As the user says, or as entries beside each other do; None where these say nothing.
+
+    What is smooth along both sides is a picture, or a stack of them."""
     if asked.is_given:
         return "rows" if asked.time == "rows" else "columns"
     Y = whole(obs)
     by_columns, by_rows = _some(Y), _some(Y.T)
-    if is_ordered(by_columns) or is_smooth(by_columns):
+    along, across = is_smooth(by_columns), is_smooth(by_rows)
+    if is_ordered(by_columns) or (along and not across):
         return "columns"
-    return "rows" if is_smooth(by_rows) else None
+    return "rows" if across and not along else None
 
 
 def _evidence(result: Result, timing: Timing, check: Check | None) -> dict[str, Any]:

@@ -341,6 +341,8 @@ def swept(
 def without_itself(e: Array, w: Array, noise: float) -> Array:
     """Residuals from a fit without the entry itself, as far as a mean over all entries tells."""
     pull = (w * e / noise)[w > BELIEVED]
+    if not len(pull):  # nothing is believed that could tell
+        return e
     left_open = max(1 / max(float(np.mean(pull**2)), 1e-30) - noise, 0.0)
     return e * (1 + left_open * w / noise)
 
