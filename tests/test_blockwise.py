@@ -102,7 +102,10 @@ def test_with_dask(Y, tmp_path):
 
 @pytest.mark.parametrize(
     ("options", "scale"),
-    [(("--memory", "100kB"), "columns"), (("--scheduler", "threads"), "none")],
+    [
+        (("--memory", "100kB"), "columns"),
+        pytest.param(("--scheduler", "threads"), "none", marks=pytest.mark.slow),
+    ],
 )
 def test_intervals_are_like_those_of_data_in_memory(options, scale, tmp_path):
     if "threads" in options:

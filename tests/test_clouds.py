@@ -361,9 +361,10 @@ def test_the_report_in_a_browser(written, show):
     "ending, cloud, clear",
     [
         ("", 255, 0),
-        ("_mask", 1, 0),
+        pytest.param("_mask", 1, 0, marks=pytest.mark.slow),
         ("_SCL", 9, 4),  # a cloud, and leaves
-        ("_QA_PIXEL", 22280, 21824),  # a cloud, and clear land
+        # a cloud, and clear land
+        pytest.param("_QA_PIXEL", 22280, 21824, marks=pytest.mark.slow),
     ],
 )
 def test_masks_are_respected(ending, cloud, clear, tmp_path):
@@ -770,7 +771,8 @@ def test_real_clouds(monkeypatch):
 # ---- how sure it is
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
 def test_deviations_hold_the_ground_under_clouds(seed):
     """The ground has the noise of the pixels; where a date was hardly seen, nobody knows."""
     scene = landscape(20, 48, 48, seed=seed)
