@@ -115,12 +115,15 @@ def _useful_models(
     Y: Array,
     period: int | None,
 ) -> dict[Process, Model]:
-    """Fits of the processes that are tried to what is left of Y: the first one robust and not, the
-    others only as was better where entries are held out."""
+    """Fits of the processes that are tried to what is left of Y, robust and not; of a large table
+    the first one, and the others only as was better where entries are held out."""
     first, *others = periods_of(Y, period)
     found = sound_models(entries, [Process(first, robust) for robust in (False, True)])
     if not found:
         return {}
+    if entries.good is not None:
+        every = [Process(p, robust) for p in others for robust in (False, True)]
+        return found | sound_models(entries, every)
     left = ~np.isnan(entries.Y)
     held = ~left & ~np.isnan(Y)
     T = Y.shape[1]
