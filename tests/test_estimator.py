@@ -599,11 +599,11 @@ def test_the_score_is_that_of_solve():
     X[rng.random(X.shape) < 0.2] = np.nan
     filled = {}
     for score in ("mae", "rmse"):
-        imputer = RobustImputer(score=score, time=None)
+        imputer = RobustImputer(scoring=score, time=None)
         filled[score] = imputer.fit_transform(X)
         result = lrmc.solve(X / imputer.scale_, score=score, time=None)
         want = np.where(np.isnan(X), result.completed() * imputer.scale_, X)
         np.testing.assert_allclose(filled[score], want, rtol=1e-6)
     assert not np.allclose(filled["mae"], filled["rmse"], rtol=0.01)
-    with pytest.raises(ValueError, match="score='mse'"):
-        RobustImputer(score="mse").fit(X)
+    with pytest.raises(ValueError, match="scoring='mse'"):
+        RobustImputer(scoring="mse").fit(X)

@@ -165,7 +165,7 @@ def _few_decide(evidence: Mapping[str, Any]) -> Iterator[str]:
         yield (
             f"by root mean squares, entries that were set aside are missed by {less:.0f} % less by {best.name} alone:"
             " a few large values decide that, and the fit minimises errors of the others"
-            " (score='rmse' counts large ones more)"
+            " (score='rmse', of RobustImputer scoring='rmse', counts large ones more)"
         )
 
 

@@ -85,7 +85,7 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         Weight of earlier rows each time that `partial_fit` sees new ones; in (0, 1].
     loss : {"auto", "mixture", "cauchy", "huber", "squares"}, default "auto"
         How residuals are weighed; see `lrmc.solve`.
-    score : {"auto", "mae", "rmse"}, default "auto"
+    scoring : {"auto", "mae", "rmse"}, default "auto"
         What decisions minimize on hidden entries, in units of `scale_`; see `lrmc.solve`.
     outliers : {"both", "positive", "negative"}, default "both"
         On which side of the truth outliers lie.
@@ -130,7 +130,7 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         period: int | Literal["auto"] | None = "auto",
         forgetting: float = 0.9,
         loss: AskedLoss = "auto",
-        score: Score = "auto",
+        scoring: Score = "auto",
         outliers: Sides = "both",
         tol: float = 1e-6,
         max_iter: int = 100,
@@ -146,7 +146,7 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         self.period = period
         self.forgetting = forgetting
         self.loss = loss
-        self.score = score
+        self.scoring = scoring
         self.outliers = outliers
         self.tol = tol
         self.max_iter = max_iter
@@ -180,7 +180,7 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         if self.scale:
             self.scale_[self._seen] = _spread(Y[:, self._seen])
         self.pca_ = RobustPCA(**{name: getattr(self, name) for name in SHARED})
-        self.pca_._fitted(self._scaled(Y), score=self.score, time=asked)
+        self.pca_._fitted(self._scaled(Y), score=self.scoring, time=asked)
         # the only copies of the data, some rows of which tell how far off new ones are
         self._training = part_in_memory(self.pca_._last[0])
         result = self.pca_._result
@@ -235,7 +235,7 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
     def _check(self) -> None:
         check_shared(self)
         one_of("fill", self.fill, FILLS)
-        one_of("score", self.score, get_args(Score))
+        one_of("scoring", self.scoring, get_args(Score))
         yes_or_no("scale", self.scale)
         yes_or_no("keep_empty_features", self.keep_empty_features)
         checked_time(self.time, self.period, None)
