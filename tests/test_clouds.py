@@ -361,10 +361,9 @@ def test_the_report_in_a_browser(written, show):
     "ending, cloud, clear",
     [
         ("", 255, 0),
-        pytest.param("_mask", 1, 0, marks=pytest.mark.slow),
+        ("_mask", 1, 0),
         ("_SCL", 9, 4),  # a cloud, and leaves
-        # a cloud, and clear land
-        pytest.param("_QA_PIXEL", 22280, 21824, marks=pytest.mark.slow),
+        ("_QA_PIXEL", 22280, 21824),  # a cloud, and clear land
     ],
 )
 def test_masks_are_respected(ending, cloud, clear, tmp_path):
