@@ -7,6 +7,7 @@ import pytest
 
 import lrmc
 from lrmc.methods.in_time.clock import read_clock
+from lrmc.report.words import in_time
 
 STEPS, COLUMNS = 150, 6
 
@@ -164,3 +165,11 @@ def test_a_month_that_is_not_there_is_a_gap():
     np.testing.assert_array_equal(
         read_clock(index, 39).cells, np.delete(np.arange(40), 7)
     )
+
+
+def test_the_report_says_that_time_was_used():
+    Y, _ = spoilt(walks())
+    index = pd.date_range("2024-03-01", periods=STEPS, freq="h")
+    (said,) = in_time(lrmc.solve(pd.DataFrame(Y, index)))
+    assert said.startswith("The rows are times")
+    assert not in_time(lrmc.solve(Y, time=None))

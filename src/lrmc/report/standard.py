@@ -103,7 +103,12 @@ def result_sections(
     sections.append(Words("What was done", words.done(result, obs, seen, spread)))
     records = _beside_simple(result)
     if records:
-        sections.append(Words("What was decided, and why", [words.decided(records)]))
+        sections.append(
+            Words(
+                "What was decided, and why",
+                [words.decided(records), *words.in_time(result)],
+            )
+        )
         sections.append(_contest(records, spread or DATA))
     if words.sure(result):
         sections.append(Words("How sure", words.sure(result)))

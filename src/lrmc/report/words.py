@@ -317,6 +317,23 @@ def decided(records: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
+def in_time(result: Result) -> list[str]:
+    """What the order of the table adds to that, by entries set aside in the shape of the gaps."""
+    told = result.evidence.get("time")
+    if told is None or not any(part.name == "time" for part in result.beyond):
+        return []
+    missed = told["held_out"]
+    lines = "rows" if told["axis"] == "rows" else "columns"
+    period = f", with a period of {told['period']} steps" if told["period"] else ""
+    without = missed.get("without time")
+    beside = f"; without it they are missed by {number(without, 3)}" if without else ""
+    return [
+        f"The {lines} are times{period}: what is filled in weighs this model and each series' own"
+        f" course. Entries that were hidden in the shape of the gaps are missed by"
+        f" {number(missed['blend'], 3)}{beside}."
+    ]
+
+
 def _repeated(result: Result, unit: str) -> str:
     """Values that were left out because they stand in too many places."""
     records = result.evidence.get("taken_as_missing", ())
