@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._arguments import one_of, real_number, yes_or_no
+from .._job import SCORES
 from ..evidence.calibration import (
     Calibration,
     NotCalibrated,
@@ -78,7 +79,7 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         Whether columns without any observation are kept, and filled with 0, or dropped.
     time : {"auto", "rows", "columns"}, optional
         Which side of the table is time; "auto" takes it from the index of a DataFrame or looks whether
-        columns have an order; see `lrmc.solve`. None forbids it.
+        columns or rows have an order; see `lrmc.solve`. None forbids it.
     period : int or "auto", optional
         Steps in a period; "auto" reads it from the DatetimeIndex of a DataFrame or from the data.
     forgetting : float, default 0.9
@@ -235,7 +236,7 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
     def _check(self) -> None:
         check_shared(self)
         one_of("fill", self.fill, FILLS)
-        one_of("scoring", self.scoring, get_args(Score))
+        one_of("scoring", self.scoring, SCORES)
         yes_or_no("scale", self.scale)
         yes_or_no("keep_empty_features", self.keep_empty_features)
         checked_time(self.time, self.period, None)
@@ -265,9 +266,9 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         Y = read(self, X, reset=False).dense()
         # what is said of a step in time hangs on those before and after it
         alone = row_blocks(*Y.shape) if self._steps is None else [slice(0, len(Y))]
+        times = _dates(X)
         for rows in alone:
             part = self._scaled(Y[rows])
-            times = None if self._steps is None else _dates(X)
             model = self._completed(part, times)
             replaced = np.isnan(part) | (self.fill == "all")
             if self.fill == "missing+outliers":

@@ -109,10 +109,11 @@ def _with_time(result: Result, asked: Asked, seed: int) -> Result:
         return _without(result, asked, why_not)
     if why_not:
         raise ValueError(f"time={asked.time!r}: {why_not}")
-    axis = _axis(obs, asked)
+    table = whole(obs)
+    axis = _axis(table, asked)
     if axis is None:
         return result
-    sensors = whole(obs) if axis == "columns" else whole(obs).T
+    sensors = table if axis == "columns" else table.T
     T = sensors.shape[1]
     clock = even_clock(T) if asked.times is None else read_clock(asked.times, T)
     Y = clock.on_grid(sensors)
@@ -137,18 +138,19 @@ def _with_time(result: Result, asked: Asked, seed: int) -> Result:
     )
 
 
-def _axis(obs: Observations, asked: Asked) -> Axis | None:
+def _axis(Y: Array, asked: Asked) -> Axis | None:
     """As the user says, or as entries beside each other do; None where these say nothing.
 
     What is smooth along both sides is a picture, or a stack of them."""
     if asked.is_given:
         return "rows" if asked.time == "rows" else "columns"
-    Y = whole(obs)
-    by_columns, by_rows = _some(Y), _some(Y.T)
-    along, across = is_smooth(by_columns), is_smooth(by_rows)
-    if is_ordered(by_columns) or (along and not across):
+    by_columns = _some(Y)
+    if is_ordered(by_columns):
         return "columns"
-    return "rows" if across and not along else None
+    along, across = is_smooth(by_columns), is_smooth(_some(Y.T))
+    if along == across:
+        return None
+    return "columns" if along else "rows"
 
 
 def _evidence(result: Result, timing: Timing, check: Check | None) -> dict[str, Any]:
