@@ -124,6 +124,15 @@ def test_modules_and_estimators_come_when_asked_for():
     assert {*(f"lrmc.{name}" for name in names), "sklearn"} <= set(after)
 
 
+def test_applications_come_when_asked_for():
+    pytest.importorskip("rasterio")
+    names = ("clouds", "faces", "ultrasound", "video")
+    asked = "; ".join(f"assert '{name}' in dir(lrmc.apps)" for name in names)
+    after = modules_after(f"import lrmc; {asked}; lrmc.apps.video.separate")
+    assert "lrmc.apps.video" in after
+    assert "lrmc.apps.clouds" not in after
+
+
 def test_no_module_of_the_command_needs_what_windows_lacks():
     code = (
         "import sys; sys.modules['resource'] = None; import lrmc.cli, lrmc.outofcore;"
