@@ -1,10 +1,16 @@
 """Pages for the tests of reports, and a strict reader of their HTML."""
 
+import base64
+import io
+import math
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
 
+import lrmc
 from lrmc import report
+from lrmc.result import Record, Result, Status
 
 # elements without an end (the last three: in SVG)
 VOID = {"meta", "img", "input", "br", "path", "circle", "rect"}
@@ -79,3 +85,37 @@ def everything(result):
             "Pictures", [*frames], [f"picture {k}" for k in range(len(frames))]
         ),
     ]
+
+
+def result_of(Y, L, R, **changes):
+    """A result that was not computed."""
+    history = (Record(0, math.nan, 1.0, math.nan, 0.0), Record(1, 0.1, 1e-3, 0.9, 0.1))
+    nothing = np.zeros(0, int)
+    made = Result(
+        L,
+        R,
+        Status.CONVERGED,
+        history,
+        "closed_loop",
+        1e-6,
+        nothing,
+        nothing,
+        0.1,
+        0.1,
+        "noisy",
+    )
+    return replace(
+        made, observations=None if Y is None else lrmc.as_observations(Y), **changes
+    )
+
+
+def read(sections, title="A page", **options):
+    """A page of these sections, taken apart."""
+    return Reader(report.page(title, sections, **options))
+
+
+def opened(source):
+    """The picture that a page holds."""
+    from PIL import Image
+
+    return Image.open(io.BytesIO(base64.b64decode(source.partition(",")[2])))

@@ -2,8 +2,6 @@
 or not at all.
 """
 
-import base64
-import io
 import math
 import re
 import warnings
@@ -11,19 +9,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from each import each
-from numpy.testing import assert_allclose, assert_array_equal
-from pages import Reader, everything, film
+from numpy.testing import assert_allclose
+from pages import Reader, everything, film, read, result_of
 
 import lrmc
 from lrmc import report
-from lrmc.evidence.alarms import Listing
-from lrmc.fit import Fit
-from lrmc.report import images, text
+from lrmc.report import text
 from lrmc.report.charts import Series
 from lrmc.report.standard import noise_norm
-from lrmc.report.survey import CELLS, survey
+from lrmc.report.survey import survey
 from lrmc.report.text import percent
 from lrmc.result import Record, Result, Status
 from lrmc.units import Units
@@ -40,32 +35,6 @@ def problem():
 @pytest.fixture(scope="module")
 def result(problem):
     return lrmc.solve(problem.Y)
-
-
-def result_of(Y, L, R, **changes):
-    """A result that was not computed."""
-    history = (Record(0, math.nan, 1.0, math.nan, 0.0), Record(1, 0.1, 1e-3, 0.9, 0.1))
-    nothing = np.zeros(0, int)
-    made = Result(
-        L,
-        R,
-        Status.CONVERGED,
-        history,
-        "closed_loop",
-        1e-6,
-        nothing,
-        nothing,
-        0.1,
-        0.1,
-        "noisy",
-    )
-    return replace(
-        made, observations=None if Y is None else lrmc.as_observations(Y), **changes
-    )
-
-
-def read(sections, title="A page", **options):
-    return Reader(report.page(title, sections, **options))
 
 
 # ---- the page
@@ -272,198 +241,6 @@ def test_columns_have_as_many_decimals():
     assert text.column([1e-9, 2e-9]) == ["10⁻⁹", "2·10⁻⁹"]
     assert text.column([0.0, 0.0]) == ["0", "0"]
     assert text.column([]) == []
-
-
-# ---- pictures
-
-
-def opened(source):
-    return IMAGES.open(io.BytesIO(base64.b64decode(source.partition(",")[2])))
-
-
-def test_a_picture_keeps_its_pixels():
-    small = np.random.default_rng(0).integers(0, 256, (20, 30, 3), np.uint8)
-    source, width, height = images.picture(small)
-    assert (width, height) == (30, 20)
-    assert_array_equal(np.asarray(opened(source)), small)
-    mask = small[..., 0] > 99
-    assert_array_equal(np.asarray(opened(images.picture(mask)[0])), mask)
-    floats = np.array([[0.0, 0.5, 1.0, 2.0, -1.0]])
-    assert_array_equal(
-        np.asarray(opened(images.picture(floats)[0])), [[0, 128, 255, 255, 0]]
-    )
-    hidden = np.array([[0.0, np.nan]])
-    assert_array_equal(
-        np.asarray(opened(images.picture(hidden)[0])), [[(0, 0, 0), images.HIDDEN]]
-    )
-
-
-def test_large_pictures_are_scaled_down():
-    ramp = np.tile(np.linspace(0, 255, 2000).astype(np.uint8), (500, 1))
-    source, width, height = images.picture(ramp)
-    assert (width, height) == (1200, 300)
-    assert source.startswith("data:image/jpeg;base64,")
-    assert_allclose(np.asarray(opened(source))[150], np.linspace(0, 255, 1200), atol=4)
-
-
-@pytest.mark.parametrize("shape", [(3,), (2, 2, 4), (0, 5), (2, 2, 2, 2)])
-def test_what_is_no_picture(shape):
-    with pytest.raises(ValueError, match="a picture has shape"):
-        images.picture(np.zeros(shape, np.uint8))
-
-
-def test_pictures_of_other_types():
-    with pytest.raises(ValueError, match="a picture has type int64"):
-        images.picture(np.zeros((2, 2), np.int64))
-
-
-def test_frames_keep_to_the_budget():
-    rng = np.random.default_rng(0)
-    # noise, which does not compress: about 3.7 kB each
-    frames = rng.integers(0, 256, (50, 30, 30, 3), np.uint8)
-    found = read([report.Frames("Film", {"a": frames, "b": frames})], budget=100_000)
-    frames_json = next(
-        t for tag, t in found.texts if tag == "script" and "captions" in t
-    )
-    assert 60_000 < len(frames_json) < 105_000
-    assert re.search(r"1\d of 50 frames, evenly chosen", found.text)
-    one = read([report.Frames("Film", {"a": frames})], budget=1)
-    assert "1 of 50 frames" in one.text
-
-
-def test_only_shown_frames_are_looked_at():
-    class Lazy:
-        asked = []  # noqa: RUF012
-
-        def __len__(self):
-            return 10**6
-
-        def __getitem__(self, k):
-            self.asked.append(k)
-            return np.zeros((4, 4), np.uint8)
-
-    read([report.Frames("Film", {"a": Lazy()})])
-    assert len(Lazy.asked) < 500
-    assert {0, 10**6 - 1} <= set(Lazy.asked)
-
-
-def test_layers_are_as_long():
-    with pytest.raises(ValueError, match="layers have 2, 3 frames"):
-        read([report.Frames("", {"a": np.zeros((2, 3, 3)), "b": np.zeros((3, 3, 3))})])
-
-
-def test_evenly():
-    assert images.evenly(10, 3) == [0, 4, 9]
-    assert images.evenly(3, 10) == [0, 1, 2]
-    assert images.evenly(5, 1) == [0]
-
-
-def test_film_sections_choose_the_frame_that_shows_most():
-    frames, back = film(8)
-    frames[5, :, :30] = 255
-    scrubber, slider = report.film_sections(
-        frames, back, frames != back, frames != back
-    )
-    assert list(scrubber.layers) == ["original", "background", "foreground", "mask"]
-    assert "Frame 6 of 8" in slider.caption
-    assert_array_equal(slider.before, frames[5])
-    _, slider = report.film_sections(frames.astype(float), back.astype(float))
-    assert "Frame 6 of 8" in slider.caption
-    assert_allclose(slider.after, back[5] / 255)
-    with pytest.raises(ValueError, match="8 frames and 7 of the background"):
-        report.film_sections(frames, back[:7])
-
-
-# ---- the survey
-
-
-def plain_survey(Y, X, threshold):
-    """Entry by entry."""
-    step = tuple(math.ceil(n / CELLS) for n in Y.shape)
-    size = tuple(math.ceil(n / k) for n, k in zip(Y.shape, step, strict=True))
-    places, seen, off, entries = np.zeros(size), np.zeros(size), np.zeros(size), []
-    for i in range(Y.shape[0]):
-        for j in range(Y.shape[1]):
-            cell = i // step[0], j // step[1]
-            places[cell] += 1
-            if not np.isnan(Y[i, j]):
-                seen[cell] += 1
-                difference = Y[i, j] - X[i, j]
-                if abs(difference) > threshold:
-                    off[cell] += 1
-                    entries.append((-abs(difference), i, j, difference))
-    return (
-        seen / places,
-        np.where(seen > 0, off / np.maximum(seen, 1), 0),
-        sorted(entries),
-    )
-
-
-@each("shape", [(30, 50), (1, 90), (90, 1), (900, 7), (3, 1300)])
-@each("p", [0.1, 0.9])
-@pytest.mark.parametrize("form", ["rows", "columns", "csr", "csc"])
-def test_survey_matches_a_plain_one(shape, p, form):
-    rng = np.random.default_rng(1)
-    Y = rng.standard_normal(shape) + 5
-    Y[rng.random(shape) > p] = np.nan
-    Y[0, 0] = 5.0
-    L, R = (rng.standard_normal((n, 2)) for n in shape)
-    given = {
-        "rows": lambda: Y,
-        "columns": lambda: np.asfortranarray(Y),
-        "csr": lambda: sp.csr_array(np.nan_to_num(Y)),
-        "csc": lambda: sp.csc_array(np.nan_to_num(Y)),
-    }[form]()
-    fit, listed = Fit(lrmc.linalg.Factors(L, R)), Listing.even(3.0, Y.shape)
-    seen = survey(lrmc.as_observations(given), fit, listed, worst=20)
-    observed, outliers, entries = plain_survey(Y, L @ R.T, 3.0)
-    assert_allclose(seen.observed, observed)
-    assert_allclose(seen.outliers, outliers)
-    assert seen.n_outliers == len(entries)
-    assert_allclose(seen.differences, [e[3] for e in entries[:20]])
-    assert_array_equal(seen.rows, [e[1] for e in entries[:20]])
-    assert_array_equal(seen.cols, [e[2] for e in entries[:20]])
-
-
-def test_the_worst_of_many_blocks():
-    """The largest are found wherever they are, and as many as asked for."""
-    Y = np.random.default_rng(0).standard_normal((2000, 1500)).astype(np.float32)
-    Y[[3, 1000, 1999], [1, 2, 1499]] = 90, -100, 80
-    obs, X = (
-        lrmc.as_observations(Y),
-        lrmc.linalg.Factors(*(np.zeros((n, 1), np.float32) for n in Y.shape)),
-    )
-    listed = Listing.even(3.0, Y.shape)
-    seen = survey(obs, Fit(X), listed, worst=3)
-    assert_array_equal(seen.rows, [1000, 3, 1999])
-    assert_allclose(seen.differences, [-100, 90, 80])
-    assert seen.n_outliers == np.count_nonzero(np.abs(Y) > 3)
-    assert max(seen.observed.shape) <= CELLS
-    assert not len(survey(obs, Fit(X), listed, worst=0).rows)
-
-
-def test_a_huge_matrix_becomes_a_small_map():
-    n1, n2, n = 3_000_000, 2_000_000, 5000  # 48 TB, if it were made
-    rng = np.random.default_rng(0)
-    rows, cols = rng.integers(0, n1, n), rng.integers(0, n2, n)
-    Y = sp.csr_array((rng.standard_normal(n), (rows, cols)), shape=(n1, n2))
-    made = result_of(Y, np.zeros((n1, 1)), np.zeros((n2, 1)))
-    page = report.page("Huge", report.result_sections(made))
-    assert len(page) < 600_000
-    assert (
-        f"3{text.count(1000)[1]}000{text.count(1000)[1]}000 rows" in Reader(page).text
-    )
-
-
-def test_the_map_shows_what_is_where():
-    observed, outliers = np.array([[1.0, 0.0, 0.5]]), np.array([[0.0, 0.0, 1.0]])
-    found = read([report.Map("", (1, 3), (1, 1), observed, outliers)])
-    pixels = np.asarray(opened(found.all("img")[0]["src"]).convert("RGBA"))
-    assert pixels.shape == (1, 3, 4)
-    assert tuple(pixels[0, 0]) == (*report.Map.SEEN, 255)
-    assert pixels[0, 1, 3] == 0
-    assert tuple(pixels[0, 2, :3]) == report.Map.OUTLYING
-    assert 100 < pixels[0, 2, 3] < 200
 
 
 # ---- a result
