@@ -461,7 +461,7 @@ def test_a_plan_holds_in_windows_that_it_was_not_learned_in():
     Z, mask = hidden(Y.astype(np.float32), 0.2)
     width = 15 * P
     plan = learn_plan(np.ascontiguousarray(Z[:, :width]), P, None)
-    found = in_windows(Z, plan, None, width)
+    found = in_windows(Z, plan, None, width).values
     assert np.isfinite(found).all()
     there, elsewhere = slice(0, width - P), slice(2 * width, None)
     own, other = (
@@ -608,7 +608,8 @@ def test_a_robust_process_is_the_mean_of_two_beginnings():
     anew = fit(G, robust=False)
     mean = unfolded((begun.values() + anew.values()) / 2, Z.shape[1])
     good = unfolded(begun.weights, Z.shape[1])
-    assert_allclose(carried_out(Z, only, None), plausible(mean, Z, good), rtol=1e-4)
+    found = carried_out(Z, only, None).values
+    assert_allclose(found, plausible(mean, Z, good), rtol=1e-4)
 
 
 def test_data_with_time_are_not_looked_at_for_long_as_exact_ones(monkeypatch):
@@ -963,8 +964,8 @@ def test_more_new_steps_than_a_window_holds(imputer):
     short = fitted._steps.end._replace(width=2 * P)
     n = 3 * P
     new, by_rows = rows[-n:].T, np.zeros((S, n))
-    stream, values = short.followed(new, by_rows)
-    assert values.shape == (S, n)
+    stream, estimate = short.followed(new, by_rows)
+    assert [x.shape for x in estimate] == [(S, n)] * 2
     assert stream.seen.shape[1] <= 2 * P
     np.testing.assert_array_equal(stream.seen[:, -P:], new[:, -P:].astype(np.float32))
 

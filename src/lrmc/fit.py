@@ -33,11 +33,27 @@ class Filling(Part, Protocol):
         """The estimates of every entry, n1 x n2."""
 
     @property
+    def others(self) -> Array | None:
+        """The same, of entries that were seen as the others tell them."""
+
+    @property
     def fills(self) -> str:
         """ "rows" or "columns": lines that are determined without an entry of their own."""
 
     def forecast(self, obs: Observations, steps: int, level: float) -> Any:
         """The lines after the last."""
+
+
+@runtime_checkable
+class Swayed(Part, Protocol):
+    """A part that an entry itself has a say in; all others tell of each what the others do."""
+
+    def left_out(self) -> Part:
+        """Of entries that were seen, as the others tell them."""
+
+
+def _left_out(part: Part) -> Part:
+    return part.left_out() if isinstance(part, Swayed) else part
 
 
 class Fit(NamedTuple):
@@ -51,20 +67,27 @@ class Fit(NamedTuple):
         low_rank = np.einsum("ij,ij->i", self.X.L[rows], self.X.R[cols])
         return sum((part.at(rows, cols) for part in self.beyond), start=low_rank)
 
+    @property
+    def left_out(self) -> Fit:
+        """The same, but of each entry that was seen as the others tell it: what a line through an
+        entry says of that entry does not show whether it is wrong.
+        """
+        return Fit(self.X, tuple(map(_left_out, self.beyond)))
+
     def residual(self, some: Sample) -> Array:
-        """What these entries have that the fit does not."""
+        """What these entries, which were seen, have that the others do not tell."""
         rest = some.residual(self.X)
         if not self.beyond:
             return rest
-        return rest - sum(part.at(some.rows, some.cols) for part in self.beyond)
+        parts = self.left_out.beyond
+        return rest - sum(part.at(some.rows, some.cols) for part in parts)
 
     def residuals(self, block: Observations, first: int = 0) -> Iterator[Sample]:
-        """What all entries of a block of rows have that the fit does not, some at a time; `first`
-        is its first row.
-        """
+        """The same of all entries of a block of rows, some at a time; `first` is its first row."""
+        parts = self.left_out.beyond
         for some in block.residuals(*self.X):
             values = some.values
-            for part in self.beyond:
+            for part in parts:
                 values = values - part.at(some.rows + first, some.cols)
             yield some._replace(values=values)
 
@@ -94,6 +117,10 @@ class Of(NamedTuple):
         """Its values at these places."""
         return self.of.at(self.rows[rows], self.cols[cols])
 
+    def left_out(self) -> Of:
+        """Of entries that were seen, as the others tell them."""
+        return self._replace(of=_left_out(self.of))
+
 
 class Flipped(NamedTuple):
     """A part of the transposed matrix."""
@@ -109,6 +136,10 @@ class Flipped(NamedTuple):
         """Its values at these places."""
         return self.of.at(cols, rows)
 
+    def left_out(self) -> Flipped:
+        """Of entries that were seen, as the others tell them."""
+        return Flipped(_left_out(self.of))
+
 
 NO_MODEL = "this result was loaded from a file, which does not hold its model of time; solve again"
 
@@ -120,6 +151,7 @@ class Kept:
     X: Factors
     values: Array  # n1 x n2
     fills: str
+    others: Array | None = None  # older files do not hold it
 
     name = "time"
 
@@ -127,6 +159,12 @@ class Kept:
         """What is to be added to low rank at these places."""
         low_rank = np.einsum("ij,ij->i", self.X.L[rows], self.X.R[cols])
         return np.asarray(self.values[rows, cols] - low_rank)
+
+    def left_out(self) -> Kept:
+        """Of entries that were seen, as the others tell them."""
+        return Kept(
+            self.X, self.values if self.others is None else self.others, self.fills
+        )
 
     def forecast(self, obs: Observations, steps: int, level: float) -> Any:
         """Refused: a file does not hold the model."""

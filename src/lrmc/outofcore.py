@@ -20,7 +20,7 @@ from ._memory import allowed_memory, as_bytes, memory_there_is
 from .evidence.alarms import Listing
 from .observations.base import Observations, Stripes, row_stripes
 from .observations.ondisk import blocks, in_npy
-from .result import Result, Undetermined
+from .result import Result, Undetermined, left_out
 from .units import Units
 from .weights import Array
 
@@ -91,7 +91,7 @@ def write_completed(
     # what is farther from the model is replaced by it
     border = Listing.even(-1.0 if fill == "all" else np.inf, result.shape)
     if fill == "missing+outliers":
-        border = result.listing()
+        border, result = result.listing(), left_out(result)
     data = obs if data is None else data
     stripes = row_stripes(*result.shape) if data is None else data.stripes()
     with _opened(target, result, stripes) as put:

@@ -28,7 +28,7 @@ from ..observations._door import as_observations
 from ..observations.base import Observations, row_blocks
 from ..outofcore import FILLS, Fill
 from ..report import write_report
-from ..result import UNDETERMINED, Result, Undetermined
+from ..result import UNDETERMINED, Result, Undetermined, left_out
 from ..solve import solve
 from ..units import Scale, Units, chosen_units
 from ..weights import Array
@@ -255,7 +255,7 @@ def outlying(
     rows, cols, scores = rows[order], cols[order], scores[order]
     values, expected = (
         obs.lookup(rows, cols),
-        result.fit.at(rows, cols),
+        result.fit.left_out.at(rows, cols),
     )
     if units is not None:
         values, expected = (
@@ -307,7 +307,8 @@ def filled(
     outliers. "all": everywhere. Gaps in rows and columns that are not determined stay NaN, unless
     these are kept; what was observed there stays as well, since nothing tells what is an outlier.
     """
-    X = result.completed(undetermined=undetermined)
+    told = left_out(result) if fill == "missing+outliers" else result
+    X = told.completed(undetermined=undetermined)
     if units is not None:
         X = units.put_back(X)
     if fill == "all":

@@ -285,18 +285,21 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         their fit to the components, and what neighbors, other columns or times before say.
         """
         model = self._by_rows(part)
+        # what an entry says of itself does not show whether it is an outlier
+        alone = self.fill == "missing+outliers"
         if self._steps is not None:
             in_time = self._steps.completed(part, model, times)
             if in_time is not None:
-                return in_time.astype(model.dtype)
+                told = in_time.others if alone else in_time.values
+                return told.astype(model.dtype)
         found = np.array([self._known.get(key, -1) for key in keys_of(part)])
         # where an exact fit does not tell a row, the prior of the others does
         here = np.flatnonzero((found >= 0) & ~np.isin(found, self._untold))
         if len(here):
-            X = self._fit.X
+            X, beyond = self._fit.left_out if alone else self._fit
             block = X.L[found[here]] @ X.R.T
             across = np.arange(part.shape[1])
-            block = block + block_of(self._fit.beyond, found[here], across)
+            block = block + block_of(beyond, found[here], across)
             model[here] = block
         return model
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from ..methods.in_time.clock import NoClock, read_clock
 from ..methods.in_time.improve import Asked
-from ..methods.in_time.part import InTime
+from ..methods.in_time.part import InTime, estimates_of
+from ..methods.in_time.plan import Estimate
 from ..methods.in_time.stream import Stream, stream_of
 from ..result import Result
 from ..weights import Array
@@ -24,28 +25,28 @@ class Steps(NamedTuple):
     """Rows that are steps in time, as far as they are kept."""
 
     keys: list[bytes]
-    values: Array  # the estimates of these rows
+    estimate: Estimate  # of these rows
     end: Stream | None  # None if times are not even
     told: bool  # in words: new rows are the next steps, whatever their dates
     times: Any = None  # of an index
 
-    def completed(self, rows: Array, by_rows: Array, times: Any) -> Array | None:
+    def completed(self, rows: Array, by_rows: Array, times: Any) -> Estimate | None:
         """What rows are estimated to be: a stretch of those that are known, or the next steps; None
         if they are neither."""
         at = self._place(keys_of(rows))
         if at is not None:
-            return self.values[at : at + len(rows)]
+            return Estimate(*(x[at : at + len(rows)] for x in self.estimate))
         if not self._are_next(times):
             return None
-        return self._end().followed(rows.T, by_rows.T)[1].T
+        return _turned(self._end().followed(rows.T, by_rows.T)[1])
 
     def followed(self, rows: Array, by_rows: Array, times: Any) -> Steps | None:
         """After the next steps; None if these are others."""
         if not self._are_next(times):
             return None
         end, _ = self._end().followed(rows.T, by_rows.T)
-        kept = end.values.T
-        keys = (self.keys + keys_of(rows))[-len(kept) :]
+        kept = _turned(end.estimate)
+        keys = (self.keys + keys_of(rows))[-len(kept.values) :]
         every = None if self.told else _joined(self.times, times)
         return Steps(keys, kept, end, self.told, every)
 
@@ -78,6 +79,11 @@ class Steps(NamedTuple):
         return self.end
 
 
+def _turned(estimate: Estimate) -> Estimate:
+    """Sensors x times as times x sensors, or back."""
+    return Estimate(*(x.T for x in estimate))
+
+
 def _joined(times: Any, others: Any) -> Array:
     return np.concatenate([np.asarray(times), np.asarray(others)])
 
@@ -89,4 +95,4 @@ def steps_of(result: Result, keys: list[bytes], asked: Asked) -> Steps | None:
         return None
     assert result.observations is not None
     end = stream_of(part, result.observations, result.factors())
-    return Steps(keys, part.values, end, asked.in_words, asked.times)
+    return Steps(keys, estimates_of(part), end, asked.in_words, asked.times)

@@ -214,13 +214,13 @@ def standing_out(obs: Observations, fit: Fit, listed: Listing) -> Any:
     if sp.issparse(S):
         at = S.tocoo()
         some = Sample(at.row, at.col, at.data)
-        for part in fit.beyond:
+        for part in fit.left_out.beyond:
             some = some._replace(values=some.values - part.at(some.rows, some.cols))
         kept = np.where(listed.beyond(some), some.values, 0).astype(at.data.dtype)
         return sp.csr_array((kept, (at.row, at.col)), shape=S.shape)
     if fit.beyond:
         every = (np.arange(n) for n in obs.shape)
-        S = S - block_of(fit.beyond, *every).astype(obs.dtype)
+        S = S - block_of(fit.left_out.beyond, *every).astype(obs.dtype)
     if hasattr(S, "new_tensor"):  # of torch
         rows, cols = S.new_tensor(rows), S.new_tensor(cols)
     # a product, not a choice: NaN stay, masks too, and arrays of Dask are not computed

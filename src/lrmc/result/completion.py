@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from .status import Record, Status
 # what becomes of rows and columns that are not determined
 Undetermined = Literal["nan", "keep"]
 UNDETERMINED = ("nan", "keep")
+SomeCompletion = TypeVar("SomeCompletion", bound="Completion")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -212,6 +213,13 @@ class Completion:
                 X,
             )
         return X
+
+
+def left_out(result: SomeCompletion) -> SomeCompletion:
+    """The same, but each entry that was seen is completed as the others tell it."""
+    if not result.beyond:
+        return result
+    return replace(result, beyond=result.fit.left_out.beyond)
 
 
 def _among(lines: Array, n: int, chosen: Any) -> Array:

@@ -47,6 +47,8 @@ def save(result: Completion, path: str | os.PathLike[str]) -> None:
     for part in result.beyond:
         if isinstance(part, Filling):
             arrays["time_values"] = part.values
+            if part.others is not None:
+                arrays["time_others"] = part.others
             about["time"] = part.fills
     made = result.calibrated or vars(result).get("calibration")
     if made is not None:
@@ -112,12 +114,18 @@ def _kept_part(X: Factors, axis: Any, content: Mapping[str, Array]) -> tuple[Par
     if axis is None:
         return ()
     one_of("the axis of time", axis, ("rows", "columns"))
-    x = content["time_values"]
+    x = _in_time(X, content["time_values"])
+    others = content.get("time_others")
+    return (Kept(X, x, axis, None if others is None else _in_time(X, others)),)
+
+
+def _in_time(X: Factors, x: Array) -> Array:
+    """Numbers for every entry."""
     if x.shape != (len(X.L), len(X.R)) or x.dtype.kind != "f":
         raise ValueError(
             f"its part in time has shape {x.shape} and type {x.dtype}, its factors {len(X.L)} and {len(X.R)} rows"
         )
-    return (Kept(X, x, axis),)
+    return x
 
 
 def _plain(x: Any) -> Any:

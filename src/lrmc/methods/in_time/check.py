@@ -64,7 +64,7 @@ def checked(Y: Array, plan: Plan, width: int, seed: int) -> Check | None:
         found[ALL_DAYS] = every_day(plan.all_days, width)
     off = {name: np.abs(z - window)[at] for name, z in found.items()}
     best = min(off, key=lambda name: float(off[name].mean()))
-    off["lrmc"] = np.abs(carried_out(rest, plan, None, moved=True) - window)[at]
+    off["lrmc"] = np.abs(carried_out(rest, plan, None, moved=True).values - window)[at]
     worse, error = mean_and_error(off["lrmc"] - off[best], [at])
     errors = {name: float(e.mean()) for name, e in off.items()}
     return Check(errors, best, worse, error, at is far)

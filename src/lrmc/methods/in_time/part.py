@@ -13,7 +13,7 @@ from ...observations.base import Observations
 from ...weights import Array
 from .clock import Clock
 from .forecast import Forecast, forecast
-from .plan import Plan
+from .plan import Estimate, Plan
 from .stack import kind_of
 from .trials import WITHOUT_TIME
 from .windows import in_windows
@@ -38,7 +38,7 @@ class Timing(NamedTuple):
         return self.clock.on_grid(self.sensors(whole(obs)))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class InTime(Kept):
     """Estimates of all entries, and the model that made them."""
 
@@ -59,6 +59,12 @@ class InTime(Kept):
         return Forecast(*(timing.sensors(x) for x in found))
 
 
+def estimates_of(part: InTime) -> Estimate:
+    """In the orientation of the data."""
+    assert part.others is not None  # files alone may lack it
+    return Estimate(part.values, part.others)
+
+
 def whole(obs: Observations) -> Array:
     """All entries in single precision, NaN where nothing was seen."""
     return obs.grid(*map(np.arange, obs.shape)).astype(np.float32, copy=False)
@@ -71,5 +77,12 @@ def filled(obs: Observations, fit: Fit, timing: Timing) -> InTime:
         X = fit.X.L @ fit.X.R.T + block_of(fit.beyond, *map(np.arange, obs.shape))
         other = timing.clock.on_grid(timing.sensors(X.astype(np.float32)))
     found = in_windows(timing.grid_of(obs), timing.plan, other, timing.width)
-    values = timing.sensors(timing.clock.off_grid(found))
-    return InTime(fit.X, values, timing.axis, timing, fit.beyond)
+    values, others = (timing.sensors(timing.clock.off_grid(x)) for x in found)
+    return InTime(
+        fit.X,
+        values,
+        timing.axis,
+        others,
+        timing=timing,
+        without_time=fit.beyond,
+    )

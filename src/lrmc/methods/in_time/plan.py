@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...weights import Array
+from . import left_out
 from .processes import (
     PERIOD,
     Entries,
@@ -233,12 +234,19 @@ def mean_and_error(x: Array, held: list[Array]) -> tuple[float, float]:
     return float(x.mean()), float(np.sqrt((rest**2).sum() * len(held)) / len(x))
 
 
+class Estimate(NamedTuple):
+    """Of every entry of a table, sensors x times."""
+
+    values: Array
+    others: Array  # the same; of entries that were seen, as the others tell them
+
+
 def carried_out(
     Y: Array,
     plan: Plan,
     without_time: Array | None,
     moved: bool = False,
-) -> Array:
+) -> Estimate:
     """The estimate of every entry of a table by a plan; `moved` if it was made for other times."""
     T = Y.shape[1]
     classes = class_of(~np.isnan(Y))
@@ -252,23 +260,42 @@ def carried_out(
     deviation = unfolded(np.broadcast_to(own.units, own.weights.shape), T)
     deviation = deviation * plan.sizes.astype(Y.dtype)[classes]
     good = unfolded(own.weights, T)
-    found = {p.name: unfolded(m.values(), T) for p, m in models.items()}
+    found = {p.name: _by_model(p, m, Y) for p, m in models.items()}
     del models, own
     if entries is not None:
         found |= _begun_twice(entries, plan, found)
     names = {
         name: i for i, name in enumerate(plan.estimates) if plan.weights[:, i].any()
     }
-    found |= simple_fits(Y, plan.period, names.keys())
+    others = left_out.of_simple_fits(Y, plan.period, names.keys())
+    for name, x in simple_fits(Y, plan.period, names.keys()).items():
+        found[name] = Estimate(x, others.pop(name))
     if without_time is not None:
-        found[WITHOUT_TIME] = without_time
+        found[WITHOUT_TIME] = Estimate(without_time, without_time)
     if plan.all_days is not None and ALL_DAYS in names:
-        found[ALL_DAYS] = every_day(plan.all_days, T)
+        usual = every_day(plan.all_days, T)
+        found[ALL_DAYS] = Estimate(usual, usual)
     names = {name: i for name, i in names.items() if name in found}
     weights = plan.weights[:, list(names.values())] + TINY
     weights /= weights.sum(1, keepdims=True)
-    sound = [plausible(found.pop(name), Y, good) for name in names]
-    return blended(sound, weights, classes, deviation)
+    return Estimate(
+        *(
+            blended(
+                [plausible(found[name][k], Y, good) for name in names],
+                weights,
+                classes,
+                deviation,
+            )
+            for k in range(2)
+        )
+    )
+
+
+def _by_model(p: Process, model: Model, Y: Array) -> Estimate:
+    """What a process says of the table that it was fitted to."""
+    T = Y.shape[1]
+    others = left_out.of_model(model, folded(Y, p.period))
+    return Estimate(unfolded(model.values(), T), unfolded(others, T))
 
 
 def models_of(
@@ -289,8 +316,8 @@ def models_of(
 def _begun_twice(
     entries: Entries,
     plan: Plan,
-    found: Mapping[str, Array],
-) -> dict[str, Array]:
+    found: Mapping[str, Estimate],
+) -> dict[str, Estimate]:
     """Robust processes that began where entries had been set aside: means with fits that begin anew.
 
     What is drawn at random in a fit is 2 to 3 % of the error of Birmingham with outliers. Where
@@ -298,11 +325,13 @@ def _begun_twice(
     whose models begin from some sensors, are spared the time."""
     if not all(p.robust for p in plan.models):
         return {}
-    anew = sound_models(entries, plan.models)
-    T = entries.Y.shape[1]
+    anew = {
+        p.name: _by_model(p, model, entries.Y)
+        for p, model in sound_models(entries, plan.models).items()
+    }
     return {
-        p.name: (found[p.name] + unfolded(model.values(), T)) / 2
-        for p, model in anew.items()
+        name: Estimate(*((a + b) / 2 for a, b in zip(found[name], again, strict=True)))
+        for name, again in anew.items()
     }
 
 

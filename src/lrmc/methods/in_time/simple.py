@@ -71,8 +71,15 @@ def last_value(Y: Array) -> Array:
 
 def slot_mean(Y: Array, period: int) -> Array:
     """The mean of a sensor at this slot of the period, over all of them."""
+    total, count = slot_sums(Y, period)
+    rest = medians_of_rows(Y[:, None, :])[:, None]
+    mean = np.where(count > 0, total / np.maximum(count, 1), rest)
+    return every_day(mean, Y.shape[1]).astype(Y.dtype)
+
+
+def slot_sums(Y: Array, period: int) -> tuple[Array, Array]:
+    """Of the entries of each sensor at each slot (sensors x slots), and how many there are."""
     S, T = Y.shape
-    slots = np.arange(T) % period
     seen = ~np.isnan(Y)
     total, count = (np.zeros((S, period)) for _ in range(2))
     for k in range(0, T, period):
@@ -80,9 +87,7 @@ def slot_mean(Y: Array, period: int) -> Array:
         part = slice(here.stop - here.start)
         total[:, part] += np.where(seen[:, here], Y[:, here], 0)
         count[:, part] += seen[:, here]
-    rest = medians_of_rows(Y[:, None, :])[:, None]
-    mean = np.where(count > 0, total / np.maximum(count, 1), rest)
-    return mean[:, slots].astype(Y.dtype)
+    return total, count
 
 
 def slot_medians(Y: Array, period: int) -> Array:

@@ -11,8 +11,8 @@ import numpy as np
 from ...linalg import Factors
 from ...observations.base import Observations
 from ...weights import Array
-from .part import InTime
-from .plan import Plan, carried_out, for_all_sensors
+from .part import InTime, estimates_of
+from .plan import Estimate, Plan, carried_out, for_all_sensors
 
 
 class Stream(NamedTuple):
@@ -22,16 +22,17 @@ class Stream(NamedTuple):
     width: int  # steps that the plan's models have room for
     seen: Array  # NaN where missing
     without_time: Array  # what a fit without time says of these steps
-    values: Array  # the estimates
+    estimate: Estimate
 
-    def followed(self, new: Array, without_time: Array) -> tuple[Stream, Array]:
+    def followed(self, new: Array, without_time: Array) -> tuple[Stream, Estimate]:
         """With new steps after the last, and the estimates of these. The oldest periods are
         forgotten; what they taught is in the plan."""
         stream, found = self, []
         for part in self._parts(new.shape[1]):
             stream = stream._moved(new[:, part], without_time[:, part])
-            found.append(stream.values[:, part.start - part.stop :])
-        return stream, np.hstack(found)
+            new_ones = slice(part.start - part.stop, None)
+            found.append([x[:, new_ones] for x in stream.estimate])
+        return stream, Estimate(*map(np.hstack, zip(*found, strict=True)))
 
     def _parts(self, n: int) -> Iterator[slice]:
         """New steps, no more at a time than half a window has."""
@@ -52,7 +53,8 @@ class Stream(NamedTuple):
             np.pad(other, room, mode="edge"),
             moved=True,
         )
-        return Stream(self.plan, self.width, seen, other, found[:, :n])
+        found = Estimate(*(x[:, :n] for x in found))
+        return Stream(self.plan, self.width, seen, other, found)
 
 
 def _whole_periods(steps: int, period: int | None) -> int:
@@ -74,5 +76,5 @@ def stream_of(part: InTime, obs: Observations, X: Factors) -> Stream | None:
         timing.width,
         Y[:, end],
         timing.sensors(X.L @ X.R.T)[:, end].astype(np.float32),
-        timing.sensors(part.values)[:, end],
+        Estimate(*(timing.sensors(x)[:, end] for x in estimates_of(part))),
     )

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..._kernels import max_threads
 from ...weights import Array
-from .plan import Plan, carried_out
+from .plan import Estimate, Plan, carried_out
 
 WHOLE = 4_000_000  # cells of a table that is filled in as one
 CELLS = 1_000_000  # of a window of a longer one: about 100 MB in all
@@ -44,7 +44,12 @@ def middle_window(T: int, width: int, period: int | None) -> slice:
     return slice(begin, end)
 
 
-def in_windows(Y: Array, plan: Plan, without_time: Array | None, width: int) -> Array:
+def in_windows(
+    Y: Array,
+    plan: Plan,
+    without_time: Array | None,
+    width: int,
+) -> Estimate:
     """The estimate of a long table: windows fade into each other where they overlap.
 
     No window looks at another one, so that several are filled in at once."""
@@ -53,7 +58,7 @@ def in_windows(Y: Array, plan: Plan, without_time: Array | None, width: int) -> 
         return carried_out(Y, plan, without_time)
     from concurrent.futures import ThreadPoolExecutor
 
-    total = np.zeros((S, T), Y.dtype)
+    total = Estimate(*(np.zeros((S, T), Y.dtype) for _ in range(2)))
     spans = list(windows(T, width, plan.period))
     faded = 0  # columns up to here have been estimated before
     with ThreadPoolExecutor(max(min(max_threads(), MOST_AT_ONCE), 1)) as team:
@@ -61,7 +66,8 @@ def in_windows(Y: Array, plan: Plan, without_time: Array | None, width: int) -> 
             lambda span: _filled(Y, plan, without_time, width, span), spans
         )
         for (begin, end), found in zip(spans, parts, strict=True):
-            _fade(total, found, begin, end, faded)
+            for x, part in zip(total, found, strict=True):
+                _fade(x, part, begin, end, faded)
             faded = end
     return total
 
@@ -72,7 +78,7 @@ def _filled(
     without_time: Array | None,
     width: int,
     span: tuple[int, int],
-) -> Array:
+) -> Estimate:
     """The estimate of one window; the last one is filled up with NaN."""
     begin, end = span
     room = (0, 0), (0, width - (end - begin))
