@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -460,13 +461,19 @@ PRESENTED = {
 }
 
 
+@cache
+def sound():
+    """A table, and both estimators fitted to it."""
+    _, Y = rows(60, noise=0.05, seen=0.8)
+    return Y, RobustImputer(2).fit(Y), RobustPCA(2).fit(Y)
+
+
 @each("present", PRESENTED.values(), ids=PRESENTED)
 @each("sign", [1, -1])
 def test_infinite_entries_are_refused_everywhere(present, sign):
-    _, Y = rows(60, noise=0.05, seen=0.8)
+    Y, imputer, pca = sound()
     bad = Y.copy()
     bad[3, np.flatnonzero(~np.isnan(Y[3]))[0]] = sign * np.inf
-    imputer, pca = RobustImputer(2).fit(Y), RobustPCA(2).fit(Y)
     doors = [
         RobustImputer(2).fit,
         RobustPCA(2).fit,
