@@ -163,16 +163,21 @@ def all_heard(
 Rule: TypeAlias = Callable[[Sequence[Hearing]], tuple[Blend, ...]]
 
 
-def best_blends(heard: Sequence[Hearing], bend: float) -> tuple[Blend, ...]:
-    """Second opinions, or a simple model, whichever adds more to the fit; nothing if neither does."""
-    plain = losses(heard, (), bend).mean()
+def best_blends(
+    heard: Sequence[Hearing], bend: float, proven: bool = False
+) -> tuple[Blend, ...]:
+    """Second opinions, or a simple model, whichever adds more to the fit; nothing if neither does.
+    Where they have to be `proven`, opinions must gain clearly, and of typical entries, too.
+    """
     found: tuple[Blend, ...] = ()
     simple = best_simple(heard, bend)
     if simple.weight:
-        found, plain = (simple,), losses(heard, (simple,), bend).mean()
+        found = (simple,)
     if opinions := [x for x in heard[0].others if x.name in OPINIONS]:
+        plain = crossed(heard, lambda _: found, bend)  # in the order of the others
         mixed = crossed(heard, partial(mixture, names=opinions, bend=bend), bend)
-        if mixed.mean() < (1 - SAME) * plain:
+        less = mixed.mean() < (1 - SAME) * plain.mean()
+        if less and (not proven or is_better(plain, mixed, SAME)):
             found = mixture(heard, opinions, bend)
     return found
 

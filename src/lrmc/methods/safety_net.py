@@ -38,7 +38,7 @@ from .lessons import (
 )
 from .noisy import Noise
 from .noisy_layers import Layers
-from .plan import BENDS, Aim, Decided, Plan
+from .plan import BENDS, Aim, Decided, Plan, Score
 from .planned import LEAST, RECOVERY
 from .second_opinions import OPINIONS, opinions_for
 from .settling import settle, trimmed
@@ -73,16 +73,18 @@ def caught(
     plan: Plan,
     noise: Noise,
     seed: int,
+    *,
     usual_aim: Aim = "fill",
+    score: Score = "auto",
 ) -> Net:
     """A plan beside the numbers that ship, on entries hidden in a part of new data. `usual_aim` is
-    what would be done with these data without a plan.
+    what would be done with these data without a plan, `score` what is looked at.
 
     The rank may be half of what was learned, any lower one of a small table, or higher where that is
     not clearly worse: other data carry more.
     """
     highest = Tried.of(_part(obs, plan, noise, seed), plan.layers)
-    bend = BENDS["auto"] * unit_of(highest.errors)
+    bend = BENDS[score] * unit_of(highest.errors)
     whole = highest.lessons[0].rest.shape == obs.shape
     chosen = highest
     if not plan.fixed:
@@ -181,7 +183,9 @@ def _heard(
     if can_ask:
         asked |= set(opinions_for(obs))
     heard = all_heard(tried, sorted(asked), known)
-    found = best_blends(heard, bend) if can_ask else ()
+    # all data carry more components than a part, which leave less to add
+    part = tried.lessons[0].rest.shape != obs.shape
+    found = best_blends(heard, bend, proven=part) if can_ask else ()
     return replace(plan, blends=found) if found else plan, heard
 
 
