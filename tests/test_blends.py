@@ -95,7 +95,7 @@ def test_opinions_that_know_less_are_not_asked():
 
 
 @pytest.mark.parametrize("sets", [1, 2])
-def test_opinions_for_few_entries_are_no_proof(sets):
+def test_opinions_on_few_entries_do_not_help_typically(sets):
     """They know the few that the fit misses by far, and are worse at all others."""
     rng = np.random.default_rng(4)
     heard = []
@@ -105,9 +105,9 @@ def test_opinions_for_few_entries_are_no_proof(sets):
         fit = truth + off * rng.standard_normal(4000)
         heard.append(Hearing(truth, fit, {FIRST: truth + 0.1, SECOND: truth + 0.1}))
     assert best_blends(heard, 3.0)
-    assert best_blends(heard, 3.0, proven=True) == ()
+    assert best_blends(heard, 3.0, typically=True) == ()
     better = list(opinions((1.0, 0.5, 0.7), sets=sets))
-    assert best_blends(better, 3.0, proven=True) == best_blends(better, 3.0)
+    assert best_blends(better, 3.0, typically=True) == best_blends(better, 3.0)
 
 
 def test_weights_are_what_many_trials_do_not_better():

@@ -157,6 +157,17 @@ def test_what_does_not_fit_is_noticed():
     assert net.decided.error < net.decided.simple
 
 
+def test_a_component_costs_more_in_a_part():
+    """Of rows that are all there: as much as their columns have entries less."""
+    Y, _ = table((3000, 40), missing=0.0)
+    obs = as_observations(Y)
+    part, *_ = safety_net._part(obs, Plan(SHIPPED, rank=4), Noise.even(obs), 0)
+    rows, _ = part.rest.shape
+    assert rows < 1500
+    price = safety_net._price_of_part(part, obs)
+    assert price == pytest.approx(1 / rows - 1 / 3000, rel=1e-6)
+
+
 def test_what_is_asked_for_is_what_is_looked_at(monkeypatch):
     Y, _ = table((120, 60))
     asked = []

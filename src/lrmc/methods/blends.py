@@ -19,7 +19,7 @@ from ..linalg import Factors, median_of
 from ..observations.base import Observations, Sample
 from ..weights import Array
 from .cleaned import Lines
-from .lessons import SAME, Tried, is_better, losses_of
+from .lessons import SAME, Tried, is_better, losses_of, mean_gain
 from .second_opinions import OPINIONS
 
 WORTH = 0.01  # a part of the loss: what gains less is not worth another model
@@ -164,10 +164,10 @@ Rule: TypeAlias = Callable[[Sequence[Hearing]], tuple[Blend, ...]]
 
 
 def best_blends(
-    heard: Sequence[Hearing], bend: float, proven: bool = False
+    heard: Sequence[Hearing], bend: float, typically: bool = False
 ) -> tuple[Blend, ...]:
     """Second opinions, or a simple model, whichever adds more to the fit; nothing if neither does.
-    Where they have to be `proven`, opinions must gain clearly, and of typical entries, too.
+    What opinions gain is half that of `typically` missed entries, if asked.
     """
     found: tuple[Blend, ...] = ()
     simple = best_simple(heard, bend)
@@ -177,7 +177,7 @@ def best_blends(
         plain = crossed(heard, lambda _: found, bend)  # in the order of the others
         mixed = crossed(heard, partial(mixture, names=opinions, bend=bend), bend)
         less = mixed.mean() < (1 - SAME) * plain.mean()
-        if less and (not proven or is_better(plain, mixed, SAME)):
+        if less and (not typically or mean_gain(plain, mixed) > SAME):
             found = mixture(heard, opinions, bend)
     return found
 
