@@ -43,9 +43,11 @@ from lrmc import Schedule
 from lrmc.training import paper
 from lrmc.training.examples import Example, as_examples
 from lrmc.training.network import errors
-from lrmc.training.tails import FLOOR, HORIZON, best_tail
+from lrmc.training.tails import FLOOR, best_tail
 
 K, K_BAR = 10, 15
+FURTHER = 40  # layers that our tails are judged over
+MOST = 60  # that are shown
 STEPS = 1000  # of a layer alone, and with those before, at most: as in the paper
 # our grid: steps of a tail that falls faster are summable at once, and it ends where it is
 WITH_ONE = tuple(product([k / 10 for k in range(1, 10)], (0.9, 1.0)))
@@ -87,7 +89,7 @@ class Size(NamedTuple):
         """Tiny, or the paper's."""
         if ask.quick:
             return cls(ask.n, ask.rank, 2, 3, most=12, thin=8)
-        return cls(ask.n, ask.rank, K, STEPS, most=40, thin=1)
+        return cls(ask.n, ask.rank, K, STEPS, most=MOST, thin=1)
 
 
 def trained(recipe: str, size: Size, folder: Path) -> Schedule:
@@ -144,7 +146,7 @@ def searches(size: Size) -> dict[str, Search]:
     at = size.layers + K_BAR - K  # of the fast recipe's, too
     return {
         THEIR_GRID: partial(as_in_the_paper, grid=theirs, at=at),
-        OUR_GRID: partial(best_tail, tails=ours, horizon=min(HORIZON, size.most)),
+        OUR_GRID: partial(best_tail, tails=ours, horizon=min(FURTHER, size.most)),
     }
 
 
@@ -168,7 +170,11 @@ def recurrent(first: Schedule, size: Size, folder: Path) -> list[Model]:
         search = searches(size)[name]
         sizes = paper.FIRST_STEP_SIZES
         tried = [search(replace(first, eta_0=eta), judges) for eta in sizes]
-        at = [size.layers + K_BAR - K] if name == THEIR_GRID else [size.most]
+        at = (
+            [size.layers + K_BAR - K]
+            if name == THEIR_GRID
+            else [min(FURTHER, size.most)]
+        )
         return min(tried, key=lambda s: np.mean([errors(s, x, at) for x in judges]))
 
     return [
