@@ -301,7 +301,7 @@ SECTIONS = (
         " of |Y| (theirs 20.3, 2.03, .055, .0036, .0015, ... 4.5e-5), steps of .50, 1.19, .54, .51, .50, ... .50 (.50,"
         " 1.22, .60, .54, .52, ... .50: those of layers 3 to 7 are what fewer steps leave behind). Layers of the"
         " recipe leave slow rows behind on some problems: the tail that is chosen for them falls slowly, and ends at"
-        " 1.3e-7, where the authors' layers end at 8.6e-8 and the fast recipe at 5.1e-8, the floor of single precision.",
+        " 1.3e-7, where the authors' layers end at 8.6e-8 and the fast recipe at 5.1e-8, the floor of float32.",
     ),
     (
         "Fig. 3: convergence",
