@@ -4,22 +4,16 @@
 
 n = 3000, rank 5, p = 1, alpha = 0.1, K = 10 layers, single precision. Layers:
 
-- *as stated*: the paper's, with the numbers that its text and the authors' code have. SGD on the
-  relative error, one fresh problem a step, each layer 1000 steps alone and 1000 with those before
-  it; thresholds begin at a tenth of the one before, steps at 0.5 / p; rates 0.1 for steps,
-  zeta_(k-1) / 5000 for thresholds.
+- *as stated*: the paper's recipe with the numbers that its text and the authors' code have, at the
+  paper's size (`as_stated.py`).
 - *published*: the first ten of those that the authors trained so at n = 3000, where the file is.
 - *fast*: all layers together (`recipe="fast"`), the package's schedule for such problems: it needs 9.
 
 Tails: the paper's grid, judged by the error after layer 15, and ours, which has beta = 1 and is
-judged over 40 further layers. Layers *as stated* are trained on problems of n = 500 and tried at n =
-3000: thresholds are relative to the data, so that they can be carried over. All else is the paper's;
-20,000 fresh problems of n = 3000, of .9 to 1 s each, would take more than five hours of one core
-instead of seven minutes."""
+judged over 40 further layers."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -28,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from as_stated import Recipe, as_stated
 from common import (
     Asked,
     Method,
@@ -45,78 +40,22 @@ from trained import ALPHA, FOLDER
 
 import lrmc
 from lrmc import Schedule
-from lrmc.synthetic import Problems
 from lrmc.training import paper
-from lrmc.training.examples import Example, Series, as_examples
-from lrmc.training.network import Shape, errors, loss_and_gradient
-from lrmc.training.tails import FLOOR, HORIZON, best_tail
+from lrmc.training.examples import Example, as_examples
+from lrmc.training.network import errors
+from lrmc.training.tails import FLOOR, best_tail
 
 K, K_BAR = 10, 15
-# of a layer alone, and as many together with those before, as in the paper
-STEPS = 1000
-JUDGED_AT = 1000  # rows and columns of the problem that tails are chosen by; the paper takes 20 problems
+FURTHER = 40  # layers that our tails are judged over
+MOST = 60  # that are shown
+STEPS = 1000  # of a layer alone, and with those before, at most: as in the paper
 # our grid: steps of a tail that falls faster are summable at once, and it ends where it is
 WITH_ONE = tuple(product([k / 10 for k in range(1, 10)], (0.9, 1.0)))
-SMALL = 500  # rows and columns of the problems that layers are trained on, one after the other
 STATED, PUBLISHED, FAST = RECIPES = ("as stated", "published", "fast")
 THEIR_GRID = "the paper's grid"
 OUR_GRID = "with beta = 1"
 GRIDS = {THEIR_GRID: "their grid", OUR_GRID: "our grid"}  # in names of files
 COLOURS = {"FNN": "C0", "FRMNN": "C1", "RNN": "C2"}
-
-# ---- the paper's recipe, as stated
-
-RATE, TIMES_SLOWER = 0.1, 5000
-FIRST_ETA, DECAY = 0.5, 0.1  # in the authors' code, for p = 1
-# The median of |Y|, which is our unit of thresholds, in theirs: n = 3000, rank 5. Their rates are for
-# thresholds of that size.
-UNIT = 4.7e-4
-FIRST_ZETA = 1e-3 / UNIT
-
-
-def as_stated(examples: Series, layers: int, steps: int) -> Schedule:
-    """Layer after layer by plain SGD on the relative error."""
-    schedule = Schedule((_first_threshold(examples, steps),), ())
-    for k in range(1, layers + 1):
-        begun = (*schedule.zeta, DECAY * schedule.zeta[-1])
-        schedule = replace(schedule, zeta=begun, eta=(*schedule.eta, FIRST_ETA))
-        for step in range(2 * steps):
-            example = examples(1000 + 2 * steps * k + step)
-            moved = _descended(schedule, example, alone=step < steps)
-            # a threshold below 0 is set back to where it began
-            zeta = [z if z > 0 else b for z, b in zip(moved.zeta, begun, strict=True)]
-            schedule = replace(moved, zeta=tuple(zeta))
-    return schedule
-
-
-def _first_threshold(examples: Series, steps: int) -> float:
-    """That of the start; the gradient by finite differences."""
-    zeta = FIRST_ZETA
-
-    def error(example: Example, zeta: float) -> float:
-        return math.exp(example.goal.error(example.start(Schedule((zeta,), ()))))
-
-    for step in range(min(steps, paper.FIRST_STEPS)):
-        example, h = examples(10 + step), 0.05 * zeta
-        slope = (error(example, zeta + h) - error(example, zeta - h)) / (2 * h)
-        zeta -= RATE / TIMES_SLOWER / UNIT**2 * slope
-    return max(zeta, FIRST_ZETA / 10)
-
-
-def _descended(schedule: Schedule, example: Example, alone: bool) -> Schedule:
-    """One step for the last layer, or for all."""
-    k = len(schedule)
-    log_error, slopes, _ = loss_and_gradient(
-        schedule, Shape(k, momentum=False), {k: 1.0}, example
-    )
-    zeta, eta = np.array(schedule.zeta[1:]), np.array(schedule.eta)
-    # from logarithms to the numbers themselves: d e / d x = e (d log e / d log x) / x
-    by_zeta, by_eta = math.exp(log_error) * slopes.reshape(2, k) / [zeta, eta]
-    rates = np.array(schedule.zeta[:-1]) / (TIMES_SLOWER * UNIT)
-    chosen = np.arange(k) == k - 1 if alone else np.ones(k, bool)
-    zeta, eta = zeta - chosen * rates * by_zeta, eta - chosen * RATE * by_eta
-    return replace(schedule, zeta=(schedule.zeta[0], *zeta), eta=tuple(eta))
-
 
 # ---- layers, and their tails
 
@@ -140,31 +79,27 @@ class Size(NamedTuple):
 
     n: int
     rank: int
-    small: int
     layers: int
     steps: int
     most: int  # iterations
-    judged_at: int
     thin: int  # every which tail of a grid is tried
 
     @classmethod
     def of(cls, ask: Asked) -> Size:
         """Tiny, or the paper's."""
         if ask.quick:
-            return cls(ask.n, ask.rank, 60, 2, 3, most=12, judged_at=60, thin=8)
-        return cls(
-            ask.n, ask.rank, SMALL, K, STEPS, most=40, judged_at=JUDGED_AT, thin=1
-        )
+            return cls(ask.n, ask.rank, 2, 3, most=12, thin=8)
+        return cls(ask.n, ask.rank, K, STEPS, most=MOST, thin=1)
 
 
-def trained(recipe: str, size: Size) -> Schedule:
+def trained(recipe: str, size: Size, folder: Path) -> Schedule:
     """Layers by one of the recipes."""
     if recipe == PUBLISHED:
         return of_the_authors(size)
     if recipe == FAST:
         return replace(Schedule.named("paper-r5-a0.1-p1"), tail=None)
-    series = as_examples(Problems(size.small, ALPHA, 1.0), size.rank)
-    return as_stated(series, size.layers, size.steps)
+    asked = Recipe(size.n, size.rank, size.layers, size.steps)
+    return as_stated(asked, folder / "fig2-begun.json")
 
 
 def of_the_authors(size: Size) -> Schedule:
@@ -211,14 +146,14 @@ def searches(size: Size) -> dict[str, Search]:
     at = size.layers + K_BAR - K  # of the fast recipe's, too
     return {
         THEIR_GRID: partial(as_in_the_paper, grid=theirs, at=at),
-        OUR_GRID: partial(best_tail, tails=ours, horizon=min(HORIZON, size.most)),
+        OUR_GRID: partial(best_tail, tails=ours, horizon=min(FURTHER, size.most)),
     }
 
 
 def with_layers(recipe: str, size: Size, folder: Path) -> list[Model]:
     """FNN and FRMNN."""
     judges = judging(size)
-    layers = kept(recipe, folder, lambda: trained(recipe, size))
+    layers = kept(recipe, folder, lambda: trained(recipe, size, folder))
     found = [Model(recipe, "FNN", "", layers)]
     for name, search in searches(size).items():
         label = f"{recipe} {GRIDS[name]}"
@@ -235,7 +170,11 @@ def recurrent(first: Schedule, size: Size, folder: Path) -> list[Model]:
         search = searches(size)[name]
         sizes = paper.FIRST_STEP_SIZES
         tried = [search(replace(first, eta_0=eta), judges) for eta in sizes]
-        at = [size.layers + K_BAR - K] if name == THEIR_GRID else [size.most]
+        at = (
+            [size.layers + K_BAR - K]
+            if name == THEIR_GRID
+            else [min(FURTHER, size.most)]
+        )
         return min(tried, key=lambda s: np.mean([errors(s, x, at) for x in judges]))
 
     return [
@@ -245,10 +184,10 @@ def recurrent(first: Schedule, size: Size, folder: Path) -> list[Model]:
 
 
 def judging(size: Size) -> list[Example]:
-    """The problem that a tail is chosen by: on small ones, rows that layers leave behind hide how fast
-    the others go on.
+    """The problem that a tail is chosen by, where the paper takes 20. Not a smaller one: there, rows
+    that layers leave behind hide how fast the others go on.
     """
-    problem = drawn(size.judged_at, size.rank, ALPHA, 1.0, 10_000_000)
+    problem = drawn(size.n, size.rank, ALPHA, 1.0, 10_000_000)
     return [as_examples([(problem.Y, problem.X_factors)], size.rank, threads=1)(0)]
 
 

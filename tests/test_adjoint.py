@@ -488,6 +488,13 @@ def test_one_pass_per_layer_each_way():
     got = backward(obs, tape, seeds_for(Y.shape, looked_at=[1]))
     assert obs.passes[2 * K :] == ["adjoint"] * 2
     assert not any(x[2:].any() for x in got[:3])
+    whole = backward(obs, tape, seeds_for(Y.shape))
+    last = backward(obs, tape, seeds_for(Y.shape), first=K - 1)
+    assert obs.passes[2 * K + 2 :] == ["adjoint"] * (K + 1)
+    for x, y in zip(last[:3], whole[:3], strict=True):
+        assert not x[:-1].any()
+        assert x[-1] == y[-1]
+    del obs.passes[2 * K + 2 :]
     got = backward(obs, tape, [None] * K)
     assert len(obs.passes) == 2 * K + 2
     assert not any(x.any() for x in (*got[:3], *got.start))

@@ -94,6 +94,22 @@ def test_opinions_that_know_less_are_not_asked():
     assert best_blends(list(opinions((0.1, 1, 1))), 3.0) == ()
 
 
+@pytest.mark.parametrize("sets", [1, 2])
+def test_opinions_on_few_entries_do_not_help_typically(sets):
+    """They know the few that the fit misses by far, and are worse at all others."""
+    rng = np.random.default_rng(4)
+    heard = []
+    for _ in range(sets):
+        truth = rng.standard_normal(4000)
+        off = np.where(rng.random(4000) < 0.005, 1.0, 0.01)
+        fit = truth + off * rng.standard_normal(4000)
+        heard.append(Hearing(truth, fit, {FIRST: truth + 0.1, SECOND: truth + 0.1}))
+    assert best_blends(heard, 3.0)
+    assert best_blends(heard, 3.0, typically=True) == ()
+    better = list(opinions((1.0, 0.5, 0.7), sets=sets))
+    assert best_blends(better, 3.0, typically=True) == best_blends(better, 3.0)
+
+
 def test_weights_are_what_many_trials_do_not_better():
     """Squares, since the bend is far away; the fit itself has what is left of 1."""
     rng = np.random.default_rng(8)

@@ -19,6 +19,7 @@ import pytest
 
 import lrmc
 from lrmc.race.rivals import RIVALS
+from lrmc.training.examples import as_examples
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = ("table1", "table2", "fig2", "fig3", "fig4", "fig5")
@@ -315,15 +316,16 @@ def test_peers_get_a_second_chance(scripts: Any) -> None:
 
 def test_a_step_as_stated_goes_down_the_relative_error(scripts: Any) -> None:
     """By the paper's rates: 0.1 for steps, zeta_(k-1) / 5000 for thresholds in its units."""
-    fig2 = scripts("fig2")
-    example = fig2.as_examples(fig2.Problems(60, 0.1, 1.0), 2)(3)
+    recipe = scripts("as_stated")
+    # in double precision
+    example = as_examples(lrmc.synthetic.Problems(60, 0.1, 1.0), 2)(3)
     before = lrmc.Schedule((8.0, 1.5, 0.4), (0.5, 0.7))
 
     def error(**numbers: tuple[float, ...]) -> float:
         changed = replace(before, **numbers)
-        return float(np.exp(fig2.errors(changed, example, [2])[0]))
+        return float(np.exp(recipe.errors(changed, example, [2])[0]))
 
-    after = fig2._descended(before, example, alone=False)
+    after = recipe._descended(before, example, alone=False)
     h = 1e-4
     for k, (eta, zeta) in enumerate(zip(before.eta, before.zeta[1:], strict=True)):
         etas, zetas = list(before.eta), list(before.zeta)
@@ -333,11 +335,48 @@ def test_a_step_as_stated_goes_down_the_relative_error(scripts: Any) -> None:
         down = error(eta=tuple(etas)), error(zeta=tuple(zetas))
         by_eta, by_zeta = ((u - d) / (2 * h) for u, d in zip(up, down))
         assert after.eta[k] - eta == pytest.approx(-0.1 * by_eta, rel=1e-3)
-        rate = before.zeta[k] / 5000 / fig2.UNIT
+        rate = before.zeta[k] / 5000 / recipe.UNIT
         assert after.zeta[k + 1] - zeta == pytest.approx(-rate * by_zeta, rel=1e-2)
-    alone = fig2._descended(before, example, alone=True)
+    alone = recipe._descended(before, example, alone=True)
     assert alone.eta == (before.eta[0], after.eta[1])
     assert alone.zeta == (*before.zeta[:2], after.zeta[2])
+
+
+def test_fresh_problems_are_those_of_the_package(scripts: Any) -> None:
+    """A tenth of the entries are outliers, even in +- the mean of |X|."""
+    example = scripts("as_stated").fresh(200, 3, 5)
+    X = example.goal.X.L @ example.goal.X.R.T
+    S = example.obs.block(slice(None), slice(None)) - X
+    mean, wrong = np.abs(X).mean(), np.abs(S) > 1e-5 * np.abs(X).max()
+    assert wrong.sum() == pytest.approx(0.1 * X.size, rel=1e-2)
+    assert np.abs(S).max() == pytest.approx(mean, rel=1e-2)
+    assert np.abs(S[wrong]).mean() == pytest.approx(mean / 2, rel=0.05)
+    assert abs(S[wrong].mean()) < 0.05 * mean
+    assert X.std() == pytest.approx(3**0.5 / 200, rel=0.1)
+
+
+def test_training_as_stated_goes_on_where_it_was(
+    scripts: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = scripts("as_stated")
+    small, begun = recipe.Recipe(40, 2, layers=2, steps=3), tmp_path / "begun.json"
+    whole = recipe.as_stated(small, begun)
+    assert not begun.exists()
+    assert len(whole) == 2
+    assert len(whole.card["errors"]) == 4
+
+    def stopping(*args: Any, alone: bool) -> lrmc.Schedule:
+        if not alone:
+            raise KeyboardInterrupt
+        return one_phase(*args, alone=alone)
+
+    one_phase = recipe.phase
+    with monkeypatch.context() as patch:
+        patch.setattr(recipe, "phase", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            recipe.as_stated(small, begun)
+    assert begun.exists()
+    assert recipe.as_stated(small, begun) == whole
 
 
 def test_a_tail_takes_the_place_of_the_last_layers(scripts: Any) -> None:

@@ -8,7 +8,8 @@ from test_noisy_layers import error, table
 
 import lrmc
 from lrmc import Schedule, as_observations
-from lrmc.methods.blends import all_heard
+from lrmc.methods import safety_net
+from lrmc.methods.blends import all_heard, best_blends
 from lrmc.methods.family import LEAP, Member, _lessons, decide_for_all
 from lrmc.methods.learn import SHIPPED
 from lrmc.methods.lessons import Tried, hidden_in
@@ -154,6 +155,34 @@ def test_what_does_not_fit_is_noticed():
     net = caught(obs, good, Noise.even(obs), 0)
     assert not net.worse
     assert net.decided.error < net.decided.simple
+
+
+def test_a_component_costs_more_in_a_part():
+    """Of rows that are all there: as much as their columns have entries less."""
+    Y, _ = table((3000, 40), missing=0.0)
+    obs = as_observations(Y)
+    part, *_ = safety_net._part(obs, Plan(SHIPPED, rank=4), Noise.even(obs), 0)
+    rows, _ = part.rest.shape
+    assert rows < 1500
+    price = safety_net._price_of_part(part, obs)
+    assert price == pytest.approx(1 / rows - 1 / 3000, rel=1e-6)
+
+
+def test_what_is_asked_for_is_what_is_looked_at(monkeypatch):
+    Y, _ = table((120, 60))
+    asked = []
+
+    def noting(heard, bend, **how):
+        asked.append(bend)
+        return best_blends(heard, bend, **how)
+
+    monkeypatch.setattr(safety_net, "best_blends", noting)
+    for score in ("mae", "rmse"):
+        lrmc.solve(
+            Y, schedule=Schedule(plan=Plan(SHIPPED, rank=8).plain()), score=score
+        )
+    mae, *_, rmse = asked
+    assert mae < 0.1 * rmse
 
 
 def test_a_rank_that_is_far_too_low_is_raised():

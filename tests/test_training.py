@@ -234,6 +234,10 @@ def test_gradients_are_limits_of_differences(schedule, example, weights):
     np.testing.assert_allclose(
         gradient, differences, rtol=1e-3, atol=1e-4 * np.abs(differences).max()
     )
+    _, alone, _ = loss_and_gradient(schedule, shape, weights, example, first=3)
+    np.testing.assert_array_equal(
+        alone, np.where(np.arange(len(theta)) % 3 == 2, gradient, 0)
+    )
 
 
 @every_network

@@ -19,7 +19,7 @@ from ..linalg import Factors, median_of
 from ..observations.base import Observations, Sample
 from ..weights import Array
 from .cleaned import Lines
-from .lessons import SAME, Tried, is_better, losses_of
+from .lessons import SAME, Tried, is_better, losses_of, mean_gain
 from .second_opinions import OPINIONS
 
 WORTH = 0.01  # a part of the loss: what gains less is not worth another model
@@ -163,16 +163,21 @@ def all_heard(
 Rule: TypeAlias = Callable[[Sequence[Hearing]], tuple[Blend, ...]]
 
 
-def best_blends(heard: Sequence[Hearing], bend: float) -> tuple[Blend, ...]:
-    """Second opinions, or a simple model, whichever adds more to the fit; nothing if neither does."""
-    plain = losses(heard, (), bend).mean()
+def best_blends(
+    heard: Sequence[Hearing], bend: float, typically: bool = False
+) -> tuple[Blend, ...]:
+    """Second opinions, or a simple model, whichever adds more to the fit; nothing if neither does.
+    What opinions gain is half that of `typically` missed entries, if asked.
+    """
     found: tuple[Blend, ...] = ()
     simple = best_simple(heard, bend)
     if simple.weight:
-        found, plain = (simple,), losses(heard, (simple,), bend).mean()
+        found = (simple,)
     if opinions := [x for x in heard[0].others if x.name in OPINIONS]:
+        plain = crossed(heard, lambda _: found, bend)  # in the order of the others
         mixed = crossed(heard, partial(mixture, names=opinions, bend=bend), bend)
-        if mixed.mean() < (1 - SAME) * plain:
+        less = mixed.mean() < (1 - SAME) * plain.mean()
+        if less and (not typically or mean_gain(plain, mixed) > SAME):
             found = mixture(heard, opinions, bend)
     return found
 

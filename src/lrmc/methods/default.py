@@ -313,7 +313,8 @@ def as_planned(
         plan = replace(plan, times=2)  # of few entries, what is slower costs little
     net = lesson = None
     if wishes.foreign and can_hold_out(obs):
-        net = caught(obs, plan, noise, seed, wishes.aim_for(obs))
+        aim, score = wishes.aim_for(obs), wishes.score
+        net = caught(obs, plan, noise, seed, usual_aim=aim, score=score)
         plan, lesson = net.decided.plan, net.lesson
     wishes = replace(wishes, plan=plan)
     # the closed loop leaves no layers that all lines could be carried on from

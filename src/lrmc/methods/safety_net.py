@@ -38,7 +38,7 @@ from .lessons import (
 )
 from .noisy import Noise
 from .noisy_layers import Layers
-from .plan import BENDS, Aim, Decided, Plan
+from .plan import BENDS, Aim, Decided, Plan, Score
 from .planned import LEAST, RECOVERY
 from .second_opinions import OPINIONS, opinions_for
 from .settling import settle, trimmed
@@ -73,21 +73,25 @@ def caught(
     plan: Plan,
     noise: Noise,
     seed: int,
+    *,
     usual_aim: Aim = "fill",
+    score: Score = "auto",
 ) -> Net:
     """A plan beside the numbers that ship, on entries hidden in a part of new data. `usual_aim` is
-    what would be done with these data without a plan.
+    what would be done with these data without a plan, `score` what is looked at.
 
     The rank may be half of what was learned, any lower one of a small table, or higher where that is
     not clearly worse: other data carry more.
     """
     highest = Tried.of(_part(obs, plan, noise, seed), plan.layers)
-    bend = BENDS["auto"] * unit_of(highest.errors)
+    bend = BENDS[score] * unit_of(highest.errors)
     whole = highest.lessons[0].rest.shape == obs.shape
     chosen = highest
     if not plan.fixed:
         ladder = ranks_of(highest, plan.layers, bend, 1 if whole else plan.rank // 2)
-        chosen = good_rank(ladder, bend, whole) if whole else _highest(ladder, bend)
+        chosen = (
+            good_rank(ladder, bend, whole) if whole else _highest(ladder, bend, obs)
+        )
         plan = replace(plan, rank=chosen.lessons[0].rank)
     if any(plan.powers):
         chosen = Tried.of(scaled_as(chosen, plan).lessons, plan.layers)
@@ -151,15 +155,29 @@ def _as_usual(plan: Plan, tried: Tried, bend: float) -> tuple[Plan, Tried]:
     return with_mixture(plan, tried, bend, rested=None, asked=False)
 
 
-def _highest(ladder: Sequence[Tried], bend: float) -> Tried:
+def _highest(ladder: Sequence[Tried], bend: float, obs: Observations) -> Tried:
     """The highest rank that is not clearly worse than another: what is not needed dies, and all
     data carry more than a part.
     """
     found = [tried.losses(bend) for tried in ladder]
+    ranks = [tried.lessons[0].rank for tried in ladder]
     means = [float(loss.mean()) for loss in found]
-    best = found[int(np.argmin(np.where(np.isfinite(means), means, np.inf)))]
-    good = (k for k, loss in enumerate(found) if not is_better(loss, best, SAME))
-    return ladder[next(good)]
+    best = int(np.argmin(np.where(np.isfinite(means), means, np.inf)))
+    price = _price_of_part(ladder[0].lessons[0], obs)
+    for tried, loss, rank in zip(ladder, found, ranks, strict=True):
+        worth = SAME + price * max(rank - ranks[best], 0)
+        if not is_better(loss, found[best], worth):
+            return tried
+    return ladder[best]
+
+
+def _price_of_part(lesson: Lesson, obs: Observations) -> float:
+    """What a component costs in a part beyond what it costs in all data, as a share of the noise:
+    one unknown in each line, which has as many entries less.
+    """
+    seen = lesson.rest.n_observed + len(lesson.hidden.values)
+    in_part, in_all = np.array(lesson.rest.shape) / seen, np.array(obs.shape)
+    return float(np.maximum(in_part - in_all / obs.n_observed, 0).sum())
 
 
 # a plan, and what it and all other models say of hidden entries
@@ -181,7 +199,9 @@ def _heard(
     if can_ask:
         asked |= set(opinions_for(obs))
     heard = all_heard(tried, sorted(asked), known)
-    found = best_blends(heard, bend) if can_ask else ()
+    # all data carry more components than a part, which leave less to add
+    part = tried.lessons[0].rest.shape != obs.shape
+    found = best_blends(heard, bend, typically=part) if can_ask else ()
     return replace(plan, blends=found) if found else plan, heard
 
 

@@ -72,17 +72,20 @@ def backward(
     obs: Observations,
     tape: Tape,
     seeds: Sequence[tuple[Array, Array] | None],
+    *,
+    first: int = 0,
 ) -> Gradients:
     """The gradients of a loss that looks at the factors after one or more of the layers. One pass
     per layer.
 
     `seeds` has one item per layer: the gradients with respect to the L and R after it, or None
-    where the loss does not look. Layers after the last seed cost nothing. Directions that
-    `linalg.divide` left out stay out."""
+    where the loss does not look. Layers after the last seed cost nothing, nor do those before the
+    `first` (from 0), whose numbers get 0: the way back ends with the factors that it was given.
+    Directions that `linalg.divide` left out stay out."""
     looked_at = _checked(seeds, tape)
     numbers = np.zeros((3, len(tape.layers)))
     Xb, mb = at_rest(tape.start), at_rest(tape.start)
-    for k in reversed(range(max(looked_at, default=-1) + 1)):
+    for k in reversed(range(first, max(looked_at, default=-1) + 1)):
         if k in looked_at:
             Xb = Factors(Xb.L + looked_at[k].L, Xb.R + looked_at[k].R)
         Xb, mb, numbers[:, k] = _reverse_layer(obs, tape, k, Xb, mb)

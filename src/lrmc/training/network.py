@@ -74,14 +74,16 @@ def loss_and_gradient(
     shape: Shape,
     weights: dict[int, float],
     example: Example,
+    *,
+    first: int = 1,
 ) -> tuple[float, Array, float]:
     """The weighted sum of log errors after some layers, its gradient, and the log error after layer
     K.
 
     Layers beyond K are those of the tail: what they say of the last threshold and step counts for
-    layer K."""
+    layer K. Numbers of layers before the `first` get 0, and cost no way back."""
     with np.errstate(over="ignore", invalid="ignore"):
-        return _loss_and_gradient(schedule, shape, weights, example)
+        return _loss_and_gradient(schedule, shape, weights, example, first)
 
 
 def _loss_and_gradient(
@@ -89,6 +91,7 @@ def _loss_and_gradient(
     shape: Shape,
     weights: dict[int, float],
     example: Example,
+    first: int,
 ) -> tuple[float, Array, float]:
     K, layers = shape.layers, example.layers(schedule, max(weights))
     tape = forward(example.obs, example.start(schedule), layers, schedule.tangent)
@@ -100,7 +103,7 @@ def _loss_and_gradient(
             return LOST, np.zeros((2 + shape.momentum) * K), LOST
         seeds[k - 1] = Factors(weight * gradient.L, weight * gradient.R)
         total, last = total + weight * error, error if k == K else last
-    found = backward(example.obs, tape, seeds)
+    found = backward(example.obs, tape, seeds, first=first - 1)
     parts = [
         _folded(found.zeta * [layer.zeta for layer in layers], K),
         _folded(found.eta * [layer.eta for layer in layers], K),

@@ -103,25 +103,26 @@ def _layer(
         )
     for step in range(state.step, 2 * plan.steps):
         example = examples(1000 + 2 * plan.steps * k + step)
-        error, gradient, _ = loss_and_gradient(schedule, shape, {k: 1.0}, example)
+        first = k if step < plan.steps else 1  # alone, or with those before it
+        error, gradient, _ = loss_and_gradient(
+            schedule, shape, {k: 1.0}, example, first=first
+        )
         rate = RATE * _cooling(step % plan.steps, plan.steps)
         theta = shape.packed(schedule)
-        theta = theta - rate * _step(gradient, theta, k, alone=step < plan.steps)
+        theta = theta - rate * _step(gradient, theta, k)
         schedule = shape.unpacked(theta, schedule)
         state = State(name, step + 1, 2 * plan.steps, math.exp(error), schedule)
         yield state
     return state
 
 
-def _step(gradient: Array, theta: Array, k: int, alone: bool) -> Array:
+def _step(gradient: Array, theta: Array, k: int) -> Array:
     """The direction in log zeta and log eta. Steps are learned as they are: d/d eta =
     d/d log eta / eta.
     """
     gradient = np.clip(gradient, -5, 5)
     # a change of eta by x is one of log eta by x / eta
     gradient[k:] /= np.exp(2 * theta[k:])
-    if alone:
-        gradient[: k - 1], gradient[k : 2 * k - 1] = 0, 0
     return np.asarray(np.clip(gradient, -5, 5))
 
 
