@@ -12,7 +12,7 @@ from .centre import centre
 from .closed_loop import has_plenty
 from .noisy import Noise, sweeps
 from .rank import settled
-from .start import leading
+from .start import leading, that_fit
 from .step import Step
 
 ABOVE = 6.0  # times the typical residual: a threshold that good entries do not reach
@@ -31,6 +31,7 @@ def start(obs: Observations, rank: int, seed: int) -> tuple[Factors, float]:
         keep_model=middle is not None,
         seed=seed,
         one_sided=has_plenty(obs, rank),
+        more=that_fit(rank),
     ), zeta
 
 
