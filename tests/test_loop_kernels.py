@@ -146,3 +146,22 @@ def test_large_numbers_have_gram_matrices_in_their_own_precision():
     pull = obs.products(L, R, rule, P=OWN, Q=OWN, Pw=pairs(L), Qw=pairs(R))
     want = (~np.isnan(Y)).astype(float).T @ pairs(L)
     np.testing.assert_allclose(pull.grams[1], want, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", _kernels.instruction_sets())
+@both_types
+@each("rank", [1, 2, 3, 5, 7, 8])
+def test_entries_within_a_border_are_counted(name, dtype, rank):
+    """As the certificate asks: no product is wanted."""
+    _kernels.use_instruction_set(name)
+    obs, Y, L, R = sparse_problem(dtype, rank)
+    rule, none = even(Y.shape, 1.0), np.zeros((Y.shape[1], 1), dtype)
+    for Q in (none, none + 1):  # one that is asked for is made
+        pull = obs.products(L, R, rule, Q=Q)
+        E = Y - L.astype(float) @ R.T
+        met = np.abs(E) <= 1.0
+        np.testing.assert_array_equal(pull.row_inliers, met.sum(1))
+        np.testing.assert_array_equal(pull.col_inliers, met.sum(0))
+        np.testing.assert_array_equal(pull.row_weight, met.sum(1))
+        np.testing.assert_array_equal(pull.col_weight, met.sum(0))
+        assert_close(pull[0], np.where(met, E, 0.0) @ Q, dtype)

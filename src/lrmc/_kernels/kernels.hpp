@@ -25,8 +25,8 @@ template <class T> struct Weight {
   const T *row_z = nullptr, *col_z = nullptr;              // the others: a threshold per row and per column
   const T *row_protect = nullptr, *col_protect = nullptr;  // 1 where outliers are clipped rather than rejected, else 0
   bool squares = false;                                    // sum c^2 instead of w over rows and columns
-  bool rough = false;                                      // W Qw and W' Pw may be made in single precision
   T up = 1, down = 1;  // what a residual above (below) counts: 0 makes that side always an inlier
+  bool rough = false;  // W Qw and W' Pw may be made in single precision
 };
 
 // C is the weighted residual of Y - L R' on the observed entries and W its weights; the pass gives C Q and C' P, and,

@@ -68,13 +68,13 @@ template <class T, int K, int v, int... I> inline Vec<T> spread_pulls(Vec<T> c, 
 }
 
 // Which products there are: both factors and the model's own, by clipping or with outliers left out (and which they
-// are is kept, for Gram matrices), or one of them without a model, by clipping.
-enum class Thin { pull, reject, kept, rows, columns };
+// are is kept, for Gram matrices; or they are only counted), or one of them without a model, by clipping.
+enum class Thin { pull, reject, kept, count, rows, columns };
 
 template <class T, int K, class S, Thin kind> struct ThinRows {
   static constexpr int W = width<T>, blocks = W / K;
   static constexpr bool pairs = blocks == 4 && K * sizeof(T) == 8;
-  static constexpr bool rejects = kind == Thin::reject || kind == Thin::kept;
+  static constexpr bool counts = kind == Thin::count, rejects = kind == Thin::reject || kind == Thin::kept || counts;
   static constexpr bool model = kind == Thin::pull || rejects;
   static constexpr auto all = std::make_integer_sequence<int, W>{};
   static constexpr int AHEAD =
@@ -95,7 +95,7 @@ template <class T, int K, class S, Thin kind> struct ThinRows {
         table(table_),
         A(job.CQ),
         B(B_),
-        wide(job.width),
+        wide(counts ? job.rank : job.width),
         gain(job.gain),
         z(job.weight.z) {
     for (int c = 0; c < K; c++) keep[c] = c < wide ? -1 : 0;
@@ -114,9 +114,10 @@ template <class T, int K, class S, Thin kind> struct ThinRows {
   inline __attribute__((always_inline)) void spread(const int64_t *at, Vec<T> c, Mask<T> inlier, Vec<T> r,
                                                     Row &row) const {
     const Vec<T> each = spread_pulls<T, K, v>(c, all);
-    if constexpr (kind != Thin::columns) row.a += each * r;
+    if constexpr (kind != Thin::columns && !counts) row.a += each * r;
     if constexpr (kind != Thin::rows) {
-      Vec<T> moved = each * row.l;
+      Vec<T> moved = {};
+      if constexpr (!counts) moved = each * row.l;
       if constexpr (rejects) moved += Vec<T>(Mask<T>(count) & Mask<T>(spread_pulls<T, K, v>(Vec<T>(inlier), all)));
       if constexpr (pairs) return add_pairs<v>(at, moved);
 #pragma GCC unroll 4
@@ -230,7 +231,7 @@ template <class T, int K, class S, Thin kind> struct ThinRows {
   }
   // What the row has added up. Beyond it, room for `left` rows is written, and written again by those.
   inline __attribute__((always_inline)) void finish(int64_t i, int64_t left, const Row &row) const {
-    if constexpr (kind == Thin::columns) return;
+    if constexpr (kind == Thin::columns || counts) return;
     if constexpr (pairs) return finish_pairs(i, left, row);
     Part<T, K> total = block_of<T, K>(row.a, 0);
 #pragma GCC unroll 4
@@ -273,7 +274,7 @@ template <class T> struct ThinPass {
   const Products<T> &job;
   const bool rejects = job.weight.rule == Rule::threshold;
   const Thin kind = job.width_w ? Thin::kept
-                    : rejects   ? Thin::reject
+                    : rejects   ? (job.P ? Thin::reject : Thin::count)
                     : job.rank  ? Thin::pull
                     : job.Q     ? Thin::rows
                                 : Thin::columns;
@@ -285,8 +286,9 @@ template <class T> struct ThinPass {
     typename ThinGrams<T>::Share weighed;
   };
 
+  static int columns_of(const Products<T> &job) { return job.rank && !job.P ? job.rank : job.width; }
   static int lanes_of(const Products<T> &job) {
-    const int wanted = job.width + (job.weight.rule == Rule::threshold);  // a lane to count in
+    const int wanted = columns_of(job) + (job.weight.rule == Rule::threshold);  // a lane to count in
     return wanted <= 2 ? 2 : wanted <= 4 ? 4 : wanted <= MOST_WIDTH ? MOST_WIDTH : INT_MAX;
   }
   // Whether outliers are left out by one threshold in each row, whatever the column.
@@ -298,17 +300,23 @@ template <class T> struct ThinPass {
            std::none_of(w.row_protect, w.row_protect + job.n1, protects) &&
            std::none_of(w.col_protect, w.col_protect + job.n2, protects);
   }
+  static bool only_counts(const Products<T> &job) {
+    return job.rank && !job.P && job.Q && !job.width_w &&
+           std::all_of(job.Q, job.Q + job.n2 * job.width, [](T x) { return x == 0; });
+  }
   static bool serves(const Products<T> &job) {
     const bool pull = job.P && job.Q && job.P == job.L && job.Q == job.R && job.rank == job.width;
     const bool one = !job.rank && bool(job.P) != bool(job.Q), clips = job.weight.rule == Rule::clip;
     return !job.adjoint && job.n1 && job.width > 0 && lanes_of(job) <= width<T> && job.n2 <= MOST_COLUMNS &&
-           (clips ? pull || one : pull && leaves_out(job));
+           (clips ? pull || one : (pull || only_counts(job)) && leaves_out(job));
   }
 
   Buffer<T> laid_out() const {
+    const int k = columns_of(job);
+    const T *from = kind == Thin::count ? job.R : job.Q;
     auto out = zeros<T>(job.n2 * lanes);
     for (int64_t j = 0; j < job.n2; j++)
-      for (int c = 0; c < job.width; c++) out[j * lanes + c] = job.Q[j * job.width + c];
+      for (int c = 0; c < k; c++) out[j * lanes + c] = from[j * k + c];
     return out;
   }
 
@@ -355,6 +363,7 @@ template <class T> struct ThinPass {
       case Thin::pull: return work_as<K, S, Thin::pull>(from, to, share);
       case Thin::reject: return work_as<K, S, Thin::reject>(from, to, share);
       case Thin::kept: return work_as<K, S, Thin::kept>(from, to, share);
+      case Thin::count: return work_as<K, S, Thin::count>(from, to, share);
       case Thin::rows: return work_as<K, S, Thin::rows>(from, to, share);
       case Thin::columns: return work_as<K, S, Thin::columns>(from, to, share);
     }
@@ -376,7 +385,7 @@ template <class T> struct ThinPass {
     std::unique_ptr<Share[]> shares(new Share[threads]);
     std::unique_ptr<int64_t[]> inliers(new int64_t[threads]());
     in_shares(threads, [&](int t) {
-      if (job.P) shares[t].B = Sums<T>(job.n2 * lanes);
+      if (job.P || rejects) shares[t].B = Sums<T>(job.n2 * lanes);
       if (job.width_w) shares[t].weighed = grams.share();
       const int64_t from = first_of_share(data, job.n1, t, threads), to = first_of_share(data, job.n1, t + 1, threads);
       inliers[t] = lanes == 2   ? work<2>(from, to, shares[t])
@@ -384,11 +393,11 @@ template <class T> struct ThinPass {
                                 : work<8>(from, to, shares[t]);
     });
     if (!rejects) add_all(inliers.get(), threads, *job.inliers);
-    for (int t = 0; t < threads && job.P; t++)
+    for (int t = 0; t < threads && (job.P || rejects); t++)
       for (int64_t j = 0; j < job.n2; j++) {
-        for (int c = 0; c < job.width; c++)
+        for (int c = 0; c < job.width && job.P; c++)
           job.CtP[j * job.width + c] = T(job.CtP[j * job.width + c] + shares[t].B[j * lanes + c]);
-        if (rejects) job.col_inliers[j] += int64_t(shares[t].B[j * lanes + job.width]);
+        if (rejects) job.col_inliers[j] += int64_t(shares[t].B[j * lanes + columns_of(job)]);
       }
     for (int t = 0; t < threads && job.width_w; t++) add_padded(shares[t].weighed.WtP, job.n2, job.width_w, job.WtP);
     if (rejects) std::copy_n(job.col_inliers, job.n2, job.col_weight);
