@@ -21,7 +21,7 @@ from ..result import Status
 from ..schedule import Schedule
 from ..weights import Array, DType
 from .small import MOST_RANK
-from .start import that_fit
+from .start import MORE
 
 MOST_LAYERS = 1000  # in a kernel: each has room in the history of each matrix
 # by the numbers of `LayersReport`
@@ -138,7 +138,7 @@ class _Job(NamedTuple):
         R = list(np.empty((count, n2, self.rank), self.dtype))
         report = np.zeros((count, REPORTED))
         trace = np.empty((count, self.n_layers, 4))
-        width = min(self.rank + that_fit(self.rank), n1, n2)
+        width = min(self.rank + MORE, n1, n2)
         _kernels.layers(
             [part_data(part) for part in parts],
             self.steps,
