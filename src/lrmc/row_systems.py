@@ -17,7 +17,8 @@ def pairs(X: Array) -> Array:
     each row x.
     """
     a, b = np.triu_indices(X.shape[1])
-    return X[:, a] * X[:, b]
+    lines = np.ascontiguousarray(X.T)  # whole lines: a fifth of the time of X[:, a]
+    return np.ascontiguousarray((lines[a] * lines[b]).T)
 
 
 def packed_trace(H: Array, rank: int) -> Array:
@@ -37,6 +38,28 @@ def solve_rows(
     `pairs` gives it.
     """
     return _solve(H, B, ridge, used, None, threads)
+
+
+def inverse_rows(H: Array, ridge: Array, used: Array, threads: int = 1) -> Array:
+    """(H_i + ridge)^-1 for each row that is used, 0 for the others, packed as H is."""
+    out = np.empty_like(H, order="C")
+    _kernels.invert_rows(
+        ready(H, H.dtype),
+        ridge=ready(ridge, np.float64),
+        used=np.ascontiguousarray(used).view(np.uint8),
+        inverses=out,
+        threads=threads_for(len(H) * len(ridge) ** 3, threads),
+    )
+    return out
+
+
+def times_rows(H: Array, B: Array, scale: Array) -> Array:
+    """scale_i H_i B_i for packed symmetric matrices H_i."""
+    X = np.empty_like(B, order="C")
+    _kernels.times_rows(
+        ready(H, B.dtype), ready(B, B.dtype), scale=ready(scale, np.float64), X=X
+    )
+    return X
 
 
 def solve_rows_and_spread(

@@ -81,6 +81,8 @@ class Threshold:
         Which residuals can be outliers: with "positive", one below zero is always an inlier.
     squares : bool, default False
         Sum c^2 instead of the weights over rows and columns.
+    rough : bool, default False
+        Gram matrices may be made in single precision: they shape a step, and decide nothing.
 
     Examples
     --------
@@ -98,6 +100,7 @@ class Threshold:
     protect_cols: Array
     outliers: Sides = "both"
     squares: bool = False  # sum c^2 instead of the weights over rows and columns
+    rough: bool = False  # Gram matrices in single precision
     rule: ClassVar[Rule] = Rule.threshold
 
     def flipped(self) -> Threshold:

@@ -35,6 +35,7 @@ from ._native import (
     in_cells,
     instruction_set,
     instruction_sets,
+    invert_rows,
     lasting,
     layer_rows,
     layers,
@@ -53,6 +54,7 @@ from ._native import (
     noise_levels,
     normal,
     onto_canvas,
+    ordered,
     part_medians,
     patches,
     products,
@@ -70,7 +72,9 @@ from ._native import (
     solve_rows,
     step_rows,
     survey,
+    survey_entries,
     tile_sums,
+    times_rows,
     use_instruction_set,
 )
 
@@ -104,6 +108,7 @@ __all__ = [
     "in_cells",
     "instruction_set",
     "instruction_sets",
+    "invert_rows",
     "lasting",
     "layer_rows",
     "layers",
@@ -122,6 +127,7 @@ __all__ = [
     "noise_levels",
     "normal",
     "onto_canvas",
+    "ordered",
     "part_medians",
     "patches",
     "products",
@@ -140,9 +146,11 @@ __all__ = [
     "solve_rows",
     "step_rows",
     "survey",
+    "survey_entries",
     "threads_for",
     "tile_sums",
     "times",
+    "times_rows",
     "use_instruction_set",
 ]
 

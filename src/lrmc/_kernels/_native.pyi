@@ -76,6 +76,7 @@ class Weight:
         up: float = 1.0,
         down: float = 1.0,
         squares: bool = False,
+        rough: bool = False,
     ) -> None: ...
 
 class Room:
@@ -266,8 +267,35 @@ def regressor_slopes(
 ) -> None:
     """The adjoint of `regressors`: of_F and coupling (float64) are room."""
 
-def entries_at(L: Array, R: Array, *, rows: Array, cols: Array, out: Array) -> None:
-    """Rows and cols are int64; out is room."""
+def entries_at(
+    L: Array,
+    R: Array,
+    *,
+    rows: Array,
+    cols: Array,
+    out: Array,
+    values: Array | None = None,
+) -> None:
+    """Rows and cols are int64; out is room. With values: how far these are from the model."""
+
+def ordered(x: Array, *, places: Array, out: Array) -> None:
+    """The numbers at these places (int64, rising) of the order of all; out is room for float64."""
+
+def invert_rows(
+    H: Array,
+    *,
+    ridge: Array,
+    used: Array,
+    inverses: Array,
+    threads: int,
+) -> None:
+    """As `solve_rows`, with the inverses themselves, packed as H is."""
+
+def times_rows(H: Array, B: Array, *, scale: Array, X: Array) -> None:
+    """Packed symmetric matrices H_i times the rows B_i, and scale_i (float64); X is room."""
+
+def survey_entries(indices: Array, values: Array, *, cols: Array) -> tuple[int, int]:
+    """Adds up how many numbers each column has (indices int32, cols int64); how many entries are NaN, and infinite."""
 
 class Layer:
     """What half a layer on noisy data is given; 0 for `size` or `relative`: to be measured."""

@@ -125,7 +125,7 @@ struct Weight {
   double z = 0;
   Line rows, cols, protect_rows, protect_cols;
   double up = 1, down = 1;
-  bool squares = false;
+  bool squares = false, rough = false;
 };
 
 struct Room {
@@ -219,6 +219,7 @@ template <class T> void weigh(Products<T> &job, const Weight &given) {
   weight.up = T(given.up);
   weight.down = T(given.down);
   weight.squares = given.squares;
+  weight.rough = given.rough;
   if (given.rule == Rule::clip) return need(!job.width_w, "the rule clip", "keeps no weights");
   weight.row_z = line<const T>(given.rows, job.n1, "rows");
   weight.col_z = line<const T>(given.cols, job.n2, "cols");

@@ -11,6 +11,7 @@ inline auto as_it_is_or_none(const char *name) { return nanobind::arg(name).noco
 
 const Kernels &in_use();  // those of the instruction set that was chosen
 
+void bind_loop(nanobind::module_ &m);
 void bind_small(nanobind::module_ &m);
 void bind_noisy(nanobind::module_ &m);
 void bind_motion(nanobind::module_ &m);

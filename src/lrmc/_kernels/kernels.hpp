@@ -26,6 +26,7 @@ template <class T> struct Weight {
   const T *row_protect = nullptr, *col_protect = nullptr;  // 1 where outliers are clipped rather than rejected, else 0
   bool squares = false;                                    // sum c^2 instead of w over rows and columns
   T up = 1, down = 1;  // what a residual above (below) counts: 0 makes that side always an inlier
+  bool rough = false;  // W Qw and W' Pw may be made in single precision
 };
 
 // C is the weighted residual of Y - L R' on the observed entries and W its weights; the pass gives C Q and C' P, and,
@@ -152,8 +153,9 @@ template <class T> struct RowSystems {
   const T *H = nullptr, *B = nullptr;  // n x rank (rank + 1) / 2, n x rank
   const double *ridge = nullptr;       // rank x rank
   const uint8_t *used = nullptr;       // one per row
-  T *X = nullptr;                      // n x rank
+  T *X = nullptr;                      // n x rank; missing with B
   double *mean_inverse = nullptr;      // rank x rank: the mean of (H_i + ridge)^-1 over the rows that are used
+  T *inverses = nullptr;  // n x rank (rank + 1) / 2: (H_i + ridge)^-1, packed; 0 for rows that are not used
   int threads = 1;
 };
 
@@ -232,6 +234,7 @@ template <class T> struct Places {
   const T *L = nullptr, *R = nullptr;              // x rank
   const int64_t *rows = nullptr, *cols = nullptr;  // n
   T *out = nullptr;                                // n
+  const T *values = nullptr;                       // n: how far the model is from these is told, instead of the model
 };
 
 // Rows drawn from one Gaussian, NaN where nothing was seen; P is the inverse of its covariance. See gaps.cpp.

@@ -66,14 +66,21 @@ static void bind_weights(nb::module_ &m) {
       .def(
           "__init__",
           [](given::Weight *self, Rule rule, double z, given::Line rows, given::Line cols, given::Line protect_rows,
-             given::Line protect_cols, double up, double down, bool squares) {
-            new (self) given::Weight{
-                rule, z,    std::move(rows), std::move(cols), std::move(protect_rows), std::move(protect_cols),
-                up,   down, squares};
+             given::Line protect_cols, double up, double down, bool squares, bool rough) {
+            new (self) given::Weight{rule,
+                                     z,
+                                     std::move(rows),
+                                     std::move(cols),
+                                     std::move(protect_rows),
+                                     std::move(protect_cols),
+                                     up,
+                                     down,
+                                     squares,
+                                     rough};
           },
           as_it_is("rule"), nb::kw_only(), nb::arg("z") = 0.0, as_it_is_or_none("rows"), as_it_is_or_none("cols"),
           as_it_is_or_none("protect_rows"), as_it_is_or_none("protect_cols"), nb::arg("up") = 1.0,
-          nb::arg("down") = 1.0, nb::arg("squares") = false);
+          nb::arg("down") = 1.0, nb::arg("squares") = false, nb::arg("rough") = false);
 }
 
 static void bind_factors(nb::module_ &m) {
@@ -265,6 +272,12 @@ static void compress(const given::Dense &data, given::Vector<const int64_t> indp
   chosen->compress(view, data.n1, data.n2, {indptr.data(), indices.data(), values.data(), by_column});
 }
 
+// The first of n sorted columns that is not below `col`, without a branch: nobody can foresee where it is.
+static const int32_t *first_from(const int32_t *at, int64_t n, int64_t col) {
+  for (; n > 1; n -= n / 2) at += at[n / 2 - 1] < col ? n / 2 : 0;
+  return n && *at < col ? at + 1 : at;
+}
+
 // Where entry (i, j) is stored, or -1. Columns of a row must be sorted.
 static void locate(given::Vector<const int64_t> indptr, given::Vector<const int32_t> indices,
                    given::Vector<const int64_t> rows, given::Vector<const int64_t> cols, given::Vector<int64_t> out) {
@@ -273,7 +286,7 @@ static void locate(given::Vector<const int64_t> indptr, given::Vector<const int3
     const int64_t i = rows.data()[t];
     need(i >= 0 && i + 1 < int64_t(indptr.shape(0)), "locate:", "no such row");
     const int32_t *first = indices.data() + indptr.data()[i], *last = indices.data() + indptr.data()[i + 1];
-    const int32_t *found = std::lower_bound(first, last, cols.data()[t]);
+    const int32_t *found = first_from(first, last - first, cols.data()[t]);
     out.data()[t] = found != last && *found == cols.data()[t] ? found - indices.data() : -1;
   }
 }
@@ -388,7 +401,7 @@ static void regressor_slopes(given::Lines F, given::Vector<const double> precisi
 }
 
 static void entries_at(given::Lines L, given::Lines R, given::Vector<const int64_t> rows,
-                       given::Vector<const int64_t> cols, given::LineRoom out) {
+                       given::Vector<const int64_t> cols, given::LineRoom out, given::Line values) {
   given::in_precision(given::storage_of(L->dtype()), [&](auto number) {
     using T = decltype(number);
     Places<T> job;
@@ -405,6 +418,7 @@ static void entries_at(given::Lines L, given::Lines R, given::Vector<const int64
     };
     need(within(job.rows, n1) && within(job.cols, n2), "a place", "is outside of the matrix");
     job.out = given::line<T>(out, job.n, "out");
+    job.values = values ? given::line<const T>(values, job.n, "values") : nullptr;
     nb::gil_scoped_release unlocked;
     chosen->in<T>().entries_at(job);
   });
@@ -497,7 +511,7 @@ static void bind_rows(nb::module_ &m) {
   m.def("regressor_slopes", &regressor_slopes, as_it_is("F"), nb::kw_only(), as_it_is("precision"), as_it_is("pull"),
         as_it_is("grams"), as_it_is("of_F"), as_it_is("coupling"), nb::arg("threads"));
   m.def("entries_at", &entries_at, as_it_is("L"), as_it_is("R"), nb::kw_only(), as_it_is("rows"), as_it_is("cols"),
-        as_it_is("out"));
+        as_it_is("out"), as_it_is_or_none("values"));
 }
 
 // A CSR matrix whose every index names a row of a factor.
@@ -621,6 +635,7 @@ NB_MODULE(_native, m) {
   bind_rows(m);
   bind_consensus(m);
   bind_newton(m);
+  bind_loop(m);
   bind_small(m);
   bind_noisy(m);
   bind_motion(m);

@@ -3,6 +3,7 @@
 #include "rows.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "systems.hpp"
@@ -69,15 +70,20 @@ template <class T> void solve_rows(const RowSystems<T> &job) {
   const int r = job.rank, q = triangle(r), threads = shares_in_lanes(job.threads, job.n);
   Totals inverses(threads, job.mean_inverse ? q : 0);
   in_lanes(threads, job.n, job.used, [&](int t, auto for_each) {
-    Scratch scratch(Systems::room(r) + r + (job.mean_inverse ? q : 0));
+    Scratch scratch(Systems::room(r) + r + (job.mean_inverse ? q : 0) + (job.inverses ? q : 0));
     const Systems systems(r, scratch);
     const Numbers x = scratch.take(r), sums = scratch.take(job.mean_inverse ? q : 0);
+    const Numbers inverse = scratch.take(job.inverses ? q : 0);
     for_each([&](const Some &some) {
       some.read(job.H, q, systems.A);
       for (int a = 0, k = 0; a < r; a++)
         for (int b = a; b < r; b++, k++) systems.A.add(k, fill<double>(job.ridge[a * r + b]));
-      some.read(job.B, r, x);
       systems.factor();
+      if (job.inverses) {
+        systems.invert([&](int a, int b, Lanes x) { inverse.set(systems.place(a, b), some.mask() * x); });
+        return some.write(inverse, q, job.inverses);
+      }
+      some.read(job.B, r, x);
       systems.solve(x);
       some.write(x, r, job.X);
       if (!job.mean_inverse) return;
@@ -318,7 +324,7 @@ template <class T> void entries_at(const Places<T> &job) {
     for (int c = 0; c < whole; c += W) some += load<Vec<T>>(l + c) * load<Vec<T>>(f + c);
     T dot = whole ? sum<T>(some) : T(0);  // of short rows, to sum the lanes would be most of the work
     for (int c = whole; c < r; c++) dot += l[c] * f[c];
-    job.out[k] = dot;
+    job.out[k] = job.values ? std::abs(job.values[k] - dot) : dot;
   }
 }
 

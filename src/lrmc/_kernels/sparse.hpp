@@ -10,16 +10,16 @@ namespace lrmc::LRMC_ISA {
 inline constexpr int CHUNK = 256;  // entries at a time; at most TILE
 
 template <class T> int padded_width(int k) { return (k + width<T> - 1) / width<T> * width<T>; }
-template <class T> Buffer<T> padded(const T *X, int64_t n, int k) {
+template <class T, class Of> Buffer<T> padded(const Of *X, int64_t n, int k) {
   const int stride = padded_width<T>(k);
   auto out = zeros<T>(n * stride);
   for (int64_t i = 0; i < n; i++)
-    for (int c = 0; c < k; c++) out[i * stride + c] = X[i * k + c];
+    for (int c = 0; c < k; c++) out[i * stride + c] = T(X[i * k + c]);
   return out;
 }
 
-template <class T> void add_padded(const Sums<T> &X, int64_t n, int k, T *out) {
-  const int stride = padded_width<T>(k);
+template <class S, class T> void add_padded(const Sums<S> &X, int64_t n, int k, T *out) {
+  const int stride = padded_width<S>(k);
   for (int64_t i = 0; i < n; i++)
     for (int c = 0; c < k; c++) out[i * k + c] = T(out[i * k + c] + X[i * stride + c]);
 }
@@ -143,19 +143,29 @@ template <class T> const ForVectors<T> &for_vectors(int vectors) {
   return table[vectors <= 4 ? vectors : 0];
 }
 
-template <class T> struct SparsePass {
+// Whether products of weights may be made in single precision: where that is asked for, and nothing is near overflow.
+template <class T> bool may_be_rough(const Products<T> &job) {
+  constexpr T MOST = T(1e15);  // times as many entries as there can be, and squared: within range
+  const auto small = [](T x) { return std::abs(x) < MOST; };
+  return job.weight.rough && job.width_w && !job.adjoint && job.Pw && job.Qw &&
+         std::all_of(job.Pw, job.Pw + job.n1 * job.width_w, small) &&
+         std::all_of(job.Qw, job.Qw + job.n2 * job.width_w, small);
+}
+
+// G is the type that products of weights are made in.
+template <class T, class G = T> struct SparsePass {
   const Sparse &data;
   const Products<T> &job;
   const bool weighted = job.weight.rule != Rule::clip;
   const int rank = padded_width<T>(job.rank), width_ = padded_width<T>(job.width),
-            width_w = padded_width<T>(job.width_w);  // padded
-  Buffer<T> R = job.rank ? padded(job.R, job.n2, job.rank) : nullptr;
+            width_w = padded_width<G>(job.width_w);  // padded
+  Buffer<T> R = job.rank ? padded<T>(job.R, job.n2, job.rank) : nullptr;
   const bool other = job.Q != job.R || job.width != job.rank;
-  Buffer<T> other_Q = job.Q && other ? padded(job.Q, job.n2, job.width) : nullptr;
+  Buffer<T> other_Q = job.Q && other ? padded<T>(job.Q, job.n2, job.width) : nullptr;
   const T *Q = other ? other_Q.get() : R.get();
-  Buffer<T> Qw = job.Qw ? padded(job.Qw, job.n2, job.width_w) : nullptr;
+  Buffer<G> Qw = job.Qw ? padded<G>(job.Qw, job.n2, job.width_w) : nullptr;
   const ForVectors<T> &model = for_vectors<T>(rank / width<T>), &products = for_vectors<T>(width_ / width<T>);
-  const ForVectors<T> &grams = for_vectors<T>(width_w / width<T>);
+  const ForVectors<G> &grams = for_vectors<G>(width_w / width<G>);
 
   decltype(weigh_entries_for<T>(Rule::clip)) weigh = weigh_entries_for<T>(job.weight.rule);
 
@@ -165,7 +175,8 @@ template <class T> struct SparsePass {
   const T widest_col = rejects && job.n2 ? *std::max_element(job.weight.col_z, job.weight.col_z + job.n2) : T(0);
 
   struct Share {
-    Sums<T> CtP, WtP;
+    Sums<T> CtP;
+    Sums<G> WtP;
     Buffer<double> col_weight, col_energy;
     Buffer<int64_t> col_inliers, col_ones;
     int64_t inliers = 0;
@@ -173,8 +184,10 @@ template <class T> struct SparsePass {
     int64_t unsettled = 0;  // entries
   };
   struct Room {  // one thread's scratch
-    Buffer<T> l, p, pw;
-    Sums<T> a, aw;
+    Buffer<T> l, p;
+    Buffer<G> pw;
+    Sums<T> a;
+    Sums<G> aw;
     T E[CHUNK], W[CHUNK], col_z[CHUNK], col_protect[CHUNK], col_weight[CHUNK], col_energy[CHUNK];
     Count<T> col_inliers[CHUNK];
     int32_t j[CHUNK];
@@ -251,7 +264,7 @@ template <class T> struct SparsePass {
   void begin(int64_t i, Room &room) const {
     for (int c = 0; c < job.rank; c++) room.l[c] = job.L[i * job.rank + c];
     for (int c = 0; c < job.width; c++) room.p[c] = job.P ? job.P[i * job.width + c] : T(0);
-    for (int c = 0; c < job.width_w; c++) room.pw[c] = job.Pw ? job.Pw[i * job.width_w + c] : T(0);
+    for (int c = 0; c < job.width_w; c++) room.pw[c] = job.Pw ? G(job.Pw[i * job.width_w + c]) : G(0);
     room.a.clear();
     room.aw.clear();
   }
@@ -260,6 +273,14 @@ template <class T> struct SparsePass {
       for (int c = 0; c < job.width; c++) job.CQ[i * job.width + c] = T(room.a[c]);
     if (job.WQ)
       for (int c = 0; c < job.width_w; c++) job.WQ[i * job.width_w + c] = T(room.aw[c]);
+  }
+
+  void spread_weights(int n, Room &room, Share &share) const {
+    G own[CHUNK];
+    const G *W = own;
+    if constexpr (std::is_same_v<T, G>) W = room.W;
+    else std::copy(room.W, room.W + n, own);
+    grams.spread(W, room.j, n, room.pw.get(), Qw.get(), width_w / width<G>, room.aw.get(), share.WtP.get());
   }
 
   void row(int64_t i, Room &room, Share &share) const {
@@ -271,8 +292,7 @@ template <class T> struct SparsePass {
       else if (rejects && !(job.weight.row_protect[i] > 0)) reject_row(i, n, full, room, share, of_row);
       else weigh_row(i, n, full, room, share, of_row);
       products.spread(room.E, room.j, n, room.p.get(), Q, width_ / width<T>, room.a.get(), share.CtP.get());
-      if (job.width_w)
-        grams.spread(room.W, room.j, n, room.pw.get(), Qw.get(), width_w / width<T>, room.aw.get(), share.WtP.get());
+      if (job.width_w) spread_weights(n, room, share);
       if (chunks % CHUNKS == 0) settle(room.a, room.aw);
       if ((share.unsettled += n) > TYPICAL * job.n2 + SETTLE) settle(share);
     }
@@ -283,7 +303,7 @@ template <class T> struct SparsePass {
     if (job.row_energy) job.row_energy[i] = of_row.energy;
   }
   static constexpr int64_t CHUNKS = 64;  // of a row, after which its sums are settled
-  static void settle(Sums<T> &one, Sums<T> &other) {
+  static void settle(Sums<T> &one, Sums<G> &other) {
     one.settle();
     other.settle();
   }
@@ -297,8 +317,8 @@ template <class T> struct SparsePass {
     out.l = zeros<T>(rank);
     out.p = zeros<T>(width_);
     out.a = Sums<T>(width_);
-    out.pw = zeros<T>(width_w);
-    out.aw = Sums<T>(width_w);
+    out.pw = zeros<G>(width_w);
+    out.aw = Sums<G>(width_w);
     return out;
   }
 
@@ -311,7 +331,7 @@ template <class T> struct SparsePass {
     in_shares(threads, [&](int t) {
       auto own = std::make_unique<Room>(room());
       if (job.P) shares[t].CtP = Sums<T>(job.n2 * width_);
-      if (job.Pw) shares[t].WtP = Sums<T>(job.n2 * width_w);
+      if (job.Pw) shares[t].WtP = Sums<G>(job.n2 * width_w);
       if (weighted) {
         shares[t].col_weight = zeros<double>(job.n2);
         shares[t].col_inliers = zeros<int64_t>(job.n2);

@@ -4,7 +4,7 @@
 // be short.
 #pragma once
 #include <climits>
-#include "tiles.hpp"
+#include "sparse.hpp"
 #include "widen.hpp"
 
 namespace lrmc::LRMC_ISA {
@@ -67,14 +67,15 @@ template <class T, int K, int v, int... I> inline Vec<T> spread_pulls(Vec<T> c, 
   return __builtin_shufflevector(c, c, entry_in<T, K>(v, I / K)...);
 }
 
-// Which products there are: both factors and the model's own, by clipping or with outliers left out, or one of them
-// without a model, by clipping.
-enum class Thin { pull, reject, rows, columns };
+// Which products there are: both factors and the model's own, by clipping or with outliers left out (and which they
+// are is kept, for Gram matrices; or they are only counted), or one of them without a model, by clipping.
+enum class Thin { pull, reject, kept, count, rows, columns };
 
 template <class T, int K, class S, Thin kind> struct ThinRows {
   static constexpr int W = width<T>, blocks = W / K;
   static constexpr bool pairs = blocks == 4 && K * sizeof(T) == 8;
-  static constexpr bool model = kind == Thin::pull || kind == Thin::reject;
+  static constexpr bool counts = kind == Thin::count, rejects = kind == Thin::reject || kind == Thin::kept || counts;
+  static constexpr bool model = kind == Thin::pull || rejects;
   static constexpr auto all = std::make_integer_sequence<int, W>{};
   static constexpr int AHEAD =
       512;  // entries whose columns are asked for early: 4 bytes each, they take most of the room
@@ -87,13 +88,14 @@ template <class T, int K, class S, Thin kind> struct ThinRows {
   Bits keep = {};  // the first lanes of a block
   Mask<T> keep_all = {};
   Vec<T> count = {};  // 1 in the next lane, where a column's inliers are counted if others are left out
+  T *kept = nullptr;  // 1 for the inliers of a row, in whole vectors
 
   ThinRows(const Products<T> &job, const T *table_, T *B_)
       : factor(model ? job.L : job.P),
         table(table_),
         A(job.CQ),
         B(B_),
-        wide(job.width),
+        wide(counts ? job.rank : job.width),
         gain(job.gain),
         z(job.weight.z) {
     for (int c = 0; c < K; c++) keep[c] = c < wide ? -1 : 0;
@@ -112,11 +114,11 @@ template <class T, int K, class S, Thin kind> struct ThinRows {
   inline __attribute__((always_inline)) void spread(const int64_t *at, Vec<T> c, Mask<T> inlier, Vec<T> r,
                                                     Row &row) const {
     const Vec<T> each = spread_pulls<T, K, v>(c, all);
-    if constexpr (kind != Thin::columns) row.a += each * r;
+    if constexpr (kind != Thin::columns && !counts) row.a += each * r;
     if constexpr (kind != Thin::rows) {
-      Vec<T> moved = each * row.l;
-      if constexpr (kind == Thin::reject)
-        moved += Vec<T>(Mask<T>(count) & Mask<T>(spread_pulls<T, K, v>(Vec<T>(inlier), all)));
+      Vec<T> moved = {};
+      if constexpr (!counts) moved = each * row.l;
+      if constexpr (rejects) moved += Vec<T>(Mask<T>(count) & Mask<T>(spread_pulls<T, K, v>(Vec<T>(inlier), all)));
       if constexpr (pairs) return add_pairs<v>(at, moved);
 #pragma GCC unroll 4
       for (int b = 0; b < blocks; b++) {  // one after another: two entries may be of one column
@@ -151,11 +153,12 @@ template <class T, int K, class S, Thin kind> struct ThinRows {
   }
 
   // W entries; those that are not `here` count for nothing.
-  inline __attribute__((always_inline)) void entries(const int32_t *j, const S *y, Mask<T> here, Row &row) const {
+  inline __attribute__((always_inline)) void entries(const int32_t *j, const S *y, Mask<T> here, Row &row,
+                                                     [[maybe_unused]] int64_t t) const {
     Vec<T> r[K], e = gain * numbers_at<T, S>(y);
     int64_t at[W];  // where the entries' rows of the table and of the sums begin
 #pragma GCC unroll 16
-    for (int t = 0; t < W; t++) at[t] = int64_t(j[t]) * K;
+    for (int k = 0; k < W; k++) at[k] = int64_t(j[k]) * K;
     if constexpr (kind != Thin::columns) {
 #pragma GCC unroll 16
       for (int v = 0; v < K; v++) r[v] = side_by_side<T, K>(table, at, v, all);
@@ -167,9 +170,10 @@ template <class T, int K, class S, Thin kind> struct ThinRows {
       e -= sum_each<T, K>(products);
     }
     Vec<T> c = smaller(larger(e, fill<T>(-z)), fill<T>(z));
-    const Mask<T> inlier = (kind == Thin::reject ? larger(e, -e) <= row.z : c == e) & here;
+    const Mask<T> inlier = (rejects ? larger(e, -e) <= row.z : c == e) & here;
     row.inliers -= inlier;
-    c = kind == Thin::reject ? Vec<T>(Mask<T>(e) & inlier) : Vec<T>(Mask<T>(c) & here & (e == e));
+    if constexpr (kind == Thin::kept) store(kept + t, Vec<T>(Mask<T>(fill<T>(1)) & inlier));
+    c = rejects ? Vec<T>(Mask<T>(e) & inlier) : Vec<T>(Mask<T>(c) & here & (e == e));
     spread_all(at, c, inlier, r, row, std::make_integer_sequence<int, K>{});
   }
 
@@ -180,13 +184,13 @@ template <class T, int K, class S, Thin kind> struct ThinRows {
       const int here = int(std::min<int64_t>(W, n - t));
       __builtin_prefetch(j + t + AHEAD);
       if (__builtin_expect(t + W <= room, 1)) {
-        entries(j + t, y + t, first(here), row);
+        entries(j + t, y + t, first(here), row, t);
       } else {
         int32_t own_j[W] = {};
         S own_y[W] = {};
         std::copy(j + t, j + n, own_j);
         std::copy(y + t, y + n, own_y);
-        entries(own_j, own_y, first(here), row);
+        entries(own_j, own_y, first(here), row, t);
       }
     }
   }
@@ -227,13 +231,38 @@ template <class T, int K, class S, Thin kind> struct ThinRows {
   }
   // What the row has added up. Beyond it, room for `left` rows is written, and written again by those.
   inline __attribute__((always_inline)) void finish(int64_t i, int64_t left, const Row &row) const {
-    if constexpr (kind == Thin::columns) return;
+    if constexpr (kind == Thin::columns || counts) return;
     if constexpr (pairs) return finish_pairs(i, left, row);
     Part<T, K> total = block_of<T, K>(row.a, 0);
 #pragma GCC unroll 4
     for (int b = 1; b < blocks; b++) total += block_of<T, K>(row.a, b);
     if (__builtin_expect(left * wide >= K, 1)) return store(A + i * wide, total);
     for (int c = 0; c < wide; c++) A[i * wide + c] = total[c];
+  }
+};
+
+// Gram matrices beside a thin pass, in single precision: each row's while its columns are in the cache.
+template <class T> struct ThinGrams {
+  const Products<T> &job;
+  const int wide = padded_width<float>(job.width_w), vectors = wide / width<float>;
+  const decltype(ForVectors<float>::spread) spread = for_vectors<float>(vectors).spread;
+  Buffer<float> Qw = job.width_w ? padded<float>(job.Qw, job.n2, job.width_w) : nullptr;
+
+  struct Share {
+    Sums<float> WtP;
+    Buffer<T> kept;  // of a row
+    Buffer<float> weights, pw, sums;
+  };
+  Share share() const {
+    return {Sums<float>(job.n2 * wide), zeros<T>(job.n2 + width<T>), zeros<float>(job.n2), zeros<float>(wide),
+            zeros<float>(wide)};
+  }
+  void row(int64_t i, const int32_t *j, int64_t n, Share &own) const {
+    std::copy(own.kept.get(), own.kept.get() + n, own.weights.get());
+    std::copy_n(job.Pw + i * job.width_w, job.width_w, own.pw.get());
+    std::fill_n(own.sums.get(), wide, 0.0f);
+    spread(own.weights.get(), j, int(n), own.pw.get(), Qw.get(), vectors, own.sums.get(), own.WtP.get());
+    std::copy_n(own.sums.get(), job.width_w, job.WQ + i * job.width_w);
   }
 };
 
@@ -244,40 +273,57 @@ template <class T> struct ThinPass {
   const Sparse &data;
   const Products<T> &job;
   const bool rejects = job.weight.rule == Rule::threshold;
-  const Thin kind = rejects ? Thin::reject : job.rank ? Thin::pull : job.Q ? Thin::rows : Thin::columns;
+  const Thin kind = job.width_w ? Thin::kept
+                    : rejects   ? (job.P ? Thin::reject : Thin::count)
+                    : job.rank  ? Thin::pull
+                    : job.Q     ? Thin::rows
+                                : Thin::columns;
   const int lanes = lanes_of(job);
   Buffer<T> table = kind == Thin::columns ? nullptr : laid_out();
+  const ThinGrams<T> grams{job};
+  struct Share {
+    Sums<T> B;
+    typename ThinGrams<T>::Share weighed;
+  };
 
+  static int columns_of(const Products<T> &job) { return job.rank && !job.P ? job.rank : job.width; }
   static int lanes_of(const Products<T> &job) {
-    const int wanted = job.width + (job.weight.rule == Rule::threshold);  // a lane to count in
+    const int wanted = columns_of(job) + (job.weight.rule == Rule::threshold);  // a lane to count in
     return wanted <= 2 ? 2 : wanted <= 4 ? 4 : wanted <= MOST_WIDTH ? MOST_WIDTH : INT_MAX;
   }
   // Whether outliers are left out by one threshold in each row, whatever the column.
   static bool leaves_out(const Products<T> &job) {
     const auto &w = job.weight;
     const auto protects = [](T x) { return x > 0; };
-    return may_reject(w) && job.row_inliers && !job.width_w && job.n2 &&
+    return may_reject(w) && job.row_inliers && (!job.width_w || may_be_rough(job)) && job.n2 &&
            *std::max_element(w.col_z, w.col_z + job.n2) <= *std::min_element(w.row_z, w.row_z + job.n1) &&
            std::none_of(w.row_protect, w.row_protect + job.n1, protects) &&
            std::none_of(w.col_protect, w.col_protect + job.n2, protects);
+  }
+  static bool only_counts(const Products<T> &job) {
+    return job.rank && !job.P && job.Q && !job.width_w &&
+           std::all_of(job.Q, job.Q + job.n2 * job.width, [](T x) { return x == 0; });
   }
   static bool serves(const Products<T> &job) {
     const bool pull = job.P && job.Q && job.P == job.L && job.Q == job.R && job.rank == job.width;
     const bool one = !job.rank && bool(job.P) != bool(job.Q), clips = job.weight.rule == Rule::clip;
     return !job.adjoint && job.n1 && job.width > 0 && lanes_of(job) <= width<T> && job.n2 <= MOST_COLUMNS &&
-           (clips ? pull || one : pull && leaves_out(job));
+           (clips ? pull || one : (pull || only_counts(job)) && leaves_out(job));
   }
 
   Buffer<T> laid_out() const {
+    const int k = columns_of(job);
+    const T *from = kind == Thin::count ? job.R : job.Q;
     auto out = zeros<T>(job.n2 * lanes);
     for (int64_t j = 0; j < job.n2; j++)
-      for (int c = 0; c < job.width; c++) out[j * lanes + c] = job.Q[j * job.width + c];
+      for (int c = 0; c < k; c++) out[j * lanes + c] = from[j * k + c];
     return out;
   }
 
   // How many entries of some rows are inliers.
-  template <int K, class S, Thin what> int64_t work_as(int64_t from, int64_t to, Sums<T> &B) const {
-    const ThinRows<T, K, S, what> rows(job, table.get(), B.get());
+  template <int K, class S, Thin what> int64_t work_as(int64_t from, int64_t to, Share &share) const {
+    ThinRows<T, K, S, what> rows(job, table.get(), share.B.get());
+    if constexpr (what == Thin::kept) rows.kept = share.weighed.kept.get();
     const S *values = static_cast<const S *>(data.data);
     const int64_t *indptr = data.indptr, n1 = job.n1, stored = indptr[n1], most = TYPICAL * job.n2 + SETTLE;
     const int32_t *indices = data.indices;
@@ -286,15 +332,17 @@ template <class T> struct ThinPass {
     for (int64_t i = from; i < to; i++) {
       const int64_t q = indptr[i], n = indptr[i + 1] - q;
       typename ThinRows<T, K, S, what>::Row row;
-      if constexpr (what == Thin::reject) row.z = fill<T>(job.weight.row_z[i]);
+      if constexpr (rows.rejects) row.z = fill<T>(job.weight.row_z[i]);
       else row.inliers = counted;
       if constexpr (what != Thin::rows) row.l = rows.factor_row(i, n1 - i);
       rows.row(indices + q, values + q, n, stored - q, row);
       rows.finish(i, to - i, row);
-      if constexpr (what == Thin::reject) inliers += count_row(i, row.inliers);
+      if constexpr (rows.rejects) inliers += count_row(i, row.inliers);
       else counted = row.inliers;
+      if constexpr (what == Thin::kept) grams.row(i, indices + q, n, share.weighed);
       if ((unsettled += n) > most) {
-        B.settle();
+        share.B.settle();
+        share.weighed.WtP.settle();
         unsettled = 0;
         for (int t = 0; t < width<T>; t++) inliers += counted[t];
         counted = Mask<T>{};
@@ -310,44 +358,48 @@ template <class T> struct ThinPass {
     job.row_weight[i] = T(n);
     return n;
   }
-  template <int K, class S> int64_t work_in(int64_t from, int64_t to, Sums<T> &B) const {
+  template <int K, class S> int64_t work_in(int64_t from, int64_t to, Share &share) const {
     switch (kind) {
-      case Thin::pull: return work_as<K, S, Thin::pull>(from, to, B);
-      case Thin::reject: return work_as<K, S, Thin::reject>(from, to, B);
-      case Thin::rows: return work_as<K, S, Thin::rows>(from, to, B);
-      case Thin::columns: return work_as<K, S, Thin::columns>(from, to, B);
+      case Thin::pull: return work_as<K, S, Thin::pull>(from, to, share);
+      case Thin::reject: return work_as<K, S, Thin::reject>(from, to, share);
+      case Thin::kept: return work_as<K, S, Thin::kept>(from, to, share);
+      case Thin::count: return work_as<K, S, Thin::count>(from, to, share);
+      case Thin::rows: return work_as<K, S, Thin::rows>(from, to, share);
+      case Thin::columns: return work_as<K, S, Thin::columns>(from, to, share);
     }
     return 0;
   }
-  template <int K> int64_t work(int64_t from, int64_t to, Sums<T> &B) const {
+  template <int K> int64_t work(int64_t from, int64_t to, Share &share) const {
     if constexpr (K > width<T>) return 0;
-    else if constexpr (sizeof(T) == 8) return work_in<K, double>(from, to, B);
+    else if constexpr (sizeof(T) == 8) return work_in<K, double>(from, to, share);
     else switch (data.storage) {
-        case Storage::u8: return work_in<K, uint8_t>(from, to, B);
-        case Storage::i16: return work_in<K, int16_t>(from, to, B);
-        case Storage::u16: return work_in<K, uint16_t>(from, to, B);
-        default: return work_in<K, float>(from, to, B);
+        case Storage::u8: return work_in<K, uint8_t>(from, to, share);
+        case Storage::i16: return work_in<K, int16_t>(from, to, share);
+        case Storage::u16: return work_in<K, uint16_t>(from, to, share);
+        default: return work_in<K, float>(from, to, share);
       }
   }
 
   void run() const {
     const int threads = shares_of(job.threads, job.n1);
-    std::unique_ptr<Sums<T>[]> sums(new Sums<T>[threads]);
+    std::unique_ptr<Share[]> shares(new Share[threads]);
     std::unique_ptr<int64_t[]> inliers(new int64_t[threads]());
     in_shares(threads, [&](int t) {
-      if (job.P) sums[t] = Sums<T>(job.n2 * lanes);
+      if (job.P || rejects) shares[t].B = Sums<T>(job.n2 * lanes);
+      if (job.width_w) shares[t].weighed = grams.share();
       const int64_t from = first_of_share(data, job.n1, t, threads), to = first_of_share(data, job.n1, t + 1, threads);
-      inliers[t] = lanes == 2   ? work<2>(from, to, sums[t])
-                   : lanes == 4 ? work<4>(from, to, sums[t])
-                                : work<8>(from, to, sums[t]);
+      inliers[t] = lanes == 2   ? work<2>(from, to, shares[t])
+                   : lanes == 4 ? work<4>(from, to, shares[t])
+                                : work<8>(from, to, shares[t]);
     });
     if (!rejects) add_all(inliers.get(), threads, *job.inliers);
-    for (int t = 0; t < threads && job.P; t++)
+    for (int t = 0; t < threads && (job.P || rejects); t++)
       for (int64_t j = 0; j < job.n2; j++) {
-        for (int c = 0; c < job.width; c++)
-          job.CtP[j * job.width + c] = T(job.CtP[j * job.width + c] + sums[t][j * lanes + c]);
-        if (rejects) job.col_inliers[j] += int64_t(sums[t][j * lanes + job.width]);
+        for (int c = 0; c < job.width && job.P; c++)
+          job.CtP[j * job.width + c] = T(job.CtP[j * job.width + c] + shares[t].B[j * lanes + c]);
+        if (rejects) job.col_inliers[j] += int64_t(shares[t].B[j * lanes + columns_of(job)]);
       }
+    for (int t = 0; t < threads && job.width_w; t++) add_padded(shares[t].weighed.WtP, job.n2, job.width_w, job.WtP);
     if (rejects) std::copy_n(job.col_inliers, job.n2, job.col_weight);
   }
 };

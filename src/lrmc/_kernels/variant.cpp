@@ -30,6 +30,7 @@ template <class T> void sparse(const Sparse &data, const Products<T> &job) {
   if (ThinPass<T>::serves(job) && ThinPass<T>::lanes_of(job) < width<T>) return avx2::kernels.in<T>().sparse(data, job);
 #endif
   if (ThinPass<T>::serves(job)) ThinPass<T>{data, job}.run();
+  else if (may_be_rough(job)) SparsePass<T, float>{data, job}.run();
   else SparsePass<T>{data, job}.run();
 }
 template <class T> void slopes(const Sparse &data, const Products<T> &job, const Slopes<T> &out) {

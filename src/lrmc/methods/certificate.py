@@ -286,9 +286,13 @@ def proving(observed: Array, rank: int, chance: float) -> Array:
         fits = np.minimum(fits * np.maximum(observed - k, 1) / (k + 1), MOST_FITS)
     extra = np.full_like(expected, 2.0)
     odds = fits * expected * np.exp(-expected)
+    most = float(expected.max(initial=0.0))
     for k in range(2, 40):  # Poisson's law: so many agree by chance
         odds = odds * expected / k
-        extra = np.where(odds > SELDOM, k + 1.0, extra)
+        likely = odds > SELDOM
+        if k > most and not likely.any():  # they only fall from here on
+            break
+        extra = np.where(likely, k + 1.0, extra)
     extra = np.where(expected > 10, expected + 8 * np.sqrt(expected) + 16, extra)
     return rank + extra
 

@@ -33,6 +33,7 @@ from .lessons import part_at
 from .lopsided import is_one_sided, moved_start, repeated, without_values
 from .rank import Found, Test, beyond, columns, find_rank, first_guess, settled
 from .rested import first_threshold, start
+from .start import that_fit
 from .step import Step
 from .thresholds import FEW_GOOD, HIGH, LOW
 
@@ -118,7 +119,7 @@ def exact(
         origin = (
             begin
             if begin is not None and begin[0].L.shape[1] == rank
-            else start(obs, rank, seed)
+            else start(obs, rank, seed, more=that_fit(rank))
         )
         yield Step(*origin[0], origin[1], math.nan, stage="start")
         found = yield from settled(

@@ -12,14 +12,21 @@ from .centre import centre
 from .closed_loop import has_plenty
 from .noisy import Noise, sweeps
 from .rank import settled
-from .start import leading
+from .start import MORE, leading
 from .step import Step
 
 ABOVE = 6.0  # times the typical residual: a threshold that good entries do not reach
 
 
-def start(obs: Observations, rank: int, seed: int) -> tuple[Factors, float]:
-    """A spectral start around the typical rows and columns, and a threshold above its errors."""
+def start(
+    obs: Observations,
+    rank: int,
+    seed: int,
+    more: int = MORE,
+) -> tuple[Factors, float]:
+    """A spectral start around the typical rows and columns, and a threshold above its errors. `more`
+    as for `leading`.
+    """
     middle = centre(obs)
     zeta = first_threshold(obs, middle)
     return leading(
@@ -31,6 +38,7 @@ def start(obs: Observations, rank: int, seed: int) -> tuple[Factors, float]:
         keep_model=middle is not None,
         seed=seed,
         one_sided=has_plenty(obs, rank),
+        more=more,
     ), zeta
 
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from .._rows import Joined, Largest, Lines, Some
 from ..linalg import gram
-from ..observations.base import OWN, Observations, Pull
-from ..row_systems import packed_trace, pairs, solve_rows
+from ..observations.base import OWN, Observations
+from ..row_systems import inverse_rows, packed_trace, pairs, times_rows
 from ..weights import Array, Sides, Threshold
 from .thresholds import FAR, Side, followed, teachers, thresholds
 
@@ -30,7 +30,7 @@ class Rows(NamedTuple):
     multiple: Any  # of the common threshold: more than 1 protects those left behind
     step: Any = None  # the direction of this step
     inliers: Any = None  # how many of its entries are within the threshold
-    H: Any = None  # its Gram matrix, packed
+    H: Any = None  # the inverse of its Gram matrix, packed
     weight: Any = None  # the sum of its weights when that was made
 
 
@@ -75,7 +75,7 @@ def of_rows(block: Observations, lines: Lines, now: Pass) -> tuple[Rows, Seen]:
     """One pass over some rows: the direction of each."""
     known, rows = Known(*lines[:3]), Rows(*lines[3:])
     z, protect = thresholds(rows.multiple, now.zeta, now.widest)
-    rule = Threshold(z, now.cols[0], protect, now.cols[1], now.outliers)
+    rule = Threshold(z, now.cols[0], protect, now.cols[1], now.outliers, rough=True)
     P = teachers(rows.L, rows.multiple, now.widest, now.far)
     Pw, Qw = (
         (pairs(P), pairs(now.R if now.Q is None else now.Q))
@@ -84,11 +84,15 @@ def of_rows(block: Observations, lines: Lines, now: Pass) -> tuple[Rows, Seen]:
     )
     left, right = OWN if P is rows.L else P, OWN if now.Q is None else now.Q
     pull = block.products(rows.L, now.R, rule, P=left, Q=right, Pw=Pw, Qw=Qw)
-    WQ, WtP = pull.grams or (None, None)
+    WtP = None
     if now.refresh:
-        rows = rows._replace(H=WQ, weight=full_weight(pull.row_weight, known.observed))
+        (WQ, WtP), ridge = pull.grams, now.ridge * np.eye(rows.L.shape[1])
+        rows = rows._replace(
+            H=inverse_rows(WQ, ridge, known.observed > 0, block.threads),
+            weight=full_weight(pull.row_weight, known.observed),
+        )
     if now.scale is None:
-        step = row_directions(rows, pull, now.ridge, known.observed > 0, block.threads)
+        step = times_rows(rows.H, pull[0], longer(rows.weight, pull.row_weight))
     else:
         step = pull[0] @ now.scale
         step /= np.maximum(pull.row_weight / block.shape[1], now.floor)[:, None].astype(
@@ -110,19 +114,9 @@ def full_weight(weight: Array, observed: Array) -> Array:
     return np.maximum(weight, 1e-3 * observed)
 
 
-def row_directions(
-    rows: Rows,
-    pull: Pull,
-    ridge: float,
-    used: Array,
-    threads: int,
-) -> Array:
-    """H_i^-1 (C R)_i, longer where weights were lost since H was made."""
-    step = solve_rows(rows.H, pull[0], ridge * np.eye(rows.L.shape[1]), used, threads)
-    step *= np.minimum(rows.weight / np.maximum(pull.row_weight, 1e-9), LONGEST)[
-        :, None
-    ].astype(step.dtype)
-    return step
+def longer(full: Array, weight: Array) -> Array:
+    """Times which a step goes where weights were lost since its Gram matrix was made."""
+    return np.minimum(full / np.maximum(weight, 1e-9), LONGEST)
 
 
 class Told(NamedTuple):
@@ -172,9 +166,8 @@ class Columns:
     R: Array
     momentum: Array
     weight: Array  # the sum of weights of each column in the last pass
-    H: Array | None = None  # Gram matrices, packed
+    H: Array | None = None  # inverses of Gram matrices, packed
     full: Array | None = None  # the sum of weights when these were made
-    ridge: float = 0.0
 
     @classmethod
     def at(cls, R: Array, observed: Array) -> Columns:
@@ -185,17 +178,14 @@ class Columns:
         """H_j^-1 (C' L)_j, longer where weights were lost since H was made."""
         rank = self.R.shape[1]
         if seen.WtP is not None:
-            self.H = seen.WtP.astype(self.R.dtype, copy=False)
+            H = seen.WtP.astype(self.R.dtype, copy=False)
+            ridge = RIDGE * float(packed_trace(H, rank).mean()) / rank * np.eye(rank)
+            self.H = inverse_rows(H, ridge, self.side.observed > 0, threads)
             self.full = full_weight(seen.col_weight, self.side.observed)
-            self.ridge = RIDGE * float(packed_trace(self.H, rank).mean()) / rank
         assert self.H is not None
         assert self.full is not None
         C = seen.CtP.astype(self.R.dtype, copy=False)
-        step = solve_rows(
-            self.H, C, self.ridge * np.eye(rank), self.side.observed > 0, threads
-        )
-        longer = np.minimum(self.full / np.maximum(seen.col_weight, 1e-9), LONGEST)
-        return step * longer[:, None].astype(step.dtype)
+        return times_rows(self.H, C, longer(self.full, seen.col_weight))
 
     def moved(self, V: Array, M: Array, heavy: float) -> Array:
         """Go as far as rows and columns together allow: D'D of the step."""

@@ -119,7 +119,7 @@ class Falling:
 
     def after(self, zeta: float, Ls: Array, R: Array, inliers: float) -> float:
         """The next threshold, where the rows of the sample are at Ls."""
-        size = np.abs(self.some.residual(Factors(Ls, R)))
+        size = self.some.sizes(Factors(Ls, R))
         low, high = quantiles(size, (self.good, HIGH * inliers))
         self.low = low
         least = max(self._decay(inliers) * zeta, WIDEST * low)

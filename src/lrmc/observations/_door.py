@@ -363,13 +363,11 @@ def _surveyed(indices: Array, values: Array, n2: int) -> tuple[Array, int, int]:
     floats = values.dtype.kind == "f"
     for first in range(0, len(values), AT_ONCE):
         some = slice(first, first + AT_ONCE)
-        here = indices[some]
-        if floats and not np.isfinite(values[some]).all():
-            gaps = np.isnan(values[some])
-            missing += int(gaps.sum())
-            infinite += int(np.isinf(values[some]).sum())
-            here = here[~gaps] if gaps.any() else here
-        columns += np.bincount(here, minlength=n2)
+        if not floats:
+            columns += np.bincount(indices[some], minlength=n2)
+            continue
+        gaps, beyond = native.survey_entries(indices[some], values[some], columns)
+        missing, infinite = missing + gaps, infinite + beyond
     return columns, missing, infinite
 
 

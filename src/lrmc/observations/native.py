@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import _kernels
 from .._kernels import DenseData, Factors, Room, SparseData, threads_for
-from ..weights import Array, Cauchy, Clip, Mixture, Power, Weight
+from ..weights import Array, Cauchy, Clip, Mixture, Power, Threshold, Weight
 from .base import (
     OWN,
     Adjoint,
@@ -175,6 +175,7 @@ def _weight(weight: Weight, dtype: np.dtype[Any]) -> _kernels.Weight:
         up=up,
         down=down,
         squares=weight.squares,
+        rough=isinstance(weight, Threshold) and weight.rough,
     )
 
 
@@ -334,6 +335,15 @@ def compress(
     _kernels.compress(
         data, indptr=indptr, indices=indices, values=values, by_column=by_column
     )
+
+
+def survey_entries(indices: Array, values: Array, cols: Array) -> tuple[int, int]:
+    """How many entries are NaN, and how many infinite; those of each column that are numbers are
+    added to `cols`.
+    """
+    indices = _kernels.ready(indices, np.int32)
+    values = _kernels.ready(values, values.dtype)
+    return _kernels.survey_entries(indices, values, cols=cols)
 
 
 def survey(Y: Array, mask: Array | None, threads: int) -> Counts:

@@ -27,6 +27,13 @@ def most_frequent(values: Array) -> tuple[float, int]:
     return float(distinct[counts.argmax()]), int(counts.max())
 
 
+def in_order(rows: Array) -> Array:
+    """Which rows come first, second and so on."""
+    short = rows.max(initial=0) < SHORT
+    # numpy sorts short integers by counting: ten times faster
+    return np.argsort(rows.astype(np.uint16) if short else rows, kind="stable")
+
+
 class Sample(NamedTuple):
     """Some observed entries."""
 
@@ -37,6 +44,13 @@ class Sample(NamedTuple):
     def residual(self, X: Factors) -> Array:
         """Y - L R' at these entries."""
         return self.values - entries_at(X, self.rows, self.cols)
+
+    def sizes(self, X: Factors) -> Array:
+        """|Y - L R'| at these entries."""
+        dtype = np.result_type(X.L.dtype, X.R.dtype)
+        return entries_at(
+            X, self.rows, self.cols, self.values.astype(dtype, copy=False)
+        )
 
     def flipped(self) -> Sample:
         """The same entries of the transposed matrix."""
@@ -53,10 +67,7 @@ class Sample(NamedTuple):
 
     def by_row(self) -> Sample:
         """The same entries in the order of their rows."""
-        short = self.rows.max(initial=0) < SHORT
-        # numpy sorts short integers by counting: ten times faster
-        rows = self.rows.astype(np.uint16) if short else self.rows
-        order = np.argsort(rows, kind="stable")
+        order = in_order(self.rows)
         return Sample(*(x[order] for x in self))
 
     def telling(self) -> Sample:

@@ -34,6 +34,7 @@ from .base import (
     spread_places,
     typical_size,
 )
+from .sample import in_order
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -136,7 +137,11 @@ class Sparse(Observations):
 
     @override
     def lookup(self, rows: Array, cols: Array) -> Array:
-        where = native.locate(self.indptr, self.indices, rows, cols)
+        # row by row: at random places of the data, searching waits for memory
+        order, where = in_order(rows), np.empty(len(rows), np.int64)
+        where[order] = native.locate(
+            self.indptr, self.indices, rows[order], cols[order]
+        )
         found = self.values[where].astype(self.dtype) * self.dtype.type(self.gain)
         return np.where(where < 0, self.dtype.type(np.nan), found)
 
