@@ -127,7 +127,7 @@ def test_the_contest_is_won_by_what_is_true():
     nothing = np.zeros(12, bool)
     _, Y, there = series()
     filling = contest.contested(Y, there, days, nothing, least=1e-4)
-    assert filling.weights[:, ways.OF_UNSEEN :].sum(1).min() > 0.9
+    assert filling.weights[..., ways.OF_UNSEEN :].sum(-1).min() > 0.9
     T, n = 24, 400
     walk = np.cumsum(rng.standard_normal((T, 1, n)), axis=0)
     there = rng.random((T, n)) < 0.7
@@ -136,6 +136,21 @@ def test_the_contest_is_won_by_what_is_true():
     off = (filling.predicted(walk, there) - walk)[:, 0][~there]
     line = (filling.ways.predictions(walk, there, 0) - walk)[:, 0][~there]
     assert np.mean(off**2) < 1.05 * np.mean(line**2)
+
+
+def test_each_band_has_weights_of_its_own():
+    """Of two bands, pixels wander in one, and are of low rank in the other."""
+    rng = np.random.default_rng(1)
+    T, n = 24, 300
+    walk = np.cumsum(rng.standard_normal((T, n)), axis=0)
+    low = rng.standard_normal((T, 2)) @ rng.standard_normal((2, n))
+    Y = np.stack([walk, low + 0.05 * rng.standard_normal((T, n))], axis=1)
+    there = rng.random((T, n)) < 0.7
+    nothing = np.zeros(T, bool)
+    filling = contest.contested(Y, there, np.arange(T) * 1.0, nothing, least=1e-4)
+    of_line = filling.weights[..., ways.LINE].mean(0)
+    assert of_line[0] > 0.3
+    assert of_line[1] < 0.05
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -151,7 +166,7 @@ def test_a_hidden_date_is_as_good_as_the_best_simple_way(seed):
     hidden = np.zeros(30, bool)
     hidden[[7, 15, 22]] = True
     filling = contest.contested(Y, there, days, hidden, least=1e-4)
-    assert not filling.weights[hidden][:, ways.OF_UNSEEN :].any()
+    assert not filling.weights[hidden][..., ways.OF_UNSEEN :].any()
     answers = [filling.predicted(Y, there)]
     clear = there & ~hidden[:, None]
     answers += [filling.ways.predictions(Y, clear, k) for k in range(3)]

@@ -6,7 +6,7 @@ import pytest
 from lrmc.apps import clouds
 from lrmc.apps.clouds import learn
 from lrmc.apps.clouds.ground import CLEAR, Sample
-from lrmc.apps.clouds.screen import screened
+from lrmc.apps.clouds.screen import _as_shadow, screened
 from lrmc.apps.clouds.shades import shades, without_overcast
 
 RED, INFRARED = 2, 3
@@ -172,3 +172,12 @@ def test_a_cloudy_date_may_hide_another_one(monkeypatch):
     sample = Sample(forest(T=8), np.ones((8, 20, 20), bool), None)
     left, _ = learn._without_clouds(sample, np.arange(8.0))
     assert np.flatnonzero(left.share == 0).tolist() == list(cloudy)
+
+
+def test_a_shadow_takes_as_much_of_the_brightest_band():
+    """The ground beside a cloud that is taken for ground is darkest in bands in which it is dark."""
+    ground = np.array([[300.0], [500.0], [3000.0]])
+    cloud = np.array([[2300.0], [2400.0], [4500.0]])
+    assert _as_shadow(0.4 * ground, ground).all()
+    assert _as_shadow(0.4 * ground + 100, ground).all()  # with haze
+    assert not _as_shadow(ground, cloud).any()

@@ -37,6 +37,7 @@ BEYOND = 0.05
 TELLING = 0.02
 ROUNDS = 150
 SETTLED = 1e-5
+ROUGHLY = 1e-3  # the same, where all shapes are tried to find the few that are looked at again
 TINY = 1e-300
 
 
@@ -134,7 +135,10 @@ def fit_tails(residual: Array, scale: Array) -> Tails:
     best: list[Tails] = []
     for begins in (1, len(BEGINS)):
         tried = product(units, POWERS, WEIGHTS)
-        first = [_fit(few, Shape(p, q), relative, begins) for relative, p, q in tried]
+        first = [
+            _fit(few, Shape(p, q), relative, begins, ROUGHLY)
+            for relative, p, q in tried
+        ]
         for x in sorted(first, key=_likelihood)[-BEST:]:
             best.append(_fit(many, x.shape, x.relative, begins))
     found = max(best, key=lambda fit: _worth(fit, len(many[0])))
@@ -158,7 +162,13 @@ def thinned(residual: Array, scale: Array, most: int) -> tuple[Array, Array]:
     return tuple(np.asarray(x[::step], np.float64) for x in (residual, scale))  # type: ignore[return-value]
 
 
-def _fit(some: tuple[Array, Array], shape: Shape, relative: bool, begins: int) -> Tails:
+def _fit(
+    some: tuple[Array, Array],
+    shape: Shape,
+    relative: bool,
+    begins: int,
+    settled: float = SETTLED,
+) -> Tails:
     """The same for good residuals of this shape, where gross errors are in units of the scales, or
     of the data, and begin at the first of BEGINS.
     """
@@ -171,7 +181,7 @@ def _fit(some: tuple[Array, Array], shape: Shape, relative: bool, begins: int) -
     width = float(np.quantile(np.abs(residual) / widths, NEARLY_ALL))
     densities = _gross_densities(residual, width * widths)[:begins]
     unit, gross, likelihood = _expectation_maximisation(
-        residual, scale, shape, typical, densities
+        residual, scale, shape, typical, densities, settled
     )
     return Tails(shape, unit, gross, width, relative, likelihood)
 
@@ -182,6 +192,7 @@ def _expectation_maximisation(
     shape: Shape,
     unit: float,
     densities: Array,
+    settled: float,
 ) -> tuple[float, tuple[float, ...], float]:
     """The unit of good residuals, the shares of gross errors, and the mean logarithm of
     the likelihood.
@@ -202,7 +213,7 @@ def _expectation_maximisation(
         gross = gross * (densities @ (1 / total)) / len(total)
         gross *= min(1.0, MOST_SHARE / max(gross.sum(), TINY))
         moved = np.abs(gross - share).max()
-        if abs(unit - before) < SETTLED * unit and moved < SETTLED:
+        if abs(unit - before) < settled * unit and moved < settled:
             break
     return unit, tuple(gross.tolist()), float(np.log(total).mean())
 

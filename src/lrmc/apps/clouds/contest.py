@@ -31,7 +31,7 @@ class Filling(NamedTuple):
     """Which ways say what is under a cloud."""
 
     ways: Ways
-    weights: Array  # T x ways
+    weights: Array  # T x bands x ways
     # T x bands: the typical error on known pixels that were left out
     error: Array
     surprise: Array  # T x bands: errors, in units of what the model expects of them
@@ -117,21 +117,18 @@ def contested(
     models = sought(rank, least, None if before is None else before.ways)
     ways = learned_ways(Y, clear, days, hidden, models)
     errors = np.stack([ways.predictions(Y, clear, k) - Y for k in range(len(ways))])
-    scale = np.array([_typical(errors[:, :, b], clear) for b in range(Y.shape[1])])
-    grams, counts, best = _grams(errors / np.maximum(scale, least)[:, None], clear)
-    known = counts > 0
-    pooled = np.mean(grams[known], axis=0)
-    weights = np.zeros((len(Y), len(ways)))
-    totals = AS_PIXELS * pooled + counts[:, None, None] * grams
-    weights[~hidden] = _weights(totals[~hidden])
-    unseen = _of_unseen(grams, best, hidden, ways.gaps(clear))
-    weights[hidden, :OF_UNSEEN] = _weights(unseen)
-    weights = _without_small(weights)
-    left = np.einsum("tk,ktbn->tbn", weights, errors, optimize=True)
+    gaps = ways.gaps(clear)
+    bands = range(Y.shape[1])
+    weights = _without_small(
+        np.stack(
+            [_of_band(errors[:, :, b], clear, hidden, gaps) for b in bands], axis=1
+        )
+    )
+    left = np.einsum("tbk,ktbn->tbn", weights, errors, optimize=True)
     surprise = _surprise(left, _expected(Y, clear, ways)[0], clear)
     if not hidden.all():
         for t in np.flatnonzero(hidden):
-            unseen = np.einsum("k,ktbn->tbn", weights[t], errors, optimize=True)
+            unseen = np.einsum("bk,ktbn->tbn", weights[t], errors, optimize=True)
             surprise[t] = _sizes(unseen, clear).mean(0)
     return Filling(ways, weights, _sizes(left, clear), surprise, least)
 
@@ -139,9 +136,21 @@ def contested(
 # ---- evidence
 
 
-def _typical(errors: Array, clear: Array) -> float:
-    """Of a band: the size of the smallest error of a pixel."""
-    return float(np.median(np.min(np.abs(errors), axis=0)[clear]))
+def _of_band(
+    errors: Array,
+    clear: Array,
+    hidden: Array,
+    gaps: Array,
+) -> Array:
+    """T x ways: the weights in a band, in which ways x T x n errors were made."""
+    grams, counts, best = _grams(errors, clear)
+    pooled = np.mean(grams[counts > 0], axis=0)
+    weights = np.zeros((len(clear), len(errors)))
+    totals = AS_PIXELS * pooled + counts[:, None, None] * grams
+    weights[~hidden] = _weights(totals[~hidden])
+    unseen = _of_unseen(grams, best, hidden, gaps)
+    weights[hidden, :OF_UNSEEN] = _weights(unseen)
+    return weights
 
 
 def _grams(errors: Array, clear: Array) -> tuple[Array, Array, Array]:
@@ -151,14 +160,14 @@ def _grams(errors: Array, clear: Array) -> tuple[Array, Array, Array]:
     ways, T = errors.shape[:2]
     grams, counts, best = np.zeros((T, ways, ways)), np.zeros(T), np.zeros(T)
     for t in np.flatnonzero(clear.any(1)):
-        e = errors[:, t][:, :, clear[t]]
-        size = np.median(np.max(np.abs(e), axis=1), axis=0)
+        e = errors[:, t, clear[t]]
+        size = np.median(np.abs(e), axis=0)
         limit = np.quantile(size, OUTLYING) + 1e-30
         w = np.minimum(1, limit / np.maximum(size, 1e-30)) ** 2
-        gram = np.einsum("kbn,lbn,n->kl", e, e, w, optimize=True) + 1e-30 * np.eye(ways)
+        gram = (w * e) @ e.T + 1e-30 * np.eye(ways)
         least = np.min(np.diag(gram))
         grams[t] = gram / least
-        counts[t] = e.shape[2]
+        counts[t] = e.shape[1]
         best[t] = least / counts[t]
     return grams, counts, best
 
@@ -213,8 +222,8 @@ def _on_simplex(x: Array) -> Array:
 
 def _without_small(weights: Array) -> Array:
     """Ways that count for nothing much on any date are left out."""
-    kept = np.where(weights.max(0) >= LEAST_WEIGHT, weights, 0)
-    return np.asarray(kept / kept.sum(1, keepdims=True))
+    kept = np.where(weights.max((0, 1)) >= LEAST_WEIGHT, weights, 0)
+    return np.asarray(kept / kept.sum(-1, keepdims=True))
 
 
 def _sizes(left: Array, clear: Array) -> Array:

@@ -31,6 +31,9 @@ from .look import Look, Readable, blocks
 
 Fill = Literal["clouds", "all"]
 FILLS = ("clouds", "all")
+# Of a block: once, and again without what the first mask took for clouds, which may be the date beside
+# one.
+MASKS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,8 +250,9 @@ def cleared_block(
     """Some lines without clouds."""
     Y, there = look.block(lines)
     looked_at = there if look.sample == 1 else there & look.chosen(lines)
-    first = first_mask(Y, there, looked_at, ground, asked.threads)
-    mask = second_mask(Y, first, (first == CLEAR) & looked_at, ground)
+    mask = first_mask(Y, there, looked_at, ground, asked.threads)
+    for _ in range(MASKS):
+        mask = second_mask(Y, mask, (mask == CLEAR) & looked_at, ground)
     clear = mask == CLEAR
     used = clear & looked_at
     replaced = np.ones_like(clear) if asked.fill == "all" else ~clear

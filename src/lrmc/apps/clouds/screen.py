@@ -16,7 +16,7 @@ import numpy as np
 from ...weights import Array
 from .factors import Factored, learned, without_itself
 from .ground import FEW, MAD, Sample, smallest
-from .light import LEFT_BY_SHADOW
+from .light import LEFT_BY_SHADOW, TINY
 
 COMPONENTS = 3  # a mean, the seasons and a trend; with more, clouds would be components
 DATES_EACH = 2  # dates, at least, that a component needs
@@ -148,10 +148,21 @@ def _merit(
     noise: Array,
 ) -> float:
     """How many pixels this ground explains, less those that are darker: a cloud is brighter."""
-    away = (date.y - date.L @ x) / (BIWEIGHT * noise)
+    ground = date.L @ x
+    away = (date.y - ground) / (BIWEIGHT * noise)
     explained = np.maximum(1 - np.max(np.abs(away), axis=0) ** 2, 0) ** 2
     darker = (away.min(0) < -1) & (np.median(away, axis=0) < 0)
-    return float(np.sum((explained - DARKER * darker)[date.there]))
+    against = np.where(_as_shadow(date.y, ground), 1.0, DARKER)
+    return float(np.sum((explained - against * darker)[date.there]))
+
+
+def _as_shadow(y: Array, ground: Array) -> Array:
+    """n: pixels that have lost as much of the light in the brightest band as in others, or more. The
+    ground beside a cloud that is taken for it is darkest where ground is dark.
+    """
+    left = y / np.maximum(ground, TINY)
+    brightest = int(np.argmax(np.median(ground, axis=1)))
+    return np.asarray(np.all(left >= LEFT_BY_SHADOW * left[brightest], axis=0))
 
 
 def _date(

@@ -37,8 +37,8 @@ class Ways(NamedTuple):
 
     def predictions(self, Y: Array, clear: Array, k: int) -> Array:
         """What way k says of T x bands x n values, each from the others that are clear."""
-        only = np.zeros((len(Y), len(self)))
-        only[:, k] = 1.0
+        only = np.zeros((*Y.shape[:2], len(self)))
+        only[..., k] = 1.0
         return self.blended(Y, clear, only)
 
     def blended(
@@ -48,16 +48,16 @@ class Ways(NamedTuple):
         weights: Array,
         own: bool = False,
     ) -> Array:
-        """All ways together, by the T x ways weights they have. With `own`, factor models count a
-        clear value itself as well.
+        """All ways together, by the T x bands x ways weights they have. With `own`, factor models count
+        a clear value itself as well.
         """
         answer = np.zeros(Y.shape)
         for k, way in ((LINE, self._line), (MEDIAN, self._median)):
-            if weights[:, k].any():
-                answer += weights[:, k, None, None] * way(Y, clear)
+            if weights[..., k].any():
+                answer += weights[..., k, None] * way(Y, clear)
         one = fitted if own else left_out
-        for model, R in self._weighed(weights):
-            for b in range(Y.shape[1]):
+        for b in range(Y.shape[1]):
+            for model, R in self._weighed(weights[:, b]):
                 answer[:, b] += one(Y, clear, model, b, R)
         return answer
 
@@ -73,7 +73,7 @@ class Ways(NamedTuple):
         return np.where(alone[:, None], self.usual[:, None], said)
 
     def _weighed(self, weights: Array) -> Iterator[tuple[Factored, Array]]:
-        """The factor models that count, each once: what it says is linear in the time factors, so
+        """The factor models that count in a band, each once: what it says is linear in the time factors, so
         that weights of dates, and of two ways that share a model, go into these.
         """
         last = len(self.models) - 1

@@ -95,15 +95,24 @@ def blended(
     """Tissue and blood of all frames; windows fade into each other where they overlap."""
     parts = np.zeros((2, *frames.shape), np.complex64)
     total = np.zeros(len(frames), np.float32)
+    for span in _spans(len(frames)):
+        total[span] += _fading(span.stop - span.start)
     found = []
     for span, window in windows(frames, rank, seed, tell):
-        weight = _fading(len(window.blood))
-        total[span] += weight
+        weight = _fading(len(window.blood)) / total[span]
         for part, values in zip(parts, (window.tissue, window.blood)):
-            part[span] += weight[:, None, None] * values
+            _add(part[span], values, weight)
         found.append(window)
-    parts /= total[:, None, None]
     return parts[0], parts[1], found
+
+
+def _add(part: Array, values: Array, weight: Array) -> None:
+    """Frames times their weight. Most are of one window alone, and copied: memory is what this costs."""
+    alone = np.flatnonzero(weight == 1)
+    middle = slice(alone[0], alone[-1] + 1) if len(alone) else slice(0, 0)
+    part[middle] = values[middle]
+    for k in np.flatnonzero(weight != 1):
+        part[k] += weight[k] * values[k]
 
 
 def taken_apart(
