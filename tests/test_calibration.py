@@ -18,7 +18,13 @@ from lrmc.evidence.alarms import (
     dominated,
 )
 from lrmc.evidence.calibration import LEVELS, calibrate, fitted_again
-from lrmc.evidence.kinds import USUAL, quantiles_by_kind, sizes_of, unheard_of
+from lrmc.evidence.kinds import (
+    USUAL,
+    quantile_of,
+    quantiles_by_kind,
+    sizes_of,
+    unheard_of,
+)
 from lrmc.evidence.scales import learned_powers, leverage, line_noise
 from lrmc.evidence.tails import Shape, fit_tails
 from lrmc.evidence.unlike import HARDER, UNLIKE
@@ -554,3 +560,11 @@ def test_data_elsewhere_have_intervals(present, known):
     S = result.outliers()
     S = S.toarray() if sp.issparse(S) else np.nan_to_num(np.asarray(S))
     assert np.count_nonzero(S) == alarms.found
+
+
+def test_errors_that_come_together_make_intervals_wider():
+    """Of 20 gaps with 8 errors each, 90 % needs 19 of them; of 5 it has no answer."""
+    size = np.repeat(np.arange(20.0), 8)
+    assert quantile_of(size, np.ones(160), 0.9) == 18
+    assert quantile_of(size, np.ones(160), 0.9, together=16.0) == 19
+    assert quantile_of(size[:40], np.ones(40), 0.9, together=8.0) == np.inf

@@ -562,3 +562,14 @@ def test_too_few_entries_have_no_errors(tmp_path):
     done = completion.complete(*places, report_to=tmp_path / "out.html")
     assert done.errors is None
     assert "Column by column" in (tmp_path / "out.html").read_text()
+
+
+def test_one_column_with_dates_is_a_series(tmp_path):
+    t = np.arange(120)
+    value = 10 + 3 * np.sin(t * 2 * np.pi / 7)
+    dates = pd.date_range("2024-01-01", periods=len(t))
+    frame = pd.DataFrame({"day": dates, "value": np.where(t % 11 == 3, np.nan, value)})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    completion.complete(tmp_path / "a.csv", tmp_path / "b.csv")
+    found = pd.read_csv(tmp_path / "b.csv")["value"]
+    assert np.abs(found - value).max() < 0.5

@@ -29,7 +29,7 @@ from lrmc.methods.in_time.prior import (
 from lrmc.methods.in_time.processes import (
     Process,
     folded,
-    sound_models,
+    more_models,
     told_entries,
     unfolded,
 )
@@ -60,9 +60,12 @@ from lrmc.methods.in_time.stack import (
     plausible,
     weighted_median,
 )
-from lrmc.methods.in_time.sweeps import fit, fit_moved, of_more_sensors
+from lrmc.methods.in_time.sweeps import fit, fit_moved, of_more_sensors, refolded
 from lrmc.methods.in_time.systems import System, White, regressed
 from lrmc.methods.in_time.windows import in_windows, middle_window, windows
+from lrmc.observations import as_observations
+from lrmc.observations.base import Sample
+from lrmc.observations.heldout import Submatrix
 
 S, D, P = 12, 15, 24
 
@@ -602,7 +605,7 @@ def test_a_robust_process_is_the_mean_of_two_beginnings():
         models={plan.best: plan.models[plan.best]},
     )
     assert plan.best.robust
-    entries = told_entries(Z, P)
+    entries = told_entries(Z, P, plan.told)
     G = folded(entries.good, plan.best.period)
     begun = fit(G, robust=False, begin=plan.models[plan.best])
     anew = fit(G, robust=False)
@@ -633,7 +636,7 @@ def test_gross_errors_are_told_once_for_all_processes():
     entries = told_entries(Z, P)
     some = [Process(period, True) for period in (P, None)]
     daily, plain = (
-        unfolded(m.weights, Z.shape[1]) for m in sound_models(entries, some).values()
+        unfolded(m.weights, Z.shape[1]) for m in more_models(entries, some, {}).values()
     )
     assert_allclose(daily, ~np.isnan(entries.good))
     assert_allclose(daily, plain)
@@ -1137,3 +1140,51 @@ def test_no_order_is_found_where_there_is_none(table):
     result = lrmc.solve(table())
     assert "time" not in result.evidence
     assert not any(part.name == "time" for part in result.beyond)
+
+
+def test_a_process_begins_with_what_one_of_another_period_says():
+    _, Y = seasonal(seed=6)
+    Z = hidden(Y)[0].astype(np.float32)
+    model = fit(folded(Z, P), robust=False)
+    for period in (None, 2 * P):
+        other = refolded(model, folded(Z, period))
+        T = Z.shape[1]
+        mine, theirs = (unfolded(m.values(), T) for m in (model, other))
+        assert_allclose(theirs, mine, rtol=1e-3, atol=1e-3 * np.nanstd(Z))
+
+
+def test_sweeps_end_where_the_noise_is_steady(monkeypatch):
+    sweeps = []
+    one = lrmc.methods.in_time.sweeps.swept
+    monkeypatch.setattr(
+        "lrmc.methods.in_time.sweeps.swept",
+        lambda *args, **more: sweeps.append(one(*args, **more)) or sweeps[-1],
+    )
+    Z = folded(hidden(seasonal(seed=7)[1])[0].astype(np.float32), P)
+    begin = fit(Z, robust=False)
+    first = len(sweeps)
+    fit(Z, robust=False, begin=begin)
+    assert first <= 12
+    assert len(sweeps) - first < first
+
+
+def test_intervals_are_learned_from_other_gaps_than_the_plan_is():
+    """A plan that was learned from the same gaps misses less of them than of what is missing."""
+    Z = hidden(seasonal(days=8, sensors=4)[1])[0]
+    again = lrmc.solve(Z, time="columns", period=P).refit
+    assert again.timing.plan.is_of_few
+    part = Submatrix(as_observations(Z), *map(np.arange, Z.shape))
+    _, some = again.set_aside(part, 0)
+    held = gaps_elsewhere(~np.isnan(Z), 0, P)
+    assert held[some.rows, some.cols].mean() < 0.5
+
+
+def test_errors_of_one_gap_come_together():
+    """Sensors that fail at the same times are one gap."""
+    Z = seasonal(days=8, sensors=4)[1]
+    Z[:, 30:36] = Z[:, 90:96] = np.nan
+    part = lrmc.solve(Z, time="columns", period=P).beyond[0]
+    held = np.zeros(Z.shape, bool)
+    held[:, 10:16] = held[:, 60:66] = True
+    rows, cols = np.nonzero(held)
+    assert part.together(Sample(rows, cols, Z[rows, cols])) == 6 * len(Z)

@@ -173,3 +173,13 @@ def test_the_report_says_that_time_was_used():
     (said,) = in_time(lrmc.solve(pd.DataFrame(Y, index)))
     assert said.startswith("The rows are times")
     assert not in_time(lrmc.solve(Y, time=None))
+
+
+def test_lines_are_not_left_for_want_of_gaps():
+    """Few series with few gaps: the gain is no larger than its error, and still the best guess."""
+    rng = np.random.default_rng(1)
+    X = 50 + np.cumsum(rng.standard_normal((120, 4)), axis=0)
+    hidden = np.repeat(rng.random((15, 4)) < 0.2, 8, axis=0)
+    Y = np.where(hidden, np.nan, X)
+    found = lrmc.solve(Y).completed()
+    assert error(found, X, hidden) < 1.2 * error(by_lines(Y), X, hidden)

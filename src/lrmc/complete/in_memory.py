@@ -104,11 +104,11 @@ def complete(
     table = read(source, name=name, keep=keep, data=data, missing=missing, long=long)
     if not data and long is None:
         refuse_long(table, Path(source))
-    _check_width(table, Path(source))
+    dated, dates = dates_of(table, time)
+    _check_width(table, Path(source), dates)
     units = chosen_units(table.values, scale, table=table.frame is not None)
     tell = progress or silent
     options["progress"] = following(tell, options.get("tol", TOL))
-    dated, dates = dates_of(table, time)
     if dated is not None:
         options |= {"time": "rows", "times": dates}
     elif time == NONE:
@@ -320,9 +320,9 @@ def filled(
     return np.where(np.isnan(Y), X, Y)
 
 
-def _check_width(table: Table, source: Path) -> None:
+def _check_width(table: Table, source: Path, dates: Any) -> None:
     """Refuse what has no pattern across columns: a single one, or one beside a count of the
-    rows.
+    rows. With dates, each once, it is a series.
     """
     shape = table.values.shape
     if len(shape) != 2 or 0 in shape:  # which is told where matrices are looked at
@@ -342,6 +342,8 @@ def _check_width(table: Table, source: Path) -> None:
             f"{source} has one row; a matrix of low rank needs several rows and several"
             " columns"
         )
+    if dates is not None and dates.is_unique:
+        return
     raise ValueError(
         f"{source} has one column of numbers{_which(table, columns)}; low rank is a"
         " pattern across several columns."

@@ -30,6 +30,7 @@ from ..weights import Array
 from .kinds import (
     MANY,
     Kinds,
+    KnowsKinds,
     kinds_of,
     quantile_of,
     quantiles_by_kind,
@@ -108,6 +109,7 @@ class Calibration:
     gaps: Gaps
     coverage: tuple[Coverage, ...]  # measured, at LEVELS
     kinds: Array  # of the places of errors
+    together: float = 1.0  # errors of one gap
 
     def half_width(
         self,
@@ -121,7 +123,7 @@ class Calibration:
         known = self.scales.kinds
         if known is not None:
             size, weight = np.abs(self.errors), self._weight(of)
-            of_kind = quantiles_by_kind(size, weight, self.kinds, level)
+            of_kind = quantiles_by_kind(size, weight, self.kinds, level, self.together)
             border = of_kind[known.places[rows, cols]]
         return np.asarray(border * self.scales.at(rows, cols))
 
@@ -133,9 +135,9 @@ class Calibration:
         """What the size of an error, in units of its scale, stays below with this probability."""
         self.check()
         weight = self._weight(of)
-        found = quantile_of(np.abs(self.errors), weight, level)
+        found = quantile_of(np.abs(self.errors), weight, level, self.together)
         if not math.isfinite(found):
-            enough = math.ceil(level / (1 - level))
+            enough = math.ceil(self.together * level / (1 - level))
             raise NotCalibrated(
                 f"level={level:g}: {weight.sum():.0f} good entries could be set aside, and"
                 f" {enough} are needed; lower it"
@@ -189,6 +191,7 @@ class Calibration:
             "coverage": np.array(self.coverage, np.float64).reshape(-1, 3),
             "errors": self.errors,
             "good": self.good,
+            "together": np.array(self.together),
         }
 
     @classmethod
@@ -217,6 +220,7 @@ class Calibration:
             Gaps(distance, harder),
             tuple(Coverage(*map(float, line)) for line in arrays["coverage"]),
             kinds=arrays.get("kinds", np.zeros(len(arrays["errors"]), np.int8)),
+            together=float(arrays.get("together", 1.0)),
         )
 
 
@@ -329,6 +333,8 @@ def calibrate(obs: Observations, fit: Fit, sets: Sequence[Fitted]) -> Calibratio
     outlying = tails.outlying(errors.residual, scale)
     good = 1 - outlying if tails.share > TELLING else np.ones(len(scale))
     ratio = errors.residual / scale
+    together = _together(single)
+    step = -(-len(ratio) // KEPT)
     kinds, distance = None, unlike(single, known)
     if places is not None:
         kinds = Kinds(places, sizes)
@@ -338,9 +344,22 @@ def calibrate(obs: Observations, fit: Fit, sets: Sequence[Fitted]) -> Calibratio
         tails,
         *thinned(ratio, good, KEPT),
         Gaps(distance, harder(sets)),
-        tuple(_coverage(np.abs(ratio), good, errors, x) for x in LEVELS),
-        kinds=errors.kinds[:: -(-len(ratio) // KEPT)],
+        tuple(_coverage(np.abs(ratio), good, errors, x, together) for x in LEVELS),
+        kinds=errors.kinds[::step],
+        together=max(together / step, 1.0),
     )
+
+
+def _together(sets: Sequence[Fitted]) -> float:
+    """How many errors come together: those of one gap are alike, and count as one where the error
+    of a new gap is held against them."""
+    found = [
+        part.together(some.judged)
+        for some in sets
+        for part in some.fit.beyond
+        if isinstance(part, KnowsKinds)
+    ]
+    return float(np.mean(found)) if found else 1.0
 
 
 def _errors(
@@ -384,14 +403,20 @@ def _scaled(obs: Observations, errors: Errors) -> tuple[float, Array, Array, Tai
     return unit, powers, sizes, tails
 
 
-def _coverage(size: Array, good: Array, errors: Errors, level: float) -> Coverage:
+def _coverage(
+    size: Array,
+    good: Array,
+    errors: Errors,
+    level: float,
+    together: float,
+) -> Coverage:
     """Each set is held against the quantiles of the others."""
     inside = np.zeros((2, 2))  # of good ones and of all: within, and in all
     for k in np.unique(errors.number):
         own = errors.number == k
         kinds = errors.kinds[~own]
         for side, weight in enumerate((good, np.ones(len(good)))):
-            border = quantiles_by_kind(size[~own], weight[~own], kinds, level)
+            border = quantiles_by_kind(size[~own], weight[~own], kinds, level, together)
             within = weight[own] * (size[own] <= border[errors.kinds[own]])
             inside[side] += (within.sum(), weight[own].sum())
     value, observation = inside[:, 0] / np.maximum(inside[:, 1], 1e-300)

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from ..fit import Filling, Fit
-from ..observations.base import Observations
+from ..observations.base import Observations, Sample
 from ..weights import Array
 
 ENOUGH = (
@@ -30,6 +30,9 @@ class KnowsKinds(Protocol):
 
     def kinds(self, obs: Observations) -> Array:
         """The kind of every place, n1 x n2: small whole numbers."""
+
+    def together(self, some: Sample) -> float:
+        """How many of these entries are in one gap, in the mean."""
 
 
 class Kinds(NamedTuple):
@@ -83,23 +86,35 @@ def sizes_of(ratio: Array, kinds: Array) -> Array:
     return found
 
 
-def quantile_of(size: Array, weight: Array, level: float) -> float:
+def quantile_of(
+    size: Array,
+    weight: Array,
+    level: float,
+    together: float = 1.0,
+) -> float:
     """What a new error stays below with this probability, from weighted sizes of others; infinite
-    where these are too few.
+    where these are too few. Errors of one gap, so many, come together.
     """
     order = np.argsort(size)
     below = np.cumsum(weight[order])
-    wanted = level * (below[-1] + 1)  # the new error is one of them
+    wanted = level * (below[-1] + together)  # the new ones are some of them
     if wanted > below[-1]:
         return math.inf
     return float(size[order][np.searchsorted(below, wanted)])
 
 
-def quantiles_by_kind(size: Array, weight: Array, kinds: Array, level: float) -> Array:
+def quantiles_by_kind(
+    size: Array,
+    weight: Array,
+    kinds: Array,
+    level: float,
+    together: float = 1.0,
+) -> Array:
     """The same for each kind, by its number; that of all errors where it has few."""
-    found = np.full(MANY, quantile_of(size, weight, level))
+    found = np.full(MANY, quantile_of(size, weight, level, together))
     for k in np.unique(kinds):
         here = kinds == k
         if weight[here].sum() >= ENOUGH:
-            found[k] = quantile_of(size[here], weight[here], level)
+            own = quantile_of(size[here], weight[here], level, together)
+            found[k] = own if math.isfinite(own) else found[k]
     return found

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from .blends import (
     unit_of,
 )
 from .growing import rank_for
-from .learn import IN_GROUPS, SHIPPED, Told, Trial, learned, silent
+from .learn import IN_GROUPS, SHIPPED, Learned, Told, Trial, learned, silent
 from .lessons import (
     FAR,
     LARGER_PART,
@@ -76,13 +77,14 @@ def decide(
     aim: Aim = "fill",
     rested: int | None = None,
     neighbors: bool = True,
+    learns: bool = True,
     seed: int = 0,
     layers: Layers | None = None,
 ) -> Decided:
     """A plan for these data, by entries that are hidden in a part of them.
 
     `rested` is the rank at which the closed loop came to rest, where residuals there are those of
-    Gaussian noise and outliers."""
+    Gaussian noise and outliers. `learns` as of `Wanted`."""
     high = rank_for(obs) if rank is None else rank
     # what is left of them after hiding some must be more than is learned from
     least = OF_FEW if obs.n_observed <= 1.5 * PART else COMPARISONS
@@ -93,7 +95,7 @@ def decide(
         # what is learned from lies elsewhere
         compared = [replace(lesson, judge=True) for lesson in compared]
     beside = opinions_for(obs) if neighbors and aim == "fill" else ()
-    wanted = Wanted(rank, loss, score, aim, rested, opinions=beside)
+    wanted = Wanted(rank, loss, score, aim, rested, opinions=beside, learns=learns)
     return decided_by(compared, few, wanted, obs.shape, layers)
 
 
@@ -130,7 +132,8 @@ def decided_by(
     # of groups, what covers all of a date would count as the noise of that date
     if wanted.aim == "fill" and not in_groups:
         lessons = lessons_for(plan, few, tried)
-        plan, tried, trials = taught(plan, lessons, tried, bend, form, told=told)
+        more = Teaching(form, wanted.learns, told)
+        plan, tried, trials = taught(plan, lessons, tried, bend, more)
         if wanted.loss in (None, "mixture"):
             asked = wanted.loss == "mixture"
             plan, tried = with_mixture(plan, tried, bend, wanted.rested, asked)
@@ -159,21 +162,35 @@ def lessons_for(
     return Tried.of(few(plan.rank), plan.layers)
 
 
+class Teaching(NamedTuple):
+    """How numbers of the layers are learned."""
+
+    shape: float | None = None  # of the loss, if it is given
+    learns: bool = True
+    told: Told = silent
+
+    def learned(
+        self, tried: Tried, bend: float, layers: Layers, final: bool
+    ) -> Learned:
+        """As `learn.learned`; the same numbers where nothing is learned."""
+        if not self.learns:
+            return Learned(layers, ())
+        return learned(tried, bend, layers, self.shape, self.told, final=final)
+
+
 def taught(
     plan: Plan,
     tried: Tried,
     compared: Tried,
     bend: float,
-    shape: float | None,
-    *,
-    told: Told = silent,
+    more: Teaching,
 ) -> tuple[Plan, Tried, tuple[Trial, ...]]:
     """The plan with noise of lines and numbers that hidden entries ask for, in a small part and
     then in a larger one; and what is compared, fitted as planned.
     """
     powers, scaled = own_noise(tried, plan.layers, bend)
     last = tried is compared
-    found = learned(scaled, bend, plan.layers, shape, told, final=last)
+    found = more.learned(scaled, bend, plan.layers, last)
     better = replace(plan, powers=powers, layers=found.layers)
     if better == plan:
         return plan, compared, found.trials

@@ -285,6 +285,8 @@ def noisy(
             aim=wishes.aim_for(obs),
             rested=rested,
             neighbors=wishes.neighbors,
+            # they would gain less than time does, and take longer than all of its model
+            learns=not wishes.in_time,
             seed=seed,
         )
     plan, begun = decided.plan, None

@@ -80,6 +80,7 @@ class Wanted(NamedTuple):
     aim: Aim = "fill"
     rested: int | None = None  # see `decide`
     opinions: tuple[str, ...] = ()  # that can be asked beside low rank
+    learns: bool = True  # numbers of the layers; else those that ship
 
 
 @dataclass(frozen=True)

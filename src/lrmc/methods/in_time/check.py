@@ -8,12 +8,13 @@ import numpy as np
 
 from ...weights import Array
 from .gaps import gaps_elsewhere
-from .plan import CLEARLY, WORTH, Plan, carried_out, mean_and_error
+from .plan import WORTH, Plan, carried_out, mean_and_error
 from .simple import ALL_DAYS, every_day, simple_fits
 from .stack import N_DISTANCES, class_of
 from .windows import middle_window, windows
 
 FEWEST = 200  # entries far from others that are looked at by themselves
+CLEARLY = 2.0  # standard errors by which something simple must be ahead
 
 
 class Check(NamedTuple):

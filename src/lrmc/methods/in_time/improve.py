@@ -33,6 +33,7 @@ FEWEST = 8  # times that a model of time is made of
 FEW_SERIES = 16
 # of what is missing: from there on beginnings and ends are what is filled in
 AT_ENDS = 0.25
+MOVED = 1000  # seeds of gaps that intervals are learned from, beyond those of the plan
 
 
 class Asked(NamedTuple):
@@ -252,7 +253,7 @@ def _planned(
 
 
 def _without_time(
-    result: Result,
+    result: Result | Again,
     Y: Array,
     clock: Clock,
     axis: Axis,
@@ -293,9 +294,16 @@ class Again:
     timing: Timing
 
     def __call__(self, part: Submatrix, seed: int) -> Fit:
-        """The fit."""
+        """The fit. Where few entries told the weights of its plan, these are learned again: a plan
+        that knows what is set aside misses less of it than of what is missing."""
         fit = self.refit(part, seed)
-        return Fit(fit.X, (filled(part.obs, fit, self._there(part)),))
+        timing = self._there(part)
+        if timing.plan.is_of_few:
+            Y = timing.grid_of(part.obs)
+            other = partial(_without_time, self, Y, timing.clock, timing.axis, seed)
+            plan = learn_plan(Y, timing.plan.told_by, other, seed)
+            timing = timing._replace(plan=plan)
+        return Fit(fit.X, (filled(part.obs, fit, timing),))
 
     def part(self, obs: Observations) -> Submatrix | None:
         """Of a long table, two windows."""
@@ -322,7 +330,8 @@ class Again:
             return None
         timing = self._there(part)
         Y = timing.grid_of(part.obs)
-        held = gaps_elsewhere(~np.isnan(Y), seed, timing.plan.period)
+        # other gaps than the plan was learned from
+        held = gaps_elsewhere(~np.isnan(Y), MOVED + seed, timing.plan.period)
         places = np.nonzero(timing.sensors(timing.clock.off_grid(held)))
         values = part.obs.lookup(*places)
         seen = ~np.isnan(values)

@@ -9,10 +9,11 @@ import numpy as np
 
 from ..._typing import override
 from ...fit import Fit, Kept, Part, block_of
-from ...observations.base import Observations
+from ...observations.base import Observations, Sample
 from ...weights import Array
 from .clock import Clock
 from .forecast import Forecast, forecast
+from .gaps import runs
 from .plan import Estimate, Plan
 from .stack import kind_of
 from .trials import WITHOUT_TIME
@@ -51,6 +52,16 @@ class InTime(Kept):
         timing = self.timing
         found = kind_of(~np.isnan(timing.grid_of(obs)))
         return timing.sensors(timing.clock.off_grid(found))
+
+    def together(self, some: Sample) -> float:
+        """How many of these entries are in one gap: a run in time of a sensor, or of several at the
+        same times."""
+        timing = self.timing
+        held = np.zeros(self.values.shape, bool)
+        held[some.rows, some.cols] = True
+        _, starts, lengths = runs(timing.sensors(held))
+        gaps = np.unique(np.stack([starts, lengths]), axis=1).shape[1]
+        return len(some.rows) / max(gaps, 1)
 
     @override
     def forecast(self, obs: Observations, steps: int, level: float) -> Forecast:

@@ -14,9 +14,9 @@ from .processes import (
     PERIOD,
     Entries,
     Process,
-    entries_for,
     folded,
-    sound_models,
+    more_models,
+    told_entries,
     unfolded,
 )
 from .simple import ALL_DAYS, SLOT_MEAN, every_day, simple_fits
@@ -42,7 +42,6 @@ IDLE_IN_WINDOWS = (
     0.02  # the same for long tables, where processes are nearly all of the time
 )
 JUDGED = 5_000  # held-out entries that it is told from
-CLEARLY = 2.0  # standard errors that a gain over the fit without time must have
 TINY = 1e-9  # where all that has a weight is missing, what is left counts alike
 WORTH = 0.02  # of the error: a smaller gain is not worth a model of time
 
@@ -63,17 +62,21 @@ class Plan:
     sensors: Array  # those that the models are of,
     n_sensors: int  # of so many
     models: Mapping[Process, Model] = field(default_factory=dict)  # to begin with
+    told: Model | None = None  # the one that told gross errors
+    is_of_few: bool = False  # whether entries had to be set aside more than once
     # medians of sensors x slots that windows of a long table share
     all_days: Array | None = None
 
     def is_worth_it(self, *, clearly: bool) -> bool:
         """Whether the model of time is better than the fit without it: clearly so where nobody
-        said that there is time, and where that leaves nothing open."""
+        said that there is time, and where that leaves nothing open.
+
+        That neighbors are alike beyond chance is known by then. Standard errors are not asked: of
+        few gaps they are as large as the gain, and lines were left for what is worse."""
         other = self.errors.get(WITHOUT_TIME)
         if other is None:
             return True
-        least = max(CLEARLY * self.gain_error, WORTH * other)
-        return self.gain > (least if clearly else 0.0)
+        return self.gain > (WORTH * other if clearly else 0.0)
 
     def is_of_some(self, Y: Array) -> bool:
         """Whether models are those of some of these sensors."""
@@ -154,6 +157,8 @@ def learn_plan(
         sensors=sensors,
         n_sensors=len(Y),
         models={p: trials[0].models[p] for p, w in used if p == best or w.any()},
+        told=trials[0].told,
+        is_of_few=len(trials) > 1,
         all_days=all_days,
     )
 
@@ -250,11 +255,7 @@ def carried_out(
     """The estimate of every entry of a table by a plan; `moved` if it was made for other times."""
     T = Y.shape[1]
     classes = class_of(~np.isnan(Y))
-    entries = (
-        None
-        if moved or plan.is_of_some(Y)
-        else entries_for(Y, plan.told_by, plan.models)
-    )
+    entries = None if moved or plan.is_of_some(Y) else _entries_for(Y, plan)
     models = models_of(Y, plan, entries, moved)
     own = models[plan.best]
     deviation = unfolded(np.broadcast_to(own.units, own.weights.shape), T)
@@ -298,6 +299,13 @@ def _by_model(p: Process, model: Model, Y: Array) -> Estimate:
     return Estimate(unfolded(model.values(), T), unfolded(others, T))
 
 
+def _entries_for(Y: Array, plan: Plan) -> Entries:
+    """Gross errors are told where a process wants to know of them."""
+    if any(p.robust for p in plan.models):
+        return told_entries(Y, plan.told_by, plan.told)
+    return Entries(Y)
+
+
 def models_of(
     Y: Array,
     plan: Plan,
@@ -325,10 +333,8 @@ def _begun_twice(
     whose models begin from some sensors, are spared the time."""
     if not all(p.robust for p in plan.models):
         return {}
-    anew = {
-        p.name: _by_model(p, model, entries.Y)
-        for p, model in sound_models(entries, plan.models).items()
-    }
+    models = more_models(entries._replace(told=None), plan.models, {})
+    anew = {p.name: _by_model(p, model, entries.Y) for p, model in models.items()}
     return {
         name: Estimate(*((a + b) / 2 for a, b in zip(found[name], again, strict=True)))
         for name, again in anew.items()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from ...weights import Array
-from .sweeps import Model, believed, fit
+from .sweeps import Model, believed, fit, refolded
 
 PERIOD = "period"
 
@@ -48,47 +48,61 @@ class Entries(NamedTuple):
 
     Y: Array
     good: Array | None = None  # None where each process tells them by itself
+    told: Model | None = None  # the model that told them
 
-    def fitted(self, p: Process, begin: Model | None = None) -> Model:
-        """A process of these entries, from an earlier model if there is one."""
+    def fitted(self, p: Process, begin: Model) -> Model:
+        """A process of these entries, from an earlier model."""
+        Y, robust = self._left(p)
+        return fit(Y, robust=robust, begin=begin)
+
+    def fitted_after(self, p: Process, found: Mapping[Process, Model]) -> Model:
+        """The same after other processes."""
+        Y, robust = self._left(p)
+        return fit(Y, robust=robust, begin=self._begun(p, found), resize=True)
+
+    def _begun(self, p: Process, found: Mapping[Process, Model]) -> Model | None:
+        """What a process begins with: the same one with or without gross errors, or the one that
+        told them, or one with another period."""
+        other = found.get(Process(p.period, not p.robust))
+        if other is not None:
+            return other
+        Y, _ = self._left(p)
+        if not found:
+            same = self.told is not None and self.told.weights.shape == Y.shape
+            return self.told if same else None
+        return refolded(next(iter(found.values())), Y)
+
+    def _left(self, p: Process) -> tuple[Array, bool]:
+        """Days of what such a process is fitted to, and whether it has to tell gross errors."""
         told = p.robust and self.good is not None
         Y = self.good if told else self.Y
-        robust = p.robust and not told
-        return fit(folded(_there(Y), p.period), robust=robust, begin=begin)
+        assert Y is not None
+        return folded(Y, p.period), p.robust and not told
 
 
-def _there(Y: Array | None) -> Array:
-    assert Y is not None
-    return Y
-
-
-def told_entries(Y: Array, period: int | None) -> Entries:
+def told_entries(Y: Array, period: int | None, begin: Model | None = None) -> Entries:
     """Gross errors of a table are told once, by the process with its period, for all processes.
 
     One that knows less of the table takes what it cannot foresee for a gross error: without days,
     Birmingham lost three times as many good entries and was missed by half as much again."""
     try:
-        good = believed(folded(Y, period))
+        good, told = believed(folded(Y, period), begin)
     except np.linalg.LinAlgError:
         return Entries(Y)
-    return Entries(Y, unfolded(good, Y.shape[1]))
+    return Entries(Y, unfolded(good, Y.shape[1]), told)
 
 
-def entries_for(Y: Array, period: int | None, wanted: Iterable[Process]) -> Entries:
-    """Gross errors are told where a process wants to know of them."""
-    if any(p.robust for p in wanted):
-        return told_entries(Y, period)
-    return Entries(Y)
-
-
-def sound_models(entries: Entries, some: Iterable[Process]) -> dict[Process, Model]:
-    """Those of these processes whose fits do not run away, as one that believes all entries does
-    from a gross error.
-    """
-    found = {}
+def more_models(
+    entries: Entries,
+    some: Iterable[Process],
+    found: Mapping[Process, Model],
+) -> dict[Process, Model]:
+    """Those that were found before, and those of these processes whose fits do not run away, as one
+    that believes all entries does from a gross error. Each begins with what was found before it."""
+    found = dict(found)
     for p in some:
         try:
-            model = entries.fitted(p)
+            model = entries.fitted_after(p, found)
         except np.linalg.LinAlgError:
             continue
         if np.isfinite(model.values()).all():

@@ -16,15 +16,20 @@ from .systems import System, White, regressed
 
 RANK = 10  # directions that sensors share: variances of those that are not needed die
 SWEEPS = 12
-SWEEPS_AGAIN = 4  # from an earlier model
+SWEEPS_AGAIN = 8  # from an earlier model
 SWEEPS_MOVED = 2  # from one of other times
 SWEEPS_AFTER = 5  # from the one that told gross errors
 FILLED_AFTER = 2  # sweeps: from then on directions are good enough to fill gaps by them
+STEADY = 0.04  # by which the noise still changes: these are enough then, but for the first ones
+LEAST, LEAST_AGAIN = 5, 2
 SIZES_AGAIN = 3  # the sweep after which sizes of residuals are told anew
+# of what medians of slots leave: with less to begin with, fewer sweeps come as far
+FIRST_NOISE = 0.05
 SMALL = 1e-4  # of the noise: residuals of linear systems
 MOST_FREE = 0.95  # of the entries that may be taken up by the fit
 BELIEVED = 0.5
 SWEEPS_TO_WEIGH = 9  # which entries are gross errors is settled by then
+SWEEPS_TO_WEIGH_AGAIN = 3  # from an earlier model
 GROSS = 0.01  # chance of being good, below which an entry is left out
 
 
@@ -69,11 +74,18 @@ class Model:
         return np.asarray(self.units * np.sqrt(unknown / draws + self.noise))
 
 
-def fit(Y: Array, *, robust: bool, begin: Model | None = None, seed: int = 0) -> Model:
+def fit(
+    Y: Array,
+    *,
+    robust: bool,
+    begin: Model | None = None,
+    resize: bool = False,
+    seed: int = 0,
+) -> Model:
     """A model of Y (sensors x days x slots, NaN where missing).
 
     A robust one is that of the entries that are no gross errors. From an earlier model of the same
-    shape it takes fewer sweeps."""
+    shape it takes fewer sweeps; sizes are told anew (`resize`) if that was one of other entries."""
     if begin is not None and begin.weights.shape != Y.shape:
         begin = None
     known, sweeps = begin is not None, SWEEPS_AGAIN
@@ -88,26 +100,70 @@ def fit(Y: Array, *, robust: bool, begin: Model | None = None, seed: int = 0) ->
     if begin is None:
         begin, sweeps = first_model(Y, seen), SWEEPS
     begin = replace(begin, weights=seen.astype(Y.dtype))
-    return _swept(Y, begin, sweeps, seed, known=known)
+    return _swept(Y, begin, sweeps, seed, known=known, resize=resize)
 
 
-def believed(Y: Array, seed: int = 0) -> Array:
-    """Y (sensors x days x slots), NaN where an entry is a gross error.
+def believed(
+    Y: Array,
+    begin: Model | None = None,
+    seed: int = 0,
+) -> tuple[Array, Model]:
+    """Y (sensors x days x slots), NaN where an entry is a gross error, and the model that tells; from
+    an earlier one of the same shape if there is one.
 
     What is left counts in full: weights between cost more by good entries lost than they gain."""
-    good = reconsidered(Y, _weighed(Y, seed).weights, Recurring.of(Y))
-    return _without_gross(Y, good)
+    model = _weighed(Y, seed, begin)
+    good = reconsidered(Y, model.weights, Recurring.of(Y))
+    return _without_gross(Y, good), model
 
 
 def _without_gross(Y: Array, good: Array) -> Array:
     return np.where(good < GROSS, np.nan, Y).astype(Y.dtype)
 
 
-def _weighed(Y: Array, seed: int) -> Model:
+def _weighed(Y: Array, seed: int, begin: Model | None = None) -> Model:
     """A model whose weights tell gross errors."""
-    alike = Recurring.of(Y)
-    begin = first_model(Y, ~np.isnan(Y), alike)
-    return _swept(Y, begin, SWEEPS_TO_WEIGH, seed, alike=alike)
+    alike, seen = Recurring.of(Y), ~np.isnan(Y)
+    if begin is None or begin.weights.shape != Y.shape:
+        begin = first_model(Y, seen, alike)
+        return _swept(Y, begin, SWEEPS_TO_WEIGH, seed, alike=alike)
+    begin = replace(begin, weights=_weights_by(begin, Y, seen, alike))
+    return _swept(Y, begin, SWEEPS_TO_WEIGH_AGAIN, seed, alike=alike, known=True)
+
+
+def refolded(model: Model, Y: Array) -> Model:
+    """A model to begin with for other days and slots of the same times (Y: sensors x days x slots):
+    what another one says of all entries, and what it leaves open, in another basis."""
+    shape, A = Y.shape, model.prior.A
+    fitted, unknown = (
+        _other_days(model.units * model.basis.values(_known(c)), shape)
+        for c in (model.c, model.draw)
+    )
+    seen = ~np.isnan(Y)
+    rows = model.rows[:, None, None]
+    e = np.where(seen, Y - model.middle[:, None, None] - fitted, 0) / rows
+    relative, slots = relative_sizes(e.astype(Y.dtype), seen, robust=True)
+    units = rows * relative[:, None, None] * slots
+    own = np.ones(shape[1:], Y.dtype)
+    found = Model(
+        middle=model.middle,
+        rows=model.rows * relative,
+        slots=slots,
+        basis=Basis(np.eye(shape[1], dtype=Y.dtype)),
+        prior=Prior(A, own, np.ones((A.shape[1], *own.shape), Y.dtype)),
+        noise=model.noise,
+        weights=seen.astype(Y.dtype),
+    )
+    found = _rebased(found, fitted / units, unknown / units)
+    moments = _known(found.c), _known(found.draw)
+    return replace(found, prior=updated(None, moments, A, model.noise)[0])
+
+
+def _other_days(x: Array, shape: tuple[int, ...]) -> Array:
+    """Sensors x times with other days and slots; 0 beyond the last."""
+    S, D, P = shape
+    x = x.reshape(S, -1)[:, : D * P]
+    return np.pad(x, ((0, 0), (0, D * P - x.shape[1]))).reshape(shape)
 
 
 def fit_moved(Y: Array, begin: Model, *, robust: bool) -> Model:
@@ -219,19 +275,24 @@ def _swept(
     *,
     alike: Recurring | None = None,
     known: bool = False,
+    resize: bool = False,
 ) -> Model:
     """A model after some sweeps, robust ones if it is known which values recur; sizes of a model
-    that is `known` are left as they are."""
+    that is `known` are left as they are, or told anew at once."""
     seen = ~np.isnan(Y)
     Y = np.where(seen, Y - model.middle[:, None, None], 0)
     rng = np.random.default_rng(seed)
     white = White.of(rng, Y)
+    least = LEAST_AGAIN if known else LEAST
     for k in range(sweeps):
-        again = not known and k == SIZES_AGAIN
+        again = resize and k == 0 if known else k == SIZES_AGAIN
+        before = model.noise
         if not known and k == FILLED_AFTER:
             model = replace(model, c=None)
         dealt = white.dealt(rng)
         model = swept(Y, seen, model, dealt, alike, resize=again, rebase=k > 0)
+        if k + 1 >= least and abs(np.log(model.noise / before)) < STEADY:
+            break
     return model
 
 
@@ -258,7 +319,7 @@ def first_model(Y: Array, seen: Array, alike: Recurring | None = None) -> Model:
     power = (basis.coefficients(E * w) ** 2).mean(0)
     low, mean = float(np.median(power)), float(w.mean())
     own = (np.maximum(power - low, 0.05 * low) / mean**2).astype(Y.dtype)
-    noise = 0.5 * float((w * E * E).sum() / w.sum())
+    noise = FIRST_NOISE * float((w * E * E).sum() / w.sum())
     c = basis.coefficients(level + w * E)
     prior = Prior(
         np.zeros((len(Y), 0), Y.dtype), own, np.zeros((0, *own.shape), Y.dtype)

@@ -13,7 +13,7 @@ from .periods import longer_period
 from .processes import (
     Entries,
     Process,
-    sound_models,
+    more_models,
     told_entries,
     unfolded,
 )
@@ -32,6 +32,7 @@ class Trial(NamedTuple):
 
     held: Array  # sensors x times, where they are
     models: dict[Process, Model]
+    told: Model | None  # the one that told gross errors
     found: dict[str, Array]  # estimates, by name
     truth: Array
     classes: Array
@@ -91,7 +92,7 @@ def tried(
     models = (
         _useful_models(entries, whole, period)
         if known is None
-        else sound_models(entries, known)
+        else more_models(entries, known, {})
     )
     found = {p.name: unfolded(m.values(), T)[hidden] for p, m in models.items()}
     found |= {name: z[hidden] for name, z in simple_fits(rest, period).items()}
@@ -100,7 +101,13 @@ def tried(
     classes = class_of(~np.isnan(rest))[hidden]
     sizes = _relative_sizes(rest)[np.nonzero(hidden)[0]]
     return Trial(
-        hidden, models, found, whole[hidden].astype(np.float64), classes, sizes
+        held=hidden,
+        models=models,
+        told=entries.told,
+        found=found,
+        truth=whole[hidden].astype(np.float64),
+        classes=classes,
+        sizes=sizes,
     )
 
 
@@ -118,12 +125,13 @@ def _useful_models(
     """Fits of the processes that are tried to what is left of Y, robust and not; of a large table
     the first one, and the others only as was better where entries are held out."""
     first, *others = periods_of(Y, period)
-    found = sound_models(entries, [Process(first, robust) for robust in (False, True)])
+    kinds = (True, False)  # robust first: whatever begins with it begins well
+    found = more_models(entries, [Process(first, robust) for robust in kinds], {})
     if not found:
         return {}
     if entries.good is not None:
-        every = [Process(p, robust) for p in others for robust in (False, True)]
-        return found | sound_models(entries, every)
+        every = [Process(p, robust) for p in others for robust in kinds]
+        return more_models(entries, every, found)
     left = ~np.isnan(entries.Y)
     held = ~left & ~np.isnan(Y)
     T = Y.shape[1]
@@ -131,7 +139,7 @@ def _useful_models(
     relative = beside_class(np.stack(errors, axis=1), class_of(left)[held])
     missed = np.abs(relative[good_ones(relative)]).mean(0)
     robust = list(found)[int(missed.argmin())].robust
-    return found | sound_models(entries, [Process(p, robust) for p in others])
+    return more_models(entries, [Process(p, robust) for p in others], found)
 
 
 def periods_of(Y: Array, period: int | None) -> list[int | None]:
