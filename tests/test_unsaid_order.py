@@ -7,6 +7,7 @@ import pytest
 
 import lrmc
 from lrmc.methods.in_time.clock import read_clock
+from lrmc.methods.in_time.sweeps import first_model
 from lrmc.report.words import in_time
 
 STEPS, COLUMNS = 150, 6
@@ -173,3 +174,9 @@ def test_the_report_says_that_time_was_used():
     (said,) = in_time(lrmc.solve(pd.DataFrame(Y, index)))
     assert said.startswith("The rows are times")
     assert not in_time(lrmc.solve(Y, time=None))
+
+
+def test_medians_of_a_single_day_leave_some_noise():
+    """They are its entries: nothing is left to tell noise by, and it is a divisor."""
+    Y = np.random.default_rng(0).normal(size=(30, 1, 5))
+    assert first_model(Y, np.full(Y.shape, True)).noise > 0

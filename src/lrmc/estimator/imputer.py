@@ -284,21 +284,24 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         """The estimate of rows: of those that were fitted, what they were found to be; of others,
         their fit to the components, and what neighbors, other columns or times before say.
         """
-        model = self._by_rows(part)
         if self._steps is not None:
-            in_time = self._steps.completed(part, model, times)
+            in_time = self._steps.completed(part, self._by_rows(part), times)
             if in_time is not None:
-                return in_time.astype(model.dtype)
+                return in_time.astype(part.dtype)
         found = np.array([self._known.get(key, -1) for key in keys_of(part)])
         # where an exact fit does not tell a row, the prior of the others does
-        here = np.flatnonzero((found >= 0) & ~np.isin(found, self._untold))
-        if len(here):
-            X = self._fit.X
-            block = X.L[found[here]] @ X.R.T
-            across = np.arange(part.shape[1])
-            block = block + block_of(self._fit.beyond, found[here], across)
-            model[here] = block
+        here = (found >= 0) & ~np.isin(found, self._untold)
+        model = np.empty_like(part)
+        if here.any():
+            model[here] = self._found(found[here])
+        if not here.all():
+            model[~here] = self._by_rows(part[~here])
         return model
+
+    def _found(self, rows: Array) -> Array:
+        """What these of the fitted rows were found to be."""
+        X, across = self._fit.X, np.arange(len(self._fit.X.R))
+        return X.L[rows] @ X.R.T + block_of(self._fit.beyond, rows, across)
 
     def _beyond_which(self) -> Array:
         """Where outliers begin, column by column."""
