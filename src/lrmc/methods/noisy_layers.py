@@ -47,8 +47,8 @@ class Layers:
     eta: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        for field, numbers in zip(fields(self), self._kinds, strict=True):
-            object.__setattr__(self, field.name, tuple(map(float, numbers)))
+        for field, kind in zip(fields(self), self._kinds, strict=True):
+            object.__setattr__(self, field.name, tuple(map(float, kind)))
         numbers = self.array()
         if not (np.isfinite(numbers).all() and (numbers > 0).all()):
             raise ValueError(
