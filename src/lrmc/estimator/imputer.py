@@ -17,8 +17,8 @@ from ..evidence.calibration import (
     calibrate,
     fitted_again,
 )
-from ..evidence.scales import lines_of
-from ..fit import Fit, block_of
+from ..evidence.scales import Scales, lines_of
+from ..fit import Fit, Moved, block_of
 from ..methods.in_time.doors import dates_of
 from ..methods.in_time.improve import Asked, AskedTime, checked_time
 from ..methods.in_time.part import InTime
@@ -381,18 +381,30 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
     def _expected(
         self, part: Array, rows: Array, cols: Array, times: Any
     ) -> tuple[Array, Array]:
-        """What the model has at these places of some rows, and the scale of its errors there: the
-        rows are looked at beside those that were fitted.
+        """What the model has at these places of some rows, and the scale of its errors there: known
+        of rows that were fitted, beside which others are looked at.
         """
-        scales, fitted = self._calibrated().scales, self._training.obs
+        scales, model = self._calibrated().scales, self._completed(part, times)
+        place = np.full(len(self._fit.X.L) + 1, -1)  # the last is that of new rows
+        place[self._training.rows] = np.arange(len(self._training.rows))
+        known = place[[self._known.get(key, -1) for key in keys_of(part)]][rows]
+        scale = scales.at(known, cols)
+        new = known < 0
+        if new.any():
+            scale[new] = self._scales_beside(part, model).at(rows[new], cols[new])
+        return model[rows, cols], scale
+
+    def _scales_beside(self, part: Array, model: Array) -> Scales:
+        """Of the errors of rows that were not fitted, of which the model is known."""
+        fitted = self._training.obs
         beside = fitted.grid(*map(np.arange, fitted.shape))
-        obs = Given(np.vstack([beside, part])).observations(self.threads)
+        obs = Given(np.vstack([part, beside])).observations(self.threads)
         assert obs is not None  # something was fitted
-        fit = Fit(self.pca_._factors(obs))
-        own = scales._replace(lines=lines_of(obs, fit))
-        return self._completed(part, times)[rows, cols], own.at(
-            rows + len(beside), cols
-        )
+        X = self.pca_._factors(obs)
+        # components alone leave residuals that say nothing of what second opinions miss
+        known = np.vstack([model, self._found(self._training.rows)])
+        lines = lines_of(obs, Fit(X, (Moved(known - X.L @ X.R.T),)))
+        return self._calibrated().scales._replace(lines=lines, kinds=None)
 
     def _training_fit(self) -> Fit:
         """The fit to the rows that intervals are learned from."""
