@@ -573,6 +573,22 @@ def test_new_rows_have_intervals_and_they_are_pickled():
     np.testing.assert_allclose(alone, high[:1], rtol=0.15, atol=0.1)
 
 
+def test_intervals_follow_second_opinions():
+    """Shares that add up to 100: a regression tells what is missing alone in its row, and components
+    do not. Widths are those of what is filled in, not of what components miss."""
+    rng = np.random.default_rng(3)
+    parts = rng.gamma(rng.uniform(0.5, 4, 6), size=(300, 6))
+    X = 100 * parts / parts.sum(1, keepdims=True)
+    Y = np.where(rng.random(X.shape) < 0.15, np.nan, X)
+    imputer = RobustImputer(time=None).fit(Y)
+    low, high = imputer.predict_interval(Y)
+    missing = np.isnan(Y)
+    assert np.mean(((low <= X) & (high >= X))[missing]) > 0.87
+    rows, cols = np.nonzero(missing)
+    half = imputer._calibration.half_width(rows, cols, 0.9) * imputer.scale_[cols]
+    np.testing.assert_allclose((high - low)[missing] / 2, half, rtol=1e-6)
+
+
 def test_intervals_want_a_level_and_data():
     _, Y = rows(60, 20, 2, noise=0.1)
     imputer = RobustImputer(2).fit(Y)

@@ -5,10 +5,11 @@ import pytest
 from test_refit import FORMS, noise_of, state_of, table
 
 from lrmc import as_observations
+from lrmc.linalg import Factors
 from lrmc.methods.learn import SHIPPED
 from lrmc.methods.noisy import Noise
-from lrmc.methods.noisy_layers import passes, settled
-from lrmc.methods.settling import settle
+from lrmc.methods.noisy_layers import State, passes, settled
+from lrmc.methods.settling import End, alive, settle, trimmed
 from lrmc.observations.grouped import grouped
 
 
@@ -54,3 +55,17 @@ def test_groups_go_step_by_step():
     alone = grouped(obs, np.arange(71))  # each row is a group
     end, other = (settle(x, state, SHIPPED, noise) for x in (obs, alone))
     assert other.variance == pytest.approx(end.variance, rel=1e-6)
+
+
+@pytest.mark.parametrize("times", [0.0, 1e-8, 1.0])
+def test_what_is_alive_is_what_trimming_leaves(times):
+    """In another gauge where nothing died; a component that is almost nothing did."""
+    Y, rng = table()
+    obs = as_observations(Y)
+    L, R = (rng.standard_normal((n, 4)) for n in Y.shape)
+    X = Factors(L * [1, 1, 1, times], R)
+    end = End(State.known(X), variance=1e-4, total=float(obs.n_observed))
+    kept, wanted = alive(obs, end), trimmed(obs, end)
+    assert kept.L.shape == wanted.L.shape == (len(L), 4 if times == 1 else 3)
+    assert (kept is X) == (times == 1)
+    np.testing.assert_allclose(kept.L @ kept.R.T, wanted.L @ wanted.R.T, atol=1e-6)

@@ -7,6 +7,7 @@ import pytest
 
 import lrmc
 from lrmc.methods.in_time.clock import read_clock
+from lrmc.methods.in_time.sweeps import first_model
 from lrmc.report.words import in_time
 
 STEPS, COLUMNS = 150, 6
@@ -183,3 +184,9 @@ def test_lines_are_not_left_for_want_of_gaps():
     Y = np.where(hidden, np.nan, X)
     found = lrmc.solve(Y).completed()
     assert error(found, X, hidden) < 1.2 * error(by_lines(Y), X, hidden)
+
+
+def test_medians_of_a_single_day_leave_some_noise():
+    """They are its entries: nothing is left to tell noise by, and it is a divisor."""
+    Y = np.random.default_rng(0).normal(size=(30, 1, 5))
+    assert first_model(Y, np.full(Y.shape, True)).noise > 0

@@ -122,6 +122,17 @@ class Of(NamedTuple):
         return self._replace(of=_left_out(self.of))
 
 
+class Moved(NamedTuple):
+    """A part whose values are known."""
+
+    values: Array  # n1 x n2
+    name: str = "known"
+
+    def at(self, rows: Array, cols: Array) -> Array:
+        """Its values at these places."""
+        return np.asarray(self.values[rows, cols])
+
+
 class Flipped(NamedTuple):
     """A part of the transposed matrix."""
 

@@ -16,11 +16,13 @@ import numpy as np
 from .linalg import Factors, power_of_4
 from .methods.noisy import REACH, Loss, two_groups
 from .methods.thresholds import DEVIATION, LOW, WIDEST
+from .observations import as_observations
 from .observations.base import Observations, Regression
 from .result import Result
 from .row_systems import packed, pairs, solve_rows, unpacked
 from .weights import Array, Cauchy, Huber, Mixture, Sides
 
+TOLD_BY = 5_000  # entries: their residuals tell the noise within a few percent
 ROUNDS = 3  # of scores and components in turn, for each batch of a stream
 
 
@@ -248,10 +250,23 @@ def _learn(
     outliers: Sides,
 ) -> Learned:
     given = _subspace(obs, X, fit, center, most, outliers)
-    model = given.model.with_noise(obs, fit_rows(obs, given.model).T)
+    some = _some_rows(obs)
+    model = given.model.with_noise(some, fit_rows(some, given.model).T)
     rows = fit_rows(obs, model)
     memory = _memory(obs, given._replace(model=model), rows.T)
     return Learned(model, memory, rows)
+
+
+def _some_rows(obs: Observations) -> Observations:
+    """Rows with enough entries to tell the noise by; all of them where these are not far more, or
+    elsewhere.
+    """
+    n, across = obs.shape
+    count = int(TOLD_BY / (obs.fraction * across)) + 1
+    if 2 * count > n or not obs.is_here or obs.groups is not None:
+        return obs
+    rows = np.sort(np.random.default_rng(0).choice(n, count, replace=False))
+    return as_observations(obs.grid(rows, np.arange(across)), threads=obs.threads)
 
 
 def _subspace(

@@ -17,8 +17,8 @@ from ..evidence.calibration import (
     calibrate,
     fitted_again,
 )
-from ..evidence.scales import lines_of
-from ..fit import Fit, block_of
+from ..evidence.scales import Scales, lines_of
+from ..fit import Fit, Moved, block_of
 from ..methods.in_time.doors import dates_of
 from ..methods.in_time.improve import Asked, AskedTime, checked_time
 from ..methods.in_time.part import InTime
@@ -284,23 +284,23 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         """The estimate of rows: of those that were fitted, what they were found to be; of others,
         their fit to the components, and what neighbors, other columns or times before say.
         """
-        model = self._by_rows(part)
         # what an entry says of itself does not show whether it is an outlier
         alone = self.fill == "missing+outliers"
         if self._steps is not None:
-            in_time = self._steps.completed(part, model, times)
+            in_time = self._steps.completed(part, self._by_rows(part), times)
             if in_time is not None:
                 told = in_time.others if alone else in_time.values
-                return told.astype(model.dtype)
+                return told.astype(part.dtype)
         found = np.array([self._known.get(key, -1) for key in keys_of(part)])
         # where an exact fit does not tell a row, the prior of the others does
-        here = np.flatnonzero((found >= 0) & ~np.isin(found, self._untold))
-        if len(here):
-            X, beyond = self._fit.left_out if alone else self._fit
-            block = X.L[found[here]] @ X.R.T
-            across = np.arange(part.shape[1])
-            block = block + block_of(beyond, found[here], across)
-            model[here] = block
+        here = (found >= 0) & ~np.isin(found, self._untold)
+        model = np.empty_like(part)
+        if here.any():
+            model[here] = _rows_of(
+                self._fit.left_out if alone else self._fit, found[here]
+            )
+        if not here.all():
+            model[~here] = self._by_rows(part[~here])
         return model
 
     def _beyond_which(self) -> Array:
@@ -381,18 +381,30 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
     def _expected(
         self, part: Array, rows: Array, cols: Array, times: Any
     ) -> tuple[Array, Array]:
-        """What the model has at these places of some rows, and the scale of its errors there: the
-        rows are looked at beside those that were fitted.
+        """What the model has at these places of some rows, and the scale of its errors there: known
+        of rows that were fitted, beside which others are looked at.
         """
-        scales, fitted = self._calibrated().scales, self._training.obs
+        scales, model = self._calibrated().scales, self._completed(part, times)
+        place = np.full(len(self._fit.X.L) + 1, -1)  # the last is that of new rows
+        place[self._training.rows] = np.arange(len(self._training.rows))
+        known = place[[self._known.get(key, -1) for key in keys_of(part)]][rows]
+        scale = scales.at(known, cols)
+        new = known < 0
+        if new.any():
+            scale[new] = self._scales_beside(part, model).at(rows[new], cols[new])
+        return model[rows, cols], scale
+
+    def _scales_beside(self, part: Array, model: Array) -> Scales:
+        """Of the errors of rows that were not fitted, of which the model is known."""
+        fitted = self._training.obs
         beside = fitted.grid(*map(np.arange, fitted.shape))
-        obs = Given(np.vstack([beside, part])).observations(self.threads)
+        obs = Given(np.vstack([part, beside])).observations(self.threads)
         assert obs is not None  # something was fitted
-        fit = Fit(self.pca_._factors(obs))
-        own = scales._replace(lines=lines_of(obs, fit))
-        return self._completed(part, times)[rows, cols], own.at(
-            rows + len(beside), cols
-        )
+        X = self.pca_._factors(obs)
+        # components alone leave residuals that say nothing of what second opinions miss
+        known = np.vstack([model, _rows_of(self._fit, self._training.rows)])
+        lines = lines_of(obs, Fit(X, (Moved(known - X.L @ X.R.T),)))
+        return self._calibrated().scales._replace(lines=lines, kinds=None)
 
     def _training_fit(self) -> Fit:
         """The fit to the rows that intervals are learned from."""
@@ -411,6 +423,12 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
 
     def _scaled(self, Y: Array) -> Array:
         return Y[:, self._seen] / self.scale_[self._seen].astype(Y.dtype)
+
+
+def _rows_of(fit: Fit, rows: Array) -> Array:
+    """What a fit says of these rows."""
+    X, across = fit.X, np.arange(len(fit.X.R))
+    return np.asarray(X.L[rows] @ X.R.T + block_of(fit.beyond, rows, across))
 
 
 def _dates(X: Any) -> Any:

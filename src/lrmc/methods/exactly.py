@@ -252,12 +252,19 @@ def otherwise(
             return second, certificate
     most = rank_to_look_for(obs)
     if rank is None and wants_newton(obs, most):
-        rank = likely_rank(obs, start(obs, most, seed)[0])
+        part = _enough_to_tell(obs, seed)
+        rank = likely_rank(part, start(part, most, seed)[0])
     if rank is not None and wants_newton(obs, rank):
         fit = yield from few_sampled(obs, start(obs, rank, seed)[0], tol)
         if fit is not None:
             return Found(fit[0], True, 0.0, found.tests), fit[1]
     return None
+
+
+def _enough_to_tell(obs: Observations, seed: int) -> Observations:
+    """As many lines of the longer side as tell a rank."""
+    places = fewer_lines(obs, seed, far_more=1)
+    return obs if places is None else part_at(obs, *places, dtype=obs.dtype)
 
 
 def lopsided(
@@ -389,13 +396,15 @@ def highest_rank(obs: Observations) -> int:
     return max(1, min(determined_rank(obs), min(obs.shape) // 2, HIGHEST_RANK))
 
 
-def fewer_lines(obs: Observations, seed: int) -> tuple[Array, Array] | None:
-    """The rows and columns of so many lines of the longer side as tell a rank; None where that is
-    most of them.
+def fewer_lines(
+    obs: Observations, seed: int, far_more: int = 2
+) -> tuple[Array, Array] | None:
+    """The rows and columns of so many lines of the longer side as tell a rank; None where there
+    are not so many times more.
     """
     n, across = max(obs.shape), min(obs.shape)
     count = LINES_EACH * across
-    if obs.groups is not None or 2 * count > n or not obs.is_here:
+    if obs.groups is not None or far_more * count >= n or not obs.is_here:
         return None
     lines = np.sort(np.random.default_rng(seed).choice(n, count, replace=False))
     return places_of(obs, lines)

@@ -26,12 +26,12 @@ from .gradients import gradient
 from .growing import grown, halves
 from .noisy import Noise
 from .noisy_layers import Half, Layers, State, passes
-from .settling import DEAD, settle, trimmed
+from .settling import DEAD, alive, settle
 
 PART = 20_000  # entries that are learned on
 LARGER_PART = 50_000  # entries of the part that models are compared on
 CELLS = 2_000_000  # places of the matrix that are looked at for them
-FEWEST, MOST = 3, 8  # times that entries are hidden: more often where there are few
+FEWEST, MOST = 3, 5  # times that entries are hidden: more often where there are few
 SINGLE = np.dtype(np.float32)
 SAME = 0.004  # a part of the loss: what gains less is no gain
 CLEARLY = 2.0  # standard errors: by less, a loss fell by chance
@@ -73,7 +73,7 @@ class Lesson:
     def fitted(self, layers: Layers, least: float = DEAD) -> Factors:
         """Where the layers end, without components that died."""
         end = settle(self.rest, self.states[-1], layers, self.noise)
-        return trimmed(self.rest, end, least)
+        return alive(self.rest, end, least)
 
     def errors(self, X: Factors) -> Array:
         """At what was hidden."""

@@ -48,5 +48,9 @@ OPINIONS: Mapping[str, Opinion] = {
 
 
 def opinions_for(obs: Observations) -> tuple[str, ...]:
-    """The names of those that can be asked about such data."""
+    """The names of those that can be asked about such data: of groups none. What covers all of a
+    group is predictable from its parts, so that hidden entries speak for what follows clouds.
+    """
+    if obs.groups is not None:
+        return ()
     return tuple(name for name, opinion in OPINIONS.items() if opinion.is_for(obs))

@@ -24,6 +24,7 @@ from .noisy_layers import (
 # of the largest singular value of noise alone: what is below did not survive; and what is below
 # where no hidden entries have said how many components there are
 DEAD, DYING = 0.1, 0.5
+TOLD = 1e-6  # of the largest singular value: below, Gram matrices do not tell it
 
 
 class End(NamedTuple):
@@ -63,6 +64,20 @@ def without_dead(obs: Observations, end: Half | End) -> State:
     return State.known(trimmed(obs, end, DYING))
 
 
+def alive(obs: Observations, end: Half | End, least: float = DEAD) -> Factors:
+    """What is left of the components, as `trimmed` has it; where that is all of them, in the gauge
+    that they are in.
+    """
+    GL, GR = map(gram, end.after.X)
+    if np.isfinite([GL.sum(), GR.sum()]).all():
+        # of small tables, a decomposition of all rows takes as long as a layer
+        squares = np.linalg.eigvals(GL @ GR).real
+        border = max(least * _of_noise(obs, end), TOLD * np.sqrt(abs(squares.max())))
+        if squares.min() < border**2:
+            return trimmed(obs, end, least)
+    return end.after.X
+
+
 def trimmed(obs: Observations, end: Half | End, least: float = DEAD) -> Factors:
     """What is left of the components: those far below what noise alone would have are not. Factors
     that are not finite are left as they are.
@@ -71,10 +86,13 @@ def trimmed(obs: Observations, end: Half | End, least: float = DEAD) -> Factors:
         return end.after.X
     X = balanced(*end.after.X)
     sizes = np.diag(gram(X.R))
-    weight = end.total / obs.n_observed
-    noise = np.sqrt(end.variance / max(weight * obs.fraction, 1e-300)) * sum(
-        np.sqrt(obs.shape)
-    )
-    kept = max(1, int(np.sum(sizes > least * noise)))
+    kept = max(1, int(np.sum(sizes > least * _of_noise(obs, end))))
     some = np.eye(len(sizes))[:, :kept]  # they come in the order of their sizes
     return Factors(*(turned(F, some) for F in X))
+
+
+def _of_noise(obs: Observations, end: Half | End) -> float:
+    """The largest singular value that noise alone would have."""
+    weight = end.total / obs.n_observed
+    deviation = np.sqrt(end.variance / max(weight * obs.fraction, 1e-300))
+    return float(deviation * np.sqrt(obs.shape).sum())

@@ -27,6 +27,8 @@ SIZES_AGAIN = 3  # the sweep after which sizes of residuals are told anew
 FIRST_NOISE = 0.05
 SMALL = 1e-4  # of the noise: residuals of linear systems
 MOST_FREE = 0.95  # of the entries that may be taken up by the fit
+# in units of the typical residual: of a single day, medians of slots leave none
+LEAST_NOISE = 1e-8
 BELIEVED = 0.5
 SWEEPS_TO_WEIGH = 9  # which entries are gross errors is settled by then
 SWEEPS_TO_WEIGH_AGAIN = 3  # from an earlier model
@@ -319,7 +321,7 @@ def first_model(Y: Array, seen: Array, alike: Recurring | None = None) -> Model:
     power = (basis.coefficients(E * w) ** 2).mean(0)
     low, mean = float(np.median(power)), float(w.mean())
     own = (np.maximum(power - low, 0.05 * low) / mean**2).astype(Y.dtype)
-    noise = FIRST_NOISE * float((w * E * E).sum() / w.sum())
+    noise = max(FIRST_NOISE * float((w * E * E).sum() / w.sum()), LEAST_NOISE)
     c = basis.coefficients(level + w * E)
     prior = Prior(
         np.zeros((len(Y), 0), Y.dtype), own, np.zeros((0, *own.shape), Y.dtype)
@@ -412,7 +414,8 @@ def _noise(e: Array, w: Array, unknown: Array, model: Model) -> float:
     """The variance of good residuals, by the degrees of freedom that the fit leaves."""
     total = float(w.sum())
     free = float((w * unknown**2).sum()) / model.noise / total
-    return max(float((w * e * e).sum()) / total / (1 - min(free, MOST_FREE)), 1e-8)
+    variance = float((w * e * e).sum()) / total / (1 - min(free, MOST_FREE))
+    return max(variance, LEAST_NOISE)
 
 
 def _resized(
