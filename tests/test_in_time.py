@@ -11,6 +11,7 @@ from real_data import DATA
 from scipy import fft
 
 import lrmc
+from lrmc.methods.in_time import processes
 from lrmc.methods.in_time.basis import Basis, by_distance, by_likeness, cosines
 from lrmc.methods.in_time.check import checked
 from lrmc.methods.in_time.clock import even_clock, read_clock
@@ -613,6 +614,21 @@ def test_a_robust_process_is_the_mean_of_two_beginnings():
     good = unfolded(begun.weights, Z.shape[1])
     found = carried_out(Z, only, None).values
     assert_allclose(found, plausible(mean, Z, good), rtol=1e-4)
+
+
+def test_nothing_begins_with_a_model_that_ran_away(monkeypatch):
+    """Speeds with 3 % zeros: the model that told gross errors ran away, and all others after it."""
+    Z = hidden(seasonal(days=6, sensors=6)[1])[0].astype(np.float32)
+    G = folded(Z, P)
+    model = fit(G, robust=False)
+    assert model.is_sound(G)
+    for c in (1e6 * model.c, np.full_like(model.c, np.nan)):
+        away = replace(model, c=c)
+        assert not away.is_sound(G)
+        told = processes.believed(G)[0], away
+        monkeypatch.setattr(processes, "believed", lambda *_, told=told: told)
+        assert told_entries(Z, P).told is None
+        assert processes.more_models(told_entries(Z, P), [Process(P, True)], {})
 
 
 def test_data_with_time_are_not_looked_at_for_long_as_exact_ones(monkeypatch):

@@ -111,6 +111,31 @@ def test_outliers_are_what_the_others_do_not_tell(solved):
     assert np.sqrt(np.mean((Z - S - clean)[listed] ** 2)) < 1.0
 
 
+def test_gross_errors_are_completed_as_the_others_tell(solved):
+    result, clean, Z, bad = solved
+    found, good = result.completed(), ~bad & ~np.isnan(Z)
+    assert np.sqrt(np.mean((found - clean)[bad & ~np.isnan(Z)] ** 2)) < 1.0
+    told = np.sqrt(np.mean((found - Z)[good] ** 2))
+    others = Z - result.fit.left_out.at(*np.indices(Z.shape).reshape(2, -1)).reshape(
+        Z.shape
+    )
+    assert told < np.sqrt(
+        np.mean(others[good] ** 2)
+    )  # good ones have a say in their own
+
+
+def test_lines_through_gross_errors_are_not_the_answer():
+    """Where lines between entries have all of the weight."""
+    rng = np.random.default_rng(2)
+    clean = 50 + np.cumsum(rng.standard_normal((12, 400)), axis=1)
+    Z, bad = with_errors(clean)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = lrmc.solve(Z, time="columns", period=None).completed()
+    seen = bad & ~np.isnan(Z)
+    assert np.sqrt(np.mean((found - clean)[seen] ** 2)) < 5.0
+
+
 def test_a_file_keeps_it(solved, tmp_path):
     result, _, Z, _ = solved
     result.save(tmp_path / "result.npz")

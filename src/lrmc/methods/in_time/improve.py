@@ -20,7 +20,7 @@ from ...weights import Array
 from .check import Check, checked
 from .clock import Clock, NoClock, even_clock, read_clock
 from .gaps import beyond_ends, gaps_elsewhere
-from .part import Axis, Timing, filled, whole
+from .part import Axis, Timing, filled, whole, without_gross
 from .periods import find_period, is_ordered, is_smooth
 from .plan import IDLE_IN_WINDOWS, for_all_sensors, learn_plan
 from .simple import slot_medians
@@ -124,6 +124,7 @@ def _with_time(result: Result, asked: Asked, seed: int) -> Result:
     if not timing.plan.is_worth_it(clearly=_is_optional(result, asked, axis)):
         return replace(result, evidence=evidence)
     part = filled(obs, Fit(result.factors(), result.beyond), timing)
+    part = without_gross(part, obs)
     assert result.refit is not None
     return replace(
         result,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from ..._typing import override
+from ...evidence.alarms import listing
 from ...fit import Fit, Kept, Part, block_of
 from ...observations.base import Observations, Sample
 from ...weights import Array
@@ -68,6 +69,19 @@ class InTime(Kept):
         timing = self.timing
         found = forecast(timing.grid_of(obs), timing.plan, timing.width, steps, level)
         return Forecast(*(timing.sensors(x) for x in found))
+
+
+def without_gross(part: InTime, obs: Observations) -> InTime:
+    """The same; entries that were seen are estimated as the others tell them, as far as they may be
+    gross errors."""
+    fit = Fit(part.X, (part,))
+    listed, values = listing(obs, fit), part.values.copy()
+    others = estimates_of(part).others
+    for some in fit.residuals(obs):
+        gross = np.nan_to_num(listed.outlying(some)).astype(values.dtype)
+        at = some.rows, some.cols
+        values[at] += gross * (others[at] - values[at])
+    return replace(part, values=values)
 
 
 def estimates_of(part: InTime) -> Estimate:

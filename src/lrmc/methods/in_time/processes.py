@@ -48,7 +48,7 @@ class Entries(NamedTuple):
 
     Y: Array
     good: Array | None = None  # None where each process tells them by itself
-    told: Model | None = None  # the model that told them
+    told: Model | None = None  # the model that told them, if it did not run away
 
     def fitted(self, p: Process, begin: Model) -> Model:
         """A process of these entries, from an earlier model."""
@@ -89,7 +89,8 @@ def told_entries(Y: Array, period: int | None, begin: Model | None = None) -> En
         good, told = believed(folded(Y, period), begin)
     except np.linalg.LinAlgError:
         return Entries(Y)
-    return Entries(Y, unfolded(good, Y.shape[1]), told)
+    begin = told if told.is_sound(folded(Y, period)) else None
+    return Entries(Y, unfolded(good, Y.shape[1]), begin)
 
 
 def more_models(
@@ -105,6 +106,6 @@ def more_models(
             model = entries.fitted_after(p, found)
         except np.linalg.LinAlgError:
             continue
-        if np.isfinite(model.values()).all():
+        if model.is_sound(folded(entries.Y, p.period)):
             found[p] = model
     return found

@@ -64,6 +64,15 @@ class Model:
             self.units * self.basis.values(_known(self.c)) + self.middle[:, None, None]
         )
 
+    def is_sound(self, Y: Array) -> bool:
+        """Whether it is nearer to the entries of Y (sensors x days x slots) that it believes than the
+        middles of sensors are: a model that ran away is not, and nothing may begin with it."""
+        believed = self.weights * ~np.isnan(Y)
+        away = np.nan_to_num(Y - self.middle[:, None, None]) ** 2
+        left = np.nan_to_num(Y - self.values(), nan=np.inf)
+        left = np.where(np.isnan(Y), 0, left).astype(np.float64) ** 2
+        return bool((believed * left).sum() <= (believed * away).sum())
+
     def deviation(self, draws: int, seed: int = 0) -> Array:
         """The standard deviation of every entry that is not an outlier around the estimate, noise
         included: from so many draws."""
