@@ -10,6 +10,7 @@ from each import each
 from numpy.testing import assert_allclose
 
 import lrmc
+from lrmc.methods.second_opinions import opinions_for
 from lrmc.observations import OWN
 from lrmc.observations.grouped import grouped
 from lrmc.weights import Cauchy, Clip, Huber, Mixture, Power, Threshold
@@ -119,6 +120,22 @@ def test_a_cloud_covers_all_bands():
         np.linalg.norm(result.low_rank() - ground) for result in (alone, together)
     ]
     assert errors[1] < 0.9 * errors[0]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_what_follows_clouds_is_not_asked():
+    """Clouds that come with others are predictable: hidden entries would speak for them."""
+    rng = np.random.default_rng(1)
+    ground = np.abs(rng.standard_normal((BANDS * 300, 2))) @ rng.random((2, 25)) + 1
+    weather = rng.random((300, 1)) < 0.3  # places that are covered on the same dates
+    cover = weather & (rng.random(25) < 0.4)
+    Y = ground + np.tile(3.0 * cover, (BANDS, 1))
+    Y += 0.05 * rng.standard_normal(Y.shape)
+    gone = np.tile(rng.random((300, 25)) < 0.2, (BANDS, 1))
+    labels = np.tile(np.arange(300), BANDS)
+    obs = grouped(lrmc.as_observations(np.where(gone, np.nan, Y)), labels)
+    assert opinions_for(obs) == ()
+    assert lrmc.solve(np.where(gone, np.nan, Y), 3, groups=labels).beyond == ()
 
 
 @pytest.mark.parametrize(
