@@ -9,9 +9,10 @@ import numpy as np
 
 from ...weights import Array
 from ..interpolation import along_rows, last_before
+from .model import Model
 from .simple import FILTERED, SLOT_MEAN, filtered, simple_fits, slot_sums
 from .sizes import medians_of_rows
-from .sweeps import Model, without_itself
+from .sweeps import without_itself
 
 
 def of_model(model: Model, Y: Array) -> Array:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...weights import Array
 from . import left_out
+from .model import Model
 from .processes import (
     PERIOD,
     Entries,
@@ -30,7 +31,7 @@ from .stack import (
     learned_weights,
     plausible,
 )
-from .sweeps import Model, fit, fit_moved, of_more_sensors
+from .sweeps import fit, fit_moved, of_more_sensors
 from .trials import WITHOUT_TIME, Trial, trials_of
 
 LEARNED_FROM = 120_000  # cells: of a larger table, as many sensors as that is

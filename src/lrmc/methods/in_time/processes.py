@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...weights import Array
-from .sweeps import Model, believed, fit, refolded
+from .model import Model
+from .sweeps import believed, fit, refolded
 
 PERIOD = "period"
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from ...weights import Array
 from .basis import Basis, by_likeness
+from .model import Model, there
 from .prior import Prior, directions, updated
 from .robust import Recurring, weights_of
 from .sizes import medians_of_rows, medians_of_slots, relative_sizes, typical_rows
 from .smooth import reconsidered
-from .systems import System, White, regressed
+from .systems import White, regressed
 
 RANK = 10  # directions that sensors share: variances of those that are not needed die
 SWEEPS = 12
@@ -33,56 +34,6 @@ BELIEVED = 0.5
 SWEEPS_TO_WEIGH = 9  # which entries are gross errors is settled by then
 SWEEPS_TO_WEIGH_AGAIN = 3  # from an earlier model
 GROSS = 0.01  # chance of being good, below which an entry is left out
-
-
-@dataclass(frozen=True, eq=False)
-class Model:
-    """A fit to sensors x days x slots, in units rows[s] slots[p] from the middle of each sensor."""
-
-    middle: Array
-    rows: Array
-    slots: Array
-    basis: Basis
-    prior: Prior
-    noise: float  # variance
-    weights: Array  # the chance of each entry to be good; 0 where none was seen
-    c: Array | None = None  # coefficients
-    draw: Array | None = None  # of what is unknown of them
-
-    @property
-    def units(self) -> Array:
-        """By sensors x 1 x slots."""
-        return self.rows[:, None, None] * self.slots
-
-    def system(self) -> System:
-        """What the coefficients solve."""
-        return System(self.basis, self.prior, self.weights, self.noise)
-
-    def values(self) -> Array:
-        """The estimate of every entry, in the units of the data."""
-        return (
-            self.units * self.basis.values(_known(self.c)) + self.middle[:, None, None]
-        )
-
-    def is_sound(self, Y: Array) -> bool:
-        """Whether it is nearer to the entries of Y (sensors x days x slots) that it believes than the
-        middles of sensors are: a model that ran away is not, and nothing may begin with it."""
-        believed = self.weights * ~np.isnan(Y)
-        away = np.nan_to_num(Y - self.middle[:, None, None]) ** 2
-        left = np.nan_to_num(Y - self.values(), nan=np.inf)
-        left = np.where(np.isnan(Y), 0, left).astype(np.float64) ** 2
-        return bool((believed * left).sum() <= (believed * away).sum())
-
-    def deviation(self, draws: int, seed: int = 0) -> Array:
-        """The standard deviation of every entry that is not an outlier around the estimate, noise
-        included: from so many draws."""
-        rng = np.random.default_rng(seed)
-        system = self.system()
-        unknown = sum(
-            self.basis.values(system.drawn(White.of(rng, self.weights))) ** 2
-            for _ in range(draws)
-        )
-        return np.asarray(self.units * np.sqrt(unknown / draws + self.noise))
 
 
 def fit(
@@ -147,7 +98,7 @@ def refolded(model: Model, Y: Array) -> Model:
     what another one says of all entries, and what it leaves open, in another basis."""
     shape, A = Y.shape, model.prior.A
     fitted, unknown = (
-        _other_days(model.units * model.basis.values(_known(c)), shape)
+        _other_days(model.units * model.basis.values(there(c)), shape)
         for c in (model.c, model.draw)
     )
     seen = ~np.isnan(Y)
@@ -166,7 +117,7 @@ def refolded(model: Model, Y: Array) -> Model:
         weights=seen.astype(Y.dtype),
     )
     found = _rebased(found, fitted / units, unknown / units)
-    moments = _known(found.c), _known(found.draw)
+    moments = there(found.c), there(found.draw)
     return replace(found, prior=updated(None, moments, A, model.noise)[0])
 
 
@@ -197,7 +148,7 @@ def of_more_sensors(model: Model, Y: Array, sensors: Array, *, robust: bool) -> 
     rows *= np.median(model.rows / rows[sensors])
     rows[sensors] = model.rows
     A, own, along = model.prior
-    shared = model.basis.values(np.tensordot(A.T, _known(model.c), 1))
+    shared = model.basis.values(np.tensordot(A.T, there(model.c), 1))
     model = replace(model, middle=middle, rows=rows)
     alike = Recurring.of(Y) if robust else None
     entries = (len(Y), -1)
@@ -244,11 +195,6 @@ def _in_units(Y: Array, model: Model) -> Array:
     """From the middle of each sensor; 0 where nothing was seen."""
     Z = Y - model.middle[:, None, None]
     return np.nan_to_num(Z / model.units)
-
-
-def _known(c: Array | None) -> Array:
-    assert c is not None
-    return c
 
 
 def _expected(Z: Array, model: Model) -> Array:
@@ -405,7 +351,7 @@ def swept(
     moved = resize or (rebase and len(basis.days) > 1)
     if moved:
         model = _rebased(model, fitted, unknown)
-    moments = _known(model.c), _known(model.draw)
+    moments = there(model.c), there(model.draw)
     prior, flat = _prior(model, moments, fresh=moved, robust=robust)
     return replace(model, prior=prior, noise=model.noise + flat)
 

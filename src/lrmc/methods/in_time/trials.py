@@ -9,6 +9,7 @@ import numpy as np
 
 from ...weights import Array
 from .gaps import gaps_for
+from .model import Model
 from .periods import longer_period
 from .processes import (
     Entries,
@@ -20,7 +21,6 @@ from .processes import (
 from .simple import simple_fits
 from .sizes import medians_of_rows, typical_rows
 from .stack import beside_class, class_of, good_ones
-from .sweeps import Model
 
 WITHOUT_TIME = "without time"  # the fit of a matrix whose columns have no order
 TRIED = 3_000  # held-out entries, about: small tables set some aside several times
