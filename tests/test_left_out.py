@@ -38,8 +38,8 @@ def test_simple_fits_are_those_without_the_entry():
     Y = with_errors(table(sensors=4, days=8)[1])[0]
     assert (~np.isnan(folded(Y, P))).sum(1).min() > 1
     names = ("linear", "last value", "slot mean")
-    found = left_out.of_simple_fits(Y, P, names)
     usual = simple_fits(Y, P, names)
+    found = left_out.of_simple_fits(Y, P, usual)
     for s, t in zip(*np.nonzero(~np.isnan(Y)), strict=True):
         rest = Y[s : s + 1].copy()
         rest[0, t] = np.nan
@@ -52,17 +52,17 @@ def test_simple_fits_are_those_without_the_entry():
 
 def test_behind_a_filter_the_entries_that_it_left():
     Y = with_errors(table(sensors=4, days=4)[1])[0]
-    name = FILTERED + "linear"
-    found = left_out.of_simple_fits(Y, P, [name])[name]
-    assert_allclose(
-        found, left_out.of_simple_fits(filtered(Y), P, ["linear"])["linear"]
-    )
+    name, kept = FILTERED + "linear", filtered(Y)
+    found = left_out.of_simple_fits(Y, P, simple_fits(Y, P, [name]))[name]
+    lines = left_out.of_simple_fits(kept, P, simple_fits(kept, P, ["linear"]))
+    assert_allclose(found, lines["linear"])
 
 
 def test_what_has_no_other_entry_is_as_usual():
     Y = np.full((2, 2 * P), np.nan)
     Y[0, 3], Y[1, :2] = 5.0, (1.0, 2.0)
-    found = left_out.of_simple_fits(Y, P, ("linear", "slot mean"))
+    usual = simple_fits(Y, P, ("linear", "slot mean"))
+    found = left_out.of_simple_fits(Y, P, usual)
     assert all(np.isfinite(x).all() for x in found.values())
     assert found["linear"][0, 3] == 5.0
     assert_allclose(found["linear"][1, :2], (2.0, 1.0))

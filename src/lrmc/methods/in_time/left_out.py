@@ -3,14 +3,14 @@ off estimates are. A line through an entry would say that it is right, whatever 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 
 import numpy as np
 
 from ...weights import Array
 from ..interpolation import along_rows, last_before
 from .model import Model
-from .simple import FILTERED, SLOT_MEAN, filtered, simple_fits, slot_sums
+from .simple import FILTERED, SLOT_MEAN, filtered, slot_sums
 from .sizes import medians_of_rows
 from .sweeps import without_itself
 
@@ -27,10 +27,9 @@ def of_model(model: Model, Y: Array) -> Array:
 def of_simple_fits(
     Y: Array,
     period: int | None,
-    wanted: Collection[str],
+    usual: Mapping[str, Array],
 ) -> dict[str, Array]:
-    """The estimates of `simple_fits` that are wanted, of every entry of Y (sensors x times)."""
-    usual = simple_fits(Y, period, wanted)
+    """The estimates of every entry of Y (sensors x times) whose `usual` ones are `simple_fits`."""
     cleaned = filtered(Y) if any(n.startswith(FILTERED) for n in usual) else Y
     return {
         name: _others(

@@ -269,9 +269,9 @@ def carried_out(
     names = {
         name: i for i, name in enumerate(plan.estimates) if plan.weights[:, i].any()
     }
-    others = left_out.of_simple_fits(Y, plan.period, names.keys())
-    for name, x in simple_fits(Y, plan.period, names.keys()).items():
-        found[name] = Estimate(x, others.pop(name))
+    simple = simple_fits(Y, plan.period, names.keys())
+    others = left_out.of_simple_fits(Y, plan.period, simple)
+    found |= {name: Estimate(x, others[name]) for name, x in simple.items()}
     if without_time is not None:
         found[WITHOUT_TIME] = Estimate(without_time, without_time)
     if plan.all_days is not None and ALL_DAYS in names:
