@@ -72,7 +72,7 @@ def test_a_model_is_about_that_without_the_entry():
     Y = with_errors(table(sensors=8, days=8)[1], wrong=0.0)[0].astype(np.float32)
     G = folded(Y, P)
     model = fit(G, robust=False)
-    told = left_out.of_model(model, G)
+    told = left_out.of_model(model, G, model.values())
     rng = np.random.default_rng(3)
     aside = ~np.isnan(G) & (rng.random(G.shape) < 0.1)
     again = fit(np.where(aside, np.nan, G), robust=False).values()

@@ -10,14 +10,13 @@ import numpy as np
 from ...weights import Array
 from ..interpolation import along_rows, last_before
 from .model import Model
-from .simple import FILTERED, SLOT_MEAN, filtered, slot_sums
+from .simple import FILTERED, SLOT_MEAN, every_day, filtered, slot_sums
 from .sizes import medians_of_rows
 from .sweeps import without_itself
 
 
-def of_model(model: Model, Y: Array) -> Array:
-    """The estimate of every entry of Y (sensors x days x slots) by a model of it."""
-    X = model.values()
+def of_model(model: Model, Y: Array, X: Array) -> Array:
+    """The estimate of every entry of Y (sensors x days x slots) by a model of it, whose values are X."""
     known = model.weights > 0
     e = np.where(known, (Y - X) / model.units, 0)
     rest = without_itself(e, model.weights, model.noise)
@@ -59,7 +58,7 @@ def _others(name: str, Y: Array, period: int | None, usual: Array) -> Array:
 def _other_days(Y: Array, period: int) -> Array:
     """The mean of a sensor at this slot on other days; its median where there are none."""
     total, count = slot_sums(Y, period)
-    slots = np.arange(Y.shape[1]) % period
-    total, count = total[:, slots] - np.nan_to_num(Y), count[:, slots] - ~np.isnan(Y)
+    total, count = (every_day(x, Y.shape[1]) for x in (total, count))
+    total, count = total - np.nan_to_num(Y), count - ~np.isnan(Y)
     rest = medians_of_rows(Y[:, None, :])[:, None]
     return np.where(count > 0, total / np.maximum(count, 1), rest)

@@ -295,9 +295,9 @@ def carried_out(
 
 def _by_model(p: Process, model: Model, Y: Array) -> Estimate:
     """What a process says of the table that it was fitted to."""
-    T = Y.shape[1]
-    others = left_out.of_model(model, folded(Y, p.period))
-    return Estimate(unfolded(model.values(), T), unfolded(others, T))
+    X = model.values()
+    others = left_out.of_model(model, folded(Y, p.period), X)
+    return Estimate(*(unfolded(x, Y.shape[1]) for x in (X, others)))
 
 
 def _entries_for(Y: Array, plan: Plan) -> Entries:
