@@ -36,6 +36,7 @@ def test_the_figure_shows_itself(result):
     assert result.plot()._repr_png_().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_a_notebook_shows_the_card_and_the_picture(tmp_path):
     nbclient, nbformat = (
         pytest.importorskip("nbclient"),

@@ -411,7 +411,9 @@ FILES = {  # file, how it is made, exit code, what is said
 }
 
 
-@pytest.mark.parametrize("name", ["words.csv", "twice.csv"])
+@pytest.mark.parametrize(
+    "name", ["words.csv", pytest.param("twice.csv", marks=pytest.mark.slow)]
+)
 def test_exit_codes_of_the_real_command(tmp_path, name):
     """The command as a shell runs it."""
     make, code, said = FILES[name]

@@ -256,6 +256,7 @@ cli.main()
 """
 
 
+@pytest.mark.slow
 def test_a_real_interrupt(tmp_path):
     mine, partial = tmp_path / "mine.json", tmp_path / "mine.json.partial"
     asked = [

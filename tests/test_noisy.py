@@ -46,7 +46,13 @@ def best(**setting):
     )
 
 
-@pytest.mark.parametrize(("alpha", "bar"), BARS.items())
+@pytest.mark.parametrize(
+    ("alpha", "bar"),
+    [
+        pytest.param(*pair, marks=slow if pair[0] == 0.5 else [])
+        for pair in BARS.items()
+    ],
+)
 @pytest.mark.parametrize(
     ("n", "p", "size", "noise"),
     [

@@ -4,6 +4,7 @@ block by block.
 
 import subprocess
 import sys
+from functools import cache
 from itertools import islice
 
 import numpy as np
@@ -54,6 +55,11 @@ slow = pytest.mark.slow
 every_way = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
 
 
+@cache
+def in_memory(noise, rank):
+    return by_steps(problem(noise=noise).nan, rank)
+
+
 @every_way
 @pytest.mark.parametrize(
     ("noise", "rank"),
@@ -69,7 +75,7 @@ def test_the_same_factors_as_in_memory(way, noise, rank, tmp_path):
     s = problem(noise=noise)
     obs = outofcore.blocks(way(s.nan, tmp_path), memory="400kB")
     assert len(getattr(obs, "of", obs).borders) > 4
-    got, want = lrmc.solve(obs, rank), by_steps(s.nan, rank)
+    got, want = lrmc.solve(obs, rank), in_memory(noise, rank)
     assert (got.rank, got.status, got.regime, got.n_iter) == (
         want.rank,
         want.status,

@@ -45,7 +45,7 @@ def test_exact(setting, seed):
     ids=str,
 )
 def test_noisy(setting):
-    given = problem(noise=0.05, **setting)
+    given = problem(n=400, noise=0.05, **{"p": 0.5, **setting})
     result = lrmc.solve(given.Y)
     assert result.converged
     assert result.regime == "noisy"
@@ -57,7 +57,10 @@ TOO_HIGH = pytest.param(
     10,
     0,
     1,
-    marks=pytest.mark.xfail(reason="bad rows keep a component: rank 6, error 0.2"),
+    marks=[
+        pytest.mark.xfail(reason="bad rows keep a component: rank 6, error 0.2"),
+        pytest.mark.slow,
+    ],
 )
 CONCENTRATED = [
     case for case in product((1, 10), (-1, 0), (0, 1)) if case != (10, 0, 1)
@@ -78,7 +81,7 @@ def test_the_evidence(noise):
     """Each look at what is left: singular values above the noise were added, those below
     were not.
     """
-    result = lrmc.solve(problem(noise=noise, condition=10).Y)
+    result = lrmc.solve(problem(n=400, p=0.5, noise=noise, condition=10).Y)
     tests = result.evidence["rank_tests"]
     assert tests
     assert tests[0].rank == 0
