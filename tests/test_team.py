@@ -25,7 +25,12 @@ def pull(threads=2):
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.parametrize(
-    "start", sorted({"fork", "spawn"} & set(multiprocessing.get_all_start_methods()))
+    "start",
+    [
+        pytest.param(start, marks=pytest.mark.slow if start == "spawn" else [])
+        for start in multiprocessing.get_all_start_methods()
+        if start in ("fork", "spawn")
+    ],
 )
 def test_in_another_process(start):
     """Threads do not come along when a process is forked."""
@@ -52,7 +57,9 @@ def run(code, **options):
     )
 
 
-@pytest.mark.parametrize("threads", [50_000, 2**40])
+@pytest.mark.parametrize(
+    "threads", [pytest.param(50_000, marks=pytest.mark.slow), 2**40]
+)
 def test_more_threads_than_any_machine_has(threads):
     code = (
         "import numpy as np, lrmc; rng = np.random.default_rng(0);"

@@ -131,7 +131,17 @@ SOLVED = {
 }
 
 
-@pytest.mark.parametrize(("kind", "options"), SOLVED.values(), ids=SOLVED)
+# what differs from "noisy" there is the same code in memory and elsewhere
+SLOW = ("noisy, rank not given", "noisy, by held-out error")
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        pytest.param(*case, id=name, marks=pytest.mark.slow if name in SLOW else [])
+        for name, case in SOLVED.items()
+    ],
+)
 def test_solve_gives_the_same_from_tensors(kind, options):
     Y = made((150, 120), 3, **kind).Y
     for given in (Y, np.asfortranarray(Y)):
