@@ -212,11 +212,63 @@ def test_other_orders_and_forms(form):
     assert np.median(sizes) < 1e-8 * obs.scale
 
 
-@each("unit", (1e-30, 1e-8, 1e8, 1e30))
+@each("unit", (1e-200, 1e-30, 1e-8, 1e8, 1e30, 1e200))
 def test_units_do_not_matter(unit):
     made = problem()
-    found = solved(made.Y * unit, 2)
+    found, plain = solved(made.Y * unit, 2), solved(made.Y, 2)
     assert relative(found.completed() / unit, made.X) < TOL / 10
+    assert found.certificate.border / unit == pytest.approx(plain.certificate.border)
+    assert found.certificate.noise < 1e-9 * found.scale
+    assert found.scale / unit == pytest.approx(plain.scale)
+
+
+@each("n1, n2, rank, alpha, p", PROBLEMS)
+def test_single_precision_of_sweeps_does_not_show(n1, n2, rank, alpha, p):
+    """Sweeps go on from a model in double precision; without it 1e-7 is the best."""
+    made = problem(n1, n2, rank, alpha, p)
+    for Y, X in ((made.Y, made.X), (np.ascontiguousarray(made.Y.T), made.X.T)):
+        found = solved(Y, rank)
+        assert relative(found.completed(), X) < 3e-10
+
+
+def test_large_outliers_take_no_precision_from_the_rest():
+    made = problem(alpha=0.0)
+    hit = np.random.default_rng(0).random(made.Y.shape) < 0.1
+    Y = np.where(hit, 1e12 * made.Y, made.Y)
+    assert relative(solved(Y, 2).completed(), made.X) < 3e-10
+
+
+@each("kind", (np.float32, np.float64))
+@each("n1, n2, rank, alpha, p", PROBLEMS[:4])
+def test_answer_is_least_squares_on_what_agrees(n1, n2, rank, alpha, p, kind):
+    """A naive sweep in double precision moves nothing, and counts what the proof has counted."""
+    Y = problem(n1, n2, rank, alpha, p).Y.astype(kind)
+    found = solved(Y, rank)
+    L, R = found.factors
+    residual = Y.astype(float) - L @ R.T
+    good = np.abs(residual) <= found.certificate.border
+    seen = ~np.isnan(Y)
+    assert found.certificate.agreeing == good.sum() / seen.sum()
+    rms = np.sqrt(np.mean(residual[good] ** 2))
+    assert found.certificate.noise == pytest.approx(rms, rel=1e-4, abs=1e-15)
+    good &= np.abs(residual) <= found.certificate.border / 100  # no outlier by chance
+    Y = np.where(good, Y, 0.0)
+    rows = [np.linalg.lstsq(R[g], y[g], rcond=None)[0] for y, g in zip(Y, good)]
+    cols = [np.linalg.lstsq(L[g], y[g], rcond=None)[0] for y, g in zip(Y.T, good.T)]
+    assert relative(np.array(rows) @ R.T, L @ R.T) < 1e-9
+    assert relative(L @ np.array(cols).T, L @ R.T) < 1e-9
+
+
+def test_matrices_of_a_batch_know_nothing_of_each_other():
+    """Room and the places of the sample are kept from one to the next."""
+    shapes = ((80, 60), (257, 30), (30, 101), (80, 60))
+    made = [problem(n1, n2, 1, p=p).Y for n1, n2 in shapes for p in (0.8, 1.0, 1.0)]
+    batch = [Part(unit * Y, None, 1.0) for Y in made for unit in (1.0, 1e9)]
+    together = solve_small(batch, 1, dtype=np.dtype(float), tol=TOL)
+    for part, found in zip(batch, together, strict=True):
+        alone = solved(part.Y, 1)
+        assert np.array_equal(found.completed(), alone.completed())
+        assert found.certificate.plain() == alone.certificate.plain()
 
 
 def test_large_matrices_take_the_usual_way():

@@ -300,7 +300,7 @@ struct NoiseLevels;
 struct Lasting;
 struct Patches;
 
-// Small matrices without noise, each solved and proven by itself: see small.cpp. Computed in double precision.
+// Small matrices without noise, each solved and proven by itself: see small.cpp.
 inline constexpr int MOST_SMALL_RANK = 8;
 inline constexpr int TRACED = 4;  // numbers of a sweep: how far X moved, threshold, share of inliers, seconds
 

@@ -20,23 +20,19 @@ double proving(double observed, int rank, double chance, const SmallProof &proof
 }
 
 // Whether a value stands in many of the places that were looked at: half as often as counts, to be on the safe side.
-bool repeats(const double *values, int n, double often) {
-  constexpr int SLOTS = 4096;
-  struct Slot {
-    double value;
-    int count;
-  };
-  std::vector<Slot> table(SLOTS, Slot{0, 0});
+bool repeats(Entries &data, double often) {
+  constexpr int SLOTS = SAMPLE, n_most = SAMPLE / 2;
+  double values[SLOTS];
+  uint16_t counts[SLOTS] = {};
+  const int n = std::min(data.sample.n, n_most);
   for (int i = 0; i < n; i++) {
+    const double value = data.given(i);
     uint64_t key;
-    std::memcpy(&key, &values[i], 8);
-    for (uint64_t at = key * 0x9E3779B97F4A7C15u >> 52;; at++) {
-      Slot &slot = table[at % SLOTS];
-      if (slot.count && slot.value != values[i]) continue;
-      slot.value = values[i];
-      if (++slot.count > std::max(1.0, 0.5 * often * n)) return true;
-      break;
-    }
+    std::memcpy(&key, &value, 8);
+    uint64_t at = key * 0x9E3779B97F4A7C15u >> 54;
+    while (counts[at] && values[at] != value) at = (at + 1) % SLOTS;
+    values[at] = value;
+    if (++counts[at] > std::max(1.0, 0.5 * often * n)) return true;
   }
   return false;
 }
@@ -64,10 +60,11 @@ template <int R> struct Leverage {
   }
 };
 
-// Lines of one side, as the proof looks at them: `F` their factor, `G` that of the other side.
+// Lines of one side, as the proof looks at them: `F` their factor, `G` that of the other side. The data are residuals.
 template <int R> struct Side {
   int64_t n, across;
-  const double *observed, *met, *F, *G;
+  const Real *observed, *met;
+  const double *F, *G;
   const Entries &data;
   bool by_rows;
   double near;
@@ -90,11 +87,7 @@ template <int R> struct Side {
   }
 
  private:
-  bool agrees(int64_t i, int64_t j) const {
-    double e = by_rows ? data.at(i, j) : data.at(j, i);
-    for (int a = 0; a < R; a++) e -= F[i * R + a] * G[j * R + a];
-    return std::fabs(e) <= near;
-  }
+  bool agrees(int64_t i, int64_t j) const { return std::fabs(by_rows ? data.at(i, j) : data.at(j, i)) <= near; }
   bool hangs(int64_t i, const SmallProof &proof) const {
     Leverage<R> seen;
     for (int64_t j = 0; j < across; j++)
@@ -108,44 +101,46 @@ template <int R> struct Side {
 };
 
 // Counts of residuals within four borders; by row and column, of those within the second, and the sum of their squares.
+// All that was found is settled, so that the data are its residuals.
 template <int R> double Fit<R>::count_within(const double *edges, double *within) {
-  Lanes counts[4] = {}, squares = {};
-  std::fill_n(sums, data.n2 * W, 0.0);
-  together<MANY>(0, data.blocks, [&](int64_t b, auto count) {
+  Lanes edge[4], squares = {};
+  Flags counts[4] = {};
+  for (int k = 0; k < 4; k++) edge[k] = fill<Real>(Real(edges[k]));
+  std::vector<int32_t> of_columns(data.n2 * W);
+  together<4>(0, data.blocks, [&](int64_t b, auto count) {
     constexpr int U = count;
-    Lanes l[U][R], met[U] = {};
-    for (int u = 0; u < U; u++)
-      for (int a = 0; a < R; a++) l[u][a] = load<Lanes>(L + ((b + u) * R + a) * W);
-    const double *y = data.Y + b * data.n2 * W;
+    Flags met[U] = {};
     for (int64_t j = 0; j < data.n2; j++) {
-      Lanes of_column = load<Lanes>(sums + j * W);
+      Flags of_column = load<Flags>(&of_columns[j * W]);
 #pragma GCC unroll 4
       for (int u = 0; u < U; u++) {
-        const Lanes size = magnitude(residual(load<Lanes>(y + (u * data.n2 + j) * W), l[u], F + j * R)), none = {};
-        const Lanes agrees = as_numbers(size <= edges[1]);
-        counts[0] += as_numbers(size <= edges[0]);
-        for (int k = 2; k < 4; k++) counts[k] += as_numbers(size <= edges[k]);
-        met[u] += agrees;
-        of_column += agrees;
-        squares += size <= edges[1] ? size * size : none;
+        const Lanes size = magnitude(load<Lanes>(data.block(b + u, j))), none = {};
+        const Flags agrees = size <= edge[1];  // -1 where it holds
+        counts[0] -= size <= edge[0];
+        for (int k = 2; k < 4; k++) counts[k] -= size <= edge[k];
+        met[u] -= agrees;
+        of_column -= agrees;
+        const Lanes near = agrees ? size : none;
+        squares += near * near;
       }
-      store(sums + j * W, of_column);
+      store(&of_columns[j * W], of_column);
     }
     for (int u = 0; u < U; u++) {
-      store(row_inliers + (b + u) * W, met[u]);
+      store(row_inliers + (b + u) * W, __builtin_convertvector(met[u], Lanes));
       counts[1] += met[u];
     }
   });
-  for (int64_t j = 0; j < data.n2; j++) col_inliers[j] = sum<double>(load<Lanes>(sums + j * W));
-  for (int k = 0; k < 4; k++) within[k] = sum<double>(counts[k]);
-  return sum<double>(squares);
+  const auto total = [](Flags counted) { return sum<Real>(__builtin_convertvector(counted, Lanes)); };
+  for (int64_t j = 0; j < data.n2; j++) col_inliers[j] = total(load<Flags>(&of_columns[j * W]));
+  for (int k = 0; k < 4; k++) within[k] = total(counts[k]);
+  return sum<Real>(squares);
 }
 
 // The squares of the singular values of L R', in order, the largest first: eigenvalues of C R'R C', where C'C = L'L.
-template <int R> std::array<double, R> squares(const std::vector<double> &L, const std::vector<double> &F) {
+template <int R> std::array<double, R> squares(const double *L, int64_t n1, const double *F, int64_t n2) {
   Leverage<R> left, right;
-  for (size_t i = 0; i < L.size(); i += R) left.add(&L[i]);
-  for (size_t j = 0; j < F.size(); j += R) right.add(&F[j]);
+  for (int64_t i = 0; i < n1; i++) left.add(L + i * R);
+  for (int64_t j = 0; j < n2; j++) right.add(F + j * R);
   left.factor(0);
   double C[R][R] = {}, A[R][R] = {};
   for (int a = 0; a < R; a++) {  // row a of the factor: 1 and what is right of it, times the root of the pivot
@@ -164,8 +159,7 @@ template <int R> std::array<double, R> squares(const std::vector<double> &L, con
 }
 
 // A component far smaller than the one before may be one too many, made of outliers.
-template <int R> bool has_gap(const std::vector<double> &L, const std::vector<double> &F, double gap) {
-  const auto found = squares<R>(L, F);
+template <int R> bool has_gap(const std::array<double, R> &found, double gap) {
   for (int a = 1; a < R; a++)
     if (!(found[a - 1] <= gap * gap * found[a])) return true;
   return !(found[R - 1] > 0);
@@ -175,26 +169,25 @@ template <int R> bool Fit<R>::proven(const SmallProof &proof, double border, Sma
   const double near = proof.nearly * border, n1 = double(data.n1), n2 = double(data.n2);
   const double edges[4] = {border, near, proof.far_off * border, 2 * proof.far_off * border};
   double within[4];
-  const double squares = count_within(edges, within);
+  settle();
+  const double sum_of_squares = count_within(edges, within);
   const double all = data.n_observed, off = all - within[1], free = R * (n1 + n2 - R);
   told.agreeing = within[1] / all;
   told.oversampling = within[1] / free;
   told.between = (within[2] - within[0]) / all;
   told.on_their_way = told.between - 2 * (within[3] - within[2]) / all;
-  told.border = near;
-  told.noise = within[1] > 0 ? std::sqrt(squares / within[1]) : 0;
+  told.border = data.unit * near;
+  told.noise = within[1] > 0 ? data.unit * std::sqrt(sum_of_squares / within[1]) : 0;
   if (told.agreeing <= 0.5 || told.oversampling < proof.oversampled || told.between > proof.between ||
       told.on_their_way > proof.on_their_way)
     return false;
-  if (repeats(data.sample.y, std::min(data.n_sample, SAMPLE / 2), proof.often)) return false;
+  if (repeats(data, proof.often)) return false;
   const double seen = (within[2] - within[1]) / (proof.far_off / proof.nearly - 1);
   const double chance = (proof.prior * near / data.scale + seen) / (proof.prior + off);
   const bool outliers = off >= proof.nothing_else * all;
-  std::vector<double> left(data.n1 * R), right(data.n2 * R);
-  write(left.data(), right.data(), R);
-  if (has_gap<R>(left, right, proof.gap) || !connected<double>(data)) return false;
-  const Side<R> rows{data.n1, data.n2, data.row_observed, row_inliers, left.data(), right.data(), data, true, near};
-  const Side<R> cols{data.n2, data.n1, data.col_observed, col_inliers, right.data(), left.data(), data, false, near};
+  if (has_gap<R>(squares<R>(model_L, data.n1, model_F, data.n2), proof.gap) || !connected<Real>(data)) return false;
+  const Side<R> rows{data.n1, data.n2, data.row_observed, row_inliers, model_L, model_F, data, true, near};
+  const Side<R> cols{data.n2, data.n1, data.col_observed, col_inliers, model_F, model_L, data, false, near};
   return rows.vouched_for(proof, chance, outliers) && cols.vouched_for(proof, chance, outliers);
 }
 
