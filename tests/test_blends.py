@@ -35,6 +35,15 @@ def test_what_is_simple_and_better_is_taken(gain):
     assert (best_simple(heard, 3.0).name == "column median") is (gain > 0)
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_gain_that_is_clear_entry_by_entry_is_one_on_a_single_set(seed):
+    """Losses before and after are compared at the same entries, though the set is halved."""
+    shared, own = np.random.default_rng(seed).normal(size=(2, 200))
+    simple = Blend("column median")
+    one = Hearing(np.zeros(200), shared + 0.45 * own, {simple: shared - 0.585 * own})
+    assert best_simple([one], 3.0).weight > 0.3
+
+
 def heard(rng, truth, fit, other):
     return Hearing(truth, fit, {Blend("other"): other})
 

@@ -193,6 +193,34 @@ def test_lines_are_not_left_for_want_of_gaps():
     assert error(found, X, hidden) < 1.2 * error(by_lines(Y), X, hidden)
 
 
+def cloudy_stack(seed, side=24, dates=12):
+    """Pixels x dates of a smooth scene with round clouds: gaps inside of them, outliers around."""
+    rng = np.random.default_rng(seed)
+    y, x = np.mgrid[:side, :side]
+    phases = [[rng.uniform(-0.5, 0.5, 2), rng.uniform(0, 6)] for _ in range(24)]
+    waves = np.stack([np.sin(x * a + y * b + c).ravel() for (a, b), c in phases], 1)
+    ground = 10 + waves @ rng.normal(size=(24, 2)) @ rng.normal(size=(2, dates))
+    ground += 0.05 * rng.normal(size=ground.shape)
+    beyond = np.full((side, side, dates), np.inf)  # the edge of the nearest cloud
+    for date in np.repeat(np.arange(0, dates, 2), 2):
+        i, j = rng.uniform(0, side, 2)
+        away = np.hypot(y - i, x - j) - side / 6
+        beyond[..., date] = np.minimum(beyond[..., date], away)
+    beyond = beyond.reshape(-1, dates)
+    Y = np.where(beyond < 2, ground + 15, ground)
+    return np.where(beyond < 0, np.nan, Y), ground, beyond < 0
+
+
+@pytest.mark.filterwarnings("ignore:by root mean squares")  # clouds are large
+@pytest.mark.parametrize("seed", range(2))
+def test_what_stands_around_gaps_is_not_filled_in(seed):
+    """Pixels along a raster are smooth, and lines between the edges of a cloud are cloud."""
+    Y, ground, hidden = cloudy_stack(seed)
+    with pytest.warns(lrmc.DoubtWarning, match="entries beside gaps are unlike"):
+        result = lrmc.solve(Y)
+    assert error(result.completed(), ground, hidden) < 2
+
+
 def test_medians_of_a_single_day_leave_some_noise():
     """They are its entries: nothing is left to tell noise by, and it is a divisor."""
     Y = np.random.default_rng(0).normal(size=(30, 1, 5))

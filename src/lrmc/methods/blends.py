@@ -244,7 +244,7 @@ def best_simple(heard: Sequence[Hearing], bend: float) -> Blend:
     that does better on average, and nothing if the fit is as good: what is simple needs no proof.
     """
     simple = list(heard[0].simple())
-    plain = losses(heard, (), bend)
+    plain = crossed(heard, lambda _: (), bend)  # in the order of the others
     best, least = NOTHING, plain
     for other in simple:
         after = crossed(heard, partial(_weighed, other=other, bend=bend), bend)

@@ -64,6 +64,12 @@ def beyond_ends(seen: Array) -> Array:
     return (begun ^ to_come) & ~seen
 
 
+def beside_gaps(seen: Array) -> Array:
+    """Entries (sensors x times) that were seen, just before or after one that was not."""
+    missing = np.pad(~seen, ((0, 0), (1, 1)))
+    return seen & (missing[:, :-2] | missing[:, 2:])
+
+
 def _of_other_sensors(
     beyond: Array,
     wanted: float,

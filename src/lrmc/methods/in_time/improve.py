@@ -19,7 +19,7 @@ from ...result import Result, Status
 from ...weights import Array
 from .check import Check, checked
 from .clock import Clock, NoClock, even_clock, read_clock
-from .gaps import beyond_ends, gaps_elsewhere
+from .gaps import beside_gaps, beyond_ends, gaps_elsewhere
 from .part import Axis, Timing, filled, whole, without_gross
 from .periods import find_period, is_ordered, is_smooth
 from .plan import IDLE_IN_WINDOWS, for_all_sensors, learn_plan
@@ -33,6 +33,9 @@ FEWEST = 8  # times that a model of time is made of
 FEW_SERIES = 16
 # of what is missing: from there on beginnings and ends are what is filled in
 AT_ENDS = 0.25
+# times what low rank typically misses: where entries beside gaps are so far off, gaps hide more of
+# the same. Sensors have 0.9 to 1.8, clouds that a mask leaves 2.6 to 30
+UNLIKE = 2.0
 MOVED = 1000  # seeds of gaps that intervals are learned from, beyond those of the plan
 
 
@@ -114,6 +117,9 @@ def _with_time(result: Result, asked: Asked, seed: int) -> Result:
     axis = _axis(table, asked)
     if axis is None:
         return result
+    optional = _is_optional(result, asked, axis)
+    if optional and _hide_what_is_unlike(result, axis):
+        return replace(result, warnings=(*result.warnings, _not_in_order(axis)))
     sensors = table if axis == "columns" else table.T
     T = sensors.shape[1]
     clock = even_clock(T) if asked.times is None else read_clock(asked.times, T)
@@ -121,7 +127,7 @@ def _with_time(result: Result, asked: Asked, seed: int) -> Result:
     timing = _planned(result, Y, clock, axis, asked, seed)
     check = checked(Y, timing.plan, timing.width, seed)
     evidence = _evidence(result, timing, check)
-    if not timing.plan.is_worth_it(clearly=_is_optional(result, asked, axis)):
+    if not timing.plan.is_worth_it(clearly=optional):
         return replace(result, evidence=evidence)
     part = filled(obs, Fit(result.factors(), result.beyond), timing)
     part = without_gross(part, obs)
@@ -153,6 +159,34 @@ def _axis(Y: Array, asked: Asked) -> Axis | None:
     if along == across:
         return None
     return "columns" if along else "rows"
+
+
+def _hide_what_is_unlike(result: Result, axis: Axis) -> bool:
+    """Whether most entries beside gaps are twice as far from low rank as others typically are, beyond
+    chance: gaps are where a mask found most of a cloud or of what moves. Lines between such entries
+    would fill in more of it, and entries set aside, which are mostly elsewhere, do not tell."""
+    obs = result.observations
+    assert obs is not None
+    size = np.full(obs.shape, np.nan)
+    for some in Fit(result.factors(), result.beyond).residuals(obs):
+        size[some.rows, some.cols] = np.abs(some.values)
+    if axis == "rows":
+        size = size.T
+    seen = ~np.isnan(size)
+    beside = beside_gaps(seen)
+    there, others = size[beside], size[seen & ~beside]
+    if not (len(there) and len(others)):
+        return False
+    # two standard errors of a half
+    return float(np.mean(there > UNLIKE * np.median(others))) > 0.5 + len(there) ** -0.5
+
+
+def _not_in_order(axis: Axis) -> str:
+    return (
+        f"{axis} beside each other are alike, but entries beside gaps are unlike all others, as at the"
+        f" edges of clouds: gaps are filled in by low rank alone. Say time={axis!r} if {axis} are"
+        " times, or time=None"
+    )
 
 
 def _evidence(result: Result, timing: Timing, check: Check | None) -> dict[str, Any]:
