@@ -453,6 +453,20 @@ def times(X: Array, S: Array, *, out: Array) -> None:
 def cross(X: Array, Z: Array, *, out: Array) -> None:
     """Adds X' Z to `out`, which is float64."""
 
+def observed_at(
+    data: DenseData,
+    *,
+    rows: Array,
+    cols: Array,
+    out_rows: Array,
+    out_cols: Array,
+    values: Array,
+) -> int:
+    """Those of some places that are observed, into the beginning of the room: how many."""
+
+def most_frequent(x: Array) -> tuple[float, int]:
+    """The value that is found most often, the least of several, and how often; 0 without any."""
+
 most_loop_rank: int
 
 class LoopLines:

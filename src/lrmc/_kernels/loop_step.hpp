@@ -293,9 +293,8 @@ template <class T> struct LoopStep {
     int64_t behind = 0;
     widest = 1;
     for (int64_t i = 0; i < side.n; i++) {
-      const double seen = double(std::max<int64_t>(side.observed[i], 1));
-      const bool left =
-          side.observed[i] > 0 && double(side.inliers[i]) / seen < border - 2 * std::sqrt(variance / seen);
+      const double seen = double(std::max<int64_t>(side.observed[i], 1)), share = double(side.inliers[i]) / seen;
+      const bool left = side.observed[i] > 0 && share < border && share < border - 2 * std::sqrt(variance / seen);
       double &multiple = side.multiple[i];
       multiple = left ? multiple * wider : std::max(1.0, multiple / rules.narrow);
       widest = std::max(widest, multiple);

@@ -156,11 +156,11 @@ class Loop:
         self.oversampling = obs.n_observed / (max(rank, FEWEST_RANKS) * (n1 + n2))
         some = obs.sample.telling()
         judged = every(n1) if n1 <= ALL_UP_TO else Some(obs.sample.rows)
-        sampled, numbers = np.unique(some.rows, return_inverse=True)
+        sampled, numbers = self._sampled(some.rows)
         self.known = Known(obs.row_observed, Some(sampled), judged)
         self.judged_observed = take(obs.row_observed, judged.lines)
         rounding = ROUNDING * float(np.finfo(obs.dtype).eps) * obs.scale
-        some = some._replace(rows=numbers)
+        self.some, some = some, some._replace(rows=numbers)
         self.falling = Falling(some, good, self.oversampling, grams, rounding)
         self.few = obs.fraction * min(n1, n2) < FEW_ENTRIES * rank
         self.rows = Rows(L, *each(_nothing_yet, (L,))[0])
@@ -172,6 +172,10 @@ class Loop:
         self.widest, self.far = 1.0, 0.0
         self.k, self.zeta, self.ridge = 0, math.inf, 0.0
         self.inliers, self.refreshed_at, self.change = 1.0, math.inf, 1.0
+
+    def _sampled(self, rows: Array) -> tuple[Array, Array]:
+        """The rows that have an entry in the sample, and the number of each entry's among them."""
+        return np.unique(rows, return_inverse=True)
 
     def begin(self, zeta: float) -> None:
         """The first threshold, where the error of the start is below zeta."""
@@ -227,7 +231,7 @@ class Loop:
             far=self.far,
             refresh=refresh,
             ridge=self.ridge,
-            scale=None if self.grams else inverse(self.right.FF, n1, Q.dtype),
+            scale=self._scale(),
             floor=self._floor(),
         )
 
@@ -282,6 +286,12 @@ class Loop:
             :, None
         ].astype(V.dtype)
 
+    def _scale(self) -> Array | None:
+        """(R'R)^-1, where it serves all rows."""
+        if self.grams:
+            return None
+        return inverse(self.right.FF, self.obs.shape[0], self.obs.dtype)
+
     def _floor(self) -> float:
         """The least weight of a line, beside its length, that its step is divided by."""
         return LEAST * self.inliers * self.obs.fraction
@@ -311,7 +321,7 @@ class AtOnce(Loop):
         good: float,
     ) -> None:
         super().__init__(obs, start, grams, outliers, good)
-        some, judged = obs.sample.telling(), self.known.judged.lines
+        some, judged = self.some, self.known.judged.lines
         self.sample = LoopSample(
             rows=ready(some.rows, np.int64),
             cols=ready(some.cols, np.int64),
@@ -352,6 +362,14 @@ class AtOnce(Loop):
             H=np.empty((n, packed), self.obs.dtype) if self.grams else None,
             full=np.empty(n) if self.grams else None,
         )
+
+    @override
+    def _sampled(self, rows: Array) -> tuple[Array, Array]:
+        return np.arange(self.obs.shape[0]), rows
+
+    @override
+    def _scale(self) -> None:
+        return None  # the kernel has its own
 
     @override
     def _round(self, now: Pass) -> float:
