@@ -79,11 +79,11 @@ def test_observed_entries_at_places(dtype, masked):
     rows, cols = rng.integers(0, 30, 99), rng.integers(0, 20, 99)
     want = obs.lookup(rows, cols)
     seen = ~np.isnan(want)
-    found = native.observed_at(obs, rows, cols)
+    found = native.observed_at(obs.data, rows, cols, obs.dtype)
     for got, all_of in zip(found, (rows, cols, want), strict=True):
         np.testing.assert_array_equal(got, all_of[seen])
     with pytest.raises(ValueError, match="outside"):
-        native.observed_at(obs, rows + 1, cols)
+        native.observed_at(obs.data, rows + 1, cols, obs.dtype)
 
 
 def test_places_outside_are_refused():

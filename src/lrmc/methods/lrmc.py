@@ -61,15 +61,15 @@ def take(
     (CR,), (CtL, LL, LCR, n_inliers) = obs.round(_of_rows, (L,), (R, zeta, tangent))
     M = shared(LL, LCR @ scale, R.dtype) if tangent else None
     other = inverse(LL, len(R), R.dtype), None if M is None else M.T
-    (dR, mR, R), right = _moved((R, CtL, mR), (*other, eta, gamma))
-    (dL, mL, L), left = each(_moved, (L, CR, mL), (scale, M, eta, gamma))
+    (dR, mR, R), (DDR, DR) = _moved((R, CtL, mR), (*other, eta, gamma))
+    (dL, mL, L), (DDL, DL) = each(_moved, (L, CR, mL), (scale, M, eta, gamma))
     return Taken(
         Factors(L, R),
         Factors(mL, mR),
         Factors(dL, dR),
         int(n_inliers),
-        Move(*left, LL),
-        Move(*right, RR),
+        Move(DDL, DL, LL),
+        Move(DDR, DR, RR),
     )
 
 

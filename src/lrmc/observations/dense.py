@@ -128,7 +128,7 @@ class Dense(Observations):
 
     @override
     def _observed_at(self, rows: Array, cols: Array) -> Sample:
-        return native.observed_at(self, rows, cols)
+        return native.observed_at(self.data, rows, cols, self.dtype)
 
     @override
     def draw(self, size: int = SAMPLED, seed: int = 0) -> Sample:

@@ -316,14 +316,14 @@ def residual(
     return out
 
 
-def observed_at(of: Source, rows: Array, cols: Array) -> Sample:
+def observed_at(
+    data: DenseData, rows: Array, cols: Array, dtype: np.dtype[Any]
+) -> Sample:
     """Those of some places of dense data that are observed, in their order."""
     rows, cols = (_kernels.ready(lines, np.int64) for lines in (rows, cols))
-    room = Sample(
-        np.empty_like(rows), np.empty_like(cols), np.empty(len(rows), of.dtype)
-    )
+    room = Sample(np.empty_like(rows), np.empty_like(cols), np.empty(len(rows), dtype))
     count = _kernels.observed_at(
-        of.data,
+        data,
         rows=rows,
         cols=cols,
         out_rows=room.rows,
