@@ -98,6 +98,15 @@ def test_of_many_rows_those_of_the_sample_tell_what_is_typical():
         assert_alike(pair, 1e-9)
 
 
+@each("rank", [1, 2, 6])
+def test_the_gap_between_components(rank):
+    p = made((90, 70), rank, p=0.9, seed=rank)
+    *_, (_, (_, step)) = both(as_observations(p.Y), rank, grams=True, steps=3)
+    values = np.linalg.svd(step.L @ step.R.T, compute_uv=False)[:rank]
+    want = max((values[:-1] / values[1:]) ** 2, default=1.0)
+    assert step.gap == pytest.approx(want, rel=1e-9)
+
+
 def test_which_data_take_which_form():
     p = made((60, 50), 2)
     obs = as_observations(p.Y)

@@ -534,6 +534,7 @@ class LoopTold:
     low: float
     moved: float
     change: float
+    gap: float
     row_widest: float
     row_far: float
     col_widest: float

@@ -236,6 +236,7 @@ static void bind_loop_step(nb::module_ &m) {
       .def_ro("low", &LoopTold::low)
       .def_ro("moved", &LoopTold::moved)
       .def_ro("change", &LoopTold::change)
+      .def_ro("gap", &LoopTold::gap)
       .def_ro("row_widest", &LoopTold::row_widest)
       .def_ro("row_far", &LoopTold::row_far)
       .def_ro("col_widest", &LoopTold::col_widest)
@@ -331,16 +332,21 @@ static std::pair<int64_t, int64_t> survey_entries(given::Vector<const int32_t> i
                                                   given::Vector<int64_t> cols) {
   int64_t missing = 0, infinite = 0;
   const int64_t n = int64_t(indices.shape(0)), n2 = int64_t(cols.shape(0));
-  const auto within = [&](int32_t j) { return j >= 0 && j < n2; };
-  need(std::all_of(indices.data(), indices.data() + n, within), "an index", "names no column");
+  bool within = true;
+  for (int64_t k = 0; k < n; k++) within &= uint32_t(indices.data()[k]) < uint64_t(n2);
+  need(within, "an index", "names no column");
   given::in_precision(given::storage_of(values->dtype()), [&](auto number) {
     using T = decltype(number);
     const T *y = given::line<const T>(values, n, "values");
     for (int64_t k = 0; k < n; k++) {
-      cols.data()[indices.data()[k]] += y[k] == y[k];
       missing += y[k] != y[k];
       infinite += std::abs(y[k]) > std::numeric_limits<T>::max();
     }
+    int64_t *counts = cols.data();
+    if (missing)
+      for (int64_t k = 0; k < n; k++) counts[indices.data()[k]] += y[k] == y[k];
+    else
+      for (int64_t k = 0; k < n; k++) counts[indices.data()[k]]++;
   });
   return {missing, infinite};
 }

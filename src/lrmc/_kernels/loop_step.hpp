@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -115,6 +116,7 @@ struct LoopRules {
 struct LoopTold {
   double zeta, low;      // the next threshold, and what it follows
   double moved, change;  // as `change_of`, and of a factor in every direction
+  double gap;            // the largest ratio of a squared singular value to the next
   double row_widest, row_far, col_widest, col_far;
 };
 
@@ -144,6 +146,7 @@ template <class T> struct LoopStep {
     follow(rows, middle, shrink, told.row_widest, told.row_far);
     told.moved = change_of(left, right);
     told.change = std::max(relative(left.DD, inverse_LL), relative(right.DD, inverse_RR));
+    told.gap = gap(Square(r, rows.FF), cross(cols, cols.after, cols.after));
     return told;
   }
 
@@ -257,6 +260,24 @@ template <class T> struct LoopStep {
   static double root(double square) { return square <= 0 ? 0 : std::sqrt(square); }  // NaN stays NaN
   static double relative(const Square &DD, const Square &inverse_FF) {
     return std::sqrt(std::fabs(dot(inverse_FF, DD)) / DD.r);
+  }
+
+  // Singular values are the roots of the eigenvalues of LL RR, or of T' RR T where T T' = LL.
+  static double gap(Square LL, const Square &RR) {
+    const int r = LL.r;
+    if (!LL.finite() || !RR.finite()) return std::numeric_limits<double>::infinity();
+    Square V(r);
+    eigen(r, LL.numbers.data(), V.numbers.data());
+    const Square half = Square::made(r, [&](int a, int k) { return V(a, k) * std::sqrt(std::max(LL(k, k), 0.0)); });
+    Square S = half.turned() * RR * half;
+    eigen(r, S.numbers.data());
+    std::array<double, MOST_LOOP_RANK> values;
+    for (int k = 0; k < r; k++) values[k] = std::fabs(S(k, k));
+    std::sort(values.begin(), values.begin() + r, std::greater<>());
+    double largest = 1;
+    for (int k = 0; k + 1 < r; k++)
+      if (values[k] > largest * values[k + 1]) largest = values[k] / values[k + 1];  // infinite where one is 0
+    return largest;
   }
 
   // ---- thresholds

@@ -170,7 +170,7 @@ class Loop:
         self.sampled_momentum = np.zeros_like(self.sampled)
         # multiple of the threshold of a row; the fraction of rows far behind
         self.widest, self.far = 1.0, 0.0
-        self.k, self.zeta, self.ridge = 0, math.inf, 0.0
+        self.k, self.zeta, self.ridge, self.gap = 0, math.inf, 0.0, math.nan
         self.inliers, self.refreshed_at, self.change = 1.0, math.inf, 1.0
 
     def _sampled(self, rows: Array) -> tuple[Array, Array]:
@@ -199,6 +199,7 @@ class Loop:
             behind=behind,
             moved=moved,
             LL=self.left.FF.copy(),
+            gap=self.gap,
         )
 
     def _pass(self) -> Pass:
@@ -412,7 +413,7 @@ class AtOnce(Loop):
         )
         self.rows, cols.R = rows._replace(L=L), R
         self.zeta, self.falling.low, self.change = told.zeta, told.low, told.change
-        self.widest, self.far = told.row_widest, told.row_far
+        self.widest, self.far, self.gap = told.row_widest, told.row_far, told.gap
         cols.side.widest, cols.side.far = told.col_widest, told.col_far
         return told.moved
 
