@@ -7,9 +7,9 @@ from comparing import assert_close
 from each import each
 
 from lrmc import _kernels, as_observations
-from lrmc.linalg import Factors, quantiles
-from lrmc.observations import OWN, Sparse, native
-from lrmc.observations.base import Sample
+from lrmc.linalg import Factors, median_of, quantiles
+from lrmc.observations import OWN, Dense, Sparse, native
+from lrmc.observations.base import Sample, most_frequent
 from lrmc.row_systems import inverse_rows, packed, pairs, times_rows, unpacked
 from lrmc.weights import Threshold
 
@@ -38,6 +38,52 @@ def test_quantiles_are_numpys(shares, dtype):
     x = np.random.default_rng(1).exponential(size=1001).astype(dtype)
     wanted = np.quantile(x.astype(float), shares)
     np.testing.assert_allclose(quantiles(x, shares), wanted, rtol=1e-12)
+
+
+@both_types
+@each("n", [1, 2, 1999, 2001, 5000])
+def test_medians_are_numpys(n, dtype):
+    x = np.random.default_rng(n).standard_normal(n).astype(dtype)
+    assert median_of(x) == pytest.approx(np.median(x.astype(float)), rel=1e-12)
+    assert median_of(x[::-1]) == median_of(x)  # not contiguous
+    x[n // 2] = np.nan
+    assert np.isnan(median_of(x))
+
+
+@both_types
+def test_the_most_frequent_value_is_the_least_of_several(dtype):
+    rng = np.random.default_rng(0)
+    for size in (1, 3, 40, 3000):
+        x = rng.integers(-9, 9, size).astype(dtype) / 8
+        x[rng.random(size) < 0.1] = -0.0
+        values, counts = np.unique(x, return_counts=True)
+        want = values[counts.argmax()], counts.max()
+        assert most_frequent(x) == want
+    assert most_frequent(np.empty(0, dtype)) == (0.0, 0)
+    alone = rng.standard_normal(3000).astype(dtype)
+    assert most_frequent(np.unique(alone)) == (alone.min(), 1)
+    with pytest.raises(ValueError, match="NaN"):
+        most_frequent(np.array([1, np.nan], dtype))
+
+
+@each("dtype", [np.float32, np.float64, np.uint8, np.int16, np.uint16])
+@each("masked", [False, True])
+def test_observed_entries_at_places(dtype, masked):
+    rng = np.random.default_rng(0)
+    Y = (100 * rng.random((30, 20))).astype(dtype)
+    if Y.dtype.kind == "f":
+        Y[rng.random(Y.shape) < 0.4] = np.nan
+    mask = rng.random(Y.shape) < 0.7 if masked else None
+    obs = as_observations(Y, mask).scaled(0.25)
+    assert isinstance(obs, Dense)
+    rows, cols = rng.integers(0, 30, 99), rng.integers(0, 20, 99)
+    want = obs.lookup(rows, cols)
+    seen = ~np.isnan(want)
+    found = native.observed_at(obs.data, rows, cols, obs.dtype)
+    for got, all_of in zip(found, (rows, cols, want), strict=True):
+        np.testing.assert_array_equal(got, all_of[seen])
+    with pytest.raises(ValueError, match="outside"):
+        native.observed_at(obs.data, rows + 1, cols, obs.dtype)
 
 
 def test_places_outside_are_refused():

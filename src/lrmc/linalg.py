@@ -19,6 +19,8 @@ OUT_OF_RANGE = (
     "sums of products of the entries are not finite: entries differ too much in size;"
     " leave out or divide the largest"
 )
+# numbers that are put in order faster by counting than by NumPy
+COUNTED = 2000
 # an eigenvalue of a Gram matrix below this part of the largest is rounding
 NEGLIGIBLE = 1e-12
 
@@ -70,14 +72,20 @@ def quantiles(x: Array, shares: Sequence[float]) -> list[float]:
 
 
 def median_of(x: Array) -> float:
-    """The median of some numbers, as NumPy has it: a fifth of its time where they are few."""
+    """The median of some numbers, as NumPy has it: a fifth of its time."""
     n = x.size
     if not n:
         return math.nan
     above = n // 2
     below = n - 1 - above
-    some = np.partition(x, (below, above, n - 1), axis=None)  # NaN come last
-    low, high, last = (float(some[k]) for k in (below, above, n - 1))
+    places = below, above, n - 1  # NaN come last
+    if n < COUNTED or x.dtype.char not in "fd":
+        some = np.partition(x, places, axis=None)[list(places)]
+    else:
+        some = np.empty(3)
+        lines = _kernels.ready(x.ravel(), x.dtype)
+        _kernels.ordered(lines, places=np.array(places), out=some)
+    low, high, last = some.tolist()
     return last if math.isnan(last) else (low + high) / 2
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -12,11 +13,17 @@ from ._kernels import ready, threads_for
 from .weights import Array
 
 
+@cache
+def upper_triangle(rank: int) -> tuple[Array, Array]:
+    """Rows and columns of the numbers of an upper triangle."""
+    return np.triu_indices(rank)
+
+
 def pairs(X: Array) -> Array:
     """The products of all pairs of columns: n x r(r+1)/2, the upper triangle of x x' for
     each row x.
     """
-    a, b = np.triu_indices(X.shape[1])
+    a, b = upper_triangle(X.shape[1])
     lines = np.ascontiguousarray(X.T)  # whole lines: a fifth of the time of X[:, a]
     return np.ascontiguousarray((lines[a] * lines[b]).T)
 
@@ -243,13 +250,13 @@ def packed(M: Array) -> Array:
     """The upper triangles of symmetric matrices, in the order of `pairs`: (..., r, r) to
     (..., r(r+1)/2).
     """
-    a, b = np.triu_indices(M.shape[-1])
+    a, b = upper_triangle(M.shape[-1])
     return np.asarray(M[..., a, b])
 
 
 def unpacked(H: Array, rank: int) -> Array:
     """Symmetric matrices from their upper triangles: (..., r(r+1)/2) to (..., r, r)."""
-    a, b = np.triu_indices(rank)
+    a, b = upper_triangle(rank)
     full = np.empty((*H.shape[:-1], rank, rank), H.dtype)
     full[..., a, b] = full[..., b, a] = H
     return full

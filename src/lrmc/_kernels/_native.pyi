@@ -453,6 +453,109 @@ def times(X: Array, S: Array, *, out: Array) -> None:
 def cross(X: Array, Z: Array, *, out: Array) -> None:
     """Adds X' Z to `out`, which is float64."""
 
+def observed_at(
+    data: DenseData,
+    *,
+    rows: Array,
+    cols: Array,
+    out_rows: Array,
+    out_cols: Array,
+    values: Array,
+) -> int:
+    """Those of some places that are observed, into the beginning of the room: how many."""
+
+def most_frequent(x: Array) -> tuple[float, int]:
+    """The value that is found most often, the least of several, and how often; 0 without any."""
+
+most_loop_rank: int
+
+class LoopLines:
+    """What stays with the rows, or the columns, from one step of the closed loop to the next."""
+
+    def __init__(
+        self,
+        *,
+        momentum: Array,
+        observed: Array,
+        multiple: Array,
+        FF: Array,
+        before: Array,
+        H: Array | None,
+        full: Array | None,
+    ) -> None: ...
+
+class LoopPass:
+    """What a pass was made with, of rows or columns, and what it gave: the pull is overwritten."""
+
+    def __init__(
+        self,
+        *,
+        F: Array,
+        pull: Array,
+        after: Array,
+        weight: Array,
+        inliers: Array,
+        grams: Array | None,
+        ridge: float,
+        floor: float,
+    ) -> None: ...
+
+class LoopSample:
+    """The entries that thresholds are taken from, and the rows that tell what is typical."""
+
+    def __init__(
+        self, *, rows: Array, cols: Array, values: Array, judged: Array | None
+    ) -> None: ...
+
+class LoopRules:
+    """The numbers of the closed loop: see `lrmc.methods.thresholds`."""
+
+    def __init__(
+        self,
+        *,
+        good: float,
+        high: float,
+        widest: float,
+        above: float,
+        fastest: float,
+        least: float,
+        longest: float,
+        behind: float,
+        half: float,
+        widen: float,
+        narrow: float,
+        far: float,
+    ) -> None: ...
+
+class LoopTold:
+    """What a step tells: the next threshold, how far it went, and how far lines are behind."""
+
+    zeta: float
+    low: float
+    moved: float
+    change: float
+    gap: float
+    row_widest: float
+    row_far: float
+    col_widest: float
+    col_far: float
+
+def loop_step(
+    rows: LoopLines,
+    cols: LoopLines,
+    of_rows: LoopPass,
+    of_cols: LoopPass,
+    sample: LoopSample,
+    rules: LoopRules,
+    *,
+    zeta: float,
+    decay: float,
+    inliers: float,
+    momentum: float,
+    threads: int,
+) -> LoopTold:
+    """What follows a pass of the closed loop, at once."""
+
 most_layer_rank: int
 
 def layer_rows(

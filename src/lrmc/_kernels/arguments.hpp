@@ -59,6 +59,13 @@ template <class T, class A> T *lines(const A &X, int64_t n, int width, const cha
   return numbers<T>(*X, name);
 }
 
+// Whether all are places of n lines.
+inline bool within(const Vector<const int64_t> &at, int64_t n) {
+  bool all = true;  // to look at every one takes less than to stop at the first that is not
+  for (size_t k = 0; k < at.shape(0); k++) all &= uint64_t(at.data()[k]) < uint64_t(n);
+  return all;
+}
+
 // ---- the data
 
 struct Data {

@@ -413,10 +413,7 @@ static void entries_at(given::Lines L, given::Lines R, given::Vector<const int64
     need(int64_t(cols.shape(0)) == job.n, "cols", "has another length");
     job.rows = rows.data();
     job.cols = cols.data();
-    const auto within = [&](const int64_t *at, int64_t lines) {
-      return std::all_of(at, at + job.n, [=](int64_t line) { return line >= 0 && line < lines; });
-    };
-    need(within(job.rows, n1) && within(job.cols, n2), "a place", "is outside of the matrix");
+    need(given::within(rows, n1) && given::within(cols, n2), "a place", "is outside of the matrix");
     job.out = given::line<T>(out, job.n, "out");
     job.values = values ? given::line<const T>(values, job.n, "values") : nullptr;
     nb::gil_scoped_release unlocked;

@@ -315,14 +315,32 @@ template <class T> void regressor_slopes(const Regressors<T> &job, const Regress
 
 // ---- at some places of the matrix
 
+// Of short rows, unrolled: to sum the lanes of vectors would be most of the work.
+template <class T, int R> void entries_of(const Places<T> &job) {
+  for (int64_t k = 0; k < job.n; k++) {
+    const T *l = job.L + job.rows[k] * R, *f = job.R + job.cols[k] * R;
+    T dot = 0;
+    for (int c = 0; c < R; c++) dot += l[c] * f[c];
+    job.out[k] = job.values ? std::abs(job.values[k] - dot) : dot;
+  }
+}
 template <class T> void entries_at(const Places<T> &job) {
   constexpr int W = width<T>;
+  switch (job.rank) {
+    case 1: return entries_of<T, 1>(job);
+    case 2: return entries_of<T, 2>(job);
+    case 3: return entries_of<T, 3>(job);
+    case 4: return entries_of<T, 4>(job);
+    case 5: return entries_of<T, 5>(job);
+    case 6: return entries_of<T, 6>(job);
+    case 7: return entries_of<T, 7>(job);
+  }
   const int r = job.rank, whole = r / W * W;
   for (int64_t k = 0; k < job.n; k++) {
     const T *l = job.L + job.rows[k] * r, *f = job.R + job.cols[k] * r;
     Vec<T> some = {};
     for (int c = 0; c < whole; c += W) some += load<Vec<T>>(l + c) * load<Vec<T>>(f + c);
-    T dot = whole ? sum<T>(some) : T(0);  // of short rows, to sum the lanes would be most of the work
+    T dot = whole ? sum<T>(some) : T(0);
     for (int c = whole; c < r; c++) dot += l[c] * f[c];
     job.out[k] = job.values ? std::abs(job.values[k] - dot) : dot;
   }

@@ -4,6 +4,7 @@
 
 namespace lrmc::LRMC_ISA {
 
+// Of numbers of type T as they are stored.
 template <class T> void survey_as(const Dense &data, int64_t n1, int64_t n2, Survey &out, int threads) {
   threads = shares_of(threads, n1);
   std::unique_ptr<Buffer<Count<T>>[]> columns(new Buffer<Count<T>>[threads]);
@@ -14,14 +15,17 @@ template <class T> void survey_as(const Dense &data, int64_t n1, int64_t n2, Sur
     for (int64_t i = n1 * t / threads; i < n1 * (t + 1) / threads; i++)
       for (int64_t j = 0; j < n2; j += TILE<T>) {
         const int n = int(std::min<int64_t>(n2 - j, TILE<T>));
-        read<T>(data.data, data.storage, i * data.stride + j,
-                data.mask ? data.mask + i * data.mask_stride + j : nullptr, n, n, room);
+        const T *y = static_cast<const T *>(data.data) + i * data.stride + j;
+        if (data.mask) {
+          read<T>(data.data, data.storage, i * data.stride + j, data.mask + i * data.mask_stride + j, n, n, room);
+          y = room;
+        }
         Count<T> seen = 0, inf = 0, *column = columns[t].get() + j;
         for (int c = 0; c < n; c++) {
-          const Count<T> here = room[c] == room[c];
+          const Count<T> here = y[c] == y[c];
           seen += here;
           column[c] += here;
-          inf += std::fabs(room[c]) > std::numeric_limits<T>::max();
+          inf += std::fabs(y[c]) > std::numeric_limits<T>::max();
         }
         out.row_observed[i] += seen;
         infinite[t] += inf;

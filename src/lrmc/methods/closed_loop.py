@@ -14,11 +14,23 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from .._kernels import (
+    LoopLines,
+    LoopPass,
+    LoopRules,
+    LoopSample,
+    loop_step,
+    most_loop_rank,
+    ready,
+    threads_for,
+)
 from .._rows import Some, each, every, take
+from .._typing import override
 from ..linalg import Factors, Move, change_of, divide, gram, inverse, quantiles
 from ..observations.base import ALL_UP_TO, Observations
 from ..weights import Array, Sides
 from .rounds import (
+    LONGEST,
     RIDGE,
     Columns,
     Known,
@@ -28,10 +40,25 @@ from .rounds import (
     Told,
     after_all,
     of_rows,
+    passed,
+    ridge_of,
     stepped,
 )
 from .step import Step
-from .thresholds import FAR, LOW, ROUNDING, Falling
+from .thresholds import (
+    ABOVE_HIGH,
+    BEHIND,
+    FAR,
+    FASTEST,
+    HALF,
+    HIGH,
+    LOW,
+    NARROW,
+    ROUNDING,
+    WIDEN,
+    WIDEST,
+    Falling,
+)
 
 FEWEST_RANKS = 6  # the oversampling ratio counts at least so many ranks
 LOW_RANK = 3  # up to which every row wants a least-squares problem of its own
@@ -103,7 +130,8 @@ def closed_loop(
     `good` is the share of entries that are taken for good ones, at least.
     """
     grams = wants_grams(obs, start) if grams is None else grams
-    loop = Loop(obs, start, grams, outliers, good)
+    at_once = obs.in_memory and start.L.shape[1] <= most_loop_rank
+    loop = (AtOnce if at_once else Loop)(obs, start, grams, outliers, good)
     loop.begin(zeta)
     while True:
         yield loop.step()
@@ -128,11 +156,11 @@ class Loop:
         self.oversampling = obs.n_observed / (max(rank, FEWEST_RANKS) * (n1 + n2))
         some = obs.sample.telling()
         judged = every(n1) if n1 <= ALL_UP_TO else Some(obs.sample.rows)
-        sampled, numbers = np.unique(some.rows, return_inverse=True)
+        sampled, numbers = self._sampled(some.rows)
         self.known = Known(obs.row_observed, Some(sampled), judged)
         self.judged_observed = take(obs.row_observed, judged.lines)
         rounding = ROUNDING * float(np.finfo(obs.dtype).eps) * obs.scale
-        some = some._replace(rows=numbers)
+        self.some, some = some, some._replace(rows=numbers)
         self.falling = Falling(some, good, self.oversampling, grams, rounding)
         self.few = obs.fraction * min(n1, n2) < FEW_ENTRIES * rank
         self.rows = Rows(L, *each(_nothing_yet, (L,))[0])
@@ -142,8 +170,12 @@ class Loop:
         self.sampled_momentum = np.zeros_like(self.sampled)
         # multiple of the threshold of a row; the fraction of rows far behind
         self.widest, self.far = 1.0, 0.0
-        self.k, self.zeta, self.ridge = 0, math.inf, 0.0
+        self.k, self.zeta, self.ridge, self.gap = 0, math.inf, 0.0, math.nan
         self.inliers, self.refreshed_at, self.change = 1.0, math.inf, 1.0
+
+    def _sampled(self, rows: Array) -> tuple[Array, Array]:
+        """The rows that have an entry in the sample, and the number of each entry's among them."""
+        return np.unique(rows, return_inverse=True)
 
     def begin(self, zeta: float) -> None:
         """The first threshold, where the error of the start is below zeta."""
@@ -154,15 +186,7 @@ class Loop:
         zeta, low = self.zeta, self.falling.low
         widest = max(self.widest, self.cols.side.widest)
         behind = zeta * widest if widest > FAR else 0.0
-        now = self._pass()
-        kept, told = self.obs.round(of_rows, (*self.known, *self.rows), now)
-        rows, seen = Rows(*kept), Seen(*told)
-        self.cols.weight, self.inliers = (
-            seen.col_weight,
-            int(seen.n_inliers) / self.obs.n_observed,
-        )
-        self.refreshed_at = self.inliers if now.refresh else self.refreshed_at
-        moved = self._of_all(rows, seen)
+        moved = self._round(self._pass())
         self.k += 1
         R = self.cols.R
         return Step(
@@ -174,7 +198,8 @@ class Loop:
             stage="exact",
             behind=behind,
             moved=moved,
-            LL=self.left.FF,
+            LL=self.left.FF.copy(),
+            gap=self.gap,
         )
 
     def _pass(self) -> Pass:
@@ -207,9 +232,21 @@ class Loop:
             far=self.far,
             refresh=refresh,
             ridge=self.ridge,
-            scale=None if self.grams else inverse(self.right.FF, n1, Q.dtype),
-            floor=LEAST * self.inliers * self.obs.fraction,
+            scale=self._scale(),
+            floor=self._floor(),
         )
+
+    def _round(self, now: Pass) -> float:
+        """A pass, and what follows from it, wherever the rows are; how far X moved."""
+        kept, told = self.obs.round(of_rows, (*self.known, *self.rows), now)
+        seen = Seen(*told)
+        self._count(now, seen.col_weight, int(seen.n_inliers))
+        return self._of_all(Rows(*kept), seen)
+
+    def _count(self, now: Pass, col_weight: Array, n_inliers: int) -> None:
+        """What a pass saw, for the next one."""
+        self.cols.weight, self.inliers = col_weight, n_inliers / self.obs.n_observed
+        self.refreshed_at = self.inliers if now.refresh else self.refreshed_at
 
     def _of_all(self, rows: Rows, seen: Seen) -> float:
         """Both factors as far as they go together, and the next thresholds; how far X moved."""
@@ -245,10 +282,20 @@ class Loop:
     def _scalar_directions(self, seen: Seen) -> Array:
         """C' L (L'L)^-1 over the part of each column that counts."""
         V = divide(seen.CtP.astype(self.cols.R.dtype, copy=False), self.left.FF)
-        floor = LEAST * self.inliers * self.obs.fraction
+        floor = self._floor()
         return V / np.maximum(seen.col_weight / self.obs.shape[0], floor)[
             :, None
         ].astype(V.dtype)
+
+    def _scale(self) -> Array | None:
+        """(R'R)^-1, where it serves all rows."""
+        if self.grams:
+            return None
+        return inverse(self.right.FF, self.obs.shape[0], self.obs.dtype)
+
+    def _floor(self) -> float:
+        """The least weight of a line, beside its length, that its step is divided by."""
+        return LEAST * self.inliers * self.obs.fraction
 
     def _momentum(self) -> float:
         """The heavy ball: none in the first step, more where samples are few."""
@@ -258,6 +305,117 @@ class Loop:
         return min(
             MOST_HEAVY, HEAVY * missing / (self.oversampling * max(self.inliers, 0.01))
         )
+
+
+class AtOnce(Loop):
+    """The same where all rows are in memory: what follows a pass is one call of a kernel, of which
+    the classes above are the plain form. On some thousand rows and entries of the sample, their
+    NumPy takes as long as a pass.
+    """
+
+    def __init__(
+        self,
+        obs: Observations,
+        start: Factors,
+        grams: bool,
+        outliers: Sides,
+        good: float,
+    ) -> None:
+        super().__init__(obs, start, grams, outliers, good)
+        some, judged = self.some, self.known.judged.lines
+        self.sample = LoopSample(
+            rows=ready(some.rows, np.int64),
+            cols=ready(some.cols, np.int64),
+            values=ready(some.values, obs.dtype),
+            judged=None if obs.shape[0] <= ALL_UP_TO else ready(judged, np.int64),
+        )
+        self.rules = LoopRules(
+            good=good,
+            high=HIGH,
+            widest=WIDEST,
+            above=ABOVE_HIGH[grams],
+            fastest=FASTEST,
+            least=self.falling.rounding,
+            longest=LONGEST,
+            behind=BEHIND,
+            half=HALF,
+            widen=WIDEN,
+            narrow=NARROW,
+            far=FAR,
+        )
+        self.lines = (
+            self._lines(self.left, self.rows.momentum, self.rows.multiple, 0),
+            self._lines(self.right, self.cols.momentum, self.cols.side.multiple, 1),
+        )
+
+    def _lines(
+        self, motion: Motion, momentum: Array, multiple: Array, axis: int
+    ) -> LoopLines:
+        """What stays with the rows, or the columns: the kernel writes it in place."""
+        n, packed = len(multiple), self.rank * (self.rank + 1) // 2
+        observed = (self.obs.row_observed, self.obs.col_observed)[axis]
+        return LoopLines(
+            momentum=momentum,
+            observed=ready(observed, np.int64),
+            multiple=multiple,
+            FF=motion.FF,
+            before=motion.before,
+            H=np.empty((n, packed), self.obs.dtype) if self.grams else None,
+            full=np.empty(n) if self.grams else None,
+        )
+
+    @override
+    def _sampled(self, rows: Array) -> tuple[Array, Array]:
+        return np.arange(self.obs.shape[0]), rows
+
+    @override
+    def _scale(self) -> None:
+        return None  # the kernel has its own
+
+    @override
+    def _round(self, now: Pass) -> float:
+        rows, cols = self.rows, self.cols
+        pull = passed(self.obs, rows, now)
+        self._count(now, pull.col_weight, pull.n_inliers)
+        WQ, WtP = pull.grams if now.refresh else (None, None)
+        L, R = np.empty_like(rows.L), np.empty_like(cols.R)
+        of_rows = LoopPass(
+            F=ready(rows.L, L.dtype),
+            pull=pull[0],
+            after=L,
+            weight=pull.row_weight,
+            inliers=pull.row_inliers,
+            grams=WQ,
+            ridge=now.ridge,
+            floor=now.floor,
+        )
+        of_cols = LoopPass(
+            F=ready(cols.R, R.dtype),
+            pull=pull[1],
+            after=R,
+            weight=pull.col_weight,
+            inliers=pull.col_inliers,
+            grams=WtP,
+            ridge=0.0 if WtP is None else ridge_of(WtP, self.rank),
+            floor=self._floor(),
+        )
+        told = loop_step(
+            *self.lines,
+            of_rows,
+            of_cols,
+            self.sample,
+            self.rules,
+            zeta=self.zeta,
+            decay=self.falling.decay(self.inliers),
+            inliers=self.inliers,
+            momentum=self._momentum(),
+            threads=threads_for(max(self.obs.shape) * self.rank**3, self.obs.threads),
+        )
+        self.rows, cols.R = rows._replace(L=L), R
+        self.zeta, self.falling.low, self.change = told.zeta, told.low, told.change
+        self.widest, self.far, self.gap = told.row_widest, told.row_far, told.gap
+        cols.side.widest, cols.side.far = told.col_widest, told.col_far
+        return told.moved
 
 
 def _nothing_yet(rows: tuple[Array], _: None) -> tuple[tuple[Array, Array], tuple[()]]:

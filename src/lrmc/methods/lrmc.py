@@ -9,7 +9,7 @@ import numpy as np
 
 from .._kernels import layer_rows, most_layer_rank, ready, times
 from .._rows import each, kept
-from ..linalg import Factors, Move, change_of, divide, gram, inverse, move
+from ..linalg import Factors, Move, change_of, divide, gram, inverse
 from ..observations.base import Observations
 from ..schedule import Layer
 from ..weights import Array, DType
@@ -30,9 +30,8 @@ def lrmc(
     X, m = start.X, at_rest(start.X)
     yield start.step
     for layer in layers:
-        before = X
-        X, m, _, n_inliers, left = take(obs, X, m, layer, tangent)
-        moved = change_of(left, move(before.R, X.R))
+        X, m, _, n_inliers, left, right = take(obs, X, m, layer, tangent)
+        moved = change_of(left, right)
         inliers = n_inliers / obs.n_observed
         yield Step(*X, layer.zeta, inliers, moved=moved, LL=left.after)
 
@@ -45,6 +44,7 @@ class Taken(NamedTuple):
     scaled: Factors  # C R (R'R)^-1 and C' L (L'L)^-1
     n_inliers: int
     left: Move  # how L moved
+    right: Move
 
 
 def take(
@@ -56,22 +56,20 @@ def take(
 ) -> Taken:
     """One layer of the paper, from the factors X. One pass over the data."""
     (L, R), (mL, mR), (zeta, eta, gamma) = X, momentum, layer
-    scale = inverse(gram(R), len(L), L.dtype)
+    RR = gram(R)
+    scale = inverse(RR, len(L), L.dtype)
     (CR,), (CtL, LL, LCR, n_inliers) = obs.round(_of_rows, (L,), (R, zeta, tangent))
-    scaled_R = dR = divide(CtL.astype(R.dtype, copy=False), LL)
-    M = None
-    if tangent:
-        M = shared(LL, LCR @ scale, R.dtype)
-        dR = dR - R @ M.T / 2
-    mR = dR + gamma * mR
-    (dL, mL, L), sums = each(_moved, (L, CR, mL), (scale, M, eta, gamma))
-    DD, DL = sums
+    M = shared(LL, LCR @ scale, R.dtype) if tangent else None
+    other = inverse(LL, len(R), R.dtype), None if M is None else M.T
+    (dR, mR, R), (DDR, DR) = _moved((R, CtL, mR), (*other, eta, gamma))
+    (dL, mL, L), (DDL, DL) = each(_moved, (L, CR, mL), (scale, M, eta, gamma))
     return Taken(
-        Factors(L, R + eta * mR),
+        Factors(L, R),
         Factors(mL, mR),
-        Factors(dL, scaled_R),
+        Factors(dL, dR),
         int(n_inliers),
-        Move(DD, DL, LL),
+        Move(DDL, DL, LL),
+        Move(DDR, DR, RR),
     )
 
 
@@ -94,7 +92,7 @@ def _moved(
     (L, CR, mL), (scale, M, eta, gamma) = rows, same
     if L.shape[1] <= most_layer_rank:
         return _moved_at_once(L, CR, mL, same)
-    dL = times(CR, scale)
+    dL = times(CR.astype(L.dtype, copy=False), scale)
     mL = (dL if M is None else dL - times(L, M) / 2) + gamma * mL
     D = eta * mL
     return (dL, mL, L + D), (gram(D), gram(D, L))

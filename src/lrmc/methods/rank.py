@@ -22,6 +22,8 @@ from .thresholds import LOW, WIDEST
 MOST_AT_ONCE = 5
 MANY = 15  # components
 FEW_ROWS = 0.15  # a component this narrow may be made of outliers
+# times: squared singular values that are less apart need no closer look
+APART = 25
 # steps after which a component that made no difference was too many; a small one may need them to
 # show
 IDLE = 3
@@ -301,10 +303,12 @@ def _pruned(obs: Observations, step: Step) -> Factors | None:
     """X without trailing components that the fit does not need, or None if it needs all."""
     X, inliers = step.X, step.inliers
     rank = X.L.shape[1]
+    if step.gap <= APART:
+        return None
     GL = gram(X.L) if step.LL is None else step.LL
     # of the singular values, roughly
     squares = np.sort(np.abs(np.linalg.eigvals(GL @ gram(X.R))))[::-1]
-    if not np.any(squares[:-1] > 25 * squares[1:]):
+    if not np.any(squares[:-1] > APART * squares[1:]):
         return None
     Z = balanced(*X)
     values = np.diag(gram(Z.L))

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._rows import Joined, Largest, Lines, Some
 from ..linalg import gram
-from ..observations.base import OWN, Observations
+from ..observations.base import OWN, Observations, Pull
 from ..row_systems import inverse_rows, packed_trace, pairs, times_rows
 from ..weights import Array, Sides, Threshold
 from .thresholds import FAR, Side, followed, teachers, thresholds
@@ -71,9 +71,8 @@ class Seen(NamedTuple):
     inliers: Joined  # of the rows that are judged by
 
 
-def of_rows(block: Observations, lines: Lines, now: Pass) -> tuple[Rows, Seen]:
-    """One pass over some rows: the direction of each."""
-    known, rows = Known(*lines[:3]), Rows(*lines[3:])
+def passed(block: Observations, rows: Rows, now: Pass) -> Pull:
+    """One pass over some rows, with the products that their steps are made of."""
     z, protect = thresholds(rows.multiple, now.zeta, now.widest)
     rule = Threshold(z, now.cols[0], protect, now.cols[1], now.outliers, rough=True)
     P = teachers(rows.L, rows.multiple, now.widest, now.far)
@@ -83,7 +82,13 @@ def of_rows(block: Observations, lines: Lines, now: Pass) -> tuple[Rows, Seen]:
         else (None, None)
     )
     left, right = OWN if P is rows.L else P, OWN if now.Q is None else now.Q
-    pull = block.products(rows.L, now.R, rule, P=left, Q=right, Pw=Pw, Qw=Qw)
+    return block.products(rows.L, now.R, rule, P=left, Q=right, Pw=Pw, Qw=Qw)
+
+
+def of_rows(block: Observations, lines: Lines, now: Pass) -> tuple[Rows, Seen]:
+    """One pass over some rows: the direction of each."""
+    known, rows = Known(*lines[:3]), Rows(*lines[3:])
+    pull = passed(block, rows, now)
     WtP = None
     if now.refresh:
         (WQ, WtP), ridge = pull.grams, now.ridge * np.eye(rows.L.shape[1])
@@ -107,6 +112,11 @@ def of_rows(block: Observations, lines: Lines, now: Pass) -> tuple[Rows, Seen]:
     return rows, Seen(
         pull[1], WtP, pull.col_inliers, pull.col_weight, pull.n_inliers, *told
     )
+
+
+def ridge_of(grams: Array, rank: int) -> float:
+    """A small part of the mean Gram matrix."""
+    return RIDGE * float(packed_trace(grams, rank).mean()) / rank
 
 
 def full_weight(weight: Array, observed: Array) -> Array:
@@ -179,7 +189,7 @@ class Columns:
         rank = self.R.shape[1]
         if seen.WtP is not None:
             H = seen.WtP.astype(self.R.dtype, copy=False)
-            ridge = RIDGE * float(packed_trace(H, rank).mean()) / rank * np.eye(rank)
+            ridge = ridge_of(H, rank) * np.eye(rank)
             self.H = inverse_rows(H, ridge, self.side.observed > 0, threads)
             self.full = full_weight(seen.col_weight, self.side.observed)
         assert self.H is not None

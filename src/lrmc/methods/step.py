@@ -23,6 +23,8 @@ class Step(NamedTuple):
     behind: float = 0.0
     moved: float = math.nan  # |X - X_before|_F / |X_before|_F; NaN at a start
     LL: Array | None = None  # L' L, where it is known
+    # the largest ratio of a squared singular value to the next; NaN where it is not known
+    gap: float = math.nan
 
     @property
     def X(self) -> Factors:

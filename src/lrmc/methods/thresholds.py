@@ -4,6 +4,7 @@ columns that fall behind have wider ones.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -122,14 +123,12 @@ class Falling:
         size = self.some.sizes(Factors(Ls, R))
         low, high = quantiles(size, (self.good, HIGH * inliers))
         self.low = low
-        least = max(self._decay(inliers) * zeta, WIDEST * low)
+        least = max(self.decay(inliers) * zeta, WIDEST * low)
         return max(
             min(least, ABOVE_HIGH[self.grams] * high), FASTEST * zeta, self.rounding
         )
 
-    def _decay(self, inliers: float) -> float:
+    def decay(self, inliers: float) -> float:
         """How fast the threshold may fall: slower where samples are few for the rank."""
         needed = NEEDED[self.grams] / max(inliers, 0.1) ** (2 if self.grams else 1)
-        return float(
-            np.clip(DECAY * np.sqrt(needed / self.oversampling), DECAY, SLOWEST)
-        )
+        return min(max(DECAY * math.sqrt(needed / self.oversampling), DECAY), SLOWEST)

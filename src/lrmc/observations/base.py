@@ -15,6 +15,7 @@ import numpy as np
 
 from .._rows import Work, is_here, take
 from .._scipy import sparse as sp
+from ..linalg import median_of
 from ..weights import Array, Weight, as_weight
 from .passes import (
     OWN,
@@ -343,7 +344,7 @@ class Observations(ABC):
         thresholds. Never 0.
         """
         size = np.abs(self.sample.values)
-        for typical in (np.median, np.mean):
+        for typical in (median_of, np.mean):
             with np.errstate(over="ignore"):
                 scale = float(typical(size)) if size.size else 0.0
             if scale > 0:

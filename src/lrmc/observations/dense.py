@@ -127,6 +127,10 @@ class Dense(Observations):
         )
 
     @override
+    def _observed_at(self, rows: Array, cols: Array) -> Sample:
+        return native.observed_at(self.data, rows, cols, self.dtype)
+
+    @override
     def draw(self, size: int = SAMPLED, seed: int = 0) -> Sample:
         """Where few entries are observed, drawn from those."""
         if self.fraction >= DRAW_FROM_STORED_BELOW:

@@ -19,6 +19,7 @@ from .base import (
     PowerAdjoint,
     Pull,
     Regression,
+    Sample,
     how_many,
 )
 
@@ -313,6 +314,23 @@ def residual(
     factors = Factors(L=_kernels.ready(L, out.dtype), R=_kernels.ready(R, out.dtype))
     _kernels.residual(data, factors, out=out, threads=threads)
     return out
+
+
+def observed_at(
+    data: DenseData, rows: Array, cols: Array, dtype: np.dtype[Any]
+) -> Sample:
+    """Those of some places of dense data that are observed, in their order."""
+    rows, cols = (_kernels.ready(lines, np.int64) for lines in (rows, cols))
+    room = Sample(np.empty_like(rows), np.empty_like(cols), np.empty(len(rows), dtype))
+    count = _kernels.observed_at(
+        data,
+        rows=rows,
+        cols=cols,
+        out_rows=room.rows,
+        out_cols=room.cols,
+        values=room.values,
+    )
+    return Sample(*(x[:count] for x in room))
 
 
 def locate(indptr: Array, indices: Array, rows: Array, cols: Array) -> Array:

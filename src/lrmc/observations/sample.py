@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .. import _kernels
 from ..linalg import Factors, entries_at
 from ..weights import Array
 
@@ -18,13 +19,10 @@ SHORT = 2**16
 
 
 def most_frequent(values: Array) -> tuple[float, int]:
-    """The most frequent value, and how often it stands there: data that are 0 in many
-    places agree with X = 0 there.
+    """The most frequent value, the least of several, and how often it stands there: data that are 0
+    in many places agree with X = 0 there.
     """
-    distinct, counts = np.unique(values, return_counts=True)
-    if not len(counts):
-        return 0.0, 0
-    return float(distinct[counts.argmax()]), int(counts.max())
+    return _kernels.most_frequent(_kernels.ready(values, values.dtype))
 
 
 def in_order(rows: Array) -> Array:
