@@ -39,6 +39,8 @@ ROUNDS = 150
 SETTLED = 1e-5
 ROUGHLY = 1e-3  # the same, where all shapes are tried to find the few that are looked at again
 TINY = 1e-300
+LARGEST, LEAST = 1e30, 1e-30  # powers and densities, as single precision holds them
+SMALLEST = 1e-9  # a unit, beside the typical size
 
 
 class Shape(NamedTuple):
@@ -60,7 +62,7 @@ class Shape(NamedTuple):
 
     def log_fall(self, power: Array) -> Array:
         """By how much it falls from there to residuals whose p-th powers these are."""
-        return np.asarray(-(self.q + 1 / self.p) * np.log1p(power / self.q))
+        return np.asarray(-(self.q + 1 / self.p) * np.log(1 + power / self.q))
 
     def beyond(self, ratio: Array) -> Array:
         """How likely a residual is larger than so many scales, on either side."""
@@ -198,24 +200,32 @@ def _expectation_maximisation(
     the likelihood.
     """
     p, q = shape
-    power, least = np.abs(residual / scale) ** p, 1e-9 * unit
-    peak = np.exp(shape.log_constant - np.log(scale))
-    gross = np.full(len(densities), FIRST_SHARE / len(densities))
+    # in units of the scales, and single precision: logarithms are a third of the time there
+    power = np.minimum(np.abs(residual / (unit * scale)) ** p, LARGEST)
+    power, densities = (
+        x.astype(np.float32) for x in (power, densities * (unit * scale))
+    )
+    peak = np.float32(np.exp(shape.log_constant))
+    gross = np.full(len(densities), FIRST_SHARE / len(densities), np.float32)
+    times = 1.0  # the unit, beside the first one
     for _ in range(ROUNDS):
-        ratio = power / unit**p
-        good = (1 - gross.sum()) / unit * peak * np.exp(shape.log_fall(ratio))
-        total = np.maximum(good + gross @ densities, TINY)
+        ratio = power * np.float32(times**-p)
+        fall = np.exp(shape.log_fall(ratio))
+        good = (1 - gross.sum()) * peak / np.float32(times) * fall
+        total = np.maximum(good + gross @ densities, LEAST)
         here = good / total
-        weight = here * (p * q + 1) / (q + ratio)
-        before, share = unit, gross
+        weight = here * np.float32(p * q + 1) / (np.float32(q) + ratio)
+        before, share = times, gross
         mean = float((weight * power).sum()) / max(float(here.sum()), TINY)
-        unit = max(mean ** (1 / p), least)
-        gross = gross * (densities @ (1 / total)) / len(total)
-        gross *= min(1.0, MOST_SHARE / max(gross.sum(), TINY))
+        times = max(mean ** (1 / p), SMALLEST)
+        gross = gross * (densities @ (1 / total)) / np.float32(len(total))
+        gross *= np.float32(min(1.0, MOST_SHARE / max(float(gross.sum()), TINY)))
         moved = np.abs(gross - share).max()
-        if abs(unit - before) < settled * unit and moved < settled:
+        if abs(times - before) < settled * times and moved < settled:
             break
-    return unit, tuple(gross.tolist()), float(np.log(total).mean())
+    in_scales = float(np.log(total).mean(dtype=np.float64))
+    likelihood = in_scales - float(np.log(unit * scale).mean())
+    return unit * times, tuple(gross.tolist()), likelihood
 
 
 def _gross_densities(residual: Array, widths: Array) -> Array:

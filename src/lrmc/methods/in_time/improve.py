@@ -36,6 +36,13 @@ AT_ENDS = 0.25
 # times what low rank typically misses: where entries beside gaps are so far off, gaps hide more of
 # the same. Sensors have 0.9 to 1.8, clouds that a mask leaves 2.6 to 30
 UNLIKE = 2.0
+# what is said of low rank alone, in warnings
+OF_LOW_RANK = (
+    "unknowns: not determined",
+    "do not determine this",
+    "are far from this fit",
+    "low rank is no good model",
+)
 MOVED = 1000  # seeds of gaps that intervals are learned from, beyond those of the plan
 
 
@@ -130,11 +137,13 @@ def _with_time(result: Result, asked: Asked, seed: int) -> Result:
     if not timing.plan.is_worth_it(clearly=optional):
         return replace(result, evidence=evidence)
     part = filled(obs, Fit(result.factors(), result.beyond), timing)
-    part = without_gross(part, obs)
+    cleaned = without_gross(part, obs)
     assert result.refit is not None
     return replace(
         result,
-        beyond=(part,),
+        beyond=(cleaned.part,),
+        noise_level=cleaned.noise,
+        outlier_fraction=cleaned.gross,
         evidence=evidence,
         status=_status(result.status),
         warnings=(
@@ -229,8 +238,7 @@ def _still_true(told: tuple[str, ...], obs: Observations, axis: Axis) -> Iterato
     seen = obs.row_observed if axis == "columns" else obs.col_observed
     empty = int((np.asarray(seen) == 0).sum())
     for text in told:
-        # of low rank alone
-        if "unknowns: not determined" in text or "do not determine this" in text:
+        if any(words in text for words in OF_LOW_RANK):
             continue
         if "have no observation" not in text:
             yield text

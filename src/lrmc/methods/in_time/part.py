@@ -71,17 +71,32 @@ class InTime(Kept):
         return Forecast(*(timing.sensors(x) for x in found))
 
 
-def without_gross(part: InTime, obs: Observations) -> InTime:
+class Cleaned(NamedTuple):
+    """A part in time that gives no gross errors back, and what its residuals say of the data."""
+
+    part: InTime
+    noise: float  # the standard deviation of good entries around what the others tell of them
+    gross: float  # the share of gross errors
+
+
+def without_gross(part: InTime, obs: Observations) -> Cleaned:
     """The same; entries that were seen are estimated as the others tell them, as far as they may be
     gross errors."""
     fit = Fit(part.X, (part,))
     listed, values = listing(obs, fit), part.values.copy()
     others = estimates_of(part).others
+    good = squares = 0.0
     for some in fit.residuals(obs):
-        gross = np.nan_to_num(listed.outlying(some)).astype(values.dtype)
+        gross = np.nan_to_num(listed.outlying(some))
         at = some.rows, some.cols
-        values[at] += gross * (others[at] - values[at])
-    return replace(part, values=values)
+        values[at] += gross.astype(values.dtype) * (others[at] - values[at])
+        good += float((1 - gross).sum())
+        squares += float(((1 - gross) * some.values.astype(np.float64) ** 2).sum())
+    return Cleaned(
+        replace(part, values=values),
+        noise=float(np.sqrt(squares / max(good, 1.0))),
+        gross=1 - good / max(obs.n_observed, 1),
+    )
 
 
 def estimates_of(part: InTime) -> Estimate:

@@ -34,8 +34,10 @@ class Prior(NamedTuple):
         """A function of the covariance times x: its values on `own` and on `along`."""
         y = own * x
         if self.A.shape[1]:
-            shared = np.tensordot(self.A.T, x, 1)
-            y += np.tensordot(self.A, (along - own) * shared, 1)
+            flat = x.reshape(len(x), -1)
+            shared = self.A.T @ flat
+            shared *= (along - own).reshape(shared.shape)
+            y.reshape(flat.shape)[:] += self.A @ shared
         return y
 
 

@@ -29,7 +29,9 @@ class System(NamedTuple):
         )
 
     def _data(self, c: Array) -> Array:
-        return self.basis.coefficients(self.weights * self.basis.values(c))
+        x = self.basis.values(c)
+        x *= self.weights
+        return self.basis.coefficients(x)
 
     def solved(
         self,
@@ -50,7 +52,7 @@ class System(NamedTuple):
         inverse = own / (mean * own + self.noise), along / (mean * along + self.noise)
         if relative:
             small = relative * float(np.vdot(b, self.prior.applied(b, *inverse)))
-        p = Sp = np.zeros_like(b)
+        p, Sp = np.zeros_like(b), np.zeros_like(b)
         before = 1.0
         for k in range(MOST_STEPS):
             z = self.prior.applied(rest, *inverse)
@@ -58,16 +60,23 @@ class System(NamedTuple):
             if now <= small:
                 break
             beta = now / before if k else 0.0
-            p = z + beta * p
+            p *= beta
+            p += z
             # noise Sigma^-1 z, without dividing by small variances
-            Sp = rest - mean * z + beta * Sp
-            Hp = self._data(p) + Sp
+            Sp *= beta
+            Sp += rest
+            z *= mean
+            Sp -= z
+            Hp = self._data(p)
+            Hp += Sp
             curvature = float(np.vdot(p, Hp))
             if not curvature > 0:  # rounding is all that is left
                 break
             step = now / curvature
-            c += step * p
-            rest -= step * Hp
+            np.multiply(p, step, out=z)
+            c += z
+            Hp *= step
+            rest -= Hp
             before = now
         return c
 
