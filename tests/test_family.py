@@ -1,6 +1,7 @@
 """Schedules that are learned on some matrices of a kind, for others."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from lrmc.methods.blends import all_heard, best_blends
 from lrmc.methods.family import LEAP, Member, _lessons, decide_for_all
 from lrmc.methods.learn import SHIPPED
 from lrmc.methods.lessons import Tried, hidden_in
+from lrmc.methods.likeness import Kind, Look
 from lrmc.methods.nearest_schedule import nearest_of_all
 from lrmc.methods.noisy import Noise
 from lrmc.methods.noisy_layers import Layers, Numbers
@@ -53,6 +55,33 @@ def test_what_was_learned_serves_matrices_that_were_not_seen(schedule):
         learned.append(error(new.low_rank(undetermined="keep"), X))
         plain.append(error(old.low_rank(undetermined="keep"), X))
     assert np.mean(learned) < 0.97 * np.mean(plain)
+
+
+def test_data_of_another_kind_are_told():
+    kind = Kind.of([Look(0.5, 2.0, 1.5, 0.5), Look(0.6, 2.1, 1.5, 0.5)], False)
+    assert Kind.from_plain(kind.plain()) == kind
+    assert kind.unlike(Look(0.65, 1.8, 1.4, 0.6), False) == ""
+    assert "0.50 to 0.60 times as much" in kind.unlike(Look(0.8, 2, 1.5, 0.5), False)
+    assert "share was 0.50 to 0.50, here 0.95" in kind.unlike(
+        Look(0.5, 2, 1.5, 0.95), False
+    )
+    assert "in no groups, here in some" in kind.unlike(Look(0.5, 2, 1.5, 0.5), True)
+    # a family that varies much may vary more
+    wide = Kind.of([Look(0.2, 2.0, 1.5, 0.5), Look(0.8, 2.0, 1.5, 0.5)], False)
+    assert wide.unlike(Look(1.5, 2.0, 1.5, 0.5), False) == ""
+
+
+def test_numbers_that_ship_on_data_of_another_kind():
+    """Compared with what would be done without it, such a plan is compared with itself."""
+    Y, _ = table((120, 60), rank=2, missing=0.3, seed=1)
+    obs = as_observations(Y)
+    plan = Plan(SHIPPED, rank=8)
+    seen = safety_net.kind_of([obs], plan, 0)
+    assert caught(obs, replace(plan, kind=seen), Noise.even(obs), 0).worse == ""
+    noisy = as_observations(Y + np.random.default_rng(0).normal(0, 5, Y.shape))
+    assert caught(noisy, plan, Noise.even(noisy), 0).worse == ""
+    net = caught(noisy, replace(plan, kind=seen), Noise.even(noisy), 0)
+    assert "learned on data of another kind" in net.worse
 
 
 def test_it_goes_to_a_file_and_back(schedule, tmp_path):
@@ -103,7 +132,8 @@ def test_the_rank_follows_the_size():
     small = [table((60, 40), rank=6, missing=0.7, seed=seed)[0] for seed in range(3)]
     found = lrmc.train(small)
     Y, X = table((400, 200), rank=6, missing=0.7, seed=9)
-    result = lrmc.solve(Y, schedule=found)
+    with pytest.warns(UserWarning, match="of another kind: there low rank missed"):
+        result = lrmc.solve(Y, schedule=found)
     assert result.evidence["plan"]["rank"] > found.plan["rank"] or result.rank >= 6
     assert error(result.low_rank(), X) < 0.1
 

@@ -6,9 +6,20 @@ import shadow_reference as reference
 from scipy import ndimage as ndi
 
 from lrmc import _kernels
-from lrmc.apps.video import foreground, medians, pixels, shadows, stays, traits, windows
+from lrmc.apps.video import (
+    camera,
+    foreground,
+    grid,
+    medians,
+    pixels,
+    shadows,
+    stays,
+    traits,
+    windows,
+)
 from lrmc.apps.video.foreground import CLOSED
 from lrmc.apps.video.shadows import SMALL
+from lrmc.observations._door import as_observations
 
 SIZES = [1, 2, 3, 5, 8, 13]
 
@@ -50,7 +61,9 @@ def test_what_hangs_together_is_what_scipy_labels():
         areas = np.bincount(labels.ravel())
         areas[0] = 0
         want = (areas >= traits.LARGE * mask.size)[labels]
-        np.testing.assert_array_equal(traits.large(mask), want)
+        found = np.empty_like(mask)
+        _kernels.connected(mask, traits.smallest_thing(mask), out=found)
+        np.testing.assert_array_equal(found, want)
 
 
 def crowd(colours, seed):
@@ -77,20 +90,16 @@ def test_shadows_are_those_of_the_reference(colours, size, monkeypatch):
     noise = 2.0
     evidence = shadows.Evidence(noise)
     evidence.add(3, frame, behind, mask)
-    boxes = shadows.crops(mask, size)
-    want, left = 0.0, mask.copy()
-    ratios = np.random.default_rng(1).random(2 * shadows.BINS) < 0.5
-    for top, first, height, width in boxes:
-        crop = (slice(top, top + height), slice(first, first + width))
-        parts = frame[crop], behind[crop], mask[crop]
-        want = want + reference.slopes(*parts, noise, size)
-        left[crop] &= ~reference.shadowed(*parts, size, ratios, noise)
-    assert len(boxes) > 0
+    want = reference.slopes(frame, behind, mask, noise, size)
     assert np.count_nonzero(want) > 6
     np.testing.assert_allclose(evidence.sums[3], want, rtol=1e-4, atol=1e-2)
-    found = shadows.without_shadows(frame, behind, mask, mask, (ratios, noise))
-    assert 0 < found.sum() < mask.sum()
-    np.testing.assert_array_equal(found, left)
+    ratios = np.random.default_rng(1).random(2 * shadows.BINS) < 0.5
+    kind = foreground.Traits(noise, ratios=ratios)
+    found = foreground.masks(frame[None], behind[None], 12.0, kind)[0]
+    far = foreground.distance(frame[None], behind[None])[0] > 12.0
+    left = far & ~reference.shadowed(frame, behind, far, size, ratios, noise)
+    assert 0 < found.sum() < foreground.cleaned(far[None]).sum()
+    np.testing.assert_array_equal(found, foreground.cleaned(left[None])[0])
 
 
 @pytest.mark.parametrize(("colours", "rank"), [(1, 1), (3, 2)])
@@ -118,7 +127,7 @@ def test_medians_of_few(n):
     np.testing.assert_allclose(medians.of_few(x), np.median(x, axis=0), rtol=1e-6)
 
 
-@pytest.mark.parametrize("n", [1, 2, 101, 300])
+@pytest.mark.parametrize("n", [1, 2, 101, 255])
 def test_medians_of_bytes(n):
     x = np.random.default_rng(n).integers(0, 256, (n, 50)).astype(np.uint8)
     x[:, :3] = (0, 255, 128)
@@ -126,4 +135,25 @@ def test_medians_of_bytes(n):
     np.testing.assert_array_equal(medians.of_bytes(x), want)
     before = np.arange(50) % n
     want = np.take_along_axis(np.sort(x, axis=0), before[None], axis=0)[0]
-    np.testing.assert_array_equal(medians.of_bytes(x, before), want)
+    np.testing.assert_array_equal(medians.of_bytes(x, middle=before), want)
+
+
+def test_smooth_pictures_are_those_of_scipy():
+    x = np.random.default_rng(0).integers(0, 256, (19, 7)).astype(np.uint8)
+    found = np.empty(x.shape, np.float32)
+    _kernels.smooth(x, camera._gaussian(1.5), out=found)
+    want = ndi.gaussian_filter(x.astype(np.float32), 1.5)
+    np.testing.assert_allclose(found, want, rtol=1e-4)
+
+
+def test_a_grid_tells_how_bright_frames_are():
+    rng = np.random.default_rng(0)
+    light = rng.uniform(0.5, 1, 30)
+    frames = light[:, None] * rng.uniform(50, 250, 900) + rng.normal(0, 2, (30, 900))
+    frames[:, :90] = 255  # in front
+    places = grid.grid_of((30, 30), 1.0)
+    np.testing.assert_array_equal(places, np.arange(900))
+    obs = as_observations(np.rint(frames).clip(0, 255).astype(np.uint8))
+    found = grid.brightness(obs, np.median(frames, axis=0), 1, 0)[:, 0]
+    np.testing.assert_allclose(found / found.mean(), light / light.mean(), rtol=0.02)
+    assert len(grid.grid_of((240, 320, 3), 0.5)) == 3 * 60 * 80

@@ -766,42 +766,63 @@ def all_in(mask: Array, size: int, *, out: Array) -> None:
 def connected(mask: Array, least: int, *, out: Array) -> None:
     """Pixels that hang together, corners too, in no fewer than so many; out is room."""
 
-def in_cells(mask: Array, cell: int, *, out: Array) -> None:
-    """Whether any pixel of each square cell is set; out is room, and False."""
+def distances(
+    frames: Array,
+    behind: Array,
+    mix: Array | None = None,
+    *,
+    out: Array,
+) -> None:
+    """How far frames (count x height x width x colours) are from what is behind them; out is room."""
+
+def masks(
+    frames: Array,
+    behind: Array,
+    mix: Array | None = None,
+    *,
+    threshold: float,
+    sways: Array | None = None,
+    near: int,
+    gap: int,
+    edges: Array,
+    numbers: tuple[int, float, float, float],
+    taken: float,
+    ratios: Array | None = None,
+    out: Array,
+) -> None:
+    """What is farther than the threshold (or than sways) from what is behind, cleaned, without the
+    shadows that ratios name; numbers are the size of windows, the noise, candidates and tint."""
 
 def add_slopes(
     frame: Array,
     behind: Array,
     mask: Array,
-    boxes: list[tuple[int, int, int, int]],
     *,
     edges: Array,
-    size: int,
-    noise: float,
-    candidates: float,
-    tint: float,
+    numbers: tuple[int, float, float, float],
     alike: float,
     texture: float,
     sums: Array,
 ) -> None:
-    """What boxes of a frame (top, left, height, width) say about shadows is added to sums."""
+    """What a frame says about shadows is added to sums."""
 
-def leave_out(
+def note(
     frame: Array,
     behind: Array,
-    far: Array,
-    boxes: list[tuple[int, int, int, int]],
+    off: Array,
+    mask: Array,
     *,
-    edges: Array,
-    size: int,
-    noise: float,
-    candidates: float,
-    tint: float,
-    taken: float,
-    ratios: Array,
-    left: Array,
+    least: int,
+    room: int,
+    threshold: float,
+    farthest: Array,
+    seen: Array,
+    sums: Array,
+    squares: Array,
+    count: Array,
 ) -> None:
-    """What is shadow or light in boxes of a frame is set to False in left."""
+    """How far pixels go where no thing of at least so many pixels is near, and sums of differences
+    where nothing is in front."""
 
 def near_background(
     frames: Array,
@@ -823,6 +844,12 @@ def part_medians(
     out: Array,
 ) -> None:
     """Medians of frames less their background in parts of the frames; out is room."""
+
+def byte_medians(rows: Array, *, step: int, before: Array, out: Array) -> None:
+    """The value of each column that has so many before it, in every so many rows; out is room."""
+
+def smooth(picture: Array, weights: list[float], *, out: Array) -> None:
+    """A picture times a window in both directions, weights from its middle on; out is room."""
 
 def tile_sums(one: Array, other: Array, *, out: Array) -> None:
     """Products of how the mean of two pictures changes and of their difference, over tiles; out is room."""

@@ -1,4 +1,5 @@
 // The Python face of the kernels for masks of video.
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
@@ -9,13 +10,28 @@ namespace nb = nanobind;
 using namespace lrmc;
 using given::need;
 
-using Masks = nb::ndarray<const bool, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+using Masks3 = nb::ndarray<const bool, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 using MasksRoom = nb::ndarray<bool, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 using Mask = given::Matrix<const bool>;
 using MaskRoom = given::Matrix<bool>;
 using Frame = nb::ndarray<const uint8_t, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 using Behind = nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
-using Place = std::tuple<int, int, int, int>;
+using FrameSums = nb::ndarray<float, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+using Frames = nb::ndarray<const uint8_t, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
+using Backgrounds = nb::ndarray<const float, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
+using Mix = std::optional<given::Matrix<const float>>;
+using Sways = given::Matrix<const uint8_t>;
+
+// Those of the instruction set that was chosen.
+static const VideoKernels &in_use_here() {
+#ifdef LRMC_AVX512
+  if (&in_use() == &avx512::kernels) return avx512::video;
+#endif
+#ifdef LRMC_AVX2
+  if (&in_use() == &avx2::kernels) return avx2::video;
+#endif
+  return baseline::video;
+}
 
 static_assert(sizeof(bool) == 1);
 static const uint8_t *bytes(const bool *x) { return reinterpret_cast<const uint8_t *>(x); }
@@ -25,65 +41,69 @@ template <class A, class B> static void need_same(const A &a, const B &b, size_t
   for (size_t k = 0; k < sides; k++) need(a.shape(k) == b.shape(k), name, "has another shape");
 }
 
-static void clean(Masks found, int near, int gap, MasksRoom out) {
-  need_same(found, out, 3, "out");
-  need(near > 0 && near < 256 && near % 2 && gap > 0 && gap % 2, "near, gap", "are odd");
-  need(found.shape(1) > 0 && found.shape(2) > 0, "found", "is empty");
-  Majority job;
-  job.found = bytes(found.data());
-  job.out = bytes(out.data());
-  job.count = int64_t(found.shape(0));
-  job.height = int(found.shape(1));
-  job.width = int(found.shape(2));
-  job.near = near;
-  job.gap = gap;
-  nb::gil_scoped_release unlocked;
-  lrmc::clean(job);
+static Picture picture_of(size_t height, size_t width, const char *name) {
+  need(height > 0 && width > 0, name, "is empty");
+  return {int(height), int(width)};
 }
 
-template <auto find> static void in_window(Masks mask, int size, MasksRoom out) {
+static Clean clean_of(int near, int gap) {
+  need(near > 0 && near < 256 && near % 2 && gap > 0 && gap % 2, "near, gap", "are odd");
+  return {near, gap};
+}
+
+static void clean(Masks3 found, int near, int gap, MasksRoom out) {
+  need_same(found, out, 3, "out");
+  const Picture shape = picture_of(found.shape(1), found.shape(2), "found");
+  const Clean job = clean_of(near, gap);
+  nb::gil_scoped_release unlocked;
+  in_use_here().clean(bytes(found.data()), int64_t(found.shape(0)), shape, job, bytes(out.data()));
+}
+
+template <auto find> static void in_window(Masks3 mask, int size, MasksRoom out) {
   need_same(mask, out, 3, "out");
   need(size > 0, "size", "is positive");
-  const int64_t n = int64_t(mask.shape(1)) * int64_t(mask.shape(2));
-  need(n > 0, "mask", "is empty");
+  const Picture shape = picture_of(mask.shape(1), mask.shape(2), "mask");
   nb::gil_scoped_release unlocked;
   for (int64_t k = 0; k < int64_t(mask.shape(0)); k++)
-    find(bytes(mask.data()) + k * n, int(mask.shape(1)), int(mask.shape(2)), size, bytes(out.data()) + k * n);
+    (in_use_here().*find)(bytes(mask.data()) + k * shape.size(), shape, size, bytes(out.data()) + k * shape.size());
 }
 
 static void connected(Mask mask, int64_t least, MaskRoom out) {
   need_same(mask, out, 2, "out");
+  const Picture shape{int(mask.shape(0)), int(mask.shape(1))};
   nb::gil_scoped_release unlocked;
-  lrmc::connected(bytes(mask.data()), int(mask.shape(0)), int(mask.shape(1)), least, bytes(out.data()));
+  in_use_here().connected(bytes(mask.data()), shape, least, bytes(out.data()));
 }
 
-static void in_cells(Mask mask, int cell, MaskRoom out) {
-  need(cell > 0, "cell", "is positive");
-  for (size_t k = 0; k < 2; k++) need(out.shape(k) == (mask.shape(k) + cell - 1) / cell, "out", "has another shape");
-  nb::gil_scoped_release unlocked;
-  lrmc::in_cells(bytes(mask.data()), int(mask.shape(0)), int(mask.shape(1)), cell, bytes(out.data()));
-}
-
-static std::vector<Box> boxes_of(const std::vector<Place> &given, int height, int width) {
-  std::vector<Box> boxes;
-  for (auto [top, left, rows, columns] : given) {
-    need(top >= 0 && left >= 0 && rows > 0 && columns > 0, "a box", "is empty");
-    need(top + rows <= height && left + columns <= width, "a box", "is outside of the frame");
-    boxes.push_back({top, left, rows, columns});
-  }
-  return boxes;
-}
-
-static Shadows shadows_of(const Frame &frame, const Behind &behind, const given::Vector<const double> &edges, int size,
-                          double noise, double candidates, double tint) {
-  need_same(frame, behind, 3, "behind");
-  need(size > 0 && frame.shape(2) > 0, "size", "is positive");
-  Shadows job;
-  job.frame = frame.data();
+static Distances distances_of(const Frames &frames, const Backgrounds &behind, const Mix &mix) {
+  need_same(frames, behind, 4, "behind");
+  need(frames.shape(3) == 1 || frames.shape(3) == 3, "frames", "have 1 colour, or 3");
+  if (mix) need(mix->shape(0) == 3 && mix->shape(1) == 3 && frames.shape(3) == 3, "mix", "is of three colours");
+  Distances job;
+  job.frames = frames.data();
   job.behind = behind.data();
-  job.height = int(frame.shape(0));
-  job.width = int(frame.shape(1));
-  job.colours = int(frame.shape(2));
+  job.count = int64_t(frames.shape(0));
+  job.shape = picture_of(frames.shape(1), frames.shape(2), "frames");
+  job.colours = int(frames.shape(3));
+  job.mix = mix ? mix->data() : nullptr;
+  return job;
+}
+
+static void distances(Frames frames, Backgrounds behind, Mix mix,
+                      nb::ndarray<float, nb::ndim<3>, nb::c_contig, nb::device::cpu> out) {
+  const Distances job = distances_of(frames, behind, mix);
+  need_same(frames, out, 3, "out");
+  nb::gil_scoped_release unlocked;
+  in_use_here().distances(job, out.data());
+}
+
+// The numbers of `shadows.py` that masks and evidence share.
+using Numbers = std::tuple<int, double, double, double>;  // size of windows, noise, candidates, tint
+
+static Shadows shadows_of(const given::Vector<const double> &edges, Numbers numbers) {
+  const auto [size, noise, candidates, tint] = numbers;
+  need(size > 0 && size % 2, "size", "is odd");
+  Shadows job;
   job.size = size;
   job.edges = edges.data();
   job.n_edges = int(edges.shape(0));
@@ -93,30 +113,99 @@ static Shadows shadows_of(const Frame &frame, const Behind &behind, const given:
   return job;
 }
 
-static void add_slopes(Frame frame, Behind behind, Mask mask, const std::vector<Place> &boxes,
-                       given::Vector<const double> edges, int size, double noise, double candidates, double tint,
-                       double alike, double texture, given::Matrix<double> sums) {
-  Shadows job = shadows_of(frame, behind, edges, size, noise, candidates, tint);
-  need_same(frame, mask, 2, "mask");
-  need(sums.shape(0) == 3 && int64_t(sums.shape(1)) == 2 * job.bins(), "sums", "have another shape");
-  job.alike = float(alike);
-  job.texture = float(texture);
-  const std::vector<Box> places = boxes_of(boxes, job.height, job.width);
+static void masks(Frames frames, Backgrounds behind, Mix mix, double threshold, std::optional<Sways> sways, int near,
+                  int gap, given::Vector<const double> edges, Numbers numbers, double taken,
+                  std::optional<given::Vector<const bool>> ratios, MasksRoom out) {
+  Masks job;
+  job.of = distances_of(frames, behind, mix);
+  need_same(frames, out, 3, "out");
+  if (sways)
+    need(sways->shape(0) == frames.shape(1) && sways->shape(1) == frames.shape(2), "sways", "have another shape");
+  job.threshold = float(threshold);
+  job.sways = sways ? sways->data() : nullptr;
+  job.clean = clean_of(near, gap);
+  job.out = bytes(out.data());
+  Shadows shadows = shadows_of(edges, numbers);
+  shadows.shape = job.of.shape;
+  shadows.colours = job.of.colours;
+  shadows.taken = float(taken);
+  if (ratios) {
+    need(int64_t(ratios->shape(0)) == 2 * shadows.bins(), "ratios", "have another shape");
+    shadows.ratios = bytes(ratios->data());
+    job.shadows = &shadows;
+  }
   nb::gil_scoped_release unlocked;
-  for (Box box : places) lrmc::add_slopes(job, box, bytes(mask.data()), sums.data());
+  in_use_here().masks(job);
 }
 
-static void leave_out(Frame frame, Behind behind, Mask far, const std::vector<Place> &boxes,
-                      given::Vector<const double> edges, int size, double noise, double candidates, double tint,
-                      double taken, given::Vector<const bool> ratios, MaskRoom left) {
-  Shadows job = shadows_of(frame, behind, edges, size, noise, candidates, tint);
-  need_same(frame, far, 2, "far");
-  need_same(frame, left, 2, "left");
-  need(int64_t(ratios.shape(0)) == 2 * job.bins(), "ratios", "have another shape");
-  job.taken = float(taken);
-  const std::vector<Box> places = boxes_of(boxes, job.height, job.width);
+static void add_slopes(Frame frame, Behind behind, Mask mask, given::Vector<const double> edges, Numbers numbers,
+                       double alike, double texture, given::Matrix<double> sums) {
+  Shadows job = shadows_of(edges, numbers);
+  need_same(frame, behind, 3, "behind");
+  need_same(frame, mask, 2, "mask");
+  need(sums.shape(0) == 3 && int64_t(sums.shape(1)) == 2 * job.bins(), "sums", "have another shape");
+  job.frame = frame.data();
+  job.behind = behind.data();
+  job.shape = picture_of(frame.shape(0), frame.shape(1), "frame");
+  job.colours = int(frame.shape(2));
+  job.alike = float(alike);
+  job.texture = float(texture);
   nb::gil_scoped_release unlocked;
-  for (Box box : places) lrmc::leave_out(job, box, bytes(far.data()), bytes(ratios.data()), bytes(left.data()));
+  in_use_here().add_slopes(job, bytes(mask.data()), sums.data());
+}
+
+static void note(Frame frame, Behind behind, given::Matrix<const float> off, Mask mask, int64_t least, int room,
+                 double threshold, given::Matrix<uint8_t> farthest, given::Matrix<uint8_t> seen, FrameSums sums,
+                 FrameSums squares, given::Matrix<float> count) {
+  for (size_t k = 0; k < 3; k++)
+    need(frame.shape(k) == behind.shape(k) && frame.shape(k) == sums.shape(k) && frame.shape(k) == squares.shape(k),
+         "sums", "have another shape");
+  need_same(frame, off, 2, "off");
+  need_same(frame, mask, 2, "mask");
+  need_same(frame, farthest, 2, "farthest");
+  need_same(frame, seen, 2, "seen");
+  need_same(frame, count, 2, "count");
+  need(room > 0, "room", "is positive");
+  Noted job;
+  job.frame = frame.data();
+  job.behind = behind.data();
+  job.off = off.data();
+  job.mask = bytes(mask.data());
+  job.shape = picture_of(frame.shape(0), frame.shape(1), "frame");
+  job.colours = int(frame.shape(2));
+  job.room = room;
+  job.least = least;
+  job.threshold = float(threshold);
+  job.farthest = farthest.data();
+  job.seen = seen.data();
+  job.sums = sums.data();
+  job.squares = squares.data();
+  job.count = count.data();
+  nb::gil_scoped_release unlocked;
+  in_use_here().note(job);
+}
+
+static void byte_medians(given::Matrix<const uint8_t> rows, int64_t step, given::Vector<const uint8_t> before,
+                         given::Vector<uint8_t> out) {
+  need(step > 0 && (int64_t(rows.shape(0)) + step - 1) / step < 256, "rows", "are too many");
+  need(before.shape(0) == rows.shape(1) && out.shape(0) == rows.shape(1), "out", "has another shape");
+  Medians job;
+  job.rows = rows.data();
+  job.before = before.data();
+  job.count = int64_t(rows.shape(0));
+  job.n = int64_t(rows.shape(1));
+  job.step = step;
+  job.out = out.data();
+  nb::gil_scoped_release unlocked;
+  in_use_here().medians(job);
+}
+
+static void smooth(given::Matrix<const uint8_t> picture, const std::vector<float> &weights, given::Matrix<float> out) {
+  need_same(picture, out, 2, "out");
+  need(!weights.empty(), "weights", "are none");
+  const Picture shape = picture_of(picture.shape(0), picture.shape(1), "picture");
+  nb::gil_scoped_release unlocked;
+  in_use_here().smooth(picture.data(), shape, weights, out.data());
 }
 
 static Pixels pixels_of(const given::Matrix<const uint8_t> &frames, const given::Matrix<const float> &V,
@@ -138,7 +227,7 @@ static void near_background(given::Matrix<const uint8_t> frames, given::Matrix<c
   const Pixels job = pixels_of(frames, V, scores);
   need(colours > 0 && int64_t(out.shape(0)) * colours == job.n, "out", "has another shape");
   nb::gil_scoped_release unlocked;
-  lrmc::near_background(job, colours, float(reach), out.data());
+  in_use_here().near_background(job, colours, float(reach), out.data());
 }
 
 static void part_medians(given::Matrix<const uint8_t> frames, given::Matrix<const float> V,
@@ -152,7 +241,7 @@ static void part_medians(given::Matrix<const uint8_t> frames, given::Matrix<cons
     begin = end;
   }
   nb::gil_scoped_release unlocked;
-  lrmc::part_medians(job, ends, out.data());
+  in_use_here().part_medians(job, ends, out.data());
 }
 
 static void tile_sums(given::Matrix<const float> one, given::Matrix<const float> other,
@@ -161,25 +250,34 @@ static void tile_sums(given::Matrix<const float> one, given::Matrix<const float>
   const int tiles = int(out.shape(1));
   need(out.shape(0) == 5 && tiles > 0 && out.shape(2) == out.shape(1), "out", "has another shape");
   need(int(one.shape(0)) >= tiles && int(one.shape(1)) >= tiles, "pictures", "are smaller than their tiles");
+  const Picture shape{int(one.shape(0)), int(one.shape(1))};
   nb::gil_scoped_release unlocked;
-  lrmc::tile_sums(one.data(), other.data(), int(one.shape(0)), int(one.shape(1)), tiles, out.data());
+  in_use_here().tile_sums(one.data(), other.data(), shape, tiles, out.data());
 }
 
 void lrmc::bind_video(nb::module_ &m) {
   m.def("clean", &::clean, as_it_is("found"), nb::kw_only(), nb::arg("near"), nb::arg("gap"), as_it_is("out"));
-  m.def("any_in", &::in_window<&any_in_window>, as_it_is("mask"), nb::arg("size"), nb::kw_only(), as_it_is("out"));
-  m.def("all_in", &::in_window<&all_in_window>, as_it_is("mask"), nb::arg("size"), nb::kw_only(), as_it_is("out"));
+  m.def("any_in", &::in_window<&VideoKernels::any_in>, as_it_is("mask"), nb::arg("size"), nb::kw_only(),
+        as_it_is("out"));
+  m.def("all_in", &::in_window<&VideoKernels::all_in>, as_it_is("mask"), nb::arg("size"), nb::kw_only(),
+        as_it_is("out"));
   m.def("connected", &::connected, as_it_is("mask"), nb::arg("least"), nb::kw_only(), as_it_is("out"));
-  m.def("in_cells", &::in_cells, as_it_is("mask"), nb::arg("cell"), nb::kw_only(), as_it_is("out"));
-  m.def("add_slopes", &::add_slopes, as_it_is("frame"), as_it_is("behind"), as_it_is("mask"), nb::arg("boxes"),
-        nb::kw_only(), as_it_is("edges"), nb::arg("size"), nb::arg("noise"), nb::arg("candidates"), nb::arg("tint"),
-        nb::arg("alike"), nb::arg("texture"), as_it_is("sums"));
-  m.def("leave_out", &::leave_out, as_it_is("frame"), as_it_is("behind"), as_it_is("far"), nb::arg("boxes"),
-        nb::kw_only(), as_it_is("edges"), nb::arg("size"), nb::arg("noise"), nb::arg("candidates"), nb::arg("tint"),
-        nb::arg("taken"), as_it_is("ratios"), as_it_is("left"));
+  m.def("distances", &::distances, as_it_is("frames"), as_it_is("behind"), as_it_is_or_none("mix"), nb::kw_only(),
+        as_it_is("out"));
+  m.def("masks", &::masks, as_it_is("frames"), as_it_is("behind"), as_it_is_or_none("mix"), nb::kw_only(),
+        nb::arg("threshold"), as_it_is_or_none("sways"), nb::arg("near"), nb::arg("gap"), as_it_is("edges"),
+        nb::arg("numbers"), nb::arg("taken"), as_it_is_or_none("ratios"), as_it_is("out"));
+  m.def("add_slopes", &::add_slopes, as_it_is("frame"), as_it_is("behind"), as_it_is("mask"), nb::kw_only(),
+        as_it_is("edges"), nb::arg("numbers"), nb::arg("alike"), nb::arg("texture"), as_it_is("sums"));
+  m.def("note", &::note, as_it_is("frame"), as_it_is("behind"), as_it_is("off"), as_it_is("mask"), nb::kw_only(),
+        nb::arg("least"), nb::arg("room"), nb::arg("threshold"), as_it_is("farthest"), as_it_is("seen"),
+        as_it_is("sums"), as_it_is("squares"), as_it_is("count"));
   m.def("near_background", &::near_background, as_it_is("frames"), as_it_is("V"), as_it_is("scores"), nb::kw_only(),
         nb::arg("colours"), nb::arg("reach"), as_it_is("out"));
   m.def("part_medians", &::part_medians, as_it_is("frames"), as_it_is("V"), as_it_is("scores"), nb::arg("ends"),
         nb::kw_only(), as_it_is("out"));
+  m.def("byte_medians", &::byte_medians, as_it_is("rows"), nb::kw_only(), nb::arg("step"), as_it_is("before"),
+        as_it_is("out"));
+  m.def("smooth", &::smooth, as_it_is("picture"), nb::arg("weights"), nb::kw_only(), as_it_is("out"));
   m.def("tile_sums", &::tile_sums, as_it_is("one"), as_it_is("other"), nb::kw_only(), as_it_is("out"));
 }

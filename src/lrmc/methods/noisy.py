@@ -267,13 +267,14 @@ def sweeps(
     most: int = 4,
     settled: float = 1e-3,
     unknown: tuple[Array | float, Array | float] = (0.0, 0.0),
+    sides: tuple[int, ...] | None = None,
 ) -> Iterator[Step]:
     """Gauss-Seidel: L given R, then R given L, each one pass with the weights, the pull and the
     Gram matrices together.
 
     At most so many sweeps, fewer when X changes by less than `settled`. `unknown` are the
     covariances of what is not known of the rows of the factors at the beginning; the factor with
-    the larger one comes first."""
+    the larger one comes first. `sides` are the factors that are fitted, in this order, if not both."""
     some = obs.sample.thinned(TOLD_BY)
     rank = X.L.shape[1]
     observed = (obs.row_observed, obs.col_observed)
@@ -285,7 +286,7 @@ def sweeps(
         )
         for seen, spread in zip(observed, unknown, strict=True)
     ]
-    order = (1, 0) if np.any(unknown[1]) else (0, 1)
+    order = sides or ((1, 0) if np.any(unknown[1]) else (0, 1))
     for _ in range(most):
         before = X = _in_balance(X, priors)
         for side in order:

@@ -10,6 +10,7 @@ import numpy as np
 
 from .blends import Blend, Standing
 from .learn import Trial
+from .likeness import Kind
 from .noisy import Loss
 from .noisy_layers import Layers
 
@@ -33,6 +34,7 @@ class Plan:
     fixed: bool = False  # whether the rank was given: nothing is cut
     aim: Aim = "fill"
     times: int = 2  # as many components at once, while they are added
+    kind: Kind | None = None  # what data it was learned on look like, if others
 
     def plain(self) -> dict[str, Any]:
         """As it goes to JSON."""
@@ -46,7 +48,7 @@ class Plan:
             "fixed": self.fixed,
             "aim": self.aim,
             "times": self.times,
-        }
+        } | ({} if self.kind is None else {"kind": self.kind.plain()})
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Plan:
@@ -68,6 +70,7 @@ class Plan:
             fixed=bool(plain["fixed"]),
             aim="separate" if plain["aim"] == "separate" else "fill",
             times=int(plain.get("times", 2)),
+            kind=Kind.from_plain(plain["kind"]) if "kind" in plain else None,
         )
 
 

@@ -1,7 +1,8 @@
 """How a plan that was learned on other data does on new ones: hidden entries say so.
 
 In a part of the new data some entries are hidden. The rank follows what they ask for, second opinions
-are asked anew, and the plan is compared with what would be done without it, short of learning."""
+are asked anew, and the plan is compared with what would be done without it, short of learning. What
+learning would gain is not seen there: data that do not look like those that it was learned on are told."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from ..linalg import Factors
 from ..observations.base import Observations
+from ..observations.heldout import can_hold_out
 from .blends import Hearing, all_heard, best_blends, losses, unit_of
 from .decide import (
     all_mixed,
@@ -36,6 +38,7 @@ from .lessons import (
     hidden_in,
     is_better,
 )
+from .likeness import Kind, Look
 from .noisy import Noise
 from .noisy_layers import Layers
 from .plan import BENDS, Aim, Decided, Plan, Score
@@ -65,7 +68,7 @@ class Net(NamedTuple):
 
     decided: Decided  # the plan for data of this size, with the standings of all models
     lesson: Lesson  # which that is seen by, at the rank of the plan
-    worse: str = ""  # a sentence where it does worse than no plan would
+    worse: str = ""  # a sentence where it does worse than no plan would, or was not made for such data
 
 
 def caught(
@@ -104,10 +107,27 @@ def caught(
         beside = _at_best_rank((highest, chosen), usual, bend, whole)
     if whole:
         usual, beside = _as_usual(usual, beside, bend)
-    if usual == replace(plan, blends=()):
-        return Net(judged(*planned), chosen.lessons[0])
-    worse = _worse(planned, _heard(obs, usual, beside, bend, planned[1]), bend)
-    return Net(judged(*planned), chosen.lessons[0], worse)
+    decided, worse = judged(*planned), ""
+    if usual != replace(plan, blends=(), kind=None):
+        worse = _worse(planned, _heard(obs, usual, beside, bend, planned[1]), bend)
+    if plan.kind is not None and not worse:
+        worse = plan.kind.unlike(_look(decided, obs), obs.groups is not None)
+    return Net(decided, chosen.lessons[0], worse)
+
+
+def kind_of(family: Sequence[Observations], plan: Plan, seed: int) -> Kind | None:
+    """What matrices look like that a plan was learned on: as new ones are looked at."""
+    looks = [
+        _look(caught(obs, plan, Noise.even(obs), seed).decided, obs)
+        for obs in family
+        if can_hold_out(obs)
+    ]
+    grouped = family[0].groups is not None
+    return Kind.of([look for look in looks if look is not None], grouped)
+
+
+def _look(decided: Decided, obs: Observations) -> Look | None:
+    return Look.of(decided.table, obs.fraction)
 
 
 def _part(obs: Observations, plan: Plan, noise: Noise, seed: int) -> list[Lesson]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,14 @@ from .._arguments import checked_rank
 from ..methods.family import Member, decide_for_all
 from ..methods.learn import SHIPPED, Told, silent
 from ..methods.plan import Aim, Decided, Plan, Wanted
+from ..methods.safety_net import kind_of
 from ..observations._door import as_observations
 from ..observations.grouped import grouped
 from ..observations.heldout import can_hold_out
 from ..schedule import Schedule
 from .state import State
+
+LOOKED_AT = 8  # matrices that tell what their kind looks like
 
 
 def is_family(data: Any) -> bool:
@@ -68,6 +72,8 @@ def train_family(
     full = all(member.obs.fraction == 1 for member in family)
     wanted = Wanted(rank, aim=aim or ("separate" if full else "fill"))
     decided, judges = decide_for_all(family, wanted, seed, _told_to(progress, began))
+    some = [x.obs for x in family[:: -(-len(family) // LOOKED_AT)]]
+    plan = replace(decided.plan, kind=kind_of(some, decided.plan, seed))
     card = {
         "source": "learned on matrices of one kind",
         "trained_on": {
@@ -83,7 +89,7 @@ def train_family(
         "learning": [[x.step, round(x.loss, 4)] for x in decided.trials],
         "seconds": round(time.perf_counter() - began, 1),
     }
-    return Schedule(plan=decided.plan.plain(), card=card)
+    return Schedule(plan=plan.plain(), card=card)
 
 
 def _told_to(progress: Callable[[State], None] | None, began: float) -> Told:

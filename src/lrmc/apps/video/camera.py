@@ -12,7 +12,6 @@ from itertools import pairwise
 import numpy as np
 
 from ... import _kernels
-from ..._scipy import ndimage as ndi
 from ...weights import Array
 
 LOOKED = 25  # frames, from all over a clip
@@ -61,8 +60,17 @@ def _small(frame: Array) -> Array:
     """In grey, smooth, and with few pixels."""
     grey = frame if frame.ndim == 2 else frame[..., 1]
     fewer = max(1, min(grey.shape) // SIDE)
-    smooth = ndi.gaussian_filter(grey.astype(np.float32), fewer * SMOOTH)
-    return np.asarray(smooth[::fewer, ::fewer])
+    smooth = np.empty(grey.shape, np.float32)
+    window = _gaussian(fewer * SMOOTH)
+    _kernels.smooth(_kernels.ready(grey, np.uint8), window, out=smooth)
+    return smooth[::fewer, ::fewer]
+
+
+def _gaussian(deviation: float) -> list[float]:
+    """The weights of a window, from its middle on."""
+    far = np.arange(round(4 * deviation) + 1) / deviation
+    weights = np.exp(-(far**2) / 2)
+    return (weights / (2 * weights.sum() - 1)).tolist()
 
 
 def _by_tiles(one: Array, other: Array) -> Array:

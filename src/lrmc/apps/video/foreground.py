@@ -8,7 +8,7 @@ import numpy as np
 
 from ... import _kernels
 from ...weights import Array
-from .shadows import BINS, SMALL, without_shadows
+from .shadows import BINS, EDGES, SMALL, TAKEN, numbers, with_colours
 from .windows import odd
 
 CLOSED = 22  # parts of the shorter side: gaps that are closed
@@ -62,49 +62,31 @@ def masks(
     Without traits, colours are as far as the one that is farthest, and shadows and what sways are
     in front.
     """
-    step = together(background[:1].size)
-    if len(frames) > step:
-        each = [
-            masks(frames[k : k + step], background[k : k + step], threshold, traits)
-            for k in range(0, len(frames), step)
-        ]
-        return np.concatenate(each)
-    far = farther(
+    traits = traits or Traits(1.0)
+    left_out = traits.ratios is not None and traits.ratios.any()
+    frames, background = with_colours(frames, background)
+    found = np.empty(frames.shape[:3], bool)
+    near, gap = _windows(found)
+    _kernels.masks(
         frames,
         background,
-        threshold,
-        traits,
+        _mix(traits.colours),
+        threshold=threshold,
+        sways=traits.sways,
+        near=near,
+        gap=gap,
+        edges=EDGES,
+        numbers=numbers(found[0], traits.noise),
+        taken=TAKEN,
+        ratios=traits.ratios if left_out else None,
+        out=found,
     )
-    found = cleaned(far)
-    if traits is None or traits.ratios is None or not traits.ratios.any():
-        return found
-    how = (traits.ratios, traits.noise)
-    left = [
-        without_shadows(*layers, how) for layers in zip(frames, background, far, found)
-    ]
-    return cleaned(np.stack(left))
+    return found
 
 
 def together(size: int) -> int:
     """How many frames of so many values are looked at together."""
     return max(1, AT_ONCE // max(size, 1))
-
-
-def farther(
-    frames: Array,
-    background: Array,
-    threshold: float,
-    traits: Traits | None = None,
-) -> Array:
-    """Where frames are farther than the threshold from the background, pixel by pixel."""
-    off = distance(
-        frames,
-        background,
-        None if traits is None else traits.colours,
-    )
-    if traits is None or traits.sways is None:
-        return np.asarray(off > threshold)
-    return np.asarray(off > np.maximum(traits.sways, np.float32(threshold)))
 
 
 def distance(
@@ -113,20 +95,14 @@ def distance(
     colours: Array | None = None,
 ) -> Array:
     """How far frames are from the background, in grey levels: (frames, height, width)."""
-    off = frames - background
-    if off.ndim == 3:
-        return np.abs(off, out=off)
-    if colours is None:
-        return farthest(np.abs(off, out=off))
-    off = off @ colours.astype(off.dtype)
-    off *= off
-    return np.asarray(np.sqrt(off[..., 0] + off[..., 1] + off[..., 2]))
+    frames, background = with_colours(frames, background)
+    off = np.empty(frames.shape[:3], np.float32)
+    _kernels.distances(frames, background, _mix(colours), out=off)
+    return off
 
 
-def farthest(off: Array) -> Array:
-    """The largest of three colours: a tenth of the time of numpy.max over so short an axis."""
-    red, green, blue = (off[..., c] for c in range(3))
-    return np.asarray(np.maximum(np.maximum(red, green), blue))
+def _mix(colours: Array | None) -> Array | None:
+    return None if colours is None else _kernels.ready(colours, np.float32)
 
 
 def cleaned(found: Array) -> Array:
@@ -135,13 +111,17 @@ def cleaned(found: Array) -> Array:
 
     Neighbourhoods grow with the picture: 5 and 11 pixels where its shorter side has 240.
     """
-    side = min(found.shape[1:])
-    near = odd(side / SMALL)
-    gap = odd(side / CLOSED)
     pictures = _kernels.ready(found, bool)
     left = np.empty_like(pictures)
+    near, gap = _windows(found)
     _kernels.clean(pictures, near=near, gap=gap, out=left)
     return left
+
+
+def _windows(found: Array) -> tuple[int, int]:
+    """What is small, and gaps that are closed, in pixels."""
+    side = min(found.shape[1:])
+    return odd(side / SMALL), odd(side / CLOSED)
 
 
 def in_front(

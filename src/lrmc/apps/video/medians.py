@@ -1,11 +1,10 @@
-"""Medians of each pixel, whole pictures at a time: a tenth to a fifth of the time of sorting pixel
-by pixel.
-"""
+"""Medians of each pixel."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from ... import _kernels
 from ..._scipy import sparse as sp
 from ...formats.sparse import Matrix, Sparse
 from ...weights import Array
@@ -19,23 +18,20 @@ def medians(seen: Matrix) -> Array:
     """
     if sp.issparse(seen):
         return _of_sparse(seen)
-    return of_bytes(seen[:: max(1, len(seen) // FRAMES)])
+    return of_bytes(seen, max(1, len(seen) // FRAMES))
 
 
-def of_bytes(rows: Array, middle: int | Array | None = None) -> Array:
-    """The lower median of each column, bit by bit: how many are less than a guess? Or the value with
-    as many before it as `middle` says.
+def of_bytes(rows: Array, step: int = 1, middle: Array | None = None) -> Array:
+    """The lower median of each column of every so many rows, fewer than 256; or the value with as many
+    before it as `middle` says.
     """
-    none = np.zeros(rows.shape[1:], np.uint8 if len(rows) < 256 else np.int64)
-    before = (len(rows) - 1) // 2 if middle is None else middle
-    found = np.zeros(rows.shape[1:], np.uint8)
-    for bit in 1 << np.arange(8, dtype=np.uint8)[::-1]:
-        guess = found + bit
-        less = none.copy()
-        for row in rows:
-            less += row < guess
-        found = np.where(less <= before, guess, found)
-    return found
+    flat = _kernels.ready(rows, np.uint8).reshape(len(rows), -1)
+    if middle is None:
+        middle = np.full(flat.shape[1], (-(-len(rows) // step) - 1) // 2)
+    found = np.empty(flat.shape[1], np.uint8)
+    before = _kernels.ready(middle, np.uint8).ravel()
+    _kernels.byte_medians(flat, step=step, before=before, out=found)
+    return found.reshape(rows.shape[1:])
 
 
 def of_few(rows: Array) -> Array:

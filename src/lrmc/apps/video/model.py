@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +22,6 @@ from ..._work import SOUND, Outcome
 from ...formats.sparse import Matrix
 from ...linalg import Factors
 from ...methods.noisy import Noise, sweeps
-from ...methods.start import leading
 from ...observations._door import as_observations
 from ...observations.base import Observations
 from ...report.text import percent
@@ -32,6 +32,7 @@ from ..outcome import Limits, Told, run_to_end, told
 from ..stack import Stack, as_type, check_rank, check_seed, check_share, is_whole
 from .camera import motion_of
 from .foreground import Traits, in_front, masks, together
+from .grid import brightness, grid_of, on_grid, step_of
 from .medians import medians
 from .modes import most_common
 from .pixels import shifted
@@ -40,10 +41,9 @@ from .stops import Stops
 from .traits import traits_of
 
 FORMAT = Format("lrmc-background", "a background")
-SWEEPS = 4  # over the data, at most
+FITS = 2  # of all pixels, from their medians: one step is nearly what many give
 ENOUGH = 200  # frames to learn from; more are thinned out evenly
 VIEWS = 20  # times that a sample is to show a pixel: a small one takes more frames
-GRID = 5000  # values of a frame, at least, that tell how bright it is: to a hundredth of the noise
 REMEMBERED = 1000  # frames that the background of a long film stands for
 # The threshold in deviations of the noise, and its limits in grey levels.
 DEVIATIONS, LEAST, MOST = 6.0, 16.0, 40.0
@@ -75,10 +75,15 @@ class Background:
         """How bright each frame is: frames x rank. Each by its own robust regression on a grid of
         its pixels.
         """
-        step = max(1, math.isqrt(int(np.prod(self.shape)) // GRID))
-        model = _on_grid(self.model, self.shape, step)
+        step = step_of(self.shape)
+        model = on_grid(self.model, self.shape, step)
         grid = frames[:, ::step, ::step].reshape(len(frames), -1)
         return step * fit_rows(as_observations(grid), model).T
+
+    @cached_property
+    def _values(self) -> Array:
+        """What all pictures are made of."""
+        return self.model.V.astype(np.float32)
 
     def pictures(self, scores: Array) -> Array:
         """The background of the frames with these scores, as floats."""
@@ -86,7 +91,7 @@ class Background:
 
     def counted(self, scores: Array) -> tuple[Array, int]:
         """The same, and how many values were clipped because no frame could hold them."""
-        V = self.model.V.astype(np.float32)
+        V = self._values
         # One component after another: BLAS takes ten times as long for a single one.
         pictures = scores[:, :1] * V[:, 0]
         for k in range(1, V.shape[1]):
@@ -181,18 +186,6 @@ class Background:
         return cls(model, Memory(rows, cols), shape, traits=traits)
 
 
-def _on_grid(model: Subspace, shape: tuple[int, ...], step: int) -> Subspace:
-    """Of every so many pixels; scores are as much smaller, so that directions stay of length 1."""
-    V = model.V.reshape(*shape, model.rank)[::step, ::step]
-    return replace(
-        model,
-        V=step * V.reshape(-1, model.rank),
-        offset=model.offset.reshape(shape)[::step, ::step].ravel(),
-        mean=model.mean / step,
-        covariance=model.covariance / step**2,
-    )
-
-
 def learn(
     seen: Matrix,
     shape: tuple[int, ...],
@@ -202,17 +195,18 @@ def learn(
 ) -> Background:
     """The background of frames x pixels (bytes; if sparse, what is stored was observed).
 
-    A start around the medians of the pixels, and sweeps with Huber's loss until they come to rest.
+    How bright frames are is told by a grid of pixels: a start around their medians, and sweeps with
+    Huber's loss until they come to rest. All pixels are then fitted to that.
     """
     obs = as_observations(seen)
     check_rank(rank, obs.shape[0], "frames")
     picture = medians(seen).astype(np.float32)
-    middle = Factors(np.ones((obs.shape[0], 1), np.float32), picture[:, None])
-    zeta = 6 * float(np.median(np.abs(obs.sample.residual(middle)))) or 1.0
-    X = leading(
-        obs, rank, zeta, 1 / obs.fraction, model=middle, keep_model=True, seed=seed
-    )
-    steps = sweeps(obs, X, Noise.even(obs, "huber"), SWEEPS)
+    grid = grid_of(shape, obs.fraction)
+    bright = brightness(as_observations(seen[:, grid]), picture[grid], rank, seed)
+    # as bright as the medians are
+    even = np.linalg.lstsq(bright, np.ones(len(bright)), rcond=None)[0]
+    X = Factors(bright, np.outer(picture, even).astype(bright.dtype))
+    steps = sweeps(obs, X, Noise.even(obs, "huber"), FITS, sides=(1,))
     steps = told(steps, tell, "learning the background")
     X, outcome = run_to_end(obs, steps, "the background")
     unseen = float(np.mean(obs.col_observed == 0))

@@ -30,9 +30,6 @@ SHARE, SURE = 0.4, 2.0
 FEWEST = 2.5  # parts of equal weight that must have told
 TEXTURE = 3.0  # deviations of the noise: texture beyond counts as this much
 SMALL = 48  # parts of the shorter side, that windows have
-CELL = (
-    4  # windows on a side of a cell: things in cells that touch are looked at together
-)
 
 
 class Evidence:
@@ -57,16 +54,13 @@ class Evidence:
         The mask is to be of more than what is far enough: pixels that are chosen for being darker
         than others behind them would have a slope of their own.
         """
-        size = window_of(mask)
+        frames, pictures = with_colours(frame[None], picture[None])
         _kernels.add_slopes(
-            *_with_colours(frame, picture),
+            frames[0],
+            pictures[0],
             _kernels.ready(mask, bool),
-            crops(mask, size),
             edges=EDGES,
-            size=size,
-            noise=self.noise,
-            candidates=CANDIDATES,
-            tint=TINT,
+            numbers=numbers(mask, self.noise),
             alike=ALIKE,
             texture=TEXTURE,
             sums=self.sums[part],
@@ -103,71 +97,20 @@ class Evidence:
         return share, np.sqrt(differ + variance.sum(axis=0)) / whole, parts
 
 
+def numbers(frame: Array, noise: float) -> tuple[int, float, float, float]:
+    """What kernels have to know of shadows in such frames."""
+    return window_of(frame), noise, CANDIDATES, TINT
+
+
 def window_of(frame: Array) -> int:
     """Pixels on a side of windows: 5 where the shorter side of a frame has 240."""
     return odd(min(frame.shape[:2]) / SMALL)
 
 
-def without_shadows(
-    frame: Array,
-    picture: Array,
-    far: Array,
-    mask: Array,
-    how: tuple[Array, float],
-) -> Array:
-    """What is far from the background and no shadow or light. `mask` is where to look, and `how`
-    the ratios of `Evidence`, and the noise.
-    """
-    ratios, noise = how
-    left = far.copy()
-    size = window_of(far)
-    _kernels.leave_out(
-        *_with_colours(frame, picture),
-        _kernels.ready(far, bool),
-        crops(mask, size),
-        edges=EDGES,
-        size=size,
-        noise=noise,
-        candidates=CANDIDATES,
-        tint=TINT,
-        taken=TAKEN,
-        ratios=_kernels.ready(ratios, bool),
-        left=left,
-    )
-    return left
-
-
-def _with_colours(frame: Array, picture: Array) -> tuple[Array, Array]:
-    """A frame and what is behind it as kernels take them: height x width x colours."""
-    shape = (*frame.shape[:2], -1)
+def with_colours(frames: Array, pictures: Array) -> tuple[Array, Array]:
+    """Frames and what is behind them as kernels take them: frames x height x width x colours."""
+    shape = (*frames.shape[:3], -1)
     return (
-        _kernels.ready(frame, np.uint8).reshape(shape),
-        _kernels.ready(picture, np.float32).reshape(shape),
+        _kernels.ready(frames, np.uint8).reshape(shape),
+        _kernels.ready(pictures, np.float32).reshape(shape),
     )
-
-
-Box = tuple[int, int, int, int]  # top, left, height, width
-
-
-def crops(
-    mask: Array,
-    room: int,
-) -> list[Box]:
-    """Boxes around what is near to each other in a mask, with some room."""
-    cell = CELL * room
-    cells = np.zeros([-(-n // cell) for n in mask.shape], bool)
-    _kernels.in_cells(_kernels.ready(mask, bool), cell, out=cells)
-    labels, _ = ndi.label(cells)
-    return [_box(box, cell, room, mask.shape) for box in ndi.find_objects(labels)]
-
-
-def _box(
-    cells: tuple[slice, slice],
-    cell: int,
-    room: int,
-    shape: tuple[int, ...],
-) -> Box:
-    """Some cells in pixels, with some room in the picture."""
-    starts = [max(0, cell * x.start - room) for x in cells]
-    ends = [min(n, cell * x.stop + room) for x, n in zip(cells, shape)]
-    return starts[0], starts[1], ends[0] - starts[0], ends[1] - starts[1]

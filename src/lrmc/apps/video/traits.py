@@ -15,8 +15,7 @@ from .events import SMALLEST
 from .foreground import Traits, cleaned, distance
 from .medians import of_bytes
 from .shadows import PARTS as PARTS_OF_SHADOWS
-from .shadows import Evidence
-from .windows import any_in
+from .shadows import Evidence, with_colours
 
 LOOKED = 100  # frames that are looked at
 PARTS = 20  # of a clip, at most: what sways does so in most of them
@@ -60,8 +59,23 @@ def traits_of(
         behind = picture(k)
         off = distance(frames[k][None], behind[None], colours)[0]
         mask = cleaned(off[None] > threshold)[0]
-        sways.add(k * parts // len(frames), off, mask)
-        spread.add(frames[k] - behind, ~mask & (off <= threshold))
+        here = k * parts // len(frames)
+        frame, picture_behind = with_colours(frames[k][None], behind[None])
+        sums, squares = spread.room()
+        _kernels.note(
+            frame[0],
+            picture_behind[0],
+            off,
+            mask,
+            least=smallest_thing(mask),
+            room=ROOM,
+            threshold=threshold,
+            farthest=sways.farthest[here],
+            seen=sways.seen[here],
+            sums=sums,
+            squares=squares,
+            count=spread.count,
+        )
         part = k * PARTS_OF_SHADOWS // len(frames)
         evidence.add(part, frames[k], behind, mask & (off > threshold / 2))
     times = observed * len(frames) / len(some)
@@ -101,18 +115,6 @@ class _Sways:
         self.farthest = np.zeros((parts, *shape), np.uint8)
         self.seen = np.zeros((parts, *shape), np.uint8)
 
-    def add(
-        self,
-        part: int,
-        off: Array,
-        mask: Array,
-    ) -> None:
-        """A frame: how far its pixels are from the background, and what is in front."""
-        free = ~any_in(large(mask), ROOM)
-        size = np.minimum(np.ceil(off), 255).astype(np.uint8)
-        np.maximum(self.farthest[part], size * free, out=self.farthest[part])
-        self.seen[part] += free
-
     def found(
         self,
         threshold: float,
@@ -123,7 +125,7 @@ class _Sways:
         count = known.sum(axis=0)
         parts = len(known)
         middle = np.clip(parts - (count + 1) // 2, 0, parts - 1)
-        usual = of_bytes(self.farthest * known, middle)
+        usual = of_bytes(self.farthest * known, middle=middle)
         far = BEYOND * np.where(4 * count >= parts, usual, 0)
         if not np.any(far > threshold):
             return None
@@ -140,19 +142,12 @@ class _Spread:
         self.sums = np.zeros(
             (2, *shape), np.float32
         )  # of differences, of their squares
-        colours = (1,) * (len(shape) - 2)
-        self.count = np.zeros((*shape[:2], *colours), np.float32)
+        self.count = np.zeros(shape[:2], np.float32)
 
-    def add(
-        self,
-        off: Array,
-        free: Array,
-    ) -> None:
-        """A frame less its background, and where nothing is in front."""
-        free = free.reshape(self.count.shape)
-        self.sums[0] += off * free
-        self.sums[1] += off**2 * free
-        self.count += free
+    def room(self) -> tuple[Array, Array]:
+        """Sums with colours last, as kernels take them."""
+        shape = (*self.count.shape, -1)
+        return self.sums[0].reshape(shape), self.sums[1].reshape(shape)
 
     def found(
         self,
@@ -163,6 +158,7 @@ class _Spread:
         fit leans to what often is in front).
         """
         known = np.where(self.count > 0, self.count, np.float32(np.nan))
+        known = known.reshape(*known.shape, *(1,) * (self.sums.ndim - 3))
         mean, square = self.sums / known
         lean = np.nan_to_num(mean)
         deviation = np.sqrt(np.maximum(square - mean**2, 0) + ROUNDING)
@@ -172,8 +168,6 @@ class _Spread:
         return deviation, sd, np.where(leans, lean, np.float32(0))
 
 
-def large(mask: Array) -> Array:
-    """What hangs together in so many pixels that it is a thing."""
-    found = np.empty_like(mask)
-    _kernels.connected(mask, math.ceil(LARGE * mask.size), out=found)
-    return found
+def smallest_thing(mask: Array) -> int:
+    """Pixels that hang together in a thing, at least."""
+    return math.ceil(LARGE * mask.size)
