@@ -61,16 +61,17 @@ class Filling(NamedTuple):
             answer[..., some] = self.ways.blended(y, seen, self.weights, own)
         return answer
 
-    def away(self, Y: Array, clear: Array) -> Array:
+    def away(self, Y: Array, clear: Array) -> tuple[Array, Array]:
         """T x bands x n: how far values are from what the other dates say of them, in standard
-        deviations.
+        deviations; and these.
         """
         answer = Y - self.predicted(Y, clear)
+        deviation = np.empty_like(answer)
         for some, y, seen in self._pieces(Y, clear):
             expected, _ = _expected(y, seen, self.ways)
-            deviation = self.surprise[:, :, None] * np.sqrt(expected)
-            answer[..., some] /= np.maximum(deviation, self.least)
-        return answer
+            own = self.surprise[:, :, None] * np.sqrt(expected)
+            deviation[..., some] = np.maximum(own, self.least)
+        return answer / deviation, deviation
 
     def deviations(
         self,

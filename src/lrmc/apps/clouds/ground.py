@@ -25,6 +25,7 @@ from ..stack import band_groups
 from .colours import Palettes, familiar
 from .contest import Filling
 from .look import Look, as_matrix
+from .mixed import Clouds
 from .seasons import Seasons
 
 LEARN_FROM = 2500  # pixels, evenly spread
@@ -60,6 +61,7 @@ class Ground:
     # T x bands: what is brighter is no ground that was seen anywhere on that date
     brightest: Array | None = None
     colours: Palettes | None = None  # that the ground of each date has
+    clouds: Clouds | None = None  # the colours that clouds have
     filling: Filling | None = None  # what is under clouds
     shaded: Array | None = None  # T: dates that are nothing but shadow
 
@@ -196,11 +198,13 @@ def cloud_mask(
     there: Array,
     away: Array,
     ground: Ground,
+    deviation: Array | None = None,
 ) -> Array:
-    """Of a block: what stands out of the ground in any band is a cloud, unless it lasts, or looks like
-    other ground of its date. How far away it is, T x bands x lines x width, is in standard deviations.
+    """Of a block: what stands out of the ground in any band is a cloud, unless it lasts, has a colour that no
+    cloud has over this ground, or looks like other ground of its date. How far away it is, T x bands x
+    lines x width, is in standard deviations.
     """
-    away = np.where(there[:, None], away, np.float32(np.nan))
+    off, away = away, np.where(there[:, None], away, np.float32(np.nan))
     out = np.max(np.abs(away), axis=1, initial=0, where=there[:, None]) > STANDS_OUT
     if ground.brightest is not None:
         limit = ground.brightest[..., None, None]
@@ -208,8 +212,14 @@ def cloud_mask(
         no_ground = bright | ground.shadow
         away[np.broadcast_to(no_ground[:, None], away.shape)] = np.nan
         out &= ~_lasting(away, ground.seasons.days)
+    if ground.clouds is not None and deviation is not None:
+        t, i, j = np.nonzero(out & there)
+        y, far, sd = (one[t, :, i, j].T for one in (Y, off, deviation))
+        out[t, i, j] = ground.clouds.possible(y, far, sd, t)
     if ground.colours is not None:
         out &= ~familiar(Y, out & there, ground.colours)
+    if ground.clouds is not None and deviation is not None:
+        out |= ground.clouds.shadows(Y, off, deviation)
     found = np.where(out | ground.shadow, CLOUD, CLEAR)
     return np.where(there, found, MISSING).astype(np.uint8)
 
@@ -240,14 +250,19 @@ def second_mask(
     dates that show no ground, what was found before is no ground either; of those that are clear,
     some pixels are used.
     """
-    filling = ground.filling
-    if filling is None:
+    if ground.filling is None:
         return first
-    T, bands = Y.shape[:2]
-    away = filling.away(Y.reshape(T, bands, -1), used.reshape(T, -1))
-    found = cloud_mask(Y, first != MISSING, away.reshape(Y.shape), ground)
-    hidden = filling.ways.hidden[:, None, None]
+    away, deviation = away_from_others(Y, used, ground.filling)
+    found = cloud_mask(Y, first != MISSING, away, ground, deviation)
+    hidden = ground.filling.ways.hidden[:, None, None]
     return np.where(hidden, np.maximum(first, found), found)
+
+
+def away_from_others(Y: Array, used: Array, filling: Filling) -> tuple[Array, Array]:
+    """Of a block: how far it is from what the other dates say, and the standard deviations."""
+    T, bands = Y.shape[:2]
+    away, deviation = filling.away(Y.reshape(T, bands, -1), used.reshape(T, -1))
+    return away.reshape(Y.shape), deviation.reshape(Y.shape)
 
 
 def _lasting(away: Array, days: Array) -> Array:

@@ -23,10 +23,13 @@ from .colours import palettes
 from .contest import Filling, contested
 from .ground import (
     CLEAR,
+    CLOUD,
     FEW,
     Ground,
     Sample,
+    away_from_others,
     brightest,
+    cloud_mask,
     first_mask,
     fit_pixels,
     observed,
@@ -36,6 +39,7 @@ from .ground import (
     smallest,
 )
 from .look import Look
+from .mixed import Clouds, learned_clouds
 from .screen import MANY, screened
 from .seasons import seasons
 from .shades import Shades, shades, without_overcast
@@ -71,7 +75,7 @@ def learn_ground(
         raise ValueError("no pixel of the scenes is observed: all are nodata or masked")
     fits = Fits(seed, threads, tell)
     tell(Progress("finding clouds"))
-    given = sample.share
+    given, seen = sample.share, sample.there
     sample, shadow = _without_clouds(sample, days)
     overcast = sample.share < (1 - MANY) * given
     sample = sample.without(shadow)
@@ -82,7 +86,7 @@ def learn_ground(
     X, outcome = _fitted(sample, rank, "the ground", fits)
     ground = replace(_of_all_dates(sample, X, days, threads), shaded=covered)
     tell(Progress("weighing ways to fill"))
-    ground, left = _with_filling(sample, ground, rank, threads)
+    ground, left = _with_filling(sample, ground, rank, threads, seen)
     if ground.filling is not None:
         outcome = _warned(outcome, ground.filling, dark, left)
     return replace(ground, limits=sample.limits, outcome=outcome)
@@ -108,6 +112,7 @@ def _with_filling(
     ground: Ground,
     rank: int | None,
     threads: int | None,
+    seen: Array,
 ) -> tuple[Ground, Array]:
     """With what is put under clouds: learned from what robust least squares leave as clear, and again
     from what is clear then. And T: how much of what was believed is clear.
@@ -119,7 +124,8 @@ def _with_filling(
     for _ in range(ROUNDS):
         clear = mask == CLEAR
         filling = _filling(sample, clear, ground, rank)
-        ground = replace(ground, filling=filling, colours=None)
+        ground = replace(ground, filling=filling, colours=None, clouds=None)
+        ground = replace(ground, clouds=_clouds(Y, seen, clear, ground, filling))
         unlike = second_mask(Y, mask, clear, ground)
         # Colours of what does not stand out: else they would reach, step by step, to a cloud.
         found = palettes(Y, unlike == CLEAR, smallest(Y))
@@ -127,6 +133,22 @@ def _with_filling(
         mask = second_mask(Y, mask, clear, ground)
     counts = np.count_nonzero(mask == CLEAR, axis=(1, 2))
     return ground, counts / np.maximum(np.count_nonzero(there, axis=(1, 2)), 1)
+
+
+def _clouds(
+    Y: Array,
+    seen: Array,
+    clear: Array,
+    ground: Ground,
+    filling: Filling,
+) -> Clouds | None:
+    """The colours of clouds, those among them that the screen has found."""
+    T, bands = Y.shape[:2]
+    away, deviation = away_from_others(Y, clear, filling)
+    out = cloud_mask(Y, seen, away, ground) == CLOUD
+    known = seen & ~filling.ways.hidden[:, None, None]
+    y, far, sd = (one.reshape(T, bands, -1) for one in (Y, away, deviation))
+    return learned_clouds(y, known.reshape(T, -1), far, sd, out.reshape(T, -1))
 
 
 def _filling(

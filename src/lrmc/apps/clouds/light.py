@@ -10,7 +10,6 @@ from ...weights import Array
 from .ground import FEW, Sample, smallest
 
 NEAR = 2  # dates on each side of one that it is compared with
-LEFT_BY_SHADOW = 0.75  # of the light, at most
 TINY = 1e-12  # where nothing differs
 SHARED = 0.25  # of what is seen of a date, that another one must show to be compared
 

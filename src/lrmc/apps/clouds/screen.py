@@ -16,7 +16,8 @@ import numpy as np
 from ...weights import Array
 from .factors import Factored, learned, without_itself
 from .ground import FEW, MAD, Sample, smallest
-from .light import LEFT_BY_SHADOW, TINY
+from .light import TINY
+from .mixed import IN_SHADOW, LEFT_BY_SHADOW
 
 COMPONENTS = 3  # a mean, the seasons and a trend; with more, clouds would be components
 DATES_EACH = 2  # dates, at least, that a component needs
@@ -43,7 +44,6 @@ DARKER = 2.0
 LEAST_FREEDOM = 1e-3  # of the mean variance: dates may differ a little in any direction
 # Of a date lies below its ground, at least, if that is to tell its noise.
 ENOUGH_BELOW = 0.02
-IN_SHADOW = 3.0  # standard deviations that a shadow is below the ground; 4 does as well
 LEAST_NOISE = 0.01  # of the usual one: what is below the ground may be next to nothing
 
 

@@ -19,7 +19,8 @@ import numpy as np
 
 from ...weights import Array
 from .ground import Sample
-from .light import LEFT_BY_SHADOW, Light
+from .light import Light
+from .mixed import LEFT_BY_SHADOW
 
 TAKEN = float(np.log(LEFT_BY_SHADOW))  # what a shadow takes, or more
 GIVEN = (
