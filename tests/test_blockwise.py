@@ -100,11 +100,12 @@ def test_with_dask(Y, tmp_path):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "scale"),
     [
         (("--memory", "100kB"), "columns"),
-        pytest.param(("--scheduler", "threads"), "none", marks=pytest.mark.slow),
+        (("--scheduler", "threads"), "none"),
     ],
 )
 def test_intervals_are_like_those_of_data_in_memory(options, scale, tmp_path):

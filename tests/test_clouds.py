@@ -140,6 +140,7 @@ def test_pixels_are_fitted_as_a_naive_loop_would(cleared, scene):
         assert np.abs(R @ (got[:, pixel] - l).T).max() < 1e-3 * scale
 
 
+@pytest.mark.slow
 def test_a_share_of_the_pixels_is_enough(scene, cleared):
     some = clouds.remove_clouds(
         scene.data, nodata=NODATA, dates=scene.dates, rank=4, sample=0.85
@@ -196,7 +197,11 @@ def test_few_dates_are_warned_of(scene):
 
 # One date of this corner is half cloud, and nearly half of the rest lies in its shadow.
 @pytest.mark.filterwarnings("ignore:.*shadow")
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int16", "int32", "uint8"])
+@pytest.mark.parametrize(
+    "dtype",
+    ["float32", "int16"]
+    + [pytest.param(t, marks=pytest.mark.slow) for t in ("float64", "int32", "uint8")],
+)
 def test_types_stay(scene, dtype):
     scale = 40 if dtype == "uint8" else 1
     data = (scene.data[:, :, :12, :12] // scale).astype(dtype)
@@ -357,6 +362,7 @@ def test_the_report_in_a_browser(written, show):
     )
 
 
+@pytest.mark.slow
 @each(
     "ending, cloud, clear",
     [
@@ -673,6 +679,7 @@ def a_store(scene, path, **options):
     return path
 
 
+@pytest.mark.slow
 def test_a_variable_of_a_store_masks_it(scene, tmp_path):
     path = a_store(scene, tmp_path / "scenes.zarr")
     xarray = pytest.importorskip("xarray")
@@ -687,6 +694,7 @@ def test_a_variable_of_a_store_masks_it(scene, tmp_path):
             process([path], tmp_path / "out2", masks=name, rank=4)
 
 
+@pytest.mark.slow
 def test_a_store_of_the_second_version_of_zarr_stays_one(scene, tmp_path):
     source = a_store(scene, tmp_path / "scenes.zarr", zarr_format=2)
     answer = CliRunner().invoke(
@@ -791,6 +799,7 @@ def test_deviations_hold_the_ground_under_clouds(seed):
     )
 
 
+@pytest.mark.slow
 def test_deviations_are_written_beside_the_scenes(files, tmp_path):
     answer = CliRunner().invoke(
         app,

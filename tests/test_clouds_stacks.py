@@ -74,6 +74,7 @@ def test_classes_of_a_dataset_are_respected(array, lazily):
         dataset.lrmc.remove_clouds("clm")
 
 
+@pytest.mark.slow
 def test_memory_is_that_of_some_chunks(monkeypatch):
     """A stack four times as large takes hardly more: it is never there as a whole."""
     da = pytest.importorskip("dask.array")
@@ -106,6 +107,7 @@ def of_bands(array, tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_a_store_with_a_variable_for_each_band(array, cleared, of_bands, tmp_path):
     """All of them are cleared together, in the chunks they had; classes are no band."""
     pytest.importorskip("dask")

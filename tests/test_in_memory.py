@@ -510,6 +510,7 @@ def noisy_table(tmp_path_factory):
     return folder, X, gaps, done
 
 
+@pytest.mark.slow
 def test_intervals_are_within_the_plausible_range(noisy_table):
     folder, X, gaps, _ = noisy_table
     listed = pd.read_csv(folder / "out.intervals.csv")

@@ -107,6 +107,7 @@ def test_a_file_keeps_the_part_in_time(solved, tmp_path):
     np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.slow
 def test_intervals_of_single_entries_are_not_those_of_long_gaps():
     _, Y = seasonal(seed=6)
     single = np.random.default_rng(6).random(Y.shape) < 0.15
