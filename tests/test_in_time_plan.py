@@ -8,11 +8,12 @@ import pytest
 from numpy.testing import assert_allclose
 from times import P, hidden, rmse, seasonal
 
+from lrmc.methods.in_time import plan as planning
 from lrmc.methods.in_time.check import checked
 from lrmc.methods.in_time.clock import even_clock, read_clock
 from lrmc.methods.in_time.gaps import gaps_elsewhere, gaps_for, runs
 from lrmc.methods.in_time.periods import find_period, longer_period, order_score
-from lrmc.methods.in_time.plan import carried_out, learn_plan
+from lrmc.methods.in_time.plan import carried_out, learn_plan, weighed_by_all
 from lrmc.methods.in_time.processes import (
     folded,
     told_entries,
@@ -382,3 +383,26 @@ def test_what_fails_together_is_set_aside_together():
     held = gaps_for(alone, judged, 0, None)
     assert held[judged].any()
     assert not held[1::3].any()
+
+
+def test_where_all_sensors_fail_the_weights_are_those_of_all(monkeypatch):
+    """Weights that suit some sensors only do not stay; where sensors fail apart, they do."""
+    X, noisy = seasonal(3)
+    begins = np.random.default_rng(1).choice(len(X.T) // 8, 12, replace=False) * 8
+    away = np.isin(np.arange(X.shape[1]), begins[:, None] + np.arange(4))
+    Y = np.where(away, np.nan, noisy)
+    monkeypatch.setattr(planning, "some_sensors", lambda S, T, seed: np.arange(6))
+
+    def nothing(held, sensors):
+        return np.zeros(int(held[sensors].sum()))
+
+    plan = learn_plan(Y, P, nothing)
+    worst = max(plan.used, key=lambda name: plan.errors[name])
+    one = np.zeros_like(plan.weights)
+    one[:, plan.estimates.index(worst)] = 1
+    plan = replace(plan, weights=one)
+    assert weighed_by_all(plan, hidden(noisy)[0], nothing, 0) is plan
+    anew = weighed_by_all(plan, Y, nothing, 0)
+    assert anew.errors["blend"] < 0.9 * anew.errors[worst]
+    off = [rmse(carried_out(Y, p, None).values, X, np.isnan(Y)) for p in (plan, anew)]
+    assert off[1] < 0.95 * off[0]

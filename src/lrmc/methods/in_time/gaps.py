@@ -49,7 +49,7 @@ def gaps_for(seen: Array, judged: Array, seed: int, period: int | None) -> Array
 
     Of all sensors, where they fail together: others would tell what is set aside, which nobody does
     in the gaps themselves."""
-    if _fail_together(seen):
+    if fail_together(seen):
         most = MOST * len(seen) // len(judged)
         return gaps_elsewhere(seen, seed, period, most)
     held = np.zeros_like(seen)
@@ -87,7 +87,7 @@ def _of_other_sensors(
     return held
 
 
-def _fail_together(seen: Array) -> bool:
+def fail_together(seen: Array) -> bool:
     """Whether the share of missing sensors varies in time far more than by chance."""
     missing = 1 - float(seen.mean())
     by_chance = missing * (1 - missing) / len(seen)
@@ -98,13 +98,13 @@ def _shared_gaps(missing: Array) -> Array:
     """Gaps at times where more sensors fail than by chance, if sensors fail together; all gaps, if
     they do so at other times, too.
     """
-    if not _fail_together(~missing):
+    if not fail_together(~missing):
         return np.zeros_like(missing)
     share = missing.mean(0)
     usual = float(np.median(share))
     by_chance = usual * (1 - usual) / len(missing)
     shared = share > usual + np.sqrt(TOGETHER * by_chance)
-    return missing if _fail_together(~missing[:, ~shared]) else missing & shared
+    return missing if fail_together(~missing[:, ~shared]) else missing & shared
 
 
 def _windows_moved(

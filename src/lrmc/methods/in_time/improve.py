@@ -22,7 +22,7 @@ from .clock import Clock, NoClock, even_clock, read_clock
 from .gaps import beside_gaps, beyond_ends, gaps_elsewhere
 from .part import Axis, Timing, filled, whole, without_gross
 from .periods import find_period, is_ordered, is_smooth
-from .plan import IDLE_IN_WINDOWS, for_all_sensors, learn_plan
+from .plan import IDLE_IN_WINDOWS, for_all_sensors, learn_plan, weighed_by_all
 from .simple import slot_medians
 from .windows import WHOLE, middle_window, width_of
 
@@ -287,7 +287,7 @@ def _planned(
     # the fit of a long table is not made again: it was asked for with time
     other = partial(_without_time, result, part, clock, axis, seed)
     if width == T:
-        plan = learn_plan(part, period, other, seed)
+        plan = weighed_by_all(learn_plan(part, period, other, seed), part, other, seed)
     else:
         usual = None if period is None else slot_medians(Y, period)
         plan = learn_plan(part, period, None, seed, IDLE_IN_WINDOWS, usual)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...weights import Array
 from . import left_out
+from .gaps import fail_together, gaps_for
 from .model import Model
 from .processes import (
     PERIOD,
@@ -32,7 +33,7 @@ from .stack import (
     plausible,
 )
 from .sweeps import fit, fit_moved, of_more_sensors
-from .trials import WITHOUT_TIME, Trial, trials_of
+from .trials import WITHOUT_TIME, Trial, judged_at, trials_of
 
 LEARNED_FROM = 120_000  # cells: of a larger table, as many sensors as that is
 FEWEST_SENSORS = 40  # to learn from; fewer know too little of what all share
@@ -358,6 +359,43 @@ def _of_more_sensors(Y: Array, plan: Plan) -> dict[Process, Model]:
         begin = of_more_sensors(begin, G, plan.sensors, robust=p.robust)
         models[p] = fit(G, robust=p.robust, begin=begin)
     return models
+
+
+def weighed_by_all(
+    plan: Plan,
+    Y: Array,
+    without_time: Callable[[Array, Array], Array],
+    seed: int,
+) -> Plan:
+    """The same with weights that suit models of all sensors of Y, where these fail together.
+
+    In a gap that all of them share, processes have only time to go by, and what some sensors say of
+    them is not what all do: lines were as good in METR-LA, and had hardly any weight. What is set
+    aside is what `learn_plan` did, so that models to begin with have not seen it."""
+    if not (plan.is_of_some(Y) and fail_together(~np.isnan(Y))):
+        return plan
+    held = gaps_for(~np.isnan(Y), plan.sensors, seed, plan.told_by)
+    rest = np.where(held, np.nan, Y).astype(Y.dtype)
+    trial = judged_at(held, Y, _of_more_sensors(rest, plan), plan.told_by)
+    trial.found[WITHOUT_TIME] = without_time(held, np.arange(len(Y)))
+    names = [name for name in plan.estimates if name in trial.found]
+    errors, classes = trial.errors(names), trial.classes
+    some = learned_weights(beside_class(errors, classes), classes)
+    weights = np.zeros_like(plan.weights)
+    weights[:, [plan.estimates.index(name) for name in names]] = some
+    blend = (some[classes] * errors).sum(1)
+    sizes = dict(zip(names, map(float, np.abs(errors).mean(0)), strict=True))
+    better = np.abs(errors[:, names.index(WITHOUT_TIME)]) - np.abs(blend)
+    gain, gain_error = mean_and_error(better, [held])
+    units = trial.units(plan.best)
+    return replace(
+        plan,
+        weights=weights,
+        errors=sizes | {"blend": float(np.abs(blend).mean())},
+        gain=gain,
+        gain_error=gain_error,
+        sizes=_deviations(errors[:, names.index(plan.best.name)] / units, classes),
+    )
 
 
 def for_all_sensors(plan: Plan, Y: Array) -> Plan:

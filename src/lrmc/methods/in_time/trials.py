@@ -83,9 +83,8 @@ def tried(
     """All estimates of entries of these sensors that are set aside, in the shape of the gaps; of
     processes, those that are known to be of use."""
     held = gaps_for(~np.isnan(Y), sensors, seed, period)
-    hidden, T = held[sensors], Y.shape[1]
     whole = Y[sensors]
-    rest = np.where(hidden, np.nan, whole).astype(Y.dtype)
+    rest = np.where(held[sensors], np.nan, whole).astype(Y.dtype)
     # of a large table processes begin from those of some sensors, and tell gross errors themselves
     told = len(sensors) == len(Y) and (known is None or any(p.robust for p in known))
     entries = told_entries(rest, period) if told else Entries(rest)
@@ -94,20 +93,31 @@ def tried(
         if known is None
         else more_models(entries, known, {})
     )
-    found = {p.name: unfolded(m.values(), T)[hidden] for p, m in models.items()}
-    found |= {name: z[hidden] for name, z in simple_fits(rest, period).items()}
+    trial = judged_at(held[sensors], whole, models, period)
     if without_time is not None:
-        found[WITHOUT_TIME] = without_time(held, sensors)
-    classes = class_of(~np.isnan(rest))[hidden]
-    sizes = _relative_sizes(rest)[np.nonzero(hidden)[0]]
+        trial.found[WITHOUT_TIME] = without_time(held, sensors)
+    return trial._replace(told=entries.told)
+
+
+def judged_at(
+    held: Array,
+    Y: Array,
+    models: dict[Process, Model],
+    period: int | None,
+) -> Trial:
+    """What models of the other entries, and what is simple, say of entries of Y that are held out."""
+    T = Y.shape[1]
+    rest = np.where(held, np.nan, Y).astype(Y.dtype)
+    found = {p.name: unfolded(m.values(), T)[held] for p, m in models.items()}
+    found |= {name: z[held] for name, z in simple_fits(rest, period).items()}
     return Trial(
-        held=hidden,
+        held=held,
         models=models,
-        told=entries.told,
+        told=None,
         found=found,
-        truth=whole[hidden].astype(np.float64),
-        classes=classes,
-        sizes=sizes,
+        truth=Y[held].astype(np.float64),
+        classes=class_of(~np.isnan(rest))[held],
+        sizes=_relative_sizes(rest)[np.nonzero(held)[0]],
     )
 
 
