@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lrmc.apps.clouds.believe import helpful
+from lrmc.apps.clouds.believe import harmful, helpful
 from lrmc.apps.clouds.colours import NEIGHBORS, USUAL, familiar, palettes
 from lrmc.apps.clouds.contest import contested
 
@@ -75,8 +75,10 @@ def test_values_that_are_no_light():
     assert asked_of(Y, palettes(Y, clear, 0.5))
 
 
-def test_what_lasts_is_believed_and_a_thin_cloud_is_not():
-    """Both have colours of fields; only one of them tells of other dates."""
+@pytest.fixture(scope="module")
+def mown_and_hazy():
+    """A field that was mown and a haze, masked both, have colours of fields; only the field tells of
+    other dates."""
     rng = np.random.default_rng(4)
     wandering = np.cumsum(rng.normal(0, 0.1, (9, 3, 30, 30)), axis=0)
     ground = scene() * np.exp(wandering)
@@ -91,6 +93,18 @@ def test_what_lasts_is_believed_and_a_thin_cloud_is_not():
     clear = (mask == 0).reshape(T, -1)
     days, none = 20.0 * np.arange(T), np.zeros(T, bool)
     filling = contested(Y.reshape(T, bands, -1), clear, days, none, least=0.5)
+    return Y, mask, filling
+
+
+def test_what_lasts_is_believed_and_a_thin_cloud_is_not(mown_and_hazy):
+    Y, mask, filling = mown_and_hazy
     found = helpful(Y, mask, palettes(Y, mask == 0, 0.5), filling)
     assert found[5] is not None
     assert [t for t, one in enumerate(found) if one is not None] == [5]
+
+
+def test_a_haze_that_was_let_in_does_harm(mown_and_hazy):
+    """What the mask no longer has makes the other dates harder to predict."""
+    Y, mask, filling = mown_and_hazy
+    found = harmful(Y, mask, np.zeros_like(mask), filling)
+    assert [t for t, does in enumerate(found) if does] == [2]

@@ -96,7 +96,8 @@ def test_what_was_guessed_is_told(made):
     off = np.abs(found.clean - truth)[guessed] / deviation[guessed]
     assert np.mean(off < 1.645) > 0.8
     assert np.mean(off < 0.1) < 0.5  # not simply wide
-    assert found.result.evidence["schedule_fits"]
+    # spheres are unlike the faces of the schedule, and are decided on anew
+    assert "schedule_fits" not in found.result.evidence
 
 
 def test_missing_pixels_have_all_of_the_fit(made):

@@ -322,7 +322,8 @@ def test_the_nearest_is_found_by_hidden_entries():
     exact = lrmc.synthetic.problem(400, 3, alpha=0.1, p=0.5, form="dense").Y
     obs = as_observations(exact)
     assert nearest_of_all(obs, 3, Noise.even(obs)).plan is None
-    assert lrmc.solve(Y, schedule="nearest").regime == "noisy"
+    with pytest.warns(lrmc.DoubtWarning, match="learned on data of another kind"):
+        assert lrmc.solve(Y, schedule="nearest").regime == "noisy"
 
 
 @pytest.mark.parametrize(

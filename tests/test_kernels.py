@@ -508,8 +508,10 @@ STUB = names_of(Path(_kernels.__file__).with_name("_native.pyi").read_text())
 def test_the_stub_is_complete():
     assert {name for name in vars(_native) if not name.startswith("_")} == {
         *STUB,
+        "LoopTold",
         "Rule",
         "most_layer_rank",
+        "most_loop_rank",
         "most_small_rank",
     }
 

@@ -44,6 +44,17 @@ def helpful(
     )
 
 
+def harmful(Y: Array, before: Array, after: Array, filling: Filling) -> Array:
+    """T: dates of which pixels that only the later mask calls clear make the others harder to
+    predict, as haze does.
+    """
+    T, bands = Y.shape[:2]
+    freed = ((before == CLOUD) & (after == CLEAR)).reshape(T, -1)
+    values, clear = Y.reshape(T, bands, -1), (before == CLEAR).reshape(T, -1)
+    candidates = Candidates(values, clear, np.where(freed, 0.0, np.inf), filling)
+    return np.array([candidates.harms(t) for t in range(T)])
+
+
 class Candidates(NamedTuple):
     """What may be believed, and what it is judged by."""
 
@@ -56,19 +67,29 @@ class Candidates(NamedTuple):
         """How far the colours of a date are to reach, so that the others are predicted best: what is
         clear of them, and what may be; a change that lasts tells of itself.
         """
+        reaches = (0.0, *REACHES)
+        return reaches[int(np.argmin(self._errors(t, reaches)))]
+
+    def harms(self, t: int) -> bool:
+        """Whether the others are predicted worse with all that may be believed of a date."""
+        without, beside = self._errors(t, (0.0, REACHES[0]))
+        return beside > without
+
+    def _errors(self, t: int, reaches: tuple[float, ...]) -> list[float]:
+        """At the other dates, if colours of a date reach so far; all alike where too few do."""
         columns = np.isfinite(self.apart[t])
         if np.count_nonzero(columns) < LEAST:
-            return 0.0
+            return [0.0] * len(reaches)
         clear, apart = self.clear[:, columns], self.apart[:, columns]
         judged = clear | np.isfinite(apart)
         judged[t] = False
         y = self.Y[:, :, columns].astype(np.float64)
         errors = []
-        for reach in (0.0, *REACHES):
+        for reach in reaches:
             believed = clear.copy()
             believed[t] = apart[t] < reach
             errors.append(self._error(y, believed, judged))
-        return (0.0, *REACHES)[int(np.argmin(errors))]
+        return errors
 
     def _error(self, y: Array, believed: Array, judged: Array) -> float:
         """The mean error at some pixels, in typical ones, if some are believed."""

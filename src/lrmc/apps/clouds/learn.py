@@ -18,7 +18,7 @@ from ...methods.noisy import Noise
 from ...result import Status
 from ...weights import Array
 from ..outcome import noisy_fit
-from .believe import helpful
+from .believe import harmful, helpful
 from .colours import palettes
 from .contest import Filling, contested
 from .ground import (
@@ -125,8 +125,13 @@ def _with_filling(
         clear = mask == CLEAR
         filling = _filling(sample, clear, ground, rank)
         ground = replace(ground, filling=filling, colours=None, clouds=None)
-        ground = replace(ground, clouds=_clouds(Y, seen, clear, ground, filling))
+        plain = second_mask(Y, mask, clear, ground)
+        clouds = _clouds(Y, seen, clear, ground, filling)
+        ground = replace(ground, clouds=clouds)
         unlike = second_mask(Y, mask, clear, ground)
+        if clouds is not None:
+            clouds.clouded[harmful(Y, plain, unlike, filling)] = True
+            unlike = second_mask(Y, mask, clear, ground)
         # Colours of what does not stand out: else they would reach, step by step, to a cloud.
         found = palettes(Y, unlike == CLEAR, smallest(Y))
         ground = replace(ground, colours=helpful(Y, unlike, found, filling))
