@@ -125,16 +125,17 @@ def _with_filling(
         clear = mask == CLEAR
         filling = _filling(sample, clear, ground, rank)
         ground = replace(ground, filling=filling, colours=None, clouds=None)
-        plain = second_mask(Y, mask, clear, ground)
-        clouds = _clouds(Y, seen, clear, ground, filling)
-        ground = replace(ground, clouds=clouds)
         unlike = second_mask(Y, mask, clear, ground)
+        clouds = _clouds(Y, seen, clear, ground, filling)
         if clouds is not None:
-            clouds.clouded[harmful(Y, plain, unlike, filling)] = True
-            unlike = second_mask(Y, mask, clear, ground)
+            found = second_mask(Y, mask, clear, replace(ground, clouds=clouds))
+            harm = harmful(Y, unlike, found, filling)
+            clouds = clouds._replace(clouded=clouds.clouded | harm)
+            ground = replace(ground, clouds=clouds)
+            unlike = second_mask(Y, mask, clear, ground) if harm.any() else found
         # Colours of what does not stand out: else they would reach, step by step, to a cloud.
-        found = palettes(Y, unlike == CLEAR, smallest(Y))
-        ground = replace(ground, colours=helpful(Y, unlike, found, filling))
+        colours = palettes(Y, unlike == CLEAR, smallest(Y))
+        ground = replace(ground, colours=helpful(Y, unlike, colours, filling))
         mask = second_mask(Y, mask, clear, ground)
     counts = np.count_nonzero(mask == CLEAR, axis=(1, 2))
     return ground, counts / np.maximum(np.count_nonzero(there, axis=(1, 2)), 1)
