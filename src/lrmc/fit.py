@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from .linalg import Factors
+from .linalg import Factors, entries_at
 from .observations.base import Observations, Sample
 from .weights import Array
 
@@ -64,7 +64,7 @@ class Fit(NamedTuple):
 
     def at(self, rows: Array, cols: Array) -> Array:
         """The estimate at these places: two arrays of indices of the same length."""
-        low_rank = np.einsum("ij,ij->i", self.X.L[rows], self.X.R[cols])
+        low_rank = entries_at(self.X, rows, cols)
         return sum((part.at(rows, cols) for part in self.beyond), start=low_rank)
 
     @property
@@ -168,7 +168,7 @@ class Kept:
 
     def at(self, rows: Array, cols: Array) -> Array:
         """What is to be added to low rank at these places."""
-        low_rank = np.einsum("ij,ij->i", self.X.L[rows], self.X.R[cols])
+        low_rank = entries_at(self.X, rows, cols)
         return np.asarray(self.values[rows, cols] - low_rank)
 
     def left_out(self) -> Kept:

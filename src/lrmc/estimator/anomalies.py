@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..evidence.alarms import Listing, listing, standing_out
 from ..fit import Fit
-from ..linalg import Factors
+from ..linalg import Factors, entries_at
 from ..observations.base import Observations
 from ..subspace import Rows, fit_rows
 from ..weights import Array
@@ -103,7 +103,7 @@ class Anomalies(TakesGaps):
         truth = Y[rows, cols]
         Y[rows, cols] = np.nan
         model = self._model.factors(self._rows(Y)[0].T)
-        error = np.abs(truth - np.einsum("ij,ij->i", model.L[rows], model.R[cols]))
+        error = np.abs(truth - entries_at(model, rows, cols))
         return -float(error.mean()) if len(error) else 0.0
 
     def outlier_scores(self, X: Any) -> Any:

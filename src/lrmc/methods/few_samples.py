@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import _kernels
 from .._rows import is_here
-from ..linalg import Factors, balanced, median_of
+from ..linalg import Factors, balanced, entries_at, median_of
 from ..observations.base import Observations
 from ..weights import Array
 from .certificate import OVERSAMPLED as PROVEN
@@ -158,9 +158,7 @@ class Problem:
 
     def residual(self, U: Array, V: Array) -> Array:
         """Y - U V' at the entries."""
-        return self.values - np.einsum(
-            "ij,ij->i", U.take(self.rows, 0), V.take(self.cols, 0)
-        )
+        return self.values - entries_at(Factors(U, V), self.rows, self.cols)
 
     def step(
         self,
