@@ -447,6 +447,22 @@ def mixture(
 ) -> None:
     """Weights of a fit and of what others say beside it, of least loss; `weights` is room."""
 
+def tails(
+    power: Array,
+    densities: Array,
+    *,
+    gross: Array,
+    p: float,
+    q: float,
+    peak: float,
+    most_share: float,
+    settled: float,
+    rounds: int,
+) -> tuple[float, float]:
+    """The unit of good residuals, whose p-th powers are float32, and the mean logarithm of the
+    likelihood; `gross` (float64) has the first shares of gross errors, and is given the last.
+    """
+
 def times(X: Array, S: Array, *, out: Array) -> None:
     """X S for a long X and few columns; out is room."""
 

@@ -292,6 +292,18 @@ struct Opinions {
   double *weights = nullptr;   // 1 + count
 };
 
+// Good residuals and gross errors: see tails.cpp.
+inline constexpr int MOST_BEGINS = 4;
+struct TailsJob {
+  int64_t n = 0;
+  int begins = 0, rounds = 0;
+  const float *power = nullptr, *densities = nullptr;  // n: |residual|^p; begins x n: of gross errors
+  double p = 0, q = 0, peak = 0;                       // the shape of good ones, and their density at 0
+  double most_share = 0, settled = 0;
+  double *gross = nullptr;           // begins: shares of gross errors, the first ones and the last
+  double times = 1, likelihood = 0;  // the unit that was found; the mean logarithm
+};
+
 // Pictures that move: see motion_jobs.hpp.
 struct Follow;
 struct Resample;
@@ -417,6 +429,7 @@ struct Kernels {
   void (*normal)(const Normal &);
   void (*nearest)(const Nearest &);
   void (*opinions)(const Opinions &);
+  void (*tails)(TailsJob &);
   void (*follow)(const Follow &);
   void (*onto_canvas)(const Resample &);
   void (*from_canvas)(const Resample &);

@@ -137,6 +137,32 @@ static void mixture(given::Vector<const double> error, given::Matrix<const doubl
   in_use().opinions(job);
 }
 
+// Good residuals and gross errors: see tails.cpp.
+static std::tuple<double, double> tails(given::Vector<const float> power, given::Matrix<const float> densities,
+                                        given::Vector<double> gross, double p, double q, double peak, double most_share,
+                                        double settled, int rounds) {
+  TailsJob job;
+  job.n = int64_t(power.shape(0));
+  job.begins = int(densities.shape(0));
+  need(job.n > 0, "power", "is empty");
+  need(int64_t(densities.shape(1)) == job.n, "densities", "has another length");
+  need(job.begins > 0 && job.begins <= MOST_BEGINS, "densities", "has too many rows, or none");
+  need(int(gross.shape(0)) == job.begins, "gross", "has another length");
+  need(p > 0 && q > 0, "p or q", "is not positive");
+  job.power = power.data();
+  job.densities = densities.data();
+  job.gross = gross.data();
+  job.p = p;
+  job.q = q;
+  job.peak = peak;
+  job.most_share = most_share;
+  job.settled = settled;
+  job.rounds = rounds;
+  nb::gil_scoped_release unlocked;
+  in_use().tails(job);
+  return {job.times, job.likelihood};
+}
+
 // What half a layer is given: as in Refit.
 struct Layer {
   int side;
@@ -314,6 +340,8 @@ void lrmc::bind_noisy(nb::module_ &m) {
         as_it_is("sums"), as_it_is("total"), as_it_is_or_none("counts"));
   m.def("mixture", &::mixture, as_it_is("error"), as_it_is("toward"), nb::kw_only(), as_it_is("weights"),
         nb::arg("bend"), nb::arg("equal"), nb::arg("rounds"));
+  m.def("tails", &::tails, as_it_is("power"), as_it_is("densities"), nb::kw_only(), as_it_is("gross"), nb::arg("p"),
+        nb::arg("q"), nb::arg("peak"), nb::arg("most_share"), nb::arg("settled"), nb::arg("rounds"));
   nb::class_<Layer>(m, "Layer")
       .def(
           "__init__",

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .. import _kernels
 from .._scipy import special
 from ..weights import Array
 
@@ -39,8 +40,7 @@ ROUNDS = 150
 SETTLED = 1e-5
 ROUGHLY = 1e-3  # the same, where all shapes are tried to find the few that are looked at again
 TINY = 1e-300
-LARGEST, LEAST = 1e30, 1e-30  # powers and densities, as single precision holds them
-SMALLEST = 1e-9  # a unit, beside the typical size
+LARGEST = 1e30  # a power, as single precision holds it
 
 
 class Shape(NamedTuple):
@@ -132,20 +132,26 @@ def fit_tails(residual: Array, scale: Array) -> Tails:
     rarely small have to earn it: a hole in the middle of theirs can be filled with heavier tails of
     good ones, and the two are hardly told apart.
     """
-    few, many = (thinned(residual, scale, most) for most in (FEW, MANY))
     units = (False, True) if np.ptp(scale) > 0 else (False,)
+    few, many = (
+        {
+            relative: Some.of(*thinned(residual, scale, most), relative)
+            for relative in units
+        }
+        for most in (FEW, MANY)
+    )
     best: list[Tails] = []
     for begins in (1, len(BEGINS)):
-        tried = product(units, POWERS, WEIGHTS)
         first = [
-            _fit(few, Shape(p, q), relative, begins, ROUGHLY)
-            for relative, p, q in tried
+            _fit(few[relative], Shape(p, q), begins, ROUGHLY)
+            for relative, p, q in product(units, POWERS, WEIGHTS)
         ]
         for x in sorted(first, key=_likelihood)[-BEST:]:
-            best.append(_fit(many, x.shape, x.relative, begins))
-    found = max(best, key=lambda fit: _worth(fit, len(many[0])))
-    (p, q), relative, begins = found.shape, found.relative, len(found.gross)
-    finer = (_fit(many, Shape(p, x * q), relative, begins) for x in FINE)
+            best.append(_fit(many[x.relative], x.shape, begins))
+    count = len(many[False].ratio)
+    found = max(best, key=lambda fit: _worth(fit, count))
+    (p, q), some, begins = found.shape, many[found.relative], len(found.gross)
+    finer = (_fit(some, Shape(p, x * q), begins) for x in FINE)
     return max((found, *finer), key=_likelihood)
 
 
@@ -164,68 +170,66 @@ def thinned(residual: Array, scale: Array, most: int) -> tuple[Array, Array]:
     return tuple(np.asarray(x[::step], np.float64) for x in (residual, scale))  # type: ignore[return-value]
 
 
-def _fit(
-    some: tuple[Array, Array],
-    shape: Shape,
-    relative: bool,
-    begins: int,
-    settled: float = SETTLED,
-) -> Tails:
-    """The same for good residuals of this shape, where gross errors are in units of the scales, or
-    of the data, and begin at the first of BEGINS.
+class Some(NamedTuple):
+    """Residuals in units of their scales and of a typical one, and how likely gross errors of any
+    begin are there.
     """
-    residual, scale = some
-    ratio = np.abs(residual) / scale
-    typical = float(np.median(ratio)) or float(np.mean(ratio))
-    if typical == 0:
-        return Tails(shape, 1.0, (0.0,) * begins, 1.0, relative, math.inf)
-    widths = scale if relative else np.ones_like(scale)
-    width = float(np.quantile(np.abs(residual) / widths, NEARLY_ALL))
-    densities = _gross_densities(residual, width * widths)[:begins]
-    unit, gross, likelihood = _expectation_maximisation(
-        residual, scale, shape, typical, densities, settled
-    )
-    return Tails(shape, unit, gross, width, relative, likelihood)
+
+    ratio: Array
+    densities: Array  # (len(BEGINS), n)
+    typical: float
+    width: float
+    level: float  # the mean logarithm of the units
+    relative: bool
+
+    @classmethod
+    def of(cls, residual: Array, scale: Array, relative: bool) -> Some:
+        """Where gross errors are in units of the scales, or of the data."""
+        ratio = np.abs(residual) / scale
+        typical = float(np.median(ratio)) or float(np.mean(ratio)) or 1.0
+        widths = scale if relative else np.ones_like(scale)
+        width = float(np.quantile(np.abs(residual) / widths, NEARLY_ALL))
+        unit = typical * scale
+        densities = _gross_densities(residual, (width or 1.0) * widths) * unit
+        return cls(
+            ratio / typical,
+            densities.astype(np.float32),
+            typical,
+            width,
+            float(np.log(unit).mean()),
+            relative,
+        )
 
 
-def _expectation_maximisation(
-    residual: Array,
-    scale: Array,
-    shape: Shape,
-    unit: float,
-    densities: Array,
-    settled: float,
-) -> tuple[float, tuple[float, ...], float]:
-    """The unit of good residuals, the shares of gross errors, and the mean logarithm of
-    the likelihood.
+def _fit(some: Some, shape: Shape, begins: int, settled: float = SETTLED) -> Tails:
+    """The same for good residuals of this shape, and gross errors of the first of BEGINS:
+    expectation-maximisation.
     """
+    if not some.ratio.any():
+        return Tails(shape, 1.0, (0.0,) * begins, 1.0, some.relative, math.inf)
     p, q = shape
-    # in units of the scales, and single precision: logarithms are a third of the time there
-    power = np.minimum(np.abs(residual / (unit * scale)) ** p, LARGEST)
-    power, densities = (
-        x.astype(np.float32) for x in (power, densities * (unit * scale))
+    # single precision: logarithms are a third of the time there
+    power = np.minimum(some.ratio**p, LARGEST).astype(np.float32)
+    gross = np.full(begins, FIRST_SHARE / begins)
+    times, likelihood = _kernels.tails(
+        power,
+        some.densities[:begins],
+        gross=gross,
+        p=p,
+        q=q,
+        peak=math.exp(shape.log_constant),
+        most_share=MOST_SHARE,
+        settled=settled,
+        rounds=ROUNDS,
     )
-    peak = np.float32(np.exp(shape.log_constant))
-    gross = np.full(len(densities), FIRST_SHARE / len(densities), np.float32)
-    times = 1.0  # the unit, beside the first one
-    for _ in range(ROUNDS):
-        ratio = power * np.float32(times**-p)
-        fall = np.exp(shape.log_fall(ratio))
-        good = (1 - gross.sum()) * peak / np.float32(times) * fall
-        total = np.maximum(good + gross @ densities, LEAST)
-        here = good / total
-        weight = here * np.float32(p * q + 1) / (np.float32(q) + ratio)
-        before, share = times, gross
-        mean = float((weight * power).sum()) / max(float(here.sum()), TINY)
-        times = max(mean ** (1 / p), SMALLEST)
-        gross = gross * (densities @ (1 / total)) / np.float32(len(total))
-        gross *= np.float32(min(1.0, MOST_SHARE / max(float(gross.sum()), TINY)))
-        moved = np.abs(gross - share).max()
-        if abs(times - before) < settled * times and moved < settled:
-            break
-    in_scales = float(np.log(total).mean(dtype=np.float64))
-    likelihood = in_scales - float(np.log(unit * scale).mean())
-    return unit * times, tuple(gross.tolist()), likelihood
+    return Tails(
+        shape,
+        some.typical * times,
+        tuple(gross.tolist()),
+        some.width,
+        some.relative,
+        likelihood - some.level,
+    )
 
 
 def _gross_densities(residual: Array, widths: Array) -> Array:
