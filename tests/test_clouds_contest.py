@@ -29,13 +29,16 @@ def naive_pixel(y, there, model, b):
 def test_pixels_are_those_of_the_normal_distribution():
     _, Y, there = series()
     model = factors.learned(Y, there, 2, rounds=5)
+    kinds = factors.Kinds.of(there)
+    assert kinds.dates.shape[1] < 200  # some are of the same kind
+    pixels = factors.pixels(Y, kinds, model)
+    without = factors.without_itself(Y, kinds, model)
+    says = factors.left_out(Y, kinds, model, model.R)
     for b in range(2):
-        found = factors.pixels(Y, there, model, b)
-        left = factors.without_itself(Y, there, model, b)
-        said = factors.left_out(Y, there, model, b, model.R)
+        found, left, said = pixels.mean[b], without[:, b], says[:, b]
         for n in range(0, 200, 40):
             expected = naive_pixel(Y[:, b, n], there[:, n], model, b)
-            np.testing.assert_allclose(found.mean[n], expected, rtol=1e-5)
+            np.testing.assert_allclose(found[n], expected, rtol=1e-5)
             for t in np.flatnonzero(there[:, n])[:3]:
                 others = there[:, n].copy()
                 others[t] = False
@@ -71,9 +74,9 @@ def test_a_noisy_date_hardly_counts():
     model = factors.learned(Y, there, 2)
     noise = np.sqrt(model.variance)
     assert np.all(noise[4] > 20 * np.median(noise, axis=0))
-    found = [model.R @ factors.pixels(Y, there, model, b).mean.T for b in range(2)]
+    found = factors.fitted(Y, factors.Kinds.of(there), model, model.R)
     others = np.arange(10) != 4
-    off = (np.stack(found, 1) - truth)[others]
+    off = (found - truth)[others]
     hidden = np.repeat(~there[others, None], 2, axis=1)
     assert np.sqrt(np.mean(off[hidden] ** 2)) < 0.05
 

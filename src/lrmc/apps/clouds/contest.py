@@ -13,16 +13,17 @@ import numpy as np
 
 from ..._scipy import optimize
 from ...weights import Array
-from .factors import others
+from .factors import Kinds, others
 from .ways import IN_TIME, LINE, OF_UNSEEN, Ways, learned_ways, sought
 
 # Errors of all dates count as so many pixels of a date.
 AS_PIXELS = 50
 OUTLYING = 0.9  # of the pixels count fully; a cloud that was not found must not decide
 LEAST_WEIGHT = 0.02  # less is not worth its time
-STEPS = 500  # of projected gradients; a few weights settle in fewer
+# Of all errors: ways that differ by less count alike, and two may say the same.
+RIDGE = 1e-3
 DOUBTFUL = 4.0  # times the typical error of a date
-PIECE = 1 << 14  # pixels that are predicted at a time
+PIECE = 1 << 16  # pixels, of all bands, that are predicted at a time
 WITHIN = 0.6827  # of a Gaussian is within one standard deviation
 FEW = 0.02  # of a date, at least, that is clear, or it is as good as hidden
 
@@ -93,9 +94,10 @@ class Filling(NamedTuple):
     def _pieces(self, Y: Array, clear: Array) -> Iterator[tuple[slice, Array, Array]]:
         """Some pixels at a time: values, and what of them is believed."""
         clear = clear & ~self.ways.hidden[:, None]
-        n = Y.shape[2]
-        for i in range(0, n, PIECE):
-            some = slice(i, min(i + PIECE, n))
+        bands, n = Y.shape[1:]
+        step = max(PIECE // bands, 1)
+        for i in range(0, n, step):
+            some = slice(i, min(i + step, n))
             yield some, Y[..., some].astype(np.float64), clear[:, some]
 
 
@@ -204,21 +206,15 @@ def _growing(gap: Array, known: Array, squares: Array) -> Array:
 
 
 def _weights(grams: Array) -> Array:
-    """For each of some matrices, weights of at least 0 that add up to 1, with the smallest error."""
+    """For each of some matrices, weights of at least 0 that add up to 1, with the smallest error: in
+    proportion to x of at least 0 with the smallest x'Gx / 2 - sum(x).
+    """
     n = grams.shape[-1]
-    step = 1 / np.linalg.norm(grams, 2, axis=(-2, -1))[:, None]
-    w = np.full((len(grams), n), 1 / n)
-    for _ in range(STEPS):
-        w = _on_simplex(w - step * (grams @ w[..., None])[..., 0])
-    return w
-
-
-def _on_simplex(x: Array) -> Array:
-    """The nearest weights of at least 0 that add up to 1, in each row."""
-    falling = np.sort(x, axis=1)[:, ::-1]
-    excess = (np.cumsum(falling, axis=1) - 1) / np.arange(1, x.shape[1] + 1)
-    last = np.count_nonzero(falling > excess, axis=1) - 1
-    return np.maximum(x - np.take_along_axis(excess, last[:, None], 1), 0)
+    weights = np.empty((len(grams), n))
+    for k, gram in enumerate(grams):
+        C = np.linalg.cholesky(gram + RIDGE * np.trace(gram) * np.eye(n))
+        weights[k], _ = optimize.nnls(C.T, np.linalg.solve(C, np.ones(n)))
+    return weights / weights.sum(1, keepdims=True)
 
 
 def _without_small(weights: Array) -> Array:
@@ -253,9 +249,8 @@ def _expected(
     """
     model = ways.models[-1]
     noise = np.where(ways.hidden[:, None], 0.0, model.variance)[:, :, None]
-    answer = np.empty(Y.shape)
-    for b in range(Y.shape[1]):
-        answer[:, b] = others(Y, clear, model, b).variance + noise[:, b]
+    unsure = others(Y, Kinds.of(clear), model).variance
+    answer = np.moveaxis(unsure, 1, 0) + noise
     answer[ways.hidden] = 1.0
     return answer, noise
 

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...row_systems import pairs, solve_rows
 from ...weights import Array
 
 ROUNDS = 30  # of expectation and maximization; twice as many change little
@@ -39,11 +38,32 @@ class Factored(NamedTuple):
         return int(self.R.shape[1])
 
 
-class Pixels(NamedTuple):
-    """What is known of the factors l of the pixels of a band."""
+class Kinds(NamedTuple):
+    """Where values are there. What is unknown of a pixel hangs on its dates alone, and most pixels share
+    theirs with others: each such kind is worked out once.
+    """
 
-    mean: Array  # n x r
-    covariance: Array  # n x r x r
+    there: Array  # T x n
+    dates: Array  # T x k: there, once of all pixels with the same dates
+    counts: Array  # k: their number
+    kind: Array  # n: which of these a pixel is
+
+    @classmethod
+    def of(cls, there: Array) -> Kinds:
+        """Pixels, T x n, by their dates."""
+        packed = np.ascontiguousarray(np.packbits(there, axis=0).T)
+        names = packed.view(np.dtype((np.void, packed.shape[1])))[:, 0]
+        _, first, kind, counts = np.unique(
+            names, return_index=True, return_inverse=True, return_counts=True
+        )
+        return cls(there, there[:, first], counts, kind)
+
+
+class Pixels(NamedTuple):
+    """What is known of the factors l of pixels."""
+
+    mean: Array  # bands x n x r
+    covariance: Array  # bands x k x r x r: of each kind of pixel
 
 
 def learned(
@@ -59,7 +79,8 @@ def learned(
     y, scale = _scaled(Y, there)
     R, own = _principal(y, there, rank)
     known = np.any(there, axis=1)
-    return _learned(y, there, _begun(y, there, R, own), known, (scale, least), rounds)
+    begun = _begun(y, there, R, own)
+    return _learned(y, Kinds.of(there), begun, known, (scale, least), rounds)
 
 
 def learned_again(
@@ -67,12 +88,13 @@ def learned_again(
     there: Array,
     model: Factored,
     least: float = 0.0,
+    fixed: bool = False,
 ) -> Factored:
-    """The same from a model of nearly the same values."""
+    """The same from a model of nearly the same values; time factors that are fixed stay."""
     y, scale = _scaled(Y, there)
-    known = np.any(there, axis=1)
+    known = np.any(there, axis=1) & (not fixed)
     begun = _in_units(model, 1 / scale)
-    return _learned(y, there, begun, known, (scale, least), ROUNDS_AGAIN)
+    return _learned(y, Kinds.of(there), begun, known, (scale, least), ROUNDS_AGAIN)
 
 
 def learned_with(
@@ -85,7 +107,7 @@ def learned_with(
     y, scale = _scaled(Y, there)
     first = _begun(y, there, R, np.zeros(len(R)))
     known = np.zeros(len(R), bool)
-    return _learned(y, there, first, known, (scale, least), ROUNDS)
+    return _learned(y, Kinds.of(there), first, known, (scale, least), ROUNDS)
 
 
 def _scaled(Y: Array, there: Array) -> tuple[Array, float]:
@@ -97,7 +119,7 @@ def _scaled(Y: Array, there: Array) -> tuple[Array, float]:
 
 def _learned(
     y: Array,
-    there: Array,
+    kinds: Kinds,
     model: Factored,
     known: Array,
     units: tuple[float, float],
@@ -105,7 +127,7 @@ def _learned(
 ) -> Factored:
     scale, least = units
     for _ in range(rounds):
-        model = _improved(y, there, model, known, (least / scale) ** 2)
+        model = _improved(y, kinds, model, known, (least / scale) ** 2)
     return _in_units(model, scale)
 
 
@@ -156,136 +178,131 @@ def _begun(
 
 def _improved(
     y: Array,
-    there: Array,
+    kinds: Kinds,
     model: Factored,
     known: Array,
     least: float,
 ) -> Factored:
     """One round. Time factors of dates that are not known stay."""
-    T, bands = y.shape[:2]
-    r = model.rank
-    gram, right = np.zeros((T, r, r)), np.zeros((T, r))
-    mean, covariance = model.mean.copy(), model.covariance.copy()
-    used = there.any(0)
-    found = [pixels(y, there, model, b) for b in range(bands)]
-    for b, (m, V) in enumerate(found):
-        W = there / model.variance[:, b, None]
-        squares = V + m[:, :, None] * m[:, None, :]
-        gram += (W @ squares.reshape(-1, r * r)).reshape(T, r, r)
-        right += (W * y[:, b]) @ m
-        mean[b] = m[used].mean(0)
-        away = m[used] - mean[b]
-        covariance[b] = V[used].mean(0) + away.T @ away / used.sum()
+    T, r = model.R.shape
+    found = m, V = pixels(y, kinds, model)
+    certain = 1 / model.variance.T[:, :, None]
+    W = kinds.there * certain
+    squares = (m[..., :, None] * m[..., None, :]).reshape(*m.shape[:2], -1)
+    V = V.reshape(*V.shape[:2], -1)
+    gram = W @ squares + (kinds.counts * kinds.dates * certain) @ V
+    right = (W * np.moveaxis(y, 1, 0)) @ m
+    some = kinds.there.any(0)
+    used = some / max(int(np.count_nonzero(some)), 1)
+    mean = used @ m
+    away = m - mean[:, None]
+    covariance = np.swapaxes(used[:, None] * away, 1, 2) @ away
+    shares = np.bincount(kinds.kind, used)
+    covariance += (shares @ V).reshape(covariance.shape)
+    gram = _invertible(gram.sum(0).reshape(T, r, r)[known])
     R = model.R.copy()
-    R[known] = np.linalg.solve(_invertible(gram[known]), right[known][..., None])[
-        ..., 0
-    ]
+    R[known] = np.linalg.solve(gram, right.sum(0)[known][..., None])[..., 0]
     model = Factored(R, mean, covariance, model.variance)
-    return model._replace(variance=_noise(y, there, model, found, least))
+    return model._replace(variance=_noise(y, kinds, model, found, least))
 
 
 def _noise(
     y: Array,
-    there: Array,
+    kinds: Kinds,
     model: Factored,
-    found: list[Pixels],
+    found: Pixels,
     least: float,
 ) -> Array:
     """T x bands: the variance of the residuals of each date; where little was seen, of all."""
-    counts = there.sum(1)
-    variance = np.empty(model.variance.shape)
-    for b, one in enumerate(found):
-        squares = (y[:, b] - model.R @ one.mean.T) ** 2 + spread(model.R, one)
-        own = np.sum(squares * there, axis=1) / np.maximum(counts, 1)
-        usual = float(np.median(own[counts > 0]))
-        own = (counts * own + AS_PIXELS * usual) / (counts + AS_PIXELS)
-        variance[:, b] = np.maximum(own, LEAST_NOISE * usual + least + 1e-30)
-    return variance
+    counts = kinds.there.sum(1)
+    residual = (np.moveaxis(y, 1, 0) - values(model.R, found)) * kinds.there
+    unsure = (spread(model.R, found) * kinds.dates) @ kinds.counts
+    own = (np.einsum("btn,btn->bt", residual, residual) + unsure).T
+    own /= np.maximum(counts, 1)[:, None]
+    usual = np.median(own[counts > 0], axis=0)
+    more = counts[:, None] * own + AS_PIXELS * usual
+    own = more / (counts[:, None] + AS_PIXELS)
+    return np.maximum(own, LEAST_NOISE * usual + least + 1e-30)
 
 
-def pixels(
-    y: Array,
-    there: Array,
-    model: Factored,
-    b: int,
-) -> Pixels:
-    """The factors of the pixels of a band: what was seen of them, and what is known of all."""
-    T, r = model.R.shape
-    W = there / model.variance[:, b, None]
-    outer = (model.R[:, :, None] * model.R[:, None, :]).reshape(T, -1)
-    gram = (W.T @ outer).reshape(-1, r, r)
-    precision = np.linalg.inv(_invertible(model.covariance[b]))
-    V = np.linalg.inv(gram + precision)
-    right = (W * np.where(there, y[:, b], 0)).T @ model.R + precision @ model.mean[b]
-    return Pixels(np.einsum("nij,nj->ni", V, right), V)
+def pixels(y: Array, kinds: Kinds, model: Factored) -> Pixels:
+    """The factors of pixels: what was seen of them, and what is known of all."""
+    r = model.rank
+    certain = 1 / model.variance.T
+    precision = np.linalg.inv(_invertible(model.covariance))
+    gram = (certain[:, None] * kinds.dates.T) @ _outer(model.R, model.R)
+    V = np.linalg.inv(gram.reshape(*gram.shape[:2], r, r) + precision[:, None])
+    seen = np.where(kinds.there[:, None], y, 0).transpose(1, 2, 0)
+    right = seen @ (certain[..., None] * model.R)
+    right += (precision @ model.mean[..., None])[:, None, :, 0]
+    return Pixels(np.einsum("bnij,bnj->bni", V[:, kinds.kind], right), V)
+
+
+def values(R: Array, one: Pixels) -> Array:
+    """bands x T x n: R l."""
+    return np.asarray(R @ np.swapaxes(one.mean, 1, 2))
 
 
 def spread(R: Array, one: Pixels, S: Array | None = None) -> Array:
-    """T x n: the variance of R l; with S, the covariance of R l and S l."""
-    outer = (R[:, :, None] * (R if S is None else S)[:, None, :]).reshape(len(R), -1)
-    return outer @ one.covariance.reshape(len(one.covariance), -1).T
+    """bands x T x k: the variance of R l; with S, the covariance of R l and S l."""
+    outer = _outer(R, R if S is None else S)
+    V = one.covariance
+    return np.asarray(outer @ np.swapaxes(V.reshape(*V.shape[:2], -1), 1, 2))
+
+
+def _outer(R: Array, S: Array) -> Array:
+    """... x T x r * r: the products of two rows of factors."""
+    return np.asarray((R[..., :, None] * S[..., None, :]).reshape(*R.shape[:-1], -1))
 
 
 class Others(NamedTuple):
     """What the other dates say of a value."""
 
     pixels: Pixels  # by all dates
-    pull: Array  # T x n: of the value itself, which is taken out of least squares
-    variance: Array  # T x n: of R l then
+    # bands x T x n: of the value itself, which is taken out of least squares
+    pull: Array
+    variance: Array  # bands x T x n: of R l then
 
 
-def others(
-    y: Array,
-    there: Array,
-    model: Factored,
-    b: int,
-) -> Others:
-    """Of the values of a band, in closed form."""
-    found = pixels(y, there, model, b)
-    W = there / model.variance[:, b, None]
+def others(y: Array, kinds: Kinds, model: Factored) -> Others:
+    """Of all values, in closed form."""
+    found = pixels(y, kinds, model)
+    W = kinds.dates / model.variance.T[:, :, None]
     unsure = spread(model.R, found)
     left = np.maximum(1 - W * unsure, SURE)
-    residual = np.where(there, y[:, b], 0) - model.R @ found.mean.T
-    return Others(found, W * residual / left, unsure / left)
+    seen = np.where(kinds.there[:, None], y, 0)
+    residual = np.moveaxis(seen, 1, 0) - values(model.R, found)
+    pull = (W / left)[..., kinds.kind] * residual
+    return Others(found, pull, (unsure / left)[..., kinds.kind])
 
 
 def fitted(
     y: Array,
-    there: Array,
+    kinds: Kinds,
     model: Factored,
-    b: int,
     R: Array,
 ) -> Array:
-    """T x n: R l with the factors of all dates."""
-    precision = np.linalg.inv(_invertible(model.covariance[b]))
-    W = there / model.variance[:, b, None]
-    right = (W * np.where(there, y[:, b], 0)).T @ model.R + precision @ model.mean[b]
-    every = np.ones(len(right), bool)
-    return R @ solve_rows(W.T @ pairs(model.R), right, precision, every).T
+    """T x bands x n: R l with the factors of all dates; R as for `left_out`."""
+    return np.moveaxis(values(R, pixels(y, kinds, model)), 1, 0)
 
 
 def left_out(
     y: Array,
-    there: Array,
+    kinds: Kinds,
     model: Factored,
-    b: int,
     R: Array,
 ) -> Array:
-    """T x n: R l with the factors that the other dates give a pixel."""
-    found, pull, _ = others(y, there, model, b)
-    return R @ found.mean.T - spread(R, found, model.R) * pull
+    """T x bands x n: R l, T x r or bands x T x r, with the factors that the other dates give a pixel."""
+    found, pull, _ = others(y, kinds, model)
+    own = spread(R, found, model.R)[..., kinds.kind] * pull
+    return np.moveaxis(values(R, found) - own, 1, 0)
 
 
-def without_itself(
-    y: Array,
-    there: Array,
-    model: Factored,
-    b: int,
-) -> Array:
-    """What the other dates say about the factors of the pixels of a band: T x n x r."""
-    found, pull, _ = others(y, there, model, b)
-    VR = np.einsum("nij,tj->tni", found.covariance, model.R, optimize=True)
-    return found.mean - VR * pull[..., None]
+def without_itself(y: Array, kinds: Kinds, model: Factored) -> Array:
+    """What the other dates say about the factors of pixels: T x bands x n x r."""
+    found, pull, _ = others(y, kinds, model)
+    VR = np.moveaxis(found.covariance @ model.R.T, -1, 0)
+    return found.mean - VR[:, :, kinds.kind] * np.moveaxis(pull, 1, 0)[..., None]
 
 
 def _invertible(A: Array) -> Array:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...weights import Array
-from .factors import Factored, learned, without_itself
+from .factors import Factored, Kinds, learned, without_itself
 from .ground import FEW, MAD, Sample, smallest
 from .light import TINY
 from .mixed import IN_SHADOW, LEFT_BY_SHADOW
@@ -103,8 +103,8 @@ def _explained(
 ) -> Array:
     """The ground of every date by the others, T x bands x n."""
     Y, there, believed = seen
-    T, bands, n = Y.shape
-    L = np.stack([without_itself(Y, believed, model, b) for b in range(bands)], axis=1)
+    T, _, n = Y.shape
+    L = without_itself(Y, Kinds.of(believed), model)
     some = slice(None, None, max(1, n // LOOKED_AT))
     noise = np.sqrt(np.quantile(model.variance[usable], CLEAREST, axis=0))[:, None]
     ground = np.empty(Y.shape)
@@ -179,9 +179,8 @@ def _date(
         away = np.abs(y - L @ x) / (BIWEIGHT * scale)
         within = np.maximum(1 - away.max(0) ** 2, 0)
         w = np.where(there, within**2, 0)
-        weighed = L * (w / noise**2)[..., None]
-        gram = np.einsum("bni,bnj->ij", weighed, L, optimize=True)
-        right = np.einsum("bni,bn->i", weighed, y)
+        weighed = (L * (w / noise**2)[..., None]).reshape(-1, len(x)).T
+        gram, right = weighed @ L.reshape(-1, len(x)), weighed @ y.ravel()
         x = np.linalg.solve(gram + precision, right + precision @ start)
     return x
 

@@ -8,7 +8,15 @@ from typing import NamedTuple
 import numpy as np
 
 from ...weights import Array
-from .factors import Factored, fitted, learned, learned_again, learned_with, left_out
+from .factors import (
+    Factored,
+    Kinds,
+    fitted,
+    learned,
+    learned_again,
+    learned_with,
+    left_out,
+)
 from .seasons import YEAR, Seasons, seasons
 
 RANKS = (1, 2, 3, 5, 8, 12)  # that are tried, as long as errors fall
@@ -55,10 +63,9 @@ class Ways(NamedTuple):
         for k, way in ((LINE, self._line), (MEDIAN, self._median)):
             if weights[..., k].any():
                 answer += weights[..., k, None] * way(Y, clear)
-        one = fitted if own else left_out
-        for b in range(Y.shape[1]):
-            for model, R in self._weighed(weights[:, b]):
-                answer[:, b] += one(Y, clear, model, b, R)
+        one, kinds = fitted if own else left_out, Kinds.of(clear)
+        for model, R in self._weighed(np.moveaxis(weights, 1, 0)):
+            answer += one(Y, kinds, model, R)
         return answer
 
     def _line(self, Y: Array, clear: Array) -> Array:
@@ -73,16 +80,16 @@ class Ways(NamedTuple):
         return np.where(alone[:, None], self.usual[:, None], said)
 
     def _weighed(self, weights: Array) -> Iterator[tuple[Factored, Array]]:
-        """The factor models that count in a band, each once: what it says is linear in the time factors, so
-        that weights of dates, and of two ways that share a model, go into these.
+        """The factor models that count, each once, by bands x T x ways weights: what it says is linear in
+        the time factors, so that weights of dates, and of two ways that share a model, go into these.
         """
         last = len(self.models) - 1
-        if weights[:, HARMONIC].any():
-            yield self.harmonic, weights[:, HARMONIC, None] * self.harmonic.R
+        if weights[..., HARMONIC].any():
+            yield self.harmonic, weights[..., HARMONIC, None] * self.harmonic.R
         for k, model in enumerate(self.models):
-            R = weights[:, OF_UNSEEN + k, None] * model.R
+            R = weights[..., OF_UNSEEN + k, None] * model.R
             if k == last:
-                R = R + weights[:, IN_TIME, None] * self.seasons.expected
+                R = R + weights[..., IN_TIME, None] * self.seasons.expected
             if R.any():
                 yield model, R
 
@@ -101,14 +108,22 @@ class Sought(NamedTuple):
 
     ranks: tuple[int, ...]
     least: float  # the smallest noise, a standard deviation
-    before: tuple[Factored, ...] = ()  # models of nearly the same values
+    before: Ways | None = None  # of nearly the same values
 
     def model(self, Y: Array, clear: Array, rank: int) -> Factored:
         """The one of this rank."""
-        for known in self.before:
+        for known in () if self.before is None else self.before.models:
             if known.rank == rank:
                 return learned_again(Y, clear, known, self.least)
         return learned(Y, clear, rank, self.least)
+
+    def harmonic(self, Y: Array, clear: Array, days: Array) -> Factored:
+        """One period a year."""
+        if self.before is not None:
+            return learned_again(Y, clear, self.before.harmonic, self.least, fixed=True)
+        angle = 2 * np.pi * (days - days.min()) / YEAR
+        year = np.stack([np.ones_like(angle), np.cos(angle), np.sin(angle)], axis=1)
+        return learned_with(Y, clear, year, self.least)
 
 
 def sought(rank: int | None, least: float, before: Ways | None) -> Sought:
@@ -119,7 +134,7 @@ def sought(rank: int | None, least: float, before: Ways | None) -> Sought:
     if before is None:
         return Sought(ranks, least)
     lowest = before.models[0].rank
-    return Sought(tuple(r for r in ranks if r >= lowest), least, before.models)
+    return Sought(tuple(r for r in ranks if r >= lowest), least, before)
 
 
 def learned_ways(
@@ -132,9 +147,7 @@ def learned_ways(
     """The ways of T x bands x n values, T x n of which are clear."""
     bands = np.moveaxis(Y, 1, 0)
     usual = np.array([np.median(one[clear]) if clear.any() else 0.0 for one in bands])
-    angle = 2 * np.pi * (days - days.min()) / YEAR
-    year = np.stack([np.ones_like(angle), np.cos(angle), np.sin(angle)], axis=1)
-    harmonic = learned_with(Y, clear, year, sought.least)
+    harmonic = sought.harmonic(Y, clear, days)
     models = _models(Y, clear, sought)
     last = models[-1]
     metric = np.mean(
@@ -148,13 +161,13 @@ def _models(Y: Array, clear: Array, sought: Sought) -> tuple[Factored, ...]:
     """Factor models of a rank that still gains, and of those below it."""
     dates = int(np.count_nonzero(clear.any(1)))
     models: list[Factored] = []
+    kinds = Kinds.of(clear)
     best = np.inf
     for rank in sought.ranks:
         if models and rank > dates - SPARE:
             break
         model = sought.model(Y, clear, rank)
-        said = [left_out(Y, clear, model, b, model.R) for b in range(Y.shape[1])]
-        error = _relative(np.stack(said, axis=1) - Y, clear)
+        error = _relative(left_out(Y, kinds, model, model.R) - Y, clear)
         models.append(model)
         if error > best:
             break
