@@ -1,6 +1,7 @@
 """The model of tables with time, against slow references that share no code with it."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from times import P, hidden, rmse, seasonal
 import lrmc
 from lrmc.methods.in_time import processes
 from lrmc.methods.in_time.basis import Basis, by_distance, by_likeness, cosines
+from lrmc.methods.in_time.nights import Nights
 from lrmc.methods.in_time.prior import (
     Prior,
     directions,
@@ -384,11 +386,16 @@ def test_processes_have_names():
 def test_a_process_begins_with_what_one_of_another_period_says():
     _, Y = seasonal(seed=6)
     Z = hidden(Y)[0].astype(np.float32)
-    model = fit(folded(Z, P), robust=False)
-    for period in (None, 2 * P):
-        other = refolded(model, folded(Z, period))
-        T = Z.shape[1]
-        mine, theirs = (unfolded(m.values(), T) for m in (model, other))
+    days, T = Process(P, False), Z.shape[1]
+    model = fit(days.days_of(Z), robust=False)
+    nights = Nights(P, first=0, steps=3)
+    for p in (
+        Process(None, False),
+        Process(2 * P, False),
+        Process(None, False, nights),
+    ):
+        other = refolded(model, p.days_of(Z), partial(p.begun, other=days, T=T))
+        mine, theirs = days.times_of(model.values(), T), p.times_of(other.values(), T)
         assert_allclose(theirs, mine, rtol=1e-3, atol=1e-3 * np.nanstd(Z))
 
 

@@ -38,12 +38,12 @@ def test_simple_fits_are_those_without_the_entry():
     Y = with_errors(table(sensors=4, days=8)[1])[0]
     assert (~np.isnan(folded(Y, P))).sum(1).min() > 1
     names = ("linear", "last value", "slot mean")
-    usual = simple_fits(Y, P, names)
-    found = left_out.of_simple_fits(Y, P, usual)
+    usual = simple_fits(Y, P, None, names)
+    found = left_out.of_simple_fits(Y, P, None, usual)
     for s, t in zip(*np.nonzero(~np.isnan(Y)), strict=True):
         rest = Y[s : s + 1].copy()
         rest[0, t] = np.nan
-        for name, x in simple_fits(rest, P, names).items():
+        for name, x in simple_fits(rest, P, None, names).items():
             assert_allclose(found[name][s, t], x[0, t], err_msg=name)
     for name in names:
         there = np.isnan(Y)
@@ -53,16 +53,18 @@ def test_simple_fits_are_those_without_the_entry():
 def test_behind_a_filter_the_entries_that_it_left():
     Y = with_errors(table(sensors=4, days=4)[1])[0]
     name, kept = FILTERED + "linear", filtered(Y)
-    found = left_out.of_simple_fits(Y, P, simple_fits(Y, P, [name]))[name]
-    lines = left_out.of_simple_fits(kept, P, simple_fits(kept, P, ["linear"]))
+    found = left_out.of_simple_fits(Y, P, None, simple_fits(Y, P, None, [name]))[name]
+    lines = left_out.of_simple_fits(
+        kept, P, None, simple_fits(kept, P, None, ["linear"])
+    )
     assert_allclose(found, lines["linear"])
 
 
 def test_what_has_no_other_entry_is_as_usual():
     Y = np.full((2, 2 * P), np.nan)
     Y[0, 3], Y[1, :2] = 5.0, (1.0, 2.0)
-    usual = simple_fits(Y, P, ("linear", "slot mean"))
-    found = left_out.of_simple_fits(Y, P, usual)
+    usual = simple_fits(Y, P, None, ("linear", "slot mean"))
+    found = left_out.of_simple_fits(Y, P, None, usual)
     assert all(np.isfinite(x).all() for x in found.values())
     assert found["linear"][0, 3] == 5.0
     assert_allclose(found["linear"][1, :2], (2.0, 1.0))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..methods.in_time.clock import NoClock, read_clock
+from ..methods.in_time.clock import NoClock, read_clock, without_nights
 from ..methods.in_time.improve import Asked
 from ..methods.in_time.part import InTime, estimates_of
 from ..methods.in_time.plan import Estimate
@@ -58,7 +58,7 @@ class Steps(NamedTuple):
             return False
         every = _joined(self.times, times)
         try:
-            return read_clock(every, len(every)).is_plain
+            return without_nights(read_clock(every, len(every))).is_plain
         except NoClock:
             return False
 

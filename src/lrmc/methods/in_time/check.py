@@ -60,7 +60,7 @@ def checked(Y: Array, plan: Plan, width: int, seed: int) -> Check | None:
     classes = class_of(~np.isnan(rest))
     far = held & (classes % N_DISTANCES == N_DISTANCES - 1)
     at = far if far.sum() >= FEWEST else held
-    found = simple_fits(rest, plan.period)
+    found = simple_fits(rest, plan.period, plan.nights)
     if plan.all_days is not None:
         found[ALL_DAYS] = every_day(plan.all_days, width)
     off = {name: np.abs(z - window)[at] for name, z in found.items()}

@@ -14,6 +14,7 @@ DAY = 86_400.0
 DAYS_OF_WEEK, WEEKS_OF_YEAR, MONTHS_OF_YEAR = 7, 52, 12
 SHORTEST = 4  # cells of a period
 FEWEST = 2  # periods that must be there
+BY_CHANCE = 0.01  # of slots that no time has, if all were as likely
 ALIKE = 1e-3  # by how much a step may differ from a day
 Unit = Literal["steps", "seconds", "months"]
 
@@ -79,6 +80,31 @@ def read_clock(times: Any, n: int) -> Clock:
             " time. Give a part of the table, or time=None"
         )
     return Clock(cells, count, _calendar(step, count, unit))
+
+
+def without_nights(clock: Clock) -> Clock:
+    """The same without the slots of each period that no time ever has: a table of car parks that are
+    open for 9 hours has days of 9 hours, and whole days of it are gaps as others are."""
+    P = clock.period
+    if P is None:
+        return clock
+    cells = np.unique(clock.cells)
+    slots = np.unique(cells % P)
+    shut = np.diff(slots, append=slots[0] + P) - 1
+    longest = int(shut.argmax())
+    run, first = int(shut[longest]), int(slots[(longest + 1) % len(slots)])
+    if P - run < SHORTEST:
+        return clock
+    days = clock.n / P
+    open_ = min(len(cells) / (days * (P - run)), 1.0)
+    if P * (1 - open_) ** (run * days) > BY_CHANCE:
+        return clock
+    # periods that begin after a night, so that slots are counted without it
+    shift = (P - first) % P
+    day, slot = np.divmod(clock.cells + shift, P)
+    cells = day * (P - run) + slot
+    begin = int(cells.min())
+    return Clock(cells - begin, int(cells.max()) - begin + 1, P - run)
 
 
 def _as_numbers(times: Any) -> tuple[Array, Unit]:

@@ -8,7 +8,6 @@ import numpy as np
 
 from ...weights import Array
 from .plan import Plan
-from .processes import folded, unfolded
 from .simple import simple_fits
 from .stack import convex_weights, plausible
 from .sweeps import fit
@@ -89,10 +88,10 @@ def _ahead(Y: Array, plan: Plan, width: int, steps: int) -> Ahead:
     empty = np.full((len(Y), steps), np.nan, Y.dtype)
     window = np.hstack([Y[:, begin:], empty])
     T = window.shape[1]
-    models = {p: fit(folded(window, p.period), robust=p.robust) for p in plan.models}
-    found = [unfolded(m.values(), T) for m in models.values()]
-    found += simple_fits(window, plan.period).values()
-    deviation = unfolded(models[plan.best].deviation(DRAWS), T)[:, -steps:]
+    models = {p: fit(p.days_of(window), robust=p.robust) for p in plan.models}
+    found = [p.times_of(m.values(), T) for p, m in models.items()]
+    found += simple_fits(window, plan.period, plan.nights).values()
+    deviation = plan.best.times_of(models[plan.best].deviation(DRAWS), T)[:, -steps:]
     seen = (~np.isnan(Y)).astype(Y.dtype)
     # beyond the last entry a process has nothing to hold it
     ahead = [plausible(x[:, -steps:], Y, seen) for x in found]

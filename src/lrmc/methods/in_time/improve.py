@@ -18,7 +18,7 @@ from ...observations.heldout import Submatrix, without
 from ...result import Result, Status
 from ...weights import Array
 from .check import Check, checked
-from .clock import Clock, NoClock, even_clock, read_clock
+from .clock import Clock, NoClock, even_clock, read_clock, without_nights
 from .gaps import beside_gaps, beyond_ends, gaps_elsewhere
 from .part import Axis, Timing, filled, whole, without_gross
 from .periods import find_period, is_ordered, is_smooth
@@ -129,7 +129,7 @@ def _with_time(result: Result, asked: Asked, seed: int) -> Result:
         return replace(result, warnings=(*result.warnings, _not_in_order(axis)))
     sensors = table if axis == "columns" else table.T
     T = sensors.shape[1]
-    clock = even_clock(T) if asked.times is None else read_clock(asked.times, T)
+    clock = clock_of(asked, T)
     Y = clock.on_grid(sensors)
     timing = _planned(result, Y, clock, axis, asked, seed)
     check = checked(Y, timing.plan, timing.width, seed)
@@ -153,6 +153,14 @@ def _with_time(result: Result, asked: Asked, seed: int) -> Result:
         ),
         refit=Again(result.refit, timing),
     )
+
+
+def clock_of(asked: Asked, T: int) -> Clock:
+    """When so many times were, as the user says."""
+    if asked.times is None:
+        return even_clock(T)
+    clock = read_clock(asked.times, T)
+    return without_nights(clock) if asked.period == "auto" else clock
 
 
 def _axis(Y: Array, asked: Asked) -> Axis | None:

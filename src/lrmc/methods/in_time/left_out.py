@@ -10,6 +10,7 @@ import numpy as np
 from ...weights import Array
 from ..interpolation import along_rows, last_before
 from .model import Model
+from .nights import Nights, between
 from .simple import FILTERED, SLOT_MEAN, every_day, filtered, slot_sums
 from .sizes import medians_of_rows
 from .sweeps import without_itself
@@ -26,6 +27,7 @@ def of_model(model: Model, Y: Array, X: Array) -> Array:
 def of_simple_fits(
     Y: Array,
     period: int | None,
+    nights: Nights | None,
     usual: Mapping[str, Array],
 ) -> dict[str, Array]:
     """The estimates of every entry of Y (sensors x times) whose `usual` ones are `simple_fits`."""
@@ -35,13 +37,20 @@ def of_simple_fits(
             name.removeprefix(FILTERED),
             cleaned if name.startswith(FILTERED) else Y,
             period,
+            nights,
             found,
         )
         for name, found in usual.items()
     }
 
 
-def _others(name: str, Y: Array, period: int | None, usual: Array) -> Array:
+def _others(
+    name: str,
+    Y: Array,
+    period: int | None,
+    nights: Nights | None,
+    usual: Array,
+) -> Array:
     """One of them; what is usual where there is no other entry."""
     if name == SLOT_MEAN:
         assert period is not None
@@ -50,7 +59,7 @@ def _others(name: str, Y: Array, period: int | None, usual: Array) -> Array:
         before = last_before(Y)[0]
         found = np.where(np.isnan(before), along_rows(Y)[0], before)
     else:
-        found = along_rows(Y)[0]
+        found = between(Y, nights)
     told = ~np.isnan(Y) & ~np.isnan(found)
     return np.where(told, found, usual).astype(Y.dtype)
 

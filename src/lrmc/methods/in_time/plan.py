@@ -12,14 +12,13 @@ from ...weights import Array
 from . import left_out
 from .gaps import fail_together, gaps_for
 from .model import Model
+from .nights import Nights, find_nights
 from .processes import (
     PERIOD,
     Entries,
     Process,
-    folded,
     more_models,
     told_entries,
-    unfolded,
 )
 from .simple import ALL_DAYS, SLOT_MEAN, every_day, simple_fits
 from .stack import (
@@ -54,6 +53,7 @@ class Plan:
 
     period: int | None
     told_by: int | None  # the period of the process that tells gross errors
+    nights: Nights | None  # between periods
     estimates: tuple[str, ...]
     weights: Array  # by classes of entries x estimates
     errors: Mapping[str, float]  # mean absolute, on entries set aside
@@ -97,6 +97,7 @@ class Plan:
         """For `Result.evidence`."""
         return {
             "period": self.period,
+            "nights": 0 if self.nights is None else self.nights.steps,
             "weights": self.used,
             "distances": list(DISTANCES),
             "held_out": dict(self.errors),
@@ -123,7 +124,8 @@ def learn_plan(
     sensors = some_sensors(S, T, seed)
     if len(sensors) == S and all_days is None:
         idle = 0.0  # of a small table no process costs much once it is learned
-    trials = trials_of(Y, sensors, period, without_time, seed)
+    nights = find_nights(Y, period)
+    trials = trials_of(Y, sensors, period, nights, without_time, seed)
     if all_days is not None:
         usual = every_day(all_days, T)[sensors]
         for trial in trials:
@@ -147,8 +149,11 @@ def learn_plan(
     units = np.concatenate([t.units(best) for t in trials])
     used = zip(models, weights.T, strict=False)
     return Plan(
-        period=period if _is_periodic(names, counts + weights.sum(0)) else None,
+        period=period
+        if nights or _is_periodic(names, counts + weights.sum(0))
+        else None,
         told_by=period,
+        nights=nights,
         estimates=tuple(names),
         weights=weights,
         errors=sizes | {"blend": float(np.abs(blend).mean())},
@@ -260,9 +265,9 @@ def carried_out(
     entries = None if moved or plan.is_of_some(Y) else _entries_for(Y, plan)
     models = models_of(Y, plan, entries, moved)
     own = models[plan.best]
-    deviation = unfolded(np.broadcast_to(own.units, own.weights.shape), T)
+    deviation = plan.best.times_of(np.broadcast_to(own.units, own.weights.shape), T)
     deviation = deviation * plan.sizes.astype(Y.dtype)[classes]
-    good = unfolded(own.weights, T)
+    good = plan.best.times_of(own.weights, T)
     found = {p.name: _by_model(p, m, Y) for p, m in models.items()}
     del models, own
     if entries is not None:
@@ -270,8 +275,8 @@ def carried_out(
     names = {
         name: i for i, name in enumerate(plan.estimates) if plan.weights[:, i].any()
     }
-    simple = simple_fits(Y, plan.period, names.keys())
-    others = left_out.of_simple_fits(Y, plan.period, simple)
+    simple = simple_fits(Y, plan.period, plan.nights, names.keys())
+    others = left_out.of_simple_fits(Y, plan.period, plan.nights, simple)
     found |= {name: Estimate(x, others[name]) for name, x in simple.items()}
     if without_time is not None:
         found[WITHOUT_TIME] = Estimate(without_time, without_time)
@@ -297,8 +302,8 @@ def carried_out(
 def _by_model(p: Process, model: Model, Y: Array) -> Estimate:
     """What a process says of the table that it was fitted to."""
     X = model.values()
-    others = left_out.of_model(model, folded(Y, p.period), X)
-    return Estimate(*(unfolded(x, Y.shape[1]) for x in (X, others)))
+    others = left_out.of_model(model, p.days_of(Y), X)
+    return Estimate(*(p.times_of(x, Y.shape[1]) for x in (X, others)))
 
 
 def _entries_for(Y: Array, plan: Plan) -> Entries:
@@ -345,7 +350,7 @@ def _begun_twice(
 
 def _moved(Y: Array, p: Process, begin: Model) -> Model:
     """A process of other times; of other shape, it begins anew."""
-    G = folded(Y, p.period)
+    G = p.days_of(Y)
     if begin.weights.shape == G.shape:
         return fit_moved(G, begin, robust=p.robust)
     return fit(G, robust=p.robust, begin=begin)
@@ -355,7 +360,7 @@ def _of_more_sensors(Y: Array, plan: Plan) -> dict[Process, Model]:
     """The same where the plan is that of some sensors."""
     models = {}
     for p, begin in plan.models.items():
-        G = folded(Y, p.period)
+        G = p.days_of(Y)
         begin = of_more_sensors(begin, G, plan.sensors, robust=p.robust)
         models[p] = fit(G, robust=p.robust, begin=begin)
     return models
@@ -376,7 +381,7 @@ def weighed_by_all(
         return plan
     held = gaps_for(~np.isnan(Y), plan.sensors, seed, plan.told_by)
     rest = np.where(held, np.nan, Y).astype(Y.dtype)
-    trial = judged_at(held, Y, _of_more_sensors(rest, plan), plan.told_by)
+    trial = judged_at(held, Y, _of_more_sensors(rest, plan), plan.told_by, plan.nights)
     trial.found[WITHOUT_TIME] = without_time(held, np.arange(len(Y)))
     names = [name for name in plan.estimates if name in trial.found]
     errors, classes = trial.errors(names), trial.classes

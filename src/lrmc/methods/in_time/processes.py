@@ -7,8 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..._scipy import fft
 from ...weights import Array
+from .basis import SHORT
 from .model import Model
+from .nights import Nights
+from .simple import linear
 from .sweeps import believed, fit, refolded
 
 PERIOD = "period"
@@ -19,6 +23,7 @@ class Process(NamedTuple):
 
     period: int | None
     robust: bool
+    nights: Nights | None = None  # steps between periods; with a period, slots tell
 
     @property
     def name(self) -> str:
@@ -26,11 +31,30 @@ class Process(NamedTuple):
         period = "no period" if self.period is None else f"{PERIOD} {self.period}"
         return f"process, {period}, {'robust' if self.robust else 'all entries'}"
 
+    def days_of(self, Y: Array) -> Array:
+        """Sensors x times as sensors x days x slots, NaN in between and after the last one."""
+        Y = Y if self.nights is None else self.nights.spread(Y)
+        return folded(Y, self.period)
+
+    def times_of(self, x: Array, T: int) -> Array:
+        """Back again."""
+        if self.nights is None:
+            return unfolded(x, T)
+        return self.nights.gathered(x.reshape(len(x), -1), T)
+
+    def begun(self, x: Array, other: Process, T: int) -> Array:
+        """What another process says of its days, of those of this one; lines at night."""
+        x = self.days_of(other.times_of(x, T))
+        if self.nights is None:
+            return np.nan_to_num(x)
+        return linear(x.reshape(len(x), -1)).reshape(x.shape)
+
 
 def folded(Y: Array, period: int | None) -> Array:
-    """Sensors x times as sensors x days x slots; the last day is filled up with NaN."""
+    """Sensors x times as sensors x days x slots; the last day is filled up with NaN, and without a
+    period all of it, to a length that is transformed fast (eight times faster than a prime one)."""
     S, T = Y.shape
-    P = period or T
+    P = period or (T if T <= SHORT else fft.next_fast_len(T))
     D = -(-T // P)
     if D * P == T:
         return Y.reshape(S, D, P)
@@ -64,21 +88,23 @@ class Entries(NamedTuple):
     def _begun(self, p: Process, found: Mapping[Process, Model]) -> Model | None:
         """What a process begins with: the same one with or without gross errors, or the one that
         told them, or one with another period."""
-        other = found.get(Process(p.period, not p.robust))
+        other = found.get(p._replace(robust=not p.robust))
         if other is not None:
             return other
         Y, _ = self._left(p)
         if not found:
             same = self.told is not None and self.told.weights.shape == Y.shape
             return self.told if same else None
-        return refolded(next(iter(found.values())), Y)
+        other_p, model = next(iter(found.items()))
+        T = self.Y.shape[1]
+        return refolded(model, Y, lambda x: p.begun(x, other_p, T))
 
     def _left(self, p: Process) -> tuple[Array, bool]:
         """Days of what such a process is fitted to, and whether it has to tell gross errors."""
         told = p.robust and self.good is not None
         Y = self.good if told else self.Y
         assert Y is not None
-        return folded(Y, p.period), p.robust and not told
+        return p.days_of(Y), p.robust and not told
 
 
 def told_entries(Y: Array, period: int | None, begin: Model | None = None) -> Entries:
@@ -107,6 +133,6 @@ def more_models(
             model = entries.fitted_after(p, found)
         except np.linalg.LinAlgError:
             continue
-        if model.is_sound(folded(entries.Y, p.period)):
+        if model.is_sound(p.days_of(entries.Y)):
             found[p] = model
     return found

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from ...weights import Array
+from .nights import Nights
 from .sizes import median, medians_of_rows
 
 REACH = 3  # entries on each side of a median filter
@@ -25,11 +26,12 @@ OF_GAUSSIAN = 1.4826  # a standard deviation in median absolute deviations
 def simple_fits(
     Y: Array,
     period: int | None,
+    nights: Nights | None,
     wanted: Collection[str] | None = None,
 ) -> dict[str, Array]:
     """Each of them that is wanted (all, if nothing is said), sensors x times."""
     ways: dict[str, Callable[[Array], Array]] = {
-        "linear": linear,
+        "linear": partial(_linear, nights=nights),
         "last value": last_value,
     }
     if period is not None:
@@ -50,6 +52,12 @@ def linear(Y: Array) -> Array:
     at = np.arange(Y.shape[1])
     rest = medians_of_rows(Y[:, None, :])
     return np.stack([_line(y, at, m) for y, m in zip(Y, rest, strict=True)])
+
+
+def _linear(Y: Array, nights: Nights | None) -> Array:
+    if nights is None:
+        return linear(Y)
+    return nights.gathered(linear(nights.spread(Y)), Y.shape[1])
 
 
 def _line(y: Array, at: Array, otherwise: float) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -93,13 +94,12 @@ def _weighed(Y: Array, seed: int, begin: Model | None = None) -> Model:
     return _swept(Y, begin, SWEEPS_TO_WEIGH_AGAIN, seed, alike=alike, known=True)
 
 
-def refolded(model: Model, Y: Array) -> Model:
+def refolded(model: Model, Y: Array, moved: Callable[[Array], Array]) -> Model:
     """A model to begin with for other days and slots of the same times (Y: sensors x days x slots):
-    what another one says of all entries, and what it leaves open, in another basis."""
+    what another one says of all entries, and what it leaves open, moved there."""
     shape, A = Y.shape, model.prior.A
     fitted, unknown = (
-        _other_days(model.units * model.basis.values(there(c)), shape)
-        for c in (model.c, model.draw)
+        moved(model.units * model.basis.values(there(c))) for c in (model.c, model.draw)
     )
     seen = ~np.isnan(Y)
     rows = model.rows[:, None, None]
@@ -119,13 +119,6 @@ def refolded(model: Model, Y: Array) -> Model:
     found = _rebased(found, fitted / units, unknown / units)
     moments = there(found.c), there(found.draw)
     return replace(found, prior=updated(None, moments, A, model.noise)[0])
-
-
-def _other_days(x: Array, shape: tuple[int, ...]) -> Array:
-    """Sensors x times with other days and slots; 0 beyond the last."""
-    S, D, P = shape
-    x = x.reshape(S, -1)[:, : D * P]
-    return np.pad(x, ((0, 0), (0, D * P - x.shape[1]))).reshape(shape)
 
 
 def fit_moved(Y: Array, begin: Model, *, robust: bool) -> Model:

@@ -10,13 +10,13 @@ import numpy as np
 from ...weights import Array
 from .gaps import gaps_for
 from .model import Model
+from .nights import Nights
 from .periods import longer_period
 from .processes import (
     Entries,
     Process,
     more_models,
     told_entries,
-    unfolded,
 )
 from .simple import simple_fits
 from .sizes import medians_of_rows, typical_rows
@@ -48,13 +48,14 @@ class Trial(NamedTuple):
         model = self.models[p]
         units = np.broadcast_to(model.units, model.weights.shape)
         T = self.held.shape[1]
-        return unfolded(units, T)[self.held] / self.sizes
+        return p.times_of(units, T)[self.held] / self.sizes
 
 
 def trials_of(
     Y: Array,
     sensors: Array,
     period: int | None,
+    nights: Nights | None,
     without_time: Callable[[Array, Array], Array] | None,
     seed: int,
 ) -> list[Trial]:
@@ -62,7 +63,7 @@ def trials_of(
     trials: list[Trial] = []
     for k in range(MOST_TRIALS):
         known = list(trials[0].models) if trials else None
-        trial = tried(Y, sensors, period, without_time, seed + k, known)
+        trial = tried(Y, sensors, period, nights, without_time, seed + k, known=known)
         trials += [trial] if len(trial.truth) else []
         # one more that would be mostly beyond it is not worth its time
         if sum(len(t.truth) for t in trials) + len(trial.truth) / 2 >= TRIED:
@@ -76,8 +77,10 @@ def tried(
     Y: Array,
     sensors: Array,
     period: int | None,
+    nights: Nights | None,
     without_time: Callable[[Array, Array], Array] | None,
     seed: int,
+    *,
     known: list[Process] | None = None,
 ) -> Trial:
     """All estimates of entries of these sensors that are set aside, in the shape of the gaps; of
@@ -89,11 +92,11 @@ def tried(
     told = len(sensors) == len(Y) and (known is None or any(p.robust for p in known))
     entries = told_entries(rest, period) if told else Entries(rest)
     models = (
-        _useful_models(entries, whole, period)
+        _useful_models(entries, whole, period, nights)
         if known is None
         else more_models(entries, known, {})
     )
-    trial = judged_at(held[sensors], whole, models, period)
+    trial = judged_at(held[sensors], whole, models, period, nights)
     if without_time is not None:
         trial.found[WITHOUT_TIME] = without_time(held, sensors)
     return trial._replace(told=entries.told)
@@ -104,12 +107,13 @@ def judged_at(
     Y: Array,
     models: dict[Process, Model],
     period: int | None,
+    nights: Nights | None,
 ) -> Trial:
     """What models of the other entries, and what is simple, say of entries of Y that are held out."""
     T = Y.shape[1]
     rest = np.where(held, np.nan, Y).astype(Y.dtype)
-    found = {p.name: unfolded(m.values(), T)[held] for p, m in models.items()}
-    found |= {name: z[held] for name, z in simple_fits(rest, period).items()}
+    found = {p.name: p.times_of(m.values(), T)[held] for p, m in models.items()}
+    found |= {name: z[held] for name, z in simple_fits(rest, period, nights).items()}
     return Trial(
         held=held,
         models=models,
@@ -131,6 +135,7 @@ def _useful_models(
     entries: Entries,
     Y: Array,
     period: int | None,
+    nights: Nights | None,
 ) -> dict[Process, Model]:
     """Fits of the processes that are tried to what is left of Y, robust and not; of a large table
     the first one, and the others only as was better where entries are held out."""
@@ -140,16 +145,21 @@ def _useful_models(
     if not found:
         return {}
     if entries.good is not None:
-        every = [Process(p, robust) for p in others for robust in kinds]
+        every = [_process(p, robust, nights) for p in others for robust in kinds]
         return more_models(entries, every, found)
     left = ~np.isnan(entries.Y)
     held = ~left & ~np.isnan(Y)
     T = Y.shape[1]
-    errors = [unfolded(m.values(), T)[held] - Y[held] for m in found.values()]
+    errors = [p.times_of(m.values(), T)[held] - Y[held] for p, m in found.items()]
     relative = beside_class(np.stack(errors, axis=1), class_of(left)[held])
     missed = np.abs(relative[good_ones(relative)]).mean(0)
     robust = list(found)[int(missed.argmin())].robust
-    return more_models(entries, [Process(p, robust) for p in others], found)
+    return more_models(entries, [_process(p, robust, nights) for p in others], found)
+
+
+def _process(period: int | None, robust: bool, nights: Nights | None) -> Process:
+    """Nights are for the one without a period."""
+    return Process(period, robust, nights if period is None else None)
 
 
 def periods_of(Y: Array, period: int | None) -> list[int | None]:
