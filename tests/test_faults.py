@@ -172,27 +172,26 @@ import numpy as np
 from lrmc.complete import blockwise as large
 source, folder = Path(sys.argv[1]), Path(sys.argv[1]).parent
 hard, rng, failed = resource.getrlimit(resource.RLIMIT_FSIZE)[1], np.random.default_rng(0), 0
-for most in [0, *rng.integers(1, 120_000, 3)]:
-    for suffix in (".npy", ".zarr"):
-        target, listed, page = (folder / f"out{end}" for end in (suffix, ".outliers.zarr", ".html"))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (int(most), hard))
-        try:
-            large.complete_large(source, target, 2, outliers_to=listed, report_to=page, memory="100kB")
-            whole = {source.name, target.name, listed.name, page.name}
-        except OSError as error:
-            assert error.errno == 27, error
-            failed += 1
-            whole = {source.name}
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-        left = {p.name for p in folder.iterdir()} - {target.name + ".resume.npz"}
-        assert left == whole, (most, left)
+for most, suffix in zip([0, *rng.integers(1, 120_000, 3)], 2 * (".npy", ".zarr")):
+    target, listed, page = (folder / f"out{end}" for end in (suffix, ".outliers.zarr", ".html"))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(most), hard))
+    try:
         large.complete_large(source, target, 2, outliers_to=listed, report_to=page, memory="100kB")
-        for path in folder.iterdir():
-            if path != source:
-                with contextlib.suppress(NotADirectoryError):
-                    import shutil; shutil.rmtree(path)
-                path.unlink(missing_ok=True)
+        whole = {source.name, target.name, listed.name, page.name}
+    except OSError as error:
+        assert error.errno == 27, error
+        failed += 1
+        whole = {source.name}
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    left = {p.name for p in folder.iterdir()} - {target.name + ".resume.npz"}
+    assert left == whole, (most, left)
+    large.complete_large(source, target, 2, outliers_to=listed, report_to=page, memory="100kB")
+    for path in folder.iterdir():
+        if path != source:
+            with contextlib.suppress(NotADirectoryError):
+                import shutil; shutil.rmtree(path)
+            path.unlink(missing_ok=True)
 print(failed)
 """
 
@@ -208,7 +207,7 @@ def test_files_that_may_not_grow(Y, tmp_path):
         timeout=100,
     )
     assert run.returncode == 0, run.stderr
-    assert int(run.stdout) >= 4
+    assert int(run.stdout) >= 2
 
 
 # ---- signals
