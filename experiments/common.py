@@ -57,6 +57,19 @@ BASELINES = {"ScaledGD": "scaled_gd", "GD": "gd"}
 PUBLISHED = Path("official_schedules")
 
 
+# ---- training
+
+
+def gain(losses: Sequence[float]) -> tuple[float, float]:
+    """By how much the last quarter of the looks is lower than the quarter before, and the standard
+    error of that. Losses at one rate: a rate that falls makes every loss fall.
+    """
+    part = len(losses) // 4
+    before, last = np.array(losses[-2 * part :]).reshape(2, part)
+    error = math.hypot(*(np.std(some, ddof=1) for some in (before, last)))
+    return float(before.mean() - last.mean()), error / math.sqrt(part)
+
+
 # ---- problems
 
 

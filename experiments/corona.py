@@ -8,9 +8,11 @@ complex ones; the six convolutions are done as one, with three channels in and t
 
     python experiments/corona.py FOLDER WEIGHTS.pt     trains, or goes on training, and writes the weights
 
-Training takes a budget of processor time: at one rate, then at one that falls to nothing in the last part.
-Patches that are not trained on are looked at every 250 steps, and the best weights are kept. Started again
-with a larger budget it goes on. What was seen on the way is in docs/paper/corona.csv."""
+Patches that are not trained on are looked at every 250 steps, and the best weights are kept. Training goes
+on at one rate until their loss is flat: every 2,000 steps from 12,000 on, the mean of the last quarter of the
+looks is compared with that of the quarter before, and is flat where it is not lower by more than the standard
+error. Then the rate falls to nothing in half as many steps again. Started again it goes on. What was seen on
+the way is in docs/paper/corona.csv."""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from common import ROOT, Sheet
+from common import ROOT, Sheet, gain
 from scipy import ndimage
 from torch import Tensor, nn
 
@@ -31,9 +33,13 @@ KERNELS = (5, 5, 5, 3, 3, 3, 3, 3, 3, 3)
 PATCH, FRAMES = 32, 40
 SHOWN = 20  # frames of a training example: half the time of 40
 WIDEST = max(KERNELS)
-RATE = 2e-3  # of Adam, until a part of the budget is left, in which it falls to 0
-LAST_PART = 0.5
+RATE = 2e-3  # of Adam, until the loss is flat
+LAST_PART = 0.5  # of the steps until then, in which it falls to 0
 EVERY, JUDGES = 250, 32  # steps between looks; patches that judge, half of them real
+LEAST, AGAIN = (
+    48,
+    8,
+)  # looks before the first question whether it is flat, and between two
 
 
 class Layer(nn.Module):
@@ -245,12 +251,12 @@ def loss_of(model: Corona, tissue: Tensor, bubbles: Tensor) -> Tensor:
 
 
 class Training:
-    """Adam with a budget; what is needed to go on is kept in a file."""
+    """Adam until the loss is flat; what is needed to go on is kept in a file."""
 
-    def __init__(self, folder: Path, weights: Path, minutes: float, seed: int) -> None:
+    def __init__(self, folder: Path, weights: Path, most: int, seed: int) -> None:
         torch.manual_seed(seed)
         torch.set_num_threads(1)  # the convolutions are small
-        self.weights, self.minutes, self.seed = weights, minutes, seed
+        self.weights, self.most, self.seed = weights, most, seed
         self.films, judging = films(folder)
         self.judges = pairs(judging, 10_000_000 + seed, JUDGES)
         self.model = Corona()
@@ -259,6 +265,8 @@ class Training:
             "steps": 0,
             "seconds": 0.0,
             "best": math.inf,
+            "looks": [],
+            "full": 0,  # steps at the full rate, once they are enough
             "model": self.model.state_dict(),
         }
         if weights.exists():
@@ -270,8 +278,9 @@ class Training:
     @property
     def rate(self) -> float:
         """What it is now."""
-        left = 1 - self.now["seconds"] / (60 * self.minutes)
-        return RATE * min(max(left, 0) / LAST_PART, 1)
+        full = self.now["full"]
+        past = (self.now["steps"] - full) / (LAST_PART * full) if full else 0.0
+        return RATE * max(1 - past, 0)
 
     def learn(self) -> float:
         """Some steps, and their mean loss."""
@@ -298,7 +307,19 @@ class Training:
             self.now["best"] = found
             kept = {k: X.clone() for k, X in self.model.state_dict().items()}
             self.now["model"] = kept
+        self.now["looks"].append(found)
+        if not self.now["full"] and self.is_flat():
+            self.now["full"] = self.now["steps"]
         return found
+
+    def is_flat(self) -> bool:
+        """By the rule above, or because no more steps are allowed."""
+        looks = self.now["looks"]
+        if len(looks) >= LEAST and len(looks) % AGAIN == 0:
+            lower, error = gain(looks)
+            if lower <= error:
+                return True
+        return self.now["steps"] >= self.most
 
     def save(self) -> None:
         """What `trained` reads, and what is needed to go on."""
@@ -310,9 +331,9 @@ class Training:
         torch.save(state, self.weights)
 
 
-def train(folder: Path, weights: Path, minutes: float, seed: int, sheet: Sheet) -> None:
-    """Until so many minutes of the processor have passed, those of earlier runs included."""
-    training = Training(folder, weights, minutes, seed)
+def train(folder: Path, weights: Path, most: int, seed: int, sheet: Sheet) -> None:
+    """Until the loss is flat, and then at a rate that falls."""
+    training = Training(folder, weights, most, seed)
     before = training.now["seconds"]
     began = time.process_time()
     while rate := training.rate:
@@ -343,8 +364,10 @@ if __name__ == "__main__":
     )
     parser.add_argument("folder", type=Path, help="of the real data")
     parser.add_argument("weights", type=Path)
-    parser.add_argument("--minutes", type=float, default=30, help="of the processor")
+    parser.add_argument(
+        "--most", type=int, default=100_000, help="steps at the full rate"
+    )
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     seen = Sheet(ROOT / "docs" / "paper" / "corona.csv", ("steps",), also=())
-    train(given.folder, given.weights, given.minutes, given.seed, seen)
+    train(given.folder, given.weights, given.most, given.seed, seen)

@@ -408,7 +408,10 @@ def test_corona_made_faster_has_the_same_numbers(scripts: Any) -> None:
 def test_the_page_says_whether_a_loss_still_falls(scripts: Any) -> None:
     page = scripts("page")
     about = {"steps": "1", "rate": "1", "loss": "1", "minutes": "1"}
-    falling = [about | {"judged": f"{0.9**k:.3e}"} for k in range(12)]
-    flat = falling[:6] + [about | {"judged": "5.9e-1"}] * 6
+    falling = [about | {"judged": f"{0.9**k:.3e}"} for k in range(16)]
+    flat = falling[:8] + [about | {"judged": f"{0.4 + k % 2 / 50}"} for k in range(8)]
     assert "still falls" in page.training_of_corona(falling)
     assert "is flat" in page.training_of_corona(flat)
+    # a rate that falls makes the loss fall, and says nothing of that
+    slower = [row | {"rate": "0.5"} for row in falling]
+    assert "is flat" in page.training_of_corona(flat + slower)

@@ -165,6 +165,36 @@ def test_what_entries_do_not_determine_is_said():
     assert [bool(texts) for texts in results.warnings] == [True, True, False]
 
 
+def test_few_entries_are_left_to_the_kernel(monkeypatch):
+    """Their unit and what they lack too: observations would take ten times as long."""
+    batch = [matrix(300, 80, rank=1, p=0.03, seed=seed) for seed in range(3)]
+    batch[1][:4], batch[2][:, 7] = np.nan, np.nan
+    batch[2][:20, 60:], batch[2][20:, :20], batch[2][:20, 20:60] = (
+        np.nan,
+        np.nan,
+        np.nan,
+    )
+    want = [one_by_one(Y, 1, PLAIN) for Y in batch]
+    assert any("share no entry" in text for text in want[2].warnings)
+
+    def unwanted(*_, **__):
+        raise AssertionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("lrmc.methods.layered.as_observations", unwanted)
+        patch.setattr("lrmc._job.as_observations", unwanted)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            results = lrmc.solve_many(batch, 1, schedule=PLAIN)
+    doubts = [str(x.message) for x in told if x.category is lrmc.DoubtWarning]
+    assert len(doubts) == 1
+    assert doubts[0].startswith("3 of 3 matrices: ")
+    assert list(results.warnings) == [one.warnings for one in want]
+    assert list(results.status) == [one.status for one in want]
+    for got, one in zip(results, want, strict=True):
+        agree(got, one, 1e-9)
+
+
 @each("max_iter", (1, 2, 5, 9))
 def test_runs_that_are_cut_short(max_iter):
     """Also a schedule that ends before, at or after the last iteration."""

@@ -101,7 +101,7 @@ def test_draw_gives_the_same_entries_whatever_the_storage(present, p, folder):
 @every_fraction
 def test_draw_is_a_fair_sample(p):
     s, _, _ = case(p)
-    size = 20_000
+    size = 20_000 if p >= 0.2 else 50
     rows, cols, values = as_observations(s.nan).draw(size)
     assert len(values) == pytest.approx(size, rel=0.05)
     times = np.zeros(s.values.shape)
@@ -416,9 +416,9 @@ def test_a_huge_matrix_with_few_entries(form):
     obs = as_observations(
         sp.coo_array((values, (rows, cols)), shape=(n, n)).asformat(form)
     )
-    sample = obs.draw(1000)
-    assert len(sample.values) == 1000
-    assert np.isin(sample.values, values).all()
+    assert len(obs.draw(200).values) == 200
+    # all, where there are no more
+    assert sorted(obs.draw(1000).values) == sorted(values)
     assert obs.scale == pytest.approx(np.median(np.abs(values)), rel=0.2)
 
 

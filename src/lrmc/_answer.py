@@ -15,7 +15,7 @@ from .fit import Fit, Part
 from .linalg import Factors
 from .methods.blends import WORTH
 from .methods.certificate import Certificate
-from .methods.connected import unconnected
+from .methods.connected import Entries, unconnected
 from .methods.decide import TYPICAL
 from .methods.default import Findings
 from .methods.noisy import noise_and_share
@@ -59,7 +59,7 @@ def answer(job: Job, ended: Ended) -> Result:
     L, R = job.obs.in_form(last.L, last.R)
     # a proof that looked at this has seen enough entries everywhere
     known = proof is not None and proof.connected
-    lacking = () if known else _shortcomings(job.obs, L.shape[1], empty, shrunk)
+    lacking = () if known else _lacking(job.obs, L.shape[1], empty, shrunk)
     return Result(
         L,
         R,
@@ -195,35 +195,35 @@ def _too_few(obs: Observations, it: Iterate) -> bool:
     return it.inliers * obs.n_observed < rank * (sum(obs.shape) - rank)
 
 
-def shortcomings(obs: Observations, rank: int) -> tuple[str, ...]:
-    """What is to say of a model of this rank that a schedule led to: nothing but what the entries
-    themselves cannot determine.
-    """
-    return tuple(_shortcomings(obs, rank, without_entries(obs), shrunk=False))
-
-
-def _shortcomings(
+def _lacking(
     obs: Observations,
     rank: int,
     empty: tuple[Array, Array],
     shrunk: bool,
 ) -> Iterator[str]:
-    """What the entries themselves cannot determine, in sentences. `empty` rows and columns have
-    none.
-    """
-    sides = zip(empty, ("row(s)", "column(s)"), strict=True)
-    without = [f"{len(lines)} {name}" for lines, name in sides if len(lines)]
-    if without:
-        yield f"{' and '.join(without)} have no observation: their values are not determined, and NaN in the completion"
+    """What the entries cannot determine, in sentences. `empty` rows and columns have none."""
     rows, cols = (
         unconnected(obs) if obs.across is None else unconnected(obs.across)[::-1]
     )
+    there = Entries(obs.n_observed, *map(len, empty), rows, cols)
+    return shortcomings(there, rank, sum(obs.shape), shrunk=shrunk)
+
+
+def shortcomings(
+    entries: Entries, rank: int, lines: int, *, shrunk: bool = False
+) -> Iterator[str]:
+    """What the entries of a matrix of so many lines cannot determine, in sentences."""
+    sides = ((entries.empty_rows, "row(s)"), (entries.empty_cols, "column(s)"))
+    without = [f"{n} {name}" for n, name in sides if n]
+    if without:
+        yield f"{' and '.join(without)} have no observation: their values are not determined, and NaN in the completion"
+    rows, cols = entries.apart_rows, entries.apart_cols
     if rows or cols:
         text = f"{rows} row(s) and {cols} column(s) share no entry with the others, not even through a chain of entries"
         yield f"{text}: how large they are beside each other is not determined"
-    unknowns = rank * sum(obs.shape)
-    if obs.n_observed < unknowns and not shrunk:
-        yield f"{obs.n_observed} entries are observed, and rank {rank} has {unknowns} unknowns: not determined"
+    unknowns = rank * lines
+    if entries.observed < unknowns and not shrunk:
+        yield f"{entries.observed} entries are observed, and rank {rank} has {unknowns} unknowns: not determined"
 
 
 def beyond_low_rank(

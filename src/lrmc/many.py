@@ -27,9 +27,8 @@ from .methods.default import Findings
 from .methods.in_time.improve import checked_time
 from .methods.layered import Ends, Layered, run_layers
 from .methods.small import PLACES, Solved, solve_small
-from .observations import as_observations
 from .observations._checks import as_mask, checked_threads, precision, storable
-from .observations.base import Observations, Part
+from .observations.base import Part
 from .result import Iterate, Record, Result, Status
 from .schedule import Schedule
 from .solve import ConvergenceWarning, DoubtWarning, answered, finished
@@ -63,10 +62,6 @@ class Matrix(NamedTuple):
         """As `solve` does it, with one thread."""
         time = checked_time("auto", "auto", None)
         return answered(self.Y, self.asked, time, self.max_iter)
-
-    def observations(self) -> Observations:
-        """As the methods see it."""
-        return as_observations(self.Y, self.asked.mask, threads=1)
 
     def result(self, found: Quick) -> Result:
         """Of what a kernel has found."""
@@ -171,9 +166,9 @@ class Results(Sequence[Result]):
         answer = self.answers[i]
         if isinstance(answer, Result):
             return answer.warnings
-        if answer.determined:
+        if answer.determined or isinstance(answer, Solved):
             return ()
-        return shortcomings(self.matrices[i].observations(), answer.rank)
+        return tuple(shortcomings(answer.entries, answer.rank, sum(map(len, answer.X))))
 
     def _is_determined(self, i: int) -> bool:
         """Whether a kernel has seen that nothing is to say of a matrix."""

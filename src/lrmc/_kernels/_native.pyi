@@ -662,6 +662,7 @@ def layers(
     R: list[Array],
     random: Array,
     places: Array | None = None,
+    all_up_to: float,
     scales: Array,
     report: Array,
     trace: Array,
@@ -670,9 +671,9 @@ def layers(
     few_inliers: float,
     threads: int,
 ) -> None:
-    """Matrices of one shape and precision. L, R (in this precision), report (a line of 3 numbers for each matrix:
-    `LayersReport`) and trace (matrices x layers x 4) are room. Where a scale is 0, it is the median of the entries at
-    `places` (rows and columns, by row); of all, if there are none."""
+    """Matrices of one shape and precision. L, R (in this precision), report (a line of 7 numbers for each matrix:
+    `LayersReport`) and trace (matrices x layers x 4) are room. Where a scale is 0, it is the median of all entries, if
+    no more than `all_up_to` are observed, and else of those at `places` (rows and columns, by row)."""
 
 def read_once(X: Array, threads: int) -> int: ...
 def instruction_set() -> str: ...

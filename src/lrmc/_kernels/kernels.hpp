@@ -362,9 +362,11 @@ inline constexpr int MORE_DIRECTIONS = 5;  // of the start than its rank, at mos
 
 struct LayersReport {
   enum Status { left = 0, converged, stalled, diverged, max_iter, ended };
-  double status = left;   // left: nothing was computed
-  double layers = 0;      // lines of the trace that were written
-  double determined = 0;  // whether each row and column has an entry, all hang together, and entries are enough
+  double status = left;                   // left: nothing was computed
+  double layers = 0;                      // lines of the trace that were written
+  double n_observed = 0;                  // entries
+  double empty_rows = 0, empty_cols = 0;  // without an entry
+  double apart_rows = 0, apart_cols = 0;  // with entries, which no chain connects with the largest column
 };
 
 template <class T> struct LayersMatrix {
@@ -381,8 +383,9 @@ template <class T> struct Layers {
   int64_t count = 0;
   int rank = 1, directions = 1;     // directions of the start
   const double *random = nullptr;   // n2 x directions: all matrices of a job have one shape
-  const int64_t *places = nullptr;  // rows and columns that scales are taken from, by row; all, if none
+  const int64_t *places = nullptr;  // rows and columns that scales of data without gaps are taken from
   int64_t n_places = 0;
+  double all_up_to = 0;  // observed entries: scales are taken from all of them, up to so many
   const double *zeta = nullptr, *eta = nullptr, *momentum = nullptr;  // one for each layer
   int most = 0;                                                       // layers
   bool goes_on = false;                                               // whether there would be more layers

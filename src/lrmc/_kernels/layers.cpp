@@ -369,8 +369,9 @@ template <class T> int64_t sizes_of(const InLanes<T> &data, const std::vector<in
   int64_t found = 0;
   for (const int32_t place : places) sizes[found++] = std::fabs(data.Y[place]);
   for (int64_t k = 0; places.empty() && k < all; k++) {  // without a branch, which random gaps would make slow
-    sizes[found] = std::fabs(data.Y[k]);
-    found += data.Y[k] == data.Y[k];
+    const T y = data.Y[k];
+    sizes[found] = std::fabs(y);
+    found += y == y;
   }
   return found;
 }
@@ -400,16 +401,20 @@ void one(const Layers<T> &job, LayersMatrix<T> matrix, const std::vector<int32_t
   const bool complete = data.n_observed == double(n1) * double(n2);
   if (!data.finite || data.n_observed == 0) return;
   if (!(matrix.scale > 0)) {
-    if (!places.empty() && !complete) return;  // its sample is another
-    matrix.scale = scale_of(data, places, kept.sizes);
+    static const std::vector<int32_t> nowhere;
+    const bool all = data.n_observed <= job.all_up_to;
+    if (!all && !complete) return;  // its sample is another
+    matrix.scale = scale_of(data, all ? nowhere : places, kept.sizes);
   }
   if (!(matrix.scale > LEAST_SCALE && matrix.scale < LARGEST_SCALE)) return;
   const double unit = std::pow(4.0, std::round(std::log(matrix.scale) / std::log(4.0)));
   if (unit != 1) data.scale_by(T(1 / unit));
   if (complete) data.pad();
-  const auto seen = [](const T *counts, int64_t n) { return std::find(counts, counts + n, T(0)) == counts + n; };
-  matrix.report->determined = seen(data.row_observed, n1) && seen(data.col_observed, n2) && connected(data) &&
-                              data.n_observed >= double(job.rank) * double(n1 + n2);
+  const Lines empty = without_entry(data), alone = apart(data);
+  LayersReport &told = *matrix.report;
+  told.n_observed = data.n_observed;
+  told.empty_rows = double(empty.rows), told.empty_cols = double(empty.cols);
+  told.apart_rows = double(alone.rows), told.apart_cols = double(alone.cols);
   run_at_rank<T, 1>(job, matrix, unit, data, room);
 }
 

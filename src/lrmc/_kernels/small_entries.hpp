@@ -195,24 +195,56 @@ template <class T> struct InLanes {
   }
 };
 
-// Whether all rows and columns hang together by a chain of entries: else their sizes beside each other are unknown.
-template <class T> bool connected(const InLanes<T> &data) {
-  for (int64_t j = 0; j < data.n2; j++)
-    if (data.col_observed[j] == T(data.n1)) return true;
-  std::vector<char> rows(data.n1), done(data.n1), cols(data.n2);
-  int64_t reached = 0, before = -1;
-  for (cols[0] = true; reached < data.n1 && reached > before;) {
-    before = reached;
-    for (int64_t i = 0; i < data.n1; i++) {
-      for (int64_t j = 0; j < data.n2 && !rows[i]; j++) rows[i] = cols[j] && data.at(i, j) == data.at(i, j);
-      if (!rows[i] || done[i]) continue;
-      done[i] = true;
-      reached++;
-      for (int64_t j = 0; j < data.n2; j++) cols[j] = cols[j] || data.at(i, j) == data.at(i, j);
+// How many rows and columns.
+struct Lines {
+  int64_t rows = 0, cols = 0;
+  bool none() const { return rows + cols == 0; }
+};
+
+template <class T> bool any(Mask<T> lanes) {
+  auto found = lanes[0];
+  for (int w = 1; w < width<T>; w++) found |= lanes[w];
+  return found;
+}
+
+template <class T> Lines without_entry(const InLanes<T> &data) {
+  const auto count = [](const T *observed, int64_t n) { return std::count(observed, observed + n, T(0)); };
+  return {count(data.row_observed, data.n1), count(data.col_observed, data.n2)};
+}
+
+// Those with entries that no chain of entries connects with the largest column: how large they are is unknown.
+template <class T> Lines apart(const InLanes<T> &data) {
+  const T *largest = std::max_element(data.col_observed, data.col_observed + data.n2);
+  if (*largest == T(data.n1)) return {};
+  constexpr int W = width<T>;
+  std::vector<T> rows(size_t(data.blocks * W));  // 1 where a row is reached
+  std::vector<char> cols(size_t(data.n2));
+  cols[size_t(largest - data.col_observed)] = true;
+  Lines left{0, data.n2 - 1 - without_entry(data).cols};
+  for (bool more = true; more;) {
+    more = false;
+    for (int64_t b = 0; b < data.blocks; b++) {
+      const auto seen = [&](int64_t j) {
+        const Vec<T> y = load<Vec<T>>(data.block(b, j));
+        return y == y;
+      };
+      Mask<T> reached = load<Vec<T>>(&rows[b * W]) > T(0);
+      for (int64_t j = 0; j < data.n2; j++)
+        if (cols[j]) reached |= seen(j);
+      for (int64_t j = 0; j < data.n2; j++)
+        if (!cols[j] && any<T>(reached & seen(j))) {
+          cols[j] = more = true;
+          if (--left.cols == 0) return {};  // a row with an entry shares it with one of them
+        }
+      store(&rows[b * W], reached ? fill<T>(1) : Vec<T>{});
     }
   }
-  return reached == data.n1 && std::find(cols.begin(), cols.end(), 0) == cols.end();
+  for (int64_t i = 0; i < data.n1; i++) left.rows += data.row_observed[i] > 0 && rows[i] == 0;
+  return left;
 }
+
+// Whether all rows and columns hang together by a chain of entries.
+template <class T> bool connected(const InLanes<T> &data) { return without_entry(data).none() && apart(data).none(); }
 
 // Where a sample of the entries is, by row: kept from one matrix to the next of the same shape.
 struct Sample {

@@ -93,12 +93,12 @@ static void layers(const std::vector<const given::Dense *> &data, const Steps &s
                    const std::vector<nb::ndarray<nb::ndim<2>, nb::c_contig, nb::device::cpu>> &L,
                    const std::vector<nb::ndarray<nb::ndim<2>, nb::c_contig, nb::device::cpu>> &R,
                    given::Matrix<const double> random, std::optional<given::Matrix<const int64_t>> places,
-                   given::Vector<const double> scales, given::Matrix<double> report, Traces trace, double tol,
-                   double blown_up, double few_inliers, int threads) {
-  static_assert(sizeof(LayersReport) == 3 * sizeof(double));
+                   double all_up_to, given::Vector<const double> scales, given::Matrix<double> report, Traces trace,
+                   double tol, double blown_up, double few_inliers, int threads) {
+  constexpr size_t REPORTED = sizeof(LayersReport) / sizeof(double);
   const size_t count = data.size();
   need(count > 0 && L.size() == count && R.size() == count && scales.shape(0) == count, "L, R", "are too few");
-  need(report.shape(0) == count && report.shape(1) == 3, "report", "has another shape");
+  need(report.shape(0) == count && report.shape(1) == REPORTED, "report", "has another shape");
   given::in_precision(data[0]->view().storage, [&](auto number) {
     using T = decltype(number);
     auto job = layers_of<T>(steps);
@@ -129,6 +129,7 @@ static void layers(const std::vector<const given::Dense *> &data, const Steps &s
       for (const int64_t *at = job.places; at < job.places + 2 * job.n_places; at += 2)
         need(at[0] >= 0 && at[0] < n1 && at[1] >= 0 && at[1] < n2, "a place", "is outside of the matrix");
     }
+    job.all_up_to = all_up_to;
     job.matrices = matrices.data();
     job.count = int64_t(count);
     job.random = random.data();
@@ -158,6 +159,6 @@ void lrmc::bind_small(nb::module_ &m) {
           nb::kw_only(), as_it_is("zeta"), as_it_is("eta"), as_it_is("momentum"), nb::arg("goes_on"),
           nb::arg("relative"), nb::arg("tangent"), nb::arg("zeta_0"), nb::arg("start_gain"));
   m.def("layers", &::layers, nb::arg("data"), nb::arg("steps"), nb::kw_only(), nb::arg("L"), nb::arg("R"),
-        as_it_is("random"), as_it_is_or_none("places"), as_it_is("scales"), as_it_is("report"), as_it_is("trace"),
-        nb::arg("tol"), nb::arg("blown_up"), nb::arg("few_inliers"), nb::arg("threads"));
+        as_it_is("random"), as_it_is_or_none("places"), nb::arg("all_up_to"), as_it_is("scales"), as_it_is("report"),
+        as_it_is("trace"), nb::arg("tol"), nb::arg("blown_up"), nb::arg("few_inliers"), nb::arg("threads"));
 }

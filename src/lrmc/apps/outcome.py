@@ -34,6 +34,7 @@ WIDENED = 0.5  # of the observed range: what may lie beyond it, on either side
 LEAST_SPAN = 0.01
 FAR = 10.0  # times the observed range: farther off is no picture
 FEW_FAR = 1e-3  # the share of values that may be so: some pixels, but not a fit
+LEFT_OUT = "it was left out, and everything decided on these data alone"
 # The warning about rows and columns that applications fill in themselves.
 UNSEEN = ".*no observation.*"
 
@@ -59,10 +60,12 @@ def solved(
     rank: int | None,
     *,
     what: str,
+    usual: str | None = None,
     **options: Any,
 ) -> tuple[Result, Outcome]:
     """`lrmc.solve`, and how it ended; `what` names the data in an error. A schedule that the data
-    show not to fit is left out.
+    show not to fit is left out: with a warning, unless it is the `usual` one of an application, which
+    tells it by `schedule_used`.
 
     Warnings about rows and columns without an observation are left to the caller, who knows what
     these are.
@@ -70,10 +73,15 @@ def solved(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         warnings.filterwarnings("ignore", message=UNSEEN)
-        result = solve(Y, rank, time=None, **options)
+        asked = options if usual is None else {**options, "schedule": usual}
+        result = solve(Y, rank, time=None, **asked)
     if not result.evidence.get(FITS, True):
         plain = {name: x for name, x in options.items() if name != "schedule"}
-        return solved(Y, rank, what=what, **plain)
+        again, outcome = solved(Y, rank, what=what, **plain)
+        if usual is not None:
+            return again, outcome
+        why = result.warnings[0].partition(";")[0]
+        return again, outcome.warned(f"{what}: {why}; {LEFT_OUT}")
     if result.status is Status.DIVERGED:
         raise diverged(what)
     outcome = Outcome(status=result.status)
@@ -83,6 +91,11 @@ def solved(
             result.status if _about_status(one.category) else None,
         )
     return result, outcome
+
+
+def schedule_used(result: Result) -> bool:
+    """Whether a schedule that was learned on other data was, and fits."""
+    return bool(result.evidence.get(FITS, False))
 
 
 def _about_status(category: type[Warning]) -> bool:

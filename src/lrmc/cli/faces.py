@@ -49,7 +49,9 @@ def faces_command(
         console.progress("faces") as progress,
     ):
         done = process(source, target, rank, seed=seed, progress=progress)
-    table = console.table("person", "pictures", "rank", "outliers", "noise", "clipped")
+    table = console.table(
+        "person", "pictures", "rank", "numbers", "outliers", "noise", "clipped"
+    )
     for name, (person, faces) in done.people.items():
         shares = (
             f"{faces.result.outlier_fraction:.1%}",
@@ -57,7 +59,11 @@ def faces_command(
             f"{faces.clipped / faces.clean.size:.2%}",
         )
         table.add_row(
-            console.plain(name), str(len(person.paths)), str(faces.rank), *shares
+            console.plain(name),
+            str(len(person.paths)),
+            str(faces.rank),
+            faces.numbers,
+            *shares,
         )
     console.out().print(table)
     console.out().print(

@@ -4,7 +4,7 @@ cannot be related.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,20 @@ MOST_STEPS = 30  # along chains of the sample
 LOOKED_FOR = 6
 # ... as long as these places are few beside the entries: then a pass costs less
 FEW_PLACES = 0.02
+
+
+class Entries(NamedTuple):
+    """What a matrix has entries of, and what it lacks."""
+
+    observed: int
+    empty_rows: int
+    empty_cols: int
+    apart_rows: int  # with entries, but connected with most others by no chain of them
+    apart_cols: int
+
+    def determine(self, rank: int, lines: int) -> bool:
+        """Whether a model of this rank is determined, of a matrix of so many rows and columns."""
+        return not any(self[1:]) and self.observed >= rank * lines
 
 
 def unconnected(obs: Observations) -> tuple[int, int]:

@@ -20,6 +20,7 @@ from ..observations.dense import part_data
 from ..result import Status
 from ..schedule import Schedule
 from ..weights import Array, DType
+from .connected import Entries
 from .small import MOST_RANK
 from .start import MORE
 
@@ -33,7 +34,7 @@ STATUS = (
     Status.MAX_ITER,
     Status.SCHEDULE_ENDED,
 )
-REPORTED = 3  # numbers of `LayersReport`
+REPORTED = 7  # numbers of `LayersReport`
 
 
 class Layered(NamedTuple):
@@ -41,13 +42,18 @@ class Layered(NamedTuple):
 
     X: Factors
     status: Status
-    determined: bool  # entries are enough, in each row and column, and hang together
+    entries: Entries
     trace: Array  # layers x (how far X moved, threshold, share of inliers, seconds)
 
     @property
     def rank(self) -> int:
         """The rank of the model."""
         return self.X.L.shape[1]
+
+    @property
+    def determined(self) -> bool:
+        """Whether entries are enough, in each row and column, and hang together."""
+        return self.entries.determine(self.rank, sum(map(len, self.X)))
 
     def completed(self) -> Array:
         """L R'."""
@@ -104,7 +110,7 @@ def run_layers(
     found = job.run(parts, np.zeros(len(parts)))
     left = [i for i, one in enumerate(found) if one is None]
     if left and parts[0].Y.size > ALL_UP_TO:
-        # with gaps, each has a sample of its own
+        # with gaps and more entries than a sample has, each has a sample of its own
         some = [parts[i] for i in left]
         again = job.run(some, np.array([_scale(part) for part in some]))
         for i, one in zip(left, again, strict=True):
@@ -146,6 +152,7 @@ class _Job(NamedTuple):
             R=R,
             random=_directions(n2, width, self.seed, self.dtype.char),
             places=_places(n1, n2),
+            all_up_to=ALL_UP_TO,
             scales=scales,
             report=report,
             trace=trace,
@@ -160,11 +167,11 @@ class _Job(NamedTuple):
 
 
 def _layered(L: Array, R: Array, report: list[float], trace: Array) -> Layered | None:
-    number, layers, determined = report
-    status = STATUS[int(number)]
+    number, layers, *entries = map(int, report)
+    status = STATUS[number]
     if status is None:
         return None
-    return Layered(Factors(L, R), status, bool(determined), trace[: int(layers)])
+    return Layered(Factors(L, R), status, Entries(*entries), trace[:layers])
 
 
 @lru_cache(maxsize=8)

@@ -72,7 +72,7 @@ __all__ = [  # what a pass and a sample are comes with what is asked of data
 DRAW_FROM_STORED_BELOW = 0.2  # random places would seldom be observed
 FEW = 1000  # entries that tell an order of magnitude
 SAMPLED = 20_000  # entries that thresholds are taken from
-# matrices with no more entries than a sample has are their own sample
+# where no more entries are observed, all of them are the sample
 ALL_UP_TO = SAMPLED
 Form = Literal["dense", "masked", "sparse"]
 EVERY = slice(None)
@@ -325,11 +325,12 @@ class Observations(ABC):
     @cached_property
     def sample(self) -> Sample:
         """The entries that thresholds are taken from, row by row: what `draw` gives,
-        once; of a small matrix, all.
+        once; where there are no more, all.
         """
-        n1, n2 = self.shape
-        if n1 * n2 > ALL_UP_TO:
+        stored = self.fraction < DRAW_FROM_STORED_BELOW
+        if stored or self.n_observed > ALL_UP_TO:
             return self.draw().by_row()
+        n1, n2 = self.shape
         return self._observed_at(*np.divmod(np.arange(n1 * n2), n2))
 
     def _observed_at(self, rows: Array, cols: Array) -> Sample:
@@ -370,6 +371,15 @@ def typical_size(values: Array) -> float:
     size = size[size > 0]  # NaN is not
     middle = len(size) // 2
     return float(np.partition(size, middle)[middle]) if len(size) else 0.0
+
+
+def stored_places(stored: int, size: int, seed: int) -> Array:
+    """Which of the stored entries are drawn, in their order, with replacement; all of them, where
+    there are no more.
+    """
+    if stored <= size:
+        return np.arange(stored)
+    return np.sort(np.random.default_rng(seed).integers(0, stored, size))
 
 
 def random_places(

@@ -27,6 +27,7 @@ from .base import (
     Regression,
     Sample,
     Stripes,
+    stored_places,
 )
 from .reading import Reading, dense_block
 from .watched import Watched
@@ -223,7 +224,7 @@ class Blocks(Observations):
         """See `Observations.draw`; where few entries are observed, drawn from those."""
         if self.fraction >= DRAW_FROM_STORED_BELOW:
             return super().draw(size, seed)
-        where = np.sort(np.random.default_rng(seed).integers(0, self.n_observed, size))
+        where = stored_places(self.n_observed, size, seed)
         before = np.concatenate([[0], np.cumsum(self.block_observed)])
         parts = np.searchsorted(where, before)
         each = {

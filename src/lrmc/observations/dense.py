@@ -33,6 +33,7 @@ from .base import (
     in_form,
     row_blocks,
     spread_places,
+    stored_places,
     typical_size,
 )
 from .transposed import transposed
@@ -136,10 +137,10 @@ class Dense(Observations):
         if self.fraction >= DRAW_FROM_STORED_BELOW:
             return super().draw(size, seed)
         first = np.concatenate([[0], np.cumsum(self.row_observed)])
-        where = np.sort(np.random.default_rng(seed).integers(0, self.n_observed, size))
+        where = stored_places(self.n_observed, size, seed)
         rows, cols = (
             np.searchsorted(first, where, side="right") - 1,
-            np.empty(size, np.int64),
+            np.empty(len(where), np.int64),
         )
         for block in row_blocks(*self.shape):
             here = slice(*np.searchsorted(where, first[[block.start, block.stop]]))

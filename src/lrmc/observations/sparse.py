@@ -32,6 +32,7 @@ from .base import (
     Settled,
     in_form,
     spread_places,
+    stored_places,
     typical_size,
 )
 from .sample import in_order
@@ -150,7 +151,7 @@ class Sparse(Observations):
         """Where few entries are stored, drawn from those."""
         if self.fraction >= DRAW_FROM_STORED_BELOW:
             return super().draw(size, seed)
-        where = np.sort(np.random.default_rng(seed).integers(0, self.n_observed, size))
+        where = stored_places(self.n_observed, size, seed)
         rows = np.searchsorted(self.indptr, where, side="right") - 1
         return Sample(
             rows,

@@ -49,6 +49,7 @@ from .base import (
     Sample,
     how_many,
     row_blocks,
+    stored_places,
 )
 from .dense import regress_by_parts
 from .transposed import transposed
@@ -189,7 +190,7 @@ class TorchObservations(Observations):
         """Where few entries are observed, drawn from those. One pass over the data then."""
         if self.fraction >= DRAW_FROM_STORED_BELOW:
             return super().draw(size, seed)
-        where = np.sort(np.random.default_rng(seed).integers(0, self.n_observed, size))
+        where = stored_places(self.n_observed, size, seed)
         before = np.concatenate([[0], np.cumsum(self.row_observed)])
         places = []
         for rows in self._blocks():

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from ..._work import SOUND, Outcome
 from ...result import Result, Status
 from ...weights import Array
-from ..outcome import Limits, Told, after_clipping, shown, solved
+from ..outcome import Limits, Told, after_clipping, schedule_used, shown, solved
 from ..stack import Stack, as_type, band_groups, check_rank
 from .doubt import EVERY, HALF_STEP, Doubt, doubt_of, simple_deviation
 
@@ -49,6 +49,14 @@ class Faces(Told):
     def rank(self) -> int:
         """How many pictures all others are mixed from."""
         return self.result.rank
+
+    @property
+    def numbers(self) -> str:
+        """Where those of the fit come from: decided anew where pictures are few, or do not look
+        like those that were learned on.
+        """
+        learned = schedule_used(self.result)
+        return "learned on others" if learned else "decided anew"
 
 
 def clean_faces(
@@ -120,12 +128,12 @@ def clean_faces(
         )
     # what was learned on grey pictures is not for colours, which share weights
     plain = not coloured and not options.keys() & {"schedule", "method", "loss"}
-    if plain and len(pictures) >= ENOUGH:
+    usual = SCHEDULE if plain and len(pictures) >= ENOUGH else None
+    if usual is not None:
         full = stack.mask is None and bool(np.isfinite(pictures).all())
-        options["schedule"] = SCHEDULE
         options.setdefault("aim", "separate" if full else "fill")
     result, outcome = solved(
-        stack.matrix, rank, what="the faces", mask=stack.mask, **options
+        stack.matrix, rank, what="the faces", usual=usual, mask=stack.mask, **options
     )
     known = np.isfinite(bands_first)
     known = known if there is None else known & there

@@ -119,6 +119,7 @@ def report_sections(done: Mapping[str, tuple[Person, Faces]]) -> list[Section]:
         facts = {
             "pictures": len(before),
             "rank": faces.rank,
+            "numbers": faces.numbers,
             "outliers": f"{faces.result.outlier_fraction:.1%}",
             "noise": f"{faces.result.noise_level:.1f}",
             **told_doubt(person, faces),
