@@ -85,6 +85,7 @@ from ._native import (
     survey,
     survey_entries,
     tile_sums,
+    two_groups,
     times_rows,
     use_instruction_set,
 )
@@ -173,6 +174,7 @@ __all__ = [
     "tile_sums",
     "times",
     "times_rows",
+    "two_groups",
     "use_instruction_set",
 ]
 

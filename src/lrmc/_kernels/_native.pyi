@@ -447,6 +447,19 @@ def mixture(
 ) -> None:
     """Weights of a fit and of what others say beside it, of least loss; `weights` is room."""
 
+def two_groups(
+    squares: Array,
+    *,
+    deviation: float,
+    share: float,
+    widest: float,
+    fewest: float,
+    settled: float,
+    rounds: int,
+    fixed: bool,
+) -> tuple[float, float, float]:
+    """The deviation of noise, the odds of an outlier at 0 and the share of noise, from squares of sizes."""
+
 def times(X: Array, S: Array, *, out: Array) -> None:
     """X S for a long X and few columns; out is room."""
 
