@@ -9,6 +9,7 @@ import pytest
 
 import lrmc
 from lrmc.methods.in_time.clock import read_clock
+from lrmc.methods.in_time.improve import Asked, _axis
 from lrmc.methods.in_time.sweeps import first_model
 from lrmc.report.words import in_time
 
@@ -68,6 +69,23 @@ def test_order_is_found_on_either_side(transposed):
     filled = result.completed()
     filled = filled.T if transposed else filled
     assert error(filled, X, hidden) < error(by_lines(Y), X, hidden)
+
+
+def households(seed=0, each=8, count=100, columns=5):
+    """People one after another, those of a household alike, but not nearly the same."""
+    rng = np.random.default_rng(seed)
+    shared = np.repeat(rng.normal(size=(count, columns)), each, axis=0)
+    return shared + rng.normal(size=shared.shape)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_rows_and_columns_that_are_alike_beyond_chance_have_an_order(transposed):
+    """Neighbors differ by three quarters of what any two do: neither side is smooth."""
+    X = households()
+    Y = spoilt(X.T if transposed else X)[0]
+    assert _axis(Y, Asked()) == ("columns" if transposed else "rows")
+    shuffled = X[np.random.default_rng(1).permutation(len(X))]
+    assert _axis(spoilt(shuffled.T if transposed else shuffled)[0], Asked()) is None
 
 
 def test_rows_without_order_are_left_alone():

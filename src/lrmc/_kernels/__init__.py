@@ -86,6 +86,7 @@ from ._native import (
     survey_entries,
     tails,
     tile_sums,
+    two_groups,
     times_rows,
     use_instruction_set,
 )
@@ -175,6 +176,7 @@ __all__ = [
     "tile_sums",
     "times",
     "times_rows",
+    "two_groups",
     "use_instruction_set",
 ]
 

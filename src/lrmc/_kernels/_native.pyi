@@ -463,6 +463,19 @@ def tails(
     likelihood; `gross` (float64) has the first shares of gross errors, and is given the last.
     """
 
+def two_groups(
+    squares: Array,
+    *,
+    deviation: float,
+    share: float,
+    widest: float,
+    fewest: float,
+    settled: float,
+    rounds: int,
+    fixed: bool,
+) -> tuple[float, float, float]:
+    """The deviation of noise, the odds of an outlier at 0 and the share of noise, from squares of sizes."""
+
 def times(X: Array, S: Array, *, out: Array) -> None:
     """X S for a long X and few columns; out is room."""
 

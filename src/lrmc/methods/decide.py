@@ -307,7 +307,11 @@ def with_mixture(
     gaussian = rested is not None or (uneven and evenly_gaussian(tried))
     if not (asked or gaussian or promises(tried, bend)):
         return plan, tried
-    ways = [(replace(plan, polish=True), all_mixed(tried))]
+    whole = asked or rested is not None
+    after = all_mixed(tried) if whole else mixed_if_good(tried, bend, gaussian)
+    if after is None:
+        return plan, tried
+    ways = [(replace(plan, polish=True), after)]
     again = None if rested is None else all_rested(ways[0][1], rested, bend)
     if rested is not None and again is not None:
         loop = replace(plan, polish=True, rank=rested, closed_loop=True)
@@ -338,6 +342,19 @@ def promises(tried: Tried, bend: float) -> bool:
     some = _few_of(tried)
     after = all_mixed(some, FIRST_SWEEPS)
     return mean_gain(some.losses(bend), after.losses(bend)) > 0
+
+
+def mixed_if_good(tried: Tried, bend: float, usual: bool) -> Tried | None:
+    """As `all_mixed`; None where a few of the lessons gain nothing: or, where the mixture is usual,
+    lose clearly."""
+    some = _few_of(tried)
+    first, before = all_mixed(some), some.losses(bend)
+    after = first.losses(bend)
+    worse = is_better(after, before) if usual else mean_gain(before, after) <= 0
+    if worse:
+        return None
+    count = len(some.lessons)
+    return first.beside(all_mixed(Tried(tried.lessons[count:], tried.fits[count:])))
 
 
 def all_mixed(tried: Tried, most: int = POLISH) -> Tried:

@@ -21,7 +21,7 @@ from ..linalg import Factors, balanced, entries_at, median_of
 from ..observations.base import Observations
 from ..weights import Array
 from .certificate import OVERSAMPLED as PROVEN
-from .certificate import Certificate, certify
+from .certificate import Certificate, certify, free_numbers
 from .consensus import Entries, gathered, repaired, sharpened
 from .step import Step
 
@@ -58,7 +58,7 @@ TRIES = (Pace(0.85, 0.7), Pace(0.9, 0.8))
 
 def wants_newton(obs: Observations, rank: int) -> bool:
     """Whether entries are few for the rank, few enough to go through them often, and all here."""
-    free = rank * (sum(obs.shape) - rank)
+    free = free_numbers(obs, rank)
     few = free < obs.n_observed < ENOUGH * free
     return few and obs.n_observed <= MOST_ENTRIES and is_here(obs.row_observed)
 
@@ -70,11 +70,17 @@ def few_sampled(
 ) -> Generator[Step, None, tuple[Factors, Certificate] | None]:
     """A fit that proves itself, with its certificate; None if there is none. Open rows
     and columns are fitted anew.
+
+    A fit that comes near fewer entries than prove one merely interpolates. The scale falls from step
+    to step, so that no more of them come near, and slower steps end there too.
     """
     entries = all_entries(obs, start)
+    proving = PROVEN * free_numbers(obs, start.L.shape[1]) / obs.n_observed
     for pace in TRIES:
         for step in gauss_newton(obs, entries, start, pace):
             yield step
+            if step.inliers < proving:
+                return None
         X = Factors(step.L, step.R)
         certificate = certify(obs, X, tol)
         if certificate.oversampling >= PROVEN:

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from .. import _kernels
 from .._rows import column, each, equal, median, take, times, told, turned
 from .._scipy import special
 from ..linalg import Factors, change, gauge, gram
@@ -154,32 +155,17 @@ def two_groups(
     # squares of tiny sizes would be 0, of huge ones infinite
     with np.errstate(over="ignore"):
         size = np.minimum(size.astype(np.float64) / low, 1e100)
-    # the quantile 0.3 of |e| is 0.385 standard deviations
-    deviation, share = 1 / 0.385, 0.7
-    square, widest = size**2, float(np.quantile(size, 0.999))
-    odds = 0.0
-    for _ in range(rounds):
-        odds = (
-            (1 - share)
-            / share
-            * math.sqrt(math.pi / 2)
-            * deviation
-            / max(widest, 3 * deviation)
-        )
-        with np.errstate(over="ignore"):
-            wide = 1 + square / (32 * deviation**2)
-            for _ in range(4):  # to the 16th power: ten times faster than **
-                wide *= wide
-            w = 1 / (1 + odds * wide)
-        before = share, deviation
-        share = float(np.clip(w.mean(), FEWEST_NOISE, 1 - 1e-6))
-        if not fixed:
-            deviation = max(
-                float(np.sqrt((w * square).sum() / max(float(w.sum()), 1e-300))), 1e-9
-            )
-        still = zip((share, deviation), before, strict=True)
-        if all(abs(x - y) < SETTLED * y for x, y in still):
-            break
+    deviation, odds, share = _kernels.two_groups(
+        size**2,
+        # the quantile 0.3 of |e| is 0.385 standard deviations
+        deviation=1 / 0.385,
+        share=0.7,
+        widest=float(np.quantile(size, 0.999)),
+        fewest=FEWEST_NOISE,
+        settled=SETTLED,
+        rounds=rounds,
+        fixed=fixed,
+    )
     return low * deviation, odds, share
 
 

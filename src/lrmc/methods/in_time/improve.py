@@ -166,16 +166,17 @@ def clock_of(asked: Asked, T: int) -> Clock:
 def _axis(Y: Array, asked: Asked) -> Axis | None:
     """As the user says, or as entries beside each other do; None where these say nothing.
 
-    What is smooth along both sides is a picture, or a stack of them."""
+    What is smooth along both sides is a picture, or a stack of them. Where neither is, lines that are
+    alike beyond chance have an order all the same: people of one household, days of a week."""
     if asked.is_given:
         return "rows" if asked.time == "rows" else "columns"
-    by_columns = _some(Y)
+    by_columns, by_rows = _some(Y), _some(Y.T)
     if is_ordered(by_columns):
         return "columns"
-    along, across = is_smooth(by_columns), is_smooth(_some(Y.T))
-    if along == across:
-        return None
-    return "columns" if along else "rows"
+    along, across = is_smooth(by_columns), is_smooth(by_rows)
+    if along != across:
+        return "columns" if along else "rows"
+    return "rows" if not along and is_ordered(by_rows) else None
 
 
 def _hide_what_is_unlike(result: Result, axis: Axis) -> bool:

@@ -9,7 +9,7 @@ from ...weights import Array
 from ..interpolation import last_before, some_lines
 from .sizes import median, medians_of_rows
 
-# standard deviations of random orders: tables without one have up to 6, those with one from 20 on
+# standard deviations of random orders: tables without one have up to 7, those with one from 14 on
 ORDERED = 12.0
 ORDERS = 20  # random ones
 # of what entries at any two times differ by. Of 64 tables, those of time and panels are below 0.55,
@@ -36,10 +36,10 @@ def is_ordered(Y: Array, seed: int = 0) -> bool:
 
 def order_score(Y: Array, seed: int = 0) -> float:
     """How much more neighboring columns are alike than random pairs, in standard deviations of
-    random orders."""
+    random orders, whatever units sensors have."""
     if Y.shape[1] < FEWEST:
         return 0.0
-    Z = _standardized(_standardized(Y.T).T)
+    Z = _standardized(_in_deviations(_in_deviations(Y).T).T)
     rng = np.random.default_rng(seed)
     n = Z.shape[1]
     own = _likeness(Z, np.arange(n))
@@ -69,12 +69,16 @@ def _likeness(Z: Array, order: Array) -> float:
 
 
 def _standardized(Y: Array) -> Array:
-    """Rows from their medians in median absolute deviations, clipped; 0 where missing."""
+    """As `_in_deviations`; 0 where missing."""
+    return np.nan_to_num(_in_deviations(Y))
+
+
+def _in_deviations(Y: Array) -> Array:
+    """Rows from their medians in median absolute deviations, clipped."""
     Z = Y - medians_of_rows(Y[:, None, :])[:, None]
     spread = medians_of_rows(np.abs(Z)[:, None, :])[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
-        Z = np.clip(Z / (1.4826 * spread), -CLIPPED, CLIPPED)
-    return np.nan_to_num(Z)
+        return np.clip(Z / (1.4826 * spread), -CLIPPED, CLIPPED)
 
 
 def autocorrelation(Y: Array) -> Array:
