@@ -1,5 +1,7 @@
 """Colours of the ground: fields that change look like other fields, clouds like none."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -108,3 +110,26 @@ def test_a_haze_that_was_let_in_does_harm(mown_and_hazy):
     Y, mask, filling = mown_and_hazy
     found = harmful(Y, mask, np.zeros_like(mask), filling)
     assert [t for t, does in enumerate(found) if does] == [2]
+
+
+@pytest.mark.parametrize(("days", "harms"), [(5.0, False), (90.0, True)])
+def test_dates_that_are_near_tell_most(days, harms):
+    """A field that was bare on two dates, one of which was let in: it tells of the other one, and of
+    nothing in autumn.
+    """
+    Y = np.zeros((5, 1, 4, 5))
+    Y[:2] = 10.0
+
+    def mean_of_others(y, believed):
+        total, count = (y * believed[:, None]).sum(0), believed.sum(0)
+        return (total - y * believed[:, None]) / (count - believed)[:, None]
+
+    filling = SimpleNamespace(
+        predicted=mean_of_others,
+        error=np.ones((5, 1)),
+        least=1.0,
+        ways=SimpleNamespace(days=np.array([0.0, days, 100.0, 120.0, 140.0])),
+    )
+    mask = np.zeros((5, 4, 5), np.uint8)
+    mask[0] = 1
+    assert harmful(Y, mask, np.zeros_like(mask), filling)[0] == harms

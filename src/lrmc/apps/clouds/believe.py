@@ -15,6 +15,7 @@ from .ground import CLEAR, CLOUD
 
 # Units of `Palette` that a familiar colour may be away: one is chosen for each date, or none.
 REACHES = (1.0, 2.0, 3.0)
+SOON = 1.0  # days: dates that are nearer count as this
 LEAST = 10  # pixels, without which there is no evidence
 CAP = 20.0  # typical errors that one counts as, at most: a cloud must not decide, a changed field may
 
@@ -84,17 +85,28 @@ class Candidates(NamedTuple):
         judged = clear | np.isfinite(apart)
         judged[t] = False
         y = self.Y[:, :, columns].astype(np.float64)
+        days = self.filling.ways.days
+        near = 1 / np.maximum(np.abs(days - days[t]), SOON)
         errors = []
         for reach in reaches:
             believed = clear.copy()
             believed[t] = apart[t] < reach
-            errors.append(self._error(y, believed, judged))
+            errors.append(self._error(y, believed, judged, near))
         return errors
 
-    def _error(self, y: Array, believed: Array, judged: Array) -> float:
-        """The mean error at some pixels, in typical ones, if some are believed."""
+    def _error(
+        self,
+        y: Array,
+        believed: Array,
+        judged: Array,
+        near: Array,
+    ) -> float:
+        """The mean error at some pixels, in typical ones, if some are believed; dates count as they are
+        near.
+        """
         filling = self.filling
         off = np.abs(y - filling.predicted(y, believed))
         times = off / np.maximum(filling.error, filling.least)[:, :, None]
         size = np.minimum(times.mean(1), CAP)
-        return float(size[judged].mean()) if judged.any() else 0.0
+        weights = judged * near[:, None]
+        return float(np.sum(weights * size) / max(weights.sum(), 1e-300))

@@ -22,7 +22,7 @@ OUTLYING = 0.9  # of the pixels count fully; a cloud that was not found must not
 LEAST_WEIGHT = 0.02  # less is not worth its time
 # Of all errors: ways that differ by less count alike, and two may say the same.
 RIDGE = 1e-3
-DOUBTFUL = 4.0  # times the typical error of a date
+DOUBTFUL = 6.0  # times the typical error of a date
 PIECE = 1 << 16  # pixels, of all bands, that are predicted at a time
 WITHIN = 0.6827  # of a Gaussian is within one standard deviation
 FEW = 0.02  # of a date, at least, that is clear, or it is as good as hidden

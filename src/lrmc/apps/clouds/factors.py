@@ -193,7 +193,7 @@ def _improved(
     gram = W @ squares + (kinds.counts * kinds.dates * certain) @ V
     right = (W * np.moveaxis(y, 1, 0)) @ m
     some = kinds.there.any(0)
-    used = some / max(int(np.count_nonzero(some)), 1)
+    used = np.asarray(some / max(int(np.count_nonzero(some)), 1))
     mean = used @ m
     away = m - mean[:, None]
     covariance = np.swapaxes(used[:, None] * away, 1, 2) @ away

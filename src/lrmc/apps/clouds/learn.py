@@ -79,7 +79,7 @@ def learn_ground(
     sample, shadow = _without_clouds(sample, days)
     overcast = sample.share < (1 - MANY) * given
     sample = sample.without(shadow)
-    dark = shades(sample, days)
+    dark = shades(sample, days, given)
     # What is left of a date that is mostly cloud is cloud as well, if it is as bright.
     covered = dark.sure | (dark.bright & overcast)
     sample = sample.without(covered[:, None, None])
@@ -88,7 +88,7 @@ def learn_ground(
     tell(Progress("weighing ways to fill"))
     ground, left = _with_filling(sample, ground, rank, threads, seen)
     if ground.filling is not None:
-        outcome = _warned(outcome, ground.filling, dark, left)
+        outcome = _warned(outcome, ground.filling, dark, given, left)
     return replace(ground, limits=sample.limits, outcome=outcome)
 
 
@@ -184,9 +184,13 @@ def _warned(
     outcome: Outcome,
     filling: Filling,
     dark: Shades,
+    given: Array,
     left: Array,
 ) -> Outcome:
-    """With a word about what is not known."""
+    """With a word about what is not known. Of dates, the share that was given and how much of what was
+    believed is clear.
+    """
+    bright = dark.bright & (given > MOST)  # beside the clouds of masks there is haze
     some = ~filling.ways.hidden
     usable = int(np.count_nonzero(some))
     if usable < FEWEST:
@@ -198,11 +202,9 @@ def _warned(
         )
     found = {
         "what is clear there is far from what the other dates say; snow, haze or clouds"
-        " may have been taken for ground": filling.doubtful | (some & dark.bright),
+        " may have been taken for ground": filling.doubtful | (some & bright),
         "most of what was thought clear there differs from what the other dates say;"
         " clouds, or a change that these do not show": some & (left < MOST),
-        "darker than before and after: taken for shadow, and estimated from the other"
-        " dates": dark.sure,
         "darker than the dates around, where the ground is brightest; haze and shadow"
         " may have been taken for ground": some & dark.unsure,
     }

@@ -26,7 +26,7 @@ TAKEN = float(np.log(LEFT_BY_SHADOW))  # what a shadow takes, or more
 GIVEN = (
     -TAKEN
 )  # what a cloud adds to a pixel, at least; twice as much to most of a date
-MOSTLY = 0.5  # of a date is covered: what is left of it may be nothing but shadow
+LITTLE = 0.25  # of a date is left between clouds: it may be nothing but shadow
 MOST_BANDS = 0.5  # more than these are brighter under a cloud
 
 
@@ -36,8 +36,8 @@ class Shades(NamedTuple):
     # T: darker than before and than after, and brighter in no band; or darker than half-way
     # between them, and without contrast: shadow
     sure: Array
-    # T: brighter in other bands (haze and shadow, or leaves that fell), or darker than one side and
-    # without contrast, or little is left of the date, and it is darker than half-way
+    # T: darker than one side and without contrast, or what little clouds left of the date is darker
+    # than half-way
     unsure: Array
     # T: with far more light than those around them: clouds, haze or snow
     bright: Array
@@ -46,9 +46,10 @@ class Shades(NamedTuple):
 # ---- shadow
 
 
-def shades(sample: Sample, days: Array) -> Shades:
+def shades(sample: Sample, days: Array, given: Array) -> Shades:
     """The dates of a sample, without its clouds, that may be nothing but shadow: the darkest first,
-    since a date in a shadow must not tell how bright others are.
+    since a date in a shadow must not tell how bright others are. `given` is the share of each date
+    that was there with clouds.
     """
     light = Light.of(sample, days)
     sure = np.zeros(len(sample.Y), bool)
@@ -62,7 +63,7 @@ def shades(sample: Sample, days: Array) -> Shades:
         if found[darkest] >= TAKEN:
             break
         sure[darkest], usable[darkest] = True, False
-    little = light.there.mean(1) < MOSTLY
+    little = light.there.mean(1) < LITTLE * given
     unsure = beside.doubtful | (little & (beside.half_way < TAKEN))
     return Shades(sure, unsure, _bright(light, light.known & ~sure))
 
@@ -97,9 +98,11 @@ class _Beside(NamedTuple):
 
     @property
     def doubtful(self) -> Array:
-        """T: dates that are below both sides, though brighter in a band; or flat below one side."""
+        """T: dates that are flat below one side, brighter in no band, and not on a way from bright to
+        dark that goes on.
+        """
         one_side = np.any(self.flat & (self.depth < TAKEN), axis=1)
-        return one_side | (self.raised & (self.transient < TAKEN))
+        return one_side & ~self.raised & (self.half_way < TAKEN / 2)
 
 
 def _beside(light: Light, usable: Array) -> _Beside:
