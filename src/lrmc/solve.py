@@ -39,6 +39,8 @@ from .methods.lessons import is_better
 from .methods.nearest_schedule import misfit
 from .methods.noisy import AskedLoss
 from .methods.plan import Score
+from .observations.absurd import without_absurd
+from .observations.base import Observations
 from .observations.complex_parts import RealParts, holds_complex, in_real_parts
 from .observations.heldout import Submatrix, can_hold_out, hold_out, part_in_memory
 from .result import Iterate, Result, Status
@@ -256,8 +258,18 @@ def answered(
     # what is proven needs no model of time
     if result.regime == "noisy" or (asked_time.is_given and result.regime != "exact"):
         result = with_time(result, asked_time, asked.seed)
-    result = replace(result, labels=labels_of(Y))
+    result = replace(_of_all(result, job.obs), labels=labels_of(Y))
     return result if parts is None else ComplexResult.of(result, parts.turn)
+
+
+def _of_all(result: Result, obs: Observations) -> Result:
+    """The same with all data, where some entries were taken for missing."""
+    seen = result.observations
+    if seen is None or seen is obs:
+        return result
+    count = obs.n_observed - seen.n_observed
+    evidence = {**result.evidence, "beyond_reason": count}
+    return replace(result, observations=obs, evidence=evidence)
 
 
 def iterates(
@@ -348,6 +360,7 @@ def _ran(job: Job, max_iter: int, progress: Progress | None) -> Result:
     if ended is not None and progress is not None:
         progress(ended.last)
     if ended is None:
+        job = replace(job, obs=without_absurd(job.obs))
         ended = run(job, max_iter, progress)
         if max_iter >= ENOUGH and _may_be_lost(job, ended):
             ended = _or_noisy(job, ended, max_iter, progress)
@@ -407,10 +420,11 @@ def _told(job: Job, ended: Ended) -> Job:
 def _again(job: Job, max_iter: int, part: Submatrix, seed: int) -> Fit:
     """The same run with what it found, on a part of the data without some entries."""
     noise = job.noise.of(part.rows, part.cols)
-    job = replace(job, obs=part.obs, noise=noise, seed=job.seed + seed + 1)
+    obs = without_absurd(part.obs)
+    job = replace(job, obs=obs, noise=noise, seed=job.seed + seed + 1)
     last = run(job, max_iter, None).last
     X = Factors(last.L, last.R)
-    return Fit(X, beyond_low_rank(job.wishes.plan, part.obs, X))
+    return Fit(X, beyond_low_rank(job.wishes.plan, obs, X))
 
 
 def _warn(result: Result) -> None:

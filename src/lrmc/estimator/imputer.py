@@ -27,12 +27,13 @@ from ..methods.neighbors import Neighbors
 from ..methods.noisy import AskedLoss
 from ..methods.plan import Score
 from ..methods.regression import Regression
+from ..observations.absurd import Reach, absurd
 from ..observations.base import row_blocks
 from ..observations.heldout import part_in_memory
 from ..outofcore import FILLS, Fill
 from ..weights import Array, Sides
 from .pca import RobustPCA
-from .reading import Given, TakesGaps, check_shared, read, without
+from .reading import Given, TakesGaps, check_shared, read, spread_of, without
 from .steps import keys_of, steps_of
 
 if TYPE_CHECKING:
@@ -177,9 +178,12 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
             raise ValueError(
                 f"nothing is observed: all entries of the {Y.shape[0]} x {Y.shape[1]} X are NaN"
             )
+        seen = Y[:, self._seen]
+        sound = np.where(absurd(seen), np.nan, seen)
         self.scale_ = np.ones(Y.shape[1])
         if self.scale:
-            self.scale_[self._seen] = _spread(Y[:, self._seen])
+            self.scale_[self._seen] = spread_of(sound)
+        self._reach = Reach.of(sound / self.scale_[self._seen])
         self.pca_ = RobustPCA(**{name: getattr(self, name) for name in SHARED})
         self.pca_._fitted(self._scaled(Y), score=self.scoring, time=asked)
         # the only copies of the data, some rows of which tell how far off new ones are
@@ -190,10 +194,10 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         self._fit = Fit(result.factors(), result.beyond)
         self._untold = result.undetermined_rows
         # a list of outliers costs about half as much as a small fit
-        self._border: Array | None = None
+        self._border: tuple[Array, Array] | None = None
         if self.fill == "missing+outliers":
-            listed = self.pca_._listed(*self.pca_._last)
-            self._border = listed.threshold * listed.cols
+            listed = result.listing()
+            self._border = listed.rows, listed.threshold * listed.cols
         keys = keys_of(self._scaled(Y))
         self._known = {key: row for row, key in enumerate(keys)}
         self._steps = steps_of(result, keys, asked)
@@ -224,6 +228,7 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
             return self.fit(X)
         self._check()
         part = self._scaled(read(self, X, reset=False).dense())
+        part = self._reach.kept(part)
         self.pca_.partial_fit(part)
         if hasattr(self.pca_, "_last"):
             del self.pca_._last
@@ -272,7 +277,7 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
             model = self._completed(part, times)
             replaced = np.isnan(part) | (self.fill == "all")
             if self.fill == "missing+outliers":
-                replaced |= np.abs(part - model) > self._beyond_which()
+                replaced |= np.abs(part - model) > self._beyond_which(part)
             here = np.full((len(part), Y.shape[1]), False)
             here[:, self._seen] = replaced
             scale = self.scale_[self._seen].astype(model.dtype)
@@ -291,7 +296,7 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
             if in_time is not None:
                 told = in_time.others if alone else in_time.values
                 return told.astype(part.dtype)
-        found = np.array([self._known.get(key, -1) for key in keys_of(part)])
+        found = self._places(part)
         # where an exact fit does not tell a row, the prior of the others does
         here = (found >= 0) & ~np.isin(found, self._untold)
         model = np.empty_like(part)
@@ -303,16 +308,22 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
             model[~here] = self._by_rows(part[~here])
         return model
 
-    def _beyond_which(self) -> Array:
-        """Where outliers begin, column by column."""
+    def _places(self, part: Array) -> Array:
+        """Which of the rows that were fitted these are; -1 for others."""
+        return np.array([self._known.get(key, -1) for key in keys_of(part)])
+
+    def _beyond_which(self, part: Array) -> Array:
+        """Where outliers of these rows begin; those of rows that were not fitted as of typical ones."""
         if self._border is None:
             raise ValueError(
                 "outliers were not looked for: fit again with fill='missing+outliers'"
             )
-        return self._border
+        rows, cols = self._border
+        return np.outer(np.append(rows, np.median(rows))[self._places(part)], cols)
 
     def _by_rows(self, part: Array) -> Array:
         """The estimate of rows one by one: their fit to the components, and second opinions."""
+        part = self._reach.kept(part)
         with warnings.catch_warnings():
             # the mean row is what is wanted
             warnings.filterwarnings("ignore", message=".*have no observation.*")
@@ -433,15 +444,3 @@ def _rows_of(fit: Fit, rows: Array) -> Array:
 
 def _dates(X: Any) -> Any:
     return dates_of(getattr(X, "index", None))
-
-
-def _spread(Y: Array) -> Array:
-    """What columns are divided by: the interquartile range of each, or what else there
-    is of a spread; never 0.
-    """
-    low, high = np.nanquantile(Y, [0.25, 0.75], axis=0)
-    spread = (high - low).astype(np.float64) / 1.349
-    rest = np.nanstd(Y.astype(np.float64), axis=0)
-    spread = np.where(spread > 1e-9 * rest, spread, rest)
-    largest = np.nanmax(np.abs(Y), axis=0) if Y.size else 1.0
-    return np.where(spread > 0, spread, np.maximum(largest, 1e-300))

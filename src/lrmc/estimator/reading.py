@@ -144,3 +144,15 @@ class TakesGaps(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 def without(state: dict[str, Any], *names: str) -> dict[str, Any]:
     """What is pickled: all but these."""
     return {name: value for name, value in state.items() if name not in names}
+
+
+def spread_of(Y: Array) -> Array:
+    """What columns are divided by: the interquartile range of each, or what else there
+    is of a spread; never 0.
+    """
+    low, high = np.nanquantile(Y, [0.25, 0.75], axis=0)
+    spread = (high - low).astype(np.float64) / 1.349
+    rest = np.nanstd(Y.astype(np.float64), axis=0)
+    spread = np.where(spread > 1e-9 * rest, spread, rest)
+    largest = np.nanmax(np.abs(Y), axis=0) if Y.size else 1.0
+    return np.where(spread > 0, spread, np.maximum(largest, 1e-300))

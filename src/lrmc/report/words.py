@@ -49,6 +49,7 @@ def done(
         _rank(result),
         _outliers(result, obs, seen, unit),
         _repeated(result, unit),
+        _beyond_reason(result),
         _noise(result, unit),
     ]
     return [p for p in paragraphs if p]
@@ -345,6 +346,17 @@ def _repeated(result: Result, unit: str) -> str:
         f"The value {value}{unit} stands in {share} of the entries and disagrees with"
         " the pattern: taken as missing."
         for value, share in places
+    )
+
+
+def _beyond_reason(result: Result) -> str:
+    """How many entries were left out because nothing in their columns is near them."""
+    n = result.evidence.get("beyond_reason", 0)
+    if not n:
+        return ""
+    return (
+        f"{plural(n, 'entry is', 'entries are')} far beyond everything else in the same"
+        " column, as codes for missing values are: taken as missing."
     )
 
 
