@@ -86,8 +86,8 @@ from ._native import (
     survey_entries,
     tails,
     tile_sums,
-    two_groups,
     times_rows,
+    two_groups,
     use_instruction_set,
 )
 
