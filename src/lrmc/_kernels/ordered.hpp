@@ -49,7 +49,7 @@ template <class T> struct Ordered {
   void at(const int64_t *places, int64_t count, double *out) {
     int64_t before = 0, done = 0;  // numbers in the buckets before this one; in it, those that are in order
     for (int64_t k = 0, bucket = -1, next = 0; k < count; k++) {
-      for (; before + counts[next] <= uint64_t(places[k]); next++) before += counts[next];
+      for (; before + counts[next] <= places[k]; next++) before += counts[next];
       if (bucket != next) {
         look_at(Bits(bucket = next));
         done = 0;
