@@ -371,7 +371,17 @@ FILES = {  # file, how it is made, exit code, what is said
     "utf16.csv": (
         lambda p: p.write_bytes("a,b\n1,2\n".encode("utf-16")),
         2,
-        "is not UTF-8 text",
+        "iconv -f utf-16",
+    ),
+    "comment.csv": (
+        lambda p: p.write_text("# station 12\na,b\n1,2\n3,4\n"),
+        2,
+        "what stands above the header",
+    ),
+    "thousands.csv": (
+        lambda p: p.write_text("a,b\n" + '"1,234.50","5,678.90"\n' * 5),
+        2,
+        "without units and separators, instead of '1,234.50'",
     ),
     "infinite.csv": (lambda p: p.write_text("a,b\n1,inf\n3,4\n"), 2, "are infinite"),
     "ragged.csv": (

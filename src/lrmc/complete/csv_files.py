@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -45,14 +46,21 @@ def _read(path: Path, how: Reading, delimiter: str) -> Table:
     # Objects and not pandas' own text: that is an array for each column, which takes minutes if
     # there are 100,000.
     with _opened(path) as file:
-        text = pandas.read_csv(
-            file,
-            header=None,
-            dtype=object,
-            keep_default_na=False,
-            sep=delimiter,
-            encoding="utf-8-sig",
-        )
+        try:
+            text = pandas.read_csv(
+                file,
+                header=None,
+                dtype=object,
+                keep_default_na=False,
+                sep=delimiter,
+                encoding="utf-8-sig",
+            )
+        except pandas.errors.ParserError as error:
+            raise Unusable(
+                f"{path}: lines have unlike numbers of cells"
+                f" ({str(error).strip().split('C error: ')[-1]}); take out what stands above"
+                " the header, such as comments, and quote cells that hold the delimiter"
+            ) from None
     cells = text.fillna("").to_numpy(object)
     return text_table(cells, how, path, delimiter)
 
@@ -78,9 +86,15 @@ def _looked_through(path: Path) -> str:
     except UnicodeDecodeError:
         raise Unusable(
             f"{path} is not UTF-8 text, which is wanted: convert it, as with iconv -f"
-            " latin1 -t utf-8"
+            f" {_encoding(path)} -t utf-8"
         ) from None
     return first
+
+
+def _encoding(path: Path) -> str:
+    """A guess for text that is not UTF-8: the first bytes tell what spreadsheets call Unicode."""
+    with COMPRESSED.get(path.suffix.lower(), open)(path, "rb") as file:
+        return "utf-16" if file.read(2) in (BOM_UTF16_LE, BOM_UTF16_BE) else "latin1"
 
 
 def write_csv_file(path: Path, table: Table, X: Array) -> None:

@@ -12,6 +12,14 @@ AUTO, NONE = "auto", "none"  # what `time` may be beside the name of a column
 # Of the rows: a column with fewer different dates is no axis of time (a birthday, an id that
 # reads as a year).
 DISTINCT = 0.5
+UNKNOWN = (  # formats that pandas does not find out by itself
+    "%m/%d/%Y %I:%M %p",
+    "%m/%d/%Y %I:%M:%S %p",
+    "%d/%m/%Y %I:%M %p",
+    "%d/%m/%Y %I:%M:%S %p",
+    "%d.%m.%y",
+    "%d.%m.%y %H:%M",
+)
 GUESSED = "Could not infer format"  # how pandas says that it reads each cell as it can
 
 
@@ -49,17 +57,29 @@ def _first(table: Table) -> tuple[str | None, Any]:
 
 def _read(column: Any, guess: bool) -> Any:
     """A column as dates of the local clock; None if it is none, or holds gaps. Without a guess,
-    all cells must have one format: `ST-100` could be a year as well.
+    all cells must have one format: `ST-100` could be a year as well. Where days and months could be
+    exchanged, as in 01.02.2024, dates are read so that they follow each other.
     """
-    pandas = optional("pandas", "tables")
     if column.dtype.kind not in "OMUT" and str(column.dtype) not in ("string", "str"):
         return None
+    # days come first where they are followed by dots
+    dots = column.dtype.kind != "M" and "." in str(column.iloc[0])[:3]
+    ways: list[dict[str, Any]] = [{"dayfirst": dots}, {"dayfirst": not dots}]
+    ways += [{"format": form} for form in UNKNOWN]
+    found = (_as_dates(column, guess, way) for way in ways)
+    dates = [index for index in found if index is not None]
+    in_order = (index for index in dates if index.is_monotonic_increasing)
+    return next(in_order, dates[0] if dates else None)
+
+
+def _as_dates(column: Any, guess: bool, way: dict[str, Any]) -> Any:
+    pandas = optional("pandas", "tables")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of days before months
         if not guess:
             warnings.filterwarnings("error", GUESSED, UserWarning)
         try:
-            dates = pandas.to_datetime(column, errors="raise")
+            dates = pandas.to_datetime(column, errors="raise", **way)
         except (ValueError, TypeError, OverflowError, UserWarning):
             return None
     if dates.dtype.kind != "M" or bool(dates.isna().any()):

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -94,7 +94,7 @@ def text_table(cells: Array, how: Reading, path: Path, delimiter: str = ",") -> 
     ]
     _mention_text(parsed, list(body.columns), header)
     if not columns or not len(body):
-        raise Unusable(f"{path}: {NO_NUMBERS}")
+        raise Unusable(f"{path}: {NO_NUMBERS}{_written(parsed)}")
     return Table(
         parsed.numbers[:, columns],
         frame=body,
@@ -221,16 +221,13 @@ def _mention_text(parsed: _Parsed, names: Sequence[object], header: bool) -> Non
     written.
     """
     numbers, _, others = parsed.counts
-    for i in np.flatnonzero((numbers == 0) & (others > 0)).tolist()[:MOST_LOOKED_AT]:
-        rows = parsed.others[parsed.others[:, 1] == i][:, 0]
-        cells = [cell.strip() for cell in parsed.cells[rows, i]]
-        if looks_numeric(cells):
-            sentence = (
-                f"{_called(i, names, header)} passes through as text, but looks like"
-                f" numbers, such as {cells[0]!r}: write plain numbers, without units"
-                " and separators, to have it completed"
-            )
-            warnings.warn(sentence, UserWarning, stacklevel=4)
+    for i, cell in _like_numbers(parsed):
+        sentence = (
+            f"{_called(i, names, header)} passes through as text, but looks like"
+            f" numbers, such as {cell!r}: write plain numbers, without units"
+            " and separators, to have it completed"
+        )
+        warnings.warn(sentence, UserWarning, stacklevel=4)
     mixed = np.flatnonzero((others > 0) & (others < MIXED * numbers)).tolist()
     n1 = len(parsed.cells)
     for i in mixed[:MOST_NAMED]:
@@ -250,6 +247,26 @@ def _mention_text(parsed: _Parsed, names: Sequence[object], header: bool) -> Non
             " are no numbers"
         )
         warnings.warn(sentence, UserWarning, stacklevel=2)
+
+
+def _like_numbers(parsed: _Parsed) -> Iterator[tuple[int, str]]:
+    """Columns of text that look like numbers, with a cell of each."""
+    numbers, _, others = parsed.counts
+    for i in np.flatnonzero((numbers == 0) & (others > 0)).tolist()[:MOST_LOOKED_AT]:
+        rows = parsed.others[parsed.others[:, 1] == i][:, 0]
+        cells = [cell.strip() for cell in parsed.cells[rows, i]]
+        if looks_numeric(cells):
+            yield i, cells[0]
+
+
+def _written(parsed: _Parsed) -> str:
+    """What a table without numbers may have instead."""
+    cell = next((cell for _, cell in _like_numbers(parsed)), None)
+    return (
+        ""
+        if cell is None
+        else f"; write plain ones, without units and separators, instead of {cell!r}"
+    )
 
 
 def looks_numeric(cells: Sequence[str]) -> bool:
