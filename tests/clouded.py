@@ -8,12 +8,13 @@ from made.landscape import NODATA, landscape
 from lrmc.apps.clouds import model as clouds
 
 RANK = 4
+FEW = (10, 20, 24)  # dates, lines and pixels, where it is no matter what is shown
 
 
 @cache
-def clouded():
-    """Sixteen dates; one was seen by nobody, and one in part."""
-    made = landscape(16, 36, 44)
+def clouded(T=16, height=36, width=44):
+    """A series of which one date was seen by nobody, and one in part."""
+    made = landscape(T, height, width)
     made.data[3] = NODATA
     made.data[5, :, :10, :10] = NODATA
     for part in (made.data, made.ground, made.clouds):
@@ -22,9 +23,9 @@ def clouded():
 
 
 @cache
-def cleared_once():
+def cleared_once(*shape):
     """The same without clouds."""
-    made = clouded()
+    made = clouded(*shape)
     return clouds.remove_clouds(made.data, nodata=NODATA, dates=made.dates, rank=RANK)
 
 

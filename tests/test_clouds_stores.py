@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from clouded import cleared_once, clouded
+from clouded import FEW, cleared_once, clouded
 from made.landscape import NODATA
 
 from lrmc.apps.clouds import ground as learned
@@ -20,12 +20,12 @@ from lrmc.cli import app
 
 @pytest.fixture(scope="module")
 def scene():
-    return clouded()
+    return clouded(*FEW)
 
 
 @pytest.fixture(scope="module")
 def cleared():
-    return cleared_once()
+    return cleared_once(*FEW)
 
 
 def test_the_accessor(scene, cleared):
