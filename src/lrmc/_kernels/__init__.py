@@ -85,8 +85,8 @@ from ._native import (
     survey,
     survey_entries,
     tile_sums,
-    two_groups,
     times_rows,
+    two_groups,
     use_instruction_set,
 )
 
