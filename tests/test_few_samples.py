@@ -7,6 +7,7 @@ from lrmc.linalg import Factors
 from lrmc.methods.few_samples import (
     TRIES,
     all_entries,
+    few_sampled,
     gauss_newton,
     likely_rank,
     rank_to_look_for,
@@ -145,3 +146,13 @@ def test_steps_end_where_nothing_is_left_to_fit():
     last = steps[-1]
     assert len(steps) < 60
     assert np.linalg.norm(last.L @ last.R.T - X) < 1e-6 * np.linalg.norm(X)
+
+
+def test_steps_of_a_fit_that_interpolates_end_early():
+    """A noisy table: the ridge has hardly faded when too few entries are near to prove anything."""
+    rng = np.random.default_rng(0)
+    L, R = rng.standard_normal((80, 2)), rng.standard_normal((6, 2))
+    Y = L @ R.T + 0.5 * rng.standard_normal((80, 6))
+    obs = as_observations(np.where(rng.random(Y.shape) < 0.2, np.nan, Y))
+    steps = list(few_sampled(obs, start(obs, 2, 0)[0], 1e-9))
+    assert 1 < len(steps) < 60  # 150 to the end

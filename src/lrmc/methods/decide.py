@@ -305,8 +305,6 @@ def with_mixture(
     tried = scaled_as(tried, plan)  # residuals of a fit with scales tell them better
     uneven = not tried.lessons[0].noise.is_even
     gaussian = rested is not None or (uneven and evenly_gaussian(tried))
-    if not (asked or gaussian or promises(tried, bend)):
-        return plan, tried
     whole = asked or rested is not None
     after = all_mixed(tried) if whole else mixed_if_good(tried, bend, gaussian)
     if after is None:
@@ -347,6 +345,8 @@ def promises(tried: Tried, bend: float) -> bool:
 def mixed_if_good(tried: Tried, bend: float, usual: bool) -> Tried | None:
     """As `all_mixed`; None where a few of the lessons gain nothing: or, where the mixture is usual,
     lose clearly."""
+    if not (usual or promises(tried, bend)):
+        return None
     some = _few_of(tried)
     first, before = all_mixed(some), some.losses(bend)
     after = first.losses(bend)
