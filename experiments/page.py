@@ -403,7 +403,8 @@ That training had a budget of time, half of it at the full rate; it is judged af
 gave the same losses up to step 5,500, then others by rounding (2 % in the median), and was stopped at 8,250 for want of
 processor time: what more steps at rates between the full one and 0 would gain was not measured. On the scored real
 patches more steps did not help: weights of those first steps, looked at twice, have losses of 2.4e-03 and 2.5e-03
-(error of S .87 and .88, F1 .34 and .33), those after 13,000 steps 2.9e-03 (.95, .26). Half of what is learned from is simulated."""
+(error of S .87 and .88, F1 .34 and .33), those after 13,000 steps 2.9e-03 (.95, .26). Half of what is learned from
+is simulated."""
 
 
 def real_tables(folder: Path) -> list[str]:
