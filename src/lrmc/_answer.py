@@ -205,7 +205,8 @@ def _lacking(
     rows, cols = (
         unconnected(obs) if obs.across is None else unconnected(obs.across)[::-1]
     )
-    there = Entries(obs.n_observed, *map(len, empty), rows, cols)
+    open_rows, open_cols = map(len, empty)
+    there = Entries(obs.n_observed, open_rows, open_cols, rows, cols)
     return shortcomings(there, rank, sum(obs.shape), shrunk=shrunk)
 
 

@@ -49,9 +49,8 @@ def faces_command(
         console.progress("faces") as progress,
     ):
         done = process(source, target, rank, seed=seed, progress=progress)
-    table = console.table(
-        "person", "pictures", "rank", "numbers", "outliers", "noise", "clipped"
-    )
+    shown = ("person", "pictures", "rank", "numbers", "outliers", "noise", "clipped")
+    table = console.table(*shown)
     for name, (person, faces) in done.people.items():
         shares = (
             f"{faces.result.outlier_fraction:.1%}",

@@ -126,9 +126,7 @@ def clean_faces(
         options.setdefault(
             "groups", band_groups(pictures.shape[-1], pictures[0, ..., 0].size)
         )
-    # what was learned on grey pictures is not for colours, which share weights
-    plain = not coloured and not options.keys() & {"schedule", "method", "loss"}
-    usual = SCHEDULE if plain and len(pictures) >= ENOUGH else None
+    usual = _usual(pictures, options)
     if usual is not None:
         full = stack.mask is None and bool(np.isfinite(pictures).all())
         options.setdefault("aim", "separate" if full else "fill")
@@ -150,6 +148,15 @@ def clean_faces(
     removed = (pictures - model).astype(np.float32)
     clean = as_type(model, pictures.dtype)
     return Faces(clean, removed, result, outcome, clipped + outside, doubt)
+
+
+def _usual(pictures: Array, options: dict[str, Any]) -> str | None:
+    """The schedule for such pictures, unless options say otherwise. What was learned on grey ones
+    is not for colours, which share weights.
+    """
+    asked = options.keys() & {"schedule", "method", "loss"}
+    enough = pictures.ndim == 3 and len(pictures) >= ENOUGH
+    return SCHEDULE if enough and not asked else None
 
 
 def _as_pictures(model: Array, dtype: np.dtype[Any]) -> tuple[Array, int]:
