@@ -367,13 +367,15 @@ def test_each_kind_of_place_has_its_own_width():
     ratio = np.abs(errors) / sizes[kinds]
     learn = np.arange(len(kinds)) % 2 == 0
     weight = np.ones(learn.sum())
-    border = quantiles_by_kind(ratio[learn], weight, kinds[learn], 0.9)
+    each = np.arange(len(weight))
+    border = quantiles_by_kind(ratio[learn], weight, kinds[learn], 0.9, each)
     inside = ratio <= border[kinds]
     for k in (0, 3):
         assert inside[~learn & (kinds == k)].mean() == pytest.approx(0.9, abs=0.02)
     # few: the quantile of all, in its own units
     assert (
-        border[9] == quantiles_by_kind(ratio[learn], weight, 0 * kinds[learn], 0.9)[0]
+        border[9]
+        == quantiles_by_kind(ratio[learn], weight, 0 * kinds[learn], 0.9, each)[0]
     )
 
 
@@ -565,6 +567,18 @@ def test_data_elsewhere_have_intervals(present, known):
 def test_errors_that_come_together_make_intervals_wider():
     """Of 20 gaps with 8 errors each, 90 % needs 19 of them; of 5 it has no answer."""
     size = np.repeat(np.arange(20.0), 8)
-    assert quantile_of(size, np.ones(160), 0.9) == 18
-    assert quantile_of(size, np.ones(160), 0.9, together=16.0) == 19
-    assert quantile_of(size[:40], np.ones(40), 0.9, together=8.0) == np.inf
+    each, gaps = np.arange(160), np.repeat(np.arange(20), 8)
+    assert quantile_of(size, np.ones(160), 0.9, each) == 18
+    assert quantile_of(size, np.ones(160), 0.9, gaps // 2) == 19
+    assert quantile_of(size[:40], np.ones(40), 0.9, gaps[:40]) == np.inf
+
+
+def test_few_errors_of_a_kind_in_each_gap_are_as_few():
+    """The ends of 100 gaps are a kind of two errors each, however long the gaps are."""
+    kinds = np.tile(np.repeat([0, 1], [8, 2]), 200)
+    size, gaps = (
+        np.tile(np.arange(200.0)[:, None], 10).ravel(),
+        np.repeat(range(200), 10),
+    )
+    found = quantiles_by_kind(size, np.ones(2000), kinds, 0.9, gaps)
+    assert found[0] == found[1] == 180

@@ -61,6 +61,12 @@ def test_no_nights_where_there_are_none(seed):
     assert find_nights(noise, None) is None
 
 
+def test_no_nights_where_no_steps_follow_each_other():
+    Y = opened()
+    Y[:, ::2] = np.nan
+    assert find_nights(Y, SLOTS) is None
+
+
 def test_a_line_takes_its_time_at_night():
     Y = np.array([[0.0, 1.0, 2.0, 3.0]])
     assert between(Y, None)[0, 1] == 1.0

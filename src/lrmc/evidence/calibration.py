@@ -35,6 +35,7 @@ from .kinds import (
     quantile_of,
     quantiles_by_kind,
     sizes_of,
+    together,
     unheard_of,
 )
 from .scales import Leverage, Lines, Scales, learned_powers, lines_of
@@ -109,7 +110,7 @@ class Calibration:
     gaps: Gaps
     coverage: tuple[Coverage, ...]  # measured, at LEVELS
     kinds: Array  # of the places of errors
-    together: float = 1.0  # errors of one gap
+    gaps_of: Array  # those that errors are in, by number
 
     def half_width(
         self,
@@ -123,7 +124,7 @@ class Calibration:
         known = self.scales.kinds
         if known is not None:
             size, weight = np.abs(self.errors), self._weight(of)
-            of_kind = quantiles_by_kind(size, weight, self.kinds, level, self.together)
+            of_kind = quantiles_by_kind(size, weight, self.kinds, level, self.gaps_of)
             border = of_kind[known.places[rows, cols]]
         return np.asarray(border * self.scales.at(rows, cols))
 
@@ -135,9 +136,9 @@ class Calibration:
         """What the size of an error, in units of its scale, stays below with this probability."""
         self.check()
         weight = self._weight(of)
-        found = quantile_of(np.abs(self.errors), weight, level, self.together)
+        found = quantile_of(np.abs(self.errors), weight, level, self.gaps_of)
         if not math.isfinite(found):
-            enough = math.ceil(self.together * level / (1 - level))
+            enough = math.ceil(together(self.gaps_of) * level / (1 - level))
             raise NotCalibrated(
                 f"level={level:g}: {weight.sum():.0f} good entries could be set aside, and"
                 f" {enough} are needed; lower it"
@@ -191,7 +192,7 @@ class Calibration:
             "coverage": np.array(self.coverage, np.float64).reshape(-1, 3),
             "errors": self.errors,
             "good": self.good,
-            "together": np.array(self.together),
+            "gaps_of": self.gaps_of,
         }
 
     @classmethod
@@ -220,7 +221,7 @@ class Calibration:
             Gaps(distance, harder),
             tuple(Coverage(*map(float, line)) for line in arrays["coverage"]),
             kinds=arrays.get("kinds", np.zeros(len(arrays["errors"]), np.int8)),
-            together=float(arrays.get("together", 1.0)),
+            gaps_of=arrays.get("gaps_of", np.arange(len(arrays["errors"]))),
         )
 
 
@@ -320,6 +321,7 @@ class Errors(NamedTuple):
     logs: Array  # what their scales are made of: n x 3
     number: Array  # of the set
     kinds: Array  # of their places
+    gaps: Array  # that they are in, by number
 
 
 def calibrate(obs: Observations, fit: Fit, sets: Sequence[Fitted]) -> Calibration:
@@ -333,7 +335,6 @@ def calibrate(obs: Observations, fit: Fit, sets: Sequence[Fitted]) -> Calibratio
     outlying = tails.outlying(errors.residual, scale)
     good = 1 - outlying if tails.share > TELLING else np.ones(len(scale))
     ratio = errors.residual / scale
-    together = _together(single)
     step = -(-len(ratio) // KEPT)
     kinds, distance = None, unlike(single, known)
     if places is not None:
@@ -344,22 +345,19 @@ def calibrate(obs: Observations, fit: Fit, sets: Sequence[Fitted]) -> Calibratio
         tails,
         *thinned(ratio, good, KEPT),
         Gaps(distance, harder(sets)),
-        tuple(_coverage(np.abs(ratio), good, errors, x, together) for x in LEVELS),
+        tuple(_coverage(np.abs(ratio), good, errors, x) for x in LEVELS),
         kinds=errors.kinds[::step],
-        together=max(together / step, 1.0),
+        gaps_of=errors.gaps[::step],
     )
 
 
-def _together(sets: Sequence[Fitted]) -> float:
-    """How many errors come together: those of one gap are alike, and count as one where the error
-    of a new gap is held against them."""
-    found = [
-        part.together(some.judged)
-        for some in sets
-        for part in some.fit.beyond
-        if isinstance(part, KnowsKinds)
-    ]
-    return float(np.mean(found)) if found else 1.0
+def _gaps_of(some: Fitted) -> Array:
+    """Errors of one gap are alike, and come together where the error of a new gap is held against
+    them; each by itself where nobody knows of gaps."""
+    for part in some.fit.beyond:
+        if isinstance(part, KnowsKinds):
+            return part.gaps(some.judged)
+    return np.arange(len(some.judged.rows))
 
 
 def _errors(
@@ -369,19 +367,20 @@ def _errors(
     with_kinds: bool,
 ) -> Errors:
     """Of all sets."""
-    found = []
+    found: list[tuple[Array, ...]] = []
     for k, (some, lines) in enumerate(zip(sets, known, strict=True)):
         places = some.judged.rows, some.judged.cols
         logs = lines.logs(*places)
         of_places = kinds_of(some.rest, some.fit) if with_kinds else None
         kinds = np.zeros(len(logs), np.int8) if of_places is None else of_places[places]
         residual = some.fit.residual(some.judged)
-        found.append((residual, logs, np.full(len(logs), k), kinds))
+        gaps = _gaps_of(some) + sum(len(x[0]) for x in found)
+        found.append((residual, logs, np.full(len(logs), k), kinds, gaps))
     parts = [np.concatenate(x) for x in zip(*found, strict=True)]
     # any part of them is then a fair one
     order = np.random.default_rng(0).permutation(len(parts[0]))
-    residual, logs, number, kinds = (x[order] for x in parts)
-    return Errors(residual.astype(np.float64), logs, number, kinds)
+    residual, *others = (x[order] for x in parts)
+    return Errors(residual.astype(np.float64), *others)
 
 
 def _scaled(obs: Observations, errors: Errors) -> tuple[float, Array, Array, Tails]:
@@ -408,15 +407,14 @@ def _coverage(
     good: Array,
     errors: Errors,
     level: float,
-    together: float,
 ) -> Coverage:
     """Each set is held against the quantiles of the others."""
     inside = np.zeros((2, 2))  # of good ones and of all: within, and in all
     for k in np.unique(errors.number):
         own = errors.number == k
-        kinds = errors.kinds[~own]
+        kinds, gaps = errors.kinds[~own], errors.gaps[~own]
         for side, weight in enumerate((good, np.ones(len(good)))):
-            border = quantiles_by_kind(size[~own], weight[~own], kinds, level, together)
+            border = quantiles_by_kind(size[~own], weight[~own], kinds, level, gaps)
             within = weight[own] * (size[own] <= border[errors.kinds[own]])
             inside[side] += (within.sum(), weight[own].sum())
     value, observation = inside[:, 0] / np.maximum(inside[:, 1], 1e-300)

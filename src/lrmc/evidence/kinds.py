@@ -31,8 +31,8 @@ class KnowsKinds(Protocol):
     def kinds(self, obs: Observations) -> Array:
         """The kind of every place, n1 x n2: small whole numbers."""
 
-    def together(self, some: Sample) -> float:
-        """How many of these entries are in one gap, in the mean."""
+    def gaps(self, some: Sample) -> Array:
+        """A number for the gap that each of these entries is in."""
 
 
 class Kinds(NamedTuple):
@@ -90,17 +90,23 @@ def quantile_of(
     size: Array,
     weight: Array,
     level: float,
-    together: float = 1.0,
+    gaps: Array,
 ) -> float:
     """What a new error stays below with this probability, from weighted sizes of others; infinite
-    where these are too few. Errors of one gap, so many, come together.
+    where these are too few. Errors of one gap (they share a number) come together, and so do new
+    ones.
     """
     order = np.argsort(size)
     below = np.cumsum(weight[order])
-    wanted = level * (below[-1] + together)  # the new ones are some of them
+    wanted = level * (below[-1] + together(gaps))  # the new ones are some of them
     if wanted > below[-1]:
         return math.inf
     return float(size[order][np.searchsorted(below, wanted)])
+
+
+def together(gaps: Array) -> float:
+    """How many errors of one gap there are, in the mean."""
+    return len(gaps) / max(len(np.unique(gaps)), 1)
 
 
 def quantiles_by_kind(
@@ -108,13 +114,13 @@ def quantiles_by_kind(
     weight: Array,
     kinds: Array,
     level: float,
-    together: float = 1.0,
+    gaps: Array,
 ) -> Array:
     """The same for each kind, by its number; that of all errors where it has few."""
-    found = np.full(MANY, quantile_of(size, weight, level, together))
+    found = np.full(MANY, quantile_of(size, weight, level, gaps))
     for k in np.unique(kinds):
         here = kinds == k
         if weight[here].sum() >= ENOUGH:
-            own = quantile_of(size[here], weight[here], level, together)
+            own = quantile_of(size[here], weight[here], level, gaps[here])
             found[k] = own if math.isfinite(own) else found[k]
     return found

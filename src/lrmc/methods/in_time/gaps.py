@@ -156,6 +156,14 @@ def _moved(
     return moved
 
 
+def gaps_of(missing: Array) -> Array:
+    """The number of the gap of each missing entry, row by row; sensors that fail from one time to
+    another are one gap."""
+    _, starts, lengths = runs(missing)
+    same = np.unique(np.stack([starts, lengths]), axis=1, return_inverse=True)[1]
+    return np.repeat(same.ravel(), lengths)
+
+
 def runs(missing: Array) -> tuple[Array, Array, Array]:
     """Rows, beginnings and lengths of runs of True along the last axis."""
     edges = np.diff(np.pad(missing.astype(np.int8), ((0, 0), (1, 1))), axis=1)

@@ -48,6 +48,8 @@ def find_nights(Y: Array, period: int | None) -> Nights | None:
     if period is None:
         return None
     jumps = np.abs(np.diff(Y, axis=1))
+    if np.isnan(jumps).all():  # every second step
+        return None
     jumps /= typical_rows(jumps)[:, None]
     by_slot = np.array([_middle(jumps[:, p::period]) for p in range(period)])
     last = int(by_slot.argmax())

@@ -14,7 +14,7 @@ from ...observations.base import Observations, Sample
 from ...weights import Array
 from .clock import Clock
 from .forecast import Forecast, forecast
-from .gaps import runs
+from .gaps import gaps_of
 from .plan import Estimate, Plan
 from .stack import kind_of
 from .trials import WITHOUT_TIME
@@ -54,15 +54,15 @@ class InTime(Kept):
         found = kind_of(~np.isnan(timing.grid_of(obs)))
         return timing.sensors(timing.clock.off_grid(found))
 
-    def together(self, some: Sample) -> float:
-        """How many of these entries are in one gap: a run in time of a sensor, or of several at the
+    def gaps(self, some: Sample) -> Array:
+        """The gap that each of these entries is in: a run in time of a sensor, or of several at the
         same times."""
         timing = self.timing
         held = np.zeros(self.values.shape, bool)
         held[some.rows, some.cols] = True
-        _, starts, lengths = runs(timing.sensors(held))
-        gaps = np.unique(np.stack([starts, lengths]), axis=1).shape[1]
-        return len(some.rows) / max(gaps, 1)
+        found = np.zeros(held.shape, np.int64)
+        timing.sensors(found)[timing.sensors(held)] = gaps_of(timing.sensors(held))
+        return found[some.rows, some.cols]
 
     @override
     def forecast(self, obs: Observations, steps: int, level: float) -> Forecast:
