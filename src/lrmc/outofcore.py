@@ -91,7 +91,7 @@ def write_completed(
     # what is farther from the model is replaced by it
     border = Listing.even(-1.0 if fill == "all" else np.inf, result.shape)
     if fill == "missing+outliers":
-        border, result = result.listing(), left_out(result)
+        border, result = result.listing().to_replace(), left_out(result)
     data = obs if data is None else data
     stripes = row_stripes(*result.shape) if data is None else data.stripes()
     with _opened(target, result, stripes) as put:

@@ -21,6 +21,7 @@ from .._files import Format, opened_arrays, save_arrays, together
 from .._memory import allowed_memory, is_large
 from .._progress import Tell, silent
 from .._work import following
+from ..evidence.alarms import LEFT
 from ..observations.base import Observations
 from ..observations.ondisk import AT_A_TIME, blocks, declared
 from ..observations.sources import InFile
@@ -160,6 +161,8 @@ def complete_large(
         seconds=seconds,
         report=to.report,
     )
+    if fill == "missing+outliers" and result.listing().is_doubtful:
+        done = done.warned(LEFT)
     return done.warned(f"no intervals are written: {why_not}") if why_not else done
 
 

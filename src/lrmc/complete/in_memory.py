@@ -20,7 +20,7 @@ from .._files import whole
 from .._progress import Progress, Tell, silent
 from .._work import Outcome, following
 from ..evidence import NotCalibrated
-from ..evidence.alarms import Alarms
+from ..evidence.alarms import LEFT, Alarms
 from ..formats.sparse import Matrix
 from ..methods.in_time.kinds import kinds_of, stuck
 from ..methods.in_time.part import InTime
@@ -127,6 +127,8 @@ def complete(
         to = to._replace(intervals=None)
     tell(Progress("listing outliers"))
     outliers = outlying(result, units, table.values)
+    if fill == "missing+outliers" and result.listing().is_doubtful:
+        outcome, fill = outcome.warned(LEFT), "missing"
     X = filled(result, table.values, fill, outliers, units, undetermined)
     within = None
     if limits and result.regime != "exact":

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._arguments import one_of, real_number, yes_or_no
 from .._job import SCORES
+from ..evidence.alarms import LEFT
 from ..evidence.calibration import (
     Calibration,
     NotCalibrated,
@@ -197,6 +198,9 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         self._border: tuple[Array, Array] | None = None
         if self.fill == "missing+outliers":
             listed = result.listing()
+            if listed.is_doubtful:
+                warnings.warn(LEFT, stacklevel=2)
+            listed = listed.to_replace()
             self._border = listed.rows, listed.threshold * listed.cols
         keys = keys_of(self._scaled(Y))
         self._known = {key: row for row, key in enumerate(keys)}

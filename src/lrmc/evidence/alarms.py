@@ -35,8 +35,14 @@ EVERYTHING = -1.0  # as a threshold: all residuals are larger
 MOST = 0.5  # of the entries of a line: a value that stands in more of them says all there is to say
 FEWEST = 8  # entries of a line that tell so
 STEP = 1.6  # times: a threshold over the one before it
+# of a list are expected to be good: one that FALSE was too strict for, to be looked at and not to be
+# put right unseen (on clean tables of four columns all of it was good where half was expected)
+DOUBTFUL = 0.2
 DEVIATIONS = 2.0  # of a count, by which it may be larger than expected
 TALLER = 1e3  # times the largest residual of a sample: the highest of them
+
+
+LEFT = "many of the entries that stand out may be good ones: they are listed, and none is replaced"
 
 
 class Alarms(NamedTuple):
@@ -60,6 +66,10 @@ class Reach(NamedTuple):
     good: Array  # the share of those that are judged
     found: Array  # the share of all that are beyond
     judged: float = 1.0  # the share of entries that can be listed at all
+
+    def found_beyond(self, border: Array) -> Array:
+        """The share of those that are judged which is beyond these borders."""
+        return self._at(border, self.found)
 
     def good_beyond(self, border: Array) -> Array:
         """The share of good entries beyond these borders."""
@@ -88,6 +98,19 @@ class Listing(NamedTuple):
     typical: Array  # scales of some entries
     tails: Tails | None = None  # None for exact data: nothing good is listed
     reach: Reach | None = None
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether much of what is listed may be good: then it is told, and nothing is replaced."""
+        if self.reach is None or not np.isfinite(self.threshold):
+            return False
+        border = np.full(1, self.threshold)
+        good, found = self.reach.good_beyond(border), self.reach.found_beyond(border)
+        return bool(good > DOUBTFUL * found) and bool(found > 0)
+
+    def to_replace(self) -> Listing:
+        """What of the list the model may take the place of: all of it, or nothing."""
+        return self._replace(threshold=np.inf) if self.is_doubtful else self
 
     @classmethod
     def even(cls, threshold: float, shape: tuple[int, int]) -> Listing:
