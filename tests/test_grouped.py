@@ -164,7 +164,7 @@ def test_few_entries_take_little_memory(order):
     tracemalloc.stop()
     assert peak < 20e6
     assert_allclose(obs.lookup(got.rows, got.cols), got.values)
-    assert len(got.values) == 20_000
+    assert len(got.values) == 60
     places = set(zip(got.rows.tolist(), got.cols.tolist()))
     assert places == set(zip(*np.nonzero(~np.isnan(Y))))
     if order == "C":

@@ -360,11 +360,16 @@ def _ran(job: Job, max_iter: int, progress: Progress | None) -> Result:
     if ended is not None and progress is not None:
         progress(ended.last)
     if ended is None:
-        job = replace(job, obs=without_absurd(job.obs))
+        job = replace(job, obs=_sound(job, job.obs))
         ended = run(job, max_iter, progress)
         if max_iter >= ENOUGH and _may_be_lost(job, ended):
             ended = _or_noisy(job, ended, max_iter, progress)
     return finished(job, ended, max_iter)
+
+
+def _sound(job: Job, obs: Observations) -> Observations:
+    """What a method is given: the default leaves out what is beyond all reason, the paper's clip it."""
+    return without_absurd(obs) if job.method == "closed_loop" else obs
 
 
 def _may_be_lost(job: Job, ended: Ended) -> bool:
@@ -420,7 +425,7 @@ def _told(job: Job, ended: Ended) -> Job:
 def _again(job: Job, max_iter: int, part: Submatrix, seed: int) -> Fit:
     """The same run with what it found, on a part of the data without some entries."""
     noise = job.noise.of(part.rows, part.cols)
-    obs = without_absurd(part.obs)
+    obs = _sound(job, part.obs)
     job = replace(job, obs=obs, noise=noise, seed=job.seed + seed + 1)
     last = run(job, max_iter, None).last
     X = Factors(last.L, last.R)

@@ -127,8 +127,7 @@ def complete(
         to = to._replace(intervals=None)
     tell(Progress("listing outliers"))
     outliers = outlying(result, units, table.values)
-    if fill == "missing+outliers" and result.listing().is_doubtful:
-        outcome, fill = outcome.warned(LEFT), "missing"
+    fill, outcome = _if_sure(fill, result, outcome)
     X = filled(result, table.values, fill, outliers, units, undetermined)
     within = None
     if limits and result.regime != "exact":
@@ -163,6 +162,13 @@ def complete(
     _write(to, table, X, done, Path(source).name, level)
     tell(Progress("writing", 1, 1))
     return done
+
+
+def _if_sure(fill: Fill, result: Result, outcome: Outcome) -> tuple[Fill, Outcome]:
+    """Outliers are replaced where few of the list are expected to be good; else that is told."""
+    if fill == "missing+outliers" and result.listing().is_doubtful:
+        return "missing", outcome.warned(LEFT)
+    return fill, outcome
 
 
 def limits_of(table: Table, outliers: Outliers) -> Limits | None:

@@ -30,10 +30,11 @@ def median(x: Array, axis: int = -1) -> Array:
 
 
 def medians_of_rows(Y: Array) -> Array:
-    """Of each sensor, (S,); that of all others where it has no entry."""
+    """Of each sensor, (S,); that of all others where it has no entry, 0 where none has."""
     rows = median(Y.reshape(len(Y), -1))
     used = np.isfinite(rows)
-    return np.where(used, rows, np.median(rows[used])).astype(Y.dtype)
+    usual = np.median(rows[used]) if used.any() else 0.0
+    return np.where(used, rows, usual).astype(Y.dtype)
 
 
 def typical_rows(Y: Array) -> Array:
