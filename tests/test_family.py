@@ -62,8 +62,8 @@ def test_data_of_another_kind_are_told():
     assert Kind.from_plain(kind.plain()) == kind
     assert kind.unlike(Look(0.65, 1.8, 1.4, 0.6), False) == ""
     assert "0.50 to 0.60 times as much" in kind.unlike(Look(0.8, 2, 1.5, 0.5), False)
-    assert "share was 0.50 to 0.50, here 0.95" in kind.unlike(
-        Look(0.5, 2, 1.5, 0.95), False
+    assert "share was 0.50 to 0.50, here 0.20" in kind.unlike(
+        Look(0.5, 2, 1.5, 0.2), False
     )
     assert "in no groups, here in some" in kind.unlike(Look(0.5, 2, 1.5, 0.5), True)
     # a family that varies much may vary more
@@ -373,3 +373,10 @@ def test_one_matrix_of_many_entries_judges_too():
     decided, judges = decide_for_all([Member(as_observations(Y))], Wanted())
     assert judges == 0
     assert decided.plan.rank >= 3
+
+
+def test_more_entries_than_a_schedule_was_learned_on_are_no_other_kind():
+    kind = Kind.of([Look(0.5, 1.5, 1.4, share) for share in (0.15, 0.23)], False)
+    assert not kind.unlike(Look(0.5, 1.5, 1.4, 0.9), False)
+    assert "observed share" in kind.unlike(Look(0.5, 1.5, 1.4, 0.05), False)
+    assert "row medians" in kind.unlike(Look(0.9, 1.5, 1.4, 0.2), False)

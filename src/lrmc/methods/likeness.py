@@ -41,6 +41,9 @@ class Look(NamedTuple):
 # times as much or as little as what was learned on, or half of the way from the least to the most of
 # that: new matrices of one kind (other days, users, persons, clips) were within 1.16
 ALIKE = Look(1.2, 1.2, 1.2, 1.5)
+# whether more of it does no harm: of 154 pairs of data and another family's schedule two were told by
+# the observed share alone, both with more of it, and the schedule was ahead of the default in both
+HARMLESS = Look(False, False, False, True)
 SAID = (
     "low rank missed hidden entries {} times as much as row medians",
     "the root mean square of what low rank missed was {} times its mean",
@@ -73,11 +76,12 @@ class Kind(NamedTuple):
             return UNLIKE.format(
                 *ways if self.grouped else ("rows were in no groups", "in some")
             )
-        for value, (low, high), least, said in zip(
-            look or (), self.ranges, ALIKE, SAID
+        for value, (low, high), least, harmless, said in zip(
+            look or (), self.ranges, ALIKE, HARMLESS, SAID
         ):
             margin = max(least, math.sqrt(high / low))
-            if not low / margin <= value <= margin * high:
+            more = value > margin * high and not harmless
+            if more or not value >= low / margin:
                 there = f"{low:.2f} to {high:.2f}"
                 return UNLIKE.format(said.format(there), f"{value:.2f}")
         return ""
