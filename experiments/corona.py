@@ -36,10 +36,8 @@ WIDEST = max(KERNELS)
 RATE = 2e-3  # of Adam, until the loss is flat
 LAST_PART = 0.5  # of the steps until then, in which it falls to 0
 EVERY, JUDGES = 250, 32  # steps between looks; patches that judge, half of them real
-LEAST, AGAIN = (
-    48,
-    8,
-)  # looks before the first question whether it is flat, and between two
+# looks before the first question whether it is flat, and between two
+LEAST, AGAIN = 48, 8
 
 
 class Layer(nn.Module):

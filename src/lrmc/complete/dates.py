@@ -66,10 +66,13 @@ def _read(column: Any, guess: bool) -> Any:
     dots = column.dtype.kind != "M" and "." in str(column.iloc[0])[:3]
     ways: list[dict[str, Any]] = [{"dayfirst": dots}, {"dayfirst": not dots}]
     ways += [{"format": form} for form in UNKNOWN]
-    found = (_as_dates(column, guess, way) for way in ways)
-    dates = [index for index in found if index is not None]
-    in_order = (index for index in dates if index.is_monotonic_increasing)
-    return next(in_order, dates[0] if dates else None)
+    first = None
+    for way in ways:
+        dates = _as_dates(column, guess, way)
+        if dates is not None and dates.is_monotonic_increasing:
+            return dates
+        first = dates if first is None else first
+    return first
 
 
 def _as_dates(column: Any, guess: bool, way: dict[str, Any]) -> Any:

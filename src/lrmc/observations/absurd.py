@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..linalg import median_of
 from ..weights import Array
 from ._door import as_observations
 from .base import Observations
@@ -20,9 +21,7 @@ from .base import Observations
 CELLS = 4_000_000  # of a matrix that is looked at: it is copied
 REACH = 30.0  # median deviations of a column: what is nearer does little harm
 GAP = 10.0  # times farther out than all that is nearer
-CODE = (
-    2  # rows of a column that have the same value beyond the gap, and none has another
-)
+CODE = 2  # rows of a column: one value in so many of them beyond the gap, and no other
 RARE = 0.05  # of a column: what is there more often is no slip
 
 
@@ -32,8 +31,8 @@ def without_absurd(obs: Observations) -> Observations:
     if obs.groups is not None or not obs.is_here or n1 * n2 > CELLS:
         return obs
     some = obs.sample.values.astype(np.float64)
-    away = np.abs(some - np.median(some))
-    if away.max(initial=0) <= REACH * np.median(away):
+    away = np.abs(some - median_of(some))
+    if away.max(initial=0) <= REACH * median_of(away):
         return obs
     Y = obs.grid(np.arange(n1), np.arange(n2))
     wrong = absurd(Y)

@@ -6,11 +6,13 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .._arguments import checked_rank
+from ..linalg import Factors, entries_at
 from ..methods.family import Member, decide_for_all
 from ..methods.learn import SHIPPED, Told, silent
 from ..methods.plan import Aim, Decided, Plan, Wanted
@@ -141,8 +143,7 @@ def _member(x: Any, groups: Any, threads: int | None) -> Member:
         )
     if isinstance(X, np.ndarray):
         return Member(obs, lambda rows, cols: X[rows, cols])
-    L, R = X
-    return Member(obs, lambda rows, cols: np.einsum("ij,ij->i", L[rows], R[cols]))
+    return Member(obs, partial(entries_at, Factors(*X)))
 
 
 def _factors_or_matrix(X: Any) -> Any:
