@@ -8,9 +8,11 @@ from lrmc import as_observations
 from lrmc.methods.learn import SHIPPED, learned
 from lrmc.methods.lessons import (
     SAME,
+    Losses,
     Tried,
     hidden_in,
     is_better,
+    is_typically_better,
     loss_of,
     some_lines,
     with_scales,
@@ -62,11 +64,12 @@ def test_where_judges_have_the_last_word_a_gain_that_fades_ends_the_learning(
 
 def test_a_gain_is_more_than_chance_and_no_trifle():
     rng = np.random.default_rng(0)
-    before = rng.exponential(size=1000)
+    each = rng.exponential(size=1000)
+    before = all_telling(each)
     assert not is_better(before, before, SAME)
-    assert not is_better(before, 0.999 * before, SAME)  # too little
-    assert not is_better(before, rng.permutation(before), SAME)  # chance
-    assert is_better(before, 0.9 * before, SAME)
+    assert not is_better(before, all_telling(0.999 * each), SAME)  # too little
+    assert not is_better(before, all_telling(rng.permutation(each)), SAME)  # chance
+    assert is_better(before, all_telling(0.9 * each), SAME)
 
 
 def test_outliers_do_not_buy_what_typical_entries_pay_for():
@@ -77,9 +80,27 @@ def test_outliers_do_not_buy_what_typical_entries_pay_for():
     after = 1.05 * before
     after[:200] = 0.95 * before[:200]
     assert after.mean() < before.mean()
-    assert not is_better(before, after, SAME)
+    assert not is_better(all_telling(before), all_telling(after), SAME)
     after[:200] = 0.5 * before[:200]  # large errors that can be avoided are signal
+    assert is_better(all_telling(before), all_telling(after), SAME)
+
+
+def test_zeros_that_everything_meets_do_not_say_what_is_usual():
+    """Two thirds of the values are 0, and missed by next to nothing whatever the fit: what others
+    gain counts, although nine tenths of all losses are far from the median of all."""
+    rng = np.random.default_rng(0)
+    values = np.where(rng.random(3000) < 0.67, 0.0, rng.normal(size=3000))
+    errors = np.where(values == 0, 1e-3, 1.0) * rng.normal(size=3000)
+    better = np.where(values == 0, 1.1, 0.8) * errors
+    before, after = (Losses.of(e, values, 3.0) for e in (errors, better))
     assert is_better(before, after, SAME)
+    assert is_typically_better(before, after)
+    all_alike = [x._replace(telling=np.ones(3000, bool)) for x in (before, after)]
+    assert not is_typically_better(*all_alike)
+
+
+def all_telling(losses):
+    return Losses(losses, np.ones(len(losses), bool))
 
 
 def test_a_shape_that_is_given_stays():

@@ -132,7 +132,7 @@ def _not_believed(
     if found.held_out is None:
         return
     typical, error, simple = found.held_out
-    shown = float(np.quantile(np.abs(fit.residual(obs.sample)), TYPICAL))
+    shown = float(np.quantile(np.abs(fit.residual(obs.telling)), TYPICAL))
     if max(typical, shown) < NOTHING * obs.scale:
         yield "the fit meets most entries exactly, but that does not prove it: see evidence['certificate']"
         return

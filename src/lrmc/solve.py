@@ -35,7 +35,7 @@ from .methods.certificate import may_be_exact
 from .methods.in_time.doors import told_by
 from .methods.in_time.improve import Asked as AskedOfTime
 from .methods.in_time.improve import AskedTime, checked_time, with_time
-from .methods.lessons import is_better
+from .methods.lessons import Losses, is_better
 from .methods.nearest_schedule import misfit
 from .methods.noisy import AskedLoss
 from .methods.plan import Score
@@ -43,6 +43,7 @@ from .observations.absurd import without_absurd
 from .observations.base import Observations
 from .observations.complex_parts import RealParts, holds_complex, in_real_parts
 from .observations.heldout import Submatrix, can_hold_out, hold_out, part_in_memory
+from .observations.sample import telling
 from .result import Iterate, Result, Status
 from .schedule import Schedule, Tuning
 from .weights import Sides
@@ -402,7 +403,8 @@ def _is_nearer(job: Job, than: Job, max_iter: int) -> bool:
     rest, held = hold_out(part.obs, job.seed)
     fits = (_again(x, max_iter, part._replace(obs=rest), 0) for x in (than, job))
     missed = [np.abs(held.values - fit.at(held.rows, held.cols)) for fit in fits]
-    return is_better(*missed)
+    before, after = (Losses(size, telling(held.values)) for size in missed)
+    return is_better(before, after)
 
 
 def finished(job: Job, ended: Ended, max_iter: int) -> Result:

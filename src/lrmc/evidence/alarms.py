@@ -163,11 +163,12 @@ def listing(obs: Observations, fit: Fit) -> Listing:
     some = obs.sample
     for noise, lines in ((rows, some.rows), (cols, some.cols)):
         noise[dominated(lines, some.values, len(noise))] = np.inf
+    n_sampled, some = len(some.values), obs.telling
     scale = rows[some.rows] * cols[some.cols]
     judged = np.isfinite(scale)
     if not judged.any():
         return Listing(np.inf, rows, cols, np.ones(1))
-    share = float(judged.mean())
+    share = float(judged.sum()) / n_sampled
     residual, scale = fit.residual(some)[judged], scale[judged]
     border = border_of(residual, scale, round(share * obs.n_observed))
     reach = border.reach and border.reach._replace(judged=share)

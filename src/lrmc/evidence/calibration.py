@@ -26,6 +26,7 @@ from ..observations.heldout import (
     part_in_memory,
     set_aside,
 )
+from ..observations.sample import telling
 from ..weights import Array
 from .kinds import (
     MANY,
@@ -322,6 +323,12 @@ class Errors(NamedTuple):
     number: Array  # of the set
     kinds: Array  # of their places
     gaps: Array  # that they are in, by number
+    telling: Array  # those of entries that say how large errors are
+
+    def those_that_tell(self) -> Errors:
+        """Without those of a value that stands in many places: zeros, met nearly everywhere, would
+        make gross errors of all others."""
+        return self if self.telling.all() else Errors(*(x[self.telling] for x in self))
 
 
 def calibrate(obs: Observations, fit: Fit, sets: Sequence[Fitted]) -> Calibration:
@@ -330,7 +337,7 @@ def calibrate(obs: Observations, fit: Fit, sets: Sequence[Fitted]) -> Calibratio
     known = [lines_of(some.rest, some.fit) for some in single]
     places = kinds_of(obs, fit)
     errors = _errors(single, known, with_kinds=places is not None)
-    unit, powers, sizes, tails = _scaled(obs, errors)
+    unit, powers, sizes, tails = _scaled(obs, errors.those_that_tell())
     scale = unit * np.exp(errors.logs @ powers) * sizes[errors.kinds]
     outlying = tails.outlying(errors.residual, scale)
     good = 1 - outlying if tails.share > TELLING else np.ones(len(scale))
@@ -375,7 +382,8 @@ def _errors(
         kinds = np.zeros(len(logs), np.int8) if of_places is None else of_places[places]
         residual = some.fit.residual(some.judged)
         gaps = _gaps_of(some) + sum(len(x[0]) for x in found)
-        found.append((residual, logs, np.full(len(logs), k), kinds, gaps))
+        tell = telling(some.judged.values)
+        found.append((residual, logs, np.full(len(logs), k), kinds, gaps, tell))
     parts = [np.concatenate(x) for x in zip(*found, strict=True)]
     # any part of them is then a fair one
     order = np.random.default_rng(0).permutation(len(parts[0]))

@@ -151,7 +151,7 @@ def line_noise(obs: Observations, fit: Fit) -> tuple[Array, Array]:
     levels = [np.zeros(n) for n in obs.shape]
     drawn = list(levels)
     seen = [np.asarray(x) for x in (obs.row_observed, obs.col_observed)]
-    some = obs.sample
+    some = obs.telling
     squares = fit.residual(some).astype(np.float64) ** 2
     least = max(LEAST**2 * median_of(squares), SMALLEST**2)
     for turn in range(ROUNDS):

@@ -15,11 +15,11 @@ import numpy as np
 
 from .. import _kernels
 from ..evidence.simple import LOW_RANK, simple_models
-from ..linalg import Factors, median_of
+from ..linalg import Factors
 from ..observations.base import Observations, Sample
 from ..weights import Array
 from .cleaned import Lines
-from .lessons import SAME, Tried, is_better, losses_of, mean_gain
+from .lessons import SAME, Losses, Tried, is_better, mean_gain, unit_of
 from .second_opinions import OPINIONS
 
 WORTH = 0.01  # a part of the loss: what gains less is not worth another model
@@ -139,13 +139,7 @@ def _said_by_simple(obs: Observations, hidden: Sample) -> dict[Blend, Array]:
 
 def residual_unit(obs: Observations, X: Factors) -> float:
     """The typical residual of the data."""
-    return unit_of(obs.sample.residual(X))
-
-
-def unit_of(errors: Array) -> float:
-    """The median of their sizes; where half are 0, the mean."""
-    size = np.abs(errors)
-    return median_of(size) or float(np.mean(size)) or 1.0
+    return unit_of([obs.telling.residual(X)])
 
 
 def all_heard(
@@ -182,19 +176,19 @@ def best_blends(
     return found
 
 
-def losses(heard: Sequence[Hearing], blends: Sequence[Blend], bend: float) -> Array:
+def losses(heard: Sequence[Hearing], blends: Sequence[Blend], bend: float) -> Losses:
     """Of all hidden entries."""
-    return np.concatenate([losses_of(x.errors(blends), bend) for x in heard])
+    return Losses.joined([Losses.of(x.errors(blends), x.truth, bend) for x in heard])
 
 
-def crossed(heard: Sequence[Hearing], rule: Rule, bend: float) -> Array:
+def crossed(heard: Sequence[Hearing], rule: Rule, bend: float) -> Losses:
     """Losses where the weights by which a set is judged were found on the other sets; a single one
     is halved.
     """
     sets = heard if len(heard) > 1 else heard[0].halves()
     rests = [[y for y in sets if y is not x] for x in sets]
     pairs = zip(sets, rests, strict=True)
-    return np.concatenate([losses([x], rule(rest), bend) for x, rest in pairs])
+    return Losses.joined([losses([x], rule(rest), bend) for x, rest in pairs])
 
 
 def mixture(

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..linalg import Factors, median_of
+from ..linalg import Factors
 from ..observations.base import Observations
 from ..observations.heldout import THINNED
-from ..weights import Array
+from ..observations.sample import telling
 from .blends import (
     WORTH,
     Hearing,
@@ -26,7 +26,6 @@ from .blends import (
     opinion_standings,
     simple_names,
     standings,
-    unit_of,
 )
 from .growing import rank_for
 from .learn import IN_GROUPS, SHIPPED, Learned, Told, Trial, learned, silent
@@ -36,6 +35,7 @@ from .lessons import (
     PART,
     SAME,
     Lesson,
+    Losses,
     Tried,
     hidden_in,
     is_better,
@@ -122,7 +122,7 @@ def decided_by(
     form = None if wanted.loss is None else SHAPES.get(wanted.loss)
     layers = first_numbers(in_groups, layers, form)
     tried = Tried.of(compared, layers, LEAST[wanted.aim])
-    bend = BENDS[wanted.score] * unit_of(tried.errors)
+    bend = BENDS[wanted.score] * tried.unit
     if wanted.rank is None:
         whole = compared[0].rest.shape == shape
         tried = good_rank(ranks_of(tried, layers, bend), bend, whole)
@@ -231,7 +231,7 @@ def good_rank(ladder: Sequence[Tried], bend: float, whole: bool) -> Tried:
     Components that are not needed die, but of small tables not soon enough.
     """
     losses = [some.losses(bend) for some in ladder]
-    means = np.array([float(loss.mean()) for loss in losses])
+    means = np.array([loss.mean() for loss in losses])
     means[~np.isfinite(means)] = np.inf
     best = int(means.argmin())
     good = np.flatnonzero(means <= (1 + (SAME if whole else WORTH)) * means[best])
@@ -329,7 +329,8 @@ def evenly_gaussian(tried: Tried) -> bool:
     row and column.
     """
     pairs = zip(tried.lessons, tried.fits, strict=True)
-    found = [x.rest.sample.residual(X) / x.noise.at(x.rest.sample) for x, X in pairs]
+    samples = [(x.rest.telling, x.noise, X) for x, X in pairs]
+    found = [some.residual(X) / noise.at(some) for some, noise, X in samples]
     return is_gaussian(np.abs(np.concatenate(found)))
 
 
@@ -382,10 +383,10 @@ def _few_of(tried: Tried) -> Tried:
     return Tried(tried.lessons[:few], tried.fits[:few])
 
 
-def _loss_found(losses: Array, others: Array) -> float:
+def _loss_found(losses: Losses, others: Losses) -> float:
     """The mean where not both miss by far."""
-    found = np.minimum(losses, others) < FAR * median_of(others)
-    return float(losses[found].mean()) if found.any() else np.inf
+    found = np.minimum(losses.each, others.each) < FAR * others.usual
+    return float(losses.each[found].mean()) if found.any() else np.inf
 
 
 def mixed(obs: Observations, X: Factors, noise: Noise, most: int = POLISH) -> Factors:
@@ -421,7 +422,9 @@ def judged(
     trials: tuple[Trial, ...] = (),
 ) -> Decided:
     """How the plan and all models do."""
-    errors = np.abs(np.concatenate([x.errors(plan.blends) for x in heard]))
+    sizes = [np.abs(x.errors(plan.blends)) for x in heard]
+    tell = [size[telling(x.truth)] for size, x in zip(sizes, heard, strict=True)]
+    errors = np.concatenate(sizes)
     table = standings(heard, plan.blends)
     simple = min(x.mae for x in table if x.name in simple_names(heard))
     return Decided(
@@ -429,7 +432,7 @@ def judged(
         table,
         opinion_standings(heard, plan.blends),
         trials,
-        typical=float(np.quantile(errors, TYPICAL)),
+        typical=float(np.quantile(np.concatenate(tell), TYPICAL)),
         error=float(errors.mean()),
         simple=simple,
     )

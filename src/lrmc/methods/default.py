@@ -7,7 +7,7 @@ many long lines, some of these lines tell which kind it is."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -18,9 +18,8 @@ from ..observations.base import Observations
 from ..observations.heldout import can_hold_out
 from ..result import Status
 from ..weights import Array, Sides
-from .certificate import (
-    Certificate,
-)
+from .blends import Standing
+from .certificate import Certificate
 from .decide import decide
 from .exactly import (
     FEW_TO_TRY,
@@ -30,7 +29,6 @@ from .exactly import (
     exactly,
     other_ways,
     places_of,
-    sizes_of,
     too_low,
 )
 from .growing import rank_for
@@ -47,6 +45,9 @@ TOLD_BY = (
     200_000  # entries of the longer lines: enough to tell what kind of data this is
 )
 FAR_MORE = 4  # times as many lines: else all of them are looked at
+# of root mean square errors: where entries other than the most frequent value are DOMINANT's rest
+# and all alike, their mean has sqrt(DOMINANT) = 0.92 times the error of that value
+PATTERN = 0.9
 FITS = "schedule_fits"  # in the evidence: whether one does that was learned elsewhere
 
 
@@ -156,18 +157,17 @@ def default(
         evidence["taken_as_missing"] = found.missing
     if certificate is not None:
         evidence["certificate"] = certificate.plain()
-        if certificate.holds:
+        if is_enough(certificate, obs):
             return Findings(Status.CONVERGED, "exact", evidence, certificate)
     if not can_hold_out(obs):
         return Findings(Status.UNDETERMINED, "unknown", evidence)
     doubts = (
         () if rank is None else too_low(obs, rank, found.X, noise.outliers, tol, seed)
     )
-    rested = found.X.L.shape[1] if is_gaussian(sizes_of(obs, found.X)) else None
     last: list[Step] = []
-    steps = noisy(obs, rank, noise, wishes, seed, rested)
+    steps = noisy(obs, rank, noise, wishes, seed, rested_rank(obs, found.X))
     done = yield from remembered(steps, last)
-    proof = yield from proven_after_all(
+    again = proven_after_all(
         obs,
         rank,
         found,
@@ -177,11 +177,53 @@ def default(
         seed=seed,
         thorough=thorough and is_poor(obs, done),
     )
+    proof = yield from believed(done, found, certificate, last[-1], again)
     evidence |= done.evidence
     if proof is not None:
         evidence["certificate"] = proof.plain()
         return Findings(Status.CONVERGED, "exact", evidence, proof)
     return replace(done, evidence=evidence, doubts=(*done.doubts, *doubts))
+
+
+def is_enough(certificate: Certificate, obs: Observations) -> bool:
+    """Whether it proves a fit by itself. Of one value and what seem to be outliers, hidden entries
+    are asked."""
+    return certificate.holds and not (certificate.doubt and can_hold_out(obs))
+
+
+def rested_rank(obs: Observations, X: Factors) -> int | None:
+    """The rank at which the closed loop came to rest, where it left Gaussian noise and outliers."""
+    left = np.abs(obs.telling.residual(X))
+    return int(X.L.shape[1]) if is_gaussian(left) else None
+
+
+def believed(
+    done: Findings,
+    found: Found,
+    certificate: Certificate | None,
+    last: Step,
+    again: Generator[Step, None, Certificate | None],
+) -> Generator[Step, None, Certificate | None]:
+    """The certificate that was found, or is found again after a noisy fit, whose last step this is.
+    One of a single value is not believed where that fit foretells the others.
+    """
+    follows = follows_pattern(done.evidence["table"])
+    if certificate is not None and certificate.holds and not follows:
+        yield last._replace(L=found.X.L, R=found.X.R, stage="again")
+        return certificate
+    proof = yield from again
+    if proof is None or not (proof.doubt and follows):
+        return proof
+    yield last
+    return None
+
+
+def follows_pattern(table: Sequence[Standing]) -> bool:
+    """Whether entries that are not the value which nearly all have can be foretold: hidden ones are
+    missed by less than by any constant.
+    """
+    chosen = min(line.rmse for line in table if line.chosen)
+    return chosen < PATTERN * min(line.rmse for line in table if not line.chosen)
 
 
 def proven_after_all(

@@ -319,7 +319,9 @@ def exact_after_all(
     if X.L.shape[1] > determined_rank(obs) or not is_here(X.L):
         return None
     size, border = sizes_of(obs, X), agreement_border(obs, tol)
-    before, near = np.quantile(size, [LOW, HIGH * step.inliers])
+    # a start, where it is the last step, has counted none
+    inliers = 1.0 if math.isnan(step.inliers) else step.inliers
+    before, near = np.quantile(size, [LOW, HIGH * inliers])
     wide = max(WIDE * float(near), NEARLY * border)
     for k, nearer in enumerate(on_what_agrees(obs, X, wide, border)):
         yield nearer._replace(stage="again")

@@ -20,6 +20,7 @@ from ..observations.base import Observations, Sample
 from ..observations.dense import Dense
 from ..observations.grouped import grouped
 from ..observations.heldout import hold_out
+from ..observations.sample import telling
 from ..observations.sparse import Sparse
 from ..weights import Array, DType
 from .gradients import gradient
@@ -99,6 +100,12 @@ class Lesson:
         return entries
 
 
+def unit_of(errors: Sequence[Array]) -> float:
+    """The median of their sizes; where half are 0, the mean."""
+    size = np.abs(np.concatenate(errors))
+    return median_of(size) or float(np.mean(size)) or 1.0
+
+
 def loss_of(e: Array, bend: float) -> float:
     """The mean of what is e^2 / 2 for small errors, and grows with |e| for large ones."""
     return float(np.mean(losses_of(e, bend)))
@@ -109,7 +116,35 @@ def losses_of(e: Array, bend: float) -> Array:
     return np.asarray(bend**2 * (np.sqrt(1 + (e / bend) ** 2) - 1))
 
 
-def is_better(before: Array, after: Array, worth: float = 0.0) -> bool:
+class Losses(NamedTuple):
+    """By how much hidden entries are missed, as losses."""
+
+    each: Array
+    telling: (
+        Array  # those that say how large losses are: most zeros of data are met at once
+    )
+
+    @classmethod
+    def of(cls, errors: Array, values: Array, bend: float) -> Losses:
+        """Of errors at hidden entries with these values."""
+        return cls(losses_of(errors, bend), telling(values))
+
+    @classmethod
+    def joined(cls, some: Sequence[Losses]) -> Losses:
+        """Of all these entries."""
+        return cls(*(np.concatenate(x) for x in zip(*some, strict=True)))
+
+    def mean(self) -> float:
+        """Of all of them."""
+        return float(self.each.mean())
+
+    @property
+    def usual(self) -> float:
+        """The median of those that tell; never 0."""
+        return max(median_of(self.each[self.telling]), 1e-300)
+
+
+def is_better(before: Losses, after: Losses, worth: float = 0.0) -> bool:
     """Whether losses at the same entries fell by more than chance, and by this part of them: the
     average of what the mean gains and what typical entries gain.
 
@@ -120,32 +155,33 @@ def is_better(before: Array, after: Array, worth: float = 0.0) -> bool:
     return _is_clear((mean + typical) / 2, worth)
 
 
-def mean_gain(before: Array, after: Array) -> float:
+def mean_gain(before: Losses, after: Losses) -> float:
     """What `is_better` asks about, in the mean."""
     mean, typical = gains(before, after)
     return float((mean + typical).sum()) / max(2 * len(mean), 1)
 
 
-def is_typically_better(before: Array, after: Array) -> bool:
+def is_typically_better(before: Losses, after: Losses) -> bool:
     """The same for typical entries alone: outliers have no say."""
     return _is_clear(gains(before, after)[1], SAME)
 
 
-def is_typically_as_good(before: Array, after: Array) -> bool:
+def is_typically_as_good(before: Losses, after: Losses) -> bool:
     """Whether typical entries lose nothing in the mean."""
     return float(gains(before, after)[1].sum()) >= 0
 
 
-def gains(before: Array, after: Array) -> tuple[Array, Array]:
+def gains(before: Losses, after: Losses) -> tuple[Array, Array]:
     """What entries gain, relative to the mean loss before; and the same where losses are bounded.
 
     Entries that both miss by far say nothing of either, and are left out.
     """
-    usual = max(median_of(before), 1e-300)
-    found = np.minimum(before, after) < FAR * usual
-    before, after = before[found], after[found]
-    bounded = before / (before + usual), after / (after + usual)
-    return _relative(before, after), _relative(*bounded)
+    usual = before.usual
+    found = np.minimum(before.each, after.each) < FAR * usual
+    first, then = before.each[found], after.each[found]
+    return _relative(first, then), _relative(
+        first / (first + usual), then / (then + usual)
+    )
 
 
 def _relative(before: Array, after: Array) -> Array:
@@ -191,9 +227,17 @@ class Tried(NamedTuple):
         pairs = zip(self.lessons, self.fits, strict=True)
         return np.concatenate([lesson.errors(X) for lesson, X in pairs])
 
-    def losses(self, bend: float) -> Array:
+    @property
+    def unit(self) -> float:
+        """The typical size of these."""
+        pairs = zip(self.lessons, self.fits, strict=True)
+        return unit_of([x.errors(X)[telling(x.hidden.values)] for x, X in pairs])
+
+    def losses(self, bend: float) -> Losses:
         """The same, as losses."""
-        return losses_of(self.errors, bend)
+        pairs = zip(self.lessons, self.fits, strict=True)
+        some = [Losses.of(x.errors(X), x.hidden.values, bend) for x, X in pairs]
+        return Losses.joined(some)
 
     def line_noise(self) -> list[tuple[Array, Array]]:
         """What the rows and columns of each seem to have."""

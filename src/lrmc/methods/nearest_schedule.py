@@ -7,13 +7,10 @@ from __future__ import annotations
 import math
 from itertools import islice
 
-import numpy as np
-
 from ..linalg import Factors
 from ..observations.base import Observations
 from ..observations.heldout import can_hold_out
 from ..schedule import Schedule
-from .blends import unit_of
 from .closed_loop import closed_loop
 from .growing import rank_for
 from .lessons import LARGER_PART, SAME, Lesson, Tried, hidden_in, is_better
@@ -118,7 +115,7 @@ def nearest_of_all(
     known = [x for x in map(Schedule.named, Schedule.names()) if x.plan is not None]
     plans = [Plan.from_plain(x.plan or {}) for x in known]
     tried = [Tried.of(_at_most(lessons, plan), plan.layers) for plan in plans]
-    typical = [float(np.median(np.abs(x.errors))) for x in tried]
+    typical = [x.unit for x in tried]
     if rank is not None and min(typical) < ROUNDING * lessons[0].rest.scale:
         return Schedule.named(nearest(obs.across or obs, rank, seed)[0])
     return known[_best(tried)]
@@ -126,7 +123,7 @@ def nearest_of_all(
 
 def _best(tried: list[Tried]) -> int:
     """Which of them misses hidden entries by least; the first of those that do alike."""
-    bend, best = unit_of(tried[0].errors), 0
+    bend, best = tried[0].unit, 0
     losses = [x.losses(bend) for x in tried]
     for k, found in enumerate(losses):
         if is_better(losses[best], found, SAME):

@@ -191,18 +191,19 @@ def noise_and_share(obs: Observations, X: Factors) -> tuple[float, float]:
     """The standard deviation of the noise and the share of outliers, from the residuals
     of a sample.
     """
-    size = np.abs(obs.sample.residual(X)).astype(np.float64)
+    size = np.abs(obs.telling.residual(X)).astype(np.float64)
     if not len(size):
         return math.nan, math.nan
+    told = len(size) / len(obs.sample.values)  # of all entries: the others are met
     low, rounding = (
         float(np.quantile(size, LOW)),
         64 * float(np.finfo(obs.dtype).eps) * obs.scale,
     )
     # exact data: what is beyond rounding (and what is left of the error) is an outlier
     if low < rounding:
-        return low / 0.385, float(np.mean(size > max(20 * rounding, 100 * low)))
+        return low / 0.385, told * float(np.mean(size > max(20 * rounding, 100 * low)))
     deviation, _, share = two_groups(size, low)
-    return deviation, 1 - share
+    return deviation, told * (1 - share)
 
 
 @dataclass
@@ -261,7 +262,7 @@ def sweeps(
     At most so many sweeps, fewer when X changes by less than `settled`. `unknown` are the
     covariances of what is not known of the rows of the factors at the beginning; the factor with
     the larger one comes first. `sides` are the factors that are fitted, in this order, if not both."""
-    some = obs.sample.thinned(TOLD_BY)
+    some = obs.telling.thinned(TOLD_BY)
     rank = X.L.shape[1]
     observed = (obs.row_observed, obs.col_observed)
     priors = [

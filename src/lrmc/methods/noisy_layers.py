@@ -172,7 +172,7 @@ class Half(NamedTuple):
 
 def typical_residual(obs: Observations, X: Factors, noise: Noise) -> float:
     """The typical residual, in units of the noise that is known."""
-    some = obs.sample.thinned(TYPICAL_OF)
+    some = obs.telling.thinned(TYPICAL_OF)
     return _typical(some.residual(X) / noise.at(some), obs.scale)
 
 
@@ -281,8 +281,8 @@ def given_to(
         unknown=state.unknown,
         noise=(noise.rows, noise.cols),
         outliers=noise.outliers,
-        sample=obs.sample,
-        every=obs.sample.every(TYPICAL_OF),
+        sample=obs.telling,
+        every=obs.telling.every(TYPICAL_OF),
         least=LEAST * obs.scale,
         tiny=TINY,
         size=size or 0.0,
@@ -309,7 +309,7 @@ def half_by_rounds(
     asked = regressors_of(*state.of(1 - side), numbers, scales[1 - side], obs.threads)
     pull = obs.products(*state.X, weight, **asked_for(side, *asked))
     if relative is None:
-        relative = noise.relative_square(obs.sample, state.X, weight)
+        relative = noise.relative_square(obs.telling, state.X, weight)
     weights = total(pull)
     variance = max(relative * pull.energy / weights, (LEAST * obs.scale) ** 2)
     observed = (obs.row_observed, obs.col_observed)[side]

@@ -15,7 +15,7 @@ import numpy as np
 from ..linalg import Factors
 from ..observations.base import Observations
 from ..observations.heldout import can_hold_out
-from .blends import Hearing, all_heard, best_blends, losses, unit_of
+from .blends import Hearing, all_heard, best_blends, losses
 from .decide import (
     all_mixed,
     first_numbers,
@@ -87,7 +87,7 @@ def caught(
     not clearly worse: other data carry more.
     """
     highest = Tried.of(_part(obs, plan, noise, seed), plan.layers)
-    bend = BENDS[score] * unit_of(highest.errors)
+    bend = BENDS[score] * highest.unit
     whole = highest.lessons[0].rest.shape == obs.shape
     chosen = highest
     if not plan.fixed:
@@ -181,7 +181,7 @@ def _highest(ladder: Sequence[Tried], bend: float, obs: Observations) -> Tried:
     """
     found = [tried.losses(bend) for tried in ladder]
     ranks = [tried.lessons[0].rank for tried in ladder]
-    means = [float(loss.mean()) for loss in found]
+    means = [loss.mean() for loss in found]
     best = int(np.argmin(np.where(np.isfinite(means), means, np.inf)))
     price = _price_of_part(ladder[0].lessons[0], obs)
     for tried, loss, rank in zip(ladder, found, ranks, strict=True):
@@ -238,7 +238,7 @@ def _worse(planned: Heard, usual: Heard, bend: float) -> str:
     before, after = (
         losses(heard, plan.blends, bend) for plan, heard in (planned, usual)
     )
-    lost = not np.isfinite(before).all()
+    lost = not np.isfinite(before.each).all()
     if not (lost or is_better(before, after, NOTICED)):
         return ""
     missed, less = (

@@ -33,7 +33,7 @@ from .passes import (
     Settled,
     Stripes,
 )
-from .sample import DOMINANT, OFTEN, Sample, most_frequent
+from .sample import A_QUARTER, DOMINANT, OFTEN, Sample, most_frequent
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -338,6 +338,13 @@ class Observations(ABC):
         values = self.lookup(rows, cols)
         seen = ~np.isnan(values)
         return Sample(rows[seen], cols[seen], values[seen])
+
+    @cached_property
+    def telling(self) -> Sample:
+        """The sample without a value that stands in many places: by what is left the size of
+        residuals is told.
+        """
+        return self.sample.telling(A_QUARTER, 1.0)
 
     @cached_property
     def scale(self) -> float:

@@ -14,6 +14,9 @@ from ..weights import Array
 OFTEN = 0.05
 # of all entries: a value that is found more often than this is the pattern, and others are outliers
 DOMINANT = 0.85
+# of all entries: without a value that is found more often, the median of sizes is among the lower
+# half of the others at least; with it, anywhere down to 0
+A_QUARTER = 0.25
 FEWEST_TELLING = 30  # entries that must be left then
 SHORT = 2**16
 
@@ -23,6 +26,17 @@ def most_frequent(values: Array) -> tuple[float, int]:
     in many places agree with X = 0 there.
     """
     return _kernels.most_frequent(_kernels.ready(values, values.dtype))
+
+
+def telling(values: Array, often: float = A_QUARTER, most: float = 1.0) -> Array:
+    """Which of them are not the value that stands in more than such a part of the places, but in no
+    more than `most`, if others are left: all of them where there is no such value.
+    """
+    value, times = most_frequent(values)
+    share = times / max(len(values), 1)
+    if not often < share < most or len(values) - times < FEWEST_TELLING:
+        return np.ones(len(values), bool)
+    return np.asarray(values != value)
 
 
 def in_order(rows: Array) -> Array:
@@ -68,16 +82,11 @@ class Sample(NamedTuple):
         order = in_order(self.rows)
         return Sample(*(x[order] for x in self))
 
-    def telling(self) -> Sample:
-        """Without the value that stands in more than a twentieth of the places, if there is one and
-        others are left.
+    def telling(self, often: float = OFTEN, most: float = DOMINANT) -> Sample:
+        """Without the value that stands in many places, as `telling` has it.
 
         Zeros of a dark border, a saturated or a stuck sensor are met at once or never: quantiles of
         residuals that count them say nothing about the fit. (A value that stands nearly everywhere
         is what there is to fit.)"""
-        value, times = most_frequent(self.values)
-        share = times / max(len(self.values), 1)
-        if not OFTEN < share < DOMINANT or len(self.values) - times < FEWEST_TELLING:
-            return self
-        others = self.values != value
-        return Sample(*(x[others] for x in self))
+        others = telling(self.values, often, most)
+        return self if others.all() else Sample(*(x[others] for x in self))

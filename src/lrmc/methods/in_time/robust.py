@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...weights import Array
-from .sizes import median
+from .sizes import median, usual_size
 
 REACH = 4  # neighbors in time on each side
 FEWEST = 3  # of them, to tell how large residuals are around an entry
@@ -46,8 +46,8 @@ class Mixture(NamedTuple):
 
 def fitted_mixture(size: Array) -> Mixture:
     """By expectation-maximisation."""
-    low, high = np.quantile(size, [LOW, 0.9995])
-    s = float(low) / OF_GAUSSIAN + 1e-12
+    low, high = usual_size(size, LOW), np.quantile(size, 0.9995)
+    s = low / OF_GAUSSIAN + 1e-12
     found = Mixture(0.8, s, max(float(high), 2 * BEYOND * s))
     for _ in range(ROUNDS):
         w = found.good(size)
@@ -131,7 +131,7 @@ def around(residual: Array, seen: Array) -> Array:
     In a burst that the model does not follow, all are large, and none is an outlier. It is half
     the second or third smallest of up to eight: outliers among them do no harm."""
     size = np.where(seen, np.abs(residual), np.inf)
-    typical = float(np.median(np.abs(residual[seen])))
+    typical = usual_size(np.abs(residual[seen]))
     least = [np.full_like(size, np.inf) for _ in range(FEWEST)]
     count = np.zeros(size.shape, np.int8)
     for near in _neighbors(size):

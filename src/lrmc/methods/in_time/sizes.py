@@ -37,9 +37,20 @@ def medians_of_rows(Y: Array) -> Array:
     return np.where(used, rows, usual).astype(Y.dtype)
 
 
+def usual_size(size: Array, quantile: float = 0.5) -> float:
+    """A quantile of sizes, NaN left out; where it is next to nothing beside their mean, as that of
+    power which is 0 at night, that of the others. 0 where there are none.
+    """
+    size = size[~np.isnan(size)]
+    if not len(size):
+        return 0.0
+    found, least = float(np.quantile(size, quantile)), LEAST * float(size.mean())
+    return found if found > least else float(np.quantile(size[size >= least], quantile))
+
+
 def typical_rows(Y: Array) -> Array:
-    """The median absolute value of each sensor, (S,); that of the others where it has none."""
-    rows = medians_of_rows(np.abs(Y))
+    """The usual absolute value of each sensor, (S,); that of the others where it has none."""
+    rows = np.array([usual_size(np.abs(y)) for y in Y])
     usual = float(np.median(rows[rows > 0])) if rows.any() else 1.0
     return np.where(rows > 0, rows, usual).astype(Y.dtype)
 
@@ -62,7 +73,8 @@ def _relative(
     axes: tuple[int, int],
     middle: Callable[..., Array],
 ) -> Array:
-    usual = float(middle(size)) + 1e-30
+    usual = usual_size(size) if middle is np.nanmedian else float(middle(size))
+    usual = usual if usual > 0 else 1.0
     count = (~np.isnan(size)).sum(axes)
     each = np.where(count > 0, np.nan_to_num(middle(size, axis=axes)), usual)
     logs = np.log(each + LEAST * usual)
