@@ -19,7 +19,7 @@ import numpy as np
 
 from .._scipy import sparse as sp
 from ..fit import Fit, block_of
-from ..observations.base import Observations, Sample
+from ..observations.base import DOMINANT, Observations, Sample
 from ..weights import Array
 from .reach import good_beyond
 from .scales import line_noise
@@ -34,6 +34,7 @@ STEPS = 400  # thresholds that are tried, evenly in their logarithms
 EVERYTHING = -1.0  # as a threshold: all residuals are larger
 MOST = 0.5  # of the entries of a line: a value that stands in more of them says all there is to say
 FEWEST = 8  # entries of a line that tell so
+MET = 1e-9  # of the scale of the data: what is missed by less is met
 STEP = 1.6  # times: a threshold over the one before it
 # of a list are expected to be good: one that FALSE was too strict for, to be looked at and not to be
 # put right unseen (on clean tables of four columns all of it was good where half was expected)
@@ -163,7 +164,7 @@ def listing(obs: Observations, fit: Fit) -> Listing:
     some = obs.sample
     for noise, lines in ((rows, some.rows), (cols, some.cols)):
         noise[dominated(lines, some.values, len(noise))] = np.inf
-    n_sampled, some = len(some.values), obs.telling
+    n_sampled, some = len(some.values), _told_by(obs, fit)
     scale = rows[some.rows] * cols[some.cols]
     judged = np.isfinite(scale)
     if not judged.any():
@@ -173,6 +174,12 @@ def listing(obs: Observations, fit: Fit) -> Listing:
     border = border_of(residual, scale, round(share * obs.n_observed))
     reach = border.reach and border.reach._replace(judged=share)
     return Listing(border.threshold, rows, cols, scale, border.tails, reach)
+
+
+def _told_by(obs: Observations, fit: Fit) -> Sample:
+    """The entries that say how large good residuals are: all of them, where nearly all are met."""
+    near = np.quantile(np.abs(fit.residual(obs.sample)), DOMINANT)
+    return obs.sample if near < MET * obs.scale else obs.telling
 
 
 def dominated(lines: Array, values: Array, count: int) -> Array:

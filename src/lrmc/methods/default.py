@@ -187,8 +187,9 @@ def default(
 
 def is_enough(certificate: Certificate, obs: Observations) -> bool:
     """Whether it proves a fit by itself. Of one value and what seem to be outliers, hidden entries
-    are asked."""
-    return certificate.holds and not (certificate.doubt and can_hold_out(obs))
+    are asked, where there are gaps to fill."""
+    fills = obs.fraction < 1 and can_hold_out(obs)
+    return certificate.holds and not (certificate.doubt and fills)
 
 
 def rested_rank(obs: Observations, X: Factors) -> int | None:

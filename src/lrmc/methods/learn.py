@@ -98,7 +98,7 @@ def learned(
         if step % every:
             continue
         now = Tried.of(judges.lessons, descent.layers).losses(bend)
-        trials.append(Trial(step, float(now.mean() / first.mean())))
+        trials.append(Trial(step, now.mean() / max(first.mean(), 1e-300)))
         before, gain = gain, mean_gain(first, now)
         if final and gain < before and not is_better(first, now):
             break
