@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...linalg import quantiles
 from ...weights import Array
 
 OVER = 1.6  # over-relaxation of `own`: expectation-maximisation alone creeps
@@ -87,7 +86,7 @@ def updated(
     if before is not None:
         ratio = own / before.own
         own = before.own * np.clip(ratio, 1 / LARGEST_STEP, LARGEST_STEP) ** OVER
-    white = WHITE * quantiles(smoothed(own).ravel(), [FLAT])[0]
+    white = WHITE * float(np.quantile(smoothed(own), FLAT))
     own = np.maximum(own - white, LEAST * noise)
     shared = np.maximum(smoothed(separable(along)) - own, LEAST * noise)
     if held:

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...linalg import median_of, quantiles
 from ...weights import Array
 from .sizes import median
 
@@ -47,9 +46,9 @@ class Mixture(NamedTuple):
 
 def fitted_mixture(size: Array) -> Mixture:
     """By expectation-maximisation."""
-    low, high = quantiles(size, [LOW, 0.9995])
-    s = low / OF_GAUSSIAN + 1e-12
-    found = Mixture(0.8, s, max(high, 2 * BEYOND * s))
+    low, high = np.quantile(size, [LOW, 0.9995])
+    s = float(low) / OF_GAUSSIAN + 1e-12
+    found = Mixture(0.8, s, max(float(high), 2 * BEYOND * s))
     for _ in range(ROUNDS):
         w = found.good(size)
         share = float(np.clip(w.mean(), 0.3, 1 - 1e-6))
@@ -120,7 +119,7 @@ def beside_others(
     others = np.where(there, e[near], np.nan)
     off = median(others)
     spread = median(np.abs(others - off[:, None]))
-    far = np.abs(off) > BURST * median_of(np.abs(e))
+    far = np.abs(off) > BURST * float(np.median(np.abs(e)))
     agreed = far & (there.sum(1) >= AGREED) & (spread < APART * np.abs(off))
     rest = np.abs(e[some] - off)
     return np.where(agreed, rest, np.inf)
@@ -132,7 +131,7 @@ def around(residual: Array, seen: Array) -> Array:
     In a burst that the model does not follow, all are large, and none is an outlier. It is half
     the second or third smallest of up to eight: outliers among them do no harm."""
     size = np.where(seen, np.abs(residual), np.inf)
-    typical = median_of(np.abs(residual[seen]))
+    typical = float(np.median(np.abs(residual[seen])))
     least = [np.full_like(size, np.inf) for _ in range(FEWEST)]
     count = np.zeros(size.shape, np.int8)
     for near in _neighbors(size):

@@ -49,28 +49,29 @@ def relative_sizes(E: Array, seen: Array, robust: bool) -> tuple[Array, Array]:
 
     Each is drawn to the usual size as far as its entries are few."""
     size = np.where(seen, np.abs(E), np.nan)
-    middle = median if robust else _root_mean_square
-    n, days, slots = E.shape
+    middle = np.nanmedian if robust else _root_mean_square
     with _without_warnings():
-        rows = _relative(size.reshape(n, -1), middle)
-        if days == 1:  # a slot is seen once: too little to tell its size
-            return rows, np.ones(slots, size.dtype)
-        by_slot = (size / rows[:, None, None]).reshape(-1, slots).T
-        return rows, _relative(by_slot, middle)
+        rows = _relative(size, (1, 2), middle)
+        slots = _relative(size / rows[:, None, None], (0, 1), middle)
+    # without days a slot is seen once: too little to tell its size
+    return rows, slots if E.shape[1] > 1 else np.ones_like(slots)
 
 
-def _relative(lines: Array, middle: Callable[[Array], Array]) -> Array:
-    """Sizes of lines beside the usual one."""
-    usual = float(middle(lines.ravel())) + 1e-30
-    count = (~np.isnan(lines)).sum(1)
-    each = np.where(count > 0, np.nan_to_num(middle(lines)), usual)
+def _relative(
+    size: Array,
+    axes: tuple[int, int],
+    middle: Callable[..., Array],
+) -> Array:
+    usual = float(middle(size)) + 1e-30
+    count = (~np.isnan(size)).sum(axes)
+    each = np.where(count > 0, np.nan_to_num(middle(size, axis=axes)), usual)
     logs = np.log(each + LEAST * usual)
     logs = (count * logs + PRIOR * np.log(usual)) / (count + PRIOR)
-    return np.exp(logs - logs.mean()).astype(lines.dtype)
+    return np.exp(logs - logs.mean()).astype(size.dtype)
 
 
-def _root_mean_square(x: Array) -> Array:
-    return np.asarray(np.sqrt(np.nanmean(x * x, axis=-1)))
+def _root_mean_square(x: Array, axis: tuple[int, int] | None = None) -> Array:
+    return np.sqrt(np.nanmean(x * x, axis=axis))
 
 
 def medians_of_slots(Y: Array) -> Array:

@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._scipy import optimize
-from ...linalg import median_of
 from ...weights import Array
 from .gaps import beyond_ends, runs
 from .robust import BELIEVED, fitted_mixture
@@ -89,7 +88,7 @@ def good_ones(errors: Array) -> Array:
 
 def _typical(size: Array) -> float:
     """The least of the estimates' median errors."""
-    return min(map(median_of, size.T)) + TINY
+    return float(np.median(size, axis=0).min()) + TINY
 
 
 def learned_weights(errors: Array, classes: Array) -> Array:
@@ -126,7 +125,7 @@ def convex_weights(E: Array, lent: Array | None = None) -> Weights:
     E = E.astype(np.float64)
     others = 0 if lent is None else LENT
     lent = np.zeros((n, n)) if lent is None else lent
-    reach = GROSS * _typical(np.abs(E)) if m else 1.0
+    reach = GROSS * float(np.median(np.abs(E), axis=0).min()) + 1e-30 if m else 1.0
     w = np.full(n, 1 / n)
     for _ in range(ROUNDS):
         weight = np.minimum(1, reach / np.maximum(np.abs(E @ w), 1e-30))
