@@ -10,6 +10,10 @@ SHARE = 0.1  # of the observed entries that are set aside
 MOST = 50_000  # of them
 TOGETHER = 4.0  # times the variance by chance, from which on sensors fail together
 LEAST_LEFT = 0.3  # of a sensor's entries that a late beginning laid over it leaves
+# by which masks of neighboring sensors are more alike (correlations) than those of any two, and than
+# one time is like the next, where entries were seen in stretches: 0.9 for cars on a road, others 0.1
+STRETCHES = 0.5
+PAIRS = 200  # of sensors, and of times, that tell it
 WINDOWS = 40  # in which gaps are moved together, of the whole length
 
 
@@ -24,9 +28,12 @@ def gaps_elsewhere(
     Gaps of single sensors are moved one by one; those of times where sensors fail together by
     windows, as they are. A move is one of whole periods, if there is one, so that days stay days. A gap
     before the first entry of a sensor or after its last is moved to another sensor. Single entries,
-    where there are no gaps."""
+    where there are no gaps. Whole stretches of sensors, if entries were seen in such."""
     rng = np.random.default_rng(seed)
     wanted = min(SHARE * seen.sum(), most)
+    if in_stretches(seen):
+        held = _stretches(seen, wanted, rng)
+        return held & _others_left(seen & ~held)
     held = np.zeros_like(seen)
     if not seen.all():
         beyond = beyond_ends(seen)
@@ -49,7 +56,7 @@ def gaps_for(seen: Array, judged: Array, seed: int, period: int | None) -> Array
 
     Of all sensors, where they fail together: others would tell what is set aside, which nobody does
     in the gaps themselves."""
-    if fail_together(seen):
+    if fail_together(seen) or in_stretches(seen):
         most = MOST * len(seen) // len(judged)
         return gaps_elsewhere(seen, seed, period, most)
     held = np.zeros_like(seen)
@@ -92,6 +99,42 @@ def fail_together(seen: Array) -> bool:
     missing = 1 - float(seen.mean())
     by_chance = missing * (1 - missing) / len(seen)
     return float((1 - seen.mean(0)).var()) > TOGETHER * by_chance
+
+
+def in_stretches(seen: Array) -> bool:
+    """Whether entries were seen in stretches of neighboring sensors, anew from one time to the next, as
+    by a car that passes them.
+
+    Entries of one stretch have errors in common: one that is set aside amid the others of its car is
+    missed by less than what no car has seen."""
+    n, T = seen.shape
+    if seen.all() or n < 2 or T < 2:
+        return False
+    rng = np.random.default_rng(0)
+    lines, times = rng.integers(0, n - 1, PAIRS), rng.integers(0, T - 1, PAIRS)
+    beside = _likeness(seen[lines], seen[lines + 1])
+    others = _likeness(seen[lines], seen[rng.permutation(lines)])
+    in_time = _likeness(seen[:, times], seen[:, times + 1])
+    return beside - max(others, in_time) > STRETCHES
+
+
+def _likeness(a: Array, b: Array) -> float:
+    """The correlation of two masks."""
+    a, b = a - a.mean(), b - b.mean()
+    return float((a * b).mean() / max(a.std() * b.std(), 1e-30))
+
+
+def _stretches(seen: Array, wanted: float, rng: np.random.Generator) -> Array:
+    """Some of the stretches of sensors that were seen at a time: about so many entries."""
+    times, _, lengths = runs(seen.T)
+    number = np.repeat(np.arange(len(times)), lengths)
+    order = rng.permutation(len(times))
+    count = int(np.searchsorted(np.cumsum(lengths[order]), wanted)) + 1
+    chosen = np.zeros(len(times), bool)
+    chosen[order[:count]] = True
+    held = np.zeros_like(seen.T)
+    held[seen.T] = chosen[number]
+    return np.ascontiguousarray(held.T)
 
 
 def _shared_gaps(missing: Array) -> Array:

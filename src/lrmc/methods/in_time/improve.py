@@ -355,11 +355,18 @@ class Again:
         fit = self.refit(part, seed)
         timing = self._there(part)
         if timing.plan.is_of_few:
-            Y = timing.grid_of(part.obs)
-            other = partial(_without_time, self, Y, timing.clock, timing.axis, seed)
-            plan = learn_plan(Y, timing.plan.told_by, other, seed)
-            timing = timing._replace(plan=plan)
+            timing = self._learned_again(timing, part, seed)
         return Fit(fit.X, (filled(part.obs, fit, timing),))
+
+    def _learned_again(self, timing: Timing, part: Submatrix, seed: int) -> Timing:
+        """With a plan of this part; the same where so few entries have none."""
+        Y = timing.grid_of(part.obs)
+        other = partial(_without_time, self, Y, timing.clock, timing.axis, seed)
+        try:
+            plan = learn_plan(Y, timing.plan.told_by, other, seed)
+        except np.linalg.LinAlgError:
+            return timing
+        return timing._replace(plan=plan)
 
     def part(self, obs: Observations) -> Submatrix | None:
         """Of a long table, two windows."""
