@@ -14,7 +14,8 @@ from ...weights import Array, Sides
 from ..outcome import Limits, Told, after_clipping, shown
 from ..stack import check_rank, check_seed, check_share, is_whole
 from .blood import deviation_without, found_blood, too_bright
-from .iq import blended, doppler
+from .flow import doppler
+from .iq import blended
 from .medians import median_frame, some_frames
 from .motion import Motion, follow
 from .patches import OVERLAP, Fit, patchwise
