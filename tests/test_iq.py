@@ -262,7 +262,7 @@ def test_what_is_written(made, tmp_path):
     np.savez(tmp_path / "in.npz", IQ=made.cine)
     done = process(tmp_path / "in.npz", tmp_path / "out")
     names = [file.name for file in done.files]
-    arrays = ["tissue.npz", "blood.npz", "deviation.npz"]
+    arrays = ["tissue.npz", "blood.npz", "deviation.npz", "lit.npz"]
     wanted = [*arrays, "power.png", "doppler.png", "report.html"]
     assert names == wanted
     back = read_cine(tmp_path / "out" / "blood.npz")
