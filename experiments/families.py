@@ -39,7 +39,10 @@ from tasks import satellite as pairs_of_dates
 
 import lrmc
 from lrmc._files import write_whole
+from lrmc.methods.plan import Plan
+from lrmc.methods.safety_net import kind_of
 from lrmc.observations import native, native_layers
+from lrmc.observations._door import as_observations
 
 ROOT = Path(__file__).resolve().parent.parent
 LARGER = ("PSNR", "F")  # is better
@@ -59,6 +62,8 @@ class Family(NamedTuple):
     # from mean scores over many problems to those that are shown; without, each is shown
     finish: Callable[[Scores], Scores] | None = None
     ships: bool = True
+    # others of the kind: nothing is learned from them but what matrices of it look like
+    alike: Callable[[Source], list[Any]] | None = None
 
 
 def person_10(source: Source) -> list[Any]:
@@ -67,6 +72,12 @@ def person_10(source: Source) -> list[Any]:
         next(faces(source._replace(seed=100 + k), "yaleB10")).values for k in range(4)
     )
     return list(drawn)
+
+
+def as_they_came(source: Source) -> list[Any]:
+    """The same person without gaps and patches, as `lrmc faces` mostly gets pictures."""
+    images = source.read("faces/extyaleb_yaleB10.npz")["images"]
+    return [columns(images).astype(np.float32)]
 
 
 def persons_01_02(source: Source) -> Iterator[tuple[str, Problem]]:
@@ -251,6 +262,7 @@ FAMILIES = (
         person_10,
         persons_01_02,
         "a face under 64 lights, with gaps and patches of others (Extended Yale B, person 10)",
+        alike=as_they_came,
     ),
     Family(
         "sensors",
@@ -378,7 +390,17 @@ def trained(family: Family, source: Source) -> lrmc.Schedule:
     """The schedule of a family."""
     groups = None if family.groups is None else family.groups(source)
     schedule = lrmc.train(family.trained(source), groups=groups)
+    if family.alike is not None:
+        schedule = of_kind(schedule, family.trained(source) + family.alike(source))
     return replace(schedule, card={**schedule.card, "about": family.about})
+
+
+def of_kind(schedule: lrmc.Schedule, matrices: list[Any]) -> lrmc.Schedule:
+    """The same numbers, for data that look like these."""
+    assert schedule.plan is not None
+    plan = Plan.from_plain(schedule.plan)
+    kind = kind_of([as_observations(Y) for Y in matrices], plan, 0)
+    return replace(schedule, plan=replace(plan, kind=kind).plain())
 
 
 def line(rows: list[Row], default: list[Row]) -> tuple[str, ...]:

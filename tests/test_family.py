@@ -71,6 +71,13 @@ def test_data_of_another_kind_are_told():
     assert wide.unlike(Look(1.5, 2.0, 1.5, 0.5), False) == ""
 
 
+def test_faces_without_gaps_are_of_the_kind_of_their_schedule():
+    """As pictures mostly come: what yaleB01 looks like, of which nothing was learned."""
+    plan = Plan.from_plain(lrmc.Schedule.named("faces").plan)
+    assert plan.kind.unlike(Look(0.091, 2.168, 1.178, 1.0), False) == ""
+    assert "another kind" in plan.kind.unlike(Look(0.4, 2.168, 1.178, 1.0), False)
+
+
 def test_numbers_that_ship_on_data_of_another_kind():
     """Compared with what would be done without it, such a plan is compared with itself."""
     Y, _ = table((120, 60), rank=2, missing=0.3, seed=1)

@@ -73,6 +73,24 @@ def test_slow_blood_is_not_taken_for_tissue(simulated):
     assert found.rank < np.sum(beyond > 2 * np.median(beyond))
 
 
+def test_blood_within_the_directions_of_tissue_is_given_back(simulated):
+    """Strong blood: more of it lies there than the noise hides."""
+    strong = simulated.scene(9, frames=120, size=48, clutter=20, blood_to_noise=20)
+    found = separate(strong.cine)
+    best = simulated.filters(strong)["best of all"]
+    errors = (simulated.error(S, strong.blood) for S in (best, found.blood))
+    assert 20 * np.log10(np.divide(*errors)) > 3
+    outside = strong.tissue - found.tissue
+    assert np.linalg.norm(outside) < 0.3 * np.linalg.norm(strong.blood)
+
+
+def test_tissue_that_moves_more_in_a_few_places_is_no_blood(simulated):
+    """A twentieth of the pixels has directions that the median pixel does not have."""
+    moved = simulated.scene(1, motion=2, clutter=20, blood_to_noise=10)
+    found = separate(moved.cine)
+    assert simulated.error(found.blood, moved.blood) < 0.5
+
+
 def test_doppler_has_the_sign_and_size_of_the_flow(made, parts):
     middle = np.abs(made.frequency) > 0.15
     found = parts.doppler[middle]
@@ -244,7 +262,7 @@ def test_what_is_written(made, tmp_path):
     np.savez(tmp_path / "in.npz", IQ=made.cine)
     done = process(tmp_path / "in.npz", tmp_path / "out")
     names = [file.name for file in done.files]
-    arrays = ["tissue.npz", "blood.npz", "deviation.npz"]
+    arrays = ["tissue.npz", "blood.npz", "deviation.npz", "lit.npz"]
     wanted = [*arrays, "power.png", "doppler.png", "report.html"]
     assert names == wanted
     back = read_cine(tmp_path / "out" / "blood.npz")

@@ -333,9 +333,12 @@ def test_what_is_written(cine, tmp_path, kind):
         dicom(source, cine)
     written = separate_file(source, tmp_path / "out")
     suffix = "npz" if kind == "dcm" else kind
-    arrays = {f"{stem}.{suffix}" for stem in ("tissue", "blood", "deviation")}
+    arrays = {f"{stem}.{suffix}" for stem in ("tissue", "blood", "deviation", "lit")}
     names = arrays | {"power.png", "report.html"}
     assert {file.name for file in (tmp_path / "out").iterdir()} == names
+    assert_array_equal(
+        written.parts.lit, (written.parts.blood != 0).mean(0, dtype=np.float32)
+    )
     for stem in ("tissue", "blood"):
         back = read_cine(tmp_path / "out" / f"{stem}.{suffix}")
         assert back.frames.dtype == np.float32

@@ -58,8 +58,8 @@ def process(
 ) -> Processed:
     """Separate tissue and blood of a cine in a file: what `lrmc ultrasound` does.
 
-    The folder gets `tissue`, `blood` and `deviation` (npy, npz or mat, as the source; npz for
-    others), `power.png` in decibels, of IQ `doppler.png`, and `report.html`, together or not at all.
+    The folder gets `tissue`, `blood`, `deviation` and `lit` (npy, npz or mat, as the source; npz
+    for others), `power.png` in decibels, of IQ `doppler.png`, and `report.html`, together or not at all.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def process(
     >>> np.save("cine.npy", cine)
     >>> done = ultrasound.process("cine.npy", "out", motion=False, time="first")
     >>> [file.name for file in done.files]
-    ['tissue.npy', 'blood.npy', 'deviation.npy', 'power.png', 'report.html']
+    ['tissue.npy', 'blood.npy', 'deviation.npy', 'lit.npy', 'power.png', 'report.html']
     """
     optional("PIL.Image", "report")
     # First: a folder that cannot be written is told before the work.
@@ -115,6 +115,7 @@ def process(
             cine.write(temporary, "tissue", parts.tissue),
             cine.write(temporary, "blood", parts.blood),
             cine.write(temporary, "deviation", parts.deviation),
+            cine.write(temporary, "lit", parts.lit),
             _write_picture(temporary / "power.png", decibels(parts.power)),
         ]
         if parts.doppler is not None:
@@ -273,11 +274,12 @@ def _how_sure(parts: Separated) -> Section:
     shown = np.where(np.isfinite(spread), spread / max(top, 1e-30), 1.0)
     caption = (
         "By how much pixels without blood differ from their tissue, a standard deviation"
-        f" over time: white is {top:.3g}, or not known (always blood)."
+        f" over time: white is {top:.3g}, or not known (always blood). Where"
+        " a quarter of the frames or more have blood, it is not to be trusted (too small)."
     )
-    picture = np.minimum(shown, 1).astype(np.float32)
-    names = ["standard deviation"]
-    return Gallery("How sure the tissue is", [picture], names, caption)
+    pictures = [np.minimum(shown, 1).astype(np.float32), parts.lit]
+    names = ["standard deviation", "share of the frames with blood"]
+    return Gallery("How sure the tissue is", pictures, names, caption)
 
 
 def _in_decibels(frames: Array, largest: float) -> Lazy:

@@ -3,8 +3,8 @@ Doppler spectrum.
 
 A clutter filter by SVD takes the strongest directions for tissue, whoever has them: strong or slow
 blood is lost with it. Here a direction is tissue if the *median* pixel has it, and pixels (and
-entries, by their modulus) with more than noise beside it count less. What is left is blood and
-white noise: a Wiener filter for each pixel's spectrum, learned from its neighbourhood.
+entries, by their modulus) with more than noise beside it count less; or if it stands alone. Blood
+is then told by its spectrum, within these directions, too (`flow.py`).
 """
 
 from __future__ import annotations
@@ -15,29 +15,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..._progress import Progress, Tell
-from ..._scipy import fft, ndimage
 from ..._work import SOUND, Outcome
 from ...result import Status
 from ...weights import Array
+from .flow import CERTAIN, TINY, Seen, squared, tissue_and_blood
 
 WINDOW = 200  # frames that are fitted together, about: the cost per frame grows with it
 FADING = 25  # frames that neighbouring windows have in common
 PIXELS_EACH = 10  # pixels for every frame of a window that directions are learned from
 ROUNDS, MORE_ROUNDS = 5, 2  # of reweighting: the first window, and those that follow it
 ROUNDS_WITH_GAPS = 12
-WORKERS = 2  # threads of Fourier transforms
 SOME = 4096  # pixels with gaps at a time: their systems take rank^2 numbers each
 RIDGE = 1e-4  # of a direction's unit: a pixel that is hardly seen says nothing
-TINY = float(np.finfo(np.float32).tiny)
 MEDIAN_OF_NOISE = np.log(2.0)  # of |n|^2, if its mean is 1: it is exponential
 # Standard errors of such a median by which a direction must stand out; 5 of chance never do.
 STANDS_OUT = 5.0
+# Directions that stand alone have so many times the power of the next ten: blood had 1.1 to 1.7,
+# tissue that a twentieth of the pixels has 3.8 and more.
+ALONE, NEXT = 2.0, 10
 CLIPPED = 3.0  # times the noise: |n| is larger once in e^9 = 8100 entries
-# A spectrum is averaged over neighbours within about so many pixels, and so many bins.
-NEAR, NEAR_IN_SPECTRUM = 1.5, 2.0
-CERTAIN = (
-    5.0  # deviations of the power of pixels without blood: less is not called blood
-)
 # A coherence that few frames may have by chance; of blood that was simulated, it is 0.9.
 MOST_BY_CHANCE = 0.5
 # of the power of the noise: more without phase is more than pixels that stand out by chance have
@@ -129,10 +125,10 @@ def taken_apart(
     found = learned(
         np.where(seen, Y, 0)[:, chosen], seen[:, chosen] if gaps else None, rank, before
     )
-    basis = found.basis
-    tissue = basis @ (basis.conj().T @ (_filled(Y, seen, basis) if gaps else Y))
-    rest = np.where(seen, Y - tissue, 0) if gaps else Y - tissue
-    blood = denoised(rest.reshape(frames.shape), found)
+    known = Seen(_filled(Y, seen, found.basis) if gaps else Y, found.basis, found.noise)
+    tissue, blood = (
+        part.reshape(frames.shape) for part in tissue_and_blood(known, frames.shape[1:])
+    )
     if gaps:
         blood[~seen.reshape(frames.shape)] = np.nan
     white = without_phase(blood)
@@ -140,7 +136,7 @@ def taken_apart(
     flows = _power(blood[:, white]) <= max(_power(blood) / 2, by_chance)
     blood[:, white] *= 0  # gaps stay
     doubt = _doubt(found, count, flows)
-    return Window(tissue.reshape(frames.shape), blood, found, doubt)
+    return Window(tissue, blood, found, doubt)
 
 
 def _power(blood: Array) -> float:
@@ -212,6 +208,8 @@ def learned(
         ratio = fair / np.maximum(power, TINY)
         weights = np.minimum(1, ratio).astype(np.float32) ** 2
         good = tissue + _clipped(rest, CLIPPED * np.sqrt(noise))
+    if rank is None:
+        basis = np.hstack([basis, _alone(rest, basis.shape[1])])
     return Tissue(basis, noise, weights)
 
 
@@ -251,9 +249,21 @@ def _shared(
     return vectors[:, tissue]
 
 
-def squared(values: Array) -> Array:
-    """|z|^2, four times as fast as by numpy.abs, which takes care of overflow."""
-    return values.real**2 + values.imag**2
+def _alone(rest: Array, rank: int) -> Array:
+    """Directions that few pixels share but that stand alone: tissue that moves more than the rest.
+    Blood of many frequencies has as many directions, each about as strong as the next ones.
+    """
+    power, vectors = np.linalg.eigh(rest @ rest.conj().T)
+    power, vectors = power[::-1], vectors[:, ::-1]
+    most = max(min(int(MOST_TISSUE * len(rest)) - rank, len(rest) - rank - NEXT), 0)
+    count = 0
+    while count < most and power[count] > ALONE * _next(power, count):
+        count += 1
+    return vectors[:, :count]
+
+
+def _next(power: Array, k: int) -> float:
+    return float(power[k + 1 : k + 1 + NEXT].mean())
 
 
 def _clipped(rest: Array, most: float) -> Array:
@@ -305,42 +315,3 @@ def _fading(length: int) -> Array:
     """The weight of each frame of a window: less at its ends."""
     to_end = np.minimum(np.arange(length), np.arange(length)[::-1]) + 1
     return np.minimum(to_end / FADING, 1).astype(np.float32)
-
-
-# ---- blood
-
-
-def denoised(rest: Array, found: Tissue) -> Array:
-    """Blood: a Wiener filter of what tissue leaves, with a spectrum from the neighbourhood of each
-    pixel; 0 where its power is not beyond chance.
-    """
-    spectrum = fft.fft(rest, axis=0, norm="ortho", workers=WORKERS)
-    power = squared(spectrum)
-    power = ndimage.gaussian_filter(power, (0, NEAR, NEAR), mode="nearest")
-    power = ndimage.gaussian_filter1d(power, NEAR_IN_SPECTRUM, axis=0, mode="wrap")
-    noise = np.float32(found.noise * (1 - found.rank / len(rest)))
-    # Noise, averaged over so many entries, is above its mean by chance: that is no blood.
-    averaged = 8 * np.pi**1.5 * NEAR**2 * NEAR_IN_SPECTRUM
-    signal = np.maximum(power - noise * np.float32(1 + averaged**-0.5), 0)
-    gain = signal / np.maximum(signal + noise, TINY)
-    blood = fft.ifft(spectrum * gain, axis=0, norm="ortho", workers=WORKERS)
-    blood[:, ~_has_blood(power.mean(axis=0))] = 0
-    return blood
-
-
-def _has_blood(power: Array) -> Array:
-    """Pixels whose power is beyond that of pixels without blood, which the weaker half tells."""
-    level = np.log(np.maximum(power, TINY))
-    middle = float(np.median(level))
-    below = level[level < middle] - middle
-    deviation = float(np.sqrt(np.mean(below**2))) if len(below) else 0.0
-    return level > middle + CERTAIN * deviation
-
-
-def doppler(blood: Array) -> Array:
-    """The mean Doppler frequency of each pixel in cycles per frame, -0.5 to 0.5 (Kasai's lag-one
-    autocorrelation); NaN without blood.
-    """
-    known = np.nan_to_num(blood)
-    lag = np.sum(known[1:] * known[:-1].conj(), axis=0)
-    return np.where(lag == 0, np.nan, np.angle(lag) / (2 * np.pi)).astype(np.float32)

@@ -14,7 +14,8 @@ from ...weights import Array, Sides
 from ..outcome import Limits, Told, after_clipping, shown
 from ..stack import check_rank, check_seed, check_share, is_whole
 from .blood import deviation_without, found_blood, too_bright
-from .iq import blended, doppler
+from .flow import doppler
+from .iq import blended
 from .medians import median_frame, some_frames
 from .motion import Motion, follow
 from .patches import OVERLAP, Fit, patchwise
@@ -45,6 +46,14 @@ class Separated(Told):
     def power(self) -> Array:
         """The mean square of the blood over time, (height, width): what power Doppler shows."""
         return np.nanmean(np.abs(self.blood) ** 2, axis=0)
+
+    @property
+    def lit(self) -> Array:
+        """The share of the frames in which blood was found, (height, width). From a quarter on, the
+        `deviation` of real cines is not to be trusted: their tissue is seldom seen alone.
+        """
+        found = np.nan_to_num(self.blood) != 0
+        return np.asarray(found.mean(axis=0, dtype=np.float32))
 
     @property
     def doppler(self) -> Array | None:
