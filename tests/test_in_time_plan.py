@@ -417,3 +417,18 @@ def test_kinds_of_processes_that_are_of_no_use_are_not_tried_again():
     models = _useful_models(told_entries(rest, P), Y, P, None)
     assert {p.robust for p in models if p.period == P} == {True, False}
     assert {p.robust for p in models if p.period != P} == {True}
+
+
+def test_entries_set_aside_are_not_remembered_by_a_plan():
+    _, X = seasonal()
+    Y, _ = hidden(X, share=0.1)
+    day = slice(5 * P, 6 * P)
+    Y[0, day] += 30 * np.sin(np.arange(P))
+    plan = learn_plan(Y, P, None)
+    rest = Y.copy()
+    rest[0, day] = np.nan
+    found = carried_out(rest, plan.without_values(), None).values
+    at = np.zeros(Y.shape, bool)
+    at[0, day] = True
+    # with what its models knew of this day it is 7.0
+    assert rmse(found, X, at) < 4

@@ -354,6 +354,7 @@ class Again:
         that knows what is set aside misses less of it than of what is missing."""
         fit = self.refit(part, seed)
         timing = self._there(part)
+        timing = timing._replace(plan=timing.plan.without_values())
         if timing.plan.is_of_few:
             Y = timing.grid_of(part.obs)
             other = partial(_without_time, self, Y, timing.clock, timing.axis, seed)
