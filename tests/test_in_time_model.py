@@ -10,6 +10,7 @@ from scipy import fft
 from times import P, hidden, rmse, seasonal
 
 import lrmc
+from lrmc import _kernels
 from lrmc.methods.in_time import processes
 from lrmc.methods.in_time.basis import Basis, by_distance, by_likeness, cosines
 from lrmc.methods.in_time.nights import Nights
@@ -113,6 +114,26 @@ def test_conjugate_gradients_solve_it():
     np.testing.assert_allclose(system.solved(b, None, small=1e-24), want, atol=1e-8)
     from_near = system.solved(b, want + 0.1, small=1e-24)
     np.testing.assert_allclose(from_near, want, atol=1e-8)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_passes_over_coefficients_are_what_they_say(dtype):
+    rng = np.random.default_rng(0)
+    shape = (5, 7, 83)  # neither whole vectors nor whole blocks of them
+    x, y, z = (rng.standard_normal(shape).astype(dtype) for _ in range(3))
+    times = rng.random(shape[1:]).astype(dtype)
+    tol = 20 * np.finfo(dtype).eps
+    for of, more in ((None, y), (times, times * y)):
+        found = x.copy()
+        product = _kernels.add(found, y, toward=z, times=of)
+        assert_allclose(found, x + more, atol=tol)
+        exact = np.vdot((x + more).astype(float), z.astype(float))
+        assert_allclose(product, exact, atol=tol * x.size**0.5)
+    found = x.copy()
+    _kernels.mix(found, y, a=0.5, b=-2.0)
+    assert_allclose(found, 0.5 * x - 2 * y, atol=tol)
+    with pytest.raises(ValueError, match="another size"):
+        _kernels.mix(found, y[:4], a=1.0, b=1.0)
 
 
 def test_draws_have_the_covariance_of_the_posterior():

@@ -39,6 +39,7 @@ from lrmc.methods.in_time.stack import (
     weighted_median,
 )
 from lrmc.methods.in_time.sweeps import fit
+from lrmc.methods.in_time.trials import _useful_models
 from lrmc.methods.in_time.windows import in_windows, middle_window, windows
 
 
@@ -406,3 +407,28 @@ def test_where_all_sensors_fail_the_weights_are_those_of_all(monkeypatch):
     assert anew.errors["blend"] < 0.9 * anew.errors[worst]
     off = [rmse(carried_out(Y, p, None).values, X, np.isnan(Y)) for p in (plan, anew)]
     assert off[1] < 0.95 * off[0]
+
+
+def test_kinds_of_processes_that_are_of_no_use_are_not_tried_again():
+    _, X = seasonal()
+    Y, _ = hidden(X, share=0.2, seed=3)
+    Y[np.random.default_rng(3).random(Y.shape) < 0.1] = 20 * np.abs(X).max()
+    rest = np.where(gaps_elsewhere(~np.isnan(Y), 0, P), np.nan, Y)
+    models = _useful_models(told_entries(rest, P), Y, P, None)
+    assert {p.robust for p in models if p.period == P} == {True, False}
+    assert {p.robust for p in models if p.period != P} == {True}
+
+
+def test_entries_set_aside_are_not_remembered_by_a_plan():
+    _, X = seasonal()
+    Y, _ = hidden(X, share=0.1)
+    day = slice(5 * P, 6 * P)
+    Y[0, day] += 30 * np.sin(np.arange(P))
+    plan = learn_plan(Y, P, None)
+    rest = Y.copy()
+    rest[0, day] = np.nan
+    found = carried_out(rest, plan.without_values(), None).values
+    at = np.zeros(Y.shape, bool)
+    at[0, day] = True
+    # with what its models knew of this day it is 7.0
+    assert rmse(found, X, at) < 4

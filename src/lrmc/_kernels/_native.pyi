@@ -883,3 +883,9 @@ def smooth(picture: Array, weights: list[float], *, out: Array) -> None:
 
 def tile_sums(one: Array, other: Array, *, out: Array) -> None:
     """Products of how the mean of two pictures changes and of their difference, over tiles; out is room."""
+
+def mix(x: Array, y: Array, *, a: float, b: float) -> None:
+    """x = a x + b y, of three axes each."""
+
+def add(x: Array, y: Array, *, toward: Array, times: Array | None = None) -> float:
+    """x += times y (times: without the first axis), and the product of x and `toward`."""

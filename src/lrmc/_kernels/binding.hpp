@@ -16,5 +16,6 @@ void bind_small(nanobind::module_ &m);
 void bind_noisy(nanobind::module_ &m);
 void bind_motion(nanobind::module_ &m);
 void bind_video(nanobind::module_ &m);
+void bind_time(nanobind::module_ &m);
 
 }  // namespace lrmc

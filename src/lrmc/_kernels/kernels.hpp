@@ -395,6 +395,22 @@ template <class T> struct Layers {
   int threads = 1;
 };
 
+// x = a x + b y.
+template <class T> struct Mixed {
+  int64_t n = 0;
+  T *x = nullptr;
+  const T *y = nullptr;
+  T a = 1, b = 1;
+};
+
+// x += times y, and the product of x with a third array; each line of `across` numbers has the same `times` (1 where
+// there are none).
+template <class T> struct Added {
+  int64_t lines = 0, across = 0;
+  T *x = nullptr;
+  const T *y = nullptr, *toward = nullptr, *times = nullptr;
+};
+
 // The code for one precision of the arithmetic.
 template <class T> struct Passes {
   void (*dense)(const Dense &, const Products<T> &);
@@ -418,6 +434,8 @@ template <class T> struct Passes {
   void (*cross)(const Narrow<T> &, double *G);
   void (*layer_rows)(const LayerRows<T> &);
   void (*layers)(const Layers<T> &);
+  void (*mix)(const Mixed<T> &);
+  double (*add)(const Added<T> &);
 };
 
 // One instruction set's copy of the code.

@@ -637,6 +637,7 @@ NB_MODULE(_native, m) {
   bind_noisy(m);
   bind_motion(m);
   bind_video(m);
+  bind_time(m);
   m.def("read_once", &read_once, as_it_is("X"), nb::arg("threads"));
   m.def("instruction_sets", &instruction_sets);
   m.def("instruction_set", [] { return std::string(chosen->name); });

@@ -1,5 +1,6 @@
 // The kernels for one instruction set: this file is compiled once for each, with LRMC_ISA and LRMC_VECTOR_BYTES set.
 #include "compress.hpp"
+#include "conjugate.hpp"
 #include "gaps.hpp"
 #include "grouped.hpp"
 #include "layers.hpp"
@@ -77,6 +78,8 @@ constexpr Passes<T> passes = {
     &cross<T>,
     &layer_rows<T>,
     &layers<T>,
+    &mix<T>,
+    &add<T>,
 };
 
 #define LRMC_TEXT_(x) #x

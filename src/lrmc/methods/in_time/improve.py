@@ -354,6 +354,7 @@ class Again:
         that knows what is set aside misses less of it than of what is missing."""
         fit = self.refit(part, seed)
         timing = self._there(part)
+        timing = timing._replace(plan=timing.plan.without_values())
         if timing.plan.is_of_few:
             timing = self._learned_again(timing, part, seed)
         return Fit(fit.X, (filled(part.obs, fit, timing),))

@@ -84,6 +84,14 @@ class Plan:
         """Whether models are those of some of these sensors."""
         return len(self.sensors) < len(Y) == self.n_sensors
 
+    def without_values(self) -> Plan:
+        """The same, without what its models say of any entry: a table without some of its entries is
+        filled in as if these had never been seen, which models that knew them would tell."""
+        if len(self.sensors) < self.n_sensors:
+            return self  # of these, only what sensors share is taken up
+        models = {p: replace(m, c=None, draw=None) for p, m in self.models.items()}
+        return replace(self, models=models, told=None)
+
     @property
     def used(self) -> dict[str, list[float]]:
         """Estimates that count, with their weights by class (`stack.class_of`)."""

@@ -32,13 +32,16 @@ class Prior(NamedTuple):
 
     def applied(self, x: Array, own: Array, along: Array) -> Array:
         """A function of the covariance times x: its values on `own` and on `along`."""
-        y = own * x
-        if self.A.shape[1]:
-            flat = x.reshape(len(x), -1)
-            shared = self.A.T @ flat
-            shared *= (along - own).reshape(shared.shape)
-            y.reshape(flat.shape)[:] += self.A @ shared
+        y = self.beyond_own(x, own, along)
+        y += own * x
         return y
+
+    def beyond_own(self, x: Array, own: Array, along: Array) -> Array:
+        """The same without what all directions have, own times x."""
+        flat = x.reshape(len(x), -1)
+        shared = self.A.T @ flat
+        shared *= (along - own).reshape(shared.shape)
+        return (self.A @ shared).reshape(x.shape)
 
 
 def directions(parts: list[Array], rank: int, near: Array | None = None) -> Array:

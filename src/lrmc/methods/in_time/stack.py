@@ -22,6 +22,7 @@ ALONE = (
 LENT = 200  # held-out entries that those of more classes count as where a class learns
 ENOUGH = 100  # entries that tell how large errors of a class are; else those of all
 TINY = 1e-30
+SAME = 1e-12  # of all products of errors: what rounding leaves of a difference
 ROUNDS = 15  # of reweighted least squares, at most
 SETTLED = 1e-3  # by which weights still change
 GROSS = 4.0  # median errors: larger ones count by their size, not by its square
@@ -130,8 +131,8 @@ def convex_weights(E: Array, lent: Array | None = None) -> Weights:
     for _ in range(ROUNDS):
         weight = np.minimum(1, reach / np.maximum(np.abs(E @ w), 1e-30))
         products = E.T @ (weight[:, None] * E) + lent
-        values, V = np.linalg.eigh(products)
-        root = np.sqrt(np.maximum(values, 0))[:, None] * V.T  # as E, with n lines
+        # as E, with n lines; estimates may be the same
+        root = np.linalg.cholesky(products + SAME * products.trace() * np.eye(n)).T
         # a line that is worth more than all others holds the sum at 1
         one = 1e3 * float(np.linalg.norm(root)) + 1e-30
         before = w

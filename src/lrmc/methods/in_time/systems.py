@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ... import _kernels
 from ...weights import Array
 from .basis import Basis
 from .prior import Prior
@@ -24,13 +25,14 @@ class System(NamedTuple):
 
     def times(self, c: Array) -> Array:
         """The matrix times c."""
-        return self._data(c) + self.prior.applied(
+        return self._passed(c, self.weights) + self.prior.applied(
             c, self.noise / self.prior.own, self.noise / self.prior.along
         )
 
-    def _data(self, c: Array) -> Array:
+    def _passed(self, c: Array, weights: Array) -> Array:
+        """Q' W Q c with these weights."""
         x = self.basis.values(c)
-        x *= self.weights
+        x *= weights
         return self.basis.coefficients(x)
 
     def solved(
@@ -44,41 +46,39 @@ class System(NamedTuple):
         """c, from the one given, until the squared residual, as the preconditioner measures it, is
         small, or so small a part of that of c = 0.
 
-        One step is enough where all weights are equal."""
+        The preconditioner is the matrix M whose weights all are their mean: one step is enough
+        where they are equal."""
         rest = b.copy() if c is None else b - self.times(c)
         c = np.zeros_like(b) if c is None else c.copy()
-        _, own, along = self.prior
         mean = float(self.weights.mean())
-        inverse = own / (mean * own + self.noise), along / (mean * along + self.noise)
+        inverse = self._inverse(mean)
         if relative:
             small = relative * float(np.vdot(b, self.prior.applied(b, *inverse)))
-        p, Sp = np.zeros_like(b), np.zeros_like(b)
+        unequal = self.weights - mean
+        p, Mp = np.zeros_like(b), np.zeros_like(b)
         before = 1.0
         for k in range(MOST_STEPS):
-            z = self.prior.applied(rest, *inverse)
-            now = float(np.vdot(rest, z))
+            z = self.prior.beyond_own(rest, *inverse)
+            now = _kernels.add(z, rest, toward=rest, times=inverse[0])
             if now <= small:
                 break
             beta = now / before if k else 0.0
-            p *= beta
-            p += z
-            # noise Sigma^-1 z, without dividing by small variances
-            Sp *= beta
-            Sp += rest
-            z *= mean
-            Sp -= z
-            Hp = self._data(p)
-            Hp += Sp
-            curvature = float(np.vdot(p, Hp))
+            _kernels.mix(p, z, a=beta, b=1.0)
+            _kernels.mix(Mp, rest, a=beta, b=1.0)  # M z is the residual
+            Hp = self._passed(p, unequal)
+            curvature = _kernels.add(Hp, Mp, toward=p)
             if not curvature > 0:  # rounding is all that is left
                 break
             step = now / curvature
-            np.multiply(p, step, out=z)
-            c += z
-            Hp *= step
-            rest -= Hp
+            _kernels.mix(c, p, a=1.0, b=step)
+            _kernels.mix(rest, Hp, a=1.0, b=-step)
             before = now
         return c
+
+    def _inverse(self, mean: float) -> tuple[Array, Array]:
+        """Of the matrix where all weights are equal: on a sensor's own, and along directions."""
+        _, own, along = self.prior
+        return own / (mean * own + self.noise), along / (mean * along + self.noise)
 
     def drawn(self, white: White) -> Array:
         """Coefficients of what is unknown: a draw from the posterior, less its mean."""

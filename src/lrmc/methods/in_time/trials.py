@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from .processes import (
 )
 from .simple import simple_fits
 from .sizes import medians_of_rows, typical_rows
-from .stack import beside_class, class_of, good_ones
+from .stack import beside_class, class_of, good_ones, learned_weights
 
 WITHOUT_TIME = "without time"  # the fit of a matrix whose columns have no order
 TRIED = 3_000  # held-out entries, about: small tables set some aside several times
@@ -137,24 +137,38 @@ def _useful_models(
     period: int | None,
     nights: Nights | None,
 ) -> dict[Process, Model]:
-    """Fits of the processes that are tried to what is left of Y, robust and not; of a large table
-    the first one, and the others only as was better where entries are held out."""
+    """Fits of the processes that are tried to what is left of Y, robust and not; with other periods
+    only as is of use where entries are held out."""
     first, *others = periods_of(Y, period)
     kinds = (True, False)  # robust first: whatever begins with it begins well
     found = more_models(entries, [Process(first, robust) for robust in kinds], {})
-    if not found:
-        return {}
-    if entries.good is not None:
-        every = [_process(p, robust, nights) for p in others for robust in kinds]
-        return more_models(entries, every, found)
+    if not (found and others):
+        return found
+    useful = _useful_kinds(entries, Y, found)
+    every = [_process(p, robust, nights) for p in others for robust in useful]
+    return more_models(entries, every, found)
+
+
+def _useful_kinds(
+    entries: Entries,
+    Y: Array,
+    found: Mapping[Process, Model],
+) -> list[bool]:
+    """Whether robust processes, others, or both are of use; of a large table, which one misses
+    less."""
     left = ~np.isnan(entries.Y)
     held = ~left & ~np.isnan(Y)
     T = Y.shape[1]
     errors = [p.times_of(m.values(), T)[held] - Y[held] for p, m in found.items()]
-    relative = beside_class(np.stack(errors, axis=1), class_of(left)[held])
-    missed = np.abs(relative[good_ones(relative)]).mean(0)
-    robust = list(found)[int(missed.argmin())].robust
-    return more_models(entries, [_process(p, robust, nights) for p in others], found)
+    classes = class_of(left)[held]
+    relative = beside_class(np.stack(errors, axis=1), classes)
+    good = good_ones(relative)
+    if entries.good is None:
+        some = np.abs(relative[good]).mean(0).argmin(keepdims=True)
+    else:
+        weights = learned_weights(relative[good], classes[good])
+        some = np.flatnonzero(weights.any(0))
+    return [list(found)[k].robust for k in some]
 
 
 def _process(period: int | None, robust: bool, nights: Nights | None) -> Process:
