@@ -77,6 +77,7 @@ def answer(job: Job, ended: Ended) -> Result:
         beyond=beyond,
         certificate=None if proof is None else proof.plain(),
         warnings=(*doubts, *lacking),
+        missed=found.missed,
     )
 
 

@@ -8,11 +8,16 @@ fit is needed. How far good ones go on falling is an extrapolation, and of few e
 assumes hardly anything: beyond a threshold are no more good residuals than within the last step
 before it, unless they fall more slowly than those with a variance do.
 
+Residuals of a fit that has seen the entries say too little where it can meet most of them, as in
+narrow tables: errors at entries that were hidden say how far off good ones may be, and nothing is
+listed that is no farther off than these.
+
 In a line where one value stands in most places, what is rare may be an event as well as an error:
 nothing is listed there."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -158,8 +163,10 @@ class Listing(NamedTuple):
         return Alarms(found, min(found, good), missed, min(found, most))
 
 
-def listing(obs: Observations, fit: Fit) -> Listing:
-    """Where a list of outliers begins that has few good entries. A few passes."""
+def listing(obs: Observations, fit: Fit, missed: Sample | None = None) -> Listing:
+    """Where a list of outliers begins that has few good entries. A few passes; `missed` are errors
+    at entries that were hidden.
+    """
     rows, cols = line_noise(obs, fit)
     some = obs.sample
     for noise, lines in ((rows, some.rows), (cols, some.cols)):
@@ -171,7 +178,11 @@ def listing(obs: Observations, fit: Fit) -> Listing:
         return Listing(np.inf, rows, cols, np.ones(1))
     share = float(judged.sum()) / n_sampled
     residual, scale = fit.residual(some)[judged], scale[judged]
-    border = border_of(residual, scale, round(share * obs.n_observed))
+    n_judged = round(share * obs.n_observed)
+    border = border_of(residual, scale, n_judged)
+    if missed is not None and obs.groups is None and np.isfinite(border.threshold):
+        first = Listing(border.threshold, rows, cols, scale)
+        border = raised(border, good_errors(obs, fit, missed, first), n_judged)
     reach = border.reach and border.reach._replace(judged=share)
     return Listing(border.threshold, rows, cols, scale, border.tails, reach)
 
@@ -180,6 +191,47 @@ def _told_by(obs: Observations, fit: Fit) -> Sample:
     """The entries that say how large good residuals are: all of them, where nearly all are met."""
     near = np.quantile(np.abs(fit.residual(obs.sample)), DOMINANT)
     return obs.sample if near < MET * obs.scale else obs.telling
+
+
+def good_errors(
+    obs: Observations,
+    fit: Fit,
+    missed: Sample,
+    first: Listing,
+) -> Array:
+    """The sizes of errors at hidden entries, in units of the noise, without those that a first list
+    has, and without those that share a short line with one: gross errors among the few others of a
+    line make hidden entries of it look worse than entries that were seen.
+    """
+    around = _around(obs, missed)
+    listed = first.beyond(around._replace(values=fit.residual(around)))
+    short = 0 if obs.shape[0] >= obs.shape[1] else 1
+    beside = np.bincount(around[short][listed], minlength=obs.shape[short])
+    scale = first.scale(missed)
+    good = (beside[missed[short]] == 0) & np.isfinite(scale)
+    return np.abs(missed.values[good] / scale[good])
+
+
+def _around(obs: Observations, missed: Sample) -> Sample:
+    """All observed entries in the rows and columns that hidden ones are in."""
+    rows, cols = np.unique(missed.rows), np.unique(missed.cols)
+    Y = obs.grid(rows, cols)
+    at, to = np.nonzero(~np.isnan(Y))
+    return Sample(rows[at], cols[to], Y[at, to])
+
+
+def raised(border: Border, errors: Array, n_observed: int) -> Border:
+    """A threshold beyond which hidden entries, too, are hardly missed by their size: in narrow
+    tables a fit nearly meets most entries of a row, and leaves what does not fit to one of them.
+    """
+    if border.reach is None or border.tails is None or len(errors) < SOME:
+        return border
+    # some of them are gross errors that no list has, or beside such: a single one must not decide
+    kept = np.sort(errors)[: len(errors) - math.ceil(FALSE * len(errors))]
+    far = np.searchsorted(kept, border.reach.borders, side="right")
+    hidden = 1 - far / len(kept)
+    reach = border.reach._replace(good=np.maximum(border.reach.good, hidden))
+    return Border(lowest(reach, border.tails, n_observed), border.tails, reach)
 
 
 def dominated(lines: Array, values: Array, count: int) -> Array:
@@ -206,12 +258,7 @@ class Border(NamedTuple):
 
 
 def border_of(residual: Array, scale: Array, n_observed: int) -> Border:
-    """The lowest threshold, in units of the scales, beyond which no more than FALSE of what is
-    found is expected to be good, or a tenth of an entry of all data; and the tails that tell so.
-
-    Where good entries have tails too heavy for that, it is the lowest with nearly the smallest
-    share of good ones, if that is not above AT_WORST and there are gross errors for certain.
-    """
+    """The lowest threshold, in units of the scales, that residuals allow; and what tells so."""
     size = np.sort(np.abs(residual).astype(np.float64) / scale)
     if not len(size) or size[-1] == 0:
         return Border(0.0)
@@ -219,19 +266,27 @@ def border_of(residual: Array, scale: Array, n_observed: int) -> Border:
     tails = fit_tails(residual[order], scale[order])
     low = max(float(np.median(size)), 1e-9 * float(size[-1]))
     found_from = np.geomspace(low, TALLER * size[-1], STEPS)
-    found = n_observed * (
-        1 - np.searchsorted(size, found_from, side="right") / len(size)
-    )
+    found = 1 - np.searchsorted(size, found_from, side="right") / len(size)
     usual = tails.good_beyond(found_from, np.ones(STEPS))
     good = good_beyond(residual, scale, tails, found_from, usual)
-    false = n_observed * good
+    reach = Reach(found_from, good, found)
+    return Border(lowest(reach, tails, n_observed), tails, reach)
+
+
+def lowest(reach: Reach, tails: Tails, n_observed: int) -> float:
+    """The lowest threshold, in units of the scales, beyond which no more than FALSE of what is
+    found is expected to be good, or a tenth of an entry of all data.
+
+    Where good entries have tails too heavy for that, it is the lowest with nearly the smallest
+    share of good ones, if that is not above AT_WORST and there are gross errors for certain.
+    """
+    found, false = n_observed * reach.found, n_observed * reach.good
     few = false <= np.maximum(FALSE * found, A_TENTH)
     if not np.any(few & (found >= 1)) and tails.share > TELLING:
         share = np.where(found >= SOME, false / np.maximum(found, 1), np.inf)
         least = float(share.min())
         few |= share <= (NEARLY * least if least <= AT_WORST else 0.0)
-    threshold = float(found_from[np.argmax(few)] if few.any() else np.inf)
-    return Border(threshold, tails, Reach(found_from, good, found / n_observed))
+    return float(reach.borders[np.argmax(few)] if few.any() else np.inf)
 
 
 def standing_out(obs: Observations, fit: Fit, listed: Listing) -> Any:

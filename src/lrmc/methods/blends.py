@@ -91,6 +91,21 @@ class Hearing(NamedTuple):
         ]
 
 
+def missed_by(
+    tried: Tried,
+    heard: Sequence[Hearing],
+    blends: Sequence[Blend],
+) -> Sample:
+    """Errors at all that was hidden, by their places in all data."""
+    found = []
+    for lesson, said in zip(tried.lessons, heard, strict=True):
+        rows, cols, _ = lesson.hidden
+        if lesson.lines is not None:
+            rows, cols = lesson.lines[0][rows], lesson.lines[1][cols]
+        found.append((rows, cols, said.errors(blends)))
+    return Sample(*(np.concatenate(x) for x in zip(*found, strict=True)))
+
+
 def hearing(
     obs: Observations,
     hidden: Sample,

@@ -23,6 +23,7 @@ from .blends import (
     Hearing,
     all_heard,
     best_blends,
+    missed_by,
     opinion_standings,
     simple_names,
     standings,
@@ -413,7 +414,8 @@ def contested(
     """The plan with the blend that does best, and how all models do."""
     heard = all_heard(tried, opinions)
     plan = replace(plan, blends=best_blends(heard, bend))
-    return judged(plan, heard, trials)
+    missed = missed_by(tried, heard, plan.blends)
+    return replace(judged(plan, heard, trials), missed=missed)
 
 
 def judged(

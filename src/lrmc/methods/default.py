@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..linalg import Factors
-from ..observations.base import Observations
+from ..observations.base import Observations, Sample
 from ..observations.heldout import can_hold_out
 from ..result import Status
 from ..weights import Array, Sides
@@ -73,19 +73,17 @@ class Findings:
     certificate: Certificate | None = None  # of exact data
     doubts: tuple[str, ...] = ()  # sentences: why the answer may be wrong
     held_out: HeldOut | None = None  # of noisy data
+    missed: Sample | None = None  # errors at entries that were set aside
     plan: Plan | None = None  # of noisy data: what was decided
     fitted: Fitted | None = None  # of noisy data: where the layers ended
 
     def flipped(self) -> Findings:
         """The same for the transposed matrix."""
-        proof = self.certificate
-        return (
-            self
-            if proof is None
-            else replace(
-                self, certificate=replace(proof, rows=proof.cols, cols=proof.rows)
-            )
-        )
+        proof, missed = self.certificate, self.missed
+        if proof is not None:
+            proof = replace(proof, rows=proof.cols, cols=proof.rows)
+        missed = None if missed is None else missed.flipped()
+        return replace(self, certificate=proof, missed=missed)
 
     def times(self, unit: float) -> Findings:
         """The same for data that are so many times larger."""
@@ -99,7 +97,11 @@ class Findings:
             for name, some in records.items()
         }
         held_out = None if self.held_out is None else self.held_out.times(unit)
-        return replace(self, evidence=self.evidence | larger, held_out=held_out)
+        missed = self.missed
+        if missed is not None:
+            missed = missed._replace(values=unit * missed.values)
+        evidence = self.evidence | larger
+        return replace(self, evidence=evidence, held_out=held_out, missed=missed)
 
 
 @dataclass(frozen=True)
@@ -404,6 +406,7 @@ def findings(decided: Decided, wishes: Wishes, fitted: Fitted | None) -> Finding
         "noisy",
         evidence,
         held_out=missed,
+        missed=decided.missed,
         plan=plan,
         fitted=fitted,
     )

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from ..observations.base import Sample
 from .blends import Blend, Standing
 from .learn import Trial
 from .likeness import Kind
@@ -97,3 +98,5 @@ class Decided:
     typical: float = np.nan  # a quarter of the hidden entries is missed by less
     error: float = np.nan  # the mean by which they are missed
     simple: float = np.nan  # and that of the best simple model
+    # errors at them, by their places in all data
+    missed: Sample | None = None

@@ -15,7 +15,7 @@ from ..evidence.calibration import Calibration, Refit
 from ..fit import Filling, Fit, Part, block_of
 from ..frames import Labels
 from ..linalg import Factors
-from ..observations.base import Observations
+from ..observations.base import Observations, Sample
 from ..weights import Array
 from .status import Record, Status
 
@@ -50,6 +50,7 @@ class Completion:
     beyond: tuple[Part, ...] = ()  # what is added to L R' in `completed`
     calibrated: Calibration | None = None  # of a result from a file
     labels: Labels | None = None  # of a DataFrame that was solved
+    missed: Sample | None = None  # errors at entries that were hidden to decide by
 
     @property
     def rank(self) -> int:

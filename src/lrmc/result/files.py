@@ -13,6 +13,7 @@ from .._files import Format, opened_arrays, save_arrays
 from ..evidence.calibration import Calibration
 from ..fit import Filling, Kept, Part
 from ..linalg import Factors
+from ..observations.base import Sample
 from ..weights import Array
 from .status import Record, Status
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from .completion import Completion
 
 FORMAT = Format("lrmc-result", "a result")
+MISSED = "missed_"  # how arrays begin that tell errors at hidden entries
 INTERVALS = "interval_"  # how arrays of a file begin that intervals are made of
 # what a file says in words and numbers, by the names that a result has for it
 ABOUT = (
@@ -44,6 +46,8 @@ def save(result: Completion, path: str | os.PathLike[str]) -> None:
         "undetermined_rows": result.undetermined_rows,
         "undetermined_cols": result.undetermined_cols,
     }
+    if result.missed is not None:
+        arrays |= {MISSED + name: x for name, x in result.missed._asdict().items()}
     for part in result.beyond:
         if isinstance(part, Filling):
             arrays["time_values"] = part.values
@@ -79,6 +83,7 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
             "warnings": tuple(map(str, about.get("warnings", ()))),
             "beyond": _kept_part(X, about.get("time"), content),
             "calibrated": _intervals(content, (len(X.L), len(X.R))),
+            "missed": _missed(content, (len(X.L), len(X.R))),
         }
 
 
@@ -95,6 +100,18 @@ def _lines(indices: Array, n: int) -> Array:
     if not whole or np.any((indices < 0) | (indices >= n)):
         raise ValueError("it names rows or columns that are not there")
     return indices
+
+
+def _missed(content: Mapping[str, Array], shape: tuple[int, int]) -> Sample | None:
+    """Errors at entries that were hidden, if the file has any."""
+    if MISSED + "values" not in content:
+        return None
+    rows, cols, values = (content[MISSED + name] for name in Sample._fields)
+    found = Sample(_lines(rows, shape[0]), _lines(cols, shape[1]), values)
+    sound = values.dtype.kind == "f" and np.isfinite(values).all()
+    if not sound or {x.shape for x in found} != {rows.shape}:
+        raise ValueError("its errors at hidden entries are none")
+    return found
 
 
 def _intervals(

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..evidence.alarms import Alarms, Listing, listing, standing_out
-from ..fit import Fit
+from ..fit import Filling, Fit
 from ..observations._door import as_observations
 from ..observations.base import Observations, Sample
 from ..schedule import Schedule
@@ -52,8 +52,8 @@ class Result(Calibrated):
         What speaks against the answer, in sentences.
     observations : Observations or None
         The data; None for a loaded result.
-    refit, beyond, calibrated, labels
-        Used by `interval`, `completed` and `frame`.
+    refit, beyond, calibrated, labels, missed
+        Used by `interval`, `completed`, `frame` and `outliers`.
 
     Examples
     --------
@@ -149,7 +149,9 @@ class Result(Calibrated):
 
     def _listed(self, obs: Observations) -> Listing:
         if self.regime == "noisy":
-            return listing(obs, self.fit)
+            # what is added in time was decided by other errors
+            in_time = any(isinstance(part, Filling) for part in self.beyond)
+            return listing(obs, self.fit, None if in_time else self.missed)
         residual = self.fit.residual(obs.sample)
         deviations = (1.4826 * float(np.median(np.abs(residual))), self.noise_level)
         known = (6 * x for x in deviations if math.isfinite(x))
