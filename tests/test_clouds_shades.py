@@ -7,7 +7,7 @@ from lrmc.apps import clouds
 from lrmc.apps.clouds import learn
 from lrmc.apps.clouds.ground import CLEAR, Sample
 from lrmc.apps.clouds.screen import _as_shadow, screened
-from lrmc.apps.clouds.shades import shades, without_overcast
+from lrmc.apps.clouds.shades import shades, with_ground_beside, without_overcast
 
 RED, INFRARED = 2, 3
 LEAVES = np.array([300.0, 500.0, 300.0, 3500.0])
@@ -64,11 +64,11 @@ def test_leaves_that_fall_are_no_shadow():
 
 def test_a_season_that_goes_on_is_no_shadow():
     """A fifth of the light goes from date to date: each is without the contrast of the one before, but
-    brighter than the next. Only the last is named.
+    brighter than the next, and the last tells of the one before it.
     """
     Y = np.repeat(forest(T=1), 12, axis=0)
     Y[4:] *= (0.8 ** np.arange(1, 9))[:, None, None, None]
-    assert found(Y) == [[], [11], []]
+    assert found(Y) == [[], [], []]
 
 
 def test_ends_of_a_series_are_only_named():
@@ -191,3 +191,49 @@ def test_a_shadow_takes_as_much_of_the_brightest_band():
     assert _as_shadow(0.4 * ground, ground).all()
     assert _as_shadow(0.4 * ground + 100, ground).all()  # with haze
     assert not _as_shadow(ground, cloud).any()
+
+
+def leafless(Y, dates, share=0.7):
+    """The same in spring: most pixels have lost much of their light, others hardly any."""
+    Y = Y.copy()
+    bare = np.random.default_rng(7).random(Y.shape[2:]) < share
+    Y[dates] *= np.where(bare, 0.6, 0.9)
+    return Y
+
+
+def test_dark_dates_that_tell_of_those_beside_them_are_ground():
+    """Leafless ground is dark and flat between summers, as a shadow is, but so are the dates beside it:
+    a line predicts these better with it.
+    """
+    Y = np.repeat(forest(T=1), 9, axis=0)
+    spring = leafless(Y, [4])
+    for beside in (3, 5):
+        spring[beside] = 0.5 * (spring[4] + Y[beside])
+    assert found(darkened(Y, [4]))[0] == [4]
+    assert found(spring)[:2] == [[], []]
+
+
+def test_ground_that_looks_as_the_dates_beside_say_is_kept():
+    """Of a date, the shadow was taken for ground and the ground for cloud."""
+    Y = forest(T=6)
+    Y[3, :, :12] *= 0.3  # in a shadow
+    Y[3, :, 18:] = 8000.0  # a cloud
+    given = np.ones((6, 20, 20), bool)
+    there = given.copy()
+    there[3, 12:] = False
+    kept = with_ground_beside(Sample(Y, there, None), 10.0 * np.arange(6), given).there
+    ground = np.zeros((20, 20), bool)
+    ground[12:18] = True
+    assert np.array_equal(kept[3], ground)
+    assert np.array_equal(kept[[0, 1, 2, 4, 5]], given[:5])
+
+
+def test_what_was_kept_of_a_date_stays_if_it_looks_as_the_dates_beside_say():
+    Y = forest(T=6)
+    Y[3, :, 12:] = 8000.0
+    given = np.ones((6, 20, 20), bool)
+    there = given.copy()
+    there[3, 10:] = False
+    sample = Sample(Y, there, None)
+    kept = with_ground_beside(sample, 10.0 * np.arange(6), given).there
+    assert np.array_equal(kept, there)

@@ -106,9 +106,11 @@ def run_to_end(
     obs: Observations,
     steps: Iterator[Step],
     what: str,
+    *,
+    counted: bool = True,
 ) -> tuple[Factors, Outcome]:
     """The last factors of a method, and how it ended; `what` as for `solved`. It diverges as
-    `solve` understands it.
+    `solve` understands it, and is undetermined with more unknowns than values, if they are counted.
     """
     first, last, doubts = math.inf, None, list[str]()
     # Numbers that overflow are noticed here.
@@ -126,7 +128,7 @@ def run_to_end(
         int(np.count_nonzero(seen)) for seen in (obs.row_observed, obs.col_observed)
     )
     outcome, unknowns = SOUND, rank * (lines - rank)
-    if obs.n_observed < unknowns:
+    if counted and obs.n_observed < unknowns:
         text = (
             f"{what}: {obs.n_observed} values are observed, and rank {rank} has"
             f" {unknowns} unknowns: not determined"
@@ -177,7 +179,9 @@ def noisy_fit(
     # Low rank alone: means of rows and columns, blended in, would follow what covers most of one.
     wishes = Wishes(plan=replace(decided.plan, blends=()))
     steps = noisy(scaled, rank, noise, wishes, seed)
-    X, outcome = run_to_end(obs, told(steps, tell, f"learning {what}"), what)
+    watched = told(steps, tell, f"learning {what}")
+    # A rank that was found is one that predicts entries set aside.
+    X, outcome = run_to_end(obs, watched, what, counted=rank is not None)
     root = obs.dtype.type(math.sqrt(unit))
     return Factors(X.L * root, X.R * root), outcome
 

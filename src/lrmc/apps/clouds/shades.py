@@ -13,14 +13,16 @@ some bands and take in others.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from ...weights import Array
-from .ground import Sample
+from .ground import FEW, Sample
 from .light import Light
 from .mixed import LEFT_BY_SHADOW
+from .ways import line
 
 TAKEN = float(np.log(LEFT_BY_SHADOW))  # what a shadow takes, or more
 GIVEN = (
@@ -63,9 +65,42 @@ def shades(sample: Sample, days: Array, given: Array) -> Shades:
         if found[darkest] >= TAKEN:
             break
         sure[darkest], usable[darkest] = True, False
+    believed = usable.copy()
+    for t in np.flatnonzero(sure).tolist():
+        if _tells(light, t, believed):
+            sure[t], usable[t] = False, True
     little = light.there.mean(1) < LITTLE * given
-    unsure = beside.doubtful | (little & (beside.half_way < TAKEN))
+    unsure = beside.doubtful
+    for t in np.flatnonzero(unsure & ~sure).tolist():
+        unsure[t] = not _tells(light, t, usable)
+    unsure |= little & (beside.half_way < TAKEN)
     return Shades(sure, unsure, _bright(light, light.known & ~sure))
+
+
+def _tells(light: Light, t: int, usable: Array) -> bool:
+    """Whether the dates beside one are all predicted better with it than without, by a line between
+    dates: leafless ground is dark and flat as well, but tells of the dates beside it.
+    """
+    without = usable.copy()
+    without[t] = False
+    beside = np.concatenate([side[:1] for side in light.near(t, without)])
+    with_it = without.copy()
+    with_it[t] = True
+    errors = [_off_line(light, t, beside, dates) for dates in (with_it, without)]
+    return len(beside) > 0 and bool(np.all(errors[0] < errors[1]))
+
+
+def _off_line(light: Light, t: int, beside: Array, dates: Array) -> Array:
+    """How far some dates are from a line between others, where date t was seen as well."""
+    there = light.there & dates[:, None]
+    said = line(light.values, there, light.days)
+    known = there.sum(0) > 1
+    answer = np.full(len(beside), np.nan)
+    for k, s in enumerate(beside):
+        shown = light.there[s] & light.there[t] & known
+        if shown.any():
+            answer[k] = np.mean(np.abs(said[s] - light.values[s])[:, shown])
+    return answer
 
 
 class _Beside(NamedTuple):
@@ -135,6 +170,26 @@ def _bright(light: Light, usable: Array) -> Array:
             more = np.median(light.ratios(t, around), axis=0)
             answer[t] = _outshines(more, 2 * GIVEN)
     return answer
+
+
+def with_ground_beside(sample: Sample, days: Array, given: Array) -> Sample:
+    """The sample with dates of which more that was left out looks as the dates beside say than of what
+    was kept: there, shadow was taken for ground and ground for cloud. `given` is what was there.
+    """
+    light = Light.of(sample, days)
+    if light is None:
+        return sample
+    given = given.reshape(light.there.shape)
+    said = line(light.values, light.there, days)
+    known = light.there.sum(0) > light.there
+    alike = np.all(np.abs(light.values - said) < GIVEN, axis=1) & known & given
+    kept = light.there.copy()
+    for t in range(len(kept)):
+        outside = np.count_nonzero(alike[t] & ~light.there[t])
+        inside = np.count_nonzero(alike[t] & light.there[t])
+        if outside > max(inside, FEW * kept.shape[1]):
+            kept[t] = alike[t]
+    return replace(sample, there=kept.reshape(sample.there.shape))
 
 
 # ---- clouds over most of a date
