@@ -7,7 +7,7 @@ from lrmc.apps import clouds
 from lrmc.apps.clouds import learn
 from lrmc.apps.clouds.ground import CLEAR, Sample
 from lrmc.apps.clouds.screen import _as_shadow, screened
-from lrmc.apps.clouds.shades import shades, with_ground_beside, without_overcast
+from lrmc.apps.clouds.shades import shades, without_overcast
 
 RED, INFRARED = 2, 3
 LEAVES = np.array([300.0, 500.0, 300.0, 3500.0])
@@ -211,29 +211,3 @@ def test_dark_dates_that_tell_of_those_beside_them_are_ground():
         spring[beside] = 0.5 * (spring[4] + Y[beside])
     assert found(darkened(Y, [4]))[0] == [4]
     assert found(spring)[:2] == [[], []]
-
-
-def test_ground_that_looks_as_the_dates_beside_say_is_kept():
-    """Of a date, the shadow was taken for ground and the ground for cloud."""
-    Y = forest(T=6)
-    Y[3, :, :12] *= 0.3  # in a shadow
-    Y[3, :, 18:] = 8000.0  # a cloud
-    given = np.ones((6, 20, 20), bool)
-    there = given.copy()
-    there[3, 12:] = False
-    kept = with_ground_beside(Sample(Y, there, None), 10.0 * np.arange(6), given).there
-    ground = np.zeros((20, 20), bool)
-    ground[12:18] = True
-    assert np.array_equal(kept[3], ground)
-    assert np.array_equal(kept[[0, 1, 2, 4, 5]], given[:5])
-
-
-def test_what_was_kept_of_a_date_stays_if_it_looks_as_the_dates_beside_say():
-    Y = forest(T=6)
-    Y[3, :, 12:] = 8000.0
-    given = np.ones((6, 20, 20), bool)
-    there = given.copy()
-    there[3, 10:] = False
-    sample = Sample(Y, there, None)
-    kept = with_ground_beside(sample, 10.0 * np.arange(6), given).there
-    assert np.array_equal(kept, there)

@@ -16,7 +16,6 @@ from .ground import CLEAR, CLOUD
 # Units of `Palette` that a familiar colour may be away: one is chosen for each date, or none.
 REACHES = (1.0, 2.0, 3.0)
 SOON = 1.0  # days: dates that are nearer count as this
-SEASON = 35.0  # days, after which dates tell a third of each other's fields
 LEAST = 10  # pixels, without which there is no evidence
 CAP = 20.0  # typical errors that one counts as, at most: a cloud must not decide, a changed field may
 
@@ -73,15 +72,7 @@ class Candidates(NamedTuple):
         return reaches[int(np.argmin(self._errors(t, reaches)))]
 
     def harms(self, t: int) -> bool:
-        """Whether the others are predicted worse with all that may be believed of a date, by dates of the
-        same season: a field that was bare in July tells nothing of September.
-        """
-        columns = np.isfinite(self.apart[t])
-        days = self.filling.ways.days
-        alike = np.exp(-np.abs(days - days[t]) / SEASON)
-        alike[t] = 0.0
-        if alike @ self.clear[:, columns].sum(1) < LEAST:
-            return False
+        """Whether the others are predicted worse with all that may be believed of a date."""
         without, beside = self._errors(t, (0.0, REACHES[0]))
         return beside > without
 

@@ -42,7 +42,7 @@ from .look import Look
 from .mixed import Clouds, learned_clouds
 from .screen import MANY, screened
 from .seasons import seasons
-from .shades import Shades, shades, with_ground_beside, without_overcast
+from .shades import Shades, shades, without_overcast
 
 BRIGHT = 3.0  # standard deviations that an overcast date is brighter in every band
 JUDGED = 1250  # pixels that the ways to fill are learned from and judged by
@@ -77,7 +77,6 @@ def learn_ground(
     tell(Progress("finding clouds"))
     given, seen = sample.share, sample.there
     sample, shadow = _without_clouds(sample, days)
-    sample = with_ground_beside(sample, days, seen)
     overcast = sample.share < (1 - MANY) * given
     sample = sample.without(shadow)
     dark = shades(sample, days, given)

@@ -13,13 +13,12 @@ some bands and take in others.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from ...weights import Array
-from .ground import FEW, Sample
+from .ground import Sample
 from .light import Light
 from .mixed import LEFT_BY_SHADOW
 from .ways import line
@@ -170,26 +169,6 @@ def _bright(light: Light, usable: Array) -> Array:
             more = np.median(light.ratios(t, around), axis=0)
             answer[t] = _outshines(more, 2 * GIVEN)
     return answer
-
-
-def with_ground_beside(sample: Sample, days: Array, given: Array) -> Sample:
-    """The sample with dates of which more that was left out looks as the dates beside say than of what
-    was kept: there, shadow was taken for ground and ground for cloud. `given` is what was there.
-    """
-    light = Light.of(sample, days)
-    if light is None:
-        return sample
-    given = given.reshape(light.there.shape)
-    said = line(light.values, light.there, days)
-    known = light.there.sum(0) > light.there
-    alike = np.all(np.abs(light.values - said) < GIVEN, axis=1) & known & given
-    kept = light.there.copy()
-    for t in range(len(kept)):
-        outside = np.count_nonzero(alike[t] & ~light.there[t])
-        inside = np.count_nonzero(alike[t] & light.there[t])
-        if outside > max(inside, FEW * kept.shape[1]):
-            kept[t] = alike[t]
-    return replace(sample, there=kept.reshape(sample.there.shape))
 
 
 # ---- clouds over most of a date
