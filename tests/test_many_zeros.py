@@ -69,7 +69,9 @@ def test_intervals_hold_what_they_say():
     rows, cols = np.nonzero(missing)
     low, high = lrmc.solve(Y).interval(rows, cols, level=0.9)
     inside = (low <= X[missing]) & (X[missing] <= high)
-    assert 0.85 < inside.mean() < 0.97
+    assert inside.mean() > 0.88
+    by_day = X[missing] > 0  # as many as were asked for, however many are 0 at night
+    assert 0.82 < inside[by_day].mean() < 0.97
 
 
 def test_one_value_and_gross_errors_are_still_that():

@@ -326,8 +326,8 @@ class Errors(NamedTuple):
     telling: Array  # those of entries that say how large errors are
 
     def those_that_tell(self) -> Errors:
-        """Without those of a value that stands in many places: zeros, met nearly everywhere, would
-        make gross errors of all others."""
+        """Without those of a value that stands in many places: with zeros, met nearly everywhere, nine
+        tenths of all could be inside where of the others few are."""
         return self if self.telling.all() else Errors(*(x[self.telling] for x in self))
 
 
@@ -336,8 +336,8 @@ def calibrate(obs: Observations, fit: Fit, sets: Sequence[Fitted]) -> Calibratio
     single = [some for some in sets if not some.whole_gaps]
     known = [lines_of(some.rest, some.fit) for some in single]
     places = kinds_of(obs, fit)
-    errors = _errors(single, known, with_kinds=places is not None)
-    unit, powers, sizes, tails = _scaled(obs, errors.those_that_tell())
+    errors = _errors(single, known, with_kinds=places is not None).those_that_tell()
+    unit, powers, sizes, tails = _scaled(obs, errors)
     scale = unit * np.exp(errors.logs @ powers) * sizes[errors.kinds]
     outlying = tails.outlying(errors.residual, scale)
     good = 1 - outlying if tails.share > TELLING else np.ones(len(scale))

@@ -27,6 +27,7 @@ from .exactly import (
     ended,
     exact_after_all,
     exactly,
+    one_more,
     other_ways,
     places_of,
     too_low,
@@ -244,13 +245,16 @@ def proven_after_all(
 
     Without one the last step is where that fit was."""
     proof = yield from exact_after_all(obs, last, tol)
-    if proof is not None or not thorough:
+    if proof is not None:
         return proof
-    fit = yield from other_ways(obs, rank, found, outliers, tol, seed)
-    if fit is not None:
-        return fit[1]
-    yield last
-    return None
+    if rank is None and len(obs.telling.values) < len(obs.sample.values):
+        proof = yield from one_more(obs, last, outliers, tol, seed)
+    if proof is None and thorough:
+        fit = yield from other_ways(obs, rank, found, outliers, tol, seed)
+        proof = None if fit is None else fit[1]
+    if proof is None:
+        yield last
+    return proof
 
 
 def long_lines(obs: Observations, seed: int) -> Array | None:

@@ -337,6 +337,23 @@ def exact_after_all(
     return None
 
 
+def one_more(
+    obs: Observations,
+    last: Step,
+    outliers: Sides,
+    tol: float,
+    seed: int,
+) -> Generator[Step, None, Certificate | None]:
+    """A certificate for one component more than a noisy fit has; None if there is none. Where one value
+    stands in many places, components stand out too little to be looked for.
+
+    As in `otherwise` steps are bounded, and not counted."""
+    run = exact(obs, last.L.shape[1] + 1, outliers, tol, seed)
+    found, _ = yield from first_steps(run, AT_FIRST, "again")
+    _, certificate = yield from proven(obs, found, outliers, tol)
+    return certificate if certificate is not None and certificate.holds else None
+
+
 def too_low(
     obs: Observations,
     rank: int,
