@@ -43,7 +43,7 @@ class ComplexResult(Result, kind="c"):
         As in `Result`.
     noise_level, outlier_fraction, regime, evidence, certificate, warnings
         As in `Result`.
-    observations, refit, beyond, calibrated, labels
+    observations, refit, beyond, calibrated, labels, missed
         As in `Result`.
 
     Examples

@@ -248,7 +248,7 @@ def _outliers(
     if not seen.n_outliers:
         return (
             "No observed entry stands out so far that few false alarms would be"
-            f" expected, so none is listed as an outlier.{_hidden_in_noise(result, 0.0)}"
+            " expected, so none is listed as an outlier."
         )
     share = percent(seen.n_outliers / obs.n_observed)
     is_ = "entry does" if seen.n_outliers == 1 else "entries do"
