@@ -40,8 +40,6 @@ from .lessons import (
     Tried,
     hidden_in,
     is_better,
-    is_typically_as_good,
-    is_typically_better,
     mean_gain,
 )
 from .noisy import Loss, Noise, is_gaussian, sweeps
@@ -50,9 +48,8 @@ from .plan import BENDS, Aim, Decided, Plan, Score, Wanted
 from .planned import LEAST, POLISH
 from .rested import polished, start
 from .second_opinions import opinions_for
+from .uneven import own_noise, scaled_as
 
-HALF = 0.5  # the power of the noise of lines that has to prove itself
-EVEN = 0.1  # in logarithms: lines whose noise differs by less have the same
 # times that entries are hidden at least: of few entries some to learn from and others to judge by; of
 # many once is enough
 COMPARISONS, OF_FEW = 1, 2
@@ -209,14 +206,6 @@ def taught(
     return plan, before, found.trials
 
 
-def scaled_as(tried: Tried, plan: Plan) -> Tried:
-    """The lessons with the noise that their fits show, as planned."""
-    if not any(plan.powers):
-        return tried
-    pairs = zip(tried.lessons, tried.line_noise(), strict=True)
-    return tried._replace(lessons=[x.scaled(lines, plan.powers) for x, lines in pairs])
-
-
 def with_shape(layers: Layers, shape: float) -> Layers:
     """The same numbers with this shape of the loss; a gentle one reaches farther, so that small
     residuals count in full.
@@ -256,38 +245,6 @@ def ranks_of(tried: Tried, layers: Layers, bend: float, least: int = 1) -> list[
         ladder.append(Tried.of(lower, layers))
         means.append(float(ladder[-1].losses(bend).mean()))
     return ladder
-
-
-def own_noise(
-    tried: Tried,
-    layers: Layers,
-    bend: float,
-) -> tuple[tuple[float, float], Tried]:
-    """Powers of the noise that rows and columns show, and the lessons with it: one side after the
-    other, if typical entries clearly gain by half of it: it is their noise. All of it is then the
-    usual case, and taken unless they lose.
-    """
-    lines = tried.line_noise()
-    powers, best = (0.0, 0.0), tried
-    for side in (1, 0):
-        if np.std(np.log(lines[0][side])) < EVEN:
-            continue
-        for power, is_as_good in (
-            (HALF, is_typically_better),
-            (1.0, is_typically_as_good),
-        ):
-            trial = (power, powers[1]) if side == 0 else (powers[0], power)
-            pairs = zip(tried.lessons, lines, strict=True)
-            lessons = [x.scaled(n, trial) for x, n in pairs]
-            few = _few_of(best)
-            scaled = Tried.of(lessons[: len(few.lessons)], layers)
-            if not is_typically_as_good(few.losses(bend), scaled.losses(bend)):
-                break  # what a few of them lose is no gain in all
-            scaled = scaled.beside(Tried.of(lessons[len(few.lessons) :], layers))
-            if not is_as_good(best.losses(bend), scaled.losses(bend)):
-                break
-            powers, best = trial, scaled
-    return powers, best
 
 
 def with_mixture(

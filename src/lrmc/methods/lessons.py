@@ -166,11 +166,6 @@ def is_typically_better(before: Losses, after: Losses) -> bool:
     return _is_clear(gains(before, after)[1], SAME)
 
 
-def is_typically_as_good(before: Losses, after: Losses) -> bool:
-    """Whether typical entries lose nothing in the mean."""
-    return float(gains(before, after)[1].sum()) >= 0
-
-
 def gains(before: Losses, after: Losses) -> tuple[Array, Array]:
     """What entries gain, relative to the mean loss before; and the same where losses are bounded.
 

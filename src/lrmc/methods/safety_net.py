@@ -21,9 +21,7 @@ from .decide import (
     first_numbers,
     good_rank,
     judged,
-    own_noise,
     ranks_of,
-    scaled_as,
     with_mixture,
 )
 from .family import OF_LINE
@@ -45,6 +43,7 @@ from .plan import BENDS, Aim, Decided, Plan, Score
 from .planned import LEAST, RECOVERY
 from .second_opinions import OPINIONS, opinions_for
 from .settling import settle, trimmed
+from .uneven import own_noise, scaled_as
 
 # of the entries, and at least so many: the part of new data that a plan is tried in. Small tables are
 # looked at as a whole: in a part of them fewer components, and more of second opinions, seem right
