@@ -97,7 +97,8 @@ def learn_ground(
         raise ValueError("no pixel of the scenes is observed: all are nodata or masked")
     fits = Fits(days, rank, seed, threads, tell)
     learned = _without_bright(sample, _learned(sample, None, fits), fits)
-    outcome = _warned(learned, sample.Y)
+    masked = look.seen is not None and not sample.there.all()
+    outcome = _warned(learned, sample.Y, masked)
     return replace(learned.ground, limits=sample.limits, outcome=outcome)
 
 
@@ -236,8 +237,8 @@ def _filling(
     )
 
 
-def _warned(learned: Learned, Y: Array) -> Outcome:
-    """With a word about what is not known."""
+def _warned(learned: Learned, Y: Array, masked: bool) -> Outcome:
+    """With a word about what is not known, and would be by masks."""
     ground, dark, believed, judged, undecided = learned
     outcome, filling = ground.outcome, judged.filling
     counts = [np.count_nonzero(one, axis=(1, 2)) for one in (judged.clear, believed)]
@@ -251,6 +252,12 @@ def _warned(learned: Learned, Y: Array) -> Outcome:
             " most of a date may be taken for it; give more dates, or masks of the"
             " clouds",
             Status.UNDETERMINED,
+        )
+    if ground.bright is not None and not masked:
+        outcome = outcome.warned(
+            "what is bright in all bands was taken for cloud, since the dates tell more"
+            " of each other without it; snow may be among it, and masks of the clouds"
+            " would be surer"
         )
     found = {
         "what is clear there is far from what the other dates say; snow, haze or clouds"
