@@ -306,8 +306,10 @@ def whittaker(X: Array, days: Array, at: int) -> Array:
     D = _second_differences(when)
     best, answer = np.inf, np.empty(0)
     for strength in STRENGTHS:
-        system = there.T[:, :, None] * np.eye(len(when)) + strength * D.T @ D
-        inverse = np.linalg.inv(system + 1e-9 * np.eye(len(when)))
+        smoothing = strength * D.T @ D
+        system = there.T[:, :, None] * np.eye(len(when)) + smoothing
+        least = 1e-9 * (1 + np.max(smoothing))  # of pixels that were never seen
+        inverse = np.linalg.inv(system + least * np.eye(len(when)))
         smooth = np.einsum("nst,tbn->sbn", inverse, y, optimize=True)
         leverage = np.einsum("ntt->tn", inverse)[:, None]
         left_out = (y - smooth) / np.maximum(1 - leverage, 1e-6)

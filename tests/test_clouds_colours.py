@@ -133,3 +133,23 @@ def test_dates_that_are_near_tell_most(days, harms):
     mask = np.zeros((5, 4, 5), np.uint8)
     mask[0] = 1
     assert harmful(Y, mask, np.zeros_like(mask), filling)[0] == harms
+
+
+@pytest.mark.parametrize(("spread", "harms"), [(1.0, True), (30.0, False)])
+def test_a_harm_that_may_be_chance_is_none(spread, harms):
+    """Twenty pixels, with which the date beside is predicted worse by 2 on average."""
+    more = 2.0 + spread * np.tile([-0.5, 0.5], 10)
+
+    def predicted(y, believed):
+        return np.where(believed[0], 20.0 + more, 20.0) * np.ones_like(y)
+
+    filling = SimpleNamespace(
+        predicted=predicted,
+        error=np.full((3, 1), 2.0),
+        least=1.0,
+        ways=SimpleNamespace(days=np.arange(3.0)),
+    )
+    mask = np.zeros((3, 4, 5), np.uint8)
+    mask[0] = 1
+    Y = np.zeros((3, 1, 4, 5))
+    assert harmful(Y, mask, np.zeros_like(mask), filling)[0] == harms

@@ -33,7 +33,8 @@ def found(Y, there=None, given=None):
     there = np.ones((len(Y), *Y.shape[2:]), bool) if there is None else there
     days, sample = 10.0 * np.arange(len(Y)), Sample(Y, there, None)
     answer = shades(sample, days, sample.share if given is None else given)
-    return [np.flatnonzero(one).tolist() for one in answer]
+    kinds = (answer.sure, answer.unsure | answer.scarce, answer.bright)
+    return [np.flatnonzero(one).tolist() for one in kinds]
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

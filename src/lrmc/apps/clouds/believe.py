@@ -17,6 +17,8 @@ from .ground import CLEAR, CLOUD
 REACHES = (1.0, 2.0, 3.0)
 SOON = 1.0  # days: dates that are nearer count as this
 LEAST = 10  # pixels, without which there is no evidence
+# Standard errors of a mean beyond which a harm is believed; with two, a thin cloud was let in.
+BEYOND_CHANCE = 1.0
 CAP = 20.0  # typical errors that one counts as, at most: a cloud must not decide, a changed field may
 
 
@@ -47,7 +49,7 @@ def helpful(
 
 def harmful(Y: Array, before: Array, after: Array, filling: Filling) -> Array:
     """T: dates of which pixels that only the later mask calls clear make the others harder to
-    predict, as haze does.
+    predict, as haze does, by more than chance: a few bare fields can do so, too.
     """
     T, bands = Y.shape[:2]
     freed = ((before == CLOUD) & (after == CLEAR)).reshape(T, -1)
@@ -69,18 +71,24 @@ class Candidates(NamedTuple):
         clear of them, and what may be; a change that lasts tells of itself.
         """
         reaches = (0.0, *REACHES)
-        return reaches[int(np.argmin(self._errors(t, reaches)))]
+        errors = [np.sum(one) for one in self._errors(t, reaches)]
+        return reaches[int(np.argmin(errors))]
 
     def harms(self, t: int) -> bool:
-        """Whether the others are predicted worse with all that may be believed of a date."""
+        """Whether the others are predicted worse with all that may be believed of a date, beyond doubt."""
         without, beside = self._errors(t, (0.0, REACHES[0]))
-        return beside > without
+        more = beside - without
+        if not len(more):
+            return False
+        return bool(np.mean(more) > BEYOND_CHANCE * np.std(more) / np.sqrt(len(more)))
 
-    def _errors(self, t: int, reaches: tuple[float, ...]) -> list[float]:
-        """At the other dates, if colours of a date reach so far; all alike where too few do."""
+    def _errors(self, t: int, reaches: tuple[float, ...]) -> list[Array]:
+        """At the other dates, if colours of a date reach so far: a number for each pixel that may be
+        believed, with a mean that is the error of all; none where these are too few.
+        """
         columns = np.isfinite(self.apart[t])
         if np.count_nonzero(columns) < LEAST:
-            return [0.0] * len(reaches)
+            return [np.zeros(0)] * len(reaches)
         clear, apart = self.clear[:, columns], self.apart[:, columns]
         judged = clear | np.isfinite(apart)
         judged[t] = False
@@ -91,22 +99,15 @@ class Candidates(NamedTuple):
         for reach in reaches:
             believed = clear.copy()
             believed[t] = apart[t] < reach
-            errors.append(self._error(y, believed, judged, near))
+            errors.append(self._error(y, believed, judged * near[:, None]))
         return errors
 
-    def _error(
-        self,
-        y: Array,
-        believed: Array,
-        judged: Array,
-        near: Array,
-    ) -> float:
-        """The mean error at some pixels, in typical ones, if some are believed; dates count as they are
+    def _error(self, y: Array, believed: Array, weights: Array) -> Array:
+        """n: the error at some pixels, in typical ones, if some are believed; dates count as they are
         near.
         """
         filling = self.filling
         off = np.abs(y - filling.predicted(y, believed))
         times = off / np.maximum(filling.error, filling.least)[:, :, None]
         size = np.minimum(times.mean(1), CAP)
-        weights = judged * near[:, None]
-        return float(np.sum(weights * size) / max(weights.sum(), 1e-300))
+        return np.asarray(np.sum(weights * size, axis=0) / max(weights.mean(), 1e-300))

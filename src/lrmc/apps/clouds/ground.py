@@ -22,6 +22,7 @@ from ...row_systems import pairs, solve_rows
 from ...weights import Array, Cauchy
 from ..outcome import Limits
 from ..stack import band_groups
+from .bright import outshines
 from .colours import Palettes, familiar
 from .contest import Filling
 from .look import Look, as_matrix
@@ -64,6 +65,9 @@ class Ground:
     clouds: Clouds | None = None  # the colours that clouds have
     filling: Filling | None = None  # what is under clouds
     shaded: Array | None = None  # T: dates that are nothing but shadow
+    bright: Array | None = (
+        None  # T: what has more light in all bands is no ground at first
+    )
 
     @property
     def rank(self) -> int:
@@ -232,12 +236,16 @@ def first_mask(
     threads: int | None,
 ) -> Array:
     """The clouds of a block by robust least squares: good enough to learn how to find them. Dates
-    that are nothing but shadow do not tell.
+    that are nothing but shadow do not tell, nor what is bright where that was found to be cloud.
     """
-    L = fit_pixels(Y, looked_at & ~ground.shadow, ground, threads)
+    no_ground = np.broadcast_to(ground.shadow, there.shape)
+    if ground.bright is not None:
+        no_ground = no_ground | outshines(Y, ground.bright)
+    L = fit_pixels(Y, looked_at & ~no_ground, ground, threads)
     model = (ground.R.astype(np.float32) @ L.T).reshape(Y.shape)
     deviation = ground.deviation.astype(np.float32)[:, None, None]
-    return cloud_mask(Y, there, (Y - model) / deviation, ground)
+    found = cloud_mask(Y, there, (Y - model) / deviation, ground)
+    return np.where(there & no_ground, np.uint8(CLOUD), found)
 
 
 def second_mask(

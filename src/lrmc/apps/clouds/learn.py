@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._progress import Progress, Tell, silent
+from ..._progress import FitFailed, Progress, Tell, silent
 from ..._rows import equal
 from ..._work import Outcome
 from ...linalg import Factors
@@ -19,6 +19,15 @@ from ...result import Status
 from ...weights import Array
 from ..outcome import noisy_fit
 from .believe import harmful, helpful
+from .bright import (
+    Judged,
+    agreed,
+    bright_limit,
+    convincing,
+    gaining,
+    gains,
+    outshines,
+)
 from .colours import palettes
 from .contest import Filling, contested
 from .ground import (
@@ -48,6 +57,7 @@ BRIGHT = 3.0  # standard deviations that an overcast date is brighter in every b
 JUDGED = 1250  # pixels that the ways to fill are learned from and judged by
 SCREENS = 4  # at most, that are looked at for dates that are mostly cloud
 ROUNDS = 3  # of weighing, and finding clouds
+TRIED = 2  # times, without what is bright: on all dates, and on those that gain by it
 FEWEST = 5  # dates that show ground: with fewer, nobody can tell one from a cloud
 MOST = 0.5  # of what was thought clear of a date is so in the end, or the date is named
 
@@ -55,9 +65,21 @@ MOST = 0.5  # of what was thought clear of a date is so in the end, or the date 
 class Fits(NamedTuple):
     """What all fits have in common."""
 
+    days: Array  # T
+    rank: int | None
     seed: int
     threads: int | None
     tell: Tell
+
+
+class Learned(NamedTuple):
+    """The ground, and how it came about."""
+
+    ground: Ground
+    dark: Shades
+    believed: Array  # T x lines x width: of the sample, what it was learned from
+    judged: Judged
+    undecided: Array  # T: dates of which what is bright may be cloud
 
 
 def learn_ground(
@@ -73,23 +95,60 @@ def learn_ground(
     sample = sampled(look)
     if not sample.there.any():
         raise ValueError("no pixel of the scenes is observed: all are nodata or masked")
-    fits = Fits(seed, threads, tell)
-    tell(Progress("finding clouds"))
+    fits = Fits(days, rank, seed, threads, tell)
+    learned = _without_bright(sample, _learned(sample, None, fits), fits)
+    masked = look.seen is not None and not sample.there.all()
+    outcome = _warned(learned, sample.Y, masked)
+    return replace(learned.ground, limits=sample.limits, outcome=outcome)
+
+
+def _learned(sample: Sample, limit: Array | None, fits: Fits) -> Learned:
+    """The ground of a sample, without what outshines a limit, if there is one."""
+    fits.tell(Progress("finding clouds"))
     given, seen = sample.share, sample.there
-    sample, shadow = _without_clouds(sample, days)
+    if limit is not None:
+        sample = sample.without(outshines(sample.Y, limit))
+    sample, shadow = _without_clouds(sample, fits.days)
     overcast = sample.share < (1 - MANY) * given
     sample = sample.without(shadow)
-    dark = shades(sample, days, given)
+    dark = shades(sample, fits.days, given)
     # What is left of a date that is mostly cloud is cloud as well, if it is as bright.
     covered = dark.sure | (dark.bright & overcast)
     sample = sample.without(covered[:, None, None])
-    X, outcome = _fitted(sample, rank, "the ground", fits)
-    ground = replace(_of_all_dates(sample, X, days, threads), shaded=covered)
-    tell(Progress("weighing ways to fill"))
-    ground, left = _with_filling(sample, ground, rank, threads, seen)
-    if ground.filling is not None:
-        outcome = _warned(outcome, ground.filling, dark, given, left)
-    return replace(ground, limits=sample.limits, outcome=outcome)
+    X, outcome = _fitted(sample, "the ground", fits)
+    ground = _of_all_dates(sample, X, fits.days, fits.threads)
+    ground = replace(ground, shaded=covered, bright=limit, outcome=outcome)
+    fits.tell(Progress("weighing ways to fill"))
+    ground, judged = _with_filling(sample, ground, fits, seen)
+    return Learned(ground, dark, sample.there, judged, np.zeros(len(given), bool))
+
+
+def _without_bright(sample: Sample, first: Learned, fits: Fits) -> Learned:
+    """What is learned without the bright pixels of all dates, or of those that gain by it, if it tells
+    more of what was seen.
+    """
+    Y, there, before = sample.Y, sample.there, first.judged
+    limit = np.full(len(Y), bright_limit(Y, there, smallest(Y)))
+    left = before.clear & ~outshines(Y, limit)
+    if not FEW < left.sum() / max(before.clear.sum(), 1) < 1 - FEW:
+        return first
+    # Whether it is worth a try: only what is put under clouds is learned again.
+    filling = _filling(sample, left, replace(first.ground, filling=None), fits.rank)
+    gain = gains(Y, there, before, Judged(filling, left))
+    if not gaining(gain).any():
+        return first
+    for _ in range(TRIED):
+        try:
+            later = _learned(sample, limit, fits)
+        except FitFailed:
+            break
+        gain = gains(Y, there, before, later.judged)
+        if convincing(gain, agreed(Y, before, later.judged)):
+            return later
+        limit = np.where(gaining(gain), limit, np.inf)
+        if np.isinf(limit).all():
+            break
+    return first._replace(undecided=gaining(gain))
 
 
 def _without_clouds(sample: Sample, days: Array) -> tuple[Sample, Array]:
@@ -110,20 +169,19 @@ def _without_clouds(sample: Sample, days: Array) -> tuple[Sample, Array]:
 def _with_filling(
     sample: Sample,
     ground: Ground,
-    rank: int | None,
-    threads: int | None,
+    fits: Fits,
     seen: Array,
-) -> tuple[Ground, Array]:
+) -> tuple[Ground, Judged]:
     """With what is put under clouds: learned from what robust least squares leave as clear, and again
-    from what is clear then. And T: how much of what was believed is clear.
+    from what is clear then; and what is, by it.
     """
-    Y, there = sample.Y, sample.there
+    Y, there, threads = sample.Y, sample.there, fits.threads
     clear = first_mask(Y, there, there, ground, threads) == CLEAR
     ground = replace(ground, brightest=brightest(Y, clear))
     mask = first_mask(Y, there, there, ground, threads)
     for _ in range(ROUNDS):
         clear = mask == CLEAR
-        filling = _filling(sample, clear, ground, rank)
+        filling = _filling(sample, clear, ground, fits.rank)
         ground = replace(ground, filling=filling, colours=None, clouds=None)
         unlike = second_mask(Y, mask, clear, ground)
         clouds = _clouds(Y, seen, clear, ground, filling)
@@ -137,8 +195,7 @@ def _with_filling(
         colours = palettes(Y, unlike == CLEAR, smallest(Y))
         ground = replace(ground, colours=helpful(Y, unlike, colours, filling))
         mask = second_mask(Y, mask, clear, ground)
-    counts = np.count_nonzero(mask == CLEAR, axis=(1, 2))
-    return ground, counts / np.maximum(np.count_nonzero(there, axis=(1, 2)), 1)
+    return ground, Judged(filling, mask == CLEAR)
 
 
 def _clouds(
@@ -180,17 +237,13 @@ def _filling(
     )
 
 
-def _warned(
-    outcome: Outcome,
-    filling: Filling,
-    dark: Shades,
-    given: Array,
-    left: Array,
-) -> Outcome:
-    """With a word about what is not known. Of dates, the share that was given and how much of what was
-    believed is clear.
-    """
-    bright = dark.bright & (given > MOST)  # beside the clouds of masks there is haze
+def _warned(learned: Learned, Y: Array, masked: bool) -> Outcome:
+    """With a word about what is not known, and would be by masks."""
+    ground, dark, believed, judged, undecided = learned
+    outcome, filling = ground.outcome, judged.filling
+    counts = [np.count_nonzero(one, axis=(1, 2)) for one in (judged.clear, believed)]
+    left = counts[0] / np.maximum(counts[1], 1)
+    untold = judged.untold(Y)
     some = ~filling.ways.hidden
     usable = int(np.count_nonzero(some))
     if usable < FEWEST:
@@ -200,13 +253,20 @@ def _warned(
             " clouds",
             Status.UNDETERMINED,
         )
+    if ground.bright is not None and not masked:
+        outcome = outcome.warned(
+            "what is bright in all bands was taken for cloud, since the dates tell more"
+            " of each other without it; snow may be among it, and masks of the clouds"
+            " would be surer"
+        )
     found = {
         "what is clear there is far from what the other dates say; snow, haze or clouds"
-        " may have been taken for ground": filling.doubtful | (some & bright),
+        " may have been taken for ground": undecided | (filling.doubtful & untold),
         "most of what was thought clear there differs from what the other dates say;"
         " clouds, or a change that these do not show": some & (left < MOST),
         "darker than the dates around, where the ground is brightest; haze and shadow"
-        " may have been taken for ground": some & dark.unsure,
+        " may have been taken for ground": some
+        & (dark.unsure | (dark.scarce & untold)),
     }
     for text, dates in found.items():
         if dates.any():
@@ -217,7 +277,6 @@ def _warned(
 
 def _fitted(
     sample: Sample,
-    rank: int | None,
     what: str,
     fits: Fits,
 ) -> tuple[Factors, Outcome]:
@@ -225,7 +284,7 @@ def _fitted(
     # Clouds come in patches: Cauchy was always chosen when all losses were tried, which takes
     # three times longer.
     noise = Noise(unlike_members(obs), equal(1.0, len(sample.Y)), "cauchy")
-    X, outcome = noisy_fit(obs, rank, noise, fits.seed, what, fits.tell)
+    X, outcome = noisy_fit(obs, fits.rank, noise, fits.seed, what, fits.tell)
     return _balanced(X), outcome
 
 

@@ -37,9 +37,10 @@ class Shades(NamedTuple):
     # T: darker than before and than after, and brighter in no band; or darker than half-way
     # between them, and without contrast: shadow
     sure: Array
-    # T: darker than one side and without contrast, or what little clouds left of the date is darker
-    # than half-way
+    # T: darker than one side and without contrast
     unsure: Array
+    # T: what little clouds left of the date is darker than half-way
+    scarce: Array
     # T: with far more light than those around them: clouds, haze or snow
     bright: Array
 
@@ -55,7 +56,7 @@ def shades(sample: Sample, days: Array, given: Array) -> Shades:
     light = Light.of(sample, days)
     sure = np.zeros(len(sample.Y), bool)
     if light is None:
-        return Shades(sure, sure, sure)
+        return Shades(sure, sure, sure, sure)
     usable = light.known & ~_bright(light, light.known)
     while True:
         beside = _beside(light, usable)
@@ -72,8 +73,8 @@ def shades(sample: Sample, days: Array, given: Array) -> Shades:
     unsure = beside.doubtful
     for t in np.flatnonzero(unsure & ~sure).tolist():
         unsure[t] = not _tells(light, t, usable)
-    unsure |= little & (beside.half_way < TAKEN)
-    return Shades(sure, unsure, _bright(light, light.known & ~sure))
+    scarce = little & (beside.half_way < TAKEN)
+    return Shades(sure, unsure, scarce, _bright(light, light.known & ~sure))
 
 
 def _tells(light: Light, t: int, usable: Array) -> bool:
