@@ -342,7 +342,8 @@ def test_the_list_of_a_file_has_a_kind(solved, tmp_path):
     frame.insert(0, "when", dates)
     frame.to_csv(tmp_path / "in.csv", index=False)
     out = tmp_path / "outliers.csv"
-    complete(tmp_path / "in.csv", tmp_path / "out.csv", outliers_to=out)
+    with pytest.warns(lrmc.DoubtWarning, match="taken for faults"):
+        complete(tmp_path / "in.csv", tmp_path / "out.csv", outliers_to=out)
     listed = pandas.read_csv(out)
     assert set(listed.loc[listed["column"] == "s5", "kind"]) == {"stuck"}
     assert (listed["column"] == "s5").sum() == 31

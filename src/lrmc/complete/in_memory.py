@@ -252,6 +252,8 @@ def outlying(
         large = listed.beyond(some)
         if in_time is not None:
             large |= in_time.stuck[in_time.places(some.rows, some.cols)]
+            if in_time.faulty is not None:
+                large |= in_time.faulty[some.rows, some.cols]
         found.append((*(x[large] for x in some), listed.scale(some)[large]))
     rows, cols, residual, scale = (
         np.concatenate(parts) for parts in zip(*found, strict=True)
@@ -282,6 +284,7 @@ class _InTime(NamedTuple):
 
     table: Array
     stuck: Array  # which entries are
+    faulty: Array | None  # which were left out, in the orientation of the data
     flipped: bool
     nth: Array  # of each line of the data that is a time: how many are earlier
 
@@ -298,7 +301,8 @@ def _in_time(result: Result, obs: Observations) -> _InTime | None:
     Y, flipped = obs.grid(*map(np.arange, obs.shape)), part.fills == "rows"
     order = np.argsort(part.timing.clock.cells, kind="stable")
     table = (Y.T if flipped else Y)[:, order]
-    return _InTime(table, stuck(table), flipped, np.argsort(order))
+    nth = np.argsort(order)
+    return _InTime(table, stuck(table), part.timing.faulty, flipped, nth)
 
 
 def filled(

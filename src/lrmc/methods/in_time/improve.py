@@ -24,6 +24,7 @@ from .part import Axis, Timing, filled, whole, without_gross
 from .periods import find_period, is_ordered, is_smooth
 from .plan import IDLE_IN_WINDOWS, for_all_sensors, learn_plan, weighed_by_all
 from .simple import slot_medians
+from .sound import left_without, many_faults, without_faults
 from .windows import WHOLE, middle_window, width_of
 
 AskedTime = Literal["auto", "columns", "rows"]
@@ -135,28 +136,44 @@ def _with_time(result: Result, asked: Asked, seed: int) -> Result:
     T = sensors.shape[1]
     clock = clock_of(asked, T)
     Y = clock.on_grid(sensors)
-    timing = _planned(result, Y, clock, axis, asked, seed)
+    sound, Y, wrong = without_faults(result, Y, clock, axis, seed, again=not long)
+    timing = _planned(sound, Y, clock, axis, asked, seed)._replace(faulty=wrong)
     check = checked(Y, timing.plan, timing.width, seed)
     evidence = _evidence(result, timing, check)
+    sound = replace(sound, observations=obs, evidence=evidence)
+    of_faults = tuple(many_faults(wrong, axis, obs.n_observed))
     if not timing.plan.is_worth_it(clearly=optional):
-        return replace(result, evidence=evidence)
-    part = filled(obs, Fit(result.factors(), result.beyond), timing)
+        return _low_rank_alone(result, sound, of_faults, optional=optional)
+    part = filled(obs, Fit(sound.factors(), sound.beyond), timing)
     cleaned = without_gross(part, obs)
     assert result.refit is not None
     return replace(
-        result,
+        sound,
         beyond=(cleaned.part,),
         noise_level=cleaned.noise,
         outlier_fraction=cleaned.gross,
-        evidence=evidence,
         status=_status(result.status),
         warnings=(
             *_still_true(result.warnings, obs, axis),
             *_said(check),
+            *of_faults,
             *_few_begin_late(Y),
         ),
         refit=Again(result.refit, timing),
     )
+
+
+def _low_rank_alone(
+    result: Result,
+    sound: Result,
+    of_faults: tuple[str, ...],
+    *,
+    optional: bool,
+) -> Result:
+    """Without what sensors said while they failed, if anybody said that there are sensors."""
+    if optional:
+        return replace(result, evidence=sound.evidence)
+    return replace(sound, warnings=(*result.warnings, *of_faults))
 
 
 def clock_of(asked: Asked, T: int) -> Clock:
@@ -213,6 +230,7 @@ def _not_in_order(axis: Axis) -> str:
 
 def _evidence(result: Result, timing: Timing, check: Check | None) -> dict[str, Any]:
     in_time = {"axis": timing.axis, **timing.plan.plain()}
+    in_time["faults"] = 0 if timing.faulty is None else int(timing.faulty.sum())
     if check is not None:
         in_time["checked"] = check.plain()
     return {**result.evidence, "time": in_time}
@@ -352,8 +370,9 @@ class Again:
     def __call__(self, part: Submatrix, seed: int) -> Fit:
         """The fit. Where few entries told the weights of its plan, these are learned again: a plan
         that knows what is set aside misses less of it than of what is missing."""
-        fit = self.refit(part, seed)
         timing = self._there(part)
+        part = part._replace(obs=left_without(part.obs, timing.faulty))
+        fit = self.refit(part, seed)
         timing = timing._replace(plan=timing.plan.without_values())
         if timing.plan.is_of_few:
             timing = self._learned_again(timing, part, seed)
@@ -411,7 +430,10 @@ class Again:
         period = self.timing.plan.period or 1
         cells = cells - int(cells.min()) // period * period
         clock = Clock(cells, int(cells.max()) + 1, self.timing.clock.period)
-        return self.timing._replace(clock=clock)
+        faulty = self.timing.faulty
+        if faulty is not None:
+            faulty = faulty[np.ix_(part.rows, part.cols)]
+        return self.timing._replace(clock=clock, faulty=faulty)
 
     def _cells(self, part: Submatrix) -> Array:
         timing = self.timing

@@ -14,6 +14,9 @@ FEWEST = (
 )
 SKIPPED = 1  # entries within a fault that may have gone unnoticed
 GROWN = 0.5  # of the largest residual, that a straight line must rise by in a drift
+# of the entries of a sensor that have one value, or of the other sensors that repeat theirs at the
+# same time: from there on it is how things are
+OFTEN = 0.25
 FALSE_ALARMS = 0.01  # stuck runs that a table without any is expected to show
 
 
@@ -21,14 +24,18 @@ def stuck(Y: Array) -> Array:
     """Which entries (sensors x times, NaN where missing) repeat the one before in a run so long
     that its sensor hardly makes it: less than FALSE_ALARMS such runs are expected in all.
 
-    A sensor that often repeats its values, as one that saturates does, needs longer runs."""
+    A sensor that often repeats its values, as one that saturates does, needs longer runs. A value
+    that it often has, and what many others do at the same times, is no fault: dry days, nights."""
     found = np.zeros(Y.shape, bool)
-    n_observed = int((~np.isnan(Y)).sum())
+    seen = ~np.isnan(Y)
+    n_observed = int(seen.sum())
     for s, y in enumerate(Y):
-        at = np.flatnonzero(~np.isnan(y))
+        at = np.flatnonzero(seen[s])
         for run in _improbable(np.diff(y[at]) == 0, n_observed):
-            found[s, at[run.start : run.stop + 1]] = True
-    return found
+            here = at[run.start : run.stop + 1]
+            found[s, here] = (y[at] == y[here[0]]).sum() <= OFTEN * len(at)
+    others = found.sum(0) - found
+    return found & (others <= OFTEN * (seen.sum(0) - seen))
 
 
 def _improbable(same: Array, n_observed: int) -> Iterator[slice]:

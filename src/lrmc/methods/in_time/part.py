@@ -30,6 +30,7 @@ class Timing(NamedTuple):
     clock: Clock
     plan: Plan
     width: int  # of windows, in cells
+    faulty: Array | None = None  # entries that are no data, in the orientation of these
 
     def sensors(self, x: Array) -> Array:
         """As sensors x times, or back."""
@@ -37,7 +38,10 @@ class Timing(NamedTuple):
 
     def grid_of(self, obs: Observations) -> Array:
         """The data as sensors x cells of time."""
-        return self.clock.on_grid(self.sensors(whole(obs)))
+        Y = whole(obs)
+        if self.faulty is not None:
+            Y = np.where(self.faulty, np.nan, Y).astype(Y.dtype)
+        return self.clock.on_grid(self.sensors(Y))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
