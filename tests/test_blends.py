@@ -1,5 +1,7 @@
 """What others say beside low rank, and how much of it is blended in."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,16 +9,21 @@ from lrmc._answer import _few_decide
 from lrmc.methods.blends import (
     Blend,
     Hearing,
+    _column_units,
     best_blends,
     best_simple,
     best_weight,
+    blends_for,
     mixing_weights,
     opinion_standings,
     reweighted,
     standings,
 )
 from lrmc.methods.learn import SHIPPED
+from lrmc.methods.lessons import Tried, hidden_in
+from lrmc.methods.noisy import Noise
 from lrmc.methods.plan import Plan
+from lrmc.observations import as_observations
 
 FIRST, SECOND = Blend("neighbors", 0.0, 3.0), Blend("regression", 0.0, 30.0)
 
@@ -42,6 +49,63 @@ def test_a_gain_that_is_clear_entry_by_entry_is_one_on_a_single_set(seed):
     simple = Blend("column median")
     one = Hearing(np.zeros(200), shared + 0.45 * own, {simple: shared - 0.585 * own})
     assert best_simple([one], 3.0).weight > 0.3
+
+
+def judged_table(width, seed=0):
+    """What two opinions say of a table: the first knows all columns but one, which is so many times
+    wider than the others, and of which the second knows more.
+    """
+    rng = np.random.default_rng(seed)
+    Y = rng.standard_normal((200, 6))
+    Y[:, 0] *= width
+    obs = as_observations(Y)
+    lessons = hidden_in(obs, 2, Noise.even(obs), 0, least=3, most=3)
+    tried = Tried(lessons, [None] * len(lessons))
+    hearings = []
+    for lesson in lessons:
+        wide = lesson.hidden.cols == 0
+        y = lesson.hidden.values.astype(float)
+        others = {
+            FIRST: np.where(wide, 0.0, 0.9 * y),
+            SECOND: np.where(wide, 0.5 * y, 0.0),
+            Blend("column median"): 0 * y,
+        }
+        hearings.append(Hearing(y, 0 * y, others))
+    return tried, hearings
+
+
+@pytest.mark.parametrize("width", [1.0, 60.0])
+def test_each_column_of_a_table_counts_alike(width):
+    """A code with huge values does not decide for all columns."""
+    tried, hearings = judged_table(width)
+    weights = {x.name: x.weight for x in blends_for(tried, hearings, 1.0)}
+    assert weights[FIRST.name] > 0.6
+    if width > 1:
+        by_size = {x.name: x.weight for x in best_blends(hearings, 1.0)}
+        assert by_size[SECOND.name] > 0.6
+
+
+def test_half_of_a_column_that_is_hidden_leaves_its_unit():
+    """What is left of a column of two values may be one of them."""
+    tried, _ = judged_table(1.0)
+    first = tried.lessons[0]
+    Y = first.rest.grid(*map(np.arange, first.rest.shape))
+    Y[:, 3] = 1.0
+    lesson = replace(first, rest=as_observations(Y))
+    units = _column_units(lesson)[lesson.hidden.cols == 3]
+    assert (units > 0.03).all()
+
+
+def test_an_opinion_that_is_nearly_exact_has_nearly_all_of_the_weight():
+    """Equal weights count as few entries."""
+    rng = np.random.default_rng(2)
+    truth, *noise = rng.standard_normal((5, 600))
+    others = {
+        Blend(f"opinion {k}"): truth + size * e
+        for k, (size, e) in enumerate(zip((0.01, 0.5, 0.5), noise, strict=False))
+    }
+    heard = [Hearing(truth, truth + noise[-1], others)]
+    assert mixing_weights(heard, list(others), 3.0)[0] > 0.9
 
 
 def heard(rng, truth, fit, other):

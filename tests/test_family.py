@@ -10,7 +10,7 @@ from test_noisy_layers import error, table
 import lrmc
 from lrmc import Schedule, as_observations
 from lrmc.methods import safety_net
-from lrmc.methods.blends import all_heard, best_blends
+from lrmc.methods.blends import all_heard, blends_for
 from lrmc.methods.family import LEAP, Member, _lessons, decide_for_all
 from lrmc.methods.learn import SHIPPED
 from lrmc.methods.lessons import Tried, hidden_in
@@ -209,11 +209,11 @@ def test_what_is_asked_for_is_what_is_looked_at(monkeypatch):
     Y, _ = table((120, 60))
     asked = []
 
-    def noting(heard, bend, **how):
+    def noting(tried, heard, bend, **how):
         asked.append(bend)
-        return best_blends(heard, bend, **how)
+        return blends_for(tried, heard, bend, **how)
 
-    monkeypatch.setattr(safety_net, "best_blends", noting)
+    monkeypatch.setattr(safety_net, "blends_for", noting)
     for score in ("mae", "rmse"):
         lrmc.solve(
             Y, schedule=Schedule(plan=Plan(SHIPPED, rank=8).plain()), score=score

@@ -11,7 +11,7 @@ import numpy as np
 from ..linalg import Factors
 from ..observations.base import Observations
 from ..weights import Array
-from .normal import Normal, normal_of, told_by_others
+from .normal import ROUNDS, TO_SETTLE, Normal, normal_of, told_by_others
 
 MOST_CELLS = 2_000_000  # of a table that is copied
 
@@ -64,8 +64,13 @@ class Lines:
         """The same without these rows."""
         return self._told(alone=0)
 
-    def _told(self, alone: int) -> Told:
-        normal = normal_of(self.values, self.fit, alone)
+    @cached_property
+    def told_at_last(self) -> Told:
+        """The same after as many rounds as relations that hold nearly exactly take."""
+        return self._told(alone=0, rounds=TO_SETTLE)
+
+    def _told(self, alone: int, rounds: int = ROUNDS) -> Told:
+        normal = normal_of(self.values, self.fit, alone, rounds)
         return Told(told_by_others(self.values, normal), normal)
 
     @cached_property

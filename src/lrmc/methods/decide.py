@@ -22,7 +22,7 @@ from .blends import (
     WORTH,
     Hearing,
     all_heard,
-    best_blends,
+    blends_for,
     missed_by,
     opinion_standings,
     simple_names,
@@ -370,7 +370,7 @@ def contested(
 ) -> Decided:
     """The plan with the blend that does best, and how all models do."""
     heard = all_heard(tried, opinions)
-    plan = replace(plan, blends=best_blends(heard, bend))
+    plan = replace(plan, blends=blends_for(tried, heard, bend))
     missed = missed_by(tried, heard, plan.blends)
     return replace(judged(plan, heard, trials), missed=missed)
 

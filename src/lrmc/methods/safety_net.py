@@ -15,7 +15,7 @@ import numpy as np
 from ..linalg import Factors
 from ..observations.base import Observations
 from ..observations.heldout import can_hold_out
-from .blends import Hearing, all_heard, best_blends, losses
+from .blends import Hearing, all_heard, blends_for, losses
 from .decide import (
     all_mixed,
     first_numbers,
@@ -220,7 +220,7 @@ def _heard(
     heard = all_heard(tried, sorted(asked), known)
     # all data carry more components than a part, which leave less to add
     part = tried.lessons[0].rest.shape != obs.shape
-    found = best_blends(heard, bend, typically=part) if can_ask else ()
+    found = blends_for(tried, heard, bend, typically=part) if can_ask else ()
     return replace(plan, blends=found) if found else plan, heard
 
 

@@ -13,10 +13,12 @@ from .local import Local, can_regress_locally, local
 from .neighbors import SHARING, Neighbors, can_compare, neighbors, sharing
 from .regression import (
     PLAIN,
+    SETTLED,
     Regression,
     can_regress,
     plain_regression,
     regression,
+    settled_regression,
 )
 
 
@@ -38,6 +40,7 @@ OPINIONS: Mapping[str, Opinion] = {
     SHARING: Opinion(can_compare, sharing, (OUTLIERS,)),
     "regression": Opinion(can_regress, regression, (GENTLY, OUTLIERS)),
     PLAIN: Opinion(can_regress, plain_regression, (UNCLIPPED,)),
+    SETTLED: Opinion(can_regress, settled_regression, (UNCLIPPED,)),
     "regression among neighbors": Opinion(
         can_regress_locally, local, (OUTLIERS, UNCLIPPED)
     ),
