@@ -203,12 +203,15 @@ def test_the_report_says_that_time_was_used():
 
 def test_lines_are_not_left_for_want_of_gaps():
     """Few series with few gaps: the gain is no larger than its error, and still the best guess."""
-    rng = np.random.default_rng(1)
-    X = 50 + np.cumsum(rng.standard_normal((120, 4)), axis=0)
-    hidden = np.repeat(rng.random((15, 4)) < 0.2, 8, axis=0)
-    Y = np.where(hidden, np.nan, X)
-    found = lrmc.solve(Y).completed()
-    assert error(found, X, hidden) < 1.2 * error(by_lines(Y), X, hidden)
+    ratios = []
+    for seed in (1, 2, 3):
+        rng = np.random.default_rng(seed)
+        X = 50 + np.cumsum(rng.standard_normal((120, 4)), axis=0)
+        hidden = np.repeat(rng.random((15, 4)) < 0.2, 8, axis=0)
+        Y = np.where(hidden, np.nan, X)
+        found = lrmc.solve(Y).completed()
+        ratios.append(error(found, X, hidden) / error(by_lines(Y), X, hidden))
+    assert np.mean(ratios) < 1.15
 
 
 def cloudy_stack(seed, side=24, dates=12):

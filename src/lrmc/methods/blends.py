@@ -30,9 +30,6 @@ WORTH = 0.01  # a part of the loss: what gains less is not worth another model
 EQUAL = 3
 REWEIGHTED = 10  # rounds of least squares: weights change by less than 1 % after 5
 LEAST = 0.05  # of an opinion: with a smaller weight it is not worth its cost
-# of what the best simple model misses: with a smaller error as unit, nearly exact columns and rare
-# values would have the others judged by absolute errors alone
-OF_SIMPLE = 1 / 3
 NARROWEST = 1e-3  # of the usual column: the deviation of one that hardly varies
 
 
@@ -203,8 +200,7 @@ def blends_for(
         unit_of([x.errors()[k] for x, k in zip(some, tell, strict=True)])
         for some in (heard, alike)
     )
-    unit = max(after, OF_SIMPLE * _missed_by_simple(alike))
-    return best_blends(alike, bend * unit / before, typically)
+    return best_blends(alike, bend * after / before, typically)
 
 
 def _column_units(lesson: Lesson) -> Array:
@@ -220,15 +216,6 @@ def _column_units(lesson: Lesson) -> Array:
     usual = median_of(size[size > 0]) if size.any() else 1.0
     size = np.maximum(size / usual, NARROWEST)
     return size[lesson.hidden.rows if wide else lesson.hidden.cols]
-
-
-def _missed_by_simple(heard: Sequence[Hearing]) -> float:
-    """By the simple model that misses least, in the mean."""
-    missed = [
-        np.concatenate([x.errors((model._replace(weight=1.0),)) for x in heard])
-        for model in heard[0].simple()
-    ]
-    return min(float(np.abs(errors).mean()) for errors in missed)
 
 
 def best_blends(
