@@ -241,6 +241,8 @@ def _refined(
     """Stretches that may be so sure, with the best ends nearby: first the one, then the other."""
     sure = _standard_errors(sums, fault, begin, end)
     found = Stretch(*(x[sure > least] for x in (begin, end, sure)))
+    if not len(found.begin):
+        return found
     for first, last in ((1, 0), (0, 1)):
         begin, end, _ = found
         for k in NEARBY:
