@@ -9,6 +9,7 @@ from pages import film, opened, read
 
 from lrmc import report
 from lrmc.report import images
+from lrmc.report.charts import bars_svg
 
 IMAGES = pytest.importorskip("PIL.Image")
 
@@ -104,3 +105,19 @@ def test_film_sections_choose_the_frame_that_shows_most():
     assert_allclose(slider.after, back[5] / 255)
     with pytest.raises(ValueError, match="8 frames and 7 of the background"):
         report.film_sections(frames, back[:7])
+
+
+def test_names_of_many_models_do_not_cross_the_bars_above_them():
+    names = [f"model {k}" for k in range(12)]
+    svg = bars_svg(names, range(1, 13), [0.0] * 12, "errors")
+    heights = [
+        float(y) for y in re.findall(r'class="marked" x="\d+" y="([\d.]+)"', svg)
+    ]
+    stems = [float(y) for y in re.findall(r'class="stem \w+" d="M\d+ ([\d.]+)H', svg)]
+    assert len(heights) == len(stems) == 12
+    letters = 12  # how high they are
+    assert all(
+        y - letters > above for y, above in zip(heights[1:], stems, strict=False)
+    )
+    height = float(re.search(r'viewBox="0 0 \d+ ([\d.]+)"', svg)[1])
+    assert stems[-1] < height

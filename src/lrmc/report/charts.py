@@ -15,6 +15,7 @@ from .text import escaped, number, raised
 
 WIDTH, HEIGHT = 360, 225
 LEFT, RIGHT, TOP, BOTTOM = 50, 10, 12, 40  # margins
+NAMED = 25  # the least height of a line with a name above it
 COLOURS = 6  # that the style sheet has; more series begin again
 MOST_POINTS = 600  # of a series: more would not be seen
 FAR_BELOW = 1e-8  # of the largest value: a level there is not shown
@@ -151,8 +152,9 @@ def bars_svg(
         return '<p class="none">No values to draw.</p>'
     most = max(v + d for _, v, d in lines) or 1.0
     across = Axis(0.0, 1.05 * most, False, LEFT, WIDTH - RIGHT)
-    step = (HEIGHT - BOTTOM - TOP) / len(lines)
-    parts = [_foot(across)]
+    step = max((HEIGHT - BOTTOM - TOP) / len(lines), NAMED)
+    height = TOP + BOTTOM + step * len(lines)
+    parts = [_foot(across, height)]
     for k, (name, v, d) in enumerate(lines):
         y, kind = TOP + (k + 0.7) * step, "faint" if k else "s0"
         left, right = (float(across.at(max(0.0, x))) for x in (v - d, v + d))
@@ -162,16 +164,17 @@ def bars_svg(
             f'<path class="axis" d="M{left:.1f} {y:.1f}H{right:.1f}"/>',
             _point(float(across.at(v)), y, f"{name}: {number(v, 3)}", kind, 4.5),
         ]
-    return _svg(parts, "", f"{what}, {len(lines)} values")
+    return _svg(parts, "", f"{what}, {len(lines)} values", height=height)
 
 
-def _foot(across: Axis) -> str:
+def _foot(across: Axis, height: float) -> str:
     """Ticks of a chart whose lines have names instead of heights."""
-    parts = [f'<path class="axis" d="M{LEFT} {HEIGHT - BOTTOM}H{WIDTH - RIGHT}"/>']
+    foot = height - BOTTOM
+    parts = [f'<path class="axis" d="M{LEFT} {foot:g}H{WIDTH - RIGHT}"/>']
     for value in across.ticks():
         x = float(across.at(value))
         parts.append(
-            f'<text class="tick" x="{x:.1f}" y="{HEIGHT - BOTTOM + 17}" text-anchor="middle">{number(value)}</text>'
+            f'<text class="tick" x="{x:.1f}" y="{foot + 17:g}" text-anchor="middle">{number(value)}</text>'
         )
     return "".join(parts)
 
@@ -292,12 +295,18 @@ def _point(x: float, y: float, text: str, look: str, radius: float) -> str:
     return f'<circle class="point {look}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}" data-t="{escaped(text)}"/>'
 
 
-def _svg(parts: Sequence[str], x_name: str, what: str) -> str:
+def _svg(
+    parts: Sequence[str],
+    x_name: str,
+    what: str,
+    *,
+    height: float = HEIGHT,
+) -> str:
     middle = (LEFT + WIDTH - RIGHT) / 2
-    name = f'<text class="name" x="{middle}" y="{HEIGHT - 5}" text-anchor="middle">{escaped(x_name)}</text>'
+    name = f'<text class="name" x="{middle}" y="{height - 5:g}" text-anchor="middle">{escaped(x_name)}</text>'
     return (
         f'<div class="chart" tabindex="0" role="group" aria-label="{escaped(what)}; arrow keys read the values">'
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escaped(what)}">'
+        f'<svg viewBox="0 0 {WIDTH} {height:g}" role="img" aria-label="{escaped(what)}">'
         f"{''.join(parts)}{name}"
         '<circle class="ring" r="6" cx="-20" cy="-20"/></svg>'
         '<p class="reading" aria-live="polite"></p></div>'
