@@ -30,11 +30,12 @@ def own_noise(
         if np.std(np.log(lines[0][side])) < EVEN:
             continue
         half = _scaled(best, lines, _with(powers, side, HALF), layers)
-        if not is_typically_better(best.losses(bend), half.losses(bend)):
+        gained = half.losses(bend)
+        if not is_typically_better(best.losses(bend), gained):
             continue
         full = _with(powers, side, 1.0)
         whole = _scaled(best, lines, full, layers)
-        if is_better(whole.losses(bend), half.losses(bend)):
+        if is_better(whole.losses(bend), gained):
             powers, best = _with(powers, side, HALF), half
         else:
             powers, best = full, whole

@@ -20,7 +20,7 @@ from ...weights import Array
 from .check import Check, checked
 from .clock import Clock, NoClock, even_clock, read_clock, without_nights
 from .gaps import beside_gaps, beyond_ends, gaps_elsewhere, gaps_of
-from .part import Axis, Timing, filled, whole, without_gross
+from .part import Axis, Timing, filled, lying, whole, without_gross
 from .periods import find_period, is_ordered, is_smooth
 from .plan import IDLE_IN_WINDOWS, for_all_sensors, learn_plan, weighed_by_all
 from .simple import slot_medians
@@ -132,7 +132,7 @@ def _with_time(result: Result, asked: Asked, seed: int) -> Result:
     optional = _is_optional(result, asked, axis)
     if optional and _hide_what_is_unlike(result, axis):
         return replace(result, warnings=(*result.warnings, _not_in_order(axis)))
-    sensors = table if axis == "columns" else table.T
+    sensors = lying(table, axis)
     T = sensors.shape[1]
     clock = clock_of(asked, T)
     Y = clock.on_grid(sensors)
@@ -338,7 +338,7 @@ def _without_time(
     """What a fit says of held-out cells of these sensors that knows neither time nor any cell that
     is held out."""
     rest = np.where(held, np.nan, Y)[:, clock.cells]
-    obs = as_observations(rest if axis == "columns" else rest.T)
+    obs = as_observations(lying(rest, axis))
     assert result.refit is not None
     fit = result.refit(Submatrix(obs, *map(np.arange, obs.shape)), seed)
     column = np.zeros(clock.n, np.int64)

@@ -23,6 +23,11 @@ from .windows import in_windows
 Axis = Literal["columns", "rows"]
 
 
+def lying(x: Array, axis: Axis) -> Array:
+    """A table whose times are on this axis as sensors x times, or back."""
+    return x if axis == "columns" else x.T
+
+
 class Timing(NamedTuple):
     """Where time is in a table, and how the table is filled in."""
 
@@ -34,7 +39,7 @@ class Timing(NamedTuple):
 
     def sensors(self, x: Array) -> Array:
         """As sensors x times, or back."""
-        return x if self.axis == "columns" else x.T
+        return lying(x, self.axis)
 
     def grid_of(self, obs: Observations) -> Array:
         """The data as sensors x cells of time."""

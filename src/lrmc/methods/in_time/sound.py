@@ -18,7 +18,7 @@ from ...weights import Array
 from .clock import Clock
 from .faults import faulty
 from .gaps import runs
-from .part import Axis
+from .part import Axis, lying
 
 MANY = 0.01  # of the entries: so many faulty ones are worth a warning
 
@@ -47,29 +47,24 @@ def without_faults(
     fits: list[tuple[Fit, int]] = []  # and how many entries were suspected
 
     def asked_again(rest: Array) -> Array:
-        suspected = _lying(clock.off_grid(np.isnan(rest) & ~np.isnan(Y)), axis)
+        suspected = lying(clock.off_grid(np.isnan(rest) & ~np.isnan(Y)), axis)
         obs = left_without(result.observations, suspected)
         assert result.refit is not None
         fit = result.refit(Submatrix(obs, *map(np.arange, obs.shape)), seed)
         fits.append((fit, int(suspected.sum())))
-        return clock.on_grid(_lying(whole_fit(fit), axis).astype(Y.dtype))
+        return clock.on_grid(lying(whole_fit(fit), axis).astype(Y.dtype))
 
     low_rank = partial(_of_sensor, result, clock, axis)
     found = faulty(Y, low_rank, asked_again if again else None)
     if found is None:
         return Sound(result, Y)
-    wrong = _lying(clock.off_grid(found), axis)
+    wrong = lying(clock.off_grid(found), axis)
     obs = left_without(result.observations, wrong)
     result = replace(result, observations=obs)
     # of a few that are faulty, low rank knows by itself; the others would be missed
     for fit in (fit for fit, suspected in fits if 2 * wrong.sum() > suspected):
         result = replace(result, L=fit.X.L, R=fit.X.R, beyond=fit.beyond)
     return Sound(result, np.where(found, np.nan, Y).astype(Y.dtype), wrong)
-
-
-def _lying(x: Array, axis: Axis) -> Array:
-    """Sensors x times in the orientation of the data, or back."""
-    return x if axis == "columns" else x.T
 
 
 def _of_sensor(result: Result, clock: Clock, axis: Axis, s: int) -> Array:
@@ -100,7 +95,7 @@ def many_faults(wrong: Array | None, axis: Axis, n_observed: int) -> Iterator[st
     """A word where many entries are left out."""
     if wrong is None or wrong.sum() <= MANY * n_observed:
         return
-    sensors, _, lengths = runs(_lying(wrong, axis))
+    sensors, _, lengths = runs(lying(wrong, axis))
     yield (
         f"time: {lengths.sum()} entries of {len(np.unique(sensors))} sensors, in stretches that are stuck"
         " at a value or off as a whole from what other sensors say, are taken for faults and left out;"
