@@ -310,6 +310,19 @@ def test_missing_entries_are_filled_and_others_kept():
     assert np.abs((Z - X) / units)[~seen].mean() < 0.2 * spread
 
 
+@pytest.mark.parametrize("far", [400.0, 1e4, 1e7])
+def test_a_column_far_from_0_does_not_rule_the_others(far):
+    X, Y = rows(200, 8, 2, noise=0.3, wrong=0.05, seen=0.8)
+    away = np.zeros(8)
+    away[2] = far * X[:, 2].std()
+    gaps = np.isnan(Y)
+    missed = [
+        np.abs(RobustImputer().fit_transform(Y + x) - x - X)[gaps].mean()
+        for x in (0.0, away)
+    ]
+    assert missed[1] < 1.05 * missed[0]
+
+
 def test_outliers_are_cleaned_on_request():
     X, Y, units = table(wrong=0.05)
     far = np.abs(Y - X) / units > 3
@@ -327,7 +340,8 @@ def test_new_rows_are_completed():
     model = RobustImputer(2).fit(Y)
     Z = model.transform(new)
     assert np.isfinite(Z).all()
-    np.testing.assert_allclose(Z[0], model.pca_.mean_ * model.scale_, rtol=1e-10)
+    mean = model.pca_.mean_ * model.scale_ + model.center_
+    np.testing.assert_allclose(Z[0], mean, rtol=1e-10)
     assert np.abs((Z - X) / units)[1:][np.isnan(new)[1:]].mean() < 0.5
 
 

@@ -218,6 +218,18 @@ def test_diverged_beyond_all_numbers(problem, dtype, eta):
     )
 
 
+def test_one_column_far_beyond_the_others_is_no_divergence():
+    """The first steps know nothing of it: the norm of the model grows a thousandfold."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 1)) @ rng.standard_normal((1, 8))
+    Y = X + 0.1 * rng.standard_normal(X.shape)
+    Y[:, 2] += 1e6
+    gaps = rng.random(X.shape) < 0.2
+    result = lrmc.solve(np.where(gaps, np.nan, Y))
+    assert result.status is Status.CONVERGED
+    assert np.abs(result.completed() - Y)[gaps].mean() < 0.8  # entries are 0.6 in size
+
+
 def test_a_schedule_made_for_other_data_is_noticed(problem):
     """Absolute thresholds a thousand times too small."""
     scale = lrmc.as_observations(problem.Y).scale

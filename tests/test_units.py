@@ -39,6 +39,16 @@ def test_middles_and_spreads_are_robust():
     np.testing.assert_allclose(units.spread, [1e-3, 1.0, 1e6], rtol=0.4)
 
 
+def test_a_column_far_from_0_is_centred_by_itself():
+    rng = np.random.default_rng(0)
+    Y = rng.standard_normal((200, 6))
+    Y[:, 1] += 2000  # a year, say
+    units = chosen_units(Y, "auto", table=True)
+    assert np.count_nonzero(units.centre) == 1
+    np.testing.assert_allclose(units.centre[1], 2000, rtol=1e-3)
+    assert chosen_units(Y - units.centre, "auto", table=True) is None
+
+
 def test_every_form_has_the_same_units():
     _, Y, *_ = table()
     seen = ~np.isnan(Y)

@@ -22,10 +22,12 @@ from .methods.rested import ABOVE
 from .methods.small import Solved, is_small, solve_small
 from .methods.start import STARTS
 from .methods.step import Step
+from .observations.base import Observations
 from .result import Iterate, Record, Status
 from .schedule import Schedule, Tuning
 
-BLOWN_UP = 1e3  # an iterate this many times larger than the start is lost
+# an iterate this many times larger than the start and than the data is lost
+BLOWN_UP = 1e3
 FEW_INLIERS = 0.25  # fewer than this within the threshold: it fell below the residual
 # stages whose passes max_iter limits; the others are bounded
 COUNTED = ("exact", "lrmc", *BASELINES)
@@ -135,7 +137,7 @@ def run(
             assert last is not None
             return Ended(last, end.value.status, tuple(history), end.value)
         first_norm = it.norm if last is None else first_norm
-        if blown_up(it.norm, first_norm):
+        if blown_up(it.norm, first_norm) and blown_up(it.norm, _norm_of_data(job.obs)):
             if last is None:
                 break
             return Ended(last, Status.DIVERGED, tuple(history))
@@ -152,6 +154,13 @@ def run(
     if last is None:
         raise FloatingPointError(NOT_FINITE)
     return Ended(last, Status.MAX_ITER, tuple(history))
+
+
+def _norm_of_data(obs: Observations) -> float:
+    """About what a matrix has whose entries are like those observed: a start may know nothing of a
+    column that is far larger than the others."""
+    squares = np.square(obs.sample.values.astype(np.float64))
+    return math.sqrt(float(squares.mean()) * math.prod(obs.shape))
 
 
 def blown_up(size: float, first: float) -> bool:

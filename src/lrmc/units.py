@@ -18,6 +18,9 @@ UNLIKE = (
 )
 # spreads: columns whose medians are typically farther from 0 are centred as well
 FAR = 0.5
+# spreads: a single column whose median is farther from 0 (a year, a latitude) is centred by itself,
+# or it would rule the others; 3 to 100 give the same (docs/tables.md)
+FARTHER = 10.0
 
 
 class Units(NamedTuple):
@@ -59,19 +62,20 @@ def chosen_units(Y: Matrix | None, scale: Scale, *, table: bool) -> Units | None
     """Whether to scale columns. "auto": those of a table, if they look as if they had different
     units.
 
-    That is, if both their spreads and their sizes differ by more than 3 times. Columns of like size
-    and unlike spread (speeds on a quiet and on a busy road) have one unit, and scaling was measured
-    to do them no good.
+    That is, if both their spreads and their sizes differ by more than 3 times, or their sizes do and
+    one of them is far from 0. Columns of like size and unlike spread (speeds on a quiet and on a busy
+    road) have one unit, and scaling was measured to do them no good.
     """
     one_of("scale", scale, get_args(Scale))
     if scale == "none" or (scale == "auto" and not table):
         return None
     middles, spreads, sizes = _typical(Y)
     units = _units(middles, spreads)
-    unlike = (
-        _ratio(x) > UNLIKE for x in (units.spread, np.maximum(sizes, units.spread))
-    )
-    return units if scale == "columns" or all(unlike) else None
+    far = bool(far_centre(middles, units.spread).any())
+    other_spreads = _ratio(units.spread) > UNLIKE
+    other_sizes = _ratio(np.maximum(sizes, units.spread)) > UNLIKE
+    unlike = other_sizes and (other_spreads or far)
+    return units if scale == "columns" or unlike else None
 
 
 def _units(middles: Array, spreads: Array) -> Units:
@@ -82,7 +86,12 @@ def _units(middles: Array, spreads: Array) -> Units:
     # For columns of nothing and of zeros.
     usual = float(np.median(spreads[known])) if known.any() else 1.0
     spreads = np.where(known, spreads, np.where(middles != 0, np.abs(middles), usual))
-    return Units(middles if far else np.zeros(len(middles)), spreads)
+    return Units(middles if far else far_centre(middles, spreads), spreads)
+
+
+def far_centre(middles: Array, spreads: Array) -> Array:
+    """The middles of columns that are far from 0, and 0 for the others."""
+    return np.where(np.abs(middles) > FARTHER * spreads, middles, 0.0)
 
 
 def _ratio(x: Array) -> float:

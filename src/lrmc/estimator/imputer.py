@@ -16,6 +16,7 @@ from ..evidence.calibration import (
     Calibration,
     NotCalibrated,
     calibrate,
+    check_converged,
     fitted_again,
 )
 from ..evidence.scales import Scales, lines_of
@@ -28,13 +29,14 @@ from ..methods.neighbors import Neighbors
 from ..methods.noisy import AskedLoss
 from ..methods.plan import Score
 from ..methods.regression import Regression
-from ..observations.absurd import Reach, absurd
 from ..observations.base import row_blocks
 from ..observations.heldout import part_in_memory
 from ..outofcore import FILLS, Fill
+from ..result import Status
 from ..weights import Array, Sides
+from .columns import Columns
 from .pca import RobustPCA
-from .reading import Given, TakesGaps, check_shared, read, spread_of, without
+from .reading import Given, TakesGaps, check_shared, read, without
 from .steps import keys_of, steps_of
 
 if TYPE_CHECKING:
@@ -76,7 +78,8 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         outliers; or all.
     scale : bool, default True
         Whether columns are divided by their interquartile range first: columns of a table have
-        different units.
+        different units. The median of columns that are far from 0 (years, latitudes) is taken away
+        as well.
     keep_empty_features : bool, default False
         Whether columns without any observation are kept, and filled with 0, or dropped.
     time : {"auto", "rows", "columns"}, optional
@@ -109,8 +112,8 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         Fitted to the scaled columns.
     rank_, status_, n_iter_, history_
         Those of `pca_`.
-    scale_ : array of shape (n_features,)
-        What columns are divided by.
+    scale_, center_ : arrays of shape (n_features,)
+        What columns are divided by, after this was taken away from them.
     noise_level_ : array of shape (n_features,)
         Standard deviation of the noise, in the units of each column.
 
@@ -174,19 +177,11 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         self._check()
         asked = self._in_time(X)
         Y = read(self, X, reset=True, fewest=2).dense()
-        self._seen = ~np.isnan(Y).all(0)
-        if not self._seen.any():
-            raise ValueError(
-                f"nothing is observed: all entries of the {Y.shape[0]} x {Y.shape[1]} X are NaN"
-            )
-        seen = Y[:, self._seen]
-        sound = np.where(absurd(seen), np.nan, seen)
-        self.scale_ = np.ones(Y.shape[1])
-        if self.scale:
-            self.scale_[self._seen] = spread_of(sound)
-        self._reach = Reach.of(sound / self.scale_[self._seen])
+        self._columns = Columns.of(Y, scaled=self.scale)
+        self.scale_, self.center_ = self._columns.scale, self._columns.center
+        part = self._columns.removed(Y)
         self.pca_ = RobustPCA(**{name: getattr(self, name) for name in SHARED})
-        self.pca_._fitted(self._scaled(Y), score=self.scoring, time=asked)
+        self.pca_._fitted(part, score=self.scoring, time=asked)
         # the only copies of the data, some rows of which tell how far off new ones are
         self._training = part_in_memory(self.pca_._last[0])
         result = self.pca_._result
@@ -202,7 +197,7 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
                 warnings.warn(LEFT, stacklevel=2)
             listed = listed.to_replace()
             self._border = listed.rows, listed.threshold * listed.cols
-        keys = keys_of(self._scaled(Y))
+        keys = keys_of(part)
         self._known = {key: row for row, key in enumerate(keys)}
         self._steps = steps_of(result, keys, asked)
         del self.pca_._last
@@ -231,8 +226,8 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         if not hasattr(self, "pca_"):
             return self.fit(X)
         self._check()
-        part = self._scaled(read(self, X, reset=False).dense())
-        part = self._reach.kept(part)
+        part = self._columns.removed(read(self, X, reset=False).dense())
+        part = self._columns.reach.kept(part)
         self.pca_.partial_fit(part)
         if hasattr(self.pca_, "_last"):
             del self.pca_._last
@@ -277,17 +272,15 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         alone = row_blocks(*Y.shape) if self._steps is None else [slice(0, len(Y))]
         times = _dates(X)
         for rows in alone:
-            part = self._scaled(Y[rows])
+            part = self._columns.removed(Y[rows])
             model = self._completed(part, times)
             replaced = np.isnan(part) | (self.fill == "all")
             if self.fill == "missing+outliers":
                 replaced |= np.abs(part - model) > self._beyond_which(part)
             here = np.full((len(part), Y.shape[1]), False)
-            here[:, self._seen] = replaced
-            scale = self.scale_[self._seen].astype(model.dtype)
-            Y[rows][here] = (model * scale)[replaced]
-        Y[:, ~self._seen] = 0
-        return Y if self.keep_empty_features else Y[:, self._seen]
+            here[:, self._columns.seen] = replaced
+            Y[rows][here] = self._columns.put_back(model)[replaced]
+        return self._kept(Y)
 
     def _completed(self, part: Array, times: Any = None) -> Array:
         """The estimate of rows: of those that were fitted, what they were found to be; of others,
@@ -327,7 +320,7 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
 
     def _by_rows(self, part: Array) -> Array:
         """The estimate of rows one by one: their fit to the components, and second opinions."""
-        part = self._reach.kept(part)
+        part = self._columns.reach.kept(part)
         with warnings.catch_warnings():
             # the mean row is what is wanted
             warnings.filterwarnings("ignore", message=".*have no observation.*")
@@ -367,17 +360,21 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
             "level", level, lambda x: 0 < x < 1, "a number between 0 and 1, such as 0.9"
         )
         Y = read(self, X, reset=False).dense()
-        rows, cols = np.nonzero(np.isnan(Y) & self._seen)
-        inner = (np.cumsum(self._seen) - 1)[cols]  # which of the columns that were seen
-        middle, scale = self._expected(self._scaled(Y), rows, inner, _dates(X))
+        seen = self._columns.seen
+        rows, cols = np.nonzero(np.isnan(Y) & seen)
+        inner = (np.cumsum(seen) - 1)[cols]  # which of the columns that were seen
+        middle, scale = self._expected(self._columns.removed(Y), rows, inner, _dates(X))
         half = self._calibrated().quantile(level) * scale
         ends = Y.copy(), Y.copy()
         for end, sign in zip(ends, (-1, 1), strict=True):
-            end[rows, cols] = (middle + sign * half) * self.scale_[cols]
-            end[:, ~self._seen] = 0
-        if self.keep_empty_features:
-            return ends
-        return ends[0][:, self._seen], ends[1][:, self._seen]
+            end[rows, cols] = self._columns.entries(middle + sign * half, cols)
+        return self._kept(ends[0]), self._kept(ends[1])
+
+    def _kept(self, Y: Array) -> Array:
+        """The columns that are given back, of which those that held nothing are 0."""
+        seen = self._columns.seen
+        Y[:, ~seen] = 0
+        return Y if self.keep_empty_features else Y[:, seen]
 
     def _calibrated(self) -> Calibration:
         """What intervals are made of: learned once, from the rows that were fitted."""
@@ -387,6 +384,7 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
                     "intervals are learned from the data that were fitted, which are not"
                     " pickled: ask for one before, or fit again"
                 )
+            check_converged(self.status_ is Status.CONVERGED, self.status_.meaning)
             obs = self._training.obs
             assert self._refit is not None  # of a run that was just made
             sets = fitted_again(obs, self._refit, self.rank_)
@@ -434,10 +432,7 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """The names of the columns that `transform` gives."""
         names = super().get_feature_names_out(input_features)
-        return names if self.keep_empty_features else names[self._seen]
-
-    def _scaled(self, Y: Array) -> Array:
-        return Y[:, self._seen] / self.scale_[self._seen].astype(Y.dtype)
+        return names if self.keep_empty_features else names[self._columns.seen]
 
 
 def _rows_of(fit: Fit, rows: Array) -> Array:

@@ -250,6 +250,14 @@ def _kinds_in(arrays: Mapping[str, Any], shape: tuple[int, int]) -> Kinds | None
 # ---- fits without some entries
 
 
+def check_converged(converged: bool, meaning: str) -> None:
+    """Refuse to learn errors of a run that did not converge, which ended as `meaning` says."""
+    if not converged:
+        raise NotCalibrated(
+            f"the run did not converge ({meaning}): there is nothing to calibrate"
+        )
+
+
 def fitted_again(
     obs: Observations,
     refit: Refit,

@@ -15,6 +15,7 @@ from ..evidence.calibration import (
     NotCalibrated,
     Target,
     calibrate,
+    check_converged,
     fitted_again,
 )
 from ..evidence.simple import Fitted
@@ -36,10 +37,7 @@ class Calibrated(Completion):
             raise NotCalibrated(
                 "this result was loaded from a file that holds no intervals: ask for one before the result is saved"
             )
-        if not self.converged:
-            raise NotCalibrated(
-                f"the run did not converge ({self.status.meaning}): there is nothing to calibrate"
-            )
+        check_converged(self.converged, self.status.meaning)
         return fitted_again(self.observations, self.refit, self.rank)
 
     @cached_property
