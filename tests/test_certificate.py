@@ -7,7 +7,8 @@ import lrmc
 from lrmc import _kernels, synthetic
 from lrmc._answer import _not_vouched_for
 from lrmc.linalg import Factors
-from lrmc.methods.certificate import Certificate, by_chance, certify, proving
+from lrmc.methods.certificate import Certificate, certify
+from lrmc.methods.chance import by_chance, proving
 from lrmc.observations import as_observations
 
 
@@ -314,3 +315,25 @@ def test_on_a_cluster_lines_are_left_as_they_are_and_that_is_said():
     )
     assert here in away
     assert "on a cluster such lines are not fitted anew" in away
+
+
+@pytest.mark.parametrize(("shape", "seed"), [((435, 16), 2), ((200, 8), 1)])
+def test_votes_with_noise_are_not_exact(shape, seed):
+    """Any fit whose entries are yes and no meets half of them."""
+    rng = np.random.default_rng(seed)
+    F, A = rng.normal(size=(shape[0], 2)), rng.normal(size=(shape[1], 2))
+    votes = (F @ A.T + rng.normal(size=shape) > 0).astype(float)
+    gaps = rng.random(shape) < 0.2
+    result = lrmc.solve(np.where(gaps, np.nan, votes))
+    assert result.regime == "noisy"
+    assert np.isfinite(result.completed()).all()
+
+
+def test_two_values_are_exact_where_rows_are_long():
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(200, 1)) * rng.normal(size=200) > 0).astype(float)
+    flipped = rng.random(X.shape) < 0.1
+    gaps = rng.random(X.shape) < 0.2
+    result = lrmc.solve(np.where(gaps, np.nan, np.where(flipped, 1 - X, X)))
+    assert result.regime == "exact"
+    assert np.abs(result.completed() - X).max() < 1e-4

@@ -18,6 +18,7 @@ from .._rows import Largest, equal, take, told, where
 from ..linalg import Factors, entries_at, gram, inverse
 from ..observations.base import DOMINANT, OFTEN, Observations, Pull, most_frequent
 from ..weights import Array, Threshold
+from .chance import by_chance, by_few_values, proving
 
 # times tol and the scale of the data: where steps have converged, good residuals are below
 AGREES = 20.0
@@ -45,10 +46,7 @@ MOVED = 0.1
 CLOSE_LOOK = 50_000_000  # places that are looked at closely, at most
 AT_ONCE = 1_000_000  # entries
 GRID = 300  # rows and columns in which the pattern of what agrees is looked at
-MOST_FITS = 1e4  # to subsets of a line that are tried
-SELDOM = 1e-3  # how often a wrong line may be vouched for
 LONE = 1e-6  # what others add to a component that is one line's own
-PRIOR = 1000  # entries that what is expected of errors counts as
 MOST_DISAGREE = (
     "of the entries that are not the most frequent value, most disagree with the fit"
 )
@@ -102,12 +100,13 @@ def certify(obs: Observations, X: Factors, tol: float) -> Certificate:
 
 def may_be_exact(obs: Observations, X: Factors, tol: float) -> bool:
     """Whether more entries come near X than any fit of its rank could meet, those of the most
-    frequent value left out: steps that have not converged may be on their way to an exact fit.
-    """
-    values, rank = obs.sample.values, X.L.shape[1]
-    near = np.abs(obs.sample.residual(X)) <= FAR_OFF * agreement_border(obs, tol)
-    _, times = most_frequent(values[near])
-    share = (int(near.sum()) - times) / len(values)
+    frequent value left out, and as many as agree by chance where values are few: steps that have
+    not converged may be on their way to an exact fit."""
+    size, rank = np.abs(obs.sample.residual(X)), X.L.shape[1]
+    border = FAR_OFF * agreement_border(obs, tol)
+    _, times = most_frequent(obs.sample.values[size <= border])
+    share = float((size <= border).mean()) - times / len(size)
+    share -= max(by_few_values(obs, X, axis, border) for axis in (0, 1))
     return share * obs.n_observed > OVERSAMPLED * free_numbers(obs, rank)
 
 
@@ -130,13 +129,25 @@ def _counted(obs: Observations, X: Factors, border: float) -> Certificate:
         telling = _met_without(obs, X, near, often)
     without = agreeing - times / max(len(values), 1)
     counted = agreeing if one_value or others < NOTHING_ELSE else without
-    about = Line(rank, others, by_chance(obs, size, near), border)
+    chance = by_chance(obs, size, near)
     sides = (
         (obs.row_observed, met.row_inliers, telling[0]),
         (obs.col_observed, met.col_inliers, telling[1]),
     )
     rows, cols = (
-        _not_vouched_for(obs, X, axis, side, about) for axis, side in enumerate(sides)
+        _not_vouched_for(
+            obs,
+            X,
+            axis,
+            side,
+            Line(
+                rank,
+                others,
+                max(chance, by_few_values(obs, X, axis, near, often)),
+                border,
+            ),
+        )
+        for axis, side in enumerate(sides)
     )
     between = float(np.mean((size > border) & (size <= FAR_OFF * border)))
     # outliers, as many as below
@@ -263,38 +274,6 @@ def _double_gram(rows: tuple[Array], _: None) -> tuple[tuple[()], tuple[Array]]:
 def _largest_norm(rows: tuple[Array], _: None) -> tuple[tuple[()], tuple[Largest]]:
     (G,) = rows
     return (), (Largest(np.sqrt((G.astype(np.float64) ** 2).sum(1).max(initial=0.0))),)
-
-
-def by_chance(obs: Observations, size: Array, border: float) -> float:
-    """The share of the entries of a wrong fit that are within the border, from the residuals of a
-    sample: what is seen beyond, where there is enough of it, and what errors as large as the data
-    would give."""
-    off, near = size > border, (size > border) & (size <= FAR_OFF / NEARLY * border)
-    seen = int(near.sum()) / (FAR_OFF / NEARLY - 1)
-    return (PRIOR * border / obs.scale + seen) / (PRIOR + int(off.sum()))
-
-
-def proving(observed: Array, rank: int, chance: float) -> Array:
-    """How many entries of a line must agree to vouch for it.
-
-    At least two more than the rank, which any fit meets; and more than the best of many fits to
-    subsets of the entries meets by chance: long lines have many subsets, and many entries that may
-    agree."""
-    expected = observed * chance
-    fits = np.ones_like(expected)
-    for k in range(rank):
-        fits = np.minimum(fits * np.maximum(observed - k, 1) / (k + 1), MOST_FITS)
-    extra = np.full_like(expected, 2.0)
-    odds = fits * expected * np.exp(-expected)
-    most = float(expected.max(initial=0.0))
-    for k in range(2, 40):  # Poisson's law: so many agree by chance
-        odds = odds * expected / k
-        likely = odds > SELDOM
-        if k > most and not likely.any():  # they only fall from here on
-            break
-        extra = np.where(likely, k + 1.0, extra)
-    extra = np.where(expected > 10, expected + 8 * np.sqrt(expected) + 16, extra)
-    return rank + extra
 
 
 def _all_of(F: Array, count: int) -> Array:

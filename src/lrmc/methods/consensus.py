@@ -26,11 +26,10 @@ from .certificate import (
     NEARLY,
     Certificate,
     agreement_border,
-    by_chance,
     certify,
     met_within,
-    proving,
 )
+from .chance import by_chance, proving
 from .step import Step
 
 ROUNDS = 3  # rows, columns, least squares: what one round mends helps the next

@@ -20,7 +20,7 @@ from ..observations.dense import part_data
 from ..result import Status
 from ..weights import Array, DType
 from . import certificate as proof
-from . import thresholds
+from . import chance, thresholds
 from .certificate import Certificate
 from .rested import ABOVE
 
@@ -199,14 +199,14 @@ def _proof() -> dict[str, float]:
         "on_their_way": proof.ON_THEIR_WAY,
         "oversampled": proof.OVERSAMPLED,
         "often": OFTEN,
-        "prior": proof.PRIOR,
+        "prior": chance.PRIOR,
         "nothing_else": proof.NOTHING_ELSE,
         "lone": proof.LONE,
         "plenty": proof.PLENTY,
         "most_agree": proof.MOST_AGREE,
         "alone": proof.ALONE,
         "untold": proof.UNTOLD,
-        "most_fits": proof.MOST_FITS,
-        "seldom": proof.SELDOM,
+        "most_fits": chance.MOST_FITS,
+        "seldom": chance.SELDOM,
         "gap": GAP,
     }

@@ -1,0 +1,70 @@
+"""How many entries agree with a fit by chance, and how many prove a line."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..linalg import Factors
+from ..observations.base import Observations
+from ..weights import Array
+
+MOST_FITS = 1e4  # to subsets of a line that are tried
+SELDOM = 1e-3  # how often a wrong line may be vouched for
+PRIOR = 1000  # entries that what is expected of errors counts as
+# times the border: where residuals tell how many of a wrong fit are within it
+FARTHEST = 5.0
+
+
+def by_chance(obs: Observations, size: Array, border: float) -> float:
+    """The share of the entries of a wrong fit that are within the border, from the residuals of a
+    sample: what is seen beyond, where there is enough of it, and what errors as large as the data
+    would give."""
+    off, near = size > border, (size > border) & (size <= FARTHEST * border)
+    seen = int(near.sum()) / (FARTHEST - 1)
+    return (PRIOR * border / obs.scale + seen) / (PRIOR + int(off.sum()))
+
+
+def by_few_values(
+    obs: Observations,
+    X: Factors,
+    axis: int,
+    border: float,
+    but: float = np.inf,
+) -> float:
+    """The share of the entries of a sample that agree with what X has there for another row (axis 0;
+    column for 1), where that is another value: of votes and marks, any fit meets many. Entries that
+    are `but` do not count."""
+    some = obs.sample
+    along = np.random.default_rng(0).permutation(len(some.values))
+    along = along[np.argsort((some.cols, some.rows)[axis][along], kind="stable")]
+    across = (some.cols, some.rows)[axis][along]
+    values = some.values[along]
+    model = values - some.residual(X)[along]
+    other = np.abs(model[1:] - model[:-1]) > 2 * border
+    other &= across[1:] == across[:-1]
+    met = other & (np.abs(model[1:] - values[:-1]) <= border)
+    met &= np.abs(values[:-1] - but) > border
+    return int(met.sum()) / max(int(other.sum()), 1)
+
+
+def proving(observed: Array, rank: int, chance: float) -> Array:
+    """How many entries of a line must agree to vouch for it.
+
+    At least two more than the rank, which any fit meets; and more than the best of many fits to
+    subsets of the entries meets by chance: long lines have many subsets, and many entries that may
+    agree."""
+    expected = observed * chance
+    fits = np.ones_like(expected)
+    for k in range(rank):
+        fits = np.minimum(fits * np.maximum(observed - k, 1) / (k + 1), MOST_FITS)
+    extra = np.full_like(expected, 2.0)
+    odds = fits * expected * np.exp(-expected)
+    most = float(expected.max(initial=0.0))
+    for k in range(2, 40):  # Poisson's law: so many agree by chance
+        odds = odds * expected / k
+        likely = odds > SELDOM
+        if k > most and not likely.any():  # they only fall from here on
+            break
+        extra = np.where(likely, k + 1.0, extra)
+    extra = np.where(expected > 10, expected + 8 * np.sqrt(expected) + 16, extra)
+    return rank + extra
