@@ -1,6 +1,7 @@
 """Tables that are times though nobody says so in words: dates of an index, rows in order; and what
 is then said of rows that come later."""
 
+import warnings
 from functools import cache
 
 import numpy as np
@@ -246,3 +247,20 @@ def test_medians_of_a_single_day_leave_some_noise():
     """They are its entries: nothing is left to tell noise by, and it is a divisor."""
     Y = np.random.default_rng(0).normal(size=(30, 1, 5))
     assert first_model(Y, np.full(Y.shape, True)).noise > 0
+
+
+@pytest.mark.parametrize("score", ["auto", "rmse"])
+def test_medians_are_no_order(score):
+    """Of answers that are coded as columns of 0 and 1 most entries are their median, however a
+    median filter goes along them."""
+    rng = np.random.default_rng(1)
+    F = rng.normal(size=(80, 2))
+    made = [F @ rng.normal(size=(2, 4)) + rng.normal(size=(80, 4)) for _ in range(15)]
+    X = np.hstack([np.eye(4)[Z.argmax(1)] for Z in made])
+    gaps = rng.random(X.shape) < 0.2
+    Y = np.where(gaps, np.nan, X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", lrmc.DoubtWarning)
+        answer = lrmc.solve(Y, score=score).completed()
+    means = np.broadcast_to(np.nanmean(Y, 0), X.shape)
+    assert np.square(answer - X)[gaps].mean() < 0.9 * np.square(means - X)[gaps].mean()

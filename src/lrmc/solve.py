@@ -259,6 +259,7 @@ def answered(
         result = _ran(job, max_iter, progress)
     # what is proven needs no model of time
     if result.regime == "noisy" or (asked_time.is_given and result.regime != "exact"):
+        asked_time = asked_time._replace(score=asked.score)
         result = with_time(result, asked_time, asked.seed)
     result = replace(_of_all(result, job.obs), labels=labels_of(Y))
     return result if parts is None else ComplexResult.of(result, parts.turn)

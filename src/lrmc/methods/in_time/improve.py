@@ -17,6 +17,7 @@ from ...observations.base import Observations, Sample
 from ...observations.heldout import Submatrix, without
 from ...result import Result, Status
 from ...weights import Array
+from ..plan import Score
 from .check import Check, checked
 from .clock import Clock, NoClock, even_clock, read_clock, without_nights
 from .gaps import beside_gaps, beyond_ends, gaps_elsewhere, gaps_of
@@ -58,6 +59,7 @@ class Asked(NamedTuple):
     period: int | Literal["auto"] | None = "auto"
     times: Any = None
     in_words: bool = False  # said as an argument, not by labels of the data
+    score: Score = "auto"  # what an order that nobody named must gain in
 
     @property
     def is_given(self) -> bool:
@@ -318,7 +320,8 @@ def _planned(
     # the fit of a long table is not made again: it was asked for with time
     other = partial(_without_time, result, part, clock, axis, seed)
     if width == T:
-        plan = weighed_by_all(learn_plan(part, period, other, seed), part, other, seed)
+        plan = learn_plan(part, period, other, seed, score=asked.score)
+        plan = weighed_by_all(plan, part, other, seed, asked.score)
     else:
         usual = None if period is None else slot_medians(Y, period)
         plan = learn_plan(part, period, None, seed, IDLE_IN_WINDOWS, usual)

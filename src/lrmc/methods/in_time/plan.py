@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...weights import Array
+from ..lessons import loss_of, unit_of
+from ..plan import BENDS, Score
 from . import left_out
 from .gaps import fail_together, gaps_for
 from .model import Model
@@ -59,6 +61,8 @@ class Plan:
     errors: Mapping[str, float]  # mean absolute, on entries set aside
     gain: float  # over the fit without time, in mean absolute error; 0 if that takes no part
     gain_error: float
+    # over the best of what knows no order, that fit and medians, as a part of its loss
+    gain_by_order: float
     best: Process  # the process with the least error
     sizes: Array  # deviations by class, in units of the best process
     sensors: Array  # those that the models are of,
@@ -70,15 +74,14 @@ class Plan:
     all_days: Array | None = None
 
     def is_worth_it(self, *, clearly: bool) -> bool:
-        """Whether the model of time is better than the fit without it: clearly so where nobody
-        said that there is time, and where that leaves nothing open.
+        """Whether the model of time is better than the fit without it: clearly so, and better than
+        medians, where nobody said that there is time, and where that leaves nothing open.
 
         That neighbors are alike beyond chance is known by then. Standard errors are not asked: of
         few gaps they are as large as the gain, and lines were left for what is worse."""
-        other = self.errors.get(WITHOUT_TIME)
-        if other is None:
+        if WITHOUT_TIME not in self.errors:
             return True
-        return self.gain > (WORTH * other if clearly else 0.0)
+        return self.gain > 0 and (not clearly or self.gain_by_order > WORTH)
 
     def is_of_some(self, Y: Array) -> bool:
         """Whether models are those of some of these sensors."""
@@ -111,6 +114,7 @@ class Plan:
             "held_out": dict(self.errors),
             "gain": self.gain,
             "gain_error": self.gain_error,
+            "gain_by_order": self.gain_by_order,
         }
 
 
@@ -121,23 +125,21 @@ def learn_plan(
     seed: int = 0,
     idle: float = IDLE,
     all_days: Array | None = None,
+    score: Score = "auto",
 ) -> Plan:
     """Weights of estimates of Y (sensors x times) that do best on entries set aside.
 
     `without_time` gives the values there of a fit that knows neither them nor time; if there is
     none, it takes no part. `all_days` are medians, sensors x slots, of the long table that Y is a
     window of. A large table is learned from by some of its sensors, a small one by several
-    trials."""
+    trials. `score` is what an order that nobody named must gain in."""
     S, T = Y.shape
     sensors = some_sensors(S, T, seed)
     if len(sensors) == S and all_days is None:
         idle = 0.0  # of a small table no process costs much once it is learned
     nights = find_nights(Y, period)
     trials = trials_of(Y, sensors, period, nights, without_time, seed)
-    if all_days is not None:
-        usual = every_day(all_days, T)[sensors]
-        for trial in trials:
-            trial.found[ALL_DAYS] = usual[trial.held]
+    _add_all_days(trials, all_days, sensors, T)
     models, names = _in_all(trials)
     errors = np.concatenate([t.errors(names) for t in trials])
     classes = np.concatenate([t.classes for t in trials])
@@ -153,6 +155,7 @@ def learn_plan(
     blend = (weights[classes] * errors).sum(1)
     other = blend if without_time is None else errors[:, names.index(WITHOUT_TIME)]
     better = np.abs(other) - np.abs(blend)
+    unordered = np.concatenate([t.errors_without_order() for t in trials])
     gain, gain_error = mean_and_error(better, [t.held for t in trials])
     units = np.concatenate([t.units(best) for t in trials])
     used = zip(models, weights.T, strict=False)
@@ -167,6 +170,7 @@ def learn_plan(
         errors=sizes | {"blend": float(np.abs(blend).mean())},
         gain=gain,
         gain_error=gain_error,
+        gain_by_order=_gain_in_loss(blend, unordered, score),
         best=best,
         sizes=_deviations(errors[:, names.index(best.name)] / units, classes),
         sensors=sensors,
@@ -176,6 +180,25 @@ def learn_plan(
         is_of_few=len(trials) > 1,
         all_days=all_days,
     )
+
+
+def _add_all_days(
+    trials: list[Trial], all_days: Array | None, sensors: Array, T: int
+) -> None:
+    """Medians of all days of a long table among what is found for its window."""
+    if all_days is None:
+        return
+    usual = every_day(all_days, T)[sensors]
+    for trial in trials:
+        trial.found[ALL_DAYS] = usual[trial.held]
+
+
+def _gain_in_loss(errors: Array, others: Array, score: Score) -> float:
+    """Over the best of others (entries x estimates), as a part of its loss."""
+    first = others[:, np.abs(others).mean(0).argmin()]
+    bend = BENDS[score] * unit_of([first])
+    least = min(loss_of(x, bend) for x in others.T)
+    return 1 - loss_of(errors, bend) / max(least, 1e-300)
 
 
 def _in_all(trials: list[Trial]) -> tuple[list[Process], list[str]]:
@@ -379,6 +402,7 @@ def weighed_by_all(
     Y: Array,
     without_time: Callable[[Array, Array], Array],
     seed: int,
+    score: Score = "auto",
 ) -> Plan:
     """The same with weights that suit models of all sensors of Y, where these fail together.
 
@@ -407,6 +431,7 @@ def weighed_by_all(
         errors=sizes | {"blend": float(np.abs(blend).mean())},
         gain=gain,
         gain_error=gain_error,
+        gain_by_order=_gain_in_loss(blend, trial.errors_without_order(), score),
         sizes=_deviations(errors[:, names.index(plan.best.name)] / units, classes),
     )
 

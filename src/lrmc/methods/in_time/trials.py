@@ -19,7 +19,7 @@ from .processes import (
     told_entries,
 )
 from .simple import simple_fits
-from .sizes import medians_of_rows, typical_rows
+from .sizes import median, medians_of_rows, typical_rows
 from .stack import beside_class, class_of, good_ones, learned_weights
 
 WITHOUT_TIME = "without time"  # the fit of a matrix whose columns have no order
@@ -37,11 +37,20 @@ class Trial(NamedTuple):
     truth: Array
     classes: Array
     sizes: Array  # of their sensors, beside the usual one
+    medians: Array  # entries x 2: of their sensor, and of all sensors at their time
 
     def errors(self, names: list[str]) -> Array:
         """Entries x estimates; each sensor counts alike, whatever its unit is."""
-        errors = np.stack([self.found[name] - self.truth for name in names], axis=1)
-        return errors / self.sizes[:, None]
+        return self._off(np.stack([self.found[name] for name in names], axis=1))
+
+    def errors_without_order(self) -> Array:
+        """The same of what would be said if times were in any other order."""
+        fit = self.found.get(WITHOUT_TIME)
+        some = [] if fit is None else [fit[:, None]]
+        return self._off(np.concatenate([self.medians, *some], axis=1))
+
+    def _off(self, found: Array) -> Array:
+        return (found - self.truth[:, None]) / self.sizes[:, None]
 
     def units(self, p: Process) -> Array:
         """Of a process, at these entries, as errors are."""
@@ -122,7 +131,17 @@ def judged_at(
         truth=Y[held].astype(np.float64),
         classes=class_of(~np.isnan(rest))[held],
         sizes=_relative_sizes(rest)[np.nonzero(held)[0]],
+        medians=_medians(rest, held),
     )
+
+
+def _medians(rest: Array, held: Array) -> Array:
+    """What is left of the sensor of each held-out entry, and of its time, by the median."""
+    sensors, times = np.nonzero(held)
+    of_sensor = medians_of_rows(rest)[sensors]
+    at_time = median(rest, 0)[times]
+    at_time = np.where(np.isnan(at_time), of_sensor, at_time)
+    return np.stack([of_sensor, at_time], axis=1)
 
 
 def _relative_sizes(Y: Array) -> Array:
