@@ -266,6 +266,7 @@ def test_every_kind_of_file_is_read(cine, tmp_path):
     inverse = read_cine(tmp_path / "inverse.dcm").frames.astype(int)
     assert_array_equal(np.diff(inverse, axis=0), np.diff(cine.astype(int), axis=0))
     assert_allclose(read_cine(tmp_path / "colour.dcm").frames, cine, atol=0.01)
+    assert not np.any(read_cine(tmp_path / "ybr.dcm").frames % 1)
     assert_array_equal(
         read_cine(tmp_path / "a.mat", time="first").frames, np.moveaxis(cine, 0, -1)
     )

@@ -19,6 +19,8 @@ from real_data import DATA
 from lrmc import cli
 from lrmc.apps.video import clips, files, foreground, medians, output, windows
 from lrmc.apps.video import model as video
+from lrmc.observations import as_observations
+from lrmc.subspace import Part, follow
 
 ROOT = Path(__file__).resolve().parents[1]
 CLIPS = DATA / "video"
@@ -329,6 +331,27 @@ def test_long_clips_in_blocks(tmp_path, monkeypatch):
     found = read_masks(tmp_path / "out")
     assert f_measure(found[:120], truth[:120]) > 0.9
     assert f_measure(found[-20:], truth[-20:]) > 0.9
+
+
+def test_a_grid_is_enough_to_follow_by():
+    """The same background as by all pixels, in light that changes, some of them seen, and in units
+    of any size."""
+    rng = np.random.default_rng(0)
+    light = 1 + 0.2 * rng.random(60)
+    frames = np.rint(light[:, None, None] * scene(60)[0] * 0.8).astype(np.uint8)
+    for sample in (1.0, 0.5):
+        seen = video.sampled(frames, sample, 0)
+        known = video.learn(seen[:30], frames.shape[1:])
+        obs = as_observations(seen[30:])
+        every = np.arange(0, obs.shape[1], 3)
+        few = Part(as_observations(seen[30:][:, every]), every)
+        for gain in (1.0, 1e-6):
+            model, memory = known.model.scaled(gain), known.memory.scaled(gain)
+            rest = obs.scaled(gain), model, memory, 0.9, False
+            by_all, by_few = follow(*rest), follow(*rest, few.scaled(gain))
+            np.testing.assert_allclose(by_few.rows.T, by_all.rows.T, rtol=0.01)
+            pictures = [one.rows.T @ one.model.V.T for one in (by_all, by_few)]
+            assert np.median(np.abs(pictures[1] - pictures[0])) < 0.5 * gain
 
 
 # ---- what goes wrong

@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import io
 import json
 import socket
 import threading
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 av = pytest.importorskip("av")
-pytest.importorskip("PIL.Image")
+Image = pytest.importorskip("PIL.Image")
 typer_testing = pytest.importorskip("typer.testing")
 
 from made.film import scene, write_clip
@@ -40,8 +41,6 @@ def moving(count=60, height=96, width=128, *, dark=False, scale=1):
 
 
 def pictures(folder, frames):
-    from PIL import Image
-
     folder.mkdir()
     for k, frame in enumerate(frames):
         Image.fromarray(frame).save(folder / f"{k:04}.png")
@@ -177,16 +176,32 @@ def test_addresses():
     assert clips.address_of("file:///etc/passwd") == ""
 
 
-def served(content, listening):
-    """A stream that ends, to whoever comes first."""
-    connection, _ = listening.accept()
-    with connection, contextlib.suppress(OSError):  # a reader that has enough hangs up
+def served(connection, content):
+    """A stream that ends."""
+    with contextlib.suppress(OSError):  # a reader that has enough hangs up
         connection.sendall(content)
 
 
-def as_stream(path, frames):
-    with av.open(str(path), "w", format="mpegts") as container:
-        stream = container.add_stream("mpeg2video", rate=Fraction(25))
+@contextlib.contextmanager
+def listened(serve, content):
+    """A port where whoever comes first is served."""
+
+    def first():
+        connection, _ = listening.accept()
+        with connection:
+            serve(connection, content)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        sending = threading.Thread(target=first)
+        sending.start()
+        yield listening.getsockname()[1]
+        sending.join()
+
+
+def as_stream(path, frames, form="mpegts", rate=25):
+    """Into a file, or what has a method `write`."""
+    with av.open(path, "w", format=form) as container:
+        stream = container.add_stream("mpeg2video", rate=Fraction(rate))
         stream.height, stream.width = frames.shape[1:]
         stream.pix_fmt = "yuv420p"
         stream.bit_rate = 4_000_000
@@ -196,7 +211,12 @@ def as_stream(path, frames):
                 container.mux(packet)
         for packet in stream.encode(None):
             container.mux(packet)
-    return path.read_bytes()
+
+
+def sent_as(frames, rate=25):
+    content = io.BytesIO()
+    as_stream(content, frames, rate=rate)
+    return content.getvalue()
 
 
 @pytest.mark.parametrize("most", [None, 40])
@@ -204,20 +224,108 @@ def test_a_stream(tmp_path, most, monkeypatch):
     """Over the loopback: read once, with a background from its first frames."""
     monkeypatch.setattr(model, "ENOUGH", 25)
     frames, places = moving(70)
-    content = as_stream(tmp_path / "sent.ts", frames)
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        sending = threading.Thread(target=served, args=(content, listening))
-        sending.start()
-        address = f"tcp://127.0.0.1:{listening.getsockname()[1]}"
+    with listened(served, sent_as(frames)) as port:
         done = files.process(
-            address, tmp_path / "out", grey=True, films=False, most=most
+            f"tcp://127.0.0.1:{port}",
+            tmp_path / "out",
+            grey=True,
+            films=False,
+            most=most,
         )
-        sending.join()
     assert done.n_frames == (most or 70)
     seen = {e.frame for e in done.events}
     assert len(seen) > 0.8 * done.n_frames
     at = [e for e in done.events if e.frame == 30]
     assert any(abs(e.left - places[30][1][0]) <= 4 for e in at)
+
+
+def test_the_rate_that_a_stream_has(tmp_path, monkeypatch):
+    """Seconds are told by it, also with a background that is known."""
+    monkeypatch.setattr(model, "ENOUGH", 25)
+    frames, _ = moving(40)
+    known = None
+    for name in ("learned", "known"):
+        with listened(served, sent_as(frames, rate=50)) as port:
+            address = f"tcp://127.0.0.1:{port}"
+            done = files.process(
+                address, tmp_path / name, grey=True, films=False, model=known
+            )
+        known = done.model
+        assert done.events[-1].seconds == pytest.approx(done.events[-1].frame / 50)
+
+
+def parts_over_http(connection, jpegs):
+    """As cameras send pictures; the last one is cut off."""
+    connection.recv(4096)
+    kind = b"Content-Type: multipart/x-mixed-replace; boundary=frame"
+    connection.sendall(b"HTTP/1.1 200 OK\r\n" + kind + b"\r\n\r\n")
+    for one in jpegs:
+        size = b"Content-Length: %d" % len(one)
+        head = b"\r\n".join([b"--frame", b"Content-Type: image/jpeg", size, b"", b""])
+        connection.sendall(head + one + b"\r\n")
+
+
+def test_a_camera_that_breaks_off(tmp_path, monkeypatch):
+    """What came before is not lost, and a sentence says what happened."""
+    monkeypatch.setattr(model, "ENOUGH", 25)
+    jpegs = []
+    for frame in moving(40)[0]:
+        content = io.BytesIO()
+        Image.fromarray(frame).save(content, "JPEG", quality=95)
+        jpegs.append(content.getvalue())
+    with listened(parts_over_http, jpegs) as port:
+        address = f"http://127.0.0.1:{port}/video"
+        with pytest.warns(UserWarning, match="broke off after 40 frames"):
+            done = files.process(address, tmp_path / "out", grey=True, films=False)
+    assert done.n_frames == 40
+    assert done.sound
+    assert (tmp_path / "out" / "events.csv").exists()
+
+
+class Packets:
+    """What FFmpeg writes, packet by packet."""
+
+    def __init__(self):
+        self.all = []
+
+    def write(self, content):
+        self.all.append(bytes(content))
+        return len(content)
+
+
+def spoken_rtsp(connection, packets):
+    """A camera's end of the real-time streaming protocol, with the frames between the sentences."""
+    mpeg = 32  # the number of this kind of video
+    about = f"v=0\r\nm=video 0 RTP/AVP {mpeg}\r\na=control:track1\r\n"
+    answers = {
+        b"DESCRIBE": f"Content-Type: application/sdp\r\nContent-Length: {len(about)}\r\n\r\n{about}",
+        b"SETUP": "Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\nSession: 1\r\n\r\n",
+    }
+    lines = connection.makefile("rb")
+    while request := lines.readline():
+        fields = iter(lambda: lines.readline().strip(), b"")
+        named = dict(field.split(b": ", 1) for field in fields)
+        verb = request.split()[0]
+        head = f"RTSP/1.0 200 OK\r\nCSeq: {int(named[b'CSeq'])}\r\n"
+        connection.sendall((head + answers.get(verb, "\r\n")).encode())
+        if verb == b"PLAY":
+            for one in packets:
+                if one[1] & 127 == mpeg:
+                    connection.sendall(b"$\0" + len(one).to_bytes(2, "big") + one)
+            return
+
+
+def test_a_network_camera(tmp_path, monkeypatch):
+    monkeypatch.setattr(model, "ENOUGH", 25)
+    frames, places = moving(60)
+    packets = Packets()
+    as_stream(packets, frames, form="rtp")
+    with listened(spoken_rtsp, packets.all) as port:
+        address = f"rtsp://127.0.0.1:{port}/camera"
+        done = files.process(address, tmp_path / "out", grey=True, films=False)
+    assert 50 <= done.n_frames <= 60
+    at = [e for e in done.events if e.frame == 30]
+    assert any(abs(e.left - places[30][1][0]) <= 10 for e in at)
 
 
 def test_nobody_there(tmp_path):

@@ -7,8 +7,9 @@ from a Gaussian. New rows are fitted by a small robust regression each; no row l
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -309,20 +310,47 @@ def _memory(obs: Observations, given: _Given, T: Array) -> Memory:
     return Memory(given.moments, cols.astype(np.float64))
 
 
+class Part(NamedTuple):
+    """Some columns of the data, that are enough to tell the scores of rows."""
+
+    obs: Observations
+    columns: Array  # which they are
+
+    def scaled(self, gain: float) -> Part:
+        """The same for data multiplied by `gain`."""
+        return self._replace(obs=self.obs.scaled(gain))
+
+    def rows(self, model: Subspace) -> Rows:
+        """Rows of the whole data, by these columns."""
+        # Directions keep their length: scores are as much smaller, and so is what is usual.
+        longer = math.sqrt(len(model.V) / len(self.columns))
+        some = replace(
+            model,
+            V=longer * model.V[self.columns],
+            offset=model.offset[self.columns],
+            mean=model.mean / longer,
+            covariance=model.covariance / longer**2,
+        )
+        T, deviation, distance = fit_rows(self.obs, some)
+        return Rows(T * T.dtype.type(longer), deviation, distance)
+
+
 def follow(
     obs: Observations,
     model: Subspace,
     memory: Memory,
     forgetting: float,
     center: bool,
+    part: Part | None = None,
 ) -> Learned:
     """The subspace after a batch of rows: recursive least squares for each column, with forgetting.
 
     What was learned before counts `forgetting` times, and less where the batch shows that the
-    subspace has moved."""
+    subspace has moved. Rows are fitted by all columns, or by a part."""
     unit = power_of_4(model.typical)
     parts = obs.scaled(1 / unit), model.scaled(1 / unit), memory.scaled(1 / unit)
-    return _follow(*parts, forgetting, center).scaled(unit)
+    fit = partial(fit_rows, parts[0]) if part is None else part.scaled(1 / unit).rows
+    return _follow(*parts, forgetting, center, fit).scaled(unit)
 
 
 def _follow(
@@ -331,10 +359,11 @@ def _follow(
     memory: Memory,
     forgetting: float,
     center: bool,
+    fit: Callable[[Subspace], Rows],
 ) -> Learned:
     before = np.hstack([model.V, model.offset[:, None]])
     now, used, width = before, obs.col_observed > 0, before.shape[1]
-    rows = fit_rows(obs, model)
+    rows = fit(model)
     usual, model = model.noise, model.with_noise(obs, rows.T)
     known = min(usual / max(model.noise, 1e-300), 1.0)
     kept = forgetting * max(known**2, 0.05)
@@ -352,7 +381,7 @@ def _follow(
         ridge = np.diag(free + 1e-9 * float(cols.max()))
         now = now + solve_rows(cols, pulled, ridge, used, obs.threads)
         model = replace(model, V=now[:, :-1], offset=now[:, -1])
-        rows = fit_rows(obs, model)
+        rows = fit(model)
         model = model.with_noise(obs, rows.T)
     P = model.factors(rows.T).L[obs.row_observed > 0].astype(np.float64)
     moments = kept * memory.rows + P.T @ P
@@ -360,7 +389,7 @@ def _follow(
     moments, cols = K @ moments @ K.T, packed(K @ unpacked(cols, width) @ K.T)
     mean, covariance = _mean_and_covariance(moments)
     model = replace(model, V=V, offset=offset, mean=mean, covariance=covariance)
-    return Learned(model, Memory(moments, cols), fit_rows(obs, model))
+    return Learned(model, Memory(moments, cols), fit(model))
 
 
 def _principal(

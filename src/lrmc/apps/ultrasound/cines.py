@@ -200,7 +200,8 @@ def _grey(pixels: Array, content: Dataset, path: Path) -> Array:
     kind = str(content.get("PhotometricInterpretation", "MONOCHROME2"))
     if int(content.get("SamplesPerPixel", 1)) > 1:
         frames = pixels if pixels.ndim == 4 else pixels[None]
-        return frames @ LUMA
+        # Whole grey levels, as the colours are: their rounding would look like noise.
+        return np.rint(frames @ LUMA)
     frames = pixels if pixels.ndim == 3 else pixels[None]
     if kind == "MONOCHROME1":  # the smallest value is white
         return frames.max() - frames

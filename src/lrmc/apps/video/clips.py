@@ -34,6 +34,10 @@ STREAM_OPTIONS = {
     "timeout": "10000000",  # microseconds without a frame: the stream has ended
 }
 USUAL_RATE = Fraction(25)  # frames per second, where a file does not say
+RATES = (
+    1,
+    240,
+)  # frames per second; what a stream says beyond is the clock of its packets
 SMALLEST_SIDE = 16  # pixels of a region
 LOST = 2  # frames that a file may hold fewer than it says
 
@@ -100,18 +104,37 @@ def reduced(frame: Array, fewer: int) -> Array:
     return ((total + fewer**2 // 2) // fewer**2).astype(np.uint8)
 
 
+@dataclass
+class Live:
+    """What is known of a stream while it is read."""
+
+    rate: Fraction = USUAL_RATE  # frames per second
+    broke: str = ""  # why it ended, if it did not end well
+
+    def opened(self, stream: Any) -> None:
+        """Take down the rate that the stream says it has."""
+        said = stream.average_rate or stream.guessed_rate or USUAL_RATE
+        self.rate = said if RATES[0] <= said <= RATES[1] else USUAL_RATE
+
+
 @dataclass(frozen=True)
 class Clip:
     """A video file, a folder of pictures in the order of their names, a camera or an address."""
 
     path: Path
     grey: bool
-    rate: Fraction
+    rate_said: Fraction
     n_said: int  # frames, as the file says; 0 if it does not
     white: int = 255  # the value of pictures with more than 8 bits that becomes 255
     address: str = ""  # of a stream, which can be read once, and may never end
     view: View = View()
     most: int | None = None  # frames that are read
+    live: Live | None = None  # of a stream
+
+    @property
+    def rate(self) -> Fraction:
+        """Frames per second; of a stream, once its first frame has been read."""
+        return self.live.rate if self.live else self.rate_said
 
     @property
     def name(self) -> str:
@@ -137,7 +160,7 @@ class Clip:
         address = address_of(path)
         path = Path(path)
         if address:
-            return cls(path, grey, USUAL_RATE, 0, address=address)
+            return cls(path, grey, USUAL_RATE, 0, address=address, live=Live())
         if path.is_dir():
             names = _pictures(path)
             first = read_picture(names[0], "video")
@@ -200,7 +223,7 @@ class Clip:
     def _video(self) -> Iterator[Look]:
         with _opened(self.path, self.address) as (container, stream):
             stream.thread_type = "AUTO"
-            for frame in container.decode(stream):
+            for frame in _as_they_come(container, stream, self.live):
                 yield partial(self._decoded, frame)
 
     def _decoded(self, frame: VideoFrame) -> Array:
@@ -254,6 +277,23 @@ def address_of(source: str | os.PathLike[str]) -> str:
     if text.isdecimal() and not Path(text).exists():
         return f"/dev/video{text}"
     return text if text.partition("://")[0].lower() in STREAMS else ""
+
+
+def _as_they_come(
+    container: Any, stream: Any, live: Live | None
+) -> Iterator[VideoFrame]:
+    """All frames. A stream that breaks off has ended: what came before is of use."""
+    if live is not None:
+        live.opened(stream)
+    any_came = False
+    try:
+        for frame in container.decode(stream):
+            any_came = True
+            yield frame
+    except optional("av", "video").error.FFmpegError as error:
+        if live is None or not any_came:
+            raise
+        live.broke = error.strerror or str(error)
 
 
 def _how_opened(path: Path, address: str) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from ..._extras import optional
 from ..._files import whole_folder
 from ..._progress import Progress, Tell, silent
 from ..._work import Outcome, placed
-from ...observations._door import as_observations
 from ...result import Status
 from ...weights import Array
 from ..outcome import after_clipping
@@ -141,8 +140,7 @@ def process(
                 if not still:
                     before = back.pictures(back.scores(frames[:1]))[0]
                     back = back.watched(frames, before)
-                    seen = sampled(frames, sample, seed)
-                    back = back.followed(as_observations(seen))
+                    back = back.followed(sampled(frames, sample, seed))
                 out.write(Separation(frames, back, back.scores(frames)))
                 tell(Progress("writing", out.n_frames, clip.n_said, "frames"))
         back.save(folder / "background.npz")
@@ -199,7 +197,8 @@ def _begun(
 ) -> tuple[Background, Iterator[Array], bool]:
     """A background to begin with, all frames, and whether one background is enough for them."""
     if known is not None:
-        return known, clip.frames(), False
+        frames = clip.frames()
+        return known, chain([next(frames)], frames), False
     if clip.address:
         return *_learned_live(clip.frames(), how, tell), False
     return _learned(clip, how, tell)
@@ -247,6 +246,11 @@ def _outcome(clip: Clip, back: Background, out: Output) -> Outcome:
     outcome = back.outcome
     if clip.about_depth:
         outcome = outcome.warned(clip.about_depth)
+    if clip.live and clip.live.broke:
+        outcome = outcome.warned(
+            f"the stream broke off after {out.n_frames} frames ({clip.live.broke}); what"
+            " came before is here"
+        )
     share = float(np.mean(out.shares))
     if share > MOST:
         outcome = outcome.warned(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
@@ -11,7 +10,6 @@ from ...linalg import Factors
 from ...methods.noisy import Noise, sweeps
 from ...methods.start import leading
 from ...observations.base import Observations
-from ...subspace import Subspace
 from ...weights import Array
 from ..outcome import run_to_end
 
@@ -19,28 +17,11 @@ GRID = 5000  # values of a frame, at least, that tell how bright it is: to a hun
 SWEEPS = 4  # over the grid, at most
 
 
-def on_grid(model: Subspace, shape: tuple[int, ...], step: int) -> Subspace:
-    """Of every so many pixels; scores are as much smaller, so that directions stay of length 1."""
-    V = model.V.reshape(*shape, model.rank)[::step, ::step]
-    return replace(
-        model,
-        V=step * V.reshape(-1, model.rank),
-        offset=model.offset.reshape(shape)[::step, ::step].ravel(),
-        mean=model.mean / step,
-        covariance=model.covariance / step**2,
-    )
-
-
 def grid_of(shape: tuple[int, ...], observed: float) -> Array:
     """Places in a frame of every so many pixels, of which `GRID` values are observed."""
     places = np.arange(math.prod(shape)).reshape(shape)
-    step = step_of(shape, observed)
+    step = max(1, math.isqrt(int(observed * places.size) // GRID))
     return places[::step, ::step].ravel()
-
-
-def step_of(shape: tuple[int, ...], observed: float = 1.0) -> int:
-    """Every which pixel, down and to the right, tells how bright a frame is."""
-    return max(1, math.isqrt(int(observed * math.prod(shape)) // GRID))
 
 
 def brightness(obs: Observations, picture: Array, rank: int, seed: int) -> Array:

@@ -23,16 +23,15 @@ from ...formats.sparse import Matrix
 from ...linalg import Factors
 from ...methods.noisy import Noise, sweeps
 from ...observations._door import as_observations
-from ...observations.base import Observations
 from ...report.text import percent
 from ...result import Status
-from ...subspace import Memory, Subspace, fit_rows, follow, learn_as_fitted
+from ...subspace import Memory, Part, Subspace, follow, learn_as_fitted
 from ...weights import Array
 from ..outcome import Limits, Told, run_to_end, told
 from ..stack import Stack, as_type, check_rank, check_seed, check_share, is_whole
 from .camera import motion_of
 from .foreground import Traits, in_front, masks, together
-from .grid import brightness, grid_of, on_grid, step_of
+from .grid import brightness, grid_of
 from .medians import medians
 from .modes import most_common
 from .pixels import shifted
@@ -75,10 +74,12 @@ class Background:
         """How bright each frame is: frames x rank. Each by its own robust regression on a grid of
         its pixels.
         """
-        step = step_of(self.shape)
-        model = on_grid(self.model, self.shape, step)
-        grid = frames[:, ::step, ::step].reshape(len(frames), -1)
-        return step * fit_rows(as_observations(grid), model).T
+        return self._grid(frames.reshape(len(frames), -1)).rows(self.model).T
+
+    def _grid(self, seen: Matrix, observed: float = 1.0) -> Part:
+        """The pixels that tell how bright frames are, of frames x pixels."""
+        grid = grid_of(self.shape, observed)
+        return Part(as_observations(seen[:, grid]), grid)
 
     @cached_property
     def _values(self) -> Array:
@@ -99,10 +100,15 @@ class Background:
         pictures = pictures.reshape(len(scores), *self.shape)
         return BYTES.held(pictures, "the background")
 
-    def followed(self, obs: Observations) -> Background:
-        """The background after more frames: the last `REMEMBERED` count."""
+    def followed(self, seen: Matrix) -> Background:
+        """The background after more frames (frames x pixels): the last `REMEMBERED` count.
+
+        How bright each frame is, is told by a grid of its pixels.
+        """
+        obs = as_observations(seen)
         kept = max(0.1, 1 - obs.shape[0] / REMEMBERED)
-        learned = follow(obs, self.model, self.memory, kept, center=False)
+        part = self._grid(seen, obs.fraction)
+        learned = follow(obs, self.model, self.memory, kept, center=False, part=part)
         return replace(self, model=learned.model, memory=learned.memory)
 
     def behind_what_stays(self, frames: Array) -> Background:
