@@ -1,7 +1,10 @@
 """Exact is a claim that must be proven: what is, what is not, and what is said about the rest."""
 
+import warnings
+
 import numpy as np
 import pytest
+from each import each
 
 import lrmc
 from lrmc import _kernels, synthetic
@@ -314,3 +317,16 @@ def test_on_a_cluster_lines_are_left_as_they_are_and_that_is_said():
     )
     assert here in away
     assert "on a cluster such lines are not fitted anew" in away
+
+
+@each("turned", [False, True])
+def test_how_far_from_0_entries_do_not_differ_is_told(turned):
+    """All of them agree with one value, whatever they say beside that."""
+    rng = np.random.default_rng(0)
+    Y = rng.standard_normal((100, 2)) @ rng.standard_normal((2, 12)) + 1e7
+    Y[rng.random(Y.shape) < 0.2] = np.nan
+    with pytest.warns(lrmc.DoubtWarning, match="typically differ by .* is not told"):
+        lrmc.solve(Y.T if turned else Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        lrmc.solve(np.where(np.isnan(Y), np.nan, 1e7))  # nothing differs

@@ -14,7 +14,7 @@ from ._rows import where
 from .fit import Fit, Part
 from .linalg import Factors
 from .methods.blends import WORTH
-from .methods.certificate import Certificate
+from .methods.certificate import Certificate, agreement_border
 from .methods.connected import Entries, unconnected
 from .methods.decide import TYPICAL
 from .methods.default import Findings
@@ -29,6 +29,7 @@ MOST_OUTLIERS = 0.5  # beyond, the majority speaks against the fit
 SURPRISE = 6.0  # times: by how much more entries may be missed that a fit has not seen
 # good entries for every free number of the fit: with fewer, it follows the noise
 FEW_PER_UNKNOWN = 1.5
+ROUNDINGS = 64.0  # of entries of the usual size: smaller differences are none
 NOTHING = 1e-9  # of the scale of the data
 AHEAD = 0.1  # of root mean square errors: by how much a model that was not taken may be ahead
 
@@ -56,6 +57,7 @@ def answer(job: Job, ended: Ended) -> Result:
             np.union1d(open_cols, proof.cols),
         )
         doubts += _not_vouched_for(proof, job.obs.is_here)
+        doubts += _too_alike(job.obs, agreement_border(job.obs, job.tol))
     L, R = job.obs.in_form(last.L, last.R)
     # a proof that looked at this has seen enough entries everywhere
     known = proof is not None and proof.connected
@@ -188,6 +190,37 @@ def _not_vouched_for(proof: Certificate, here: bool) -> list[str]:
             "; on a cluster such lines are not fitted anew, as they are in one process"
         )
     return [text]
+
+
+def _too_alike(obs: Observations, border: float) -> Iterator[str]:
+    """A word where entries of a line differ by less than counts as agreeing, as those far from 0 do:
+    all of them then agree with one value.
+    """
+    some = obs.sample
+    rounding = ROUNDINGS * float(np.finfo(obs.dtype).eps) * obs.scale
+    for places, name in ((some.cols, "column"), (some.rows, "row")):
+        away = np.abs(_from_middle(places, some.values))
+        away = away[away > rounding]
+        if 2 * len(away) < len(some.values):
+            continue  # most are equal: there is nothing to tell
+        usual = float(np.median(away))
+        if usual < border:
+            yield (
+                f"entries of a {name} typically differ by {usual:.2g}, which is less than counts as agreeing with"
+                f" an exact fit ({border:.2g}: they are about {obs.scale:.2g} in size): how they differ is not told."
+                f" Take the median of each {name} away first; RobustImputer does that with columns"
+            )
+            return
+
+
+def _from_middle(lines: Array, values: Array) -> Array:
+    """Values less the median of their line."""
+    order = np.lexsort((values, lines))
+    first = np.flatnonzero(np.diff(lines[order], prepend=-1))
+    sizes = np.diff(first, append=len(lines))
+    ranked = values[order].astype(np.float64)
+    middles = (ranked[first + (sizes - 1) // 2] + ranked[first + sizes // 2]) / 2
+    return np.asarray(ranked - np.repeat(middles, sizes))
 
 
 def _too_few(obs: Observations, it: Iterate) -> bool:
