@@ -320,13 +320,25 @@ def test_on_a_cluster_lines_are_left_as_they_are_and_that_is_said():
 
 
 @each("turned", [False, True])
-def test_how_far_from_0_entries_do_not_differ_is_told(turned):
-    """All of them agree with one value, whatever they say beside that."""
+def test_how_entries_far_from_0_differ_is_found_or_that_it_is_lost(turned):
+    """All of them agree with one value, which proves nothing of their differences."""
     rng = np.random.default_rng(0)
-    Y = rng.standard_normal((100, 2)) @ rng.standard_normal((2, 12)) + 1e7
-    Y[rng.random(Y.shape) < 0.2] = np.nan
-    with pytest.warns(lrmc.DoubtWarning, match="typically differ by .* is not told"):
-        lrmc.solve(Y.T if turned else Y)
+    X = rng.standard_normal((200, 2)) @ rng.standard_normal((2, 30))
+    X += 0.1 * rng.standard_normal(X.shape)
+    X = X.T if turned else X
+    hidden = rng.random(X.shape) < 0.2
+    Y = np.where(hidden, np.nan, X)
+    usual = np.sqrt(np.mean((lrmc.solve(Y).completed() - X)[hidden] ** 2))
+    for dtype, far in ((np.float64, 1e6), (np.float32, 1e5)):
+        found = lrmc.solve((Y + far).astype(dtype))
+        assert found.regime == "noisy"
+        error = np.sqrt(np.mean((found.completed() - far - X)[hidden] ** 2))
+        assert error < 1.1 * usual + far * np.finfo(dtype).eps
+    for dtype, far in ((np.float64, 1e9), (np.float32, 1e6)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = lrmc.solve((Y + far).astype(dtype))
+        assert any("typically differ by" in text for text in found.warnings)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        lrmc.solve(np.where(np.isnan(Y), np.nan, 1e7))  # nothing differs
+        lrmc.solve(np.where(hidden, np.nan, 1e7))  # nothing differs

@@ -13,6 +13,7 @@ from ._loop import Ended
 from ._rows import where
 from .fit import Fit, Part
 from .linalg import Factors
+from .methods.alike import LOST, UNSURE, usual_difference
 from .methods.blends import WORTH
 from .methods.certificate import Certificate, agreement_border
 from .methods.connected import Entries, unconnected
@@ -29,7 +30,6 @@ MOST_OUTLIERS = 0.5  # beyond, the majority speaks against the fit
 SURPRISE = 6.0  # times: by how much more entries may be missed that a fit has not seen
 # good entries for every free number of the fit: with fewer, it follows the noise
 FEW_PER_UNKNOWN = 1.5
-ROUNDINGS = 64.0  # of entries of the usual size: smaller differences are none
 NOTHING = 1e-9  # of the scale of the data
 AHEAD = 0.1  # of root mean square errors: by how much a model that was not taken may be ahead
 
@@ -57,7 +57,7 @@ def answer(job: Job, ended: Ended) -> Result:
             np.union1d(open_cols, proof.cols),
         )
         doubts += _not_vouched_for(proof, job.obs.is_here)
-        doubts += _too_alike(job.obs, agreement_border(job.obs, job.tol))
+    doubts += _alike(job, X, proof)
     L, R = job.obs.in_form(last.L, last.R)
     # a proof that looked at this has seen enough entries everywhere
     known = proof is not None and proof.connected
@@ -192,35 +192,20 @@ def _not_vouched_for(proof: Certificate, here: bool) -> list[str]:
     return [text]
 
 
-def _too_alike(obs: Observations, border: float) -> Iterator[str]:
-    """A word where entries of a line differ by less than counts as agreeing, as those far from 0 do:
-    all of them then agree with one value.
-    """
-    some = obs.sample
-    rounding = ROUNDINGS * float(np.finfo(obs.dtype).eps) * obs.scale
-    for places, name in ((some.cols, "column"), (some.rows, "row")):
-        away = np.abs(_from_middle(places, some.values))
-        away = away[away > rounding]
-        if 2 * len(away) < len(some.values):
-            continue  # most are equal: there is nothing to tell
-        usual = float(np.median(away))
-        if usual < border:
-            yield (
-                f"entries of a {name} typically differ by {usual:.2g}, which is less than counts as agreeing with"
-                f" an exact fit ({border:.2g}: they are about {obs.scale:.2g} in size): how they differ is not told."
-                f" Take the median of each {name} away first; RobustImputer does that with columns"
-            )
-            return
-
-
-def _from_middle(lines: Array, values: Array) -> Array:
-    """Values less the median of their line."""
-    order = np.lexsort((values, lines))
-    first = np.flatnonzero(np.diff(lines[order], prepend=-1))
-    sizes = np.diff(first, append=len(lines))
-    ranked = values[order].astype(np.float64)
-    middles = (ranked[first + (sizes - 1) // 2] + ranked[first + sizes // 2]) / 2
-    return np.asarray(ranked - np.repeat(middles, sizes))
+def _alike(job: Job, X: Factors, proof: Certificate | None) -> Iterator[str]:
+    """A word where differences are lost beside the size of the data."""
+    usual = usual_difference(job.obs, X, job.tol)
+    if math.isinf(usual):
+        return
+    border = max(LOST, UNSURE * float(np.finfo(job.obs.dtype).eps)) * job.obs.scale
+    if proof is not None:
+        border = agreement_border(job.obs, job.tol)
+    if usual < border:
+        yield (
+            f"two entries of a line typically differ by {usual:.2g}, and differences up to {border:.2g} are"
+            " hardly told, since all entries are so far from 0: take the median of each column, or of each"
+            " row, away first (RobustImputer does, of columns)"
+        )
 
 
 def _too_few(obs: Observations, it: Iterate) -> bool:

@@ -65,8 +65,9 @@ def chosen_units(Y: Matrix | None, scale: Scale, *, table: bool) -> Units | None
     units.
 
     That is, if both their spreads and their sizes differ by more than 3 times, or their sizes do and
-    one of them is far from 0, or if most of them are 10,000 spreads from 0. Columns of like size and unlike spread (speeds on a quiet and on a busy
-    road) have one unit, and scaling was measured to do them no good.
+    one of them is far from 0, or if most of them are 10,000 spreads from 0. Columns of like size and
+    unlike spread (speeds on a quiet and on a busy road) have one unit, and scaling was measured to do
+    them no good.
     """
     one_of("scale", scale, get_args(Scale))
     if scale == "none" or (scale == "auto" and not table):
