@@ -1,7 +1,10 @@
 """Exact is a claim that must be proven: what is, what is not, and what is said about the rest."""
 
+import warnings
+
 import numpy as np
 import pytest
+from each import each
 
 import lrmc
 from lrmc import _kernels, synthetic
@@ -337,3 +340,28 @@ def test_two_values_are_exact_where_rows_are_long():
     result = lrmc.solve(np.where(gaps, np.nan, np.where(flipped, 1 - X, X)))
     assert result.regime == "exact"
     assert np.abs(result.completed() - X).max() < 1e-4
+
+
+@each("turned", [False, True])
+def test_how_entries_far_from_0_differ_is_found_or_that_it_is_lost(turned):
+    """All of them agree with one value, which proves nothing of their differences."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 2)) @ rng.standard_normal((2, 30))
+    X += 0.1 * rng.standard_normal(X.shape)
+    X = X.T if turned else X
+    hidden = rng.random(X.shape) < 0.2
+    Y = np.where(hidden, np.nan, X)
+    usual = np.sqrt(np.mean((lrmc.solve(Y).completed() - X)[hidden] ** 2))
+    for dtype, far in ((np.float64, 1e6), (np.float32, 1e5)):
+        found = lrmc.solve((Y + far).astype(dtype))
+        assert found.regime == "noisy"
+        error = np.sqrt(np.mean((found.completed() - far - X)[hidden] ** 2))
+        assert error < 1.1 * usual + far * np.finfo(dtype).eps
+    for dtype, far in ((np.float64, 1e9), (np.float32, 1e6)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = lrmc.solve((Y + far).astype(dtype))
+        assert any("typically differ by" in text for text in found.warnings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        lrmc.solve(np.where(hidden, np.nan, 1e7))  # nothing differs

@@ -243,3 +243,14 @@ def test_refused_data():
     ):
         with pytest.raises(ValueError, match=text):
             lrmc.solve(bad)
+
+
+def test_files_of_noisy_data(tmp_path):
+    """Errors at hidden entries are those of real and imaginary parts."""
+    _, Y, _ = problem(noise=0.1)
+    result = lrmc.solve(Y, 2)
+    assert result.missed is not None
+    assert result.missed.rows.max() >= len(Y)
+    result.save(tmp_path / "r.npz")
+    loaded = lrmc.Result.load(tmp_path / "r.npz")
+    assert_allclose(loaded.outliers(Y), result.outliers())

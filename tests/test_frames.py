@@ -43,3 +43,19 @@ def test_arrays_have_no_labels(data, tmp_path):
     result = lrmc.solve(data[1], 1)
     with pytest.raises(ValueError, match=r"no labels: frame\(\) is for a DataFrame"):
         result.frame()
+
+
+def test_a_column_of_dates_comes_back(data):
+    pd = pytest.importorskip("pandas")
+    given = pd.DataFrame(data[1], columns=list("abcdef"))
+    days = pd.date_range("2024-01-01", periods=40, tz="UTC")
+    given.insert(2, "day", days)
+    frame = lrmc.solve(given, 1).frame()
+    assert frame.dtypes.equals(given.dtypes)
+    assert list(frame["day"]) == list(days)
+
+
+def test_a_lazy_frame_is_refused_in_words():
+    pl = pytest.importorskip("polars")
+    with pytest.raises(ValueError, match=r"collect\(\) it first"):
+        lrmc.solve(pl.DataFrame({"a": [1.0, 2.0]}).lazy())

@@ -1,9 +1,11 @@
 """Tables with time, from the doors to the answer."""
 
 import copy
+import warnings
 
 import numpy as np
 import pytest
+from each import each
 from real_data import DATA
 from times import D, P, S, hidden, rmse, seasonal
 
@@ -411,3 +413,25 @@ def test_errors_of_one_gap_come_together():
     found = part.gaps(Sample(rows, cols, Z[rows, cols]))
     np.testing.assert_array_equal(found == found[0], cols < 16)
     assert len(np.unique(found)) == 2
+
+
+@each("alike", [False, True])
+def test_times_that_many_rows_share(alike):
+    """Rows of one date are a logger that sends twice, or several series below each other: the mean
+    of the latter is none of them."""
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 8))
+    X = np.concatenate([X, X if alike else X[::-1]])
+    X += 0.1 * rng.standard_normal(X.shape)
+    hidden = rng.random(X.shape) < 0.2
+    dates = pd.date_range("2024-01-01", periods=60)
+    frame = pd.DataFrame(np.where(hidden, np.nan, X), index=dates.append(dates))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = np.asarray(lrmc.solve(frame).completed())
+    plain = np.asarray(lrmc.solve(frame.to_numpy()).completed())
+    error, usual = (np.sqrt(np.mean((x - X)[hidden] ** 2)) for x in (found, plain))
+    assert error < 1.1 * usual
+    said = any("there more than once" in str(w.message) for w in told)
+    assert said is not alike

@@ -389,3 +389,32 @@ def test_nothing_is_written_when_writing_fails(tmp_path, monkeypatch, problem):
         tables.write(tmp_path / "out.npy", tables.Table(problem.Y), problem.X)
     assert [path.name for path in tmp_path.iterdir()] == ["out.npy"]
     assert (tmp_path / "out.npy").read_bytes() == b"before"
+
+
+@each("first", ["0,1,2,3", "1990,1991,1992,1993", ",0,1", "1,2,4,5", ",3"])
+def test_a_first_row_that_counts_is_a_header(tmp_path, first):
+    n = first.count(",") + 1
+    (tmp_path / "a.csv").write_text("\n".join([first, *[",".join("8" * n)] * 3]))
+    is_header = first not in ("1,2,4,5", ",3")
+    assert tables.read(tmp_path / "a.csv").values.shape[0] == 3 + (not is_header)
+
+
+@each(
+    "cells, said",
+    [
+        ("a,b\nmm,mm\n1,2\n3,4\n", "other cells as well, such as 'mm': take these out"),
+        ("a,b\nTrue,False\nFalse,\n", "text, such as 'True': write 0 and 1"),
+    ],
+)
+def test_why_a_table_has_no_numbers(tmp_path, cells, said):
+    (tmp_path / "a.csv").write_text(cells)
+    with pytest.raises(ValueError, match=said):
+        tables.read(tmp_path / "a.csv")
+
+
+def test_the_input_is_not_overwritten(tmp_path, problem):
+    path = save(tmp_path / "a.csv", problem.Y)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="also the input"):
+        completion.complete(path, path)
+    assert path.read_bytes() == before

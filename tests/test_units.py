@@ -151,3 +151,11 @@ def test_scaling_is_what_unlike_columns_need(far):
     assert np.median(np.abs(miss[wrong])) < 0.2
     np.testing.assert_allclose(found.expected, X[found.rows, found.cols], rtol=1e-12)
     np.testing.assert_array_equal(found.values, Y[found.rows, found.cols])
+
+
+def test_columns_whose_differences_are_lost_beside_their_size_are_centred():
+    rng = np.random.default_rng(0)
+    Y = rng.standard_normal((200, 6))  # of one unit: not scaled for that
+    assert chosen_units(Y + 1e3, "auto", table=True) is None
+    units = chosen_units(Y + 1e6, "auto", table=True)
+    np.testing.assert_allclose(units.centre, 1e6, rtol=1e-3)

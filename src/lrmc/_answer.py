@@ -13,8 +13,9 @@ from ._loop import Ended
 from ._rows import where
 from .fit import Fit, Part
 from .linalg import Factors
+from .methods.alike import LOST, UNSURE, usual_difference
 from .methods.blends import WORTH
-from .methods.certificate import Certificate
+from .methods.certificate import Certificate, agreement_border
 from .methods.connected import Entries, unconnected
 from .methods.decide import TYPICAL
 from .methods.default import Findings
@@ -56,6 +57,7 @@ def answer(job: Job, ended: Ended) -> Result:
             np.union1d(open_cols, proof.cols),
         )
         doubts += _not_vouched_for(proof, job.obs.is_here)
+    doubts += _alike(job, X, proof)
     L, R = job.obs.in_form(last.L, last.R)
     # a proof that looked at this has seen enough entries everywhere
     known = proof is not None and proof.connected
@@ -188,6 +190,22 @@ def _not_vouched_for(proof: Certificate, here: bool) -> list[str]:
             "; on a cluster such lines are not fitted anew, as they are in one process"
         )
     return [text]
+
+
+def _alike(job: Job, X: Factors, proof: Certificate | None) -> Iterator[str]:
+    """A word where differences are lost beside the size of the data."""
+    usual = usual_difference(job.obs, X, job.tol)
+    if math.isinf(usual):
+        return
+    border = max(LOST, UNSURE * float(np.finfo(job.obs.dtype).eps)) * job.obs.scale
+    if proof is not None:
+        border = agreement_border(job.obs, job.tol)
+    if usual < border:
+        yield (
+            f"two entries of a line typically differ by {usual:.2g}, and differences up to {border:.2g} are"
+            " hardly told, since all entries are so far from 0: take the median of each column, or of each"
+            " row, away first (RobustImputer does, of columns)"
+        )
 
 
 def _too_few(obs: Observations, it: Iterate) -> bool:

@@ -14,6 +14,7 @@ from ._job import BASELINES, Job
 from ._rows import scaled
 from .linalg import Factors, change, gram, norm_of, power_of_4
 from .methods import step as at
+from .methods.alike import are_lost
 from .methods.certificate import NEARLY
 from .methods.default import Findings, as_planned, default
 from .methods.lrmc import lrmc
@@ -60,7 +61,11 @@ def at_once(job: Job, max_iter: int) -> Ended | None:
         most=max_iter,
         seed=job.seed,
     )
-    return None if solved is None else ended_at_once(job, solved, unit)
+    if solved is None:
+        return None
+    done = ended_at_once(job, solved, unit)
+    X = Factors(done.last.L, done.last.R)
+    return None if are_lost(job.obs, X, job.tol) else done
 
 
 def _as_usual(job: Job) -> bool:

@@ -244,10 +244,10 @@ def answered(
     parts: RealParts | None = None,
 ) -> Result:
     """What a run gives; what speaks against it is in `Result.warnings`, and not said aloud."""
-    Y, asked_time, mask = told_by(Y, asked.mask, asked_time)
+    table, asked_time, mask = told_by(Y, asked.mask, asked_time)
     asked = replace(asked, mask=mask)
     job = (
-        checked_job(Y, asked)
+        checked_job(table, asked)
         if parts is None
         else checked_complex_job(parts.obs, asked)
     )
@@ -261,7 +261,7 @@ def answered(
     if result.regime == "noisy" or (asked_time.is_given and result.regime != "exact"):
         asked_time = asked_time._replace(score=asked.score)
         result = with_time(result, asked_time, asked.seed)
-    result = replace(_of_all(result, job.obs), labels=labels_of(Y))
+    result = replace(_of_all(result, job.obs), labels=labels_of(table, Y))
     return result if parts is None else ComplexResult.of(result, parts.turn)
 
 

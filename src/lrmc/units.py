@@ -21,6 +21,8 @@ FAR = 0.5
 # spreads: a single column whose median is farther from 0 (a year, a latitude) is centred by itself,
 # or it would rule the others; 3 to 100 give the same (docs/tables.md)
 FARTHER = 10.0
+# spreads: beyond, how the entries of a column differ is lost beside how far they are from 0
+FARTHEST = 1e4
 
 
 class Units(NamedTuple):
@@ -63,8 +65,9 @@ def chosen_units(Y: Matrix | None, scale: Scale, *, table: bool) -> Units | None
     units.
 
     That is, if both their spreads and their sizes differ by more than 3 times, or their sizes do and
-    one of them is far from 0. Columns of like size and unlike spread (speeds on a quiet and on a busy
-    road) have one unit, and scaling was measured to do them no good.
+    one of them is far from 0, or if most of them are 10,000 spreads from 0. Columns of like size and
+    unlike spread (speeds on a quiet and on a busy road) have one unit, and scaling was measured to do
+    them no good.
     """
     one_of("scale", scale, get_args(Scale))
     if scale == "none" or (scale == "auto" and not table):
@@ -75,7 +78,8 @@ def chosen_units(Y: Matrix | None, scale: Scale, *, table: bool) -> Units | None
     other_spreads = _ratio(units.spread) > UNLIKE
     other_sizes = _ratio(np.maximum(sizes, units.spread)) > UNLIKE
     unlike = other_sizes and (other_spreads or far)
-    return units if scale == "columns" or unlike else None
+    lost = bool(np.median(np.abs(middles) / units.spread) > FARTHEST)
+    return units if scale == "columns" or unlike or lost else None
 
 
 def _units(middles: Array, spreads: Array) -> Units:

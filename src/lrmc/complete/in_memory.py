@@ -382,6 +382,10 @@ def _which(table: Table, columns: Sequence[int]) -> str:
 def _checked_places(source: Path, to: Places) -> Places:
     """Refuse outputs that could not be written, or would overwrite each other."""
     checked_target(to.target)
+    if os.path.realpath(to.target) == os.path.realpath(source):
+        raise ValueError(
+            f"{to.target} is also the input; give the output a place of its own"
+        )
     kinds = (
         (to.outliers, (".csv", ".parquet"), "list of outliers"),
         (to.report, (".html",), "report"),

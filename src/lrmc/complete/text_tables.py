@@ -61,6 +61,7 @@ MARKERS = frozenset(
 MOST_NAMED = 8  # columns in a message
 # other cells for each number: with fewer, a column was meant to be one of numbers
 MIXED = 0.5
+FEWEST_COUNTED = 4  # columns that are numbered in the first row
 MOST_LOOKED_AT = 1000  # columns of text that are looked at for numbers
 NEARLY_ALL = 0.8  # of the cells of a column
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*$")
@@ -169,16 +170,27 @@ def _parsed(cells: Array, decimal: str = ".", missing: Sequence[str] = ()) -> _P
 
 
 def _is_header(first: Array, decimal: str) -> bool:
-    """Whether a row names columns: something in it is no number, or it is the `,0,1,2` that pandas
-    writes.
+    """Whether a row names columns: something in it is no number, or it counts them, as pandas does
+    and years do.
     """
     cells = first.tolist()
-    if cells[0] == "" and cells[1:] == [str(i) for i in range(len(cells) - 1)]:
+    if _counts(cells[1:] if cells[0] == "" else cells, beside_index=cells[0] == ""):
         return True
     found = _parsed(first[None], decimal)
     return len(found.others) > 0 or (
         len(found.markers) > 0 and bool(np.isnan(found.numbers).all())
     )
+
+
+def _counts(cells: Sequence[str], *, beside_index: bool) -> bool:
+    """Whether cells are whole numbers, each the next one: four of them, or 0 and so on beside an
+    index.
+    """
+    if not cells or not cells[0].isdecimal():
+        return False
+    first = int(cells[0])
+    enough = len(cells) >= FEWEST_COUNTED or (beside_index and first == 0)
+    return enough and list(cells) == [str(first + i) for i in range(len(cells))]
 
 
 def _is_index(body: Frame, i: int, header: bool) -> bool:
@@ -262,11 +274,20 @@ def _like_numbers(parsed: _Parsed) -> Iterator[tuple[int, str]]:
 def _written(parsed: _Parsed) -> str:
     """What a table without numbers may have instead."""
     cell = next((cell for _, cell in _like_numbers(parsed)), None)
-    return (
-        ""
-        if cell is None
-        else f"; write plain ones, without units and separators, instead of {cell!r}"
-    )
+    if cell is not None:
+        return f"; write plain ones, without units and separators, instead of {cell!r}"
+    numbers, _, others = parsed.counts
+    if not len(parsed.others):
+        return ""
+    mixed = (numbers > others)[parsed.others[:, 1]]
+    row, i = parsed.others[mixed.argmax()]
+    such = f"such as {parsed.cells[row, i]!r}"
+    if mixed.any():
+        return (
+            f"; columns of numbers hold other cells as well, {such}: take these out, or name them"
+            " with --missing"
+        )
+    return f"; cells are text, {such}: write 0 and 1 for no and yes"
 
 
 def looks_numeric(cells: Sequence[str]) -> bool:

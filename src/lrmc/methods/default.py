@@ -18,6 +18,7 @@ from ..observations.base import Observations, Sample
 from ..observations.heldout import can_hold_out
 from ..result import Status
 from ..weights import Array, Sides
+from .alike import are_lost
 from .blends import Standing
 from .certificate import Certificate
 from .decide import decide
@@ -160,6 +161,8 @@ def default(
         evidence["taken_as_missing"] = found.missing
     if certificate is not None:
         evidence["certificate"] = certificate.plain()
+        if are_lost(obs, found.X, tol):
+            return (yield from noisy(obs, rank, noise, wishes, seed))
         if is_enough(certificate, obs):
             return Findings(Status.CONVERGED, "exact", evidence, certificate)
     if not can_hold_out(obs):

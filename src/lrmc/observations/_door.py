@@ -162,6 +162,8 @@ def _as_array(Y: Any) -> Array:
             f"a matrix was wanted, and this is the name of a file, {os.fspath(Y)!r}: read it first,"
             " or complete it by `lrmc complete FILE -o TARGET`"
         )
+    if type(Y).__name__ == "LazyFrame":
+        raise ValueError("a LazyFrame holds no numbers yet: collect() it first")
     if _is_table(Y):
         check_columns(Y)
         Y = _table_values(Y)

@@ -83,7 +83,7 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
             "warnings": tuple(map(str, about.get("warnings", ()))),
             "beyond": _kept_part(X, about.get("time"), content),
             "calibrated": _intervals(content, (len(X.L), len(X.R))),
-            "missed": _missed(content, (len(X.L), len(X.R))),
+            "missed": _missed(content, X),
         }
 
 
@@ -102,12 +102,14 @@ def _lines(indices: Array, n: int) -> Array:
     return indices
 
 
-def _missed(content: Mapping[str, Array], shape: tuple[int, int]) -> Sample | None:
+def _missed(content: Mapping[str, Array], X: Factors) -> Sample | None:
     """Errors at entries that were hidden, if the file has any."""
     if MISSED + "values" not in content:
         return None
     rows, cols, values = (content[MISSED + name] for name in Sample._fields)
-    found = Sample(_lines(rows, shape[0]), _lines(cols, shape[1]), values)
+    # those of complex data are of their real and imaginary parts
+    n1, n2 = (len(F) * (1 + np.iscomplexobj(F)) for F in X)
+    found = Sample(_lines(rows, n1), _lines(cols, n2), values)
     sound = values.dtype.kind == "f" and np.isfinite(values).all()
     if not sound or {x.shape for x in found} != {rows.shape}:
         raise ValueError("its errors at hidden entries are none")

@@ -14,6 +14,8 @@ DAY = 86_400.0
 DAYS_OF_WEEK, WEEKS_OF_YEAR, MONTHS_OF_YEAR = 7, 52, 12
 SHORTEST = 4  # cells of a period
 FEWEST = 2  # periods that must be there
+# of the times that share a cell with another: clocks are put back, and loggers send twice
+FEW_SHARED = 0.05
 BY_CHANCE = 0.01  # of slots that no time has, if all were as likely
 ALIKE = 1e-3  # by how much a step may differ from a day
 Unit = Literal["steps", "seconds", "months"]
@@ -40,6 +42,21 @@ class Clock(NamedTuple):
         np.add.at(count, self.cells, seen.T)
         with np.errstate(invalid="ignore"):
             return (total / np.where(count > 0, count, np.nan)).T
+
+    def check_shared(self, Y: Array, on_grid: Array, noise: float) -> None:
+        """Refuse times that many entries share whose values are unlike: a mean is none of them."""
+        shared = np.bincount(self.cells, minlength=self.n)[self.cells] > 1
+        count = int(shared.sum())
+        if count <= FEW_SHARED * len(shared):
+            return
+        away = np.abs(Y[:, shared] - on_grid[:, self.cells[shared]])
+        away = away[~np.isnan(away)]
+        if len(away) and float(np.median(away)) > noise:
+            raise NoClock(
+                f"{count} of {len(shared)} times are there more than once, with values that differ"
+                f" (typically by {np.median(away):.2g} from their mean; the noise is {noise:.2g}): one"
+                " line for each time is wanted. Pivot a table of several series, or take means"
+            )
 
     def off_grid(self, x: Array) -> Array:
         """Sensors x cells as sensors x times."""

@@ -138,6 +138,7 @@ def _with_time(result: Result, asked: Asked, seed: int) -> Result:
     T = sensors.shape[1]
     clock = clock_of(asked, T)
     Y = clock.on_grid(sensors)
+    clock.check_shared(sensors, Y, result.noise_level)
     sound, Y, wrong = without_faults(result, Y, clock, axis, seed, again=not long)
     timing = _planned(sound, Y, clock, axis, asked, seed)._replace(faulty=wrong)
     check = checked(Y, timing.plan, timing.width, seed)
