@@ -137,7 +137,7 @@ def learn_plan(
     if all_days is not None:
         usual = every_day(all_days, T)[sensors]
         for trial in trials:
-            trial.found[ALL_DAYS] = usual[trial.held]
+            trial.hear(ALL_DAYS, usual[trial.held])
     models, names = _in_all(trials)
     errors = np.concatenate([t.errors(names) for t in trials])
     classes = np.concatenate([t.classes for t in trials])
@@ -390,7 +390,7 @@ def weighed_by_all(
     held = gaps_for(~np.isnan(Y), plan.sensors, seed, plan.told_by)
     rest = np.where(held, np.nan, Y).astype(Y.dtype)
     trial = judged_at(held, Y, _of_more_sensors(rest, plan), plan.told_by, plan.nights)
-    trial.found[WITHOUT_TIME] = without_time(held, np.arange(len(Y)))
+    trial.hear(WITHOUT_TIME, without_time(held, np.arange(len(Y))))
     names = [name for name in plan.estimates if name in trial.found]
     errors, classes = trial.errors(names), trial.classes
     some = learned_weights(beside_class(errors, classes), classes)
