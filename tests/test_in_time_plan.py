@@ -43,6 +43,19 @@ from lrmc.methods.in_time.trials import _useful_models
 from lrmc.methods.in_time.windows import in_windows, middle_window, windows
 
 
+def test_one_estimate_that_runs_away_does_not_decide_for_time():
+    rng = np.random.default_rng(5)
+    truth = np.cumsum(rng.standard_normal((6, 300)), axis=1)
+    Y, _ = hidden(truth + rng.standard_normal(truth.shape), seed=5)
+
+    def nearly_right(held, judged):
+        said = truth[judged][held[judged]]
+        said[0] = 1e4
+        return said
+
+    assert not learn_plan(Y, None, nearly_right).is_worth_it(clearly=True)
+
+
 def test_simple_fits_against_loops():
     rng = np.random.default_rng(6)
     Y, _ = hidden(rng.standard_normal((4, 30)), seed=6)

@@ -17,6 +17,7 @@ from lrmc.linalg import (
     median_of,
     norm,
     orthonormal,
+    qr,
     quantiles,
 )
 
@@ -142,6 +143,18 @@ def test_balanced(shape):
     assert_close(B.L.T @ B.L, B.R.T @ B.R, factor=100)
     s = np.linalg.svd(product(A), compute_uv=False)[: min(shape)]
     assert_close(np.sort(np.diag(B.L.T @ B.L))[::-1][: len(s)], s, factor=100)
+
+
+@each("shape", [(60, 5), (5, 5), (3, 5)])
+def test_single_precision_is_made_orthonormal_as_double_is(shape):
+    X = np.random.default_rng(8).standard_normal(shape) * np.geomspace(1, 1e-4, 5)
+    X[:, 3] = X[:, 1]  # fewer directions than columns
+    Q, T = qr(X.astype(np.float32))
+    assert Q.dtype == np.float32
+    assert_close(Q @ T, X, np.float32)
+    wanted = np.linalg.svd(X)[1]
+    sizes = np.linalg.svd(T)[1]
+    np.testing.assert_allclose(sizes, wanted, atol=1e-6 * wanted[0])
 
 
 @each("rank", [1, 4, 5, 8, 23])

@@ -181,3 +181,16 @@ def test_a_table_with_parts_of_a_whole_is_told_by_plain_regression():
     result = lrmc.solve(np.where(rng.random(X.shape) < 0.2, np.nan, X), time=None)
     name, *_ = max(result.evidence["plan"]["blends"], key=lambda blend: blend[1])
     assert name == PLAIN
+
+
+def test_a_row_where_the_fit_runs_away_does_not_spoil_what_others_say():
+    rng = np.random.default_rng(4)
+    L, R = rng.standard_normal((200, 3)), rng.standard_normal((6, 3))
+    Y = L @ R.T + 0.1 * rng.standard_normal((200, 6))
+    Y[rng.random(Y.shape) < 0.2] = np.nan
+    far = L.copy()
+    far[7] *= 1000
+    rest = np.arange(200) != 7
+    near, spoilt = (asked(regression, Y, Factors(X, R), 3.0).said for X in (L, far))
+    assert_allclose(spoilt[rest], near[rest], atol=0.3)
+    assert np.abs(spoilt[7]).max() < 2 * np.nanmax(np.abs(Y))

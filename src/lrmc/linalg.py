@@ -220,11 +220,19 @@ def distance(A: Factors, B: Factors) -> float:
 
 
 def qr(X: Array) -> tuple[Array, Array]:
-    """Orthonormal columns and a triangle; of an array that is elsewhere, twice by
-    Cholesky: X = Q2 (T2 T1).
+    """Orthonormal columns and a triangle; of an array that is elsewhere or in single precision, twice
+    by Cholesky: X = Q2 (T2 T1).
     """
     if is_here(X):
+        # threads of LAPACK wait for each other: of 569 x 29 numbers, a hundred times the work
+        if X.dtype == np.float32 and len(X) >= X.shape[1]:
+            Q, triangle = _qr_by_gram(X.astype(np.float64))
+            return Q.astype(np.float32), triangle
         return np.linalg.qr(X)
+    return _qr_by_gram(X)
+
+
+def _qr_by_gram(X: Array) -> tuple[Array, Array]:
     triangle = np.eye(X.shape[1])
     for _ in range(2):
         G = gram(X)

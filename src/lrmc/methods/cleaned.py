@@ -42,7 +42,9 @@ class Lines:
         if flip:
             Y, X = Y.T, Factors(X.R, X.L)
         X = Factors(*(np.asarray(F, np.float64) for F in X))
-        return cls(X, Y, X.L @ X.R.T, flip)
+        # where a fit runs away in a row, its entries would be cleaned to what no column holds
+        fit = np.fmax(np.fmin(X.L @ X.R.T, np.fmax.reduce(Y)), np.fmin.reduce(Y))
+        return cls(X, Y, fit, flip)
 
     def cleaned(self, bend: float) -> Lines:
         """Where residuals beyond `bend` are clipped: the same ones where nothing more is."""

@@ -190,7 +190,7 @@ def _add_all_days(
         return
     usual = every_day(all_days, T)[sensors]
     for trial in trials:
-        trial.found[ALL_DAYS] = usual[trial.held]
+        trial.hear(ALL_DAYS, usual[trial.held])
 
 
 def _gain_in_loss(errors: Array, others: Array, score: Score) -> float:
@@ -414,7 +414,7 @@ def weighed_by_all(
     held = gaps_for(~np.isnan(Y), plan.sensors, seed, plan.told_by)
     rest = np.where(held, np.nan, Y).astype(Y.dtype)
     trial = judged_at(held, Y, _of_more_sensors(rest, plan), plan.told_by, plan.nights)
-    trial.found[WITHOUT_TIME] = without_time(held, np.arange(len(Y)))
+    trial.hear(WITHOUT_TIME, without_time(held, np.arange(len(Y))))
     names = [name for name in plan.estimates if name in trial.found]
     errors, classes = trial.errors(names), trial.classes
     some = learned_weights(beside_class(errors, classes), classes)

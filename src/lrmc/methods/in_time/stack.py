@@ -173,8 +173,14 @@ def weighted_median(Z: Array, w: Array) -> Array:
 
 
 def plausible(values: Array, Y: Array, good: Array) -> Array:
-    """Values within the range of each sensor's good entries, and a little beyond; not below 0 where
-    no good entry is."""
+    """Values that lie in the range of each sensor."""
+    low, high = plausible_range(Y, good)
+    return np.clip(values, low[:, None], high[:, None])
+
+
+def plausible_range(Y: Array, good: Array) -> tuple[Array, Array]:
+    """From where to where the good entries of each sensor reach, and a little beyond; not below 0
+    where no good entry is."""
     there = good > BELIEVED
     low, high = np.where(there, Y, np.inf).min(1), np.where(there, Y, -np.inf).max(1)
     few = there.sum(1) < ENOUGH_OF_RANGE
@@ -182,4 +188,4 @@ def plausible(values: Array, Y: Array, good: Array) -> Array:
     least = low.min()
     margin = MARGIN * (high - low)
     low = low - margin if least < 0 else np.maximum(low - margin, 0)
-    return np.clip(values, low[:, None], (high + margin)[:, None])
+    return low, high + margin

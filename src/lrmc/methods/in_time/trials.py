@@ -20,7 +20,13 @@ from .processes import (
 )
 from .simple import simple_fits
 from .sizes import median, medians_of_rows, typical_rows
-from .stack import beside_class, class_of, good_ones, learned_weights
+from .stack import (
+    beside_class,
+    class_of,
+    good_ones,
+    learned_weights,
+    plausible_range,
+)
 
 WITHOUT_TIME = "without time"  # the fit of a matrix whose columns have no order
 TRIED = 3_000  # held-out entries, about: small tables set some aside several times
@@ -38,6 +44,11 @@ class Trial(NamedTuple):
     classes: Array
     sizes: Array  # of their sensors, beside the usual one
     medians: Array  # entries x 2: of their sensor, and of all sensors at their time
+    limits: tuple[Array, Array]  # what is plausible there
+
+    def hear(self, name: str, said: Array) -> None:
+        """What an estimate says, as far as it is plausible: it is judged as it would be used."""
+        self.found[name] = np.clip(said, *self.limits)
 
     def errors(self, names: list[str]) -> Array:
         """Entries x estimates; each sensor counts alike, whatever its unit is."""
@@ -107,7 +118,7 @@ def tried(
     )
     trial = judged_at(held[sensors], whole, models, period, nights)
     if without_time is not None:
-        trial.found[WITHOUT_TIME] = without_time(held, sensors)
+        trial.hear(WITHOUT_TIME, without_time(held, sensors))
     return trial._replace(told=entries.told)
 
 
@@ -123,16 +134,22 @@ def judged_at(
     rest = np.where(held, np.nan, Y).astype(Y.dtype)
     found = {p.name: p.times_of(m.values(), T)[held] for p, m in models.items()}
     found |= {name: z[held] for name, z in simple_fits(rest, period, nights).items()}
-    return Trial(
+    seen, sensors = ~np.isnan(rest), np.nonzero(held)[0]
+    low, high = plausible_range(rest, seen.astype(rest.dtype))
+    trial = Trial(
         held=held,
         models=models,
         told=None,
-        found=found,
+        found={},
         truth=Y[held].astype(np.float64),
-        classes=class_of(~np.isnan(rest))[held],
-        sizes=_relative_sizes(rest)[np.nonzero(held)[0]],
+        classes=class_of(seen)[held],
+        sizes=_relative_sizes(rest)[sensors],
         medians=_medians(rest, held),
+        limits=(low[sensors], high[sensors]),
     )
+    for name, said in found.items():
+        trial.hear(name, said)
+    return trial
 
 
 def _medians(rest: Array, held: Array) -> Array:
