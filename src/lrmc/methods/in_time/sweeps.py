@@ -11,6 +11,7 @@ from ...weights import Array
 from .basis import Basis, by_likeness
 from .model import Model, there
 from .prior import Prior, directions, updated
+from .products import product
 from .robust import Recurring, weights_of
 from .sizes import medians_of_rows, medians_of_slots, relative_sizes, typical_rows
 from .smooth import reconsidered
@@ -141,7 +142,7 @@ def of_more_sensors(model: Model, Y: Array, sensors: Array, *, robust: bool) -> 
     rows *= np.median(model.rows / rows[sensors])
     rows[sensors] = model.rows
     A, own, along = model.prior
-    shared = model.basis.values(np.tensordot(A.T, there(model.c), 1))
+    shared = model.basis.values(product(A.T, there(model.c)))
     model = replace(model, middle=middle, rows=rows)
     alike = Recurring.of(Y) if robust else None
     entries = (len(Y), -1)
@@ -208,7 +209,7 @@ def _filled_in(Z: Array, model: Model) -> Array:
     w = model.weights.reshape(entries)
     variance = (along - own).mean((1, 2))
     shared = regressed(A, w, Z.reshape(entries), _beside_shared(model) / variance)
-    known = np.where(w > BELIEVED, Z.reshape(entries), A @ shared)
+    known = np.where(w > BELIEVED, Z.reshape(entries), product(A, shared))
     return model.basis.coefficients(known.reshape(Z.shape))
 
 
@@ -385,7 +386,7 @@ def _rebased(model: Model, fitted: Array, unknown: Array) -> Model:
     D = len(basis.days)
     if D > 1:
         x = fitted + unknown
-        x = x - np.tensordot(A, np.tensordot(A.T, x, 1), 1)
+        x = x - product(A, product(A.T, x))
         by_day = x.transpose(1, 0, 2).reshape(D, -1)
         spectrum = (basis.coefficients(x) ** 2).sum((0, 1))
         samples = len(x) * float(spectrum.sum() ** 2 / (spectrum**2).sum())
