@@ -13,7 +13,13 @@ from .model import Model, there
 from .prior import Prior, directions, updated
 from .products import product
 from .robust import Recurring, weights_of
-from .sizes import medians_of_rows, medians_of_slots, relative_sizes, typical_rows
+from .sizes import (
+    medians_of_rows,
+    medians_of_slots,
+    not_too_small,
+    relative_sizes,
+    typical_rows,
+)
 from .smooth import reconsidered
 from .systems import White, regressed
 
@@ -106,6 +112,8 @@ def refolded(model: Model, Y: Array, moved: Callable[[Array], Array]) -> Model:
     rows = model.rows[:, None, None]
     e = np.where(seen, Y - model.middle[:, None, None] - fitted, 0) / rows
     relative, slots = relative_sizes(e.astype(Y.dtype), seen, robust=True)
+    usual = typical_rows(Y - model.middle[:, None, None])
+    relative = not_too_small(model.rows * relative, usual) / model.rows
     units = rows * relative[:, None, None] * slots
     own = np.ones(shape[1:], Y.dtype)
     found = Model(
@@ -264,6 +272,7 @@ def first_model(Y: Array, seen: Array, alike: Recurring | None = None) -> Model:
     E = np.where(seen, Y / rows[:, None, None] - level, 0).astype(Y.dtype)
     w = seen.astype(Y.dtype) if alike is None else weights_of(E, seen, alike)
     relative, slots = relative_sizes(E, seen, robust)
+    relative = not_too_small(rows * relative, rows) / rows
     units = relative[:, None, None] * slots
     E, level = E / units, (level / units).astype(Y.dtype)
     basis = _first_basis(E, w)
@@ -340,7 +349,8 @@ def swept(
         model, c=c, draw=draw, weights=w, noise=_noise(e, w, unknown, model)
     )
     if resize:
-        model, gain = _resized(model, left_out, seen, robust)
+        usual = typical_rows(np.where(seen, Y, np.nan))
+        model, gain = _resized(model, left_out, seen, robust, usual)
         fitted, unknown = fitted / gain, unknown / gain
     moved = resize or (rebase and len(basis.days) > 1)
     if moved:
@@ -372,9 +382,11 @@ def _resized(
     left_out: Array,
     seen: Array,
     robust: bool,
+    usual: Array,
 ) -> tuple[Model, Array]:
     """The same in units that follow the sizes of residuals, and by what values are divided."""
     rows, slots = relative_sizes(left_out, seen, robust)
+    rows = not_too_small(model.rows * rows, usual) / model.rows
     rows /= np.sqrt(np.mean(rows**2) * np.mean(slots**2))
     gain = rows[:, None, None] * slots
     return replace(model, rows=model.rows * rows, slots=model.slots * slots), gain
