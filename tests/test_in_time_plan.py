@@ -120,6 +120,12 @@ def test_weighted_median_against_repeated_numbers():
         assert found[k] == every[(len(every) - 1) // 2]
 
 
+def test_what_has_more_than_half_of_the_weight_is_the_weighted_median():
+    Z = np.array([[3.0, 3.0], [1.0, 1.0], [2.0, 2.0]])
+    found = weighted_median(Z, np.array([[0.6, 0.5], [0.1, 0.3], [0.3, 0.2]]))
+    assert found.tolist() == [3.0, 2.0]
+
+
 def test_weights_are_convex_and_do_best():
     rng = np.random.default_rng(8)
     n = 3000

@@ -77,10 +77,9 @@ def _off_as_a_whole(
         at = np.flatnonzero(~np.isnan(y))
         e = (y - expected(s))[at].astype(np.float64)
         usual = float(np.median(np.abs(e))) if len(e) else 0.0
-        for fault in (SHIFT, DRIFT):
-            for begin, end in stretches(e, fault, least or fault.sure):
-                far = abs(float(np.median(e[begin:end]))) > usual
-                found[s, at[begin:end]] |= far
+        for begin, end in stretches(e, (SHIFT, DRIFT), least):
+            far = abs(float(np.median(e[begin:end]))) > usual
+            found[s, at[begin:end]] |= far
     return found
 
 
@@ -175,15 +174,29 @@ class Stretch(NamedTuple):
         return Stretch(*(np.where(more, b, a) for a, b in both))
 
 
-def stretches(e: Array, fault: Fault, least: float) -> Iterator[tuple[int, int]]:
-    """Beginnings and ends of stretches of residuals that are off as such a fault is, by more than so
-    many standard errors from both sides; the surest first, none over another."""
+def stretches(
+    e: Array,
+    faults: tuple[Fault, ...],
+    least: float | None = None,
+) -> Iterator[tuple[int, int]]:
+    """Beginnings and ends of stretches of residuals that are off as one of these faults is, by more
+    than so many standard errors from both sides (those that one can be sure of, if nothing is said);
+    of each fault the surest first, none over another."""
     sums = Sums.of(e)
-    at, sign = _edges(sums, max(EDGE, OF_STRETCH * least))
+    every, changes = _edges(sums)
     longest = int(LONGEST * len(e))
-    pairs = _pairs(at, sign, longest) if fault is SHIFT else _ramps(at, longest)
-    found = _refined(sums, fault, *pairs, least=PROMISING * least)
-    taken = np.zeros(len(e), bool)
+    for fault in faults:
+        sure = fault.sure if least is None else least
+        some = np.abs(changes) > max(EDGE, OF_STRETCH * sure)
+        at, sign = every[some], np.sign(changes[some])
+        pairs = _pairs(at, sign, longest) if fault is SHIFT else _ramps(at, longest)
+        found = _refined(sums, fault, *pairs, least=PROMISING * sure)
+        yield from _apart(found, sure, len(e))
+
+
+def _apart(found: Stretch, least: float, n_entries: int) -> Iterator[tuple[int, int]]:
+    """Those beyond so many standard errors, the surest first, without what lies over them."""
+    taken = np.zeros(n_entries, bool)
     for k in np.argsort(-found.sure):
         if not found.sure[k] > least:
             return
@@ -193,9 +206,8 @@ def stretches(e: Array, fault: Fault, least: float) -> Iterator[tuple[int, int]]
             yield begin, end
 
 
-def _edges(sums: Sums, least: float) -> tuple[Array, Array]:
-    """Where the level changes by more than so many standard errors, and to which side: the largest
-    changes around."""
+def _edges(sums: Sums) -> tuple[Array, Array]:
+    """Where the level changes more than around, and by how many standard errors."""
     at = np.arange(FEWEST, sums.n_entries - FEWEST + 1)
     if not len(at):
         return at, at
@@ -206,8 +218,7 @@ def _edges(sums: Sums, least: float) -> tuple[Array, Array]:
     change = (after - before) / np.sqrt(variance * 2 / FEWEST)
     size = np.pad(np.abs(change), 1)
     top = (size[1:-1] >= size[:-2]) & (size[1:-1] >= size[2:])
-    some = top & (size[1:-1] > least)
-    return at[some], np.sign(change[some])
+    return at[top], change[top]
 
 
 def _pairs(at: Array, sign: Array, longest: int) -> tuple[Array, Array]:

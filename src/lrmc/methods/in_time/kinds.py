@@ -34,8 +34,12 @@ def stuck(Y: Array) -> Array:
         for run in _improbable(np.diff(y[at]) == 0, n_observed):
             here = at[run.start : run.stop + 1]
             found[s, here] = (y[at] == y[here[0]]).sum() <= OFTEN * len(at)
-    others = found.sum(0) - found
-    return found & (others <= OFTEN * (seen.sum(0) - seen))
+    sensors, times = np.nonzero(found)
+    if len(times):
+        others = found.sum(0)[times] - 1
+        common = others > OFTEN * (seen.sum(0)[times] - 1)
+        found[sensors[common], times[common]] = False
+    return found
 
 
 def _improbable(same: Array, n_observed: int) -> Iterator[slice]:

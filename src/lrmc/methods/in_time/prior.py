@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...weights import Array
+from .products import product
 
 OVER = 1.6  # over-relaxation of `own`: expectation-maximisation alone creeps
 LARGEST_STEP = 5.0  # times, of a variance in one sweep
@@ -38,10 +39,9 @@ class Prior(NamedTuple):
 
     def beyond_own(self, x: Array, own: Array, along: Array) -> Array:
         """The same without what all directions have, own times x."""
-        flat = x.reshape(len(x), -1)
-        shared = self.A.T @ flat
-        shared *= (along - own).reshape(shared.shape)
-        return (self.A @ shared).reshape(x.shape)
+        shared = product(self.A.T, x)
+        shared *= along - own
+        return product(self.A, shared)
 
 
 def directions(parts: list[Array], rank: int, near: Array | None = None) -> Array:
@@ -55,15 +55,15 @@ def directions(parts: list[Array], rank: int, near: Array | None = None) -> Arra
         return _followed(flat, near)
     G = np.zeros((n, n))
     for x in flat:
-        G += x @ x.T
+        G += product(x, x.T)
     return np.linalg.eigh(G)[1][:, ::-1][:, :rank].astype(flat[0].dtype)
 
 
 def _followed(flat: list[Array], A: Array) -> Array:
     """The next step of a subspace iteration, turned to singular vectors: sweeps are many steps."""
     for _ in range(STEPS):
-        A = np.linalg.qr(sum(x @ (x.T @ A) for x in flat))[0]
-    along = np.concatenate([A.T @ x for x in flat], axis=1)
+        A = np.linalg.qr(sum(product(x, product(x.T, A)) for x in flat))[0]
+    along = np.concatenate([product(A.T, x) for x in flat], axis=1)
     return np.asarray(A @ np.linalg.eigh(along @ along.T)[1][:, ::-1])
 
 
@@ -81,7 +81,7 @@ def updated(
     whole (`not_taken_up`), but not while gross errors are among the entries: they would be
     followed."""
     n, rank = A.shape
-    squares = [np.tensordot(A.T, x, 1).astype(np.float64) ** 2 for x in moments]
+    squares = [product(A.T, x).astype(np.float64) ** 2 for x in moments]
     along = np.sum(squares, axis=0)
     total = sum(np.einsum("sdp,sdp->dp", x, x).astype(np.float64) for x in moments)
     own = np.maximum(total - along.sum(0), 0) / max(n - rank, 1)

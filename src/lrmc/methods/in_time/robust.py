@@ -22,6 +22,7 @@ BELIEVED = 0.5  # chance of being good, below which an entry is doubted
 BEYOND = 2.0  # standard deviations, from which on gross errors are log-uniform
 USUAL = 10  # entries of the usual chance that every value is taken to have had
 IN_TURN = 3  # times that chances follow those of others with the same value
+IN_CACHE = 50_000  # entries that are looked at together
 AGREED = 4  # neighbors with other values that tell how far off the model is all around
 APART = 0.5  # of how far off it is: neighbors that differ by more do not agree
 
@@ -74,10 +75,14 @@ class Recurring(NamedTuple):
         )
         return cls(value, counts)
 
-    def shares(self, good: Array, usual: float) -> Array:
-        """Which part of the others with the same value is good, by chances of all entries to be."""
-        others = np.bincount(self.value, good)[self.value] - good
-        return (USUAL * usual + others) / (USUAL + self.counts[self.value] - 1)
+    def shares(
+        self, good: Array, usual: float, some: Array | slice = slice(None)
+    ) -> Array:
+        """Which part of the others with the same value is good, by chances of all entries to be; of
+        some of the entries."""
+        value = self.value[some]
+        others = np.bincount(self.value, good)[value] - good[some]
+        return (USUAL * usual + others) / (USUAL + self.counts[value] - 1)
 
 
 def weights_of(residual: Array, seen: Array, alike: Recurring) -> Array:
@@ -89,9 +94,10 @@ def weights_of(residual: Array, seen: Array, alike: Recurring) -> Array:
     doubted = np.flatnonzero(good < BELIEVED)
     beside = beside_others(residual, seen, alike, doubted) / usual[doubted]
     size[doubted] = np.minimum(size[doubted], beside)
-    good = found.good(size)
+    good[doubted] = found.good(size[doubted])
+    again = np.flatnonzero(alike.counts[alike.value] > 1)
     for _ in range(IN_TURN):
-        good = found.good(size, alike.shares(good, found.share))
+        good[again] = found.good(size[again], alike.shares(good, found.share, again))
     weights = np.zeros_like(residual)
     weights[seen] = good
     return weights
@@ -130,8 +136,18 @@ def around(residual: Array, seen: Array) -> Array:
 
     In a burst that the model does not follow, all are large, and none is an outlier. It is half
     the second or third smallest of up to eight: outliers among them do no harm."""
-    size = np.where(seen, np.abs(residual), np.inf)
     typical = usual_size(np.abs(residual[seen]))
+    usual = np.empty_like(residual)
+    step = max(IN_CACHE // max(residual[0].size, 1), 1)
+    for k in range(0, len(residual), step):
+        here = slice(k, k + step)
+        size = np.where(seen[here], np.abs(residual[here]), np.inf)
+        usual[here] = _usual_around(size, typical)
+    return usual
+
+
+def _usual_around(size: Array, typical: float) -> Array:
+    """Of sizes (sensors x days x slots), infinite where nothing was seen."""
     least = [np.full_like(size, np.inf) for _ in range(FEWEST)]
     count = np.zeros(size.shape, np.int8)
     for near in _neighbors(size):

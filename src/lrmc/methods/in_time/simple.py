@@ -13,6 +13,11 @@ from .nights import Nights
 from .sizes import median, medians_of_rows
 
 REACH = 3  # entries on each side of a median filter
+# pairs to put in order, one after another, so that the fourth of seven is their median (Devillard 1998)
+OF_SEVEN = (
+    *((0, 5), (0, 3), (1, 6), (2, 4), (0, 1), (3, 5), (2, 6)),
+    *((2, 3), (3, 6), (4, 5), (1, 4), (1, 3), (3, 4)),
+)
 OUTLYING = (
     3.0  # standard deviations from the median around, beyond which an entry is left out
 )
@@ -123,13 +128,22 @@ def _filtered_row(y: Array) -> Array:
     at = np.flatnonzero(~np.isnan(y))
     if len(at) <= 2 * REACH:
         return y
-    around = np.lib.stride_tricks.sliding_window_view(
-        np.pad(y[at], REACH, mode="reflect"), 2 * REACH + 1
-    )
-    middle = np.sort(around, axis=1)[:, REACH]
-    away = np.sort(np.abs(around - middle[:, None]), axis=1)
-    spread = OF_GAUSSIAN * away[:, REACH]
+    values = y[at]
+    # mirrored at both ends
+    ends = values[REACH:0:-1], values[-2 : -2 - REACH : -1]
+    wide = np.concatenate([ends[0], values, ends[1]])
+    around = [wide[k : k + len(at)] for k in range(2 * REACH + 1)]
+    middle = _median_of_seven(around)
+    spread = OF_GAUSSIAN * _median_of_seven([np.abs(x - middle) for x in around])
     spread = np.maximum(spread, float(np.median(spread)))
     y = y.copy()
-    y[at[np.abs(y[at] - middle) > OUTLYING * spread]] = np.nan
+    y[at[np.abs(values - middle) > OUTLYING * spread]] = np.nan
     return y
+
+
+def _median_of_seven(x: list[Array]) -> Array:
+    """Of each place in seven arrays; many times faster than to sort seven numbers at a time."""
+    x = list(x)
+    for i, k in OF_SEVEN:
+        x[i], x[k] = np.minimum(x[i], x[k]), np.maximum(x[i], x[k])
+    return x[REACH]

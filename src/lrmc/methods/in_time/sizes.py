@@ -13,6 +13,8 @@ from ...weights import Array
 PRIOR = 20  # entries of usual size that every line is taken to have
 FEWEST = 5  # entries that a median is made of: of less, it guards against nothing
 LEAST = 1e-3  # of the usual size
+# of what units usually are beside the values of their sensor: .001 to .3 do equally well
+SMALLEST_PART = 0.01
 
 
 def median(x: Array, axis: int = -1) -> Array:
@@ -53,6 +55,16 @@ def typical_rows(Y: Array) -> Array:
     rows = np.array([usual_size(np.abs(y)) for y in Y])
     usual = float(np.median(rows[rows > 0])) if rows.any() else 1.0
     return np.where(rows > 0, rows, usual).astype(Y.dtype)
+
+
+def not_too_small(rows: Array, usual: Array) -> Array:
+    """Units of sensors (residuals), held against their usual values: not next to nothing beside what
+    they are for other sensors.
+
+    A column that repeats exactly leaves no residuals. Its values would be so many units that they
+    alone made the variances of all sensors, and the others were held by nothing: they ran away."""
+    part = rows / usual
+    return np.asarray(np.maximum(rows, SMALLEST_PART * np.median(part) * usual))
 
 
 def relative_sizes(E: Array, seen: Array, robust: bool) -> tuple[Array, Array]:

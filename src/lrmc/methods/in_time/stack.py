@@ -166,10 +166,16 @@ def blended(
 
 def weighted_median(Z: Array, w: Array) -> Array:
     """Of each column, the least of its numbers that holds half of the weight with those below."""
-    order = np.argsort(Z, axis=0)
-    w = np.cumsum(np.take_along_axis(w, order, 0), axis=0)
-    first = np.argmax(w >= w[-1] / 2, axis=0)
-    return np.asarray(np.take_along_axis(Z, order, 0)[first, np.arange(Z.shape[1])])
+    heaviest = w.argmax(0)
+    everywhere = np.arange(Z.shape[1])
+    found = Z[heaviest, everywhere]
+    # what has more than half of the weight needs no order
+    open_ = np.flatnonzero(2 * w[heaviest, everywhere] <= w.sum(0))
+    order = np.argsort(Z[:, open_], axis=0)
+    below = np.cumsum(np.take_along_axis(w[:, open_], order, 0), axis=0)
+    first = np.argmax(below >= below[-1] / 2, axis=0)
+    found[open_] = Z[order[first, np.arange(len(open_))], open_]
+    return found
 
 
 def plausible(values: Array, Y: Array, good: Array) -> Array:

@@ -11,8 +11,15 @@ from ...weights import Array
 from .basis import Basis, by_likeness
 from .model import Model, there
 from .prior import Prior, directions, updated
+from .products import product
 from .robust import Recurring, weights_of
-from .sizes import medians_of_rows, medians_of_slots, relative_sizes, typical_rows
+from .sizes import (
+    medians_of_rows,
+    medians_of_slots,
+    not_too_small,
+    relative_sizes,
+    typical_rows,
+)
 from .smooth import reconsidered
 from .systems import White, regressed
 
@@ -105,6 +112,8 @@ def refolded(model: Model, Y: Array, moved: Callable[[Array], Array]) -> Model:
     rows = model.rows[:, None, None]
     e = np.where(seen, Y - model.middle[:, None, None] - fitted, 0) / rows
     relative, slots = relative_sizes(e.astype(Y.dtype), seen, robust=True)
+    usual = typical_rows(Y - model.middle[:, None, None])
+    relative = not_too_small(model.rows * relative, usual) / model.rows
     units = rows * relative[:, None, None] * slots
     own = np.ones(shape[1:], Y.dtype)
     found = Model(
@@ -141,7 +150,7 @@ def of_more_sensors(model: Model, Y: Array, sensors: Array, *, robust: bool) -> 
     rows *= np.median(model.rows / rows[sensors])
     rows[sensors] = model.rows
     A, own, along = model.prior
-    shared = model.basis.values(np.tensordot(A.T, there(model.c), 1))
+    shared = model.basis.values(product(A.T, there(model.c)))
     model = replace(model, middle=middle, rows=rows)
     alike = Recurring.of(Y) if robust else None
     entries = (len(Y), -1)
@@ -208,7 +217,7 @@ def _filled_in(Z: Array, model: Model) -> Array:
     w = model.weights.reshape(entries)
     variance = (along - own).mean((1, 2))
     shared = regressed(A, w, Z.reshape(entries), _beside_shared(model) / variance)
-    known = np.where(w > BELIEVED, Z.reshape(entries), A @ shared)
+    known = np.where(w > BELIEVED, Z.reshape(entries), product(A, shared))
     return model.basis.coefficients(known.reshape(Z.shape))
 
 
@@ -263,6 +272,7 @@ def first_model(Y: Array, seen: Array, alike: Recurring | None = None) -> Model:
     E = np.where(seen, Y / rows[:, None, None] - level, 0).astype(Y.dtype)
     w = seen.astype(Y.dtype) if alike is None else weights_of(E, seen, alike)
     relative, slots = relative_sizes(E, seen, robust)
+    relative = not_too_small(rows * relative, rows) / rows
     units = relative[:, None, None] * slots
     E, level = E / units, (level / units).astype(Y.dtype)
     basis = _first_basis(E, w)
@@ -339,7 +349,8 @@ def swept(
         model, c=c, draw=draw, weights=w, noise=_noise(e, w, unknown, model)
     )
     if resize:
-        model, gain = _resized(model, left_out, seen, robust)
+        usual = typical_rows(np.where(seen, Y, np.nan))
+        model, gain = _resized(model, left_out, seen, robust, usual)
         fitted, unknown = fitted / gain, unknown / gain
     moved = resize or (rebase and len(basis.days) > 1)
     if moved:
@@ -371,9 +382,11 @@ def _resized(
     left_out: Array,
     seen: Array,
     robust: bool,
+    usual: Array,
 ) -> tuple[Model, Array]:
     """The same in units that follow the sizes of residuals, and by what values are divided."""
     rows, slots = relative_sizes(left_out, seen, robust)
+    rows = not_too_small(model.rows * rows, usual) / model.rows
     rows /= np.sqrt(np.mean(rows**2) * np.mean(slots**2))
     gain = rows[:, None, None] * slots
     return replace(model, rows=model.rows * rows, slots=model.slots * slots), gain
@@ -385,7 +398,7 @@ def _rebased(model: Model, fitted: Array, unknown: Array) -> Model:
     D = len(basis.days)
     if D > 1:
         x = fitted + unknown
-        x = x - np.tensordot(A, np.tensordot(A.T, x, 1), 1)
+        x = x - product(A, product(A.T, x))
         by_day = x.transpose(1, 0, 2).reshape(D, -1)
         spectrum = (basis.coefficients(x) ** 2).sum((0, 1))
         samples = len(x) * float(spectrum.sum() ** 2 / (spectrum**2).sum())

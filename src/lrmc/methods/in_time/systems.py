@@ -10,6 +10,7 @@ from ... import _kernels
 from ...weights import Array
 from .basis import Basis
 from .prior import Prior
+from .products import product
 
 MOST_STEPS = 40  # whole days without an entry take the most
 OF_DRAWS = 3e-3  # of the first residual: a draw need not be exact
@@ -114,6 +115,6 @@ def regressed(F: Array, w: Array, Z: Array, ridge: Array | float) -> Array:
     Z (n, m) with its own weights, held by a ridge."""
     n, r = F.shape
     products = (F[:, :, None] * F[:, None, :]).reshape(n, r * r)
-    normal = (products.T @ w).T.reshape(Z.shape[1], r, r)
+    normal = product(products.T, w).T.reshape(Z.shape[1], r, r)
     normal = normal + (ridge * np.eye(r)).astype(F.dtype)
-    return np.linalg.solve(normal, (F.T @ (w * Z)).T[:, :, None])[:, :, 0].T
+    return np.linalg.solve(normal, product(F.T, w * Z).T[:, :, None])[:, :, 0].T
