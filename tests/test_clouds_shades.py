@@ -6,7 +6,7 @@ import pytest
 from lrmc.apps import clouds
 from lrmc.apps.clouds import learn
 from lrmc.apps.clouds.ground import CLEAR, Sample
-from lrmc.apps.clouds.screen import _as_shadow, screened
+from lrmc.apps.clouds.screen import Screened, _as_shadow, screened
 from lrmc.apps.clouds.shades import shades, without_overcast
 
 RED, INFRARED = 2, 3
@@ -61,6 +61,40 @@ def test_leaves_that_fall_are_no_shadow():
         Y[t, INFRARED] *= 0.5
         Y[t, RED] *= 2
     assert found(Y) == [[], [], []]
+
+
+def test_spring_between_clouds_and_summer_is_no_shadow():
+    """Darker than both in the infrared, but as red as before leaves came: not a cloud's shadow."""
+    Y = forest()
+    Y[5:] += 200 * np.array([0, 0, -1, 0])[:, None, None]
+    Y[4, INFRARED] *= 0.6
+    Y[:4] += 1000
+    assert found(Y)[0] == []
+    Y[4, RED] *= 0.4
+    assert found(Y)[0] == [4]
+
+
+def test_ground_beside_a_shadow_that_the_screen_took_for_it(monkeypatch):
+    """It is as far above the shadow as clouds are; without the shadow it is found."""
+    Y = forest(T=9)
+    Y[4, :, :10] = darkened(Y, [4])[4, :, :10]
+    shadow = np.zeros((9, 20, 20), bool)
+    shadow[4, :10] = True
+
+    def darkest(sample, *_):
+        hidden = ~shadow & shadow.any((1, 2))[:, None, None]
+        return all_left(sample.without(hidden & (sample.there & shadow).any()))
+
+    monkeypatch.setattr(learn, "screened", darkest)
+    sample = Sample(Y, np.ones((9, 20, 20), bool), None)
+    days, none = 10.0 * np.arange(9), np.zeros(9, bool)
+    found, _, covered = learn._shown(sample, days, none, sample.share)
+    assert not covered.any()
+    assert np.array_equal(~found.ground.there, shadow)
+    # Where there is none, the date shows nothing.
+    sample = sample.without(~shadow & shadow.any((1, 2))[:, None, None])
+    _, _, covered = learn._shown(sample, days, none, np.ones(9))
+    assert np.flatnonzero(covered).tolist() == [4]
 
 
 def test_a_season_that_goes_on_is_no_shadow():
@@ -161,11 +195,18 @@ def test_a_date_that_lies_in_a_shadow_in_part(seed):
     Y = overcast(forest(T=8, seed=seed), [4], 0.6, seed)
     Y[4, :, 12:15] = darkened(Y, [4])[4, :, 12:15]
     there = np.ones((8, 20, 20), bool)
-    left, shadow = screened(Sample(Y, there, None), 10.0 * np.arange(8))
+    none = np.zeros(8, bool)
+    left, shadow, _ = screened(Sample(Y, there, None), 10.0 * np.arange(8), none)
     truth = np.zeros((2, 8, 20, 20), bool)
     truth[0, 4, :12], truth[1, 4, 12:15] = True, True
     assert np.array_equal(~left.there, truth[0])
     assert np.array_equal(shadow, truth[1])
+
+
+def all_left(sample):
+    """By a screen that finds nothing."""
+    none = np.zeros_like(sample.there)
+    return Screened(sample, none, none)
 
 
 def test_a_cloudy_date_may_hide_another_one(monkeypatch):
@@ -178,11 +219,11 @@ def test_a_cloudy_date_may_hide_another_one(monkeypatch):
             hidden[t] = True
         return sample.without(hidden)
 
-    monkeypatch.setattr(learn, "screened", lambda sample, days: (sample, None))
+    monkeypatch.setattr(learn, "screened", lambda sample, *_: all_left(sample))
     monkeypatch.setattr(learn, "without_overcast", brightest_only)
     sample = Sample(forest(T=8), np.ones((8, 20, 20), bool), None)
-    left, _ = learn._without_clouds(sample, np.arange(8.0))
-    assert np.flatnonzero(left.share == 0).tolist() == list(cloudy)
+    found = learn._without_clouds(sample, np.arange(8.0), np.zeros(8, bool))
+    assert np.flatnonzero(found.left.share == 0).tolist() == list(cloudy)
 
 
 def test_a_shadow_takes_as_much_of_the_brightest_band():

@@ -49,7 +49,7 @@ from .ground import (
 )
 from .look import Look
 from .mixed import Clouds, learned_clouds
-from .screen import MANY, screened
+from .screen import MANY, Screened, screened
 from .seasons import seasons
 from .shades import Shades, shades, without_overcast
 
@@ -57,9 +57,14 @@ BRIGHT = 3.0  # standard deviations that an overcast date is brighter in every b
 JUDGED = 1250  # pixels that the ways to fill are learned from and judged by
 SCREENS = 4  # at most, that are looked at for dates that are mostly cloud
 ROUNDS = 3  # of weighing, and finding clouds
+WORTH = (
+    0.02  # nats for a value that dates gain by a stricter screen, or it is not taken
+)
 TRIED = 2  # times, without what is bright: on all dates, and on those that gain by it
 FEWEST = 5  # dates that show ground: with fewer, nobody can tell one from a cloud
-MOST = 0.5  # of what was thought clear of a date is so in the end, or the date is named
+HARDLY = 0.85  # of the error of one value for all pixels is left: the other dates tell hardly more
+WHOLE = 0.95  # of what was seen of a date is called clear: no cloud was found on it
+LARGE = 0.5  # of a date was seen: if less was given, masks have taken its clouds
 
 
 class Fits(NamedTuple):
@@ -72,13 +77,26 @@ class Fits(NamedTuple):
     tell: Tell
 
 
+class Doubt(NamedTuple):
+    """What is not believed at first."""
+
+    bright: Array | None  # T: the light beyond which nothing is, if there is a limit
+    strict: Array  # T: dates on which nothing is that the screen has found
+
+    @classmethod
+    def none(cls, sample: Sample) -> Doubt:
+        """Of a sample."""
+        return cls(None, np.zeros(len(sample.Y), bool))
+
+
 class Learned(NamedTuple):
     """The ground, and how it came about."""
 
     ground: Ground
     dark: Shades
-    believed: Array  # T x lines x width: of the sample, what it was learned from
+    spared: Array  # T x lines x width: what the screen found and left in
     judged: Judged
+    doubt: Doubt
     undecided: Array  # T: dates of which what is bright may be cloud
 
 
@@ -96,31 +114,74 @@ def learn_ground(
     if not sample.there.any():
         raise ValueError("no pixel of the scenes is observed: all are nodata or masked")
     fits = Fits(days, rank, seed, threads, tell)
-    learned = _without_bright(sample, _learned(sample, None, fits), fits)
+    first = _without_spared(sample, _learned(sample, Doubt.none(sample), fits), fits)
+    learned = _without_bright(sample, first, fits)
     masked = look.seen is not None and not sample.there.all()
-    outcome = _warned(learned, sample.Y, masked)
+    outcome = _warned(learned, sample.Y, sample.share, masked)
     return replace(learned.ground, limits=sample.limits, outcome=outcome)
 
 
-def _learned(sample: Sample, limit: Array | None, fits: Fits) -> Learned:
-    """The ground of a sample, without what outshines a limit, if there is one."""
+def _learned(sample: Sample, doubt: Doubt, fits: Fits) -> Learned:
+    """The ground of a sample, without what is not believed at first."""
     fits.tell(Progress("finding clouds"))
     given, seen = sample.share, sample.there
-    if limit is not None:
-        sample = sample.without(outshines(sample.Y, limit))
-    sample, shadow = _without_clouds(sample, fits.days)
-    overcast = sample.share < (1 - MANY) * given
-    sample = sample.without(shadow)
-    dark = shades(sample, fits.days, given)
-    # What is left of a date that is mostly cloud is cloud as well, if it is as bright.
-    covered = dark.sure | (dark.bright & overcast)
-    sample = sample.without(covered[:, None, None])
+    if doubt.bright is not None:
+        sample = sample.without(outshines(sample.Y, doubt.bright))
+    found, dark, covered = _shown(sample, fits.days, doubt.strict, given)
+    sample = found.ground.without(covered[:, None, None])
     X, outcome = _fitted(sample, "the ground", fits)
     ground = _of_all_dates(sample, X, fits.days, fits.threads)
-    ground = replace(ground, shaded=covered, bright=limit, outcome=outcome)
+    ground = replace(ground, shaded=covered, bright=doubt.bright, outcome=outcome)
     fits.tell(Progress("weighing ways to fill"))
     ground, judged = _with_filling(sample, ground, fits, seen)
-    return Learned(ground, dark, sample.there, judged, np.zeros(len(given), bool))
+    undecided = np.zeros(len(given), bool)
+    return Learned(ground, dark, found.spared, judged, doubt, undecided)
+
+
+def _shown(
+    sample: Sample,
+    days: Array,
+    strict: Array,
+    given: Array,
+) -> tuple[Screened, Shades, Array]:
+    """What the screen leaves of a sample, how dark and bright that is, and T: dates that show nothing but
+    shadow or cloud.
+    """
+    found = _without_clouds(sample, days, strict)
+    dark = shades(found.ground, days, given)
+    covered = dark.sure
+    if covered.any():
+        # Beside a shadow that was taken for the ground, ground is as bright as a cloud: once more.
+        sample = sample.without(found.ground.there & covered[:, None, None])
+        found = _without_clouds(sample, days, strict)
+        dark = shades(found.ground, days, given)
+        covered = dark.sure | (covered & (found.ground.share <= FEW))
+    # What is left of a date that is mostly cloud is cloud as well, if it is as bright.
+    overcast = found.left.share < (1 - MANY) * given
+    return found, dark, covered | (dark.bright & overcast)
+
+
+def _without_spared(sample: Sample, first: Learned, fits: Fits) -> Learned:
+    """What is learned without all that the screen found, on the dates that others tell more of then."""
+    Y, there, before = sample.Y, sample.there, first.judged
+    taken = first.spared & before.clear
+    counts = [np.count_nonzero(one, axis=(1, 2)) for one in (taken, before.clear)]
+    strict = counts[0] > FEW * counts[1]
+    if not strict.any():
+        return first
+    # Whether it is worth a try: only what is put under clouds is learned again.
+    left = before.clear & ~(taken & strict[:, None, None])
+    filling = _filling(sample, left, replace(first.ground, filling=None), fits.rank)
+    gain = gains(Y, there, before, Judged(filling, left))
+    if np.mean(gain) < WORTH:
+        return first
+    strict &= gain > 0
+    try:
+        later = _learned(sample, first.doubt._replace(strict=strict), fits)
+    except FitFailed:
+        return first
+    gain = gains(Y, there, before, later.judged)
+    return first if np.mean(gain) < WORTH else later
 
 
 def _without_bright(sample: Sample, first: Learned, fits: Fits) -> Learned:
@@ -139,7 +200,7 @@ def _without_bright(sample: Sample, first: Learned, fits: Fits) -> Learned:
         return first
     for _ in range(TRIED):
         try:
-            later = _learned(sample, limit, fits)
+            later = _learned(sample, first.doubt._replace(bright=limit), fits)
         except FitFailed:
             break
         gain = gains(Y, there, before, later.judged)
@@ -151,19 +212,19 @@ def _without_bright(sample: Sample, first: Learned, fits: Fits) -> Learned:
     return first._replace(undecided=gaining(gain))
 
 
-def _without_clouds(sample: Sample, days: Array) -> tuple[Sample, Array]:
+def _without_clouds(sample: Sample, days: Array, strict: Array) -> Screened:
     """By the screen, with what lies in a shadow; and again without dates that it took clouds for the
     ground of, as long as there are such: each may have hidden another one.
     """
-    found, shadow = screened(sample, days)
+    found = screened(sample, days, strict)
     for _ in range(SCREENS):
-        left = without_overcast(found, days)
-        taken = found.there & ~left.there
+        left = without_overcast(found.left, days)
+        taken = found.left.there & ~left.there
         if not taken.any():
             break
         sample = sample.without(taken)
-        found, shadow = screened(sample, days)
-    return found, shadow
+        found = screened(sample, days, strict)
+    return found
 
 
 def _with_filling(
@@ -237,12 +298,12 @@ def _filling(
     )
 
 
-def _warned(learned: Learned, Y: Array, masked: bool) -> Outcome:
+def _warned(learned: Learned, Y: Array, share: Array, masked: bool) -> Outcome:
     """With a word about what is not known, and would be by masks."""
-    ground, dark, believed, judged, undecided = learned
+    ground, dark, judged = learned.ground, learned.dark, learned.judged
     outcome, filling = ground.outcome, judged.filling
-    counts = [np.count_nonzero(one, axis=(1, 2)) for one in (judged.clear, believed)]
-    left = counts[0] / np.maximum(counts[1], 1)
+    clear = judged.clear.mean((1, 2))
+    whole = (share > LARGE) & (clear > WHOLE * share)
     untold = judged.untold(Y)
     some = ~filling.ways.hidden
     usable = int(np.count_nonzero(some))
@@ -261,12 +322,11 @@ def _warned(learned: Learned, Y: Array, masked: bool) -> Outcome:
         )
     found = {
         "what is clear there is far from what the other dates say; snow, haze or clouds"
-        " may have been taken for ground": undecided | (filling.doubtful & untold),
-        "most of what was thought clear there differs from what the other dates say;"
-        " clouds, or a change that these do not show": some & (left < MOST),
+        " may have been taken for ground": learned.undecided
+        | (whole & filling.doubtful & (untold > HARDLY)),
         "darker than the dates around, where the ground is brightest; haze and shadow"
         " may have been taken for ground": some
-        & (dark.unsure | (dark.scarce & untold)),
+        & (dark.unsure | (dark.scarce & (untold >= 1))),
     }
     for text, dates in found.items():
         if dates.any():

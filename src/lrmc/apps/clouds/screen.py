@@ -68,16 +68,30 @@ def components(dates: int) -> int:
     return min(COMPONENTS, max(1, (dates - 1) // DATES_EACH))
 
 
-def screened(sample: Sample, days: Array) -> tuple[Sample, Array]:
-    """The sample without what is far brighter than its time, on dates with much of it; and T x lines x
-    width: what is far darker, on dates of which a part lies in a shadow.
+class Screened(NamedTuple):
+    """What a screen found."""
+
+    left: Sample  # without the clouds of dates with much of them
+    shadow: Array  # T x lines x width: on dates of which a part lies in a shadow
+    spared: Array  # T x lines x width: clouds of other dates, which are left in
+
+    @property
+    def ground(self) -> Sample:
+        """What is left, without the shadow."""
+        return self.left.without(self.shadow)
+
+
+def screened(sample: Sample, days: Array, strict: Array) -> Screened:
+    """The sample without what is far brighter than its time, on dates with much of it and on those that
+    are judged strictly; and what is far darker.
     """
     T, bands = sample.Y.shape[:2]
     Y = sample.Y.reshape(T, bands, -1).astype(np.float64)
     there = sample.there.reshape(T, -1)
     known = there.mean(1) > FEW
     if not known.any():
-        return sample, np.zeros_like(sample.there)
+        none = np.zeros_like(sample.there)
+        return Screened(sample, none, none)
     rank = components(int(known.sum()))
     clouds = np.zeros(there.shape, bool)
     least = smallest(sample.Y)
@@ -91,8 +105,10 @@ def screened(sample: Sample, days: Array) -> tuple[Sample, Array]:
     # Only now: beside clouds that are still taken for ground, the ground is dark.
     shadow = _in_part(_shaded(seen, ground, least), there & ~clouds)
     shape = sample.there.shape
-    clouds = _of_many(sample, clouds.reshape(shape))
-    return sample.without(clouds), shadow.reshape(shape)
+    clouds = clouds.reshape(shape)
+    left_out = _of_many(sample, clouds, strict)
+    left = sample.without(left_out)
+    return Screened(left, shadow.reshape(shape), clouds & ~left_out)
 
 
 def _explained(
@@ -257,10 +273,10 @@ def _below(
     return max(min(usual, MAD * float(np.median(below))), LEAST_NOISE * usual)
 
 
-def _of_many(sample: Sample, clouds: Array) -> Array:
-    """The clouds of dates on which a robust fit could take them for ground. Elsewhere it does better
-    with them: many outliers tell it how small the noise is, missing values do not.
+def _of_many(sample: Sample, clouds: Array, strict: Array) -> Array:
+    """The clouds of dates on which a robust fit could take them for ground. Elsewhere it mostly does
+    better with them: many outliers tell it how small the noise is, missing values do not.
     """
     left = sample.without(clouds).share
-    most = left < (1 - MANY) * sample.share
+    most = strict | (left < (1 - MANY) * sample.share)
     return clouds & most[:, None, None]
