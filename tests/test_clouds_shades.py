@@ -63,6 +63,40 @@ def test_leaves_that_fall_are_no_shadow():
     assert found(Y) == [[], [], []]
 
 
+def test_spring_between_clouds_and_summer_is_no_shadow():
+    """Darker than both in the infrared, but as red as before leaves came: not a cloud's shadow."""
+    Y = forest()
+    Y[5:] += 200 * np.array([0, 0, -1, 0])[:, None, None]
+    Y[4, INFRARED] *= 0.6
+    Y[:4] += 1000
+    assert found(Y)[0] == []
+    Y[4, RED] *= 0.4
+    assert found(Y)[0] == [4]
+
+
+def test_ground_beside_a_shadow_that_the_screen_took_for_it(monkeypatch):
+    """It is as far above the shadow as clouds are; without the shadow it is found."""
+    Y = forest(T=9)
+    Y[4, :, :10] = darkened(Y, [4])[4, :, :10]
+    shadow = np.zeros((9, 20, 20), bool)
+    shadow[4, :10] = True
+
+    def darkest(sample, *_):
+        hidden = ~shadow & shadow.any((1, 2))[:, None, None]
+        return all_left(sample.without(hidden & (sample.there & shadow).any()))
+
+    monkeypatch.setattr(learn, "screened", darkest)
+    sample = Sample(Y, np.ones((9, 20, 20), bool), None)
+    days = 10.0 * np.arange(9)
+    ground, _, covered = learn._shown(sample, days, sample.share)
+    assert not covered.any()
+    assert np.array_equal(~ground.there, shadow)
+    # Where there is none, the date shows nothing.
+    sample = sample.without(~shadow & shadow.any((1, 2))[:, None, None])
+    _, _, covered = learn._shown(sample, days, np.ones(9))
+    assert np.flatnonzero(covered).tolist() == [4]
+
+
 def test_a_season_that_goes_on_is_no_shadow():
     """A fifth of the light goes from date to date: each is without the contrast of the one before, but
     brighter than the next, and the last tells of the one before it.
@@ -168,6 +202,11 @@ def test_a_date_that_lies_in_a_shadow_in_part(seed):
     assert np.array_equal(shadow, truth[1])
 
 
+def all_left(sample):
+    """By a screen that finds nothing."""
+    return sample, np.zeros_like(sample.there)
+
+
 def test_a_cloudy_date_may_hide_another_one(monkeypatch):
     """The next is found once the one before is gone, and the screen was run again."""
     cloudy = (1, 4, 6)
@@ -178,7 +217,7 @@ def test_a_cloudy_date_may_hide_another_one(monkeypatch):
             hidden[t] = True
         return sample.without(hidden)
 
-    monkeypatch.setattr(learn, "screened", lambda sample, days: (sample, None))
+    monkeypatch.setattr(learn, "screened", lambda sample, *_: all_left(sample))
     monkeypatch.setattr(learn, "without_overcast", brightest_only)
     sample = Sample(forest(T=8), np.ones((8, 20, 20), bool), None)
     left, _ = learn._without_clouds(sample, np.arange(8.0))

@@ -42,12 +42,12 @@ class Judged(NamedTuple):
         return np.asarray(np.mean(share * own + (1 - share) * usual, axis=1))
 
     def untold(self, Y: Array) -> Array:
-        """T: dates of which the other dates tell no more than one value for all clear pixels does."""
+        """T: errors of what the other dates say of clear pixels, in those of one value for all of them."""
         left = np.full(Y.shape[:2], np.inf)
         for t in np.flatnonzero(np.count_nonzero(self.clear, axis=(1, 2)) >= COMMON):
             left[t] = _spreads(Y[t : t + 1], self.clear[t : t + 1])
         error = self.errors(Y, self.clear)
-        return np.asarray(np.mean(error / (left + 1e-30), axis=1) >= 1)
+        return np.asarray(np.mean(error / (left + 1e-30), axis=1))
 
     def errors(self, Y: Array, asked: Array) -> Array:
         """T x bands: the mean error where it is asked for."""

@@ -22,7 +22,7 @@ OUTLYING = 0.9  # of the pixels count fully; a cloud that was not found must not
 LEAST_WEIGHT = 0.02  # less is not worth its time
 # Of all errors: ways that differ by less count alike, and two may say the same.
 RIDGE = 1e-3
-DOUBTFUL = 6.0  # times the typical error of a date
+DOUBTFUL = 4.0  # times the error of the date that is told best
 PIECE = 1 << 16  # pixels, of all bands, that are predicted at a time
 WITHIN = 0.6827  # of a Gaussian is within one standard deviation
 FEW = 0.02  # of a date, at least, that is clear, or it is as good as hidden
@@ -40,12 +40,14 @@ class Filling(NamedTuple):
 
     @property
     def doubtful(self) -> Array:
-        """T: dates on which clear pixels are predicted far worse than on others."""
+        """T: dates on which clear pixels are predicted far worse than on the best one: most may have
+        clouds that were not found.
+        """
         some = ~self.ways.hidden
         if not some.any():
             return some
-        usual = np.median(self.error[some], axis=0)
-        size = np.mean(self.error / np.maximum(usual, 1e-30), axis=1)
+        least = np.min(self.error[some], axis=0)
+        size = np.mean(self.error / np.maximum(least, self.least), axis=1)
         return some & (size > DOUBTFUL)
 
     def predicted(

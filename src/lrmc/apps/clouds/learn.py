@@ -59,7 +59,9 @@ SCREENS = 4  # at most, that are looked at for dates that are mostly cloud
 ROUNDS = 3  # of weighing, and finding clouds
 TRIED = 2  # times, without what is bright: on all dates, and on those that gain by it
 FEWEST = 5  # dates that show ground: with fewer, nobody can tell one from a cloud
-MOST = 0.5  # of what was thought clear of a date is so in the end, or the date is named
+HARDLY = 0.85  # of the error of one value for all pixels is left: the other dates tell hardly more
+WHOLE = 0.95  # of what was seen of a date is called clear: no cloud was found on it
+LARGE = 0.5  # of a date was seen: if less was given, masks have taken its clouds
 
 
 class Fits(NamedTuple):
@@ -77,7 +79,6 @@ class Learned(NamedTuple):
 
     ground: Ground
     dark: Shades
-    believed: Array  # T x lines x width: of the sample, what it was learned from
     judged: Judged
     undecided: Array  # T: dates of which what is bright may be cloud
 
@@ -98,7 +99,7 @@ def learn_ground(
     fits = Fits(days, rank, seed, threads, tell)
     learned = _without_bright(sample, _learned(sample, None, fits), fits)
     masked = look.seen is not None and not sample.there.all()
-    outcome = _warned(learned, sample.Y, masked)
+    outcome = _warned(learned, sample.Y, sample.share, masked)
     return replace(learned.ground, limits=sample.limits, outcome=outcome)
 
 
@@ -108,19 +109,34 @@ def _learned(sample: Sample, limit: Array | None, fits: Fits) -> Learned:
     given, seen = sample.share, sample.there
     if limit is not None:
         sample = sample.without(outshines(sample.Y, limit))
-    sample, shadow = _without_clouds(sample, fits.days)
-    overcast = sample.share < (1 - MANY) * given
-    sample = sample.without(shadow)
-    dark = shades(sample, fits.days, given)
-    # What is left of a date that is mostly cloud is cloud as well, if it is as bright.
-    covered = dark.sure | (dark.bright & overcast)
-    sample = sample.without(covered[:, None, None])
+    left, dark, covered = _shown(sample, fits.days, given)
+    sample = left.without(covered[:, None, None])
     X, outcome = _fitted(sample, "the ground", fits)
     ground = _of_all_dates(sample, X, fits.days, fits.threads)
     ground = replace(ground, shaded=covered, bright=limit, outcome=outcome)
     fits.tell(Progress("weighing ways to fill"))
     ground, judged = _with_filling(sample, ground, fits, seen)
-    return Learned(ground, dark, sample.there, judged, np.zeros(len(given), bool))
+    return Learned(ground, dark, judged, np.zeros(len(given), bool))
+
+
+def _shown(sample: Sample, days: Array, given: Array) -> tuple[Sample, Shades, Array]:
+    """What the screen leaves of a sample, how dark and bright that is, and T: dates that show nothing but
+    shadow or cloud.
+    """
+    left, shadow = _without_clouds(sample, days)
+    ground = left.without(shadow)
+    dark = shades(ground, days, given)
+    covered = dark.sure
+    if covered.any():
+        # Beside a shadow that was taken for the ground, ground is as bright as a cloud: once more.
+        sample = sample.without(ground.there & covered[:, None, None])
+        left, shadow = _without_clouds(sample, days)
+        ground = left.without(shadow)
+        dark = shades(ground, days, given)
+        covered = dark.sure | (covered & (ground.share <= FEW))
+    # What is left of a date that is mostly cloud is cloud as well, if it is as bright.
+    overcast = left.share < (1 - MANY) * given
+    return ground, dark, covered | (dark.bright & overcast)
 
 
 def _without_bright(sample: Sample, first: Learned, fits: Fits) -> Learned:
@@ -237,12 +253,12 @@ def _filling(
     )
 
 
-def _warned(learned: Learned, Y: Array, masked: bool) -> Outcome:
+def _warned(learned: Learned, Y: Array, share: Array, masked: bool) -> Outcome:
     """With a word about what is not known, and would be by masks."""
-    ground, dark, believed, judged, undecided = learned
+    ground, dark, judged = learned.ground, learned.dark, learned.judged
     outcome, filling = ground.outcome, judged.filling
-    counts = [np.count_nonzero(one, axis=(1, 2)) for one in (judged.clear, believed)]
-    left = counts[0] / np.maximum(counts[1], 1)
+    clear = judged.clear.mean((1, 2))
+    whole = (share > LARGE) & (clear > WHOLE * share)
     untold = judged.untold(Y)
     some = ~filling.ways.hidden
     usable = int(np.count_nonzero(some))
@@ -261,12 +277,11 @@ def _warned(learned: Learned, Y: Array, masked: bool) -> Outcome:
         )
     found = {
         "what is clear there is far from what the other dates say; snow, haze or clouds"
-        " may have been taken for ground": undecided | (filling.doubtful & untold),
-        "most of what was thought clear there differs from what the other dates say;"
-        " clouds, or a change that these do not show": some & (left < MOST),
+        " may have been taken for ground": learned.undecided
+        | (whole & filling.doubtful & (untold > HARDLY)),
         "darker than the dates around, where the ground is brightest; haze and shadow"
         " may have been taken for ground": some
-        & (dark.unsure | (dark.scarce & untold)),
+        & (dark.unsure | (dark.scarce & (untold >= 1))),
     }
     for text, dates in found.items():
         if dates.any():

@@ -112,6 +112,7 @@ class _Beside(NamedTuple):
     # T x 2: whether all bands have less contrast, as in a shadow: haze adds light, but no contrast
     flat: Array
     raised: Array  # T: whether some band is brighter than on all dates near
+    beyond: Array  # T: whether some band is brighter than on one side
 
     @property
     def half_way(self) -> Array:
@@ -127,7 +128,7 @@ class _Beside(NamedTuple):
     @property
     def shadow(self) -> Array:
         """T: how far dates are below those near them that are so as a shadow is; 0 of others."""
-        below = np.where(self.raised, 0.0, self.transient)
+        below = np.where(self.beyond, 0.0, self.transient)
         flat = np.where(self.flat.all(1), self.half_way, 0.0)
         return np.fmin(np.nan_to_num(below), flat)
 
@@ -143,7 +144,7 @@ class _Beside(NamedTuple):
 def _beside(light: Light, usable: Array) -> _Beside:
     T, band = len(usable), light.strongest
     depth, flat = np.full((T, 2), np.nan), np.zeros((T, 2), bool)
-    raised = np.zeros(T, bool)
+    raised, beyond = np.zeros(T, bool), np.zeros(T, bool)
     for t in np.flatnonzero(usable).tolist():
         sides = light.near(t, usable)
         ratios = [light.ratios(t, side) for side in sides]
@@ -156,7 +157,8 @@ def _beside(light: Light, usable: Array) -> _Beside:
                 flat[t, k] = np.all(contrast < TAKEN)
                 beside.append(side[brightest])
         raised[t] = len(beside) > 0 and np.any(np.min(beside, axis=0) > GIVEN)
-    return _Beside(depth, flat, raised)
+        beyond[t] = len(beside) > 0 and np.any(np.max(beside, axis=0) > GIVEN)
+    return _Beside(depth, flat, raised, beyond)
 
 
 def _bright(light: Light, usable: Array) -> Array:
