@@ -30,8 +30,8 @@ def usual_difference(obs: Observations, X: Factors, tol: float) -> float:
         return np.inf
     eps = float(np.finfo(obs.dtype).eps)
     some = [F[:: max(1, len(F) // SOME)] for F in X]
-    fit = some[0] @ some[1].T
-    wide = WIDE * AGREES * max(tol, ROUNDINGS * eps) * np.median(np.abs(fit))
+    fit = (some[0] @ some[1].T).astype(np.float64)
+    wide = WIDE * AGREES * max(tol, ROUNDINGS * eps) * float(np.median(np.abs(fit)))
     steps = (np.abs(np.diff(fit, axis=axis)) for axis in (0, 1))
     if all(step.size == 0 or np.median(step) > wide for step in steps):
         return np.inf

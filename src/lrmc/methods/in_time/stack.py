@@ -179,19 +179,18 @@ def weighted_median(Z: Array, w: Array) -> Array:
 
 
 def plausible(values: Array, Y: Array, good: Array) -> Array:
-    """Values that lie in the range of each sensor."""
-    low, high = plausible_range(Y, good)
+    """Values in the range of the good entries of each sensor; not below 0 where no good entry is."""
+    there = good > BELIEVED
+    low, high = range_of(Y, there)
+    if not (there & (Y < 0)).any():
+        low = np.maximum(low, 0)
     return np.clip(values, low[:, None], high[:, None])
 
 
-def plausible_range(Y: Array, good: Array) -> tuple[Array, Array]:
-    """From where to where the good entries of each sensor reach, and a little beyond; not below 0
-    where no good entry is."""
-    there = good > BELIEVED
+def range_of(Y: Array, there: Array) -> tuple[Array, Array]:
+    """From where to where these entries of each sensor reach, and a little beyond."""
     low, high = np.where(there, Y, np.inf).min(1), np.where(there, Y, -np.inf).max(1)
     few = there.sum(1) < ENOUGH_OF_RANGE
     low[few], high[few] = low.min(), high.max()
-    least = low.min()
     margin = MARGIN * (high - low)
-    low = low - margin if least < 0 else np.maximum(low - margin, 0)
-    return low, high + margin
+    return low - margin, high + margin

@@ -25,7 +25,7 @@ from .stack import (
     class_of,
     good_ones,
     learned_weights,
-    plausible_range,
+    range_of,
 )
 
 WITHOUT_TIME = "without time"  # the fit of a matrix whose columns have no order
@@ -44,10 +44,10 @@ class Trial(NamedTuple):
     classes: Array
     sizes: Array  # of their sensors, beside the usual one
     medians: Array  # entries x 2: of their sensor, and of all sensors at their time
-    limits: tuple[Array, Array]  # what is plausible there
+    limits: tuple[Array, Array]  # what is beyond has run away
 
     def hear(self, name: str, said: Array) -> None:
-        """What an estimate says, as far as it is plausible: it is judged as it would be used."""
+        """What an estimate says, within reason: as it is used, it stays in the range of its sensor."""
         self.found[name] = np.clip(said, *self.limits)
 
     def errors(self, names: list[str]) -> Array:
@@ -135,7 +135,7 @@ def judged_at(
     found = {p.name: p.times_of(m.values(), T)[held] for p, m in models.items()}
     found |= {name: z[held] for name, z in simple_fits(rest, period, nights).items()}
     seen, sensors = ~np.isnan(rest), np.nonzero(held)[0]
-    low, high = plausible_range(rest, seen.astype(rest.dtype))
+    low, high = range_of(rest, seen)
     trial = Trial(
         held=held,
         models=models,
