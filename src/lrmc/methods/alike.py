@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..linalg import Factors
+from ..linalg import Factors, median_of
 from ..observations.base import Observations
 from ..observations.heldout import can_hold_out
 from ..observations.sample import in_order
@@ -31,9 +31,9 @@ def usual_difference(obs: Observations, X: Factors, tol: float) -> float:
     eps = float(np.finfo(obs.dtype).eps)
     some = [F[:: max(1, len(F) // SOME)] for F in X]
     fit = (some[0] @ some[1].T).astype(np.float64)
-    wide = WIDE * AGREES * max(tol, ROUNDINGS * eps) * float(np.median(np.abs(fit)))
+    wide = WIDE * AGREES * max(tol, ROUNDINGS * eps) * median_of(np.abs(fit))
     steps = (np.abs(np.diff(fit, axis=axis)) for axis in (0, 1))
-    if all(step.size == 0 or np.median(step) > wide for step in steps):
+    if all(step.size == 0 or median_of(step) > wide for step in steps):
         return np.inf
     rows, cols, values = obs.sample
     return min(

@@ -13,6 +13,8 @@ SELDOM = 1e-3  # how often a wrong line may be vouched for
 PRIOR = 1000  # entries that what is expected of errors counts as
 # times the border: where residuals tell how many of a wrong fit are within it
 FARTHEST = 5.0
+LOOKED_AT = 500  # entries, by which it is told whether values are few ...
+DIFFERENT = 0.9  # ... which they are if less of these differ
 
 
 def by_chance(obs: Observations, size: Array, border: float) -> float:
@@ -35,6 +37,8 @@ def by_few_values(
     column for 1), where that is another value: of votes and marks, any fit meets many. Entries that
     are `but` do not count."""
     some = obs.sample
+    if not _are_few(some.values):
+        return 0.0
     along = np.random.default_rng(0).permutation(len(some.values))
     along = along[np.argsort((some.cols, some.rows)[axis][along], kind="stable")]
     across = (some.cols, some.rows)[axis][along]
@@ -45,6 +49,12 @@ def by_few_values(
     met = other & (np.abs(model[1:] - values[:-1]) <= border)
     met &= np.abs(values[:-1] - but) > border
     return int(met.sum()) / max(int(other.sum()), 1)
+
+
+def _are_few(values: Array) -> bool:
+    """Whether values come again: of some, too many are the same."""
+    some = values[:: max(1, len(values) // LOOKED_AT)]
+    return len(np.unique(some)) < DIFFERENT * len(some)
 
 
 def proving(observed: Array, rank: int, chance: float) -> Array:
