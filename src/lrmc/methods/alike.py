@@ -56,5 +56,5 @@ def _usual_step(lines: Array, values: Array, rounding: float) -> float:
     order = in_order(lines)
     same = np.diff(lines[order]) == 0
     steps = np.abs(np.diff(values[order].astype(np.float64)))[same]
-    usual = float(np.median(steps)) if len(steps) else 0.0
+    usual = median_of(steps) if len(steps) else 0.0
     return usual if usual > rounding else np.inf

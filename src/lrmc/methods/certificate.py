@@ -102,11 +102,13 @@ def may_be_exact(obs: Observations, X: Factors, tol: float) -> bool:
     """Whether more entries come near X than any fit of its rank could meet, those of the most
     frequent value left out, and as many as agree by chance where values are few: steps that have
     not converged may be on their way to an exact fit."""
-    size, rank = np.abs(obs.sample.residual(X)), X.L.shape[1]
+    some, rank = obs.sample, X.L.shape[1]
+    residual = some.residual(X)
     border = FAR_OFF * agreement_border(obs, tol)
-    _, times = most_frequent(obs.sample.values[size <= border])
-    share = float((size <= border).mean()) - times / len(size)
-    share -= max(by_few_values(obs, X, axis, border) for axis in (0, 1))
+    near = np.abs(residual) <= border
+    _, times = most_frequent(some.values[near])
+    share = float(near.mean()) - times / len(near)
+    share -= max(by_few_values(some, residual, axis, border) for axis in (0, 1))
     return share * obs.n_observed > OVERSAMPLED * free_numbers(obs, rank)
 
 
@@ -121,7 +123,8 @@ def _counted(obs: Observations, X: Factors, border: float) -> Certificate:
     met = met_within(obs, X, near)
     agreeing = met.n_inliers / obs.n_observed
     others = 1 - agreeing
-    size, values = np.abs(obs.sample.residual(X)), obs.sample.values
+    residual, values = obs.sample.residual(X), obs.sample.values
+    size = np.abs(residual)
     often, times = most_frequent(values[size <= near])
     one_value = times > DOMINANT * len(values)
     telling = met.row_inliers, met.col_inliers
@@ -134,20 +137,13 @@ def _counted(obs: Observations, X: Factors, border: float) -> Certificate:
         (obs.row_observed, met.row_inliers, telling[0]),
         (obs.col_observed, met.col_inliers, telling[1]),
     )
+    chances = (
+        max(chance, by_few_values(obs.sample, residual, axis, near, often))
+        for axis in (0, 1)
+    )
     rows, cols = (
-        _not_vouched_for(
-            obs,
-            X,
-            axis,
-            side,
-            Line(
-                rank,
-                others,
-                max(chance, by_few_values(obs, X, axis, near, often)),
-                border,
-            ),
-        )
-        for axis, side in enumerate(sides)
+        _not_vouched_for(obs, X, axis, side, Line(rank, others, one, border))
+        for axis, (side, one) in enumerate(zip(sides, chances, strict=True))
     )
     between = float(np.mean((size > border) & (size <= FAR_OFF * border)))
     # outliers, as many as below

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..linalg import Factors
-from ..observations.base import Observations
+from ..observations.base import Observations, Sample
 from ..weights import Array
 
 MOST_FITS = 1e4  # to subsets of a line that are tried
@@ -27,25 +26,24 @@ def by_chance(obs: Observations, size: Array, border: float) -> float:
 
 
 def by_few_values(
-    obs: Observations,
-    X: Factors,
+    some: Sample,
+    residual: Array,
     axis: int,
     border: float,
     but: float = np.inf,
 ) -> float:
-    """The share of the entries of a sample that agree with what X has there for another row (axis 0;
-    column for 1), where that is another value: of votes and marks, any fit meets many. Entries that
-    are `but` do not count."""
-    some = obs.sample
+    """The share of the entries of a sample that agree with what a fit has there for another row (axis
+    0; column for 1), where that is another value: of votes and marks, any fit meets many. Entries
+    that are `but` do not count."""
     if not _are_few(some.values):
         return 0.0
-    along = np.random.default_rng(0).permutation(len(some.values))
-    along = along[np.argsort((some.cols, some.rows)[axis][along], kind="stable")]
-    across = (some.cols, some.rows)[axis][along]
+    lines = (some.cols, some.rows)[axis]
+    along = np.random.default_rng(0).permutation(len(lines))
+    along = along[np.argsort(lines[along], kind="stable")]
     values = some.values[along]
-    model = values - some.residual(X)[along]
+    model = values - residual[along]
     other = np.abs(model[1:] - model[:-1]) > 2 * border
-    other &= across[1:] == across[:-1]
+    other &= np.diff(lines[along]) == 0
     met = other & (np.abs(model[1:] - values[:-1]) <= border)
     met &= np.abs(values[:-1] - but) > border
     return int(met.sum()) / max(int(other.sum()), 1)

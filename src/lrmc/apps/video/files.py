@@ -198,6 +198,7 @@ def _begun(
     """A background to begin with, all frames, and whether one background is enough for them."""
     if known is not None:
         frames = clip.frames()
+        # a stream says its rate once the first one has come
         return known, chain([next(frames)], frames), False
     if clip.address:
         return *_learned_live(clip.frames(), how, tell), False

@@ -134,8 +134,9 @@ def judged_at(
     rest = np.where(held, np.nan, Y).astype(Y.dtype)
     found = {p.name: p.times_of(m.values(), T)[held] for p, m in models.items()}
     found |= {name: z[held] for name, z in simple_fits(rest, period, nights).items()}
-    seen, sensors = ~np.isnan(rest), np.nonzero(held)[0]
+    seen, (sensors, times) = ~np.isnan(rest), np.nonzero(held)
     low, high = range_of(rest, seen)
+    middle = medians_of_rows(rest)
     trial = Trial(
         held=held,
         models=models,
@@ -143,8 +144,8 @@ def judged_at(
         found={},
         truth=Y[held].astype(np.float64),
         classes=class_of(seen)[held],
-        sizes=_relative_sizes(rest)[sensors],
-        medians=_medians(rest, held),
+        sizes=_relative_sizes(rest - middle[:, None])[sensors],
+        medians=_medians(middle[sensors], median(rest, 0)[times]),
         limits=(low[sensors], high[sensors]),
     )
     for name, said in found.items():
@@ -152,18 +153,15 @@ def judged_at(
     return trial
 
 
-def _medians(rest: Array, held: Array) -> Array:
-    """What is left of the sensor of each held-out entry, and of its time, by the median."""
-    sensors, times = np.nonzero(held)
-    of_sensor = medians_of_rows(rest)[sensors]
-    at_time = median(rest, 0)[times]
+def _medians(of_sensor: Array, at_time: Array) -> Array:
+    """Both, side by side; at times without an entry, that of the sensor."""
     at_time = np.where(np.isnan(at_time), of_sensor, at_time)
     return np.stack([of_sensor, at_time], axis=1)
 
 
-def _relative_sizes(Y: Array) -> Array:
-    """How far entries of each sensor are from its middle, beside the usual one."""
-    size = typical_rows(Y - medians_of_rows(Y)[:, None])
+def _relative_sizes(off: Array) -> Array:
+    """How far entries of each sensor typically are off its middle, beside the usual one."""
+    size = typical_rows(off)
     return np.asarray(size / np.median(size), np.float64)
 
 
