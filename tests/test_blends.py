@@ -24,6 +24,13 @@ from lrmc.methods.lessons import Tried, hidden_in
 from lrmc.methods.noisy import Noise
 from lrmc.methods.plan import Plan
 from lrmc.observations import as_observations
+from lrmc.observations.sample import telling
+
+
+def heard_of(truth, fit, others):
+    """What is said of hidden entries, as `hearing` has it."""
+    return Hearing(truth, fit, others, telling(truth))
+
 
 FIRST, SECOND = Blend("neighbors", 0.0, 3.0), Blend("regression", 0.0, 30.0)
 
@@ -35,7 +42,7 @@ def test_what_is_simple_and_better_is_taken(gain):
     e = rng.standard_normal((2, 40))
     simple = Blend("column median")
     heard = [
-        Hearing(np.zeros(40), off, {simple: (1 - gain) * off})
+        heard_of(np.zeros(40), off, {simple: (1 - gain) * off})
         for off in (e, e[::-1])
         for off in off
     ]
@@ -47,7 +54,7 @@ def test_a_gain_that_is_clear_entry_by_entry_is_one_on_a_single_set(seed):
     """Losses before and after are compared at the same entries, though the set is halved."""
     shared, own = np.random.default_rng(seed).normal(size=(2, 200))
     simple = Blend("column median")
-    one = Hearing(np.zeros(200), shared + 0.45 * own, {simple: shared - 0.585 * own})
+    one = heard_of(np.zeros(200), shared + 0.45 * own, {simple: shared - 0.585 * own})
     assert best_simple([one], 3.0).weight > 0.3
 
 
@@ -70,7 +77,7 @@ def judged_table(width, seed=0):
             SECOND: np.where(wide, 0.5 * y, 0.0),
             Blend("column median"): 0 * y,
         }
-        hearings.append(Hearing(y, 0 * y, others))
+        hearings.append(heard_of(y, 0 * y, others))
     return tried, hearings
 
 
@@ -104,12 +111,12 @@ def test_an_opinion_that_is_nearly_exact_has_nearly_all_of_the_weight():
         Blend(f"opinion {k}"): truth + size * e
         for k, (size, e) in enumerate(zip((0.01, 0.5, 0.5), noise, strict=False))
     }
-    heard = [Hearing(truth, truth + noise[-1], others)]
+    heard = [heard_of(truth, truth + noise[-1], others)]
     assert mixing_weights(heard, list(others), 3.0)[0] > 0.9
 
 
 def heard(rng, truth, fit, other):
-    return Hearing(truth, fit, {Blend("other"): other})
+    return heard_of(truth, fit, {Blend("other"): other})
 
 
 def test_blends_are_found_and_chance_is_not():
@@ -137,7 +144,7 @@ def opinions(noise, wrong=0, sets=4, entries=500, seed=7):
         truth = rng.standard_normal(entries)
         said = [truth + size * rng.standard_normal(entries) for size in noise]
         truth[:wrong] += 50 * rng.standard_normal(wrong)
-        yield Hearing(truth, said[0], {FIRST: said[1], SECOND: said[2]})
+        yield heard_of(truth, said[0], {FIRST: said[1], SECOND: said[2]})
 
 
 @pytest.mark.parametrize("wrong", [0, 50])
@@ -176,7 +183,7 @@ def test_opinions_on_few_entries_do_not_help_typically(sets):
         truth = rng.standard_normal(4000)
         off = np.where(rng.random(4000) < 0.005, 1.0, 0.01)
         fit = truth + off * rng.standard_normal(4000)
-        heard.append(Hearing(truth, fit, {FIRST: truth + 0.1, SECOND: truth + 0.1}))
+        heard.append(heard_of(truth, fit, {FIRST: truth + 0.1, SECOND: truth + 0.1}))
     assert best_blends(heard, 3.0)
     assert best_blends(heard, 3.0, typically=True) == ()
     better = list(opinions((1.0, 0.5, 0.7), sets=sets))
@@ -189,7 +196,7 @@ def test_weights_are_what_many_trials_do_not_better():
     names = [Blend(name) for name in "abc"]
     for _ in range(20):
         fit, *said = rng.standard_normal((4, 30))
-        sets = [Hearing(2 * rng.standard_normal(30), fit, dict(zip(names, said)))]
+        sets = [heard_of(2 * rng.standard_normal(30), fit, dict(zip(names, said)))]
         best = reweighted(sets, names, 1e6, equal=0.0)
         assert (best >= 0).all()
         assert best.sum() <= 1 + 1e-9
@@ -243,7 +250,7 @@ def test_of_several_reaches_the_best_is_shown():
     truth = rng.standard_normal(100)
     other = FIRST._replace(reach=30.0)
     said = {FIRST: truth + 2.0, other: truth + 1.0}
-    (line,) = opinion_standings([Hearing(truth, 0 * truth, said)], ())
+    (line,) = opinion_standings([heard_of(truth, 0 * truth, said)], ())
     assert line.rmse == pytest.approx(1.0)
 
 
@@ -254,7 +261,7 @@ def test_a_few_values_that_are_missed_by_far_are_told(elephants):
     truth = heard[0].truth.copy()
     truth[:elephants] += 50
     said = {FIRST: heard[0].others[FIRST] + truth - heard[0].truth}
-    heard = [Hearing(truth, heard[0].fit, said)]
+    heard = [heard_of(truth, heard[0].fit, said)]
     evidence = {"table": standings(heard, ()), "opinions": opinion_standings(heard, ())}
     told = list(_few_decide(evidence))
     assert len(told) == bool(elephants)

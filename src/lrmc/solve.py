@@ -43,7 +43,6 @@ from .observations.absurd import without_absurd
 from .observations.base import Observations
 from .observations.complex_parts import RealParts, holds_complex, in_real_parts
 from .observations.heldout import Submatrix, can_hold_out, hold_out, part_in_memory
-from .observations.sample import telling
 from .result import Iterate, Result, Status
 from .schedule import Schedule, Tuning
 from .weights import Sides
@@ -405,7 +404,7 @@ def _is_nearer(job: Job, than: Job, max_iter: int) -> bool:
     rest, held = hold_out(part.obs, job.seed)
     fits = (_again(x, max_iter, part._replace(obs=rest), 0) for x in (than, job))
     missed = [np.abs(held.values - fit.at(held.rows, held.cols)) for fit in fits]
-    before, after = (Losses(size, telling(held.values)) for size in missed)
+    before, after = (Losses(size, held.tells()) for size in missed)
     return is_better(before, after)
 
 

@@ -26,7 +26,6 @@ from ..observations.heldout import (
     part_in_memory,
     set_aside,
 )
-from ..observations.sample import telling
 from ..weights import Array
 from .kinds import (
     MANY,
@@ -390,7 +389,7 @@ def _errors(
         kinds = np.zeros(len(logs), np.int8) if of_places is None else of_places[places]
         residual = some.fit.residual(some.judged)
         gaps = _gaps_of(some) + sum(len(x[0]) for x in found)
-        tell = telling(some.judged.values)
+        tell = some.judged.tells()
         found.append((residual, logs, np.full(len(logs), k), kinds, gaps, tell))
     parts = [np.concatenate(x) for x in zip(*found, strict=True)]
     # any part of them is then a fair one

@@ -17,7 +17,6 @@ from .. import _kernels
 from ..evidence.simple import LOW_RANK, simple_models
 from ..linalg import Factors, median_of
 from ..observations.base import Observations, Sample
-from ..observations.sample import telling
 from ..weights import Array
 from .cleaned import Lines
 from .lessons import SAME, Lesson, Losses, Tried, is_better, mean_gain, unit_of
@@ -73,6 +72,7 @@ class Hearing(NamedTuple):
     truth: Array
     fit: Array
     others: dict[Blend, Array]  # of weight 0
+    tells: Array  # of them, those that say how large errors are
 
     def errors(self, blends: Sequence[Blend] = ()) -> Array:
         """Of the fit with these blended into it."""
@@ -86,7 +86,7 @@ class Hearing(NamedTuple):
     def over(self, units: Array) -> Hearing:
         """The same in these units, one for each entry."""
         others = {other: said / units for other, said in self.others.items()}
-        return Hearing(self.truth / units, self.fit / units, others)
+        return Hearing(self.truth / units, self.fit / units, others, self.tells)
 
     def halves(self) -> list[Hearing]:
         """Of every other entry."""
@@ -95,6 +95,7 @@ class Hearing(NamedTuple):
                 self.truth[k::2],
                 self.fit[k::2],
                 {other: said[k::2] for other, said in self.others.items()},
+                self.tells[k::2],
             )
             for k in (0, 1)
         ]
@@ -129,10 +130,10 @@ def hearing(
     truth = hidden.values.astype(np.float64)
     others = known.simple() if known else _said_by_simple(obs, hidden)
     fit = truth - hidden.residual(X).astype(np.float64)
-    if not opinions:
-        return Hearing(truth, fit, others)
-    said = _asked(Lines.of(obs, X), opinions, residual_unit(obs, X), places)
-    return Hearing(truth, fit, others | {x: fit + moved for x, moved in said.items()})
+    if opinions:
+        said = _asked(Lines.of(obs, X), opinions, residual_unit(obs, X), places)
+        others = others | {x: fit + moved for x, moved in said.items()}
+    return Hearing(truth, fit, others, known.tells if known else hidden.tells())
 
 
 def _asked(
@@ -195,10 +196,8 @@ def blends_for(
         return best_blends(heard, bend, typically)
     pairs = zip(tried.lessons, heard, strict=True)
     alike = [said.over(_column_units(lesson)) for lesson, said in pairs]
-    tell = [telling(said.truth) for said in heard]
     before, after = (
-        unit_of([x.errors()[k] for x, k in zip(some, tell, strict=True)])
-        for some in (heard, alike)
+        unit_of([x.errors()[x.tells] for x in some]) for some in (heard, alike)
     )
     return best_blends(alike, bend * after / before, typically)
 
@@ -239,7 +238,7 @@ def best_blends(
 
 def losses(heard: Sequence[Hearing], blends: Sequence[Blend], bend: float) -> Losses:
     """Of all hidden entries."""
-    return Losses.joined([Losses.of(x.errors(blends), x.truth, bend) for x in heard])
+    return Losses.joined([Losses.of(x.errors(blends), x.tells, bend) for x in heard])
 
 
 def crossed(heard: Sequence[Hearing], rule: Rule, bend: float) -> Losses:

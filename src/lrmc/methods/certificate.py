@@ -17,6 +17,7 @@ import numpy as np
 from .._rows import Largest, equal, take, told, where
 from ..linalg import Factors, entries_at, gram, inverse
 from ..observations.base import DOMINANT, OFTEN, Observations, Pull, most_frequent
+from ..observations.sample import MOST
 from ..weights import Array, Threshold
 from .chance import by_chance, by_few_values, proving
 
@@ -51,6 +52,10 @@ MOST_DISAGREE = (
     "of the entries that are not the most frequent value, most disagree with the fit"
 )
 ONE_VALUE = "nearly all entries have one value, and the others follow no pattern: they are called outliers"
+ONE_VALUE_A_LINE = (
+    "most entries have the one value that is usual in their row or column: the others are called"
+    " outliers"
+)
 # times the largest singular value that chance gives: what agrees does so in blocks
 PATTERN = 2.0
 
@@ -159,8 +164,16 @@ def _counted(obs: Observations, X: Factors, border: float) -> Certificate:
         why_not=MOST_DISAGREE
         if counted == without < others and times > OFTEN * len(values)
         else "",
-        doubt=ONE_VALUE if one_value and others >= NOTHING_ELSE else "",
+        doubt="" if others < NOTHING_ELSE else _doubt(obs, size <= near, one_value),
     )
+
+
+def _doubt(obs: Observations, agree: Array, one_value: bool) -> str:
+    """What to know where what agrees is one value, or, beside gaps, one in each line."""
+    if one_value:
+        return ONE_VALUE
+    usual = obs.fraction < 1 and np.mean(obs.sample.usual() & agree) > MOST
+    return ONE_VALUE_A_LINE if usual else ""
 
 
 def met_within(obs: Observations, X: Factors, border: float) -> Pull:

@@ -17,7 +17,6 @@ import numpy as np
 from ..linalg import Factors
 from ..observations.base import Observations
 from ..observations.heldout import THINNED
-from ..observations.sample import telling
 from .blends import (
     WORTH,
     Hearing,
@@ -382,7 +381,7 @@ def judged(
 ) -> Decided:
     """How the plan and all models do."""
     sizes = [np.abs(x.errors(plan.blends)) for x in heard]
-    tell = [size[telling(x.truth)] for size, x in zip(sizes, heard, strict=True)]
+    tell = [size[x.tells] for size, x in zip(sizes, heard, strict=True)]
     errors = np.concatenate(sizes)
     table = standings(heard, plan.blends)
     simple = min(x.mae for x in table if x.name in simple_names(heard))

@@ -20,7 +20,6 @@ from ..observations.base import Observations, Sample
 from ..observations.dense import Dense
 from ..observations.grouped import grouped
 from ..observations.heldout import hold_out
-from ..observations.sample import telling
 from ..observations.sparse import Sparse
 from ..weights import Array, DType
 from .gradients import gradient
@@ -92,6 +91,11 @@ class Lesson:
         return loss_of(e, bend), gradient(self.entries, halves, self.noise, by_factor)
 
     @cached_property
+    def tells(self) -> Array:
+        """Which hidden entries say how large errors are."""
+        return self.hidden.tells()
+
+    @cached_property
     def entries(self) -> Sparse:
         """What is left, row by row: gradients are made entry by entry. (Data in groups have none.)"""
         left = self.rest
@@ -125,9 +129,9 @@ class Losses(NamedTuple):
     )
 
     @classmethod
-    def of(cls, errors: Array, values: Array, bend: float) -> Losses:
-        """Of errors at hidden entries with these values."""
-        return cls(losses_of(errors, bend), telling(values))
+    def of(cls, errors: Array, tells: Array, bend: float) -> Losses:
+        """Of errors at hidden entries, of which these tell how large errors are."""
+        return cls(losses_of(errors, bend), tells)
 
     @classmethod
     def joined(cls, some: Sequence[Losses]) -> Losses:
@@ -226,12 +230,12 @@ class Tried(NamedTuple):
     def unit(self) -> float:
         """The typical size of these."""
         pairs = zip(self.lessons, self.fits, strict=True)
-        return unit_of([x.errors(X)[telling(x.hidden.values)] for x, X in pairs])
+        return unit_of([x.errors(X)[x.tells] for x, X in pairs])
 
     def losses(self, bend: float) -> Losses:
         """The same, as losses."""
         pairs = zip(self.lessons, self.fits, strict=True)
-        some = [Losses.of(x.errors(X), x.hidden.values, bend) for x, X in pairs]
+        some = [Losses.of(x.errors(X), x.tells, bend) for x, X in pairs]
         return Losses.joined(some)
 
     def line_noise(self) -> list[tuple[Array, Array]]:

@@ -18,6 +18,11 @@ DOMINANT = 0.85
 # half of the others at least; with it, anywhere down to 0
 A_QUARTER = 0.25
 FEWEST_TELLING = 30  # entries that must be left then
+# of a line's entries, and of all: where more have the value that is usual in their line, the median
+# of sizes can be that of residuals which any fit meets
+MOST = 0.5
+LOOKED_AT = 2_000  # entries that tell whether values repeat at all
+SINGLE = 2  # entries of a line with one value may have it by chance
 SHORT = 2**16
 
 
@@ -37,6 +42,19 @@ def telling(values: Array, often: float = A_QUARTER, most: float = 1.0) -> Array
     if not often < share < most or len(values) - times < FEWEST_TELLING:
         return np.ones(len(values), bool)
     return np.asarray(values != value)
+
+
+def usual_in_lines(lines: Array, values: Array) -> Array:
+    """Which entries have the value that most entries of their line have."""
+    order = np.lexsort((values, lines))
+    line, value = lines[order], values[order]
+    begins = (line[1:] != line[:-1]) | (value[1:] != value[:-1])
+    first = np.concatenate([[0], 1 + np.flatnonzero(begins)])
+    times = np.diff(first, append=len(order))
+    of_line = np.bincount(lines)[line[first]]
+    usual = np.empty(len(order), bool)
+    usual[order] = np.repeat((times > MOST * of_line) & (times > SINGLE), times)
+    return usual
 
 
 def in_order(rows: Array) -> Array:
@@ -82,11 +100,38 @@ class Sample(NamedTuple):
         order = in_order(self.rows)
         return Sample(*(x[order] for x in self))
 
+    def tells(self, often: float = A_QUARTER, most: float = 1.0) -> Array:
+        """Which entries say how large residuals are: as `telling` has it, or, where most have the
+        value that is usual in their line, the others."""
+        others = telling(self.values, often, most)
+        if not others.all():
+            return others
+        usual = self.usual()
+        left = len(usual) - int(usual.sum())
+        return ~usual if usual.mean() < most and left >= FEWEST_TELLING else others
+
+    def usual(self) -> Array:
+        """Which entries have the value that most of their column have, or else of their row; none
+        unless these are most of all entries.
+
+        Columns of counts or of yes and no that were standardized have each a zero of their own."""
+        if self._repeats():
+            for lines in (self.cols, self.rows):
+                usual = usual_in_lines(lines, self.values)
+                if usual.mean() > MOST:
+                    return usual
+        return np.zeros(len(self.values), bool)
+
+    def _repeats(self) -> bool:
+        """Whether values come again, by some of them."""
+        some = self.thinned(LOOKED_AT).values
+        return 2 * len(np.unique(some)) < (1 + MOST) * len(some)
+
     def telling(self, often: float = OFTEN, most: float = DOMINANT) -> Sample:
-        """Without the value that stands in many places, as `telling` has it.
+        """Without the values that stand in many places, as `tells` has it.
 
         Zeros of a dark border, a saturated or a stuck sensor are met at once or never: quantiles of
         residuals that count them say nothing about the fit. (A value that stands nearly everywhere
         is what there is to fit.)"""
-        others = telling(self.values, often, most)
+        others = self.tells(often, most)
         return self if others.all() else Sample(*(x[others] for x in self))
