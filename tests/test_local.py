@@ -6,8 +6,8 @@ from opinions import asked
 
 import lrmc
 from lrmc.linalg import Factors
-from lrmc.methods.local import NEAR, NEAREST, local
-from lrmc.methods.neighbors import DOUBT
+from lrmc.methods.local import NEAREST, local
+from lrmc.methods.neighbors import DOUBT, PRIOR
 
 
 def bent(rng, n=300):
@@ -31,7 +31,7 @@ def test_errors_of_near_rows_are_taken_away():
     Z = np.where(np.isnan(Y), said, Y)
     apart = np.square(Z[:, None] - Z[None]).sum(2)
     order = np.argsort(apart + np.diag(np.full(len(Y), np.inf)), axis=1)[:, :NEAREST]
-    usual = NEAR * np.median(np.take_along_axis(apart, order, 1))
+    usual = PRIOR / 6 * np.median(np.take_along_axis(apart, order, 1))
     want = np.zeros(Y.shape)
     for i, j in np.ndindex(*Y.shape):
         near = order[i]

@@ -131,7 +131,8 @@ def hearing(
     others = known.simple() if known else _said_by_simple(obs, hidden)
     fit = truth - hidden.residual(X).astype(np.float64)
     if opinions:
-        said = _asked(Lines.of(obs, X), opinions, residual_unit(obs, X), places)
+        lines, unit = Lines.of(obs, X, places), residual_unit(obs, X)
+        said = _asked(lines, opinions, unit, places)
         others = others | {x: fit + moved for x, moved in said.items()}
     return Hearing(truth, fit, others, known.tells if known else hidden.tells())
 

@@ -31,12 +31,18 @@ class Lines:
     values: Array  # the data; NaN where nothing was observed
     fit: Array
     transposed: bool  # whether the lines are columns of the matrix
+    asked: Array | None = None  # the lines that are asked about; None: all
     # by where they are clipped: several opinions are asked of the same ones
     made: dict[float, Lines] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, obs: Observations, X: Factors) -> Lines:
-        """A copy of the data."""
+    def of(
+        cls,
+        obs: Observations,
+        X: Factors,
+        places: tuple[Array, Array] | None = None,
+    ) -> Lines:
+        """A copy of the data. Only what is at these places will be asked about, if they are named."""
         flip = obs.shape[1] > obs.shape[0]
         Y = obs.grid(*map(np.arange, obs.shape))
         if flip:
@@ -44,7 +50,8 @@ class Lines:
         X = Factors(*(np.asarray(F, np.float64) for F in X))
         # where a fit runs away in a row, its entries would be cleaned to what no column holds
         fit = np.fmax(np.fmin(X.L @ X.R.T, np.fmax.reduce(Y)), np.fmin.reduce(Y))
-        return cls(X, Y, fit, flip)
+        asked = None if places is None else np.unique(places[int(flip)])
+        return cls(X, Y, fit, flip, asked)
 
     def cleaned(self, bend: float) -> Lines:
         """Where residuals beyond `bend` are clipped: the same ones where nothing more is."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..linalg import Factors
-from ..observations.base import Observations
+from ..observations.base import Observations, Sample
 from ..observations.heldout import THINNED
 from .blends import (
     WORTH,
@@ -41,12 +41,14 @@ from .lessons import (
     is_better,
     mean_gain,
 )
+from .neighbors import SHARING
 from .noisy import Loss, Noise, is_gaussian, sweeps
 from .noisy_layers import Layers
 from .plan import BENDS, Aim, Decided, Plan, Score, Wanted
-from .planned import LEAST, POLISH
+from .planned import LEAST, POLISH, Fitted, carried
 from .rested import polished, start
 from .second_opinions import opinions_for
+from .settling import settle
 from .uneven import own_noise, scaled_as
 
 # times that entries are hidden at least: of few entries some to learn from and others to judge by; of
@@ -86,12 +88,13 @@ def decide(
     # what is left of them after hiding some must be more than is learned from
     least = OF_FEW if obs.n_observed <= 1.5 * PART else COMPARISONS
     hide = partial(hidden_in, obs, noise=noise, of_line=most_of_line(obs.fraction))
-    compared = hide(high, seed=seed, entries=LARGER_PART, least=least)
+    beside = opinions_for(obs) if neighbors and aim == "fill" else ()
+    whole = SHARING in beside
+    compared = hide(high, seed=seed, entries=LARGER_PART, least=least, whole=whole)
     few = partial(hide, seed=seed + 1)
     if compared[0].rest.n_observed > PART:
         # what is learned from lies elsewhere
         compared = [replace(lesson, judge=True) for lesson in compared]
-    beside = opinions_for(obs) if neighbors and aim == "fill" else ()
     wanted = Wanted(rank, loss, score, aim, rested, opinions=beside, learns=learns)
     return decided_by(compared, few, wanted, obs.shape, layers)
 
@@ -368,10 +371,31 @@ def contested(
     opinions: Sequence[str],
 ) -> Decided:
     """The plan with the blend that does best, and how all models do."""
+    tried = widened(tried, plan)
     heard = all_heard(tried, opinions)
     plan = replace(plan, blends=blends_for(tried, heard, bend))
     missed = missed_by(tried, heard, plan.blends)
     return replace(judged(plan, heard, trials), missed=missed)
+
+
+def widened(tried: Tried, plan: Plan) -> Tried:
+    """The same lessons in all data, where they know them, with the fits carried there as planned: in
+    a part, what is near a line is mostly missing, and low rank is told by fewer lines."""
+    pairs = zip(tried.lessons, tried.fits, strict=True)
+    some = [_in_whole(lesson, X, plan) for lesson, X in pairs]
+    return Tried([lesson for lesson, _ in some], [X for _, X in some])
+
+
+def _in_whole(lesson: Lesson, X: Factors, plan: Plan) -> tuple[Lesson, Factors]:
+    if lesson.whole is None or lesson.lines is None:
+        return lesson, X
+    obs, noise = lesson.whole
+    end = settle(lesson.rest, lesson.states[-1], plan.layers, lesson.noise)
+    *_, last = carried(obs, plan, Fitted(lesson.rest, end), noise=noise)
+    rows, cols, values = lesson.hidden
+    hidden = Sample(lesson.lines[0][rows], lesson.lines[1][cols], values)
+    there = replace(lesson, rest=obs, hidden=hidden, noise=noise, lines=None)
+    return there, Factors(last.L, last.R)
 
 
 def judged(

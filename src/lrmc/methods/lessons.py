@@ -39,6 +39,13 @@ FAR = 100.0  # medians of the loss, about 10 of the error: what is missed by mor
 JUDGES = 3  # one of so many is for judging, not for learning
 
 
+class Whole(NamedTuple):
+    """All data without what a lesson hides in a part of them, and what is known of their noise."""
+
+    obs: Observations
+    noise: Noise
+
+
 @dataclass(frozen=True, eq=False)
 class Lesson:
     """A part of the data without some entries, these, and where the layers begin."""
@@ -51,6 +58,9 @@ class Lesson:
     # the rows and columns of all data that it has; None: all of them
     lines: tuple[Array, Array] | None = None
     known: Noise | None = None  # without what lines seem to have; None: `noise`
+    whole: Whole | None = (
+        None  # of a part that has all of the shorter lines, if asked for
+    )
 
     @property
     def rank(self) -> int:
@@ -272,10 +282,11 @@ def hidden_in(
     times: int = 2,
     of_line: float = 1.0,
     truth: Truth | None = None,
+    whole: bool = False,
 ) -> list[Lesson]:
     """Lessons in a part of the data that has about so many entries; at least so many of them. With
     components that grow by more than two `times`, lower ranks are the largest of them. `of_line` as
-    for `hold_out`.
+    for `hold_out`. Lessons know the `whole` of the data, if asked.
 
     Where the truth is known nothing is hidden: it is what is to be found."""
     rows, cols = some_lines(obs, np.random.default_rng(seed), entries)
@@ -283,6 +294,7 @@ def hidden_in(
     here = noise.of(rows, cols)
     count = int(np.clip(PART // max(part.n_observed, 1), least, most))
     within = min(rank, min(part.shape) - 1)
+    table = _table(obs, part) if whole and truth is None else None
     lessons = []
     for k in range(count):
         number = 1000 * seed + k
@@ -294,8 +306,28 @@ def hidden_in(
         states = grown(left, within, here, seed, times)
         states = states if times == 2 else halves(states[-1])
         judge = (count - 1 - k) % JUDGES == 0
-        lessons.append(Lesson(left, hidden, states, here, judge, (rows, cols)))
+        lesson = Lesson(left, hidden, states, here, judge, (rows, cols))
+        if table is not None:
+            at = rows[hidden.rows], cols[hidden.cols]
+            around = Whole(_without(table, *at, threads=obs.threads), noise)
+            lesson = replace(lesson, whole=around)
+        lessons.append(lesson)
     return lessons
+
+
+def _table(obs: Observations, part: Observations) -> Array | None:
+    """All of the data, if a part is less and has all of the shorter lines."""
+    shorter = int(obs.shape[0] >= obs.shape[1])
+    if part.shape == obs.shape or part.shape[shorter] < obs.shape[shorter]:
+        return None
+    return obs.grid(*map(np.arange, obs.shape)).astype(np.float32, order="C")
+
+
+def _without(Y: Array, rows: Array, cols: Array, threads: int) -> Observations:
+    """A table without what is at these places."""
+    Y = Y.copy()
+    Y[rows, cols] = np.nan
+    return as_observations(Y, threads=threads)
 
 
 # values of the truth at these rows and columns

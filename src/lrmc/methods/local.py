@@ -9,28 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
-from ..linalg import median_of
 from ..observations.base import Observations
 from ..weights import Array
 from .cleaned import Lines
-from .neighbors import DOUBT, among, can_compare, nearest_lines
+from .neighbors import DOUBT, Near, among, can_compare, near_each_other, near_to
 from .normal import told_by_others
 from .regression import Regression, can_regress, regression
 
 NEAREST = 20  # rows; 10 give the same within 0.5 %
-# of the median square of distances: nearer rows count alike. 0.001 to 0.1 give the same
-NEAR = 0.1
-
-
-class Near(NamedTuple):
-    """The nearest samples of each row, one column for each neighbor."""
-
-    which: Array
-    counts: Array  # how much each counts: the nearest 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +28,7 @@ class Local:
 
     regression: Regression  # with the weight of the part
     values: Array  # cleaned, samples x columns; NaN where nothing was observed
+    asked: Array | None = None  # samples that are asked about; None: all
     name: str = "regression among neighbors"
 
     @cached_property
@@ -49,7 +39,7 @@ class Local:
     @cached_property
     def near(self) -> Near:
         """The neighbors of the samples themselves."""
-        return near_to(self.completed)
+        return near_each_other(self.completed, NEAREST, self.asked)
 
     def at(self, rows: Array, cols: Array) -> Array:
         """By how much it changes the entries at these places."""
@@ -66,7 +56,7 @@ class Local:
         cleaned = np.asarray(fit + np.clip(Y - fit, -bend, bend), np.float64)
         said = told_by_others(cleaned, self.regression.normal)
         completed = np.where(np.isnan(cleaned), said, cleaned)
-        near = near_to(completed, self.completed)
+        near = near_to(completed, NEAREST, self.completed)
         places = (x.ravel() for x in np.indices(Y.shape))
         missed = self._missed(near, *places).reshape(Y.shape)
         return (plain + self.regression.weight * missed).astype(fit.dtype)
@@ -91,12 +81,4 @@ def local(lines: Lines, bend: float, weight: float) -> Local:
     """What other columns and neighbors say of all entries, where residuals beyond `bend` are
     clipped.
     """
-    return Local(regression(lines, bend, weight), lines.values)
-
-
-def near_to(Z: Array, known: Array | None = None) -> Near:
-    """The nearest other rows, or the nearest of those that are known."""
-    others = len(Z) - 1 if known is None else len(known) - 1
-    which, apart = nearest_lines(Z, min(NEAREST, others), known)
-    apart += NEAR * median_of(apart) + 1e-300
-    return Near(which, apart[:, :1] / apart)
+    return Local(regression(lines, bend, weight), lines.values, lines.asked)

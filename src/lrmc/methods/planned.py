@@ -23,7 +23,7 @@ from .noisy_layers import Half, Layers, State, half_layer, settled, step_of
 from .plan import Aim, Plan
 from .rested import polished, start
 from .second_opinions import OPINIONS, opinions_for
-from .settling import DEAD, DYING, trimmed, without_dead
+from .settling import DEAD, DYING, End, trimmed, without_dead
 from .step import Step
 
 # of a component, to be one: see there
@@ -114,7 +114,7 @@ class Fitted(NamedTuple):
     """Where layers ended, before anything is cut: data, and half a layer."""
 
     obs: Observations
-    half: Half
+    half: Half | End
 
 
 def _through(
