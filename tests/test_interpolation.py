@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from opinions import asked
+from scipy import ndimage
 
 import lrmc
 from lrmc.linalg import Factors
@@ -86,6 +87,16 @@ def test_only_where_lines_beside_each_other_are_alike():
         assert not can_interpolate(as_observations(with_gaps(mixed)[0]))
     table = rng.standard_normal((200, 3)) @ rng.standard_normal((3, 20))
     assert not can_interpolate(as_observations(with_gaps(table)[0]))
+
+
+def test_a_noisy_picture_is_a_picture_too_and_a_shuffled_one_is_not():
+    """Faint stars: entries beside each other differ by 0.7 of what others differ by."""
+    rng = np.random.default_rng(5)
+    field = ndimage.gaussian_filter(rng.standard_normal((300, 240)), 4)
+    Y = field / field.std() + rng.standard_normal(field.shape)
+    assert can_interpolate(as_observations(Y))
+    for shuffled in (rng.permutation(Y), rng.permutation(Y, axis=1)):
+        assert not can_interpolate(as_observations(shuffled))
 
 
 def test_outliers_are_clipped_at_the_fit():

@@ -8,6 +8,7 @@ rough, or a long gap, counts little. Small matrices only: a matrix of the same s
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,6 +23,9 @@ SHORTEST = 16  # lines: of fewer, hardly any is between two others
 # of what entries that are not beside each other differ by: in photographs, neighbors differ by 0.05
 # to 0.3 of it, in tables by about 1 along at least one side
 ALIKE = 0.5
+# times 1 / sqrt(n): by how much less n entries of a shuffled line may differ from those beside them by
+# chance, where all lines do alike; where both sides differ by less, hidden entries decide
+CHANCE = 3.0
 LOOKED = 100  # lines that tell so
 FEWEST = 100  # pairs of entries that tell how variances grow
 TINY = 1e-30
@@ -49,9 +53,14 @@ def can_interpolate(obs: Observations) -> bool:
     small = min(n1, n2) >= SHORTEST and n1 * n2 <= MOST_CELLS
     if not (small and obs.is_here and obs.groups is None):
         return False
-    return is_smooth(obs.grid(some_lines(n1), np.arange(n2))) and is_smooth(
-        obs.grid(np.arange(n1), some_lines(n2)).T
-    )
+    some_rows = obs.grid(some_lines(n1), np.arange(n2))
+    some_cols = obs.grid(np.arange(n1), some_lines(n2)).T
+    return is_smooth(some_rows, _border(n2)) and is_smooth(some_cols, _border(n1))
+
+
+def _border(n: int) -> float:
+    """Of what n entries of a line differ by: what differ by less from those beside them are alike."""
+    return max(ALIKE, 1 - CHANCE / math.sqrt(n))
 
 
 def some_lines(n: int) -> Array:
@@ -59,13 +68,13 @@ def some_lines(n: int) -> Array:
     return np.unique(np.linspace(0, n - 1, min(n, LOOKED)).astype(np.int64))
 
 
-def is_smooth(Y: Array) -> bool:
+def is_smooth(Y: Array, border: float = ALIKE) -> bool:
     """Whether the entries of rows (NaN where there is none) differ less from those beside them than
-    from others.
+    from others: by less than this part of it.
     """
     order = np.random.default_rng(0).permutation(Y.shape[1])
     beside, elsewhere = roughness(Y), roughness(Y[:, order])
-    return beside < ALIKE * elsewhere
+    return beside < border * elsewhere
 
 
 def roughness(Y: Array) -> float:
