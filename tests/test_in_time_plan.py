@@ -6,13 +6,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy import ndimage
 from times import P, hidden, rmse, seasonal
 
 from lrmc.methods.in_time import plan as planning
 from lrmc.methods.in_time.check import checked
 from lrmc.methods.in_time.clock import even_clock, read_clock
 from lrmc.methods.in_time.gaps import gaps_elsewhere, gaps_for, runs
-from lrmc.methods.in_time.periods import find_period, longer_period, order_score
+from lrmc.methods.in_time.periods import (
+    correlation,
+    find_period,
+    is_ordered,
+    longer_period,
+    order_score,
+)
 from lrmc.methods.in_time.plan import carried_out, learn_plan, weighed_by_all
 from lrmc.methods.in_time.processes import (
     folded,
@@ -203,6 +210,19 @@ def test_order_is_seen_and_no_order_is_not():
     _, Y = seasonal()
     shuffled = Y[:, np.random.default_rng(0).permutation(Y.shape[1])]
     assert order_score(Y) > 12 > 6 > order_score(shuffled)
+    assert is_ordered(Y)
+    assert not is_ordered(shuffled)
+
+
+def test_a_faint_order_of_a_large_table_is_left_alone():
+    """Neighbors are alike beyond any doubt, but tell a hundredth of the variance."""
+    rng = np.random.default_rng(2)
+    drift = ndimage.gaussian_filter1d(rng.standard_normal((300, 900)), 3, axis=1)
+    Y = rng.standard_normal(drift.shape) + 0.4 * drift / drift.std()
+    Y[rng.random(Y.shape) < 0.3] = np.nan
+    assert order_score(Y) > 12
+    assert 0.05 < correlation(Y) < 0.2
+    assert not is_ordered(Y)
 
 
 def test_clocks():

@@ -12,6 +12,10 @@ from .sizes import median, medians_of_rows
 # standard deviations of random orders: tables without one have up to 7, those with one from 14 on
 ORDERED = 12.0
 ORDERS = 20  # random ones
+# the correlation of neighbors, beyond medians: large tables are surely ordered by less, of which low rank
+# knows most (films by their number, 0.18: 0.1 % of the error). Made households with gaps and outliers,
+# whose order helps, have 0.25, most of R's ordered tables 0.5 and more
+WORTH = 0.2
 # of what entries at any two times differ by. Of 64 tables, those of time and panels are below 0.55,
 # those whose rows are people or cars above 0.65; what is tried has to prove itself
 SMOOTH = 0.5
@@ -25,13 +29,24 @@ NEARLY = (
 )
 LEAST = 0.1  # correlation of neighbors: with less there is no order that could have a period
 CHANCE = 4.0  # standard deviations of the correlation of independent pairs
+TINY = 1e-300
 MOST_TIMES = 14  # periods in a longer one
 LONGER = 0.03  # by which the correlation must be higher
 
 
 def is_ordered(Y: Array, seed: int = 0) -> bool:
-    """Whether neighboring columns are more alike than chance has it."""
-    return order_score(Y, seed) > ORDERED
+    """Whether neighboring columns are more alike than chance has it, and by as much as may help."""
+    return order_score(Y, seed) > ORDERED and correlation(Y) > WORTH
+
+
+def correlation(Y: Array) -> float:
+    """Of neighboring columns, as `order_score` compares them."""
+    Z = _in_deviations_of_both(Y)
+    left, right = Z[:, :-1], Z[:, 1:]
+    both = ~np.isnan(left + right)
+    left, right = left[both], right[both]
+    size = np.sqrt((left @ left) * (right @ right))
+    return float(left @ right) / max(float(size), TINY)
 
 
 def order_score(Y: Array, seed: int = 0) -> float:
@@ -39,7 +54,7 @@ def order_score(Y: Array, seed: int = 0) -> float:
     random orders, whatever units sensors have."""
     if Y.shape[1] < FEWEST:
         return 0.0
-    Z = _standardized(_in_deviations(_in_deviations(Y).T).T)
+    Z = np.nan_to_num(_in_deviations_of_both(Y))
     rng = np.random.default_rng(seed)
     n = Z.shape[1]
     own = _likeness(Z, np.arange(n))
@@ -66,6 +81,11 @@ def steps_of(Y: Array) -> Array:
 
 def _likeness(Z: Array, order: Array) -> float:
     return float(np.mean(Z[:, order[1:]] * Z[:, order[:-1]]))
+
+
+def _in_deviations_of_both(Y: Array) -> Array:
+    """In deviations of rows, of columns, and of rows again."""
+    return _in_deviations(_in_deviations(_in_deviations(Y).T).T)
 
 
 def _standardized(Y: Array) -> Array:
