@@ -191,6 +191,18 @@ def test_a_long_table_becomes_a_matrix_if_it_is_said_how(tmp_path):
     assert wide.values.shape == (20, 9)
 
 
+def test_names_of_rows_that_are_numbers_are_no_data(tmp_path):
+    _, lines = long_lines()
+    numbered = [line.replace("u", "10") if k else line for k, line in enumerate(lines)]
+    source = written(tmp_path / "a.csv", numbered)
+    pd.read_csv(source).to_parquet(tmp_path / "a.parquet")
+    how = Long("user", "item", "rating")
+    for path in (source, tmp_path / "a.parquet"):
+        wide = tables.read(path, long=how)
+        assert wide.values.shape == (20, 9)
+        assert wide.others() == ["user"]
+
+
 @pytest.mark.parametrize(
     ("long", "sentence"),
     [

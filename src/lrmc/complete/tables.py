@@ -75,10 +75,12 @@ def read(
     _check_loop(path)
     if not path.is_file():
         raise FileNotFoundError(2, "there is no such file", str(path))
+    # the names of the rows that a long table becomes are no data, numbers or not
+    keep = (*keep, *(() if long is None else (long.rows,)))
     how = Reading(
         name=name,
         missing=tuple(missing),
-        keep=tuple(keep),
+        keep=keep,
         data=tuple(data),
         long=long,
     )
