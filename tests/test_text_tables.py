@@ -191,6 +191,14 @@ def test_a_long_table_becomes_a_matrix_if_it_is_said_how(tmp_path):
     assert wide.values.shape == (20, 9)
 
 
+def test_cells_of_a_long_table_have_the_decimals_of_their_column(tmp_path):
+    _, lines = long_lines()
+    wide = tables.read(
+        written(tmp_path / "a.csv", lines), long=Long("user", "item", "rating")
+    )
+    assert wide.decimals() == [6] * 9
+
+
 def test_names_of_rows_that_are_numbers_are_no_data(tmp_path):
     _, lines = long_lines()
     numbered = [line.replace("u", "10") if k else line for k, line in enumerate(lines)]

@@ -50,7 +50,9 @@ def pivoted(frame: Frame, long: Long, nothing: object) -> Frame:
     wide = np.full(len(row_labels) * len(col_labels), nothing, dtype)
     wide[place] = values.to_numpy(dtype)
     matrix = wide.reshape(len(row_labels), len(col_labels))
-    out = pandas.DataFrame(matrix, columns=[str(label) for label in col_labels])
+    # named, since pandas makes texts of another type, which says nothing of decimals
+    headings = [str(label) for label in col_labels]
+    out = pandas.DataFrame(matrix, columns=headings, dtype=dtype)
     out.insert(0, long.rows, row_labels)
     return out
 
