@@ -25,7 +25,7 @@ from lrmc.evidence.kinds import (
     sizes_of,
     unheard_of,
 )
-from lrmc.evidence.scales import learned_powers, leverage, line_noise
+from lrmc.evidence.scales import learned_law, learned_powers, leverage, line_noise
 from lrmc.evidence.tails import Shape, fit_tails
 from lrmc.evidence.unlike import HARDER, UNLIKE
 from lrmc.fit import Fit, Kept
@@ -276,14 +276,47 @@ def test_powers_are_learned_from_errors():
     logs = rng.standard_normal((20_000, 3))
     want = np.array([1.2, 0.0, 0.4])
     errors = 0.3 * np.exp(logs @ want) * rng.standard_normal(len(logs))
-    unit, powers = learned_powers(errors, logs, np.ones(len(logs)))
+    unit, powers, _ = learned_powers(errors, logs, np.ones(len(logs)))
     np.testing.assert_allclose(powers, want, atol=0.1)
     assert abs(np.median(np.abs(errors) / (unit * np.exp(logs @ powers))) - 1) < 0.1
     # what is known to be wrong does not speak
     bad = rng.random(len(logs)) < 0.2
     wrong = np.where(bad, 1e3 * np.exp(-3 * logs[:, 1]), errors)
-    _, again = learned_powers(wrong, logs, np.where(bad, 1e-6, 1.0))
+    _, again, _ = learned_powers(wrong, logs, np.where(bad, 1e-6, 1.0))
     np.testing.assert_allclose(again, powers, atol=0.15)
+
+
+def test_what_a_fit_leaves_open_adds_to_the_noise():
+    rng = np.random.default_rng(1)
+    logs = np.column_stack([np.zeros((20_000, 2)), 1.5 * rng.standard_normal(20_000)])
+    want = 0.3 * np.sqrt(1 + np.exp(logs[:, 2]) / 4)
+    errors, each = want * rng.standard_normal(len(logs)), np.ones(len(logs))
+    _, power, _ = learned_powers(errors, logs, each)
+    alone, law = np.exp(logs @ power), learned_law(errors, logs, each).at(logs)
+    off = [np.ptp(np.quantile(np.log(x / want), [0.01, 0.99])) for x in (law, alone)]
+    assert off[0] < 0.15
+    assert off[0] < 0.4 * off[1]  # by a power alone
+
+
+@pytest.mark.filterwarnings("ignore:.*have no observation")
+def test_intervals_hold_where_little_is_known():
+    """Ratings: a few rows and columns have most entries, and most gaps are in the others."""
+    rng = np.random.default_rng(20)
+    shape = (500, 200)
+    X = rng.standard_normal((500, 4)) @ rng.standard_normal((4, 200)) / 2
+    values = X + 0.3 * rng.standard_normal(shape)
+    rows, cols = rng.pareto(1.5, 500) + 0.2, rng.pareto(1.2, 200) + 0.1
+    chance = 0.15 * np.outer(rows / rows.mean(), cols / cols.mean())
+    seen = rng.random(shape) < np.clip(chance, 0, 0.9)
+    result = lrmc.solve(np.where(seen, values, np.nan), time=None)
+    i, j = np.nonzero(~seen)
+    low, high = result.interval(i, j)
+    told = np.isfinite(low)
+    held = ((low <= values[i, j]) & (values[i, j] <= high))[told]
+    assert held.mean() > 0.85
+    # also where least is known
+    open_ = result.calibration.scales.lines.leverage.at(i[told], j[told])
+    assert held[open_ > np.quantile(open_, 0.9)].mean() > 0.84
 
 
 def test_heavy_tails_are_not_gross_errors():
@@ -405,7 +438,7 @@ def test_gaps_unlike_anything_observed_are_refused():
     result = lrmc.solve(Y, 3)
     with pytest.raises(NotCalibrated, match="unlike anything"):
         result.interval(0, 0)
-    assert result.calibration.gaps.distance > UNLIKE
+    assert result.calibration.gaps.unlike > UNLIKE
 
 
 def test_gaps_that_are_harder_in_one_piece_are_refused():
@@ -439,7 +472,7 @@ def test_even_gaps_are_like_what_was_observed():
     result = lrmc.solve(Y, 1)
     low, high = result.interval(0, 0)
     assert low < high
-    assert result.calibration.gaps.distance < 0.15
+    assert result.calibration.gaps.unlike < 0.15
 
 
 def test_what_was_saved_gives_the_same_intervals(known, tmp_path):

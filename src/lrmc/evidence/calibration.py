@@ -38,7 +38,7 @@ from .kinds import (
     together,
     unheard_of,
 )
-from .scales import Leverage, Lines, Scales, learned_powers, lines_of
+from .scales import TINY, Law, Leverage, Lines, Scales, learned_law, lines_of
 from .simple import Fitted
 from .tails import TELLING, Shape, Tails, fit_tails, thinned
 from .unlike import Gaps, harder, unlike
@@ -178,10 +178,11 @@ class Calibration:
 
     def plain(self) -> dict[str, Array]:
         """As arrays, for a file."""
-        lines, unit, powers, kinds = self.scales
+        lines, law, kinds = self.scales
         shape, *rest = self.tails
         width, relative = rest[2:4]
-        numbers = (*shape, rest[0], width, relative, unit, *self.gaps, *powers)
+        of_errors = law.unit, law.usual, *law.powers
+        numbers = (*shape, rest[0], width, relative, *self.gaps, *of_errors)
         of_places = {} if kinds is None else kinds._asdict() | {"kinds": self.kinds}
         return of_places | {
             "row_noise": lines.row_noise,
@@ -205,20 +206,19 @@ class Calibration:
             for name in side:
                 _check_numbers(name, arrays[name], (n,))
         _check_numbers("good", arrays["good"], arrays["errors"].shape)
-        _check_numbers("numbers", arrays["numbers"], (11,))
+        _check_numbers("numbers", arrays["numbers"], (12,))
         _check_numbers("coverage", arrays["coverage"], (len(arrays["coverage"]), 3))
         leverage = Leverage(*(arrays[name] for name in Leverage._fields))
         lines = Lines(arrays["row_noise"], arrays["col_noise"], leverage)
-        p, q, of_good, width, relative, unit, distance, harder, *powers = (
-            float(x) for x in arrays["numbers"]
-        )
+        p, q, of_good, width, relative, *others = map(float, arrays["numbers"])
+        share, harder, unit, usual, *powers = others
         gross = tuple(float(x) for x in arrays["gross"])
         return cls(
-            Scales(lines, unit, np.array(powers), _kinds_in(arrays, shape)),
+            Scales(lines, Law(unit, np.array(powers), usual), _kinds_in(arrays, shape)),
             Tails(Shape(p, q), of_good, gross, width, bool(relative)),
             arrays["errors"],
             arrays["good"],
-            Gaps(distance, harder),
+            Gaps(share, harder),
             tuple(Coverage(*map(float, line)) for line in arrays["coverage"]),
             kinds=arrays.get("kinds", np.zeros(len(arrays["errors"]), np.int8)),
             gaps_of=arrays.get("gaps_of", np.arange(len(arrays["errors"]))),
@@ -344,21 +344,21 @@ def calibrate(obs: Observations, fit: Fit, sets: Sequence[Fitted]) -> Calibratio
     known = [lines_of(some.rest, some.fit) for some in single]
     places = kinds_of(obs, fit)
     errors = _errors(single, known, with_kinds=places is not None).those_that_tell()
-    unit, powers, sizes, tails = _scaled(obs, errors)
-    scale = unit * np.exp(errors.logs @ powers) * sizes[errors.kinds]
+    law, sizes, tails = _scaled(obs, errors)
+    scale = law.at(errors.logs) * sizes[errors.kinds]
     outlying = tails.outlying(errors.residual, scale)
     good = 1 - outlying if tails.share > TELLING else np.ones(len(scale))
     ratio = errors.residual / scale
     step = -(-len(ratio) // KEPT)
-    kinds, distance = None, unlike(single, known)
+    kinds, share = None, unlike(single, known)
     if places is not None:
         kinds = Kinds(places, sizes)
-        distance = max(distance, unheard_of(obs, fit, places, errors.kinds))
+        share = max(share, unheard_of(obs, fit, places, errors.kinds))
     return Calibration(
-        Scales(lines_of(obs, fit), unit, powers, kinds),
+        Scales(lines_of(obs, fit), law, kinds),
         tails,
         *thinned(ratio, good, KEPT),
-        Gaps(distance, harder(sets)),
+        Gaps(share, harder(sets)),
         tuple(_coverage(np.abs(ratio), good, errors, x) for x in LEVELS),
         kinds=errors.kinds[::step],
         gaps_of=errors.gaps[::step],
@@ -398,23 +398,24 @@ def _errors(
     return Errors(residual.astype(np.float64), *others)
 
 
-def _scaled(obs: Observations, errors: Errors) -> tuple[float, Array, Array, Tails]:
-    """The unit and powers of scales, sizes of kinds, and the tails beyond them. What is gross is
-    told by the first scales, and does not speak for the second.
+def _scaled(obs: Observations, errors: Errors) -> tuple[Law, Array, Tails]:
+    """The law of scales, sizes of kinds, and the tails beyond them. What is gross is told by the
+    first scales, and does not speak for the second.
     """
     floor = 16 * float(np.finfo(obs.dtype).eps) * obs.scale  # of exact data
     weight = np.ones(len(errors.residual))
     sizes = np.ones(MANY)
     for _ in range(2):
         own = errors.residual / sizes[errors.kinds]
-        unit, powers = learned_powers(own, errors.logs, weight)
-        unit = max(unit, floor * float(np.exp(-np.median(errors.logs @ powers))))
-        scale = unit * np.exp(errors.logs @ powers)
+        law = learned_law(own, errors.logs, weight)
+        typical = float(np.median(law.at(errors.logs)))
+        law = law._replace(unit=law.unit * max(floor / max(typical, TINY), 1.0))
+        scale = law.at(errors.logs)
         sizes = sizes_of(errors.residual / scale, errors.kinds)
         scale *= sizes[errors.kinds]
         tails = fit_tails(errors.residual, scale)
         weight = np.maximum(1 - tails.outlying(errors.residual, scale), 1e-6)
-    return unit, powers, sizes, tails
+    return law, sizes, tails
 
 
 def _coverage(

@@ -12,8 +12,10 @@ from .scales import Lines
 from .simple import Fitted
 
 PLACES = 20_000  # missing ones, that held-out ones are compared with
-# the largest distance (Kolmogorov's) between what is known of missing places and of held-out ones
-UNLIKE = 0.25
+UNLIKE = (
+    0.25  # of the missing places: that many may be unlike those that were set aside
+)
+FARTHEST = 0.99  # of the leverages that were set aside: what is beyond is unlike them
 # times: by how much more entries within whole gaps may be missed than single ones. Tables with
 # structured gaps whose intervals hold reach 1.5 (Birmingham), NGSIM's cars 2.7 to 3.9
 HARDER = 1.7
@@ -22,18 +24,18 @@ HARDER = 1.7
 class Gaps(NamedTuple):
     """How unlike missing places are to those that were set aside."""
 
-    # between the leverages of both, Kolmogorov's: from 0 to 1; with time, the share of missing
-    # places of kinds of which hardly anything was set aside, if that is more
-    distance: float = 0.0
+    # the share of missing places of which less is known than of any that was set aside; with time,
+    # of kinds of which hardly anything was set aside, if that is more
+    unlike: float = 0.0
     # by how many times entries within whole gaps are missed by more than single ones
     harder: float = 1.0
 
     def why_not(self) -> str:
         """Why nothing tells how far off missing entries are; empty where something does."""
-        if self.distance > UNLIKE:
+        if self.unlike > UNLIKE:
             return (
                 "the gaps are unlike anything that was observed: at least"
-                f" {100 * self.distance:.0f} % of the missing places have no like among those"
+                f" {100 * self.unlike:.0f} % of the missing places have no like among those"
                 " that could be set aside in their stead (by what is known of their rows, columns"
                 " and times). Nothing tells how far off they are: no interval is given"
             )
@@ -47,26 +49,20 @@ class Gaps(NamedTuple):
 
 
 def unlike(sets: Sequence[Fitted], known: Sequence[Lines]) -> float:
-    """How unlike missing places are to those that were set aside; moved gaps are alike."""
-    return 0.0 if all(some.moved_gaps for some in sets) else _distance(sets, known)
+    """The share of missing places of which less is known than of nearly all that were set aside, by
+    the same fits; moved gaps are alike.
 
-
-def _distance(sets: Sequence[Fitted], known: Sequence[Lines]) -> float:
-    """Kolmogorov's distance between the leverages of missing places and of those that were set
-    aside, both by the same fits.
-
-    It is a lower bound of the share of missing places that are unlike any that was set aside, and
-    so of what the intervals' promise can be off by."""
+    Between these, errors follow a law that they were learned by: that more is missing where less is
+    known does no harm."""
+    if all(some.moved_gaps for some in sets):
+        return 0.0
     missing, held = [], []
     for k, (some, lines) in enumerate(zip(sets, known, strict=True)):
         missing.append(lines.leverage.at(*_missing(some, PLACES // len(sets), k)))
         held.append(lines.leverage.at(some.judged.rows, some.judged.cols))
-    there, here = np.sort(np.concatenate(missing)), np.sort(np.concatenate(held))
-    if not len(there):
-        return 0.0
-    both = np.concatenate([there, here])
-    shares = (np.searchsorted(x, both, side="right") / len(x) for x in (there, here))
-    return float(np.abs(next(shares) - next(shares)).max())
+    border = np.quantile(np.concatenate(held), FARTHEST)
+    there = np.concatenate(missing)
+    return float(np.mean(there > border)) if len(there) else 0.0
 
 
 def _missing(some: Fitted, count: int, seed: int) -> tuple[Array, Array]:
