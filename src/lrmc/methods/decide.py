@@ -30,23 +30,20 @@ from .blends import (
 from .growing import rank_for
 from .learn import IN_GROUPS, SHIPPED, Learned, Told, Trial, learned, silent
 from .lessons import (
-    FAR,
     LARGER_PART,
     PART,
     SAME,
     Lesson,
-    Losses,
     Tried,
     hidden_in,
     is_better,
-    mean_gain,
 )
+from .mixtures import Ways, fewest, with_mixture
 from .neighbors import SHARING
-from .noisy import Loss, Noise, is_gaussian, sweeps
+from .noisy import Loss, Noise
 from .noisy_layers import Layers
 from .plan import BENDS, Aim, Decided, Plan, Score, Wanted
-from .planned import LEAST, POLISH, Fitted, carried
-from .rested import polished, start
+from .planned import LEAST, Fitted, carried
 from .second_opinions import opinions_for
 from .settling import settle
 from .uneven import own_noise, scaled_as
@@ -57,8 +54,6 @@ COMPARISONS, OF_FEW = 1, 2
 # of all entries: with fewer, gaps are laid over lines in stretches. Anything between 0.45 and 0.58 is
 # the same on all data it was measured on
 SEEN = 0.5
-# one of so many lessons, and so many sweeps, tell whether the mixture is worth a trial
-FEW_OF, FIRST_SWEEPS = 4, 2
 # times the least loss: of fewer components than two ranks that lose so much, still more is lost
 TOO_FEW = 1.1
 TYPICAL = 0.25  # the quantile of absolute errors that stands for those of good entries
@@ -123,9 +118,12 @@ def decided_by(
     layers = first_numbers(in_groups, layers, form)
     tried = Tried.of(compared, layers, LEAST[wanted.aim])
     bend = BENDS[wanted.score] * tried.unit
+    fewer = None
     if wanted.rank is None:
         whole = compared[0].rest.shape == shape
-        tried = good_rank(ranks_of(tried, layers, bend), bend, whole)
+        ladder = ranks_of(tried, layers, bend)
+        tried = good_rank(ladder, bend, whole)
+        fewer = fewest(ladder, tried, bend)
     rank = tried.lessons[0].rank
     plan = Plan(layers, rank, fixed=wanted.rank is not None, aim=wanted.aim)
     trials: tuple[Trial, ...] = ()
@@ -136,7 +134,8 @@ def decided_by(
         plan, tried, trials = taught(plan, lessons, tried, bend, more)
         if wanted.loss in (None, "mixture"):
             asked = wanted.loss == "mixture"
-            plan, tried = with_mixture(plan, tried, bend, wanted.rested, asked)
+            ways = Ways(wanted.rested, fewer, asked)
+            plan, tried = with_mixture(plan, tried, bend, ways)
     return contested(plan, tried, bend, trials, wanted.opinions)
 
 
@@ -247,120 +246,6 @@ def ranks_of(tried: Tried, layers: Layers, bend: float, least: int = 1) -> list[
         ladder.append(Tried.of(lower, layers))
         means.append(float(ladder[-1].losses(bend).mean()))
     return ladder
-
-
-def with_mixture(
-    plan: Plan,
-    tried: Tried,
-    bend: float,
-    rested: int | None,
-    asked: bool,
-) -> tuple[Plan, Tried]:
-    """The plan with a mixture of noise and outliers at the end: after the layers, or after the
-    closed loop at the rank where it came to rest.
-
-    It is right for Gaussian noise, and taken then unless it is clearly worse; else only if it is
-    clearly better, or asked for."""
-    plain = tried.losses(bend)
-    tried = scaled_as(tried, plan)  # residuals of a fit with scales tell them better
-    uneven = not tried.lessons[0].noise.is_even
-    gaussian = rested is not None or (uneven and evenly_gaussian(tried))
-    whole = asked or rested is not None
-    after = all_mixed(tried) if whole else mixed_if_good(tried, bend, gaussian)
-    if after is None:
-        return plan, tried
-    ways = [(replace(plan, polish=True), after)]
-    again = None if rested is None else all_rested(ways[0][1], rested, bend)
-    if rested is not None and again is not None:
-        loop = replace(plan, polish=True, rank=rested, closed_loop=True)
-        ways.append((loop, again))
-    sound = [way for way in ways if np.isfinite(way[1].errors).all()]
-    if not sound:
-        return plan, tried
-    best = min(sound, key=lambda way: _loss_found(way[1].losses(bend), plain))
-    mixture = best[1].losses(bend)
-    usual = gaussian and not is_better(mixture, plain)
-    taken = asked or usual or is_better(plain, mixture)
-    return best if taken else (plan, tried)
-
-
-def evenly_gaussian(tried: Tried) -> bool:
-    """Whether residuals are those of Gaussian noise and outliers, in units of the noise of their
-    row and column.
-    """
-    pairs = zip(tried.lessons, tried.fits, strict=True)
-    samples = [(x.rest.telling, x.noise, X) for x, X in pairs]
-    found = [some.residual(X) / noise.at(some) for some, noise, X in samples]
-    return is_gaussian(np.abs(np.concatenate(found)))
-
-
-def promises(tried: Tried, bend: float) -> bool:
-    """Whether the first sweeps with the mixture gain anything in a few of the lessons: else more
-    are not clearly better in all of them.
-    """
-    some = _few_of(tried)
-    after = all_mixed(some, FIRST_SWEEPS)
-    return mean_gain(some.losses(bend), after.losses(bend)) > 0
-
-
-def mixed_if_good(tried: Tried, bend: float, usual: bool) -> Tried | None:
-    """As `all_mixed`; None where a few of the lessons gain nothing: or, where the mixture is usual,
-    lose clearly."""
-    if not (usual or promises(tried, bend)):
-        return None
-    some = _few_of(tried)
-    first, before = all_mixed(some), some.losses(bend)
-    after = first.losses(bend)
-    worse = is_better(after, before) if usual else mean_gain(before, after) <= 0
-    if worse:
-        return None
-    count = len(some.lessons)
-    return first.beside(all_mixed(Tried(tried.lessons[count:], tried.fits[count:])))
-
-
-def all_mixed(tried: Tried, most: int = POLISH) -> Tried:
-    """The same lessons, with fits after so many sweeps with the mixture."""
-    pairs = zip(tried.lessons, tried.fits, strict=True)
-    return tried._replace(fits=[mixed(x.rest, X, x.noise, most) for x, X in pairs])
-
-
-def all_rested(tried: Tried, rank: int, bend: float) -> Tried | None:
-    """The same lessons, with fits of the closed loop at this rank, and the mixture; None where a few
-    of them say already that it is worse.
-    """
-    some = _few_of(tried)
-    count, usual = len(some.lessons), some.losses(bend)
-    fits = [rested_at(x.rest, rank, x.noise) for x in some.lessons]
-    if is_better(some._replace(fits=fits).losses(bend), usual):
-        return None
-    fits += [rested_at(x.rest, rank, x.noise) for x in tried.lessons[count:]]
-    return tried._replace(fits=fits)
-
-
-def _few_of(tried: Tried) -> Tried:
-    """Enough of the lessons to see whether more is worth a trial."""
-    few = -(-len(tried.lessons) // FEW_OF)
-    return Tried(tried.lessons[:few], tried.fits[:few])
-
-
-def _loss_found(losses: Losses, others: Losses) -> float:
-    """The mean where not both miss by far."""
-    found = np.minimum(losses.each, others.each) < FAR * others.usual
-    return float(losses.each[found].mean()) if found.any() else np.inf
-
-
-def mixed(obs: Observations, X: Factors, noise: Noise, most: int = POLISH) -> Factors:
-    """X after sweeps with the mixture of noise and outliers."""
-    for step in sweeps(obs, X, replace(noise, loss="mixture"), most):
-        X = step.X
-    return X
-
-
-def rested_at(obs: Observations, rank: int, noise: Noise) -> Factors:
-    """Where the closed loop comes to rest at this rank, and then the mixture."""
-    begin = start(obs, rank, 0)
-    *_, last = polished(obs, begin, replace(noise, loss="mixture"), POLISH)
-    return last.X
 
 
 def contested(

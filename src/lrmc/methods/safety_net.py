@@ -17,12 +17,10 @@ from ..observations.base import Observations
 from ..observations.heldout import can_hold_out
 from .blends import Hearing, all_heard, blends_for, losses
 from .decide import (
-    all_mixed,
     first_numbers,
     good_rank,
     judged,
     ranks_of,
-    with_mixture,
 )
 from .family import OF_LINE
 from .growing import rank_for, supported
@@ -37,6 +35,7 @@ from .lessons import (
     is_better,
 )
 from .likeness import Kind, Look
+from .mixtures import all_mixed, with_mixture
 from .noisy import Noise
 from .noisy_layers import Layers
 from .plan import BENDS, Aim, Decided, Plan, Score
@@ -171,7 +170,7 @@ def _as_usual(plan: Plan, tried: Tried, bend: float) -> tuple[Plan, Tried]:
         return plan, tried
     powers, tried = own_noise(tried, plan.layers, bend)
     plan = replace(plan, powers=powers)
-    return with_mixture(plan, tried, bend, rested=None, asked=False)
+    return with_mixture(plan, tried, bend)
 
 
 def _highest(ladder: Sequence[Tried], bend: float, obs: Observations) -> Tried:
