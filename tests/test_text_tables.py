@@ -233,6 +233,13 @@ def test_a_wide_table_is_not_long(tmp_path):
 # ---- what is filled in
 
 
+def test_a_scale_ends_where_its_entries_recur():
+    marks = np.repeat([1.0, 2.0, 4.0, 5.0], [5, 20, 20, 1])[:, None]
+    low, high = plausible(np.hstack([marks, 2 * marks]))
+    np.testing.assert_allclose(low, [1, 2])
+    np.testing.assert_allclose(high, [5.4, 10.8])
+
+
 def test_limits_are_those_of_the_column():
     Y = np.array([[0.0, -5, -4], [10, 5, NAN], [NAN, NAN, -2]])
     low, high = plausible(Y)

@@ -124,6 +124,19 @@ def test_when_columns_are_scaled():
         chosen_units(like, "rows", table=True)
 
 
+def test_columns_of_few_entries_do_not_differ_by_chance():
+    """Marks of 1 to 5, of which most columns have a handful."""
+    rng = np.random.default_rng(3)
+    marks = np.clip(np.round(rng.normal(3.5, 1.2, (400, 150))), 1, 5)
+    seen = rng.random(marks.shape) < np.clip(rng.pareto(1.0, 150) / 50, 0.003, 0.9)
+    Y = np.where(seen, marks, np.nan)
+    assert np.sum(seen.sum(0) < 10) > 50
+    assert chosen_units(Y, "auto", table=True) is None
+    Y[:, 0] *= 100
+    Y[:30, 0] = rng.normal(350, 100, 30)
+    assert chosen_units(Y, "auto", table=True) is not None
+
+
 def test_a_matrix_of_exact_low_rank_keeps_its_rank():
     """Medians that are near 0 anyway stay."""
     _, Y, *_ = table(noise=0, far=0)

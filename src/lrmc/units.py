@@ -23,6 +23,8 @@ FAR = 0.5
 FARTHER = 10.0
 # spreads: beyond, how the entries of a column differ is lost beside how far they are from 0
 FARTHEST = 1e4
+# standard errors of a spread's logarithm: by so many those of few entries differ by chance
+CHANCE = 2.0
 
 
 class Units(NamedTuple):
@@ -72,11 +74,11 @@ def chosen_units(Y: Matrix | None, scale: Scale, *, table: bool) -> Units | None
     one_of("scale", scale, get_args(Scale))
     if scale == "none" or (scale == "auto" and not table):
         return None
-    middles, spreads, sizes = _typical(Y)
+    middles, spreads, sizes, counts = _typical(Y)
     units = _units(middles, spreads)
     far = bool(far_centre(middles, units.spread).any())
-    other_spreads = _ratio(units.spread) > UNLIKE
-    other_sizes = _ratio(np.maximum(sizes, units.spread)) > UNLIKE
+    other_spreads = _ratio(units.spread, counts) > UNLIKE
+    other_sizes = _ratio(np.maximum(sizes, units.spread), counts) > UNLIKE
     unlike = other_sizes and (other_spreads or far)
     lost = bool(np.median(np.abs(middles) / units.spread) > FARTHEST)
     return units if scale == "columns" or unlike or lost else None
@@ -98,24 +100,28 @@ def far_centre(middles: Array, spreads: Array) -> Array:
     return np.where(np.abs(middles) > FARTHER * spreads, middles, 0.0)
 
 
-def _ratio(x: Array) -> float:
-    return float(x.max() / x.min())
+def _ratio(x: Array, counts: Array) -> float:
+    """How many times as large the largest is as the smallest, beyond chance: of Gaussian entries the
+    logarithm of a median distance has a variance of 1.36 over their number.
+    """
+    logs, slack = np.log(x), CHANCE * np.sqrt(1.36 / np.maximum(counts, 1))
+    return float(np.exp((logs - slack).max() - (logs + slack).min()))
 
 
 def _typical(Y: Matrix) -> Array:
-    """Of each column the median, the spread, and the median size: (3, n2). Zeros for a column of
-    nothing.
+    """Of each column the median, the spread, the median size, and the number of entries: (4, n2).
+    Zeros for a column of nothing.
     """
     return np.array([_typical_of(column) for column in _columns(Y)]).T
 
 
-def _typical_of(column: Array) -> tuple[float, float, float]:
+def _typical_of(column: Array) -> tuple[float, float, float, float]:
     if not len(column):
-        return 0.0, 0.0, 0.0
+        return 0.0, 0.0, 0.0, 0.0
     middle = float(np.median(column))
     away = np.abs(column - middle)
     spread = 1.4826 * float(np.median(away)) or 1.2533 * float(np.mean(away))
-    return middle, spread, float(np.median(np.abs(column)))
+    return middle, spread, float(np.median(np.abs(column))), len(column)
 
 
 def _columns(Y: Matrix) -> Iterator[Array]:

@@ -20,6 +20,8 @@ UNKNOWN = (  # formats that pandas does not find out by itself
     "%d.%m.%y",
     "%d.%m.%y %H:%M",
 )
+# what follows a time of day: it differs within a column where summer time begins
+OFFSET = r"(?<=:\d\d)(\.\d+)?\s*(Z|[+-]\d\d:?\d\d)$"
 GUESSED = "Could not infer format"  # how pandas says that it reads each cell as it can
 
 
@@ -62,6 +64,8 @@ def _read(column: Any, guess: bool) -> Any:
     """
     if column.dtype.kind not in "OMUT" and str(column.dtype) not in ("string", "str"):
         return None
+    if column.dtype.kind != "M":
+        column = column.replace(OFFSET, "", regex=True)
     # days come first where they are followed by dots
     dots = column.dtype.kind != "M" and "." in str(column.iloc[0])[:3]
     ways: list[dict[str, Any]] = [{"dayfirst": dots}, {"dayfirst": not dots}]

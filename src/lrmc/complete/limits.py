@@ -12,6 +12,9 @@ from ..weights import Array
 # Of the range of a column: how far beyond it a value is still plausible. Of n values from one
 # distribution, the next exceeds all of them with probability 1 / (n + 1), seldom by much.
 MARGIN = 0.1
+# of the entries, and at least so many: where that many are at an end of the range it is the end of a
+# scale (marks of 1 to 5, percent, yes and no)
+COMMON, FEWEST = 0.05, 3
 
 
 class Limits(NamedTuple):
@@ -23,13 +26,18 @@ class Limits(NamedTuple):
 
 def plausible(observed: Array) -> Limits:
     """From what was observed and is no outlier (NaN elsewhere): the range of each column and a
-    tenth more; not below 0 where nothing is, nor above it where nothing is.
+    tenth more, unless it ends where entries recur; not below 0 where nothing is, nor above it where
+    nothing is.
     """
     empty = np.isnan(observed).all(0)
     filled = np.where(empty, 0.0, observed)
     least, most = np.nanmin(filled, axis=0), np.nanmax(filled, axis=0)
     margin = MARGIN * (most - least)
-    low, high = least - margin, most + margin
+    recurring = np.maximum(FEWEST, COMMON * np.sum(~np.isnan(filled), axis=0))
+    low, high = (
+        np.where(np.sum(filled == end, axis=0) >= recurring, end, beyond)
+        for end, beyond in ((least, least - margin), (most, most + margin))
+    )
     low = np.where(least >= 0, np.maximum(low, 0), low)
     high = np.where(most <= 0, np.minimum(high, 0), high)
     return Limits(np.where(empty, -np.inf, low), np.where(empty, np.inf, high))
