@@ -264,3 +264,17 @@ def test_medians_are_no_order(score):
         answer = lrmc.solve(Y, score=score).completed()
     means = np.broadcast_to(np.nanmean(Y, 0), X.shape)
     assert np.square(answer - X)[gaps].mean() < 0.9 * np.square(means - X)[gaps].mean()
+
+
+@pytest.mark.parametrize("seen", [1.0, 0.9])
+def test_outliers_that_lie_beside_each_other_are_no_order(seen):
+    """Three rows have the same clouds: what is hidden of one the next tells."""
+    rng = np.random.default_rng(1)
+    X = np.abs(rng.standard_normal((600, 3))) @ np.abs(rng.standard_normal((3, 40)))
+    clouds = (rng.random((200, 40)) < 0.2) * rng.uniform(0, 3, (200, 40))
+    Y = X + 0.05 * rng.standard_normal(X.shape) + np.repeat(clouds, 3, axis=0)
+    Y = np.where(rng.random(Y.shape) < seen, Y, np.nan)
+    result = lrmc.solve(Y)
+    assert result.evidence["time"]["gain"] > 0
+    error = np.abs(result.completed() - X)
+    assert np.sqrt(np.mean(error**2)) < 0.06

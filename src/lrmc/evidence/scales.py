@@ -146,20 +146,26 @@ def learned_powers(
     least = max(LEAST * median_of(size), SMALLEST)
     heights = np.log(size + least)
     mean = np.average(logs, axis=0, weights=weight)
-    spread, powers = logs - mean, np.zeros(logs.shape[1])
-    gram_ = (spread * weight[:, None]).T @ spread + RIDGE * np.eye(logs.shape[1])
+    spread = logs - mean
+    weighted = spread * weight[:, None]
+    powers = np.zeros(logs.shape[1])
+    ridge = RIDGE * np.eye(logs.shape[1])
+    gram_ = weighted.T @ spread + ridge
 
     def untold() -> Array:
         away = heights - spread @ powers
-        away = np.clip(away - np.median(away), -FAR, FAR)
-        return np.asarray(away - np.average(away, weights=weight))
+        away -= np.median(away)
+        away = np.clip(away, -FAR, FAR)
+        away -= np.average(away, weights=weight)
+        return np.asarray(away)
 
     for _ in range(UPDATES):
-        moved = np.linalg.solve(gram_, (spread * weight[:, None]).T @ untold())
+        moved = np.linalg.solve(gram_, weighted.T @ untold())
         powers = np.clip(powers + moved, 0.0, STEEPEST)
     level = median_of(heights - spread @ powers)
+    unit = float(np.exp(level - mean @ powers))
     loss = float(np.average(untold() ** 2, weights=weight))
-    return float(np.exp(level - mean @ powers)), powers, loss
+    return unit, powers, loss
 
 
 def lines_of(obs: Observations, fit: Fit) -> Lines:
@@ -231,13 +237,19 @@ def _surprises(
     shared: tuple[Usual, tuple[object, ...]],
 ) -> tuple[tuple[()], tuple[Joined, Array, float]]:
     """How surprising residuals are: sums by rows or by columns, and of squares over all."""
-    (numbers, L, levels), (usual, beyond) = rows, shared
-    by_row, by_col, square = np.zeros(len(L)), np.zeros(len(usual.R)), 0.0
+    numbers, L, levels = rows
+    usual, beyond = shared
+    by_row = np.zeros(len(L))
+    by_col = np.zeros(len(usual.R))
+    square = 0.0
     fit = Fit(Factors(L, usual.R), beyond)  # type: ignore[arg-type]
-    per_row, per_col = np.exp(-2 * levels) / usual.unit, np.exp(-2 * usual.cols)
+    per_row = np.exp(-2 * levels) / usual.unit
+    per_col = np.exp(-2 * usual.cols)
     for some in fit.residuals(block, numbers.first):
         size = some.values.astype(np.float64) ** 2 + usual.least
-        surprise = _surprise(size * per_row[some.rows] * per_col[some.cols])
+        size *= per_row[some.rows]
+        size *= per_col[some.cols]
+        surprise = _surprise(size)
         if usual.side:
             by_col += np.bincount(some.cols, surprise, len(by_col))
         else:
@@ -256,19 +268,23 @@ def _moved(
     Newton's.
     """
     entries = max(float(count.sum()), 1.0)
-    mean, square = float(total.sum()) / entries, square / entries
+    mean = float(total.sum()) / entries
+    square /= entries
     # what a surprise falls by as the logarithm of its scale grows
     slope = max(2 * mean - square, FLATTEST)
     used = count > 0
     own = (total + USUAL * mean) / np.maximum(count + USUAL, 1)
     own = np.clip(own, SMALLEST, 2 - LEAST)
-    level = level + np.log(own / (2 - own)) / (2 if first else 2 * slope)
+    step = np.log(own / (2 - own))
+    level = level + step / (2 if first else 2 * slope)
     level = np.where(used, level - level[used].mean(), 0.0)
     variance = max(square - mean**2, TINY) / slope**2
-    between = float(level[used].var() - (variance / count[used]).mean())
+    by_chance = (variance / count[used]).mean()
+    between = float(level[used].var() - by_chance)
     if between <= 0:
         return level, np.zeros(len(level))
-    return level, np.asarray(level * count / (count + variance / between))
+    share = count / (count + variance / between)
+    return level, np.asarray(level * share)
 
 
 # ---- leverage
@@ -295,8 +311,10 @@ def leverage(obs: Observations, X: Factors) -> Leverage:
     variance = float((weight * size**2).sum() / weight.sum())
     known = Known(R, reach, _ridge(Z.L, Z.R, variance), gram(Z.R) / len(Z.R))
     _, (left, total, H) = obs.round(_known_of_rows, (L,), known)
-    rows, row_mean = left.lines, total / len(L)
-    cols, col_total = _left_open(H, _ridge(Z.R, Z.L, variance), gram(Z.L) / len(Z.L))
+    rows = left.lines
+    row_mean = total / len(L)
+    ridge, across = _ridge(Z.R, Z.L, variance), gram(Z.L) / len(Z.L)
+    cols, col_total = _left_open(H, ridge, across)
     return Leverage(
         rows / max(float(rows.mean()), TINY),
         cols / max(float(cols.mean()), TINY),
@@ -307,10 +325,11 @@ def leverage(obs: Observations, X: Factors) -> Leverage:
 
 def _ridge(F: Array, other: Array, variance: float) -> Array:
     """What is known of a row before its entries: it is spread like the others."""
-    rank = F.shape[1]
-    spread, across = gram(F - F.mean(0)) / len(F), gram(other) / len(other)
-    spread += (1e-6 * np.trace(spread) / rank + TINY) * np.eye(rank)
-    small = 1e-12 * np.trace(across) * np.eye(rank)
+    one = np.eye(F.shape[1])
+    spread = gram(F - F.mean(0)) / len(F)
+    across = gram(other) / len(other)
+    spread += (1e-6 * np.trace(spread) / len(one) + TINY) * one
+    small = 1e-12 * np.trace(across) * one
     return np.asarray(variance * np.linalg.inv(spread) + small)
 
 

@@ -145,7 +145,8 @@ def _with_time(result: Result, asked: Asked, seed: int) -> Result:
     evidence = _evidence(result, timing, check)
     sound = replace(sound, observations=obs, evidence=evidence)
     of_faults = tuple(many_faults(wrong, axis, obs.n_observed))
-    if not timing.plan.is_worth_it(clearly=optional):
+    fills = obs.fraction < 1
+    if not timing.plan.is_worth_it(clearly=optional, fills=fills):
         return _low_rank_alone(result, sound, of_faults, optional=optional)
     part = filled(obs, Fit(sound.factors(), sound.beyond), timing)
     cleaned = without_gross(part, obs)

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...weights import Array
-from ..lessons import loss_of, unit_of
-from ..plan import BENDS, Score
+from ..plan import Score
 from . import left_out
 from .gaps import fail_together, gaps_for
 from .model import Model
@@ -29,6 +28,8 @@ from .stack import (
     beside_class,
     blended,
     class_of,
+    gain_in_loss,
+    gain_of_typical,
     good_ones,
     learned_weights,
     plausible,
@@ -63,6 +64,7 @@ class Plan:
     gain_error: float
     # over the best of what knows no order, that fit and medians, as a part of its loss
     gain_by_order: float
+    gain_of_typical: float  # over the fit without time, as a part of the median error
     best: Process  # the process with the least error
     sizes: Array  # deviations by class, in units of the best process
     sensors: Array  # those that the models are of,
@@ -73,15 +75,21 @@ class Plan:
     # medians of sensors x slots that windows of a long table share
     all_days: Array | None = None
 
-    def is_worth_it(self, *, clearly: bool) -> bool:
+    def is_worth_it(self, *, clearly: bool, fills: bool = True) -> bool:
         """Whether the model of time is better than the fit without it: clearly so, and better than
         medians, where nobody said that there is time, and where that leaves nothing open.
 
         That neighbors are alike beyond chance is known by then. Standard errors are not asked: of
-        few gaps they are as large as the gain, and lines were left for what is worse."""
+        few gaps they are as large as the gain, and lines were left for what is worse. Outliers that
+        lie beside each other foretell each other, and a model that follows them gains by it: typical
+        entries must not lose as much, and nothing where there are no gaps to fill."""
         if WITHOUT_TIME not in self.errors:
             return True
-        return self.gain > 0 and (not clearly or self.gain_by_order > WORTH)
+        if not clearly:
+            return self.gain > 0
+        less = self.gain_by_order if fills else 0.0
+        typically = self.gain_of_typical + less >= 0
+        return typically and self.gain > 0 and self.gain_by_order > WORTH
 
     def is_of_some(self, Y: Array) -> bool:
         """Whether models are those of some of these sensors."""
@@ -115,6 +123,7 @@ class Plan:
             "gain": self.gain,
             "gain_error": self.gain_error,
             "gain_by_order": self.gain_by_order,
+            "gain_of_typical": self.gain_of_typical,
         }
 
 
@@ -170,7 +179,8 @@ def learn_plan(
         errors=sizes | {"blend": float(np.abs(blend).mean())},
         gain=gain,
         gain_error=gain_error,
-        gain_by_order=_gain_in_loss(blend, unordered, score),
+        gain_by_order=gain_in_loss(blend, unordered, score),
+        gain_of_typical=gain_of_typical(blend, other),
         best=best,
         sizes=_deviations(errors[:, names.index(best.name)] / units, classes),
         sensors=sensors,
@@ -191,14 +201,6 @@ def _add_all_days(
     usual = every_day(all_days, T)[sensors]
     for trial in trials:
         trial.hear(ALL_DAYS, usual[trial.held])
-
-
-def _gain_in_loss(errors: Array, others: Array, score: Score) -> float:
-    """Over the best of others (entries x estimates), as a part of its loss."""
-    first = others[:, np.abs(others).mean(0).argmin()]
-    bend = BENDS[score] * unit_of([first])
-    least = min(loss_of(x, bend) for x in others.T)
-    return 1 - loss_of(errors, bend) / max(least, 1e-300)
 
 
 def _in_all(trials: list[Trial]) -> tuple[list[Process], list[str]]:
@@ -422,8 +424,8 @@ def weighed_by_all(
     weights[:, [plan.estimates.index(name) for name in names]] = some
     blend = (some[classes] * errors).sum(1)
     sizes = dict(zip(names, map(float, np.abs(errors).mean(0)), strict=True))
-    better = np.abs(errors[:, names.index(WITHOUT_TIME)]) - np.abs(blend)
-    gain, gain_error = mean_and_error(better, [held])
+    other = errors[:, names.index(WITHOUT_TIME)]
+    gain, gain_error = mean_and_error(np.abs(other) - np.abs(blend), [held])
     units = trial.units(plan.best)
     return replace(
         plan,
@@ -431,7 +433,8 @@ def weighed_by_all(
         errors=sizes | {"blend": float(np.abs(blend).mean())},
         gain=gain,
         gain_error=gain_error,
-        gain_by_order=_gain_in_loss(blend, trial.errors_without_order(), score),
+        gain_by_order=gain_in_loss(blend, trial.errors_without_order(), score),
+        gain_of_typical=gain_of_typical(blend, other),
         sizes=_deviations(errors[:, names.index(plan.best.name)] / units, classes),
     )
 

@@ -9,7 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._scipy import optimize
+from ...linalg import median_of
 from ...weights import Array
+from ..lessons import loss_of, unit_of
+from ..plan import BENDS, Score
 from .gaps import beyond_ends, runs
 from .robust import BELIEVED, fitted_mixture
 
@@ -194,3 +197,16 @@ def range_of(Y: Array, there: Array) -> tuple[Array, Array]:
     low[few], high[few] = low.min(), high.max()
     margin = MARGIN * (high - low)
     return low - margin, high + margin
+
+
+def gain_in_loss(errors: Array, others: Array, score: Score) -> float:
+    """Over the best of others (entries x estimates), as a part of its loss."""
+    first = others[:, np.abs(others).mean(0).argmin()]
+    bend = BENDS[score] * unit_of([first])
+    least = min(loss_of(x, bend) for x in others.T)
+    return 1 - loss_of(errors, bend) / max(least, TINY)
+
+
+def gain_of_typical(errors: Array, others: Array) -> float:
+    """What the median size of errors is less than that of others, as a part of it."""
+    return 1 - median_of(np.abs(errors)) / max(median_of(np.abs(others)), TINY)
