@@ -15,8 +15,19 @@ from .sizes import median, medians_of_rows
 REACH = 3  # entries on each side of a median filter
 # pairs to put in order, one after another, so that the fourth of seven is their median (Devillard 1998)
 OF_SEVEN = (
-    *((0, 5), (0, 3), (1, 6), (2, 4), (0, 1), (3, 5), (2, 6)),
-    *((2, 3), (3, 6), (4, 5), (1, 4), (1, 3), (3, 4)),
+    (0, 5),
+    (0, 3),
+    (1, 6),
+    (2, 4),
+    (0, 1),
+    (3, 5),
+    (2, 6),
+    (2, 3),
+    (3, 6),
+    (4, 5),
+    (1, 4),
+    (1, 3),
+    (3, 4),
 )
 OUTLYING = (
     3.0  # standard deviations from the median around, beyond which an entry is left out
