@@ -44,7 +44,7 @@ def process(
     target : path
         Where the completed matrix goes; any of the same formats, npy or zarr if it is large.
     rank : int, optional
-        Rank of the model; found if not given.
+        Rank of the model; found if not given. Offsets of rows and columns may be added to it.
     keep : sequence of str, optional
         Columns of a table that pass through although they hold numbers.
     data : sequence of str, optional

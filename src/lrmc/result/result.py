@@ -136,8 +136,8 @@ class Result(Calibrated):
         return obs
 
     def listing(self, obs: Observations | None = None) -> Listing:
-        """From where on observed entries are listed as outliers. Of noisy data it takes a few
-        passes, once.
+        """The threshold beyond which observed entries are listed as outliers. With noise, finding it
+        takes a few passes, once.
         """
         if obs is None or obs is self.observations:
             return self._own_listing

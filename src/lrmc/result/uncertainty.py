@@ -30,8 +30,8 @@ class Calibrated(Completion):
 
     @cached_property
     def fitted_again(self) -> tuple[Fitted, ...]:
-        """Five runs on the data without some entries (of some rows, where data are large). Made when
-        first asked for.
+        """Five runs without some of the entries (of some rows, where data are large), which intervals
+        are learned from. Made when first asked for.
         """
         if self.observations is None or self.refit is None:
             raise NotCalibrated(
@@ -42,8 +42,8 @@ class Calibrated(Completion):
 
     @cached_property
     def calibration(self) -> Calibration:
-        """What intervals are made of, from `fitted_again`. `save` keeps it, if it was
-        made by then.
+        """Errors at the entries that `fitted_again` did without, and what they say of others. `save`
+        keeps them if they were asked for by then.
         """
         if self.calibrated is not None:
             return self.calibrated

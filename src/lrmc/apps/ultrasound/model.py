@@ -76,8 +76,8 @@ def separate(
 ) -> Separated:
     """Separate tissue and blood (or microbubbles) of an ultrasound cine.
 
-    The tissue is a low-rank matrix, pixels x frames. Of complex (IQ) data, it moves by its phase:
-    what is said of patches, motion, samples and sides is for real data.
+    The tissue is a low-rank matrix, pixels x frames. In complex (IQ) data its motion is in the
+    phase, so that `patch`, `motion`, `sample` and `outliers` are for real data alone.
 
     Parameters
     ----------
@@ -104,7 +104,8 @@ def separate(
     Returns
     -------
     Separated
-        `tissue`, `blood`, `noise`, `motion`, `power`, `doppler`, `status` and `warnings`.
+        `tissue`, `blood`, `power`, `doppler`, `noise`, `deviation`, `lit`, `motion`, `rank`,
+        `status` and `warnings`.
 
     Raises
     ------

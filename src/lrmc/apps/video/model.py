@@ -308,7 +308,8 @@ def separate(
     Returns
     -------
     Separation
-        With `background()` and `masks()` of all or some frames, `status` and `warnings`.
+        With `background()`, `foreground()` and `masks()` of all or some frames, `stopped(rate)`,
+        `status` and `warnings`.
 
     Raises
     ------
