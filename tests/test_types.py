@@ -20,6 +20,8 @@ many: lrmc.Results = lrmc.solve_many(np.stack([Y, Y]), 2, threads=1)
 status: lrmc.Status = many[0].status
 pca: lrmc.RobustPCA = lrmc.RobustPCA(n_components=2, center=False)
 table = lrmc.RobustImputer(fill="missing").fit_transform(Y)
+shape: tuple[int, ...] = table.shape
+lower: np.ndarray = result.forecast(3).lower
 schedule: lrmc.Schedule = lrmc.Schedule.named("geometric")
 lrmc.report.write_report("run.html", "Run", lrmc.report.result_sections(result))
 """
@@ -32,6 +34,8 @@ MISTAKES = {
     "lrmc.solve_many([Y], rnak=2)": "rnak",
     "many[0].rnak": "rnak",
     "lrmc.solv(Y)": "solv",
+    "result.forecast(3).lowre": "lowre",
+    "table.shap": "shap",
 }
 
 

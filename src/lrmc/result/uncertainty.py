@@ -19,7 +19,7 @@ from ..evidence.calibration import (
     fitted_again,
 )
 from ..evidence.simple import Fitted
-from ..fit import Filling
+from ..fit import Filling, Forecast
 from ..weights import Array
 from .completion import Completion
 
@@ -100,7 +100,7 @@ class Calibrated(Completion):
         middle = self._at(rows, cols)
         return middle - half, middle + half
 
-    def forecast(self, steps: int, level: float = 0.9) -> Any:
+    def forecast(self, steps: int, level: float = 0.9) -> Forecast:
         """Forecast the next steps in time after the end of the table.
 
         It takes a result with a model of time (see `time` of `lrmc.solve`). Intervals are learned
@@ -115,8 +115,9 @@ class Calibrated(Completion):
 
         Returns
         -------
-        named tuple
-            Values, lower and upper ends; time goes along the axis that it has in the data.
+        Forecast
+            A named tuple of `values`, `lower` and `upper`; time goes along the axis that it has in
+            the data.
 
         Raises
         ------
