@@ -21,7 +21,7 @@ status: lrmc.Status = many[0].status
 pca: lrmc.RobustPCA = lrmc.RobustPCA(n_components=2, center=False)
 table = lrmc.RobustImputer(fill="missing").fit_transform(Y)
 shape: tuple[int, ...] = table.shape
-lower: np.ndarray = result.forecast(3).lower
+lower = result.forecast(3).lower
 schedule: lrmc.Schedule = lrmc.Schedule.named("geometric")
 lrmc.report.write_report("run.html", "Run", lrmc.report.result_sections(result))
 """
