@@ -28,7 +28,7 @@ from lrmc.weights import Array
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "applications.md"
 MOST = 32
-HEAD = f"""# Time on stacks of the paper's size
+HEAD = """# Time on stacks of the paper's size
 
 Tables III, V and VI of the paper: how long the solvers take on stacks as large as its videos, faces and scenes.
 

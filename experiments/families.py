@@ -36,9 +36,9 @@ from tasks import (
     video,
 )
 from tasks import satellite as pairs_of_dates
+from written import write_made
 
 import lrmc
-from lrmc._files import write_whole
 from lrmc.methods.plan import Plan
 from lrmc.methods.safety_net import kind_of
 from lrmc.observations import native, native_layers
@@ -421,8 +421,8 @@ def line(rows: list[Row], default: list[Row]) -> tuple[str, ...]:
     )
 
 
-def page(rows: list[Row], seeds: list[int]) -> str:
-    """What was measured, as a page."""
+def page(rows: list[Row]) -> str:
+    """What was measured."""
     keys = dict.fromkeys((x.family, x.tested) for x in rows)
     lines = []
     for key in keys:
@@ -432,12 +432,7 @@ def page(rows: list[Row], seeds: list[int]) -> str:
     head = ("family", "tested on", "measure", "learned (worst)", "passes")
     head += ("default (worst)", "passes", "time, learned / default")
     return (
-        "# Learned once per family\n\nMade by `python experiments/families.py --write`: schedules that"
-        " `lrmc.train` learned on some matrices of a kind, tried on others of that kind which it never"
-        " saw, beside the default that decides anew for each matrix. No model of time is used. Means"
-        f" over masks {', '.join(map(str, seeds))}. A pass looks at all entries of the new matrix; looks"
-        " at a part of it count as parts. Times are those of the processor.\n\n"
-        + table(head, lines)
+        table(head, lines)
         + "\n\nTrained on: "
         + "; ".join(f"{x.name}: {x.about or 'not shipped'}" for x in FAMILIES)
         + ".\n"
@@ -471,9 +466,9 @@ def main() -> None:
         if asked.keep and family.ships:
             shipped(family, schedule, found)
         rows += found
-    print(text := page(rows, asked.seeds))
+    print(text := page(rows))
     if asked.write:
-        write_whole(ROOT / "docs" / "families.md", text.encode())
+        write_made(ROOT / "docs" / "families.md", text)
 
 
 def shipped(family: Family, schedule: lrmc.Schedule, rows: list[Row]) -> None:

@@ -24,9 +24,10 @@ import numpy as np
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 from tasks import Array, Source
+from written import write_made
 
 import lrmc
-from lrmc._files import whole, write_whole
+from lrmc._files import whole
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -157,11 +158,10 @@ def main() -> None:
     for line in run(Source(folder), asked.quick):
         lines.append(line)
         print(*line, sep="  ", flush=True)
-    text = "# Imputation\n\nMade by `python experiments/imputation.py`. The error on hidden entries.\n\n"
-    text += markdown(lines)
+    text = markdown(lines)
     print("\n" + text)
     if asked.write:
-        write_whole(ROOT / "docs" / "imputation.md", text.encode())
+        write_made(ROOT / "docs" / "imputation.md", text)
         with (
             whole(ROOT / "docs" / "imputation.csv") as path,
             path.open("w", newline="") as file,

@@ -23,9 +23,10 @@ from typing import NamedTuple
 
 import numpy as np
 from tasks import QUICK, TASKS, Array, Problem, Scores, Source, Task
+from written import write_made
 
 import lrmc
-from lrmc._files import whole, write_whole
+from lrmc._files import whole
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "real.csv"
@@ -225,9 +226,7 @@ def write(lines: list[Line]) -> None:
     """The numbers, and the page made of them."""
     by_task = {task.name: [x for x in lines if x.task == task.name] for task in TASKS}
     tables = [table(task, by_task[task.name]) for task in TASKS if by_task[task.name]]
-    text = "# Real data\n\nMade by `python experiments/real.py --write`. Bold: the bar is reached."
-    text += " Satellite: every 4th pixel in x and y,\nunless `--thin` says otherwise.\n"
-    write_whole(RESULTS.with_suffix(".md"), "\n".join([text, *tables]).encode())
+    write_made(RESULTS.with_suffix(".md"), "\n" + "\n".join(tables))
     with whole(RESULTS) as path, path.open("w", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
         out.writerow(["task", "method", "rank", "seconds", "score", "value"])

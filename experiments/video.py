@@ -25,9 +25,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image
+from written import write_made
 
 import lrmc
-from lrmc._files import whole, write_whole
+from lrmc._files import whole
 from lrmc.apps import video
 from lrmc.apps.stack import Stack
 from lrmc.apps.video.foreground import cleaned
@@ -233,12 +234,7 @@ def kept(done: set[tuple[Any, ...]]) -> list[Line]:
 
 def write(lines: list[Line]) -> None:
     """The table into the page, and all lines into a file."""
-    page = ROOT / "docs" / "video.md"
-    before, _, after = page.read_text().partition("<!-- table -->\n")
-    _, _, after = after.partition("<!-- end -->\n")
-    write_whole(
-        page, f"{before}<!-- table -->\n{table(lines)}<!-- end -->\n{after}".encode()
-    )
+    write_made(ROOT / "docs" / "video.md", table(lines))
     with whole(TABLE) as path, path.open("w", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
         out.writerow(Line._fields)
