@@ -138,8 +138,7 @@ def solve(
         What decisions on noisy data minimize on hidden entries; "auto" is between mean absolute and
         root mean square error. Up to 40 columns, second opinions count in deviations of columns.
     aim : {"auto", "fill", "separate"}, default "auto"
-        Whether gaps are to be filled, or what moves is to be told from a background; "auto"
-        separates where nothing is missing.
+        Fill gaps, or separate what moves from a background, as "auto" does without gaps.
     outliers : {"both", "positive", "negative"}, default "both"
         Whether outliers lie on both sides of X, only above, or only below.
     groups : array of labels, optional
@@ -258,7 +257,8 @@ def answered(
         result = _ran(job, max_iter, progress)
     # what is proven needs no model of time
     if result.regime == "noisy" or (asked_time.is_given and result.regime != "exact"):
-        asked_time = asked_time._replace(score=asked.score)
+        sided = asked.outliers != "both"
+        asked_time = asked_time._replace(score=asked.score, one_sided=sided)
         result = with_time(result, asked_time, asked.seed)
     result = replace(_of_all(result, job.obs), labels=labels_of(table, Y))
     return result if parts is None else ComplexResult.of(result, parts.turn)
