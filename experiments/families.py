@@ -9,7 +9,6 @@ become those that come with the package."""
 from __future__ import annotations
 
 import argparse
-import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -28,6 +27,7 @@ from tasks import (
     Problem,
     Scores,
     Source,
+    data_folder,
     errors,
     faces,
     jester,
@@ -442,19 +442,18 @@ def page(rows: list[Row]) -> str:
 def main() -> None:
     """Train and try."""
     ask = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    ask.add_argument(
-        "--data", default=os.environ.get("LRMC_DATA") or ROOT.parent / "shared" / "data"
-    )
+    ask.add_argument("--data", help="otherwise LRMC_DATA, or ../shared/data")
     ask.add_argument("--only", nargs="*", default=[family.name for family in FAMILIES])
     ask.add_argument("--seeds", type=int, nargs="*", default=[0])
     ask.add_argument("--keep", action="store_true", help="ship the schedules")
     ask.add_argument("--write", action="store_true", help="write docs/families.md")
     asked = ask.parse_args()
+    folder = data_folder(asked.data)
     rows: list[Row] = []
     for family in FAMILIES:
         if family.name not in asked.only:
             continue
-        source = Source(Path(asked.data), 0)
+        source = Source(folder, 0)
         schedule = trained(family, source)
         card = schedule.card
         print(family.name, "rank", card["rank"], card["learning"], card["seconds"], "s")

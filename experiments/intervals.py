@@ -11,9 +11,6 @@ gaps unlike anything observed, and is to be refused."""
 from __future__ import annotations
 
 import argparse
-import csv
-import os
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -22,11 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_wine
-from tasks import Array, Source
-from written import write_made
+from tasks import Array, Source, data_folder
+from written import write_made, write_rows
 
 import lrmc
-from lrmc._files import whole
 from lrmc.evidence import NotCalibrated
 from lrmc.units import column_units
 
@@ -288,15 +284,7 @@ def main() -> None:
     ask.add_argument("--masks", nargs="+", type=int, default=[*TUNED_ON, *CONFIRMED_ON])
     ask.add_argument("--write", action="store_true", help="write docs/intervals.*")
     asked = ask.parse_args()
-    folder = Path(
-        asked.data or os.environ.get("LRMC_DATA") or ROOT.parent / "shared" / "data"
-    )
-    if not (folder / "traffic").is_dir():
-        print(
-            "The data folder was not found: give it with --data DIR or in LRMC_DATA.",
-            file=sys.stderr,
-        )
-        raise SystemExit(2)
+    folder = data_folder(asked.data)
     warnings.simplefilter("ignore")  # doubts about a fit show in its intervals
     lines = []
     for line in run(folder, asked.only, asked.masks):
@@ -306,13 +294,8 @@ def main() -> None:
     print("\n" + text)
     if asked.write:
         write_made(ROOT / "docs" / "intervals.md", text)
-        with (
-            whole(ROOT / "docs" / "intervals.csv") as path,
-            path.open("w", newline="") as file,
-        ):
-            out = csv.writer(file, lineterminator="\n")
-            out.writerow(Line._fields[:7])
-            out.writerows(x[:7] for x in lines)
+        rows = (x[:7] for x in lines)
+        write_rows(ROOT / "docs" / "intervals.csv", Line._fields[:7], rows)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,11 @@ about it around them stays.
 
 from __future__ import annotations
 
+import csv
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from lrmc._files import write_whole
+from lrmc._files import whole, write_whole
 
 BEGIN, END = "<!-- table -->\n", "<!-- end -->\n"
 
@@ -21,3 +23,13 @@ def write_made(page: Path, made: str) -> None:
             f"{page} has no place for what was made: a line {BEGIN.strip()} and, below it, one {END.strip()}"
         )
     write_whole(page, f"{before}{BEGIN}{made}{END}{after}".encode())
+
+
+def write_rows(
+    path: Path, head: Sequence[str], rows: Iterable[Iterable[object]]
+) -> None:
+    """A csv file of these lines, whole or not at all."""
+    with whole(path) as temporary, temporary.open("w", newline="") as file:
+        out = csv.writer(file, lineterminator="\n")
+        out.writerow(head)
+        out.writerows(rows)
