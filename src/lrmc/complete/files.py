@@ -62,7 +62,7 @@ def process(
     memory : int or str, optional
         Read block by block with about so much memory, such as "2GB".
     scheduler : str, optional
-        Compute with Dask: "threads", or the address tcp://... of a cluster.
+        Compute with Dask: "threads", or the address `tcp://...` of a cluster.
     intervals_to : path, optional
         Where what was missing is listed with intervals: csv, or zarr for what is read block by
         block.

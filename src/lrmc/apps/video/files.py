@@ -76,7 +76,7 @@ def process(
     Parameters
     ----------
     source : path
-        A video file, a folder of pictures, the address of a stream (rtsp://...), or the number of
+        A video file, a folder of pictures, the address of a stream (`rtsp://...`), or the number of
         a camera.
     target : path
         The folder to make.
