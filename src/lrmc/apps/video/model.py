@@ -308,8 +308,7 @@ def separate(
     Returns
     -------
     Separation
-        With `background()`, `foreground()` and `masks()` of all or some frames, `stopped(rate)`,
-        `status` and `warnings`.
+        `background()`, `foreground()`, `masks()`, `stopped(rate)`, `status` and `warnings`.
 
     Raises
     ------
