@@ -1,5 +1,6 @@
 """What a type checker sees of lrmc in a user's script."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,11 @@ lower = result.forecast(3).lower
 schedule: lrmc.Schedule = lrmc.Schedule.named("geometric")
 lrmc.report.write_report("run.html", "Run", lrmc.report.result_sections(result))
 """
+# every name of the reference is to be seen
+API = Path(__file__).parents[1] / "docs" / "api.rst"
+SCRIPT += "".join(
+    f"lrmc.{name}\n" for name in re.findall(r"^   (\w[\w.]*)$", API.read_text(), re.M)
+)
 MISTAKES = {
     "lrmc.solve(Y, rnak=2)": "rnak",
     'lrmc.solve(Y, loss="hubber")': "hubber",
