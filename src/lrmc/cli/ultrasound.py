@@ -70,6 +70,10 @@ def ultrasound_command(
 ) -> None:
     """Separate tissue and blood (or microbubbles) in an ultrasound cine.
 
+    Into DIR go the arrays tissue, blood, deviation (of each pixel around its tissue) and lit (the
+    share of the frames in which a pixel has blood), power.png, of complex data doppler.png, and
+    report.html. Tissue that moves is brought into register first.
+
     Exit code: 0; 1 if the fit is not sound, or gave nothing that could be written; 2 if the input
     cannot be used. A sentence says so in both cases; without a usable fit or input, nothing is
     written.

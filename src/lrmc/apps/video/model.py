@@ -308,7 +308,7 @@ def separate(
     Returns
     -------
     Separation
-        With `background()` and `masks()` of all or some frames, `status` and `warnings`.
+        `background()`, `foreground()`, `masks()`, `stopped(rate)`, `status` and `warnings`.
 
     Raises
     ------

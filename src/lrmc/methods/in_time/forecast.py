@@ -18,14 +18,6 @@ LEAST = 0.5  # of the table that a forecast begins with
 FEWEST = 20  # errors that intervals are made of
 
 
-class Forecast(NamedTuple):
-    """Values and intervals of the steps after the end of a table."""
-
-    values: Array
-    lower: Array
-    upper: Array
-
-
 class Ahead(NamedTuple):
     """What each estimate says of the next steps."""
 

@@ -60,6 +60,7 @@ class Asked(NamedTuple):
     times: Any = None
     in_words: bool = False  # said as an argument, not by labels of the data
     score: Score = "auto"  # what an order that nobody named must gain in
+    one_sided: bool = False  # all outliers lie above the truth, or all below
 
     @property
     def is_given(self) -> bool:
@@ -121,7 +122,9 @@ def _with_time(result: Result, asked: Asked, seed: int) -> Result:
     why_not = _not_for(result, obs)
     long = obs.shape[0] * obs.shape[1] > WHOLE  # too long to try it unasked
     asked_for = asked.is_given and (asked.in_words or not why_not)
-    if asked.time is None or ((why_not or long) and not asked_for):
+    # a model of time knows no sides: it follows what stays on one for a while, and fills nothing here
+    idle = why_not or long or (asked.one_sided and obs.fraction == 1)
+    if asked.time is None or (idle and not asked_for):
         return result
     if why_not == _too_small(obs):
         return _without(result, asked, why_not)
