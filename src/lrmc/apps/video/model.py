@@ -37,16 +37,22 @@ from .modes import most_common
 from .pixels import shifted
 from .stays import behind_what_stays
 from .stops import Stops
-from .traits import traits_of
+from .thresholds import threshold_of
+from .traits import noise_of, traits_of
 
 FORMAT = Format("lrmc-background", "a background")
 FITS = 2  # of all pixels, from their medians: one step is nearly what many give
 ENOUGH = 200  # frames to learn from; more are thinned out evenly
 VIEWS = 20  # times that a sample is to show a pixel: a small one takes more frames
 REMEMBERED = 1000  # frames that the background of a long film stands for
-# The threshold in deviations of the noise, and its limits in grey levels.
-DEVIATIONS, LEAST, MOST = 6.0, 16.0, 40.0
-KNOWN_TRAITS = ("sways", "colours", "ratios", "spread", "sd")  # that a file may have
+KNOWN_TRAITS = (
+    "sways",
+    "colours",
+    "ratios",
+    "spread",
+    "sd",
+    "quiet",
+)  # that a file may have
 BYTES = Limits(np.array(0.0), np.array(255.0))  # what a frame may hold
 
 
@@ -68,7 +74,24 @@ class Background:
     @property
     def threshold(self) -> float:
         """How far in grey levels a pixel is from the background that is not the background."""
-        return float(np.clip(DEVIATIONS * self.model.noise, LEAST, MOST))
+        return self._thresholds[0]
+
+    @property
+    def light(self) -> float:
+        """How many times a difference of brightness alone counts, whose noise is less; at least as
+        much as among the colours.
+        """
+        among = None if self.traits is None else self.traits.colours
+        alone = self.threshold / self._thresholds[1]
+        return alone if among is None else max(alone, math.hypot(*among.sum(axis=0)))
+
+    @cached_property
+    def _thresholds(self) -> list[float]:
+        """In all, and in brightness alone."""
+        quiet = None if self.traits is None else self.traits.quiet
+        bright = float(np.mean(self.model.V, axis=0) @ self.model.mean)
+        levels = (None, None) if quiet is None else quiet.tolist()
+        return [threshold_of(self.model.noise, x, bright) for x in levels]
 
     def scores(self, frames: Array) -> Array:
         """How bright each frame is: frames x rank. Each by its own robust regression on a grid of
@@ -127,8 +150,11 @@ class Background:
         def picture(k: int) -> Array:
             return self.pictures(scores[k : k + 1])[0]
 
-        noise = self.model.noise
-        traits, off = traits_of(frames, picture, self.threshold, noise, observed)
+        first = noise_of(frames, picture, self.threshold, self.model.noise)
+        known = replace(self, traits=first)
+        traits, off = traits_of(
+            frames, picture, known.threshold, known.light, first, observed
+        )
         V = self.model.V if off is None else shifted(self.model.V, off, scores)
         return replace(self, traits=traits, model=replace(self.model, V=V))
 
@@ -149,7 +175,7 @@ class Background:
 
     def masks(self, frames: Array, pictures: Array) -> Array:
         """True where something is in front of these pictures of the background."""
-        return masks(frames, pictures, self.threshold, self.traits)
+        return masks(frames, pictures, self.threshold, self.traits, self.light)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to an .npz file."""
