@@ -24,18 +24,17 @@ from ...linalg import Factors
 from ...methods.noisy import Noise, sweeps
 from ...observations._door import as_observations
 from ...report.text import percent
-from ...result import Status
 from ...subspace import Memory, Part, Subspace, follow, learn_as_fitted
 from ...weights import Array
 from ..outcome import Limits, Told, run_to_end, told
 from ..stack import Stack, as_type, check_rank, check_seed, check_share, is_whole
-from .camera import motion_of
+from .camera import after_motion
 from .foreground import Traits, in_front, masks, together
-from .grid import brightness, grid_of
+from .grid import brightness, grid_of, lit
 from .medians import medians
 from .modes import most_common
 from .pixels import shifted
-from .stays import behind_what_stays
+from .stays import after_few, behind_what_stays
 from .stops import Stops
 from .thresholds import threshold_of
 from .traits import noise_of, traits_of
@@ -162,16 +161,9 @@ class Background:
         """With a warning if the camera moves in these frames, or has moved since the background was
         as it is given.
         """
-        motion = motion_of(frames, behind)
-        if not motion or not self.outcome.sound:
+        if not self.outcome.sound:
             return self
-        text = (
-            f"the camera moves, by about {percent(motion)} of the picture's shorter"
-            " side: the background and the masks are those of a camera that stands"
-            " still, and are not to be trusted; stabilise the clip first"
-        )
-        outcome = self.outcome.warned(text, Status.UNDETERMINED)
-        return replace(self, outcome=outcome)
+        return replace(self, outcome=after_motion(self.outcome, frames, behind))
 
     def masks(self, frames: Array, pictures: Array) -> Array:
         """True where something is in front of these pictures of the background."""
@@ -234,6 +226,10 @@ def learn(
     check_rank(rank, obs.shape[0], "frames")
     picture = medians(seen).astype(np.float32)
     grid = grid_of(shape, obs.fraction)
+    if not picture[grid].any():
+        # Black times any brightness is black: that is told with 1 for 0.
+        seen, picture = lit(seen), np.maximum(picture, 1)
+        obs = as_observations(seen)
     bright = brightness(as_observations(seen[:, grid]), picture[grid], rank, seed)
     # as bright as the medians are
     even = np.linalg.lstsq(bright, np.ones(len(bright)), rcond=None)[0]
@@ -389,6 +385,7 @@ def learn_from(
     back = learn(seen, frames.shape[1:], how.rank, how.seed, tell)
     if not follows:
         back = back.behind_what_stays(frames)
+    back = replace(back, outcome=after_few(back.outcome, len(frames)))
     return back.with_traits(frames, how.sample).watched(frames)
 
 
