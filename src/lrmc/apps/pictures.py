@@ -29,6 +29,7 @@ FORMATS = {
 }
 SUFFIXES = tuple(suffix for some in FORMATS.values() for suffix in some)
 LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # of red, green and blue
+ORIENTATION = 0x0112  # of Exif
 GREY = ("1", "L", "LA", "I;16", "I;16B", "I;16L", "I;16N", "I")
 
 
@@ -57,7 +58,7 @@ def read_picture(path: Path, extra: str) -> Array:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pillow.DecompressionBombWarning)
             with pillow.open(path, formats=tuple(FORMATS)) as image:
-                return _as_array(image, path)
+                return _upright(_as_array(image, path), _turned(image))
     except (pillow.DecompressionBombError, pillow.DecompressionBombWarning):
         raise ValueError(
             f"{path} cannot be read as a picture: it says that it has more than"
@@ -86,6 +87,25 @@ def read_picture(path: Path, extra: str) -> Array:
         raise ValueError(
             f"{path} cannot be read as a picture, it may be damaged: {said}"
         ) from None
+
+
+def _turned(image: PillowImage) -> int:
+    """How a camera was held, as its picture says: 1 upright, to 8."""
+    try:
+        return int(image.getexif().get(ORIENTATION, 1))
+    except Exception:  # damaged in one of many ways; the pixels may be good
+        return 1
+
+
+def _upright(picture: Array, turned: int) -> Array:
+    """Rows from above, columns from the left."""
+    if turned in (5, 6, 7, 8):
+        picture = picture.swapaxes(0, 1)
+    if turned in (3, 4, 7, 8):
+        picture = picture[::-1]
+    if turned in (2, 3, 6, 7):
+        picture = picture[:, ::-1]
+    return picture
 
 
 def _as_array(image: PillowImage, path: Path) -> Array:
