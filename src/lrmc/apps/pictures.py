@@ -51,14 +51,24 @@ def _numbered(name: str) -> list[tuple[int, str]]:
 
 def read_picture(path: Path, extra: str) -> Array:
     """Height x width if it is grey, else with three colours last: bytes, or uint16 of a grey
-    picture with more bits.
+    picture with more bits. Of several in a file, the first.
     """
+    return _read(path, extra, most=1)[0]
+
+
+def read_pages(path: Path, extra: str) -> list[Array]:
+    """All pictures of a file, such as a stack in TIFF."""
+    return _read(path, extra)
+
+
+def _read(path: Path, extra: str, most: int | None = None) -> list[Array]:
     pillow = optional("PIL.Image", extra)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pillow.DecompressionBombWarning)
             with pillow.open(path, formats=tuple(FORMATS)) as image:
-                return _upright(_as_array(image, path), _turned(image))
+                count = most or int(getattr(image, "n_frames", 1))
+                return [_page(image, k, path) for k in range(count)]
     except (pillow.DecompressionBombError, pillow.DecompressionBombWarning):
         raise ValueError(
             f"{path} cannot be read as a picture: it says that it has more than"
@@ -87,6 +97,18 @@ def read_picture(path: Path, extra: str) -> Array:
         raise ValueError(
             f"{path} cannot be read as a picture, it may be damaged: {said}"
         ) from None
+
+
+def _page(
+    image: PillowImage,
+    k: int,
+    path: Path,
+) -> Array:
+    if k:
+        image.seek(k)
+    # Pillow turns some kinds itself when it reads them.
+    picture = _as_array(image, path)
+    return _upright(picture, _turned(image))
 
 
 def _turned(image: PillowImage) -> int:

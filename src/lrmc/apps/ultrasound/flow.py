@@ -114,7 +114,11 @@ def _along_frequencies(power: Array) -> Array:
     return out
 
 
-def _among_neighbours(power: Array, shape: tuple[int, ...], near: float) -> Array:
+def _among_neighbours(
+    power: Array,
+    shape: tuple[int, ...],
+    near: float,
+) -> Array:
     """Means of neighbouring pixels of pictures of this shape, pictures x pixels."""
     out = np.empty_like(power)
     step = max(1, IN_CACHE // power.shape[1])
@@ -135,16 +139,20 @@ def _smooth(
 ) -> Array:
     """As scipy.ndimage.gaussian_filter1d, in a seventh of its time: neighbours are whole rows."""
     reach = round(4 * deviation)
-    weights = np.exp(-0.5 * (np.arange(reach + 1) / deviation) ** 2)
-    weights = (weights / (2 * weights.sum() - 1)).astype(values.dtype)
+    far = np.arange(reach + 1) / deviation
+    weights = np.exp(-0.5 * far**2)
+    weights /= 2 * weights.sum() - 1
+    weights = weights.astype(values.dtype)
     room = [(0, 0)] * values.ndim
     room[axis] = (reach, reach)
-    rows = np.moveaxis(np.pad(values, room, beyond), axis, 0)
+    padded = np.pad(values, room, beyond)
+    rows = np.moveaxis(padded, axis, 0)
     count = values.shape[axis]
     total = weights[0] * rows[reach : reach + count]
-    for far in range(1, reach + 1):
-        before, after = (rows[reach + k :][:count] for k in (-far, far))
-        total += weights[far] * (before + after)
+    for k in range(1, reach + 1):
+        before = rows[reach - k :][:count]
+        after = rows[reach + k :][:count]
+        total += weights[k] * (before + after)
     return np.moveaxis(total, 0, axis)
 
 

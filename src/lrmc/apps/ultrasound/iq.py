@@ -88,7 +88,8 @@ def windows(
     before: Tissue | None = None
     begun: deque[Future[Window]] = deque()
     with one_blas_thread() as alone:
-        most = min(max_threads(), max(VALUES_AT_ONCE // size, 1)) if alone else 1
+        most = max(VALUES_AT_ONCE // size, 1)
+        most = min(most, max_threads()) if alone else 1
         with ThreadPoolExecutor(most) as team:
             ahead = iter(spans)
             for n, span in enumerate(spans):

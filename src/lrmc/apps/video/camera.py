@@ -30,7 +30,11 @@ MOVED = 0.5  # pixels: by less, masks hardly change
 OFTEN = 0.1  # of the frames; fewer may be cuts, or things that fill the picture
 
 
-def after_motion(outcome: Outcome, frames: Array, behind: Array | None) -> Outcome:
+def after_motion(
+    outcome: Outcome,
+    frames: Array,
+    behind: Array | None,
+) -> Outcome:
     """The outcome, with a word about a camera that moves."""
     motion = motion_of(frames, behind)
     if not motion:

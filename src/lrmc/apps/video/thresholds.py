@@ -47,12 +47,17 @@ def quiet_of(
     Half of a window, the middle half of all windows: what is in front is less.
     """
     size = window_of(off[0])
-    sizes = np.stack([_sizes(x, colours, size) for x in off], axis=1)
-    low, high = np.quantile(sizes.reshape(2, -1), [0.5, 0.75], axis=1)
+    sizes = [_sizes(x, colours, size) for x in off]
+    of_all = np.hstack(sizes)
+    low, high = np.quantile(of_all, [0.5, 0.75], axis=1)
     return np.asarray(low + DEVIATIONS * (high - low) / QUARTILE)
 
 
-def _sizes(off: Array, colours: Array | None, size: int) -> Array:
+def _sizes(
+    off: Array,
+    colours: Array | None,
+    size: int,
+) -> Array:
     """The median of some windows of a frame, in all and in brightness: 2 x windows."""
     height, width = off.shape[:2]
     rows = _places(height - size + 1, BANDS)[:, None] + np.arange(size)
@@ -62,10 +67,13 @@ def _sizes(off: Array, colours: Array | None, size: int) -> Array:
     if colours is None:
         both = (np.abs(windows),) * 2
     else:
-        both = np.linalg.norm(windows @ colours, axis=-1), np.abs(windows @ BRIGHT)
-    return np.stack([np.median(x, axis=(2, 3)).ravel() for x in both])
+        whole = np.linalg.norm(windows @ colours, axis=-1)
+        both = (whole, np.abs(windows @ BRIGHT))
+    medians = [np.median(x, axis=(2, 3)) for x in both]
+    return np.stack([x.ravel() for x in medians])
 
 
 def _places(n: int, count: int) -> Array:
     """Some of n places, from the first to the last."""
-    return np.unique(np.linspace(0, max(n - 1, 0), count).astype(int))
+    places = np.linspace(0, max(n - 1, 0), count)
+    return np.unique(places.astype(int))
