@@ -31,7 +31,7 @@ import lrmc
 from lrmc.apps import video
 from lrmc.apps.stack import Stack
 from lrmc.apps.video.foreground import cleaned
-from lrmc.apps.video.model import DEVIATIONS, LEAST, MOST
+from lrmc.apps.video.thresholds import DEVIATIONS, LEAST, MOST
 from lrmc.methods.noisy import two_groups
 from lrmc.schedule import Tuning
 

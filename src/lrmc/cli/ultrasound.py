@@ -18,8 +18,8 @@ def ultrasound_command(
         Path,
         typer.Argument(
             metavar="IN",
-            help="A cine, real or complex (IQ): npy, npz, mat, h5, zarr, nii or DICOM, or a"
-            " folder of DICOM frames.",
+            help="A cine, real or complex (IQ): npy, npz, mat, h5, zarr, nii, DICOM, mp4, avi"
+            " or a stack in TIFF, or a folder of DICOM frames or pictures.",
         ),
     ],
     folder: Annotated[

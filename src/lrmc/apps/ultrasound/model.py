@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -10,10 +10,12 @@ from numpy.typing import ArrayLike
 
 from ..._progress import Tell, silent
 from ..._work import SOUND, Outcome
+from ...result import Status
 from ...weights import Array, Sides
 from ..outcome import Limits, Told, after_clipping, shown
 from ..stack import check_rank, check_seed, check_share, is_whole
 from .blood import deviation_without, found_blood, too_bright
+from .films import time_is_last
 from .flow import doppler
 from .iq import blended
 from .medians import median_frame, some_frames
@@ -157,7 +159,7 @@ def separate(
     _check(frames, rank, patch, sample, outliers, seed)
     tell = progress or silent
     if np.iscomplexobj(frames):
-        return _separate_iq(frames, rank, seed, tell)
+        return _with_time(frames, _separate_iq(frames, rank, seed, tell))
     rank = rank or 1
     sides = _sides(frames) if outliers == "auto" else outliers
     known = np.isfinite(frames)
@@ -185,7 +187,7 @@ def separate(
         clipped += darker
     rest = frames - tissue
     found = found_blood(rest, tissue, sides, least, lit)
-    return Separated(
+    parts = Separated(
         tissue,
         found.blood,
         found.noise,
@@ -196,6 +198,20 @@ def separate(
         clipped=clipped,
         rank=rank,
     )
+    return _with_time(frames, parts)
+
+
+def _with_time(frames: Array, parts: Separated) -> Separated:
+    """With a word about frames that look as if time were another axis."""
+    if not time_is_last(frames):
+        return parts
+    outcome = parts.outcome.warned(
+        f"{len(frames)} frames of {frames.shape[1]} x {frames.shape[2]} pixels change far less"
+        " along their last axis than from frame to frame: is that one time? Give frames x"
+        " height x width, or say that time is last",
+        Status.UNDETERMINED,
+    )
+    return replace(parts, outcome=outcome)
 
 
 def _separate_iq(frames: Array, rank: int | None, seed: int, tell: Tell) -> Separated:
