@@ -31,7 +31,7 @@ from .complex_result import ComplexResult
 from .fit import Fit
 from .frames import labels_of
 from .linalg import Factors
-from .methods.certificate import may_be_exact
+from .methods.certificate import is_of_one_value, may_be_exact
 from .methods.in_time.doors import told_by
 from .methods.in_time.improve import Asked as AskedOfTime
 from .methods.in_time.improve import AskedTime, checked_time, with_time
@@ -255,8 +255,9 @@ def answered(
         result = _with_safety_net(job, max_iter, progress)
     else:
         result = _ran(job, max_iter, progress)
-    # what is proven needs no model of time
-    if result.regime == "noisy" or (asked_time.is_given and result.regime != "exact"):
+    # what is proven needs no model of time; one usual value proves little of switches
+    proven = result.regime == "exact" and not is_of_one_value(result.warnings)
+    if result.regime == "noisy" or (asked_time.is_given and not proven):
         sided = asked.outliers != "both"
         asked_time = asked_time._replace(score=asked.score, one_sided=sided)
         result = with_time(result, asked_time, asked.seed)

@@ -27,10 +27,10 @@ from ..observations.heldout import (
     set_aside,
 )
 from ..weights import Array
+from .errors import Errors, errors_of
 from .kinds import (
     MANY,
     Kinds,
-    KnowsKinds,
     kinds_of,
     quantile_of,
     quantiles_by_kind,
@@ -38,6 +38,7 @@ from .kinds import (
     together,
     unheard_of,
 )
+from .own_sizes import OwnSizes
 from .scales import TINY, Law, Leverage, Lines, Scales, learned_law, lines_of
 from .simple import Fitted
 from .tails import TELLING, Shape, Tails, fit_tails, thinned
@@ -178,7 +179,7 @@ class Calibration:
 
     def plain(self) -> dict[str, Array]:
         """As arrays, for a file."""
-        lines, law, kinds = self.scales
+        lines, law, kinds, own = self.scales
         shape, *rest = self.tails
         width, relative = rest[2:4]
         of_errors = law.unit, law.usual, *law.powers
@@ -188,6 +189,8 @@ class Calibration:
             "row_noise": lines.row_noise,
             "col_noise": lines.col_noise,
             **lines.leverage._asdict(),
+            "row_sizes": own.rows,
+            "col_sizes": own.cols,
             "numbers": np.array(numbers, np.float64),
             "gross": np.array(self.tails.gross, np.float64),
             "coverage": np.array(self.coverage, np.float64).reshape(-1, 3),
@@ -201,7 +204,13 @@ class Calibration:
         cls, arrays: Mapping[str, Any], shape: tuple[int, int]
     ) -> Calibration:
         """What `plain` gave, looked at before it is believed."""
-        names = (("row_noise", "rows", "row_lean"), ("col_noise", "cols", "col_lean"))
+        # files of earlier versions have no sizes of lines
+        own = OwnSizes.even(shape)
+        arrays = {"row_sizes": own.rows, "col_sizes": own.cols, **arrays}
+        names = (
+            ("row_noise", "rows", "row_lean", "row_sizes"),
+            ("col_noise", "cols", "col_lean", "col_sizes"),
+        )
         for side, n in zip(names, shape, strict=True):
             for name in side:
                 _check_numbers(name, arrays[name], (n,))
@@ -210,11 +219,17 @@ class Calibration:
         _check_numbers("coverage", arrays["coverage"], (len(arrays["coverage"]), 3))
         leverage = Leverage(*(arrays[name] for name in Leverage._fields))
         lines = Lines(arrays["row_noise"], arrays["col_noise"], leverage)
+        own = OwnSizes(arrays["row_sizes"], arrays["col_sizes"])
         p, q, of_good, width, relative, *others = map(float, arrays["numbers"])
         share, harder, unit, usual, *powers = others
         gross = tuple(float(x) for x in arrays["gross"])
         return cls(
-            Scales(lines, Law(unit, np.array(powers), usual), _kinds_in(arrays, shape)),
+            Scales(
+                lines,
+                Law(unit, np.array(powers), usual),
+                _kinds_in(arrays, shape),
+                own,
+            ),
             Tails(Shape(p, q), of_good, gross, width, bool(relative)),
             arrays["errors"],
             arrays["good"],
@@ -322,30 +337,15 @@ def _share(obs: Observations, rank: int) -> float:
 # ---- what they tell
 
 
-class Errors(NamedTuple):
-    """Errors of entries that were set aside, in a random order."""
-
-    residual: Array
-    logs: Array  # what their scales are made of: n x 3
-    number: Array  # of the set
-    kinds: Array  # of their places
-    gaps: Array  # that they are in, by number
-    telling: Array  # those of entries that say how large errors are
-
-    def those_that_tell(self) -> Errors:
-        """Without those of a value that stands in many places: with zeros, met nearly everywhere, nine
-        tenths of all could be inside where of the others few are."""
-        return self if self.telling.all() else Errors(*(x[self.telling] for x in self))
-
-
 def calibrate(obs: Observations, fit: Fit, sets: Sequence[Fitted]) -> Calibration:
     """Intervals for a fit to these data, from fits to the data without some entries."""
     single = [some for some in sets if not some.whole_gaps]
     known = [lines_of(some.rest, some.fit) for some in single]
     places = kinds_of(obs, fit)
-    errors = _errors(single, known, with_kinds=places is not None).those_that_tell()
-    law, sizes, tails = _scaled(obs, errors)
-    scale = law.at(errors.logs) * sizes[errors.kinds]
+    errors = errors_of(single, known, with_kinds=places is not None).those_that_tell()
+    of_part = single[0].rest.shape != obs.shape  # whose lines are others
+    law, sizes, own, tails = _scaled(obs, errors, by_line=not of_part)
+    scale = law.at(errors.logs) * sizes[errors.kinds] * own.at(errors.rows, errors.cols)
     outlying = tails.outlying(errors.residual, scale)
     good = 1 - outlying if tails.share > TELLING else np.ones(len(scale))
     ratio = errors.residual / scale
@@ -355,7 +355,7 @@ def calibrate(obs: Observations, fit: Fit, sets: Sequence[Fitted]) -> Calibratio
         kinds = Kinds(places, sizes)
         share = max(share, unheard_of(obs, fit, places, errors.kinds))
     return Calibration(
-        Scales(lines_of(obs, fit), law, kinds),
+        Scales(lines_of(obs, fit), law, kinds, own),
         tails,
         *thinned(ratio, good, KEPT),
         Gaps(share, harder(sets)),
@@ -365,57 +365,36 @@ def calibrate(obs: Observations, fit: Fit, sets: Sequence[Fitted]) -> Calibratio
     )
 
 
-def _gaps_of(some: Fitted) -> Array:
-    """Errors of one gap are alike, and come together where the error of a new gap is held against
-    them; each by itself where nobody knows of gaps."""
-    for part in some.fit.beyond:
-        if isinstance(part, KnowsKinds):
-            return part.gaps(some.judged)
-    return np.arange(len(some.judged.rows))
-
-
-def _errors(
-    sets: Sequence[Fitted],
-    known: Sequence[Lines],
+def _scaled(
+    obs: Observations,
+    errors: Errors,
     *,
-    with_kinds: bool,
-) -> Errors:
-    """Of all sets."""
-    found: list[tuple[Array, ...]] = []
-    for k, (some, lines) in enumerate(zip(sets, known, strict=True)):
-        places = some.judged.rows, some.judged.cols
-        logs = lines.logs(*places)
-        of_places = kinds_of(some.rest, some.fit) if with_kinds else None
-        kinds = np.zeros(len(logs), np.int8) if of_places is None else of_places[places]
-        residual = some.fit.residual(some.judged)
-        gaps = _gaps_of(some) + sum(len(x[0]) for x in found)
-        tell = some.judged.tells()
-        found.append((residual, logs, np.full(len(logs), k), kinds, gaps, tell))
-    parts = [np.concatenate(x) for x in zip(*found, strict=True)]
-    # any part of them is then a fair one
-    order = np.random.default_rng(0).permutation(len(parts[0]))
-    residual, *others = (x[order] for x in parts)
-    return Errors(residual.astype(np.float64), *others)
-
-
-def _scaled(obs: Observations, errors: Errors) -> tuple[Law, Array, Tails]:
-    """The law of scales, sizes of kinds, and the tails beyond them. What is gross is told by the
-    first scales, and does not speak for the second.
+    by_line: bool,
+) -> tuple[Law, Array, OwnSizes, Tails]:
+    """The law of scales, sizes of kinds and of lines, and the tails beyond them. What is gross is told
+    by the first scales, and does not speak for the second.
     """
     floor = 16 * float(np.finfo(obs.dtype).eps) * obs.scale  # of exact data
     weight = np.ones(len(errors.residual))
     sizes = np.ones(MANY)
+    places = errors.rows, errors.cols
+    lines = OwnSizes.even(obs.shape)
     for _ in range(2):
-        own = errors.residual / sizes[errors.kinds]
+        own = errors.residual / (sizes[errors.kinds] * lines.at(*places))
         law = learned_law(own, errors.logs, weight)
         typical = float(np.median(law.at(errors.logs)))
         law = law._replace(unit=law.unit * max(floor / max(typical, TINY), 1.0))
         scale = law.at(errors.logs)
+        scale *= lines.at(*places)
         sizes = sizes_of(errors.residual / scale, errors.kinds)
         scale *= sizes[errors.kinds]
+        if by_line:
+            before = lines.at(*places)
+            lines = lines.followed(np.abs(errors.residual) / scale, places)
+            scale *= lines.at(*places) / before
         tails = fit_tails(errors.residual, scale)
         weight = np.maximum(1 - tails.outlying(errors.residual, scale), 1e-6)
-    return law, sizes, tails
+    return law, sizes, lines, tails
 
 
 def _coverage(

@@ -103,6 +103,11 @@ def certify(obs: Observations, X: Factors, tol: float) -> Certificate:
     return found
 
 
+def is_of_one_value(warnings: tuple[str, ...]) -> bool:
+    """Whether a fit is called exact since most entries have one value, by what was said of it."""
+    return ONE_VALUE in warnings or ONE_VALUE_A_LINE in warnings
+
+
 def may_be_exact(obs: Observations, X: Factors, tol: float) -> bool:
     """Whether more entries come near X than any fit of its rank could meet, those of the most
     frequent value left out, and as many as agree by chance where values are few: steps that have

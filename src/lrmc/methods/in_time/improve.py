@@ -44,6 +44,7 @@ OF_LOW_RANK = (
     "do not determine this",
     "are far from this fit",
     "low rank is no good model",
+    "are called outliers",
 )
 # entries and gaps that a run is made without to tell how wide intervals are, five times. Without a
 # tenth of all, what is left knows less of each gap than all of it does of those of the table, and
@@ -160,6 +161,7 @@ def _with_time(result: Result, asked: Asked, seed: int) -> Result:
         noise_level=cleaned.noise,
         outlier_fraction=cleaned.gross,
         status=_status(result.status),
+        regime="noisy",
         warnings=(
             *_still_true(result.warnings, obs, axis),
             *_said(check),
