@@ -144,7 +144,7 @@ def test_dates_of_which_the_others_tell_something_are_not_named():
     judged.filling.ways.hidden = np.array([0, 1, 0, 0, 0, 0], bool)
     for named in (True, False):
         learned.likely[1, 1:] = named
-        with pytest.warns(UserWarning):
+        with pytest.warns(UserWarning, match="scenes"):
             told = learn._warned(learned, Sample(Y, all_seen, None), masked=False)
         assert any("a part looks like ground" in one for one in told.warnings) == named
 
