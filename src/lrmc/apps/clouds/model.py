@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from ..._progress import Progress, Tell, silent
 from ..._work import SOUND, Outcome
 from ...weights import Array
-from ..outcome import Told, after_clipping
+from ..outcome import FEW_FAR, Limits, Told, after_clipping
 from ..stack import as_type, check_rank, check_seed, check_share
 from .ground import (
     CLEAR,
@@ -156,10 +156,16 @@ def remove_clouds(
     part = cleared_scenes(look, ground, Asked(fill, uncertainty, threads), tell)
     outcome = ground.outcome
     if ground.limits is not None:
-        outcome = after_clipping(outcome, part.clipped, part.scenes.size, ground.limits)
+        outcome = held(outcome, part.clipped, part.scenes.size, ground.limits)
     return Cleared(
         part.scenes, part.mask, ground, outcome, part.clipped, part.deviation
     )
+
+
+def held(outcome: Outcome, clipped: int, total: int, limits: Limits) -> Outcome:
+    """The outcome, with a word about values that were clipped if they are more than a few pixels."""
+    few = clipped <= FEW_FAR * total
+    return outcome if few else after_clipping(outcome, clipped, total, limits)
 
 
 # ---- at the door
