@@ -210,11 +210,13 @@ def test_a_fit_that_is_not_sound_is_told_everywhere(name, tmp_path, monkeypatch)
     def doubted(*given):
         return SOUND.warned("the fit is in doubt", Status.UNDETERMINED)
 
-    for module in ("video.files", "ultrasound.model", "clouds.model", "faces.model"):
+    for module in ("video.files", "ultrasound.model", "faces.model"):
         monkeypatch.setattr(f"lrmc.apps.{module}.after_clipping", doubted)
+    monkeypatch.setattr("lrmc.apps.clouds.model.held", doubted)
     done = run(tmp_path, *command)
     assert done.exit_code == 1, done.output
-    assert "warning: the fit is in doubt" in done.output
+    named = "in: " if name == "faces" else ""  # the folder of that person
+    assert f"warning: {named}the fit is in doubt" in done.output
     page = (tmp_path / "out" / "report.html").read_text()
     assert "The fit is in doubt." in page
     assert "undetermined" in page

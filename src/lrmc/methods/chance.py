@@ -63,6 +63,8 @@ def is_rounded_noise(some: Sample, residual: Array, border: float) -> bool:
     and values that were changed, lie anywhere, or on one side."""
     off = np.abs(residual) > border
     step = _most_crowded(np.abs(residual[off]), 2 * border)
+    if step <= FARTHEST * border:  # residuals are still on their way
+        return False
     agree = int((~off).sum())
     up, down = (np.abs(residual - k * step) <= 2 * border for k in (1, -1))
     beyond = np.abs(np.abs(residual) - 2 * step) <= 3 * border

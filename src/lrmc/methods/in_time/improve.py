@@ -446,6 +446,5 @@ class Again:
         return self.timing._replace(clock=clock, faulty=faulty)
 
     def _cells(self, part: Submatrix) -> Array:
-        timing = self.timing
-        times = part.cols if timing.axis == "columns" else part.rows
-        return timing.clock.cells[times]
+        times = part.cols if self.timing.axis == "columns" else part.rows
+        return self.timing.clock.cells[times]
