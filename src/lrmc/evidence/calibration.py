@@ -27,20 +27,20 @@ from ..observations.heldout import (
     set_aside,
 )
 from ..weights import Array
+from .by_line import axis_of, lines_differ, quantiles_by_line
+from .errors import Errors, errors_of, scaled
 from .kinds import (
     MANY,
     Kinds,
-    KnowsKinds,
     kinds_of,
     quantile_of,
     quantiles_by_kind,
-    sizes_of,
     together,
     unheard_of,
 )
-from .scales import TINY, Law, Leverage, Lines, Scales, learned_law, lines_of
+from .scales import Law, Leverage, Lines, Scales, lines_of
 from .simple import Fitted
-from .tails import TELLING, Shape, Tails, fit_tails, thinned
+from .tails import TELLING, Shape, Tails, thinned
 from .unlike import Gaps, harder, unlike
 
 Target = Literal["value", "observation"]
@@ -70,6 +70,7 @@ MOST = 0.1  # of the entries that are set aside at once
 # many are set aside
 TIGHT = 0.5
 KEPT = 10_000  # errors
+ONE_DEVIATION = 0.6826895  # of Gaussian errors are within it
 LEVELS = (0.9, 0.95)  # whose coverage is measured
 
 
@@ -111,6 +112,7 @@ class Calibration:
     coverage: tuple[Coverage, ...]  # measured, at LEVELS
     kinds: Array  # of the places of errors
     gaps_of: Array  # those that errors are in, by number
+    lines: Array | None = None  # the columns of errors, or rows, if these are fewer
 
     def half_width(
         self,
@@ -120,13 +122,34 @@ class Calibration:
         of: Target = "value",
     ) -> Array:
         """Half the width of the intervals at these places."""
-        border: Any = self.quantile(level, of)
         known = self.scales.kinds
-        if known is not None:
+        if known is None:
+            border = self.in_columns(cols, level, of, rows)
+        else:
+            self.quantile(level, of)  # refuses where there is none
             size, weight = np.abs(self.errors), self._weight(of)
             of_kind = quantiles_by_kind(size, weight, self.kinds, level, self.gaps_of)
             border = of_kind[known.places[rows, cols]]
         return np.asarray(border * self.scales.at(rows, cols))
+
+    def in_columns(
+        self,
+        cols: Array,
+        level: float,
+        of: Target = "value",
+        rows: Array | None = None,
+    ) -> Array:
+        """What errors in these columns stay below with this probability, in units of their scales; in
+        `rows` that are not known, unless they are named.
+        """
+        usual = self.quantile(level, of)
+        asked = cols if axis_of(self.scales.lines.shape) else rows
+        if self.lines is None or asked is None:
+            return np.full(cols.shape, usual)
+        lines, number = np.unique(asked, return_inverse=True)
+        size, weight = np.abs(self.errors), self._weight(of)
+        found = quantiles_by_line(size, weight, self.lines, level, lines)
+        return np.asarray(found[number.reshape(asked.shape)])
 
     def _weight(self, of: Target) -> Array:
         """How much each error counts."""
@@ -149,7 +172,7 @@ class Calibration:
         """The standard deviation that errors at these places would have if they were
         Gaussian with these quantiles.
         """
-        return self.half_width(rows, cols, 0.6826895)
+        return self.half_width(rows, cols, ONE_DEVIATION)
 
     def drawn(
         self,
@@ -164,6 +187,9 @@ class Calibration:
         self.check()
         chance = self.good / self.good.sum()
         chosen = rng.choice(self.errors, (n, *rows.shape), p=chance)
+        usual = self.quantile(ONE_DEVIATION)
+        if self.lines is not None and usual > 0:
+            chosen *= self.in_columns(cols, ONE_DEVIATION, rows=rows) / usual
         return np.asarray(
             chosen
             * np.where(rng.random(chosen.shape) < 0.5, -1, 1)
@@ -184,6 +210,8 @@ class Calibration:
         of_errors = law.unit, law.usual, *law.powers
         numbers = (*shape, rest[0], width, relative, *self.gaps, *of_errors)
         of_places = {} if kinds is None else kinds._asdict() | {"kinds": self.kinds}
+        if self.lines is not None:
+            of_places["lines"] = self.lines
         return of_places | {
             "row_noise": lines.row_noise,
             "col_noise": lines.col_noise,
@@ -222,6 +250,7 @@ class Calibration:
             tuple(Coverage(*map(float, line)) for line in arrays["coverage"]),
             kinds=arrays.get("kinds", np.zeros(len(arrays["errors"]), np.int8)),
             gaps_of=arrays.get("gaps_of", np.arange(len(arrays["errors"]))),
+            lines=_lines_in(arrays, shape),
         )
 
 
@@ -232,6 +261,20 @@ def _check_numbers(name: str, x: Any, shape: tuple[int, ...]) -> None:
         )
 
 
+def _lines_in(arrays: Mapping[str, Any], shape: tuple[int, int]) -> Array | None:
+    """Those of errors in a file, if it has any."""
+    found = arrays.get("lines")
+    if found is not None:
+        _check_whole(found, arrays["errors"].shape, shape[axis_of(shape)], "lines")
+    return found
+
+
+def _check_whole(x: Any, wanted: tuple[int, ...], most: int, name: str) -> None:
+    least, largest = (int(x.min()), int(x.max())) if x.size else (0, 0)
+    if x.dtype.kind != "i" or x.shape != wanted or not 0 <= least <= largest < most:
+        raise ValueError(f"its {name} of places are none")
+
+
 def _kinds_in(arrays: Mapping[str, Any], shape: tuple[int, int]) -> Kinds | None:
     """Those of a file, if it has any."""
     if "places" not in arrays:
@@ -240,9 +283,7 @@ def _kinds_in(arrays: Mapping[str, Any], shape: tuple[int, int]) -> Kinds | None
     _check_numbers("sizes", found.sizes, (MANY,))
     sizes = ((found.places, shape), (arrays["kinds"], arrays["errors"].shape))
     for x, wanted in sizes:
-        least, most = (int(x.min()), int(x.max())) if x.size else (0, 0)
-        if x.dtype != np.int8 or x.shape != wanted or not 0 <= least <= most < MANY:
-            raise ValueError("its kinds of places are none")
+        _check_whole(x, wanted, MANY, "kinds")
     return found
 
 
@@ -322,34 +363,19 @@ def _share(obs: Observations, rank: int) -> float:
 # ---- what they tell
 
 
-class Errors(NamedTuple):
-    """Errors of entries that were set aside, in a random order."""
-
-    residual: Array
-    logs: Array  # what their scales are made of: n x 3
-    number: Array  # of the set
-    kinds: Array  # of their places
-    gaps: Array  # that they are in, by number
-    telling: Array  # those of entries that say how large errors are
-
-    def those_that_tell(self) -> Errors:
-        """Without those of a value that stands in many places: with zeros, met nearly everywhere, nine
-        tenths of all could be inside where of the others few are."""
-        return self if self.telling.all() else Errors(*(x[self.telling] for x in self))
-
-
 def calibrate(obs: Observations, fit: Fit, sets: Sequence[Fitted]) -> Calibration:
     """Intervals for a fit to these data, from fits to the data without some entries."""
     single = [some for some in sets if not some.whole_gaps]
     known = [lines_of(some.rest, some.fit) for some in single]
     places = kinds_of(obs, fit)
-    errors = _errors(single, known, with_kinds=places is not None).those_that_tell()
-    law, sizes, tails = _scaled(obs, errors)
+    errors = errors_of(single, known, with_kinds=places is not None).those_that_tell()
+    law, sizes, tails, outlying = scaled(obs, errors)
     scale = law.at(errors.logs) * sizes[errors.kinds]
-    outlying = tails.outlying(errors.residual, scale)
     good = 1 - outlying if tails.share > TELLING else np.ones(len(scale))
     ratio = errors.residual / scale
-    step = -(-len(ratio) // KEPT)
+    size, step = np.abs(ratio), -(-len(ratio) // KEPT)
+    lines = errors.lines
+    apart = places is None and lines_differ(size, good, lines, errors.number)
     kinds, share = None, unlike(single, known)
     if places is not None:
         kinds = Kinds(places, sizes)
@@ -359,63 +385,11 @@ def calibrate(obs: Observations, fit: Fit, sets: Sequence[Fitted]) -> Calibratio
         tails,
         *thinned(ratio, good, KEPT),
         Gaps(share, harder(sets)),
-        tuple(_coverage(np.abs(ratio), good, errors, x) for x in LEVELS),
+        tuple(_coverage(size, good, errors, x, by_line=apart) for x in LEVELS),
         kinds=errors.kinds[::step],
         gaps_of=errors.gaps[::step],
+        lines=lines[::step] if apart else None,
     )
-
-
-def _gaps_of(some: Fitted) -> Array:
-    """Errors of one gap are alike, and come together where the error of a new gap is held against
-    them; each by itself where nobody knows of gaps."""
-    for part in some.fit.beyond:
-        if isinstance(part, KnowsKinds):
-            return part.gaps(some.judged)
-    return np.arange(len(some.judged.rows))
-
-
-def _errors(
-    sets: Sequence[Fitted],
-    known: Sequence[Lines],
-    *,
-    with_kinds: bool,
-) -> Errors:
-    """Of all sets."""
-    found: list[tuple[Array, ...]] = []
-    for k, (some, lines) in enumerate(zip(sets, known, strict=True)):
-        places = some.judged.rows, some.judged.cols
-        logs = lines.logs(*places)
-        of_places = kinds_of(some.rest, some.fit) if with_kinds else None
-        kinds = np.zeros(len(logs), np.int8) if of_places is None else of_places[places]
-        residual = some.fit.residual(some.judged)
-        gaps = _gaps_of(some) + sum(len(x[0]) for x in found)
-        tell = some.judged.tells()
-        found.append((residual, logs, np.full(len(logs), k), kinds, gaps, tell))
-    parts = [np.concatenate(x) for x in zip(*found, strict=True)]
-    # any part of them is then a fair one
-    order = np.random.default_rng(0).permutation(len(parts[0]))
-    residual, *others = (x[order] for x in parts)
-    return Errors(residual.astype(np.float64), *others)
-
-
-def _scaled(obs: Observations, errors: Errors) -> tuple[Law, Array, Tails]:
-    """The law of scales, sizes of kinds, and the tails beyond them. What is gross is told by the
-    first scales, and does not speak for the second.
-    """
-    floor = 16 * float(np.finfo(obs.dtype).eps) * obs.scale  # of exact data
-    weight = np.ones(len(errors.residual))
-    sizes = np.ones(MANY)
-    for _ in range(2):
-        own = errors.residual / sizes[errors.kinds]
-        law = learned_law(own, errors.logs, weight)
-        typical = float(np.median(law.at(errors.logs)))
-        law = law._replace(unit=law.unit * max(floor / max(typical, TINY), 1.0))
-        scale = law.at(errors.logs)
-        sizes = sizes_of(errors.residual / scale, errors.kinds)
-        scale *= sizes[errors.kinds]
-        tails = fit_tails(errors.residual, scale)
-        weight = np.maximum(1 - tails.outlying(errors.residual, scale), 1e-6)
-    return law, sizes, tails
 
 
 def _coverage(
@@ -423,6 +397,8 @@ def _coverage(
     good: Array,
     errors: Errors,
     level: float,
+    *,
+    by_line: bool,
 ) -> Coverage:
     """Each set is held against the quantiles of the others."""
     inside = np.zeros((2, 2))  # of good ones and of all: within, and in all
@@ -430,8 +406,14 @@ def _coverage(
         own = errors.number == k
         kinds, gaps = errors.kinds[~own], errors.gaps[~own]
         for side, weight in enumerate((good, np.ones(len(good)))):
-            border = quantiles_by_kind(size[~own], weight[~own], kinds, level, gaps)
-            within = weight[own] * (size[own] <= border[errors.kinds[own]])
+            others = size[~own], weight[~own]
+            if by_line:
+                lines, at = np.unique(errors.lines[own], return_inverse=True)
+                border = quantiles_by_line(*others, errors.lines[~own], level, lines)
+            else:
+                at = errors.kinds[own]
+                border = quantiles_by_kind(*others, kinds, level, gaps)
+            within = weight[own] * (size[own] <= border[at])
             inside[side] += (within.sum(), weight[own].sum())
     value, observation = inside[:, 0] / np.maximum(inside[:, 1], 1e-300)
     return Coverage(level, float(value), float(observation))
