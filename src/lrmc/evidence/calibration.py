@@ -26,6 +26,7 @@ from ..observations.heldout import (
     part_in_memory,
     set_aside,
 )
+from ..observations.together import aside_together, missing_together
 from ..weights import Array
 from .by_line import axis_of, lines_differ, quantiles_by_line
 from .errors import Errors, errors_of, scaled
@@ -63,6 +64,9 @@ class KnowsGaps(Protocol):
 
 
 SETS = 5  # of entries that are set aside
+SINGLE = (
+    2  # sets of single entries, where entries are missing together; 3 hold the same
+)
 # errors in all: the share below a 95 % quantile is then known to 0.3 %
 ENOUGH = 6000
 MOST = 0.1  # of the entries that are set aside at once
@@ -308,8 +312,9 @@ def fitted_again(
     """Fits to the data without some entries, several times: `refit` makes the run again, with this
     rank.
 
-    Where data are large or not in memory, of some of their rows (or columns) with so many `cells`. Where gaps are
-    structured, a last one is without whole gaps: see `Gaps`.
+    Where data are large or not in memory, of some of their rows (or columns) with so many `cells`. Where samples
+    lack several entries together, so they do in most of the fits; where gaps are structured, a last one is
+    without whole gaps: see `Gaps`.
     """
     # a model that knows gaps tells those of a single line as well
     if not (has_enough(obs) if _knows_gaps(refit) else can_hold_out(obs)):
@@ -322,6 +327,10 @@ def fitted_again(
     sets = [
         some or set_aside(part.obs, share, seed + k) for k, some in enumerate(moved)
     ]
+    together = not any(moved) and missing_together(part.obs)
+    if together:
+        others = range(seed + SINGLE, seed + SETS)
+        sets[SINGLE:] = [aside_together(part.obs, share, k) for k in others]
     if in_one_piece(part.obs):
         sets.append(hold_out(part.obs, seed + SETS))
     fits = []
