@@ -8,6 +8,7 @@ from lrmc.evidence.by_line import (
     LENT,
     common_values,
     lines_differ,
+    named_alike,
     quantiles_by_line,
 )
 
@@ -45,6 +46,13 @@ def test_values_that_come_again_in_their_line_are_common():
     # the same entry, set aside again and again, is one
     again = np.zeros(40, int)
     assert not common_values(again, again, np.full(40, 7.0)).any()
+
+
+def test_lines_of_a_part_are_those_of_all_data_if_it_has_all_of_them():
+    assert named_alike((9000, 60), (1000, 60))
+    assert named_alike((60, 9000), (60, 1000))
+    assert not named_alike((9000, 6000), (1000, 600))
+    assert not named_alike((2000, 1500), (1000, 1500))
 
 
 def held(Y, rng):

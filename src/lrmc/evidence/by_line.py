@@ -26,6 +26,12 @@ def axis_of(shape: tuple[int, int]) -> int:
     return int(shape[0] >= shape[1])
 
 
+def named_alike(whole: tuple[int, int], part: tuple[int, int]) -> bool:
+    """Whether the fewer lines of a part of the data, of this shape, are those of all data."""
+    axis = axis_of(whole)
+    return axis == axis_of(part) and whole[axis] == part[axis]
+
+
 def common_values(
     lines: Array,
     others: Array,

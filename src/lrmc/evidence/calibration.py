@@ -28,7 +28,7 @@ from ..observations.heldout import (
 )
 from ..observations.together import aside_together, missing_together
 from ..weights import Array
-from .by_line import axis_of, lines_differ, quantiles_by_line
+from .by_line import axis_of, lines_differ, named_alike, quantiles_by_line
 from .errors import Errors, errors_of, scaled
 from .kinds import (
     MANY,
@@ -384,7 +384,8 @@ def calibrate(obs: Observations, fit: Fit, sets: Sequence[Fitted]) -> Calibratio
     ratio = errors.residual / scale
     size, step = np.abs(ratio), -(-len(ratio) // KEPT)
     lines = errors.lines
-    apart = places is None and lines_differ(size, good, lines, errors.number)
+    named = places is None and named_alike(obs.shape, sets[0].rest.shape)
+    apart = named and lines_differ(size, good, lines, errors.number)
     kinds, share = None, unlike(single, known)
     if places is not None:
         kinds = Kinds(places, sizes)
