@@ -77,7 +77,12 @@ def errors_of(
     # any part of them is then a fair one
     order = np.random.default_rng(0).permutation(len(parts[0]))
     residual, *others, lines, across, values = (x[order] for x in parts)
-    others += [lines, common_values(lines, across, values)]
+    common = np.zeros(len(lines), bool)
+    if (
+        not with_kinds
+    ):  # of many sensors some have few errors, of which some are alike by chance
+        common = common_values(lines, across, values)
+    others += [lines, common]
     return Errors(residual.astype(np.float64), *others)
 
 
