@@ -42,7 +42,7 @@ What the others do better, and what this race does not show:
 - hyperspy's ORPCA reads its data once, in a stream (of lrmc, `RobustPCA.partial_fit` does); its error is larger.
 - cmfrec is not made for outliers. It is here as what one gets without robustness.
 - IRCUR, which is fast on dense data, is on no package registry, so it could not be installed by name and did not run.
-- All data here are exactly low-rank plus sparse, our home ground; `docs/imputation.md` has real tables."""
+- All data here are exactly low-rank plus sparse, our home ground; [imputation](imputation.md) has real tables."""
 
 
 def peers(rows: list[Row]) -> str:

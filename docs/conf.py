@@ -70,6 +70,8 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_memory": False,
     "remove_config_comments": True,
+    "write_computation_times": False,  # a page that would load scripts from elsewhere
+    "capture_repr": ("_repr_html_",),  # not what a plotting function happens to return
     "image_scrapers": ("matplotlib",),
     "min_reported_time": 1000,
     "default_thumb_file": None,

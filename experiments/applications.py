@@ -28,11 +28,13 @@ from lrmc.weights import Array
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "applications.md"
 MOST = 32
-HEAD = f"""# {(__doc__ or "").partition(".")[0]}
+HEAD = """# Time on stacks of the paper's size
+
+Tables III, V and VI of the paper: how long the solvers take on stacks as large as its videos, faces and scenes.
 
 Made by `python experiments/applications.py`. Rank 2, bytes, a tenth covered; seconds for 32 iterations, on 2 cores.
-The paper's seconds are from another machine and its own data, which are not available here. Real data: `video.md`,
-`clouds.md`, `faces.md`, `ultrasound.md`.
+The paper's seconds are from another machine and its own data, which are not available here. Real data:
+[video](video.md), [clouds](clouds.md), [faces](faces.md), [ultrasound](ultrasound.md).
 """
 
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from written import write_made
 
 import lrmc
-from lrmc._files import write_whole
 from lrmc.synthetic import Problem, problem
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -155,7 +155,7 @@ def main() -> None:
         "Rank given one too high": lambda: lines(WIDE, min(seeds, 4), "+1"),
         "Noise: n = 600, rank 5, p = 0.5": lambda: noise(min(seeds, 4)),
     }
-    text = f"# The default method\n\nMade by `python experiments/default.py`, {seeds} seeds unless said.\n"
+    text = f"\nOf {seeds} seeds, unless said.\n"
     for title, part in parts.items():
         text += f"\n## {title}\n\n"
         print(f"\n## {title}\n")
@@ -163,7 +163,7 @@ def main() -> None:
             print(line, flush=True)
             text += line + "\n"
     if not asked.quick:
-        write_whole(ROOT / "docs" / "default.md", text.encode())
+        write_made(ROOT / "docs" / "default.md", text + "\n")
 
 
 if __name__ == "__main__":

@@ -10,16 +10,24 @@ from __future__ import annotations
 
 import argparse
 import csv
-import os
 import time
 import warnings
 from pathlib import Path
 
 import numpy as np
-from tasks import Array, Problem, Source, faces, hard_impute, row_mean, row_median
+from tasks import (
+    Array,
+    Problem,
+    Source,
+    data_folder,
+    faces,
+    hard_impute,
+    row_mean,
+    row_median,
+)
+from written import write_rows
 
 import lrmc
-from lrmc._files import whole
 from lrmc.apps.faces import Faces as Cleaned
 from lrmc.apps.faces import Person, clean_faces, contact_sheet
 from lrmc.schedule import Tuning
@@ -84,9 +92,7 @@ def main() -> None:
     )
     asked = ask.parse_args()
     warnings.simplefilter("ignore")
-    folder = Path(
-        asked.data or os.environ.get("LRMC_DATA") or ROOT.parent / "shared" / "data"
-    )
+    folder = data_folder(asked.data)
     lines, people = [], {}
     for name in asked.people:
         problem = next(faces(Source(folder), name))
@@ -125,10 +131,8 @@ def _write(path: Path, lines: list[list[str]]) -> None:
             old = list(csv.reader(file))[1:]
     new = {tuple(line[:2]) for line in lines}
     kept = [line for line in old if tuple(line[:2]) not in new]
-    with whole(path) as temporary, temporary.open("w", newline="") as file:
-        out = csv.writer(file, lineterminator="\n")
-        out.writerow(["person", "method", "note", "PSNR", "seconds"])
-        out.writerows(kept + lines)
+    head = ["person", "method", "note", "PSNR", "seconds"]
+    write_rows(path, head, kept + lines)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ become those that come with the package."""
 from __future__ import annotations
 
 import argparse
-import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -28,6 +27,7 @@ from tasks import (
     Problem,
     Scores,
     Source,
+    data_folder,
     errors,
     faces,
     jester,
@@ -36,9 +36,9 @@ from tasks import (
     video,
 )
 from tasks import satellite as pairs_of_dates
+from written import write_made
 
 import lrmc
-from lrmc._files import write_whole
 from lrmc.methods.plan import Plan
 from lrmc.methods.safety_net import kind_of
 from lrmc.observations import native, native_layers
@@ -421,8 +421,8 @@ def line(rows: list[Row], default: list[Row]) -> tuple[str, ...]:
     )
 
 
-def page(rows: list[Row], seeds: list[int]) -> str:
-    """What was measured, as a page."""
+def page(rows: list[Row]) -> str:
+    """What was measured."""
     keys = dict.fromkeys((x.family, x.tested) for x in rows)
     lines = []
     for key in keys:
@@ -432,12 +432,7 @@ def page(rows: list[Row], seeds: list[int]) -> str:
     head = ("family", "tested on", "measure", "learned (worst)", "passes")
     head += ("default (worst)", "passes", "time, learned / default")
     return (
-        "# Learned once per family\n\nMade by `python experiments/families.py --write`: schedules that"
-        " `lrmc.train` learned on some matrices of a kind, tried on others of that kind which it never"
-        " saw, beside the default that decides anew for each matrix. No model of time is used. Means"
-        f" over masks {', '.join(map(str, seeds))}. A pass looks at all entries of the new matrix; looks"
-        " at a part of it count as parts. Times are those of the processor.\n\n"
-        + table(head, lines)
+        table(head, lines)
         + "\n\nTrained on: "
         + "; ".join(f"{x.name}: {x.about or 'not shipped'}" for x in FAMILIES)
         + ".\n"
@@ -447,19 +442,18 @@ def page(rows: list[Row], seeds: list[int]) -> str:
 def main() -> None:
     """Train and try."""
     ask = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    ask.add_argument(
-        "--data", default=os.environ.get("LRMC_DATA") or ROOT.parent / "shared" / "data"
-    )
+    ask.add_argument("--data", help="otherwise LRMC_DATA, or ../shared/data")
     ask.add_argument("--only", nargs="*", default=[family.name for family in FAMILIES])
     ask.add_argument("--seeds", type=int, nargs="*", default=[0])
     ask.add_argument("--keep", action="store_true", help="ship the schedules")
     ask.add_argument("--write", action="store_true", help="write docs/families.md")
     asked = ask.parse_args()
+    folder = data_folder(asked.data)
     rows: list[Row] = []
     for family in FAMILIES:
         if family.name not in asked.only:
             continue
-        source = Source(Path(asked.data), 0)
+        source = Source(folder, 0)
         schedule = trained(family, source)
         card = schedule.card
         print(family.name, "rank", card["rank"], card["learning"], card["seconds"], "s")
@@ -471,9 +465,9 @@ def main() -> None:
         if asked.keep and family.ships:
             shipped(family, schedule, found)
         rows += found
-    print(text := page(rows, asked.seeds))
+    print(text := page(rows))
     if asked.write:
-        write_whole(ROOT / "docs" / "families.md", text.encode())
+        write_made(ROOT / "docs" / "families.md", text)
 
 
 def shipped(family: Family, schedule: lrmc.Schedule, rows: list[Row]) -> None:

@@ -11,9 +11,6 @@ methods see the same sample of rows, named in the table."""
 from __future__ import annotations
 
 import argparse
-import csv
-import os
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -23,10 +20,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
-from tasks import Array, Source
+from tasks import Array, Source, data_folder
+from written import write_made, write_rows
 
 import lrmc
-from lrmc._files import whole, write_whole
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -143,32 +140,18 @@ def main() -> None:
         help="write docs/imputation.md and docs/imputation.csv",
     )
     asked = ask.parse_args()
-    folder = Path(
-        asked.data or os.environ.get("LRMC_DATA") or ROOT.parent / "shared" / "data"
-    )
-    if not (folder / "traffic").is_dir():
-        print(
-            "The data folder was not found: give it with --data DIR or in LRMC_DATA.",
-            file=sys.stderr,
-        )
-        raise SystemExit(2)
+    folder = data_folder(asked.data)
     warnings.simplefilter("ignore")  # a run that ended badly shows in its score
     lines = []
     for line in run(Source(folder), asked.quick):
         lines.append(line)
         print(*line, sep="  ", flush=True)
-    text = "# Imputation\n\nMade by `python experiments/imputation.py`. The error on hidden entries.\n\n"
-    text += markdown(lines)
+    text = markdown(lines)
     print("\n" + text)
     if asked.write:
-        write_whole(ROOT / "docs" / "imputation.md", text.encode())
-        with (
-            whole(ROOT / "docs" / "imputation.csv") as path,
-            path.open("w", newline="") as file,
-        ):
-            out = csv.writer(file, lineterminator="\n")
-            out.writerow(Line._fields[:4])
-            out.writerows((*x[:3], f"{x.score:.5g}") for x in lines)
+        write_made(ROOT / "docs" / "imputation.md", text)
+        rows = ((*x[:3], f"{x.score:.5g}") for x in lines)
+        write_rows(ROOT / "docs" / "imputation.csv", Line._fields[:4], rows)
 
 
 if __name__ == "__main__":

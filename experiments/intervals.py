@@ -11,9 +11,6 @@ gaps unlike anything observed, and is to be refused."""
 from __future__ import annotations
 
 import argparse
-import csv
-import os
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -22,10 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_wine
-from tasks import Array, Source
+from tasks import Array, Source, data_folder
+from written import write_made, write_rows
 
 import lrmc
-from lrmc._files import whole, write_whole
 from lrmc.evidence import NotCalibrated
 from lrmc.units import column_units
 
@@ -260,15 +257,8 @@ def misses(lines: list[Line]) -> int:
 
 
 def page(lines: list[Line]) -> str:
-    """What is written to docs."""
-    text = (
-        "# Intervals\n\nMade by `python experiments/intervals.py --write`. Wanted are 88 to 92"
-        " and 93.5 to 96.5 %, a mean\nwidth of at most 1.15 times the best constant one, and"
-        " no interval for NGSIM. Of wine 460 values are\nhidden: the coverage of one mask has a"
-        " standard error of 1.4 % there, of the others less than 0.6 %\n(over twelve further masks,"
-        " 200 to 211, wine without outliers has 88.5 and 94.0 %, with standard errors of 0.5 and\n0.3)."
-        " The last column is processor time.\n"
-    )
+    """What is written to docs, between what people say of it."""
+    text = ""
     for title, masks in (
         ("Masks that the method was made with", TUNED_ON),
         ("Masks that nobody had looked at", CONFIRMED_ON),
@@ -279,7 +269,7 @@ def page(lines: list[Line]) -> str:
             text += f"\n## {title} (seeds {names})\n\n{markdown(some)}"
             total = sum(4 for x in some if x.data not in REFUSED)
             text += f"\n{misses(some)} of {total} coverages and widths are outside.\n"
-    return text
+    return text + "\n"
 
 
 def main() -> None:
@@ -294,15 +284,7 @@ def main() -> None:
     ask.add_argument("--masks", nargs="+", type=int, default=[*TUNED_ON, *CONFIRMED_ON])
     ask.add_argument("--write", action="store_true", help="write docs/intervals.*")
     asked = ask.parse_args()
-    folder = Path(
-        asked.data or os.environ.get("LRMC_DATA") or ROOT.parent / "shared" / "data"
-    )
-    if not (folder / "traffic").is_dir():
-        print(
-            "The data folder was not found: give it with --data DIR or in LRMC_DATA.",
-            file=sys.stderr,
-        )
-        raise SystemExit(2)
+    folder = data_folder(asked.data)
     warnings.simplefilter("ignore")  # doubts about a fit show in its intervals
     lines = []
     for line in run(folder, asked.only, asked.masks):
@@ -311,14 +293,9 @@ def main() -> None:
     text = page(lines)
     print("\n" + text)
     if asked.write:
-        write_whole(ROOT / "docs" / "intervals.md", text.encode())
-        with (
-            whole(ROOT / "docs" / "intervals.csv") as path,
-            path.open("w", newline="") as file,
-        ):
-            out = csv.writer(file, lineterminator="\n")
-            out.writerow(Line._fields[:7])
-            out.writerows(x[:7] for x in lines)
+        write_made(ROOT / "docs" / "intervals.md", text)
+        rows = (x[:7] for x in lines)
+        write_rows(ROOT / "docs" / "intervals.csv", Line._fields[:7], rows)
 
 
 if __name__ == "__main__":

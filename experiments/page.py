@@ -291,7 +291,7 @@ and writes this page again; `make experiments QUICK=1` shows in a minute that ev
 precision unless said otherwise. On one machine, iterations and errors depend on the seeds and the number of threads
 alone. *Closed loop* is the first stage of the default method, told the rank as all others are; it needs no training.
 *LRMC, trained* has our schedules with tangent correction and momentum, *paper's form* those without; *published* is the
-authors' numbers, where they exist. ScaledGD and GD are ours, tuned (`docs/scaled_gd.md`). All are stopped when the true
+authors' numbers, where they exist. ScaledGD and GD are ours, [tuned](scaled_gd.md). All are stopped when the true
 error is small enough, which only an experiment can know."""
 
 SECTIONS = (

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import os
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -22,10 +20,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from tasks import QUICK, TASKS, Array, Problem, Scores, Source, Task
+from tasks import QUICK, TASKS, Array, Problem, Scores, Source, Task, data_folder
+from written import write_made, write_rows
 
 import lrmc
-from lrmc._files import whole, write_whole
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "real.csv"
@@ -175,15 +173,7 @@ def options() -> argparse.Namespace:
 def main() -> None:
     """Run, print, and write if asked to."""
     asked = options()
-    folder = Path(
-        asked.data or os.environ.get("LRMC_DATA") or ROOT.parent / "shared" / "data"
-    )
-    if not (folder / "traffic").is_dir():
-        print(
-            "The data folder was not found: give it with --data DIR or in LRMC_DATA.",
-            file=sys.stderr,
-        )
-        raise SystemExit(2)
+    folder = data_folder(asked.data)
     warnings.simplefilter("ignore")  # a run that ended badly shows in its score
     sources = [Source(folder, seed, asked.thin) for seed in range(asked.seeds)]
     kept = known() if asked.write else []
@@ -225,17 +215,14 @@ def write(lines: list[Line]) -> None:
     """The numbers, and the page made of them."""
     by_task = {task.name: [x for x in lines if x.task == task.name] for task in TASKS}
     tables = [table(task, by_task[task.name]) for task in TASKS if by_task[task.name]]
-    text = "# Real data\n\nMade by `python experiments/real.py --write`. Bold: the bar is reached."
-    text += " Satellite: every 4th pixel in x and y,\nunless `--thin` says otherwise.\n"
-    write_whole(RESULTS.with_suffix(".md"), "\n".join([text, *tables]).encode())
-    with whole(RESULTS) as path, path.open("w", newline="") as file:
-        out = csv.writer(file, lineterminator="\n")
-        out.writerow(["task", "method", "rank", "seconds", "score", "value"])
-        for x in (x for some in by_task.values() for x in some):
-            out.writerows(
-                [x.task, x.method, x.rank, f"{x.seconds:.3f}", *pair]
-                for pair in x.scores.items()
-            )
+    write_made(RESULTS.with_suffix(".md"), "\n" + "\n".join(tables))
+    rows = (
+        [x.task, x.method, x.rank, f"{x.seconds:.3f}", *pair]
+        for some in by_task.values()
+        for x in some
+        for pair in x.scores.items()
+    )
+    write_rows(RESULTS, ["task", "method", "rank", "seconds", "score", "value"], rows)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -19,6 +21,21 @@ from lrmc.weights import Huber
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Scores = dict[str, float]
+
+
+def data_folder(given: str | os.PathLike[str] | None) -> Path:
+    """Where the data are: as `--data` says, as LRMC_DATA says, or beside the repository. A script ends
+    where they are not.
+    """
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = Path(given or os.environ.get("LRMC_DATA") or beside)
+    if not (folder / "traffic").is_dir():
+        print(
+            "The data folder was not found: give it with --data DIR or in LRMC_DATA.",
+            file=sys.stderr,
+        )
+        raise SystemExit(2)
+    return folder
 
 
 class Source(NamedTuple):

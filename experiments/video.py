@@ -25,13 +25,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image
+from written import write_made, write_rows
 
 import lrmc
-from lrmc._files import whole, write_whole
 from lrmc.apps import video
 from lrmc.apps.stack import Stack
 from lrmc.apps.video.foreground import cleaned
-from lrmc.apps.video.model import DEVIATIONS, LEAST, MOST
+from lrmc.apps.video.thresholds import DEVIATIONS, LEAST, MOST
 from lrmc.methods.noisy import two_groups
 from lrmc.schedule import Tuning
 
@@ -233,20 +233,12 @@ def kept(done: set[tuple[Any, ...]]) -> list[Line]:
 
 def write(lines: list[Line]) -> None:
     """The table into the page, and all lines into a file."""
-    page = ROOT / "docs" / "video.md"
-    before, _, after = page.read_text().partition("<!-- table -->\n")
-    _, _, after = after.partition("<!-- end -->\n")
-    write_whole(
-        page, f"{before}<!-- table -->\n{table(lines)}<!-- end -->\n{after}".encode()
+    write_made(ROOT / "docs" / "video.md", table(lines))
+    lines = sorted(lines, key=lambda x: (list(CLIPS).index(x.clip), -x.observed))
+    rows = (
+        (x.clip, x.method, x.observed, f"{x.F:.4f}", f"{x.seconds:.2f}") for x in lines
     )
-    with whole(TABLE) as path, path.open("w", newline="") as file:
-        out = csv.writer(file, lineterminator="\n")
-        out.writerow(Line._fields)
-        lines = sorted(lines, key=lambda x: (list(CLIPS).index(x.clip), -x.observed))
-        out.writerows(
-            (x.clip, x.method, x.observed, f"{x.F:.4f}", f"{x.seconds:.2f}")
-            for x in lines
-        )
+    write_rows(TABLE, Line._fields, rows)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Every line of DESIGN section 9 that applies: a message says what came, what was wanted
+"""Every line of "Bad input" in DESIGN.md that applies: a message says what came, what was wanted
 and what to do.
 """
 

@@ -16,6 +16,7 @@ from lrmc.apps.clouds.bright import (
     gains,
     outshines,
 )
+from lrmc.apps.clouds.ground import Sample
 from lrmc.apps.clouds.shades import Shades
 
 SHARES = (1.0, 0.6, 0.5, 0.7, 1.0, 0.7, 0.3, 0.6)  # of each date, under clouds
@@ -124,6 +125,7 @@ def test_dates_of_which_the_others_tell_something_are_not_named():
     rng = np.random.default_rng(0)
     Y = rng.uniform(0, 1000, (6, 1, 10, 10))
     clear, none = np.ones((6, 10, 10), bool), np.zeros(6, bool)
+    all_seen = clear.copy()
     near = Y.reshape(6, 1, -1) + 10
     near[[0, 2, 5]] += 2000
     clear[5, 0] = False
@@ -133,11 +135,18 @@ def test_dates_of_which_the_others_tell_something_are_not_named():
     assert (judged.untold(Y) > 1).tolist() == [True, False, True, False, False, True]
     dark = Shades(none, none, np.array([1, 1, 0, 0, 0, 0], bool), none)
     undecided = np.array([0, 0, 0, 0, 1, 0], bool)
-    ground = SimpleNamespace(outcome=SOUND, bright=None)
-    learned = learn.Learned(ground, dark, judged, undecided)
+    ground = SimpleNamespace(outcome=SOUND, bright=None, estimated=none)
+    learned = learn.Learned(ground, dark, judged, undecided, clear, lenient=False)
     with pytest.warns(UserWarning, match="scenes"):
-        told = learn._warned(learned, Y, np.ones(6), masked=False)
+        told = learn._warned(learned, Sample(Y, all_seen, None), masked=False)
     assert [text.split(":")[0] for text in told.warnings] == ["scenes 3, 5", "scenes 1"]
+    # Nothing of the second is believed: whether it looked like ground before.
+    judged.filling.ways.hidden = np.array([0, 1, 0, 0, 0, 0], bool)
+    for named in (True, False):
+        learned.likely[1, 1:] = named
+        with pytest.warns(UserWarning, match="scenes"):
+            told = learn._warned(learned, Sample(Y, all_seen, None), masked=False)
+        assert any("a part looks like ground" in one for one in told.warnings) == named
 
 
 def test_dates_are_doubtful_beside_the_one_that_is_told_best():

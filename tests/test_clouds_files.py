@@ -173,12 +173,15 @@ def test_dates_from_names():
     assert dates_of([Path("20210231.tif")]) is None
 
 
-def rewritten(path, target, **change):
+def rewritten(path, target, offset=None, **change):
     with rasterio.open(path) as source:
         profile, data = source.profile | change, source.read()
+        scale, usual = source.scales[0], source.offsets[0]
     count, height, width = (profile[name] for name in ("count", "height", "width"))
     with rasterio.open(target, "w", **profile) as out:
         out.write(np.resize(data, (count, height, width)).astype(profile["dtype"]))
+        out.scales = [scale] * count
+        out.offsets = [usual if offset is None else offset] * count
 
 
 FAULTS = {
@@ -196,6 +199,7 @@ FAULTS = {
         lambda a, b: rewritten(a, b, transform=rasterio.Affine(10, 0, 0, 0, -10, 0)),
         "lies elsewhere",
     ),
+    "another offset": (lambda a, b: rewritten(a, b, offset=-0.1), "another offset"),
     "empty": (lambda a, b: b.write_bytes(b""), "cannot be read"),
     "truncated": (
         lambda a, b: b.write_bytes(a.read_bytes()[: a.stat().st_size // 2]),

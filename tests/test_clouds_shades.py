@@ -6,7 +6,7 @@ import pytest
 from lrmc.apps import clouds
 from lrmc.apps.clouds import learn
 from lrmc.apps.clouds.ground import CLEAR, Sample
-from lrmc.apps.clouds.screen import _as_shadow, screened
+from lrmc.apps.clouds.screen import Screened, _as_shadow, screened
 from lrmc.apps.clouds.shades import shades, without_overcast
 
 RED, INFRARED = 2, 3
@@ -88,12 +88,12 @@ def test_ground_beside_a_shadow_that_the_screen_took_for_it(monkeypatch):
     monkeypatch.setattr(learn, "screened", darkest)
     sample = Sample(Y, np.ones((9, 20, 20), bool), None)
     days = 10.0 * np.arange(9)
-    ground, _, covered = learn._shown(sample, days, sample.share)
+    found, _, covered = learn._shown(sample, days, sample.share, lenient=False)
     assert not covered.any()
-    assert np.array_equal(~ground.there, shadow)
+    assert np.array_equal(~found.left.there, shadow)
     # Where there is none, the date shows nothing.
     sample = sample.without(~shadow & shadow.any((1, 2))[:, None, None])
-    _, _, covered = learn._shown(sample, days, np.ones(9))
+    _, _, covered = learn._shown(sample, days, np.ones(9), lenient=False)
     assert np.flatnonzero(covered).tolist() == [4]
 
 
@@ -195,7 +195,7 @@ def test_a_date_that_lies_in_a_shadow_in_part(seed):
     Y = overcast(forest(T=8, seed=seed), [4], 0.6, seed)
     Y[4, :, 12:15] = darkened(Y, [4])[4, :, 12:15]
     there = np.ones((8, 20, 20), bool)
-    left, shadow = screened(Sample(Y, there, None), 10.0 * np.arange(8))
+    left, shadow, _ = screened(Sample(Y, there, None), 10.0 * np.arange(8))
     truth = np.zeros((2, 8, 20, 20), bool)
     truth[0, 4, :12], truth[1, 4, 12:15] = True, True
     assert np.array_equal(~left.there, truth[0])
@@ -204,7 +204,7 @@ def test_a_date_that_lies_in_a_shadow_in_part(seed):
 
 def all_left(sample):
     """By a screen that finds nothing."""
-    return sample, np.zeros_like(sample.there)
+    return Screened(sample, *np.zeros((2, *sample.there.shape), bool))
 
 
 def test_a_cloudy_date_may_hide_another_one(monkeypatch):
@@ -220,8 +220,8 @@ def test_a_cloudy_date_may_hide_another_one(monkeypatch):
     monkeypatch.setattr(learn, "screened", lambda sample, *_: all_left(sample))
     monkeypatch.setattr(learn, "without_overcast", brightest_only)
     sample = Sample(forest(T=8), np.ones((8, 20, 20), bool), None)
-    left, _ = learn._without_clouds(sample, np.arange(8.0))
-    assert np.flatnonzero(left.share == 0).tolist() == list(cloudy)
+    found = learn._without_clouds(sample, np.arange(8.0), lenient=False)
+    assert np.flatnonzero(found.left.share == 0).tolist() == list(cloudy)
 
 
 def test_a_shadow_takes_as_much_of_the_brightest_band():

@@ -22,6 +22,7 @@ from lrmc.race.rivals import RIVALS
 from lrmc.training.examples import as_examples
 
 ROOT = Path(__file__).resolve().parent.parent
+MADE = ("default", "families", "imputation", "intervals", "real", "video")
 SCRIPTS = ("table1", "table2", "fig2", "fig3", "fig4", "fig5")
 
 
@@ -76,6 +77,29 @@ def test_what_is_there_is_not_measured_again(results: Path) -> None:
     # all of that instance once more
     assert rows(results / "table1.csv")[-1]["seed"] == "1"
     assert len((results / "table1.csv").read_text().splitlines()) == len(lines)
+
+
+def test_what_people_wrote_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "experiments"))
+    write_made = importlib.import_module("written").write_made
+    page = tmp_path / "page.md"
+    page.write_text("# Page\n\n<!-- table -->\nold\n<!-- end -->\n\nBy hand.\n")
+    write_made(page, "new\n")
+    write_made(page, "newer\n")
+    assert page.read_text() == (
+        "# Page\n\n<!-- table -->\nnewer\n<!-- end -->\n\nBy hand.\n"
+    )
+    page.write_text("# Page\n")
+    with pytest.raises(ValueError, match="no place"):
+        write_made(page, "new\n")
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_pages_that_are_made_in_part_have_a_place_for_it(name: str) -> None:
+    text = (ROOT / "docs" / f"{name}.md").read_text()
+    assert text.count("<!-- table -->\n") == text.count("<!-- end -->\n") == 1
 
 
 def test_no_time_no_rows(tmp_path: Path) -> None:

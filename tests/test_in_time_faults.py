@@ -8,7 +8,7 @@ from times import P, hidden, rmse, seasonal
 
 import lrmc
 from lrmc.complete.in_memory import outlying
-from lrmc.methods.in_time.faults import DRIFT, SHIFT, stretches
+from lrmc.methods.in_time.faults import DRIFT, SHIFT, faulty, stretches
 from lrmc.methods.in_time.kinds import stuck
 
 
@@ -120,3 +120,30 @@ def test_runs_for_intervals_leave_them_out_too(failing, solved):
     fit = result.refit(part._replace(obs=rest), 0)
     at = np.nonzero(wrong & missing)
     assert np.abs(fit.at(*at) - failing[0][at]).mean() < 3
+
+
+def test_states_of_switches_are_no_faults():
+    """They go from one level to another at once, stay there, and are all alike."""
+    rng = np.random.default_rng(0)
+    switched = np.cumsum(rng.random((6, 600)) < 1 / 15, axis=1) % 2
+    Y = np.where(switched == 1, 5.0, 1.0)
+    said = rng.uniform(1, 1.2, 600)  # what the others say of such a sensor
+    assert faulty(Y, lambda s: said, None) is None
+    noisy = Y + 0.1 * rng.standard_normal(Y.shape)
+    found = faulty(noisy, lambda s: said, None)
+    assert found is not None  # measured values of the same size are looked at as before
+
+
+def test_switches_are_filled_in_by_time_although_most_of_them_are_off():
+    """That one value is usual in most rows made the others outliers, whatever is known of times."""
+    rng = np.random.default_rng(1)
+    own = np.zeros((10, 336))
+    for k in range(1, 336):
+        own[:, k] = 0.93 * own[:, k - 1] + rng.normal(0, 0.37, 10)
+    slot = np.arange(336) % 24
+    work = (slot >= 8) & (slot < 18)
+    Y = (2.2 * work - 1.6 + own > 0).astype(float)
+    Z, where = hidden(Y, 0.2)
+    result = lrmc.solve(Z, time="columns")
+    assert rmse(result.completed(), Y, where) < 0.3
+    assert result.warnings == ()

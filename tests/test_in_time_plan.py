@@ -12,7 +12,12 @@ from times import P, hidden, rmse, seasonal
 from lrmc.methods.in_time import plan as planning
 from lrmc.methods.in_time.check import checked
 from lrmc.methods.in_time.clock import even_clock, read_clock
-from lrmc.methods.in_time.gaps import gaps_elsewhere, gaps_for, runs
+from lrmc.methods.in_time.gaps import (
+    fail_together,
+    gaps_elsewhere,
+    gaps_for,
+    runs,
+)
 from lrmc.methods.in_time.periods import (
     correlation,
     find_period,
@@ -471,3 +476,18 @@ def test_entries_set_aside_are_not_remembered_by_a_plan():
     at[0, day] = True
     # with what its models knew of this day it is 7.0
     assert rmse(found, X, at) < 4
+
+
+@pytest.mark.parametrize("sensors", [2, 3, 6])
+def test_a_few_sensors_fail_together_as_many_do(sensors):
+    """The variance of their share is no more than as many times that of chance as there are sensors."""
+    rng = np.random.default_rng(sensors)
+    times = np.repeat(rng.random(60) < 0.2, 6)
+    times[:6] = times[-6:] = False
+    together = np.broadcast_to(~times, (sensors, 360))
+    assert fail_together(together)
+    held = gaps_for(together, np.arange(sensors), 0, None)
+    alone = held.any(0) & ~held.all(0)
+    assert alone.sum() < 0.1 * held.any(0).sum()
+    assert not fail_together(rng.random((sensors, 360)) < 0.8)
+    assert not fail_together(np.broadcast_to(~times, (1, 360)))

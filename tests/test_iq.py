@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 import scipy.io
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import ndimage
 
 import lrmc
-from lrmc.apps.ultrasound import iq
+from lrmc import _extras
+from lrmc.apps.ultrasound import flow, iq
 from lrmc.apps.ultrasound.cines import read_cine
 from lrmc.apps.ultrasound.files import color_doppler, process
 from lrmc.apps.ultrasound.model import separate
@@ -123,7 +125,7 @@ def test_a_phase_and_a_unit_do_not_matter(made, parts):
 def test_naive_projection(made):
     """Tissue is the projection on the basis, pixel by pixel."""
     chosen = np.arange(48 * 48)
-    window = iq.taken_apart(made.cine, 3, chosen)
+    window = iq.taken_apart(made.cine, iq.learned(made.cine, 3, chosen))
     V = window.found.basis
     assert V.shape == (120, 3)
     assert_allclose(V.conj().T @ V, np.eye(3), atol=1e-4)
@@ -159,6 +161,41 @@ def test_windows_cover_all_frames_and_fade(simulated):
     assert simulated.error(found.blood, long.blood) < 0.8 * simulated.error(
         best, long.blood
     )
+
+
+def test_windows_side_by_side(monkeypatch):
+    """The same whatever the threads; those of BLAS keep still where they can be told to."""
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    rng = np.random.default_rng(3)
+    slow = np.exp(2j * np.pi * np.arange(300)[:, None, None] / 150)
+    cine = rng.standard_normal((2, 300, 24, 24)).astype(np.float32)
+    cine = (cine[0] + 1j * cine[1] + 30 * slow).astype(np.complex64)
+    threads = []
+
+    def tell(_):
+        blas = (p for p in threadpoolctl.threadpool_info() if p["user_api"] == "blas")
+        threads.extend(p["num_threads"] for p in blas)
+
+    found = []
+    for most in (1, 3):
+        monkeypatch.setattr(iq, "max_threads", lambda most=most: most)
+        found.append(separate(cine, progress=tell))
+    monkeypatch.setattr(_extras, "_pools", lambda: None)
+    with threadpoolctl.threadpool_limits(1):
+        found.append(separate(cine))
+    assert set(threads) == {1}
+    assert len(iq._spans(300)) == 2
+    for other in found[1:]:
+        assert_allclose(other.tissue, found[0].tissue, atol=1e-4)
+        assert_allclose(other.blood, found[0].blood, atol=1e-4)
+
+
+@pytest.mark.parametrize(("axis", "beyond"), [(0, "wrap"), (1, "edge"), (2, "edge")])
+def test_smoothing_is_that_of_scipy(axis, beyond):
+    x = np.random.default_rng(4).random((30, 17, 21)).astype(np.float32)
+    mode = {"edge": "nearest", "wrap": "wrap"}[beyond]
+    wanted = ndimage.gaussian_filter1d(x, 1.5, axis=axis, mode=mode)
+    assert_allclose(flow._smooth(x, 1.5, axis, beyond), wanted, rtol=1e-5)
 
 
 def test_options_of_real_cines_are_refused(made):

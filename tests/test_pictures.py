@@ -1,5 +1,6 @@
 """Pictures in files: their bits, and files that are damaged or not what they seem."""
 
+import itertools
 import struct
 import zlib
 
@@ -9,6 +10,7 @@ from each import each
 
 pytest.importorskip("typer")
 Image = pytest.importorskip("PIL.Image")
+ImageOps = pytest.importorskip("PIL.ImageOps")
 pytest.importorskip("av")
 from made.spheres import heads
 from typer.testing import CliRunner
@@ -200,3 +202,17 @@ def test_links_that_lead_nowhere(tmp_path):
         assert "leads nowhere" in done.output
     assert not (tmp_path / "out").exists()
     assert around.is_symlink()
+
+
+@each("turned, suffix", itertools.product(range(1, 9), ["png", "tif", "jpg"]))
+def test_pictures_of_a_turned_camera_stand_upright(turned, suffix, tmp_path):
+    """As Pillow itself turns them."""
+    picture = np.random.default_rng(turned).integers(0, 256, (6, 9, 3), np.uint8)
+    exif = Image.Exif()
+    exif[0x0112] = turned
+    Image.fromarray(picture).save(tmp_path / f"x.{suffix}", exif=exif)
+    with Image.open(tmp_path / f"x.{suffix}") as image:
+        wanted = np.asarray(ImageOps.exif_transpose(image))
+    np.testing.assert_array_equal(
+        read_picture(tmp_path / f"x.{suffix}", "video"), wanted
+    )

@@ -1,5 +1,6 @@
 """What a type checker sees of lrmc in a user's script."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,9 +21,16 @@ many: lrmc.Results = lrmc.solve_many(np.stack([Y, Y]), 2, threads=1)
 status: lrmc.Status = many[0].status
 pca: lrmc.RobustPCA = lrmc.RobustPCA(n_components=2, center=False)
 table = lrmc.RobustImputer(fill="missing").fit_transform(Y)
+shape: tuple[int, ...] = table.shape
+lower = result.forecast(3).lower
 schedule: lrmc.Schedule = lrmc.Schedule.named("geometric")
 lrmc.report.write_report("run.html", "Run", lrmc.report.result_sections(result))
 """
+# every name of the reference is to be seen
+API = Path(__file__).parents[1] / "docs" / "api.rst"
+SCRIPT += "".join(
+    f"lrmc.{name}\n" for name in re.findall(r"^   (\w[\w.]*)$", API.read_text(), re.M)
+)
 MISTAKES = {
     "lrmc.solve(Y, rnak=2)": "rnak",
     'lrmc.solve(Y, loss="hubber")': "hubber",
@@ -32,6 +40,8 @@ MISTAKES = {
     "lrmc.solve_many([Y], rnak=2)": "rnak",
     "many[0].rnak": "rnak",
     "lrmc.solv(Y)": "solv",
+    "result.forecast(3).lowre": "lowre",
+    "table.shap": "shap",
 }
 
 

@@ -38,6 +38,21 @@ def by_lines(Y):
     return pd.DataFrame(Y).interpolate(limit_direction="both").to_numpy()
 
 
+def test_what_stays_on_one_side_is_no_order():
+    """A sensor that reads too much for a while goes on from step to step as a process does."""
+    rng = np.random.default_rng(3)
+    t = np.linspace(0, 6, 120)
+    X = rng.uniform(0.2, 1, (40, 2)) @ np.stack([np.ones_like(t), np.sin(t)])
+    Y = X + 0.05 * rng.standard_normal(X.shape)
+    for row in Y:
+        begin = rng.integers(0, 90)
+        row[begin : begin + 24] += rng.uniform(0.2, 1.0)
+    found = lrmc.solve(Y, rank=2, outliers="positive")
+    assert found.beyond == ()
+    off = [np.sqrt(np.mean((Z - X) ** 2)) for Z in (found.completed(), Y)]
+    assert off[0] < 0.6 * off[1]
+
+
 DATES = {
     "dates": pd.date_range("2024-03-01", periods=STEPS, freq="h"),
     "months as periods": pd.period_range("2001-01", periods=STEPS, freq="M"),

@@ -440,7 +440,7 @@ def test_bad_options(tmp_path, clip):
     assert (
         "no such" in fails(tmp_path, clip, "--model", tmp_path / "absent.npz").lower()
     )
-    video.separate(scene(5, 24, 32)[0]).model.save(tmp_path / "small.npz")
+    video.separate(scene(12, 24, 32)[0]).model.save(tmp_path / "small.npz")
     assert "the model is for 32 x 24" in fails(
         tmp_path, clip, "--grey", "--model", tmp_path / "small.npz"
     )

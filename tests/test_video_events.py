@@ -82,7 +82,7 @@ def test_tracks_follow_things_that_are_lost_for_a_while():
             found[20:40, left : left + 20] = True
         return found
 
-    tracker = Tracker(10.0, scale=2, origin=(100, 7))
+    tracker = Tracker(lambda k: k / 10, scale=2, origin=(100, 7))
     (first,) = tracker.events(0, mask(10))
     assert (first.left, first.top, first.width, first.height) == (120, 47, 40, 40)
     assert (first.area, first.track, first.seconds) == (1600, 1, 0.0)

@@ -11,7 +11,9 @@ import matplotlib.pyplot as plt
 
 import lrmc
 
-problem = lrmc.synthetic.problem(n=200, rank=3, alpha=0.1, p=0.5, form="dense")
+problem = lrmc.synthetic.problem(
+    n=80, rank=3, alpha=0.1, p=0.5, outlier_scale=5, form="dense"
+)
 result = lrmc.solve(problem.Y)
 print(result)
 print(f"relative error {lrmc.relative_error(result, problem):.0e}")
@@ -26,5 +28,5 @@ pictures = {
     "outliers": result.outliers(),
 }
 for ax, (title, X) in zip(axes, pictures.items(), strict=True):
-    ax.imshow(X, vmin=-0.02, vmax=0.02, cmap="RdBu")
+    ax.imshow(X, vmin=-0.05, vmax=0.05, cmap="RdBu")
     ax.set(title=title, xticks=[], yticks=[])

@@ -30,7 +30,7 @@ spread = table.std().to_numpy()
 
 
 def error(filled):
-    """The mean absolute error of the missing cells, in standard deviations of their columns."""
+    """The mean absolute error of the missing cells, in deviations of their columns."""
     return np.abs((filled - table.to_numpy()) / spread)[missing].mean()
 
 
@@ -38,7 +38,8 @@ print(f"lrmc {error(cleaned.to_numpy()):.2f}, medians {error(medians):.2f}")
 
 # %%
 # The slips, and what they were replaced by.
-scores = np.asarray(imputer.pca_.outlier_scores(measured / imputer.scale_))
+scaled = (measured.to_numpy() - imputer.center_) / imputer.scale_
+scores = imputer.pca_.outlier_scores(scaled)
 figure, ax = plt.subplots(figsize=(7, 3.5), layout="constrained")
 bins = np.geomspace(0.01, 1000, 60)
 ax.hist(scores[~slipped & ~missing], bins, label="good cells")

@@ -1,5 +1,8 @@
 """Robust matrix completion: recover a low-rank matrix from data with missing entries and
 gross outliers.
+
+    result = lrmc.solve(Y)  # NaN is missing
+    result.completed(), result.outliers(), result.warnings
 """
 
 from __future__ import annotations
@@ -16,9 +19,12 @@ from . import _program  # noqa: F401
 # second, and `lrmc --help` needs none of them. `as` tells type checkers that they are public.
 if TYPE_CHECKING:
     from . import apps as apps
+    from . import complete as complete
+    from . import evidence as evidence
     from . import observations as observations
     from . import outofcore as outofcore
     from . import report as report
+    from . import schedule as schedule
     from . import synthetic as synthetic
     from . import torch as torch
     from . import weights as weights
@@ -80,7 +86,10 @@ _WHERE = {
     "solve_many": "many",
     "train": "training",
 }
-_MODULES = ("apps", "many", "outofcore", "report", "torch", "training", "xarray")
+_MODULES = (
+    *("apps", "complete", "evidence", "many", "outofcore", "report", "schedule"),
+    *("torch", "training", "xarray"),
+)
 
 
 class _Package(ModuleType):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 
@@ -19,3 +22,27 @@ def optional(module: str, extra: str) -> Any:
         raise MissingPackage(
             f'this needs {package}, which is not installed: pip install "lrmc[{extra}]"'
         ) from None
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[bool]:
+    """Products and eigenvectors in the thread that asks; whether that could be had. Threads of BLAS
+    wait for each other, busily: beside other programs a product took fifty times as long.
+    """
+    pools = _pools()
+    if pools is None:
+        yield False
+        return
+    with pools.limit(limits=1, user_api="blas"):
+        yield True
+
+
+@lru_cache(1)
+def _pools() -> Any:
+    """The thread pools of this process, if threadpoolctl is there: finding them takes some
+    milliseconds.
+    """
+    try:
+        return importlib.import_module("threadpoolctl").ThreadpoolController()
+    except ImportError:
+        return None

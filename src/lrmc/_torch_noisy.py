@@ -13,8 +13,9 @@ import numpy as np
 from ._extras import optional
 from .methods.growing import begin
 from .methods.noisy import Noise
-from .methods.noisy_layers import LEAST, TINY
+from .methods.noisy_layers import TINY
 from .observations._door import as_observations
+from .observations.base import LEAST
 from .weights import Array
 
 if TYPE_CHECKING:

@@ -13,6 +13,14 @@ from .observations.base import Observations, Sample
 from .weights import Array
 
 
+class Forecast(NamedTuple):
+    """Values and intervals of the steps after the end of a table."""
+
+    values: Array
+    lower: Array
+    upper: Array
+
+
 class Part(Protocol):
     """What a fit says of entries beyond low rank: time, neighbors, a regression, or lines between."""
 
@@ -40,7 +48,7 @@ class Filling(Part, Protocol):
     def fills(self) -> str:
         """ "rows" or "columns": lines that are determined without an entry of their own."""
 
-    def forecast(self, obs: Observations, steps: int, level: float) -> Any:
+    def forecast(self, obs: Observations, steps: int, level: float) -> Forecast:
         """The lines after the last."""
 
 
@@ -177,7 +185,7 @@ class Kept:
             self.X, self.values if self.others is None else self.others, self.fills
         )
 
-    def forecast(self, obs: Observations, steps: int, level: float) -> Any:
+    def forecast(self, obs: Observations, steps: int, level: float) -> Forecast:
         """Refused: a file does not hold the model."""
         raise ValueError(NO_MODEL)
 

@@ -14,6 +14,8 @@ from ._files import whole
 from .linalg import balanced
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from .result import Result
 
 DPI = 110
@@ -35,7 +37,7 @@ def _inline_figure() -> Any:
     return InlineFigure
 
 
-def plot_result(result: Result, path: str | os.PathLike[str] | None = None) -> Any:
+def plot_result(result: Result, path: str | os.PathLike[str] | None = None) -> Figure:
     """Change, threshold, inliers and singular values of a result, as a matplotlib figure."""
     optional("matplotlib", "plot")  # which may be gone since the class was made
     figure = _inline_figure()(figsize=(9, 6), layout="constrained")

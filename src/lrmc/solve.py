@@ -31,7 +31,7 @@ from .complex_result import ComplexResult
 from .fit import Fit
 from .frames import labels_of
 from .linalg import Factors
-from .methods.certificate import may_be_exact
+from .methods.certificate import is_of_one_value, may_be_exact
 from .methods.in_time.doors import told_by
 from .methods.in_time.improve import Asked as AskedOfTime
 from .methods.in_time.improve import AskedTime, checked_time, with_time
@@ -118,8 +118,9 @@ def solve(
         `lrmc.observations.as_observations`. Complex numbers, in memory, are weighed by their
         modulus; the result is a `ComplexResult`.
     rank : int, optional
-        Rank of X; found if not given. On data without noise it may be too high: components that
-        are not needed are dropped.
+        Rank of X; found if not given. Too high does no harm without noise: components that are
+        not needed are dropped. On noisy data `result.rank` may be up to 2 higher: offsets of rows
+        and columns are added as components where hidden entries ask for them.
     mask : array of bool, optional
         True where an entry is observed.
     method : {"auto", "closed_loop", "lrmc", "scaled_gd", "gd"}, default "auto"
@@ -134,11 +135,10 @@ def solve(
     loss : {"auto", "mixture", "cauchy", "huber", "squares"}, default "auto"
         How residuals are weighed on noisy data; chosen by entries that are set aside if "auto".
     score : {"auto", "mae", "rmse"}, default "auto"
-        What decisions on noisy data minimize on hidden entries; "auto" is between the two. Of
-        tables of up to 40 columns, second opinions are judged in deviations of columns.
+        What decisions on noisy data minimize on hidden entries; "auto" is between mean absolute and
+        root mean square error. Up to 40 columns, second opinions count in deviations of columns.
     aim : {"auto", "fill", "separate"}, default "auto"
-        Whether gaps are to be filled, or what moves is to be told from a background; "auto"
-        separates where nothing is missing.
+        Fill gaps, or separate what moves from a background, as "auto" does without gaps.
     outliers : {"both", "positive", "negative"}, default "both"
         Whether outliers lie on both sides of X, only above, or only below.
     groups : array of labels, optional
@@ -163,8 +163,7 @@ def solve(
         Stop when X changes by less than this fraction of its norm. Noisy data stop at the noise
         level.
     max_iter : int, default 100
-        Maximum number of iterations of the first stage; the later ones for noisy data are bounded
-        anyway.
+        Maximum number of iterations of the first stage; later ones have limits of their own.
     seed : int, default 0
         Seed of all that is random.
     threads : int, optional
@@ -256,9 +255,11 @@ def answered(
         result = _with_safety_net(job, max_iter, progress)
     else:
         result = _ran(job, max_iter, progress)
-    # what is proven needs no model of time
-    if result.regime == "noisy" or (asked_time.is_given and result.regime != "exact"):
-        asked_time = asked_time._replace(score=asked.score)
+    # what is proven needs no model of time; one usual value proves little of switches
+    proven = result.regime == "exact" and not is_of_one_value(result.warnings)
+    if result.regime == "noisy" or (asked_time.is_given and not proven):
+        sided = asked.outliers != "both"
+        asked_time = asked_time._replace(score=asked.score, one_sided=sided)
         result = with_time(result, asked_time, asked.seed)
     result = replace(_of_all(result, job.obs), labels=labels_of(table, Y))
     return result if parts is None else ComplexResult.of(result, parts.turn)

@@ -428,9 +428,10 @@ def _principal(
     )
     signs = np.where(largest < 0, -1.0, 1.0)
     top = signs[:, None] * (U[:, :keep].T @ triangle)
-    K = np.block(
-        [[top, -(top @ mean)[:, None]], [np.zeros((1, rank)), np.ones((1, 1))]]
-    )
+    K = np.zeros((keep + 1, rank + 1))
+    K[:keep, :rank] = top
+    K[:keep, rank] = -(top @ mean)
+    K[keep, rank] = 1.0
     return V * signs, R[:, -1] + R[:, :-1] @ mean, K
 
 

@@ -45,7 +45,7 @@ class UnrolledLRMC(nn.Module):
     """The layers of a schedule as a torch module: `forward(Y)` gives the factors of X.
 
     A schedule for noisy data (one with a plan) gives an `UnrolledNoisy`, whose parameters are those
-    of its layers. Otherwise its `nn.Parameter`s are those that the schedule has: `log_zeta` of the
+    of its layers. Otherwise its parameters are those that the schedule has: `log_zeta` of the
     thresholds zeta_0 (of the start) to zeta_K, `log_eta` of the step sizes (of `eta_0`, where
     K = 0), `log_start_gain`, `momentum` (one per layer; less than 0 counts as 0), and with `extra`
     layers `log_tail` of (phi, beta). `schedule()` makes a `Schedule` of them, for `lrmc.solve`.

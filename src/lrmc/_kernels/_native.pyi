@@ -801,15 +801,20 @@ def distances(
     behind: Array,
     mix: Array | None = None,
     *,
+    light: float = 1.0,
     out: Array,
 ) -> None:
-    """How far frames (count x height x width x colours) are from what is behind them; out is room."""
+    """How far frames (count x height x width x colours) are from what is behind them; out is room.
+
+    With mix, brightness alone counts `light` times, and colours where they are far for their
+    surroundings."""
 
 def masks(
     frames: Array,
     behind: Array,
     mix: Array | None = None,
     *,
+    light: float,
     threshold: float,
     sways: Array | None = None,
     near: int,

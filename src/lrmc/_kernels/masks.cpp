@@ -47,15 +47,15 @@ struct Padded {
   }
 };
 
-template <class Op> void in_window(const uint8_t *mask, Picture shape, int size, uint8_t *out, Op op) {
-  Padded x;
+template <class Op>
+void in_window(const uint8_t *mask, Picture shape, int size, uint8_t *out, Op op, Padded &x) {
   x.fill(mask, shape, {0, 0, shape.height, shape.width}, size / 2);
   x.windows(size, op);
   for (int i = 0; i < shape.height; i++) std::memcpy(out + int64_t(i) * shape.width, x.row(i), shape.width);
 }
 
 // More than half of a window is set. Counts of a column are bytes, those of a window may need two.
-class Most {
+class Majority {
   Padded x;
   std::vector<uint16_t> counts, sums;
 
@@ -164,7 +164,7 @@ class Bits {
 };
 
 class Cleaning {
-  Most most;
+  Majority most;
   Bits bits;
 
  public:
@@ -175,9 +175,11 @@ class Cleaning {
   }
 };
 
-// How far a pixel of three colors is: the largest, or the length of what is mixed.
-inline float of_colours(const float *off, const float *mix) {
-  if (!mix) return std::max(std::max(std::fabs(off[0]), std::fabs(off[1])), std::fabs(off[2]));
+// How far three colors are: the largest, or the length of what is mixed.
+inline float largest(const float *off) {
+  return std::max(std::max(std::fabs(off[0]), std::fabs(off[1])), std::fabs(off[2]));
+}
+inline float mixed(const float *off, const float *mix) {
   float sum = 0;
   for (int c = 0; c < 3; c++) {
     const float x = off[0] * mix[c] + off[1] * mix[3 + c] + off[2] * mix[6 + c];
@@ -186,17 +188,61 @@ inline float of_colours(const float *off, const float *mix) {
   return std::sqrt(sum);
 }
 
-void distances_of(const Distances &job, int64_t frame, float *out) {
+constexpr float BRIGHT[3] = {0.299f, 0.587f, 0.114f};  // shares of the colors in brightness, as in cameras
+constexpr int BLOCK = 17;                              // pixels over which films spread a color: a block, and its middle
+
+// How far pixels are in all, in brightness, and in color alone. Bytes could be anything: all that is read is named.
+void three_ways(const uint8_t *x, const float *b, const float *mix, int64_t n, float *__restrict all,
+                float *__restrict bright, uint8_t *__restrict colour) {
+  float m[9];
+  std::copy_n(mix, 9, m);
+  for (int64_t k = 0; k < n; k++) {
+    const float off[3] = {float(x[3 * k]) - b[3 * k], float(x[3 * k + 1]) - b[3 * k + 1],
+                          float(x[3 * k + 2]) - b[3 * k + 2]};
+    const float light = off[0] * BRIGHT[0] + off[1] * BRIGHT[1] + off[2] * BRIGHT[2];
+    const float u = off[0] - light, v = off[1] - light, w = off[2] - light;
+    bright[k] = std::fabs(light);
+    colour[k] = uint8_t(int(std::min(std::sqrt(u * u + v * v + w * w), 255.0f)));
+    all[k] = mixed(off, m);
+  }
+}
+
+void without_spread(const float *bright, const uint8_t *colour, const uint8_t *most, float light, int64_t n,
+                    float *__restrict out) {
+  for (int64_t k = 0; k < n; k++) out[k] = std::max(light * bright[k], 2 * colour[k] >= most[k] ? out[k] : 0.0f);
+}
+
+// Brightness counts everywhere; colors, which films store coarsely, only where they are at least half as far as the
+// farthest ones nearby: what spreads from there is less.
+class Colours {
+  std::vector<float> bright;
+  std::vector<uint8_t> colour, most;
+  Padded x;
+
+ public:
+  void operator()(const Distances &job, const uint8_t *frame, const float *behind, float *out) {
+    const int64_t n = job.shape.size();
+    bright.resize(n);
+    colour.resize(n);
+    most.resize(n);
+    three_ways(frame, behind, job.mix, n, out, bright.data(), colour.data());
+    in_window(colour.data(), job.shape, BLOCK, most.data(), Most(), x);
+    without_spread(bright.data(), colour.data(), most.data(), job.light, n, out);
+  }
+};
+
+void distances_of(const Distances &job, int64_t frame, Colours &colours, float *out) {
   const int64_t n = job.shape.size(), first = frame * n * job.colours;
   const uint8_t *x = job.frames + first;
   const float *b = job.behind + first;
   if (job.colours == 1)
     for (int64_t k = 0; k < n; k++) out[k] = std::fabs(float(x[k]) - b[k]);
+  else if (job.mix)
+    colours(job, x, b, out);
   else
-    for (int64_t k = 0; k < n; k++) {
-      const int64_t at = 3 * k;
-      const float off[3] = {float(x[at]) - b[at], float(x[at + 1]) - b[at + 1], float(x[at + 2]) - b[at + 2]};
-      out[k] = of_colours(off, job.mix);
+    for (int64_t k = 0; k < n; k++, x += 3, b += 3) {
+      const float off[3] = {float(x[0]) - b[0], float(x[1]) - b[1], float(x[2]) - b[2]};
+      out[k] = largest(off);
     }
 }
 
@@ -244,8 +290,14 @@ Box bounds(const uint8_t *mask, Picture shape, int first, int last) {
   return {top, left, std::max(bottom - top, 0), std::max(right - left, 0)};
 }
 
-void any_in(const uint8_t *mask, Picture shape, int size, uint8_t *out) { in_window(mask, shape, size, out, Or()); }
-void all_in(const uint8_t *mask, Picture shape, int size, uint8_t *out) { in_window(mask, shape, size, out, And()); }
+void any_in(const uint8_t *mask, Picture shape, int size, uint8_t *out) {
+  Padded x;
+  in_window(mask, shape, size, out, Or(), x);
+}
+void all_in(const uint8_t *mask, Picture shape, int size, uint8_t *out) {
+  Padded x;
+  in_window(mask, shape, size, out, And(), x);
+}
 
 void clean(const uint8_t *found, int64_t count, Picture shape, Clean job, uint8_t *out) {
   Cleaning cleaning;
@@ -253,7 +305,8 @@ void clean(const uint8_t *found, int64_t count, Picture shape, Clean job, uint8_
 }
 
 void distances(const Distances &job, float *out) {
-  for (int64_t k = 0; k < job.count; k++) distances_of(job, k, out + k * job.shape.size());
+  Colours colours;
+  for (int64_t k = 0; k < job.count; k++) distances_of(job, k, colours, out + k * job.shape.size());
 }
 
 void masks(const Masks &job) {
@@ -262,9 +315,10 @@ void masks(const Masks &job) {
   std::vector<float> off(n);
   std::vector<uint8_t> far(n), left(n);
   Cleaning cleaning;
+  Colours colours;
   for (int64_t k = 0; k < job.of.count; k++) {
     uint8_t *out = job.out + k * n;
-    distances_of(job.of, k, off.data());
+    distances_of(job.of, k, colours, off.data());
     beyond(off.data(), n, job.threshold, job.sways, far.data());
     cleaning(far.data(), shape, job.clean, out);
     if (!job.shadows) continue;

@@ -75,7 +75,7 @@ static void connected(Mask mask, int64_t least, MaskRoom out) {
   in_use_here().connected(bytes(mask.data()), shape, least, bytes(out.data()));
 }
 
-static Distances distances_of(const Frames &frames, const Backgrounds &behind, const Mix &mix) {
+static Distances distances_of(const Frames &frames, const Backgrounds &behind, const Mix &mix, double light) {
   need_same(frames, behind, 4, "behind");
   need(frames.shape(3) == 1 || frames.shape(3) == 3, "frames", "have 1 colour, or 3");
   if (mix) need(mix->shape(0) == 3 && mix->shape(1) == 3 && frames.shape(3) == 3, "mix", "is of three colours");
@@ -86,12 +86,13 @@ static Distances distances_of(const Frames &frames, const Backgrounds &behind, c
   job.shape = picture_of(frames.shape(1), frames.shape(2), "frames");
   job.colours = int(frames.shape(3));
   job.mix = mix ? mix->data() : nullptr;
+  job.light = float(light);
   return job;
 }
 
-static void distances(Frames frames, Backgrounds behind, Mix mix,
+static void distances(Frames frames, Backgrounds behind, Mix mix, double light,
                       nb::ndarray<float, nb::ndim<3>, nb::c_contig, nb::device::cpu> out) {
-  const Distances job = distances_of(frames, behind, mix);
+  const Distances job = distances_of(frames, behind, mix, light);
   need_same(frames, out, 3, "out");
   nb::gil_scoped_release unlocked;
   in_use_here().distances(job, out.data());
@@ -113,11 +114,11 @@ static Shadows shadows_of(const given::Vector<const double> &edges, Numbers numb
   return job;
 }
 
-static void masks(Frames frames, Backgrounds behind, Mix mix, double threshold, std::optional<Sways> sways, int near,
-                  int gap, given::Vector<const double> edges, Numbers numbers, double taken,
+static void masks(Frames frames, Backgrounds behind, Mix mix, double light, double threshold,
+                  std::optional<Sways> sways, int near, int gap, given::Vector<const double> edges, Numbers numbers, double taken,
                   std::optional<given::Vector<const bool>> ratios, MasksRoom out) {
   Masks job;
-  job.of = distances_of(frames, behind, mix);
+  job.of = distances_of(frames, behind, mix, light);
   need_same(frames, out, 3, "out");
   if (sways)
     need(sways->shape(0) == frames.shape(1) && sways->shape(1) == frames.shape(2), "sways", "have another shape");
@@ -263,10 +264,10 @@ void lrmc::bind_video(nb::module_ &m) {
         as_it_is("out"));
   m.def("connected", &::connected, as_it_is("mask"), nb::arg("least"), nb::kw_only(), as_it_is("out"));
   m.def("distances", &::distances, as_it_is("frames"), as_it_is("behind"), as_it_is_or_none("mix"), nb::kw_only(),
-        as_it_is("out"));
+        nb::arg("light") = 1.0, as_it_is("out"));
   m.def("masks", &::masks, as_it_is("frames"), as_it_is("behind"), as_it_is_or_none("mix"), nb::kw_only(),
-        nb::arg("threshold"), as_it_is_or_none("sways"), nb::arg("near"), nb::arg("gap"), as_it_is("edges"),
-        nb::arg("numbers"), nb::arg("taken"), as_it_is_or_none("ratios"), as_it_is("out"));
+        nb::arg("light"), nb::arg("threshold"), as_it_is_or_none("sways"), nb::arg("near"), nb::arg("gap"),
+        as_it_is("edges"), nb::arg("numbers"), nb::arg("taken"), as_it_is_or_none("ratios"), as_it_is("out"));
   m.def("add_slopes", &::add_slopes, as_it_is("frame"), as_it_is("behind"), as_it_is("mask"), nb::kw_only(),
         as_it_is("edges"), nb::arg("numbers"), nb::arg("alike"), nb::arg("texture"), as_it_is("sums"));
   m.def("note", &::note, as_it_is("frame"), as_it_is("behind"), as_it_is("off"), as_it_is("mask"), nb::kw_only(),

@@ -13,6 +13,9 @@ struct Or {
 struct And {
   template <class T> T operator()(T a, T b) const { return T(a & b); }
 };
+struct Most {
+  template <class T> T operator()(T a, T b) const { return std::max(a, b); }
+};
 struct Add {
   template <class T> T operator()(T a, T b) const { return T(a + b); }
 };

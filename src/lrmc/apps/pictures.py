@@ -4,6 +4,7 @@ a sentence.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
@@ -28,28 +29,46 @@ FORMATS = {
 }
 SUFFIXES = tuple(suffix for some in FORMATS.values() for suffix in some)
 LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # of red, green and blue
+ORIENTATION = 0x0112  # of Exif
 GREY = ("1", "L", "LA", "I;16", "I;16B", "I;16L", "I;16N", "I")
 
 
 def pictures_in(folder: Path) -> list[Path]:
-    """The pictures of a folder, in the order of their names."""
-    return sorted(
+    """The pictures of a folder, in the order of their names; numbers in them count: 2 before 10."""
+    found = (
         path
         for path in folder.iterdir()
         if path.suffix.lower() in SUFFIXES and path.is_file()
     )
+    return sorted(found, key=lambda path: (_numbered(path.name), path.name))
+
+
+def _numbered(name: str) -> list[tuple[int, str]]:
+    """Parts of a name: numbers, and what is between them."""
+    parts = re.split("([0-9]+)", name)
+    return [(int(x), "") if k % 2 else (0, x) for k, x in enumerate(parts)]
 
 
 def read_picture(path: Path, extra: str) -> Array:
     """Height x width if it is grey, else with three colours last: bytes, or uint16 of a grey
-    picture with more bits.
+    picture with more bits. Of several in a file, the first.
     """
+    return _read(path, extra, most=1)[0]
+
+
+def read_pages(path: Path, extra: str) -> list[Array]:
+    """All pictures of a file, such as a stack in TIFF."""
+    return _read(path, extra)
+
+
+def _read(path: Path, extra: str, most: int | None = None) -> list[Array]:
     pillow = optional("PIL.Image", extra)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pillow.DecompressionBombWarning)
             with pillow.open(path, formats=tuple(FORMATS)) as image:
-                return _as_array(image, path)
+                count = most or int(getattr(image, "n_frames", 1))
+                return [_page(image, k, path) for k in range(count)]
     except (pillow.DecompressionBombError, pillow.DecompressionBombWarning):
         raise ValueError(
             f"{path} cannot be read as a picture: it says that it has more than"
@@ -78,6 +97,37 @@ def read_picture(path: Path, extra: str) -> Array:
         raise ValueError(
             f"{path} cannot be read as a picture, it may be damaged: {said}"
         ) from None
+
+
+def _page(
+    image: PillowImage,
+    k: int,
+    path: Path,
+) -> Array:
+    if k:
+        image.seek(k)
+    # Pillow turns some kinds itself when it reads them.
+    picture = _as_array(image, path)
+    return _upright(picture, _turned(image))
+
+
+def _turned(image: PillowImage) -> int:
+    """How a camera was held, as its picture says: 1 upright, to 8."""
+    try:
+        return int(image.getexif().get(ORIENTATION, 1))
+    except Exception:  # damaged in one of many ways; the pixels may be good
+        return 1
+
+
+def _upright(picture: Array, turned: int) -> Array:
+    """Rows from above, columns from the left."""
+    if turned in (5, 6, 7, 8):
+        picture = picture.swapaxes(0, 1)
+    if turned in (3, 4, 7, 8):
+        picture = picture[::-1]
+    if turned in (2, 3, 6, 7):
+        picture = picture[:, ::-1]
+    return picture
 
 
 def _as_array(image: PillowImage, path: Path) -> Array:

@@ -98,7 +98,7 @@ def clouds_command(
     for path, *covered, guess in zip(
         done.scenes.paths,
         *shares(cleared.mask),
-        cleared.ground.estimated,
+        cleared.ground.guessed,
         strict=True,
     ):
         table.add_row(

@@ -77,7 +77,11 @@ def complete_command(
     ] = None,
     rank: Annotated[
         int | None,
-        typer.Option("--rank", "-r", help="Rank of the model; found if not given."),
+        typer.Option(
+            "--rank",
+            "-r",
+            help="Rank of the model; found if not given. Offsets of rows and columns may be added.",
+        ),
     ] = None,
     fill: Annotated[
         Fill, typer.Option(help="Which entries the model replaces.")

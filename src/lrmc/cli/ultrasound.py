@@ -18,8 +18,8 @@ def ultrasound_command(
         Path,
         typer.Argument(
             metavar="IN",
-            help="A cine, real or complex (IQ): npy, npz, mat, h5, zarr, nii or DICOM, or a"
-            " folder of DICOM frames.",
+            help="A cine, real or complex (IQ): npy, npz, mat, h5, zarr, nii, DICOM, mp4, avi"
+            " or a stack in TIFF, or a folder of DICOM frames or pictures.",
         ),
     ],
     folder: Annotated[
@@ -69,6 +69,10 @@ def ultrasound_command(
     json: console.Json = False,
 ) -> None:
     """Separate tissue and blood (or microbubbles) in an ultrasound cine.
+
+    Into DIR go the arrays tissue, blood, deviation (of each pixel around its tissue) and lit (the
+    share of the frames in which a pixel has blood), power.png, of complex data doppler.png, and
+    report.html. Tissue that moves is brought into register first.
 
     Exit code: 0; 1 if the fit is not sound, or gave nothing that could be written; 2 if the input
     cannot be used. A sentence says so in both cases; without a usable fit or input, nothing is

@@ -44,7 +44,7 @@ def process(
     target : path
         Where the completed matrix goes; any of the same formats, npy or zarr if it is large.
     rank : int, optional
-        Rank of the model; found if not given.
+        Rank of the model; found if not given. Offsets of rows and columns may be added to it.
     keep : sequence of str, optional
         Columns of a table that pass through although they hold numbers.
     data : sequence of str, optional
@@ -62,7 +62,7 @@ def process(
     memory : int or str, optional
         Read block by block with about so much memory, such as "2GB".
     scheduler : str, optional
-        Compute with Dask: "threads", or the address tcp://... of a cluster.
+        Compute with Dask: "threads", or the address `tcp://...` of a cluster.
     intervals_to : path, optional
         Where what was missing is listed with intervals: csv, or zarr for what is read block by
         block.

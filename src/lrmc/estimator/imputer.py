@@ -417,7 +417,9 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         # components alone leave residuals that say nothing of what second opinions miss
         known = np.vstack([model, _rows_of(self._fit, self._training.rows)])
         lines = lines_of(obs, Fit(X, (Moved(known - X.L @ X.R.T),)))
-        return self._calibrated().scales._replace(lines=lines, kinds=None)
+        scales = self._calibrated().scales
+        own = scales.own.of_new_rows(len(known))
+        return scales._replace(lines=lines, kinds=None, own=own)
 
     def _training_fit(self) -> Fit:
         """The fit to the rows that intervals are learned from."""

@@ -37,7 +37,7 @@ class RobustPCA(ClassNamePrefixFeaturesOutMixin, Anomalies):  # type: ignore[mis
     Parameters
     ----------
     n_components : int, optional
-        Number of components; found (at most 15) if not given.
+        Number of components; found if not given.
     center : bool, default True
         Whether components describe deviations from the mean row `mean_`, as in PCA. If not, the
         mean is a component like any other.

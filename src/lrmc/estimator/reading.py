@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -132,6 +132,11 @@ def check_shared(estimator: Any) -> None:
 
 class TakesGaps(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """What both estimators tell scikit-learn of themselves."""
+
+    if TYPE_CHECKING:  # scikit-learn, which has it, has no types
+
+        def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
+            """What `transform` gives of the rows that are fitted."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -39,6 +39,7 @@ from .kinds import (
     together,
     unheard_of,
 )
+from .own_sizes import OwnSizes
 from .scales import Law, Leverage, Lines, Scales, lines_of
 from .simple import Fitted
 from .tails import TELLING, Shape, Tails, thinned
@@ -208,7 +209,7 @@ class Calibration:
 
     def plain(self) -> dict[str, Array]:
         """As arrays, for a file."""
-        lines, law, kinds = self.scales
+        lines, law, kinds, own = self.scales
         shape, *rest = self.tails
         width, relative = rest[2:4]
         of_errors = law.unit, law.usual, *law.powers
@@ -220,6 +221,8 @@ class Calibration:
             "row_noise": lines.row_noise,
             "col_noise": lines.col_noise,
             **lines.leverage._asdict(),
+            "row_sizes": own.rows,
+            "col_sizes": own.cols,
             "numbers": np.array(numbers, np.float64),
             "gross": np.array(self.tails.gross, np.float64),
             "coverage": np.array(self.coverage, np.float64).reshape(-1, 3),
@@ -233,7 +236,13 @@ class Calibration:
         cls, arrays: Mapping[str, Any], shape: tuple[int, int]
     ) -> Calibration:
         """What `plain` gave, looked at before it is believed."""
-        names = (("row_noise", "rows", "row_lean"), ("col_noise", "cols", "col_lean"))
+        # files of earlier versions have no sizes of lines
+        own = OwnSizes.even(shape)
+        arrays = {"row_sizes": own.rows, "col_sizes": own.cols, **arrays}
+        names = (
+            ("row_noise", "rows", "row_lean", "row_sizes"),
+            ("col_noise", "cols", "col_lean", "col_sizes"),
+        )
         for side, n in zip(names, shape, strict=True):
             for name in side:
                 _check_numbers(name, arrays[name], (n,))
@@ -242,11 +251,17 @@ class Calibration:
         _check_numbers("coverage", arrays["coverage"], (len(arrays["coverage"]), 3))
         leverage = Leverage(*(arrays[name] for name in Leverage._fields))
         lines = Lines(arrays["row_noise"], arrays["col_noise"], leverage)
+        own = OwnSizes(arrays["row_sizes"], arrays["col_sizes"])
         p, q, of_good, width, relative, *others = map(float, arrays["numbers"])
         share, harder, unit, usual, *powers = others
         gross = tuple(float(x) for x in arrays["gross"])
         return cls(
-            Scales(lines, Law(unit, np.array(powers), usual), _kinds_in(arrays, shape)),
+            Scales(
+                lines,
+                Law(unit, np.array(powers), usual),
+                _kinds_in(arrays, shape),
+                own,
+            ),
             Tails(Shape(p, q), of_good, gross, width, bool(relative)),
             arrays["errors"],
             arrays["good"],
@@ -378,8 +393,9 @@ def calibrate(obs: Observations, fit: Fit, sets: Sequence[Fitted]) -> Calibratio
     known = [lines_of(some.rest, some.fit) for some in single]
     places = kinds_of(obs, fit)
     errors = errors_of(single, known, with_kinds=places is not None).those_that_tell()
-    law, sizes, tails, outlying = scaled(obs, errors)
-    scale = law.at(errors.logs) * sizes[errors.kinds]
+    of_part = single[0].rest.shape != obs.shape  # whose lines are others
+    law, sizes, own, tails, outlying = scaled(obs, errors, by_line=not of_part)
+    scale = law.at(errors.logs) * sizes[errors.kinds] * own.at(errors.rows, errors.cols)
     good = 1 - outlying if tails.share > TELLING else np.ones(len(scale))
     ratio = errors.residual / scale
     size, step = np.abs(ratio), -(-len(ratio) // KEPT)
@@ -391,7 +407,7 @@ def calibrate(obs: Observations, fit: Fit, sets: Sequence[Fitted]) -> Calibratio
         kinds = Kinds(places, sizes)
         share = max(share, unheard_of(obs, fit, places, errors.kinds))
     return Calibration(
-        Scales(lines_of(obs, fit), law, kinds),
+        Scales(lines_of(obs, fit), law, kinds, own),
         tails,
         *thinned(ratio, good, KEPT),
         Gaps(share, harder(sets)),

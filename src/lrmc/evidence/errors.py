@@ -11,6 +11,7 @@ from ..observations.base import Observations
 from ..weights import Array
 from .by_line import axis_of, common_values, line_of
 from .kinds import MANY, KnowsKinds, kinds_of, sizes_of
+from .own_sizes import OwnSizes
 from .scales import TINY, Law, Lines, learned_law
 from .simple import Fitted
 from .tails import Tails, fit_tails
@@ -23,6 +24,8 @@ class Errors(NamedTuple):
 
     residual: Array
     logs: Array  # what their scales are made of: n x 3
+    rows: Array
+    cols: Array
     number: Array  # of the set
     kinds: Array  # of their places
     gaps: Array  # that they are in, by number
@@ -64,6 +67,8 @@ def errors_of(
         here = (
             some.fit.residual(judged),
             logs,
+            judged.rows,
+            judged.cols,
             np.full(len(logs), k),
             kinds,
             _gaps_of(some) + sum(len(x[0]) for x in found),
@@ -89,24 +94,33 @@ def errors_of(
 def scaled(
     obs: Observations,
     errors: Errors,
-) -> tuple[Law, Array, Tails, Array]:
-    """The law of scales, sizes of kinds, the tails beyond them, and how likely errors are gross. What
-    is by the first scales does not speak for the second.
+    *,
+    by_line: bool,
+) -> tuple[Law, Array, OwnSizes, Tails, Array]:
+    """The law of scales, sizes of kinds and of lines, the tails beyond them, and how likely errors are
+    gross. What is by the first scales does not speak for the second.
     """
     floor = 16 * float(np.finfo(obs.dtype).eps) * obs.scale  # of exact data
     weight = np.ones(len(errors.residual))
     sizes = np.ones(MANY)
+    places = errors.rows, errors.cols
+    lines = OwnSizes.even(obs.shape)
     for _ in range(2):
-        own = errors.residual / sizes[errors.kinds]
+        own = errors.residual / (sizes[errors.kinds] * lines.at(*places))
         law = learned_law(own, errors.logs, weight)
         typical = float(np.median(law.at(errors.logs)))
         law = law._replace(unit=law.unit * max(floor / max(typical, TINY), 1.0))
         scale = law.at(errors.logs)
+        scale *= lines.at(*places)
         sizes = sizes_of(errors.residual / scale, errors.kinds)
         scale *= sizes[errors.kinds]
+        if by_line:
+            before = lines.at(*places)
+            lines = lines.followed(np.abs(errors.residual) / scale, places)
+            scale *= lines.at(*places) / before
         tails, outlying = _told_apart(errors, scale)
         weight = np.maximum(1 - outlying, 1e-6)
-    return law, sizes, tails, outlying
+    return law, sizes, lines, tails, outlying
 
 
 def _told_apart(

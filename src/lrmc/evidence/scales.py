@@ -18,6 +18,7 @@ from ..observations.base import Observations, row_blocks
 from ..row_systems import pairs
 from ..weights import Array, Cauchy
 from .kinds import Kinds
+from .own_sizes import OwnSizes
 
 ROUNDS = 2  # of rows and columns in turn
 LEAST = 0.03  # of the typical residual: what is smaller says no more (data are rounded)
@@ -108,15 +109,17 @@ class Law(NamedTuple):
 
 
 class Scales(NamedTuple):
-    """The scale of errors at (i, j): by a law, times the size of errors at places of its kind."""
+    """The scale of errors at (i, j): by a law, times the size of errors at places of its kind, and of
+    its row and column beside that."""
 
     lines: Lines
     law: Law
-    kinds: Kinds | None = None
+    kinds: Kinds | None
+    own: OwnSizes
 
     def at(self, rows: Array, cols: Array) -> Array:
         """At these places."""
-        scale = self.law.at(self.lines.logs(rows, cols))
+        scale = self.law.at(self.lines.logs(rows, cols)) * self.own.at(rows, cols)
         return scale if self.kinds is None else scale * self.kinds.at(rows, cols)
 
 

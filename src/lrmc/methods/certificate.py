@@ -19,7 +19,7 @@ from ..linalg import Factors, entries_at, gram, inverse
 from ..observations.base import DOMINANT, OFTEN, Observations, Pull, most_frequent
 from ..observations.sample import MOST
 from ..weights import Array, Threshold
-from .chance import by_chance, by_few_values, proving
+from .chance import by_chance, by_few_values, is_rounded_noise, proving
 
 # times tol and the scale of the data: where steps have converged, good residuals are below
 AGREES = 20.0
@@ -101,6 +101,11 @@ def certify(obs: Observations, X: Factors, tol: float) -> Certificate:
     if found.holds:
         found = replace(found, why_not=_why_not(obs, X, found))
     return found
+
+
+def is_of_one_value(warnings: tuple[str, ...]) -> bool:
+    """Whether a fit is called exact since most entries have one value, by what was said of it."""
+    return ONE_VALUE in warnings or ONE_VALUE_A_LINE in warnings
 
 
 def may_be_exact(obs: Observations, X: Factors, tol: float) -> bool:
@@ -282,7 +287,8 @@ def _double_gram(rows: tuple[Array], _: None) -> tuple[tuple[()], tuple[Array]]:
 
 def _largest_norm(rows: tuple[Array], _: None) -> tuple[tuple[()], tuple[Largest]]:
     (G,) = rows
-    return (), (Largest(np.sqrt((G.astype(np.float64) ** 2).sum(1).max(initial=0.0))),)
+    squares = (G.astype(np.float64) ** 2).sum(1)
+    return (), (Largest(np.sqrt(squares.max(initial=0.0))),)
 
 
 def _all_of(F: Array, count: int) -> Array:
@@ -379,6 +385,8 @@ def _why_not(obs: Observations, X: Factors, found: Certificate) -> str:
             return (
                 f"in {len(lines)} of {n} {name} hardly more entries agree than the rank"
             )
+    if is_rounded_noise(obs.sample, obs.sample.residual(X), found.border):
+        return "most of what disagrees is one step of the values off: they were rounded, and have noise"
     if found.agreeing <= 0.5 and _in_blocks(obs, X, found.border / NEARLY):
         return "less than half of the entries agree, and they lie in blocks: another fit may meet the others"
     return ""

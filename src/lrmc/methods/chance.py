@@ -1,4 +1,4 @@
-"""How many entries agree with a fit by chance, and how many prove a line."""
+"""How many entries agree with a fit by chance, how many prove a line, and which disagree by noise."""
 
 from __future__ import annotations
 
@@ -14,6 +14,12 @@ PRIOR = 1000  # entries that what is expected of errors counts as
 FARTHEST = 5.0
 LOOKED_AT = 500  # entries, by which it is told whether values are few ...
 DIFFERENT = 0.9  # ... which they are if less of these differ
+# of the entries that agree: where fewer are a step off, noise hardly moves what is most frequent
+BESIDE = 1 / 3
+# times those that are two steps off: outliers of any size are about as many there
+FALLING = 1.5
+# of those that are a step off on one side: so many are on the other, where noise has no sides
+BALANCED = 1 / 3
 
 
 def by_chance(obs: Observations, size: Array, border: float) -> float:
@@ -47,6 +53,38 @@ def by_few_values(
     met = other & (np.abs(model[1:] - values[:-1]) <= border)
     met &= np.abs(values[:-1] - but) > border
     return int(met.sum()) / max(int(other.sum()), 1)
+
+
+def is_rounded_noise(some: Sample, residual: Array, border: float) -> bool:
+    """Whether what disagrees does so by noise of values that were rounded: grey levels, tenths of a
+    degree. The most frequent value of a line then agrees exactly, and looks like an exact fit.
+
+    Much lies one step beside the fit, on both sides of one value, and less at two steps. Outliers,
+    and values that were changed, lie anywhere, or on one side."""
+    off = np.abs(residual) > border
+    step = _most_crowded(np.abs(residual[off]), 2 * border)
+    agree = int((~off).sum())
+    up, down = (np.abs(residual - k * step) <= 2 * border for k in (1, -1))
+    beyond = np.abs(np.abs(residual) - 2 * step) <= 3 * border
+    beside = int(up.sum() + down.sum())
+    if beside <= BESIDE * agree or beside < FALLING * int(beyond.sum()):
+        return False
+    # flips of 0 and 1 are a step up from the one and down from the other
+    model, place = np.unique(
+        np.round((some.values - residual) / step), return_inverse=True
+    )
+    sides = np.stack([np.bincount(place[x], minlength=len(model)) for x in (up, down)])
+    return int(sides.min(0).sum()) > BALANCED * int(sides.max(0).sum())
+
+
+def _most_crowded(sizes: Array, width: float) -> float:
+    """Where most of these lie within so much of each other."""
+    ordered = np.sort(sizes)
+    if not len(ordered):
+        return np.inf
+    ends = np.searchsorted(ordered, ordered + width, "right")
+    first = int((ends - np.arange(len(ordered))).argmax())
+    return float(np.median(ordered[first : ends[first]]))
 
 
 def _are_few(values: Array) -> bool:

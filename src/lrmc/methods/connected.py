@@ -93,7 +93,8 @@ def _all_meet(obs: Observations, lines: Array, others: Array, axis: int) -> bool
     at = np.linspace(0, len(others), count, endpoint=False).astype(np.int64)
     places = np.repeat(lines, count), np.tile(others[at], len(lines))
     values = obs.lookup(*places) if axis == 0 else obs.lookup(*places[::-1])
-    return bool((~np.isnan(values.reshape(-1, max(count, 1)))).any(1).all())
+    missing = np.isnan(values.reshape(-1, max(count, 1)))
+    return not missing.all(1).any()
 
 
 def _reached_from(

@@ -113,7 +113,8 @@ def likely_rank(obs: Observations, start: Factors) -> int | None:
 
 def all_entries(obs: Observations, X: Factors) -> Entries:
     """The observed entries by row, in double precision."""
-    return gathered(obs, X, 0, np.arange(obs.shape[0]), np.ones(obs.shape[1], bool))
+    n1, n2 = obs.shape
+    return gathered(obs, X, 0, np.arange(n1), np.ones(n2, bool))
 
 
 def gauss_newton(

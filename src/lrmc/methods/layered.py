@@ -15,8 +15,9 @@ import numpy as np
 from .. import _kernels
 from ..linalg import Factors
 from ..observations import as_observations
-from ..observations.base import ALL_UP_TO, SAMPLED, Part, random_places
+from ..observations.base import ALL_UP_TO, SAMPLED, Part
 from ..observations.dense import part_data
+from ..observations.places import random_places
 from ..result import Status
 from ..schedule import Schedule
 from ..weights import Array, DType

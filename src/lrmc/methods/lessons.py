@@ -3,6 +3,7 @@ in the shape of the gaps."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,7 +17,7 @@ from ..fit import Fit
 from ..linalg import Factors, median_of
 from ..observations import as_observations
 from ..observations._door import compressed
-from ..observations.base import Observations, Sample
+from ..observations.base import DRAW_FROM_STORED_BELOW, Observations, Sample
 from ..observations.dense import Dense
 from ..observations.grouped import grouped
 from ..observations.heldout import hold_out
@@ -31,6 +32,9 @@ from .settling import DEAD, alive, settle
 PART = 20_000  # entries that are learned on
 LARGER_PART = 50_000  # entries of the part that models are compared on
 CELLS = 2_000_000  # places of the matrix that are looked at for them
+# of a line in that part, if it has them: with fewer, low rank is told less of than in all data
+OF_A_LINE = 50
+MOST_ENTRIES = 1_000_000  # of a part whose lines have as many
 FEWEST, MOST = 3, 5  # times that entries are hidden: more often where there are few
 SINGLE = np.dtype(np.float32)
 SAME = 0.004  # a part of the loss: what gains less is no gain
@@ -349,6 +353,8 @@ def part_at(
     dtype: DType = SINGLE,
 ) -> Observations:
     """These rows and columns as data of their own."""
+    if _is_thin(obs, rows, cols):
+        return _entries_at(obs, rows, cols, dtype)
     Y = obs.grid(rows, cols).astype(dtype)
     part = as_observations(Y, threads=obs.threads)
     if obs.groups is None:
@@ -358,9 +364,38 @@ def part_at(
     return grouped(part, labels, modulus=obs.of_complex)
 
 
+def _is_thin(obs: Observations, rows: Array, cols: Array) -> bool:
+    """Whether these rows and columns are mostly gaps, and more than are made as a matrix."""
+    mostly_gaps = obs.fraction < DRAW_FROM_STORED_BELOW and obs.groups is None
+    return mostly_gaps and obs.is_here and len(rows) * len(cols) > 2 * CELLS
+
+
+def _entries_at(
+    obs: Observations, rows: Array, cols: Array, dtype: DType
+) -> Observations:
+    """What is observed in these rows and columns, as sparse data. One pass."""
+    places = []
+    for n, lines in zip(obs.shape, (rows, cols), strict=True):
+        place = np.full(n, -1)
+        place[lines] = np.arange(len(lines))
+        places.append(place)
+    nothing = (np.zeros((n, 1), obs.dtype) for n in obs.shape)
+    found = []
+    for some in obs.residuals(*obs.in_form(*nothing)):
+        i, j = places[0][some.rows], places[1][some.cols]
+        here = (i >= 0) & (j >= 0)
+        found.append((i[here], j[here], some.values[here].astype(dtype)))
+    i, j, values = (np.concatenate(x) for x in zip(*found, strict=True))
+    Y = sp.csr_array((values, (i, j)), shape=(len(rows), len(cols)))
+    return as_observations(Y, threads=obs.threads)
+
+
 def _copied(rest: Observations) -> Observations:
     """The entries that are left as data of their own: one pass reads them, not two."""
-    Y = rest.grid(*map(np.arange, rest.shape)).astype(np.float32, order="C")
+    rows, cols = map(np.arange, rest.shape)
+    if _is_thin(rest, rows, cols):
+        return _entries_at(rest, rows, cols, SINGLE)
+    Y = rest.grid(rows, cols).astype(np.float32, order="C")
     return as_observations(Y, threads=rest.threads)
 
 
@@ -376,16 +411,22 @@ def some_lines(
         return _some_groups(obs, obs.groups, rng, entries)
     axis = 0 if obs.shape[0] >= obs.shape[1] else 1
     n, across = obs.shape[axis], obs.shape[1 - axis]
-    count = min(n, max(100, int(entries / (obs.fraction * across))))
+    enough = _enough_lines(obs) if entries >= LARGER_PART else 0
+    count = min(n, max(100, enough, int(entries / (obs.fraction * across))))
     lines = np.sort(rng.choice(n, count, replace=False)) if count < n else np.arange(n)
     seen = np.asarray((obs.row_observed, obs.col_observed)[1 - axis])
-    wide = min(across, max(100, CELLS // count))
+    wide = min(across, max(100, enough, CELLS // count))
     others = (
         np.sort(np.argsort(-seen, kind="stable")[:wide])
         if wide < across
         else np.arange(across)
     )
     return (lines, others) if axis == 0 else (others, lines)
+
+
+def _enough_lines(obs: Observations) -> int:
+    """Of each side, for lines of the other one to have as many entries as tell their low rank."""
+    return int(min(OF_A_LINE / obs.fraction, math.sqrt(MOST_ENTRIES / obs.fraction)))
 
 
 def _some_groups(

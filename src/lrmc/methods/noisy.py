@@ -32,6 +32,8 @@ AskedLoss = Literal["auto", Loss]  # what a user may say
 # near the absolute value: if wider, outliers in groups build components. "squares" is Huber too,
 # for plain outliers.
 REACH: dict[Loss, float] = {"cauchy": WIDEST, "huber": 2.0, "squares": 8.0}
+# of the median size of errors by rounding, which are even: their quantile LOW
+LOWER = 2 * LOW
 # entries that tell a sweep the size of the noise: within 1.5 %
 TOLD_BY = 5_000
 # the least share of noise: of 0, the odds of an outlier would be infinite
@@ -84,15 +86,15 @@ class Noise:
             return float(self.rows[0] * self.cols[0])
         return take(self.rows, some.rows) * take(self.cols, some.cols)
 
-    def weight(self, some: Sample, X: Factors) -> Cauchy:
-        """The rule that fits the residuals of some entries."""
+    def weight(self, some: Sample, X: Factors, least: float = 0.0) -> Cauchy:
+        """The rule that fits the residuals of some entries, which are typically at least so large."""
         residual = some.residual(X).astype(np.float64) / self.at(some)
         if self.outliers != "both":
             return self._one_sided(
                 residual if self.outliers == "positive" else -residual
             )
         size = np.abs(residual)
-        low = float(np.quantile(size, LOW)) if len(size) else 0.0
+        low = max(float(np.quantile(size, LOW)), LOWER * least) if len(size) else 0.0
         if self.loss == "mixture":
             deviation, odds, _ = two_groups(size, low)
             return Mixture(times(deviation, self.rows), self.cols, odds=odds)
@@ -196,7 +198,7 @@ def noise_and_share(obs: Observations, X: Factors) -> tuple[float, float]:
         return math.nan, math.nan
     told = len(size) / len(obs.sample.values)  # of all entries: the others are met
     low, rounding = (
-        float(np.quantile(size, LOW)),
+        max(float(np.quantile(size, LOW)), LOWER * obs.rounding),
         64 * float(np.finfo(obs.dtype).eps) * obs.scale,
     )
     # exact data: what is beyond rounding (and what is left of the error) is an outlier
@@ -218,7 +220,7 @@ class Prior:
         """The mean row and the covariance."""
         mean = told(_sum_of_used, (F, observed)) / self.count
         covariance = (
-            told(_square_of_used, (F, observed), mean) / self.count + self.unknown
+            told(square_of_used, (F, observed), mean) / self.count + self.unknown
         )
         rank = len(mean)
         return mean, covariance + (1e-6 * np.trace(covariance) / rank + 1e-30) * np.eye(
@@ -240,11 +242,13 @@ def _sum_of_used(rows: tuple[Array, Array], _: None) -> tuple[tuple[()], tuple[A
     return (), (np.where(observed[:, None] > 0, F, 0).sum(0, dtype=np.float64),)
 
 
-def _square_of_used(
+def square_of_used(
     rows: tuple[Array, Array], mean: Array
 ) -> tuple[tuple[()], tuple[Array]]:
+    """Of the rows of a factor that have entries, around their mean."""
     F, observed = rows
-    return (), (gram(np.where(observed[:, None] > 0, F.astype(np.float64) - mean, 0)),)
+    used = observed[:, None] > 0
+    return (), (gram(np.where(used, F.astype(np.float64) - mean, 0)),)
 
 
 def sweeps(
@@ -277,7 +281,7 @@ def sweeps(
     for _ in range(most):
         before = X = _in_balance(X, priors)
         for side in order:
-            weight = noise.weight(some, X)
+            weight = noise.weight(some, X, obs.rounding)
             F, other = X[side], X[1 - side]
             own, across = (
                 (noise.rows, noise.cols) if side == 0 else (noise.cols, noise.rows)

@@ -21,18 +21,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._rows import each, median, times, told
-from ..linalg import Factors, gram, median_of
+from ..linalg import Factors, median_of
 from ..observations.base import Observations, Pull, Refit
 from ..row_systems import RowStep, regressors
 from ..weights import Array, DType, Power
-from .noisy import Noise
+from .noisy import Noise, square_of_used
 from .step import Step
 
 # times the variance of a layer ago: if it falls by more, one more layer follows, up to so many
 FALLING, MOST_MORE = 0.5, 12
 TINY = 1e-6  # of the mean variance: keeps a prior that is no wider invertible
 TYPICAL_OF = 4_000  # entries: their median is within 2 % of that of all
-LEAST = 1e-9  # of the data: a unit is never below this
 
 
 @dataclass(frozen=True)
@@ -173,7 +172,11 @@ class Half(NamedTuple):
 def typical_residual(obs: Observations, X: Factors, noise: Noise) -> float:
     """The typical residual, in units of the noise that is known."""
     some = obs.telling.thinned(TYPICAL_OF)
-    return _typical(some.residual(X) / noise.at(some), obs.scale)
+    if not len(some.values):
+        return obs.scale
+    size = np.abs(some.residual(X) / noise.at(some), dtype=np.float64)
+    # where half of all residuals are 0, the mean
+    return max(median_of(size) or float(np.mean(size)), obs.least_error)
 
 
 def passes(
@@ -283,7 +286,7 @@ def given_to(
         outliers=noise.outliers,
         sample=obs.telling,
         every=obs.telling.every(TYPICAL_OF),
-        least=LEAST * obs.scale,
+        least=obs.least_error,
         tiny=TINY,
         size=size or 0.0,
         relative=relative or 0.0,
@@ -311,7 +314,7 @@ def half_by_rounds(
     if relative is None:
         relative = noise.relative_square(obs.telling, state.X, weight)
     weights = total(pull)
-    variance = max(relative * pull.energy / weights, (LEAST * obs.scale) ** 2)
+    variance = max(relative * pull.energy / weights, obs.least_error**2)
     observed = (obs.row_observed, obs.col_observed)[side]
     count, mean, covariance = prior_of(F, unknown, observed)
     ridge = numbers.prior * variance * np.linalg.inv(covariance)
@@ -345,14 +348,6 @@ def _weight(size: float, numbers: Numbers, noise: Noise) -> Power:
         noise.outliers,
         shape=numbers.shape,
     )
-
-
-def _typical(residual: Array, scale: float) -> float:
-    """The median size; where half of all residuals are 0, the mean."""
-    if not len(residual):
-        return scale
-    size = np.abs(residual, dtype=np.float64)
-    return max(median_of(size) or float(np.mean(size)), LEAST * scale)
 
 
 def regressors_of(
@@ -420,7 +415,7 @@ def prior_of(F: Any, unknown: Array, observed: Any) -> tuple[int, Array, Array]:
     _, (count, sums) = each(_sums_of_used, (F, observed))
     count = max(int(count), 1)
     mean = sums / count
-    covariance = told(_square_of_used, (F, observed), mean) / count + unknown
+    covariance = told(square_of_used, (F, observed), mean) / count + unknown
     rank = len(mean)
     return (
         count,
@@ -435,10 +430,3 @@ def _sums_of_used(
     F, observed = rows
     used = observed > 0
     return (), (int(used.sum()), np.where(used[:, None], F, 0).sum(0, dtype=np.float64))
-
-
-def _square_of_used(
-    rows: tuple[Array, Array], mean: Array
-) -> tuple[tuple[()], tuple[Array]]:
-    F, observed = rows
-    return (), (gram(np.where(observed[:, None] > 0, F.astype(np.float64) - mean, 0)),)

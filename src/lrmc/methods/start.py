@@ -268,7 +268,8 @@ def cur(
     )
     U, s, Vt = np.linalg.svd(C[rows].astype(np.float64))
     keep = s[:rank] > s[0] * 1e-12 if s[0] > 0 else slice(0)
-    left, right = Vt[:rank].T[:, keep] / s[:rank][keep], U[:, :rank][:, keep]
+    left = Vt[:rank].T[:, keep] / s[:rank][keep]
+    right = U[:, :rank][:, keep]
     # X = CL WR': n1 x r, n2 x r
     CL, WR = C @ left.astype(obs.dtype), W.T @ right.astype(obs.dtype)
     P = orthonormal(CL)

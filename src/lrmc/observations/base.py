@@ -33,7 +33,8 @@ from .passes import (
     Settled,
     Stripes,
 )
-from .sample import A_QUARTER, DOMINANT, OFTEN, Sample, most_frequent
+from .places import random_places
+from .sample import A_QUARTER, DOMINANT, OFTEN, Sample, most_frequent, step_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -70,8 +71,8 @@ __all__ = [  # what a pass and a sample are comes with what is asked of data
 ]
 
 DRAW_FROM_STORED_BELOW = 0.2  # random places would seldom be observed
-FEW = 1000  # entries that tell an order of magnitude
 SAMPLED = 20_000  # entries that thresholds are taken from
+LEAST = 1e-9  # of the scale of the data: errors are never taken for smaller
 # where no more entries are observed, all of them are the sample
 ALL_UP_TO = SAMPLED
 Form = Literal["dense", "masked", "sparse"]
@@ -359,6 +360,19 @@ class Observations(ABC):
                 return scale
         return float(np.max(size, initial=0.0)) or 1.0
 
+    @cached_property
+    def rounding(self) -> float:
+        """The typical error that rounding makes, where values are multiples of a step; else 0. Errors
+        are not taken for smaller: what meets the most frequent value of each line would make all
+        others outliers.
+        """
+        return step_of(self.sample.values) / 4
+
+    @property
+    def least_error(self) -> float:
+        """The typical size of errors is at least this."""
+        return max(LEAST * self.scale, self.rounding)
+
     @property
     def rough_scale(self) -> float:
         """The order of magnitude of `scale`, where that is all that is asked for. Storage may know it
@@ -367,37 +381,12 @@ class Observations(ABC):
         return self.scale
 
 
-def spread_places(n: int) -> Array:
-    """Some of n places, evenly, and in step with no period: multiples of the golden ratio."""
-    return (np.arange(FEW) * ((5**0.5 - 1) / 2) % 1 * n).astype(np.int64)
-
-
 def typical_size(values: Array) -> float:
     """The median of those that are neither missing nor 0; 0 without any."""
     size = np.abs(values)
     size = size[size > 0]  # NaN is not
     middle = len(size) // 2
     return float(np.partition(size, middle)[middle]) if len(size) else 0.0
-
-
-def stored_places(stored: int, size: int, seed: int) -> Array:
-    """Which of the stored entries are drawn, in their order, with replacement; all of them, where
-    there are no more.
-    """
-    if stored <= size:
-        return np.arange(stored)
-    return np.sort(np.random.default_rng(seed).integers(0, stored, size))
-
-
-def random_places(
-    shape: tuple[int, int],
-    count: int,
-    seed: int = 0,
-) -> tuple[Array, Array]:
-    """Rows and columns of so many places of a matrix, drawn with replacement."""
-    rng = np.random.default_rng(seed)
-    rows, cols = (rng.integers(0, n, count) for n in shape)
-    return rows, cols
 
 
 def common(obs: Observations) -> dict[str, Any]:

@@ -27,8 +27,8 @@ from .base import (
     Regression,
     Sample,
     Stripes,
-    stored_places,
 )
+from .places import stored_places
 from .reading import Reading, dense_block
 from .watched import Watched
 

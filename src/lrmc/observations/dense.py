@@ -32,10 +32,9 @@ from .base import (
     common,
     in_form,
     row_blocks,
-    spread_places,
-    stored_places,
     typical_size,
 )
+from .places import spread_places, stored_places
 from .transposed import transposed
 
 

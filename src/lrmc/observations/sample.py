@@ -24,6 +24,10 @@ MOST = 0.5
 LOOKED_AT = 2_000  # entries that tell whether values repeat at all
 SINGLE = 2  # entries of a line with one value may have it by chance
 SHORT = 2**16
+# of values that come again: no more than so many of them differ
+AGAIN = 0.5
+FEWEST_STEPS = 2  # values: two are always multiples of something
+EVEN = 0.05  # of a step: by how much multiples of it may be rounded
 
 
 def most_frequent(values: Array) -> tuple[float, int]:
@@ -55,6 +59,17 @@ def usual_in_lines(lines: Array, values: Array, often: float = MOST) -> Array:
     usual = np.empty(len(order), bool)
     usual[order] = np.repeat((times > often * of_line) & (times > SINGLE), times)
     return usual
+
+
+def step_of(values: Array) -> float:
+    """What lies between values that come again and are all multiples of it: grey levels, tenths of a
+    degree. 0 where there is no such step."""
+    some = np.unique(values).astype(np.float64)
+    if not FEWEST_STEPS < len(some) < AGAIN * len(values):
+        return 0.0
+    step = float(np.diff(some).min())
+    steps = (some - some[0]) / step
+    return step if np.abs(steps - np.round(steps)).max() < EVEN else 0.0
 
 
 def in_order(rows: Array) -> Array:

@@ -31,10 +31,9 @@ from .base import (
     Settle,
     Settled,
     in_form,
-    spread_places,
-    stored_places,
     typical_size,
 )
+from .places import spread_places, stored_places
 from .sample import in_order
 
 

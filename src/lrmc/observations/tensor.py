@@ -49,9 +49,9 @@ from .base import (
     Sample,
     how_many,
     row_blocks,
-    stored_places,
 )
 from .dense import regress_by_parts
+from .places import stored_places
 from .transposed import transposed
 
 if TYPE_CHECKING:

@@ -54,7 +54,9 @@ class Completion:
 
     @property
     def rank(self) -> int:
-        """The rank of the model."""
+        """The rank of the model: how many columns L and R have. On noisy data it may be up to 2 more
+        than was asked for, as offsets of rows and columns are components too.
+        """
         return int(self.L.shape[1])
 
     @property
@@ -78,8 +80,8 @@ class Completion:
 
     @cached_property
     def fit(self) -> Fit:
-        """All that is said of entries, in this process: where rows are elsewhere, n1 x rank numbers
-        are brought.
+        """The low-rank part and what lies beyond it, as one object in this process. Where rows are
+        on a cluster, this brings n1 x rank numbers.
         """
         return Fit(Factors(np.asarray(self.L), np.asarray(self.R)), self.beyond)
 

@@ -6,7 +6,7 @@ import math
 import os
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from ..schedule import Schedule
 from ..weights import Array
 from . import files
 from .uncertainty import Calibrated
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -136,8 +139,8 @@ class Result(Calibrated):
         return obs
 
     def listing(self, obs: Observations | None = None) -> Listing:
-        """From where on observed entries are listed as outliers. Of noisy data it takes a few
-        passes, once.
+        """The threshold beyond which observed entries are listed as outliers. With noise, finding it
+        takes a few passes, once.
         """
         if obs is None or obs is self.observations:
             return self._own_listing
@@ -231,7 +234,7 @@ class Result(Calibrated):
         }
         return Schedule(plan=plan, card=card)
 
-    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
         """Plot change, threshold, inliers and singular values.
 
         Parameters

@@ -19,7 +19,7 @@ from ..evidence.calibration import (
     fitted_again,
 )
 from ..evidence.simple import Fitted
-from ..fit import Filling
+from ..fit import Filling, Forecast
 from ..weights import Array
 from .completion import Completion
 
@@ -30,8 +30,8 @@ class Calibrated(Completion):
 
     @cached_property
     def fitted_again(self) -> tuple[Fitted, ...]:
-        """Five runs on the data without some entries (of some rows, where data are large). Made when
-        first asked for.
+        """Five runs without some of the entries (of some rows, where data are large), which intervals
+        are learned from. Made when first asked for.
         """
         if self.observations is None or self.refit is None:
             raise NotCalibrated(
@@ -42,8 +42,8 @@ class Calibrated(Completion):
 
     @cached_property
     def calibration(self) -> Calibration:
-        """What intervals are made of, from `fitted_again`. `save` keeps it, if it was
-        made by then.
+        """Errors at the entries that `fitted_again` did without, and what they say of others. `save`
+        keeps them if they were asked for by then.
         """
         if self.calibrated is not None:
             return self.calibrated
@@ -100,7 +100,7 @@ class Calibrated(Completion):
         middle = self._at(rows, cols)
         return middle - half, middle + half
 
-    def forecast(self, steps: int, level: float = 0.9) -> Any:
+    def forecast(self, steps: int, level: float = 0.9) -> Forecast:
         """Forecast the next steps in time after the end of the table.
 
         It takes a result with a model of time (see `time` of `lrmc.solve`). Intervals are learned
@@ -115,8 +115,9 @@ class Calibrated(Completion):
 
         Returns
         -------
-        named tuple
-            Values, lower and upper ends; time goes along the axis that it has in the data.
+        Forecast
+            A named tuple of `values`, `lower` and `upper`; time goes along the axis that it has in
+            the data.
 
         Raises
         ------

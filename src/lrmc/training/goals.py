@@ -48,8 +48,9 @@ class Truth:
                 np.zeros_like(X.L), np.zeros_like(X.R)
             )
         D /= size
-        gradient = Factors(A @ (D @ (B.T @ X.R)) / size, B @ (D.T @ (A.T @ X.L)) / size)
-        return math.log(size / norm(self.X)), gradient
+        by_L = A @ (D @ (B.T @ X.R)) / size
+        by_R = B @ (D.T @ (A.T @ X.L)) / size
+        return math.log(size / norm(self.X)), Factors(by_L, by_R)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +77,7 @@ class Hidden:
         the Cauchy loss is the slope.
         """
         rows, cols = self.held.shape
-        C = self.held.pull(X.L, X.R, Cauchy(np.full(rows, self.noise), np.ones(cols)))
+        loss = Cauchy(np.full(rows, self.noise), np.ones(cols))
+        C = self.held.pull(X.L, X.R, loss)
         scale = -1 / (self.noise**2 * self.held.n_observed)
         return self.error(X), Factors(scale * C[0], scale * C[1])

@@ -75,6 +75,13 @@ class Ground:
         return int(self.R.shape[1])
 
     @property
+    def guessed(self) -> Array:
+        """T: dates that show no ground, or hardly any by what was learned since: all is said by others."""
+        if self.filling is None:
+            return self.estimated
+        return np.asarray(self.estimated | self.filling.ways.hidden)
+
+    @property
     def shadow(self) -> Array:
         """T x 1 x 1: the dates that are nothing but shadow."""
         none = np.zeros(len(self.R), bool)
@@ -261,6 +268,9 @@ def second_mask(
     if ground.filling is None:
         return first
     away, deviation = away_from_others(Y, used, ground.filling)
+    # Where no other date is known, water is as far below what is usual as a shadow.
+    unknown = (used.sum(0) - used == 0) & (np.median(away, axis=1) < 0)
+    away = np.where(unknown[:, None], np.float32(0), away)
     found = cloud_mask(Y, first != MISSING, away, ground, deviation)
     hidden = ground.filling.ways.hidden[:, None, None]
     return np.where(hidden, np.maximum(first, found), found)

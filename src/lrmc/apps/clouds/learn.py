@@ -49,7 +49,7 @@ from .ground import (
 )
 from .look import Look
 from .mixed import Clouds, learned_clouds
-from .screen import MANY, screened
+from .screen import MANY, Screened, screened
 from .seasons import seasons
 from .shades import Shades, shades, without_overcast
 
@@ -58,9 +58,13 @@ JUDGED = 1250  # pixels that the ways to fill are learned from and judged by
 SCREENS = 4  # at most, that are looked at for dates that are mostly cloud
 ROUNDS = 3  # of weighing, and finding clouds
 TRIED = 2  # times, without what is bright: on all dates, and on those that gain by it
+# Nats for a value, that all dates gain on average by leaving haze out: errors are 2 % smaller. What is
+# tried is judged once more; a smaller number costs time.
+WORTH_A_TRY = 0.02
 FEWEST = 5  # dates that show ground: with fewer, nobody can tell one from a cloud
 HARDLY = 0.85  # of the error of one value for all pixels is left: the other dates tell hardly more
 WHOLE = 0.95  # of what was seen of a date is called clear: no cloud was found on it
+MUCH = 0.2  # of the picture, on a date, is likely ground
 LARGE = 0.5  # of a date was seen: if less was given, masks have taken its clouds
 
 
@@ -81,6 +85,8 @@ class Learned(NamedTuple):
     dark: Shades
     judged: Judged
     undecided: Array  # T: dates of which what is bright may be cloud
+    likely: Array  # T x lines x width: ground, even by a lenient screen
+    lenient: bool  # whether all else was taken for cloud
 
 
 def learn_ground(
@@ -97,46 +103,103 @@ def learn_ground(
     if not sample.there.any():
         raise ValueError("no pixel of the scenes is observed: all are nodata or masked")
     fits = Fits(days, rank, seed, threads, tell)
-    learned = _without_bright(sample, _learned(sample, None, fits), fits)
+    learned = _without_haze(sample, _learned(sample, fits), fits)
+    learned = _without_bright(sample, learned, fits)
     masked = look.seen is not None and not sample.there.all()
-    outcome = _warned(learned, sample.Y, sample.share, masked)
+    outcome = _warned(learned, sample, masked)
+    outcome = _named(outcome, look, sample)
     return replace(learned.ground, limits=sample.limits, outcome=outcome)
 
 
-def _learned(sample: Sample, limit: Array | None, fits: Fits) -> Learned:
-    """The ground of a sample, without what outshines a limit, if there is one."""
+def _named(outcome: Outcome, look: Look, sample: Sample) -> Outcome:
+    """With a word about what may stand for nothing, where no value was named that does."""
+    if look.nodata is not None or not np.isfinite(sample.Y).all():
+        return outcome
+    least = sample.Y.min()
+    empty = np.all(least == sample.Y, axis=1) & sample.there
+    dates = np.flatnonzero(empty.mean((1, 2)) > FEW)
+    if not len(dates) or empty.sum() == sample.there.sum():
+        return outcome
+    numbers = ", ".join(str(t + 1) for t in dates)
+    return outcome.warned(
+        f"scenes {numbers}: many pixels are {least:g} in all bands, and no nodata value"
+        " is given; if nothing was observed there, name that value, or mask them"
+    )
+
+
+def _learned(
+    sample: Sample,
+    fits: Fits,
+    limit: Array | None = None,
+    lenient: bool = False,
+) -> Learned:
+    """The ground of a sample, without what outshines a limit, if there is one, by a screen that may be
+    lenient.
+    """
     fits.tell(Progress("finding clouds"))
     given, seen = sample.share, sample.there
     if limit is not None:
         sample = sample.without(outshines(sample.Y, limit))
-    left, dark, covered = _shown(sample, fits.days, given)
-    sample = left.without(covered[:, None, None])
+    found, dark, covered = _shown(sample, fits.days, given, lenient)
+    sample = found.left.without(covered[:, None, None])
     X, outcome = _fitted(sample, "the ground", fits)
     ground = _of_all_dates(sample, X, fits.days, fits.threads)
     ground = replace(ground, shaded=covered, bright=limit, outcome=outcome)
     fits.tell(Progress("weighing ways to fill"))
     ground, judged = _with_filling(sample, ground, fits, seen)
-    return Learned(ground, dark, judged, np.zeros(len(given), bool))
+    undecided = np.zeros(len(given), bool)
+    likely = sample.there & ~found.maybe
+    return Learned(ground, dark, judged, undecided, likely, lenient)
 
 
-def _shown(sample: Sample, days: Array, given: Array) -> tuple[Sample, Shades, Array]:
-    """What the screen leaves of a sample, how dark and bright that is, and T: dates that show nothing but
-    shadow or cloud.
+def _shown(
+    sample: Sample,
+    days: Array,
+    given: Array,
+    lenient: bool,
+) -> tuple[Screened, Shades, Array]:
+    """What the screen says of a sample, how dark and bright is what it leaves, and T: dates that show nothing
+    but shadow or cloud.
     """
-    left, shadow = _without_clouds(sample, days)
-    ground = left.without(shadow)
+    found = _without_clouds(sample, days, lenient)
+    ground = found.left.without(found.shadow)
     dark = shades(ground, days, given)
     covered = dark.sure
     if covered.any():
         # Beside a shadow that was taken for the ground, ground is as bright as a cloud: once more.
         sample = sample.without(ground.there & covered[:, None, None])
-        left, shadow = _without_clouds(sample, days)
-        ground = left.without(shadow)
+        found = _without_clouds(sample, days, lenient)
+        ground = found.left.without(found.shadow)
         dark = shades(ground, days, given)
         covered = dark.sure | (covered & (ground.share <= FEW))
     # What is left of a date that is mostly cloud is cloud as well, if it is as bright.
-    overcast = left.share < (1 - MANY) * given
-    return ground, dark, covered | (dark.bright & overcast)
+    overcast = found.left.share < (1 - MANY) * given
+    return found._replace(left=ground), dark, covered | (dark.bright & overcast)
+
+
+def _without_haze(sample: Sample, first: Learned, fits: Fits) -> Learned:
+    """What is learned by a lenient screen, if it tells more of what was seen."""
+    Y, there, before = sample.Y, sample.there, first.judged
+    left = before.clear & first.likely
+    if np.array_equal(left, before.clear):
+        return first
+    if np.mean(_gains_without(sample, first, left, fits)) < WORTH_A_TRY:
+        return first
+    try:
+        later = _learned(sample, fits, lenient=True)
+    except FitFailed:
+        return first
+    gain = np.mean(gains(Y, there, before, later.judged))
+    better = gain > 0 and agreed(Y, before, later.judged) > 1
+    return later if better else first
+
+
+def _gains_without(sample: Sample, first: Learned, left: Array, fits: Fits) -> Array:
+    """T: by how much shorter dates would be if only so much were clear: only what is put under clouds is
+    learned again.
+    """
+    filling = _filling(sample, left, first.ground, fits.rank)
+    return gains(sample.Y, sample.there, first.judged, Judged(filling, left))
 
 
 def _without_bright(sample: Sample, first: Learned, fits: Fits) -> Learned:
@@ -148,14 +211,11 @@ def _without_bright(sample: Sample, first: Learned, fits: Fits) -> Learned:
     left = before.clear & ~outshines(Y, limit)
     if not FEW < left.sum() / max(before.clear.sum(), 1) < 1 - FEW:
         return first
-    # Whether it is worth a try: only what is put under clouds is learned again.
-    filling = _filling(sample, left, replace(first.ground, filling=None), fits.rank)
-    gain = gains(Y, there, before, Judged(filling, left))
-    if not gaining(gain).any():
+    if not gaining(_gains_without(sample, first, left, fits)).any():
         return first
     for _ in range(TRIED):
         try:
-            later = _learned(sample, limit, fits)
+            later = _learned(sample, fits, limit, first.lenient)
         except FitFailed:
             break
         gain = gains(Y, there, before, later.judged)
@@ -167,19 +227,19 @@ def _without_bright(sample: Sample, first: Learned, fits: Fits) -> Learned:
     return first._replace(undecided=gaining(gain))
 
 
-def _without_clouds(sample: Sample, days: Array) -> tuple[Sample, Array]:
-    """By the screen, with what lies in a shadow; and again without dates that it took clouds for the
-    ground of, as long as there are such: each may have hidden another one.
+def _without_clouds(sample: Sample, days: Array, lenient: bool) -> Screened:
+    """By the screen; and again without dates that it took clouds for the ground of, as long as there
+    are such: each may have hidden another one.
     """
-    found, shadow = screened(sample, days)
+    found = screened(sample, days, lenient)
     for _ in range(SCREENS):
-        left = without_overcast(found, days)
-        taken = found.there & ~left.there
+        left = without_overcast(found.left, days)
+        taken = found.left.there & ~left.there
         if not taken.any():
             break
         sample = sample.without(taken)
-        found, shadow = screened(sample, days)
-    return found, shadow
+        found = screened(sample, days, lenient)
+    return found
 
 
 def _with_filling(
@@ -253,9 +313,10 @@ def _filling(
     )
 
 
-def _warned(learned: Learned, Y: Array, share: Array, masked: bool) -> Outcome:
+def _warned(learned: Learned, sample: Sample, masked: bool) -> Outcome:
     """With a word about what is not known, and would be by masks."""
     ground, dark, judged = learned.ground, learned.dark, learned.judged
+    Y, share = sample.Y, sample.share
     outcome, filling = ground.outcome, judged.filling
     clear = judged.clear.mean((1, 2))
     whole = (share > LARGE) & (clear > WHOLE * share)
@@ -282,6 +343,10 @@ def _warned(learned: Learned, Y: Array, share: Array, masked: bool) -> Outcome:
         "darker than the dates around, where the ground is brightest; haze and shadow"
         " may have been taken for ground": some
         & (dark.unsure | (dark.scarce & (untold >= 1))),
+        "a part looks like ground, but differs so much from the other dates that all was"
+        " taken for cloud, and is estimated": ~some
+        & ~ground.estimated
+        & (learned.likely.mean((1, 2)) > MUCH),
     }
     for text, dates in found.items():
         if dates.any():

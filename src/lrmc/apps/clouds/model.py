@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from ..._progress import Progress, Tell, silent
 from ..._work import SOUND, Outcome
 from ...weights import Array
-from ..outcome import Told, after_clipping
+from ..outcome import FEW_FAR, Limits, Told, after_clipping
 from ..stack import as_type, check_rank, check_seed, check_share
 from .ground import (
     CLEAR,
@@ -38,15 +38,39 @@ MASKS = 2
 
 @dataclass(frozen=True, eq=False)
 class Cleared(Told):
-    """A series of scenes without clouds."""
+    """A series of scenes without clouds: what `remove_clouds` gives.
 
-    scenes: Array  # T x bands x height x width, in the type of the data
-    # T x height x width: 0 clear, 1 cloud (or shadow, haze, snow), 2 nothing was observed.
+    Attributes
+    ----------
+    scenes : array of shape (T, bands, height, width)
+        The scenes without clouds, in the type of the data.
+    mask : array of shape (T, height, width)
+        0 clear, 1 cloud (or shadow, haze, snow), 2 nothing was observed. What is not 0 was filled in.
+    ground : Ground
+        What was learned: among others its `rank`, and which dates were `estimated`.
+    outcome : Outcome
+        How the fit ended, and what was made of it; `status` and `warnings` are short for its own.
+    clipped : int
+        Number of values of the ground that were far outside what was observed.
+    deviation : array or None
+        Like the scenes: the standard deviation of every value, if `uncertainty` was asked for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lrmc.apps import clouds
+    >>> rng = np.random.default_rng(0)
+    >>> ground = rng.uniform(500, 2000, (3, 24, 24)) * rng.uniform(0.9, 1.1, (10, 1, 1, 1))
+    >>> done = clouds.remove_clouds(ground.astype(np.uint16), uncertainty=True)
+    >>> done.scenes.shape, done.mask.shape, done.deviation.shape
+    ((10, 3, 24, 24), (10, 24, 24), (10, 3, 24, 24))
+    """
+
+    scenes: Array
     mask: Array
     ground: Ground
-    outcome: Outcome = SOUND  # of the fit, and of what was made of it
-    clipped: int = 0  # values of the ground that were far outside what was observed
-    # like the scenes: the standard deviation of what is written there, if it was asked for
+    outcome: Outcome = SOUND
+    clipped: int = 0
     deviation: Array | None = None
 
 
@@ -132,10 +156,16 @@ def remove_clouds(
     part = cleared_scenes(look, ground, Asked(fill, uncertainty, threads), tell)
     outcome = ground.outcome
     if ground.limits is not None:
-        outcome = after_clipping(outcome, part.clipped, part.scenes.size, ground.limits)
+        outcome = held(outcome, part.clipped, part.scenes.size, ground.limits)
     return Cleared(
         part.scenes, part.mask, ground, outcome, part.clipped, part.deviation
     )
+
+
+def held(outcome: Outcome, clipped: int, total: int, limits: Limits) -> Outcome:
+    """The outcome, with a word about values that were clipped if they are more than a few pixels."""
+    few = clipped <= FEW_FAR * total
+    return outcome if few else after_clipping(outcome, clipped, total, limits)
 
 
 # ---- at the door

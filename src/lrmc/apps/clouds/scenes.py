@@ -132,6 +132,8 @@ def _check_grid(path: Path, first: Path) -> None:
             "type": (set(one.dtypes), set(other.dtypes)),
             "coordinate system": (one.crs, other.crs),
             "nodata value": (str(one.nodata), str(other.nodata)),
+            "scale": (one.scales, other.scales),
+            "offset": (one.offsets, other.offsets),
         }
         for name, (here, there) in facts.items():
             if here != there:

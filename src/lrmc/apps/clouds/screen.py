@@ -24,7 +24,8 @@ DATES_EACH = 2  # dates, at least, that a component needs
 ROUNDS = 3  # of learning, and leaving clouds out
 LEARNING = 15  # rounds of learning in each: the components need not be exact
 # Standard deviations: a cloud is far above the ground in one band and above it in half of them, and
-# below it in none. Leaves are brighter in some bands and darker in others.
+# below it in none. Leaves are brighter in some bands and darker in others. But so is haze over leaves,
+# which are brighter than it in the infrared: what is far above in one band, and above in most, may be cloud.
 ONE_BAND, HALF_OF_BANDS, NO_BAND = 6.0, 3.0, -1.0
 MANY = (
     1 / 3
@@ -63,21 +64,30 @@ class Dated(NamedTuple):
     L: Array  # bands x n x r: what the other dates say of the pixels
 
 
+class Screened(NamedTuple):
+    """What a screen says of a sample."""
+
+    left: Sample  # without clouds, on dates with much of them
+    # T x lines x width: what is far darker, on dates of which a part lies in a shadow
+    shadow: Array
+    maybe: Array  # T x lines x width: all that may be cloud
+
+
 def components(dates: int) -> int:
     """The rank to screen so many dates with."""
     return min(COMPONENTS, max(1, (dates - 1) // DATES_EACH))
 
 
-def screened(sample: Sample, days: Array) -> tuple[Sample, Array]:
-    """The sample without what is far brighter than its time, on dates with much of it; and T x lines x
-    width: what is far darker, on dates of which a part lies in a shadow.
+def screened(sample: Sample, days: Array, lenient: bool = False) -> Screened:
+    """A sample without what is far brighter than its time; to a lenient screen, so is all that may be
+    cloud.
     """
     T, bands = sample.Y.shape[:2]
     Y = sample.Y.reshape(T, bands, -1).astype(np.float64)
     there = sample.there.reshape(T, -1)
     known = there.mean(1) > FEW
     if not known.any():
-        return sample, np.zeros_like(sample.there)
+        return Screened(sample, *np.zeros((2, *sample.there.shape), bool))
     rank = components(int(known.sum()))
     clouds = np.zeros(there.shape, bool)
     least = smallest(sample.Y)
@@ -87,12 +97,13 @@ def screened(sample: Sample, days: Array) -> tuple[Sample, Array]:
         usable = known & (believed.mean(1) > FEW)
         seen = Seen(Y, there, believed)
         ground = _explained(seen, model, days, usable)
-        clouds = _bright(seen, ground, least)
+        sure, maybe = _bright(seen, ground, least)
+        clouds = maybe if lenient else sure
     # Only now: beside clouds that are still taken for ground, the ground is dark.
     shadow = _in_part(_shaded(seen, ground, least), there & ~clouds)
     shape = sample.there.shape
     clouds = _of_many(sample, clouds.reshape(shape))
-    return sample.without(clouds), shadow.reshape(shape)
+    return Screened(sample.without(clouds), shadow.reshape(shape), maybe.reshape(shape))
 
 
 def _explained(
@@ -197,13 +208,14 @@ def _scales(
         yield np.minimum(narrower * noise, unsure)
 
 
-def _bright(seen: Seen, ground: Array, least: float) -> Array:
-    """T x n: pixels of each date that are above the ground as clouds are."""
+def _bright(seen: Seen, ground: Array, least: float) -> tuple[Array, Array]:
+    """T x n: pixels of each date that are above the ground as clouds are; and as haze may be."""
     times = _times(seen, seen.Y - ground, least)
+    far = np.any(times > ONE_BAND, axis=1) & seen.there
     above = np.mean(times > HALF_OF_BANDS, axis=1) >= 0.5
-    far = np.any(times > ONE_BAND, axis=1)
     nowhere_below = np.all(times > NO_BAND, axis=1)
-    return np.asarray(above & far & nowhere_below & seen.there)
+    mostly = np.median(times, axis=1) > 0
+    return far & above & nowhere_below, far & mostly
 
 
 def _shaded(seen: Seen, ground: Array, least: float) -> Array:

@@ -207,7 +207,7 @@ class _Dates:
             "clouds found": f"{float(self.cloud.mean()):.1%}",
             "missing": f"{float(self.missing.mean()):.1%}",
             "rank": ground.rank,
-            "dates estimated": int(ground.estimated.sum()),
+            "dates estimated": int(ground.guessed.sum()),
             "fit": str(self.cleared.status),
         }
 
@@ -221,7 +221,7 @@ class _Dates:
 
     def caption(self, k: int) -> str:
         """Of the picture of a scene."""
-        estimated = ", estimated" if self.cleared.ground.estimated[k] else ""
+        estimated = ", estimated" if self.cleared.ground.guessed[k] else ""
         return (
             f"{self.name(k)}: {self.cloud[k]:.0%} cloud, {self.missing[k]:.0%}"
             f" missing{estimated}"
@@ -229,7 +229,7 @@ class _Dates:
 
     def line(self, k: int) -> tuple[object, ...]:
         """Of the table of scenes."""
-        ground = "estimated" if self.cleared.ground.estimated[k] else "seen"
+        ground = "estimated" if self.cleared.ground.guessed[k] else "seen"
         return (
             self.name(k),
             self.scenes.paths[k].name,

@@ -14,11 +14,10 @@ import numpy as np
 from ..._extras import optional
 from ..._progress import FitFailed, Progress, Tell, silent
 from ...observations.stores import readable, zarr_arrays
-from ..outcome import after_clipping
 from .classes import RULES
 from .lazy import CLEARING, Lazily, remove_clouds_lazily
 from .look import BLOCK
-from .model import Cleared, remove_clouds
+from .model import Cleared, held, remove_clouds
 from .scenes import Scenes, checked_rgb, usual_bands
 from .series import (
     BANDS,
@@ -210,7 +209,7 @@ def clear_store(
     outcome = lazily.outcome
     if lazily.ground.limits is not None:
         limits = lazily.ground.limits
-        outcome = after_clipping(outcome, clipped, laid.data.size, limits)
+        outcome = held(outcome, clipped, laid.data.size, limits)
     return series.read_back(target, replace(lazily, outcome=outcome))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -118,7 +119,9 @@ def process(
             people=done,
             status=_status(done),
             warnings=tuple(
-                text for _, faces in done.values() for text in faces.warnings
+                f"{name}: {text}"
+                for name, (_, faces) in done.items()
+                for text in faces.warnings
             ),
             files=placed(folder, target),
             seconds=time.perf_counter() - began,
@@ -150,11 +153,15 @@ def _status(done: Mapping[str, tuple[Person, Faces]]) -> Status:
 
 @contextmanager
 def _named(person: Person) -> Iterator[None]:
-    """What cannot be done with the pictures of a person is told with the name."""
-    try:
-        yield
-    except (ValueError, FitFailed) as error:
-        raise type(error)(f"{person.name}: {error}") from error
+    """What cannot be done with the pictures of a person, or is doubtful, is told with the name."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        try:
+            yield
+        except (ValueError, FitFailed) as error:
+            raise type(error)(f"{person.name}: {error}") from error
+    for one in caught:
+        warnings.warn(f"{person.name}: {one.message}", one.category, stacklevel=4)
 
 
 def _write(folder: Path, person: Person, faces: Faces) -> None:

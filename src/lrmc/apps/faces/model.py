@@ -36,14 +36,40 @@ ALIKE = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Faces(Told):
-    """Pictures of one person, cleaned."""
+    """Pictures of one person, cleaned: what `clean_faces` gives.
 
-    clean: Array  # as the pictures came: n x height x width, with colours last
-    removed: Array  # what was taken away, with its sign: float32
+    Attributes
+    ----------
+    clean : array of shape (n, height, width), with colours last
+        The pictures, in the type in which they came.
+    removed : array of float32
+        What was taken away, with its sign.
+    result : Result
+        The fit.
+    outcome : Outcome
+        How the fit ended, and what was made of it; `status` and `warnings` are short for its own.
+    clipped : int
+        Number of values that pictures cannot have, or far outside those they have.
+    doubt : Doubt or None
+        `guessed` and `deviation` of each value, if `uncertainty` was asked for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lrmc.apps import faces
+    >>> rng = np.random.default_rng(0)
+    >>> images = rng.uniform(60, 200, (24, 20)) * rng.uniform(0.7, 1.0, (12, 1, 1))
+    >>> done = faces.clean_faces(images, rank=1)
+    >>> done.clean.shape, done.rank, done.numbers
+    ((12, 24, 20), 1, 'decided anew')
+    """
+
+    clean: Array
+    removed: Array
     result: Result
-    outcome: Outcome = SOUND  # of the fit, and of what was made of it
-    clipped: int = 0  # values that pictures cannot have, or far outside those they have
-    doubt: Doubt | None = None  # like `clean`, if `uncertainty` was asked for
+    outcome: Outcome = SOUND
+    clipped: int = 0
+    doubt: Doubt | None = None
 
     @property
     def rank(self) -> int:

@@ -67,10 +67,11 @@ class Blood:
                 Status.UNDETERMINED,
             )
         if self.errors > MOST_ERRORS:
+            so = "it is shown faintly" if self.blood.any() else "none of it is shown"
             return outcome.warned(
                 "what is darker than the tissue looks like blood, too: half of the blood or more may"
-                " be tissue whose motion was not undone, so that it is shown faintly; brighter"
-                " bubbles, or more frames per second, would tell",
+                f" be tissue whose motion was not undone, so that {so}; brighter bubbles, or more"
+                " frames per second, would tell",
                 Status.UNDETERMINED,
             )
         return outcome

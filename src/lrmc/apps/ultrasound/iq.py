@@ -9,11 +9,16 @@ is then told by its spectrum, within these directions, too (`flow.py`).
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
+from ..._extras import one_blas_thread
+from ..._kernels import max_threads
 from ..._progress import Progress, Tell
 from ..._work import SOUND, Outcome
 from ...result import Status
@@ -23,6 +28,9 @@ from .flow import CERTAIN, TINY, Seen, squared, tissue_and_blood
 WINDOW = 200  # frames that are fitted together, about: the cost per frame grows with it
 FADING = 25  # frames that neighbouring windows have in common
 PIXELS_EACH = 10  # pixels for every frame of a window that directions are learned from
+VALUES_AT_ONCE = (
+    1 << 25
+)  # of windows that are in work: each takes five times its memory
 ROUNDS, MORE_ROUNDS = 5, 2  # of reweighting: the first window, and those that follow it
 ROUNDS_WITH_GAPS = 12
 SOME = 4096  # pixels with gaps at a time: their systems take rank^2 numbers each
@@ -71,15 +79,26 @@ def windows(
     seed: int,
     tell: Tell,
 ) -> Iterator[tuple[slice, Window]]:
-    """Overlapping windows of a cine, one after another, each from what the last one found."""
+    """Overlapping windows of a cine, one after another. Each learns its tissue from what the last one
+    found; what follows from that is done side by side.
+    """
     spans = _spans(len(frames))
     chosen = _some_pixels(frames[spans[0]], seed)
+    size = frames[spans[0]].size
     before: Tissue | None = None
-    for n, span in enumerate(spans):
-        window = taken_apart(frames[span], rank, chosen, before)
-        before = window.found
-        tell(Progress("tissue and blood", n + 1, len(spans), "windows"))
-        yield span, window
+    begun: deque[Future[Window]] = deque()
+    with one_blas_thread() as alone:
+        most = max(VALUES_AT_ONCE // size, 1)
+        most = min(most, max_threads()) if alone else 1
+        with ThreadPoolExecutor(most) as team:
+            ahead = iter(spans)
+            for n, span in enumerate(spans):
+                for later in islice(ahead, most - len(begun)):
+                    before = learned(frames[later], rank, chosen, before)
+                    begun.append(team.submit(taken_apart, frames[later], before))
+                window = begun.popleft().result()
+                tell(Progress("tissue and blood", n + 1, len(spans), "windows"))
+                yield span, window
 
 
 def blended(
@@ -111,20 +130,12 @@ def _add(part: Array, values: Array, weight: Array) -> None:
         part[k] += weight[k] * values[k]
 
 
-def taken_apart(
-    frames: Array,
-    rank: int | None,
-    chosen: Array,
-    before: Tissue | None = None,
-) -> Window:
-    """One window. `chosen` are the pixels that directions are learned from."""
+def taken_apart(frames: Array, found: Tissue) -> Window:
+    """One window, whose tissue is known."""
     count = len(frames)
     Y = frames.reshape(count, -1)
     seen = np.isfinite(Y)
     gaps = not seen.all()
-    found = learned(
-        np.where(seen, Y, 0)[:, chosen], seen[:, chosen] if gaps else None, rank, before
-    )
     known = Seen(_filled(Y, seen, found.basis) if gaps else Y, found.basis, found.noise)
     tissue, blood = (
         part.reshape(frames.shape) for part in tissue_and_blood(known, frames.shape[1:])
@@ -181,12 +192,16 @@ def _doubt(found: Tissue, frames: int, flows: bool) -> Outcome:
 
 
 def learned(
-    Y: Array,
-    seen: Array | None,
+    frames: Array,
     rank: int | None,
+    chosen: Array,
     before: Tissue | None = None,
 ) -> Tissue:
-    """The directions of slow time of tissue, from frames x pixels; gaps are 0 in Y."""
+    """The directions of slow time of tissue, from some pixels of all frames."""
+    Y = frames.reshape(len(frames), -1)[:, chosen]
+    known = np.isfinite(Y)
+    seen = None if known.all() else known
+    Y = np.where(known, Y, 0)
     count, pixels = Y.shape
     weights = np.ones(pixels, np.float32) if before is None else before.weights
     rounds = ROUNDS if before is None else MORE_ROUNDS

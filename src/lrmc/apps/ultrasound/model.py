@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -10,10 +10,12 @@ from numpy.typing import ArrayLike
 
 from ..._progress import Tell, silent
 from ..._work import SOUND, Outcome
+from ...result import Status
 from ...weights import Array, Sides
 from ..outcome import Limits, Told, after_clipping, shown
 from ..stack import check_rank, check_seed, check_share, is_whole
 from .blood import deviation_without, found_blood, too_bright
+from .films import time_is_last
 from .flow import doppler
 from .iq import blended
 from .medians import median_frame, some_frames
@@ -26,21 +28,49 @@ FEWEST_FRAMES = 4
 
 @dataclass(frozen=True, eq=False)
 class Separated(Told):
-    """What a cine is made of, each (frames, height, width) and in the units of the cine; complex
-    for a complex (IQ) one.
+    """Tissue and blood of a cine, in its units: what `separate` gives.
+
+    Attributes
+    ----------
+    tissue, blood : arrays of shape (frames, height, width)
+        The two parts, complex for a complex (IQ) cine. Blood is what differs from the tissue by more
+        than the noise, and 0 elsewhere.
+    noise : float
+        Standard deviation of the noise; of IQ, its root mean square modulus.
+    deviation : array of shape (height, width)
+        By how much a pixel without blood differs from its tissue: a standard deviation, of IQ that of
+        the modulus. NaN where there always is blood.
+    motion : Motion or None
+        Where the tissue went; None if it was taken to be at rest.
+    outliers : {"both", "positive", "negative"}
+        On which side of the tissue blood was looked for.
+    outcome : Outcome
+        How the fits ended, and what was made of them; `status` and `warnings` are short for its own.
+    clipped : int
+        Number of values of the tissue that the cine could not have.
+    rank : int
+        Rank of the tissue; of IQ, the largest of all windows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lrmc.apps import ultrasound
+    >>> rng = np.random.default_rng(0)
+    >>> cine = rng.uniform(1, 2, (32, 32)) * rng.uniform(0.9, 1.1, (20, 1, 1))
+    >>> done = ultrasound.separate(cine, motion=False)
+    >>> done.tissue.shape, done.power.shape, done.doppler is None
+    ((20, 32, 32), (32, 32), True)
     """
 
     tissue: Array
-    blood: Array  # what differs from the tissue by more than the noise; 0 elsewhere
-    noise: float  # its standard deviation; of IQ, its root mean square modulus
-    # (height, width): by how much a pixel without blood differs from its tissue (a standard deviation;
-    # of IQ, of the modulus); NaN where there always is blood
+    blood: Array
+    noise: float
     deviation: Array
-    motion: Motion | None  # None: the tissue was taken to be at rest
-    outliers: Sides  # on which side of the tissue blood was looked for
-    outcome: Outcome = SOUND  # of the fits, and of what was made of them
-    clipped: int = 0  # values of the tissue that the cine could not have
-    rank: int = 1  # of the tissue; of IQ, the largest of all windows
+    motion: Motion | None
+    outliers: Sides
+    outcome: Outcome = SOUND
+    clipped: int = 0
+    rank: int = 1
 
     @property
     def power(self) -> Array:
@@ -76,8 +106,8 @@ def separate(
 ) -> Separated:
     """Separate tissue and blood (or microbubbles) of an ultrasound cine.
 
-    The tissue is a low-rank matrix, pixels x frames. Of complex (IQ) data, it moves by its phase:
-    what is said of patches, motion, samples and sides is for real data.
+    The tissue is a low-rank matrix, pixels x frames. In complex (IQ) data its motion is in the
+    phase, so that `patch`, `motion`, `sample` and `outliers` are for real data alone.
 
     Parameters
     ----------
@@ -104,7 +134,8 @@ def separate(
     Returns
     -------
     Separated
-        `tissue`, `blood`, `noise`, `motion`, `power`, `doppler`, `status` and `warnings`.
+        `tissue`, `blood`, `power`, `doppler`, `noise`, `deviation`, `lit`, `motion`, `rank`,
+        `status` and `warnings`.
 
     Raises
     ------
@@ -128,7 +159,7 @@ def separate(
     _check(frames, rank, patch, sample, outliers, seed)
     tell = progress or silent
     if np.iscomplexobj(frames):
-        return _separate_iq(frames, rank, seed, tell)
+        return _with_time(frames, _separate_iq(frames, rank, seed, tell))
     rank = rank or 1
     sides = _sides(frames) if outliers == "auto" else outliers
     known = np.isfinite(frames)
@@ -156,7 +187,7 @@ def separate(
         clipped += darker
     rest = frames - tissue
     found = found_blood(rest, tissue, sides, least, lit)
-    return Separated(
+    parts = Separated(
         tissue,
         found.blood,
         found.noise,
@@ -167,6 +198,20 @@ def separate(
         clipped=clipped,
         rank=rank,
     )
+    return _with_time(frames, parts)
+
+
+def _with_time(frames: Array, parts: Separated) -> Separated:
+    """With a word about frames that look as if time were another axis."""
+    if not time_is_last(frames):
+        return parts
+    outcome = parts.outcome.warned(
+        f"{len(frames)} frames of {frames.shape[1]} x {frames.shape[2]} pixels change far less"
+        " along their last axis than from frame to frame: is that one time? Give frames x"
+        " height x width, or say that time is last",
+        Status.UNDETERMINED,
+    )
+    return replace(parts, outcome=outcome)
 
 
 def _separate_iq(frames: Array, rank: int | None, seed: int, tell: Tell) -> Separated:

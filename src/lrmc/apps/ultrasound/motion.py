@@ -29,6 +29,7 @@ ROUNDS = 12
 SETTLED = 0.05
 # Pixels of the shorter and the longer side of the pictures that are compared.
 SMALLEST, LARGEST = 24, 400
+EDGE = 4  # pixels around what is fixed; 2 and 8 are as good
 RIDGE = 0.02  # of the mean squared gradient: where nothing is seen, nothing moves
 LONGEST = 1.5  # pixels that a step may go
 REJECTION = 3 * 1.4826  # residuals beyond so many median absolute ones are clipped
@@ -130,6 +131,9 @@ def follow(
     largest = float(np.abs(cine).max())
     if largest == 0:
         return None
+    if fixed is not None:
+        # Edges of what is fixed stand still, and are strong.
+        fixed = ndimage.binary_dilation(fixed, iterations=EDGE)
     cine = np.asarray(cine, np.float32) / np.float32(power_of_4(largest))
     template = cine[len(cine) // 2]
     free = (
@@ -148,18 +152,31 @@ def follow(
         return None
     shown = Motion(motion.shape, motion.down[some], motion.right[some], motion.block)
     still = median_frame(chosen)
-    before = np.mean([np.mean(np.abs(frame - still)) for frame in chosen])
-    registered = _seen_by(shown, chosen)
-    after = np.mean(
-        [np.mean(np.abs(frame - template)[seen]) for frame, seen in registered]
-    )
+    # Not at what is fixed: the edge of a sector does not move with what is within.
+    registered = _seen_by(shown, chosen, fixed)
+    loose = slice(None) if fixed is None else ~fixed
+    before = np.mean([_away(frame, still, loose) for frame in chosen])
+    after = np.mean([_away(frame, template, seen) for frame, seen in registered])
     return motion if after < MORE_ALIKE * before else None
 
 
-def _seen_by(motion: Motion, frames: Array) -> list[tuple[Array, Array]]:
-    """Frames in register, without the margins, and where they were seen."""
+def _away(
+    frame: Array,
+    other: Array,
+    where: Array | slice,
+) -> float:
+    off = np.abs(frame - other)[where]
+    return float(np.mean(off)) if off.size else 0.0
+
+
+def _seen_by(
+    motion: Motion,
+    frames: Array,
+    fixed: Array | None = None,
+) -> list[tuple[Array, Array]]:
+    """Frames in register, without the margins, and where they were seen, not near a fixed pixel."""
     inner = tuple(slice(motion.margin, motion.margin + n) for n in motion.shape)
-    moved, seen = motion.registered(frames)
+    moved, seen = motion.registered(frames, fixed)
     return [(frame[inner], where[inner]) for frame, where in zip(moved, seen)]
 
 

@@ -12,6 +12,9 @@ from itertools import pairwise
 import numpy as np
 
 from ... import _kernels
+from ..._work import Outcome
+from ...report.text import percent
+from ...result import Status
 from ...weights import Array
 
 LOOKED = 25  # frames, from all over a clip
@@ -25,6 +28,23 @@ FEWEST = (
 AGREE = 0.5  # of the tiles are so near to the common shift, as a share of it
 MOVED = 0.5  # pixels: by less, masks hardly change
 OFTEN = 0.1  # of the frames; fewer may be cuts, or things that fill the picture
+
+
+def after_motion(
+    outcome: Outcome,
+    frames: Array,
+    behind: Array | None,
+) -> Outcome:
+    """The outcome, with a word about a camera that moves."""
+    motion = motion_of(frames, behind)
+    if not motion:
+        return outcome
+    return outcome.warned(
+        f"the camera moves, by about {percent(motion)} of the picture's shorter side: the"
+        " background and the masks are those of a camera that stands still, and are not to"
+        " be trusted; stabilise the clip first",
+        Status.UNDETERMINED,
+    )
 
 
 def motion_of(frames: Array, behind: Array | None = None) -> float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from itertools import islice
@@ -130,6 +130,7 @@ class Clip:
     view: View = View()
     most: int | None = None  # frames that are read
     live: Live | None = None  # of a stream
+    times: list[float] = field(default_factory=list)  # of a file's frames, as they come
 
     @property
     def rate(self) -> Fraction:
@@ -171,6 +172,11 @@ class Clip:
             return cls(path, grey or first.ndim == 2, USUAL_RATE, len(names), white)
         if not path.exists():
             raise FileNotFoundError(2, "there is no such file", str(path))
+        if path.suffix.lower() in SUFFIXES and path.suffix.lower() != ".gif":
+            raise ValueError(
+                f"{path}: one picture (or a stack in one file); a film is wanted, or a folder"
+                " with a picture for each frame"
+            )
         with _opened(path) as (_, stream):
             grey = grey or str(stream.codec_context.pix_fmt).startswith(
                 ("gray", "mono")
@@ -221,10 +227,19 @@ class Clip:
         return self._folder() if is_folder else self._video()
 
     def _video(self) -> Iterator[Look]:
+        self.times.clear()
         with _opened(self.path, self.address) as (container, stream):
             stream.thread_type = "AUTO"
             for frame in _as_they_come(container, stream, self.live):
+                if self.live is None and frame.time is not None:
+                    self.times.append(frame.time)
                 yield partial(self._decoded, frame)
+
+    def seconds(self, n: int) -> float:
+        """When frame n, which has been read, was shown: not all films show them evenly."""
+        if n < len(self.times):
+            return self.times[n] - self.times[0]
+        return n / float(self.rate)
 
     def _decoded(self, frame: VideoFrame) -> Array:
         kind = "gray" if self.grey else "rgb24"

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -78,13 +78,15 @@ class Tracker:
 
     def __init__(
         self,
-        rate: float,
+        when: Callable[[int], float],
         *,
         scale: int = 1,
         origin: tuple[int, int] = (0, 0),
     ) -> None:
-        """`scale` and `origin` (left, top) turn pixels of masks into those of the clip."""
-        self._rate = rate
+        """`when` gives the second of a frame; `scale` and `origin` (left, top) turn pixels of masks
+        into those of the clip.
+        """
+        self._when = when
         self._scale = scale
         self._origin = origin
         self._tracks: list[_Track] = []
@@ -126,7 +128,7 @@ class Tracker:
         left, top = self._origin
         return Event(
             frame=frame,
-            seconds=round(frame / self._rate, 3),
+            seconds=round(self._when(frame), 3),
             track=track,
             left=left + scale * box.left,
             top=top + scale * box.top,

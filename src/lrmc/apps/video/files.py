@@ -69,14 +69,14 @@ def process(
     The folder gets background.mp4, foreground.mp4, masks/000000.png and on, events.csv and
     events.json (boxes of what is in front, with tracks), background.npz and report.html; it appears
     whole or not at all. The clip is read twice, some frames at a time: memory does not grow with
-    its length. A background that is given, or one of more than `REMEMBERED` frames, follows the
-    clip. A stream is read once: its background is learned from the first `ENOUGH` frames, and
+    its length. A background that is given, or one of more than 1000 frames, follows the
+    clip. A stream is read once: its background is learned from the first 200 frames, and
     follows.
 
     Parameters
     ----------
     source : path
-        A video file, a folder of pictures, the address of a stream (rtsp://...), or the number of
+        A video file, a folder of pictures, the address of a stream (`rtsp://...`), or the number of
         a camera.
     target : path
         The folder to make.
@@ -88,7 +88,7 @@ def process(
         A background.npz of another clip of this camera.
     films : bool, default True
         Write films and masks. Without, only events, the background and the report are written, and
-        frames are looked at with a shorter side of `SIDE` pixels, if they have more.
+        frames are looked at with a shorter side of 240 pixels, if they have more.
     region : left, top, width, height, optional
         The part of each frame that is looked at, in pixels.
     most : int, optional

@@ -29,6 +29,8 @@ class Traits:
     # background itself, grey levels; NaN where something always is.
     spread: Array | None = None
     sd: Array | None = None
+    # 2: how far windows go by themselves, in all and in brightness; see `thresholds`
+    quiet: Array | None = None
 
     def check(
         self,
@@ -39,6 +41,7 @@ class Traits:
             "sways": (np.uint8, shape[:2]),
             "colours": (np.float64, (3, 3) if len(shape) == 3 else None),
             "ratios": (np.bool_, (2 * BINS,)),
+            "quiet": (np.float64, (2,)),
             "spread": (np.float32, shape),
             "sd": (np.float32, shape),
         }
@@ -56,11 +59,11 @@ def masks(
     background: Array,
     threshold: float,
     traits: Traits | None = None,
+    light: float = 1.0,
 ) -> Array:
-    """Where frames are farther than the threshold from the background, cleaned up.
+    """Where frames are farther than the threshold from the background, cleaned up; see `distance`.
 
-    Without traits, colours are as far as the one that is farthest, and shadows and what sways are
-    in front.
+    Without traits, shadows and what sways are in front.
     """
     traits = traits or Traits(1.0)
     left_out = traits.ratios is not None and traits.ratios.any()
@@ -71,6 +74,7 @@ def masks(
         frames,
         background,
         _mix(traits.colours),
+        light=light,
         threshold=threshold,
         sways=traits.sways,
         near=near,
@@ -93,11 +97,17 @@ def distance(
     frames: Array,
     background: Array,
     colours: Array | None = None,
+    light: float = 1.0,
 ) -> Array:
-    """How far frames are from the background, in grey levels: (frames, height, width)."""
+    """How far frames are from the background, in grey levels: (frames, height, width).
+
+    Colours are as far as the one that is farthest. If it is known how their noise belongs together,
+    brightness alone counts `light` times. Films store colours coarsely, so that they spread: they
+    count where they are at least half as far as the farthest nearby.
+    """
     frames, background = with_colours(frames, background)
     off = np.empty(frames.shape[:3], np.float32)
-    _kernels.distances(frames, background, _mix(colours), out=off)
+    _kernels.distances(frames, background, _mix(colours), light=light, out=off)
     return off
 
 

@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 
+from ..._scipy import sparse as sp
+from ...formats.sparse import Matrix, Sparse
 from ...linalg import Factors
 from ...methods.noisy import Noise, sweeps
 from ...methods.start import leading
@@ -22,6 +24,15 @@ def grid_of(shape: tuple[int, ...], observed: float) -> Array:
     places = np.arange(math.prod(shape)).reshape(shape)
     step = max(1, math.isqrt(int(observed * places.size) // GRID))
     return places[::step, ::step].ravel()
+
+
+def lit(seen: Matrix) -> Matrix:
+    """Frames x pixels in which nothing is quite black."""
+    if not sp.issparse(seen):
+        return np.maximum(seen, 1)
+    brighter: Sparse = seen.copy()
+    brighter.data = np.maximum(brighter.data, 1)
+    return brighter
 
 
 def brightness(obs: Observations, picture: Array, rank: int, seed: int) -> Array:

@@ -24,29 +24,34 @@ from ...linalg import Factors
 from ...methods.noisy import Noise, sweeps
 from ...observations._door import as_observations
 from ...report.text import percent
-from ...result import Status
 from ...subspace import Memory, Part, Subspace, follow, learn_as_fitted
 from ...weights import Array
 from ..outcome import Limits, Told, run_to_end, told
 from ..stack import Stack, as_type, check_rank, check_seed, check_share, is_whole
-from .camera import motion_of
+from .camera import after_motion
 from .foreground import Traits, in_front, masks, together
-from .grid import brightness, grid_of
+from .grid import brightness, grid_of, lit
 from .medians import medians
 from .modes import most_common
 from .pixels import shifted
-from .stays import behind_what_stays
+from .stays import after_few, behind_what_stays
 from .stops import Stops
-from .traits import traits_of
+from .thresholds import threshold_of
+from .traits import noise_of, traits_of
 
 FORMAT = Format("lrmc-background", "a background")
 FITS = 2  # of all pixels, from their medians: one step is nearly what many give
 ENOUGH = 200  # frames to learn from; more are thinned out evenly
 VIEWS = 20  # times that a sample is to show a pixel: a small one takes more frames
 REMEMBERED = 1000  # frames that the background of a long film stands for
-# The threshold in deviations of the noise, and its limits in grey levels.
-DEVIATIONS, LEAST, MOST = 6.0, 16.0, 40.0
-KNOWN_TRAITS = ("sways", "colours", "ratios", "spread", "sd")  # that a file may have
+KNOWN_TRAITS = (
+    "sways",
+    "colours",
+    "ratios",
+    "spread",
+    "sd",
+    "quiet",
+)  # that a file may have
 BYTES = Limits(np.array(0.0), np.array(255.0))  # what a frame may hold
 
 
@@ -68,7 +73,24 @@ class Background:
     @property
     def threshold(self) -> float:
         """How far in grey levels a pixel is from the background that is not the background."""
-        return float(np.clip(DEVIATIONS * self.model.noise, LEAST, MOST))
+        return self._thresholds[0]
+
+    @property
+    def light(self) -> float:
+        """How many times a difference of brightness alone counts, whose noise is less; at least as
+        much as among the colours.
+        """
+        among = None if self.traits is None else self.traits.colours
+        alone = self.threshold / self._thresholds[1]
+        return alone if among is None else max(alone, math.hypot(*among.sum(axis=0)))
+
+    @cached_property
+    def _thresholds(self) -> list[float]:
+        """In all, and in brightness alone."""
+        quiet = None if self.traits is None else self.traits.quiet
+        bright = float(np.mean(self.model.V, axis=0) @ self.model.mean)
+        levels = (None, None) if quiet is None else quiet.tolist()
+        return [threshold_of(self.model.noise, x, bright) for x in levels]
 
     def scores(self, frames: Array) -> Array:
         """How bright each frame is: frames x rank. Each by its own robust regression on a grid of
@@ -127,8 +149,11 @@ class Background:
         def picture(k: int) -> Array:
             return self.pictures(scores[k : k + 1])[0]
 
-        noise = self.model.noise
-        traits, off = traits_of(frames, picture, self.threshold, noise, observed)
+        first = noise_of(frames, picture, self.threshold, self.model.noise)
+        known = replace(self, traits=first)
+        traits, off = traits_of(
+            frames, picture, known.threshold, known.light, first, observed
+        )
         V = self.model.V if off is None else shifted(self.model.V, off, scores)
         return replace(self, traits=traits, model=replace(self.model, V=V))
 
@@ -136,20 +161,13 @@ class Background:
         """With a warning if the camera moves in these frames, or has moved since the background was
         as it is given.
         """
-        motion = motion_of(frames, behind)
-        if not motion or not self.outcome.sound:
+        if not self.outcome.sound:
             return self
-        text = (
-            f"the camera moves, by about {percent(motion)} of the picture's shorter"
-            " side: the background and the masks are those of a camera that stands"
-            " still, and are not to be trusted; stabilise the clip first"
-        )
-        outcome = self.outcome.warned(text, Status.UNDETERMINED)
-        return replace(self, outcome=outcome)
+        return replace(self, outcome=after_motion(self.outcome, frames, behind))
 
     def masks(self, frames: Array, pictures: Array) -> Array:
         """True where something is in front of these pictures of the background."""
-        return masks(frames, pictures, self.threshold, self.traits)
+        return masks(frames, pictures, self.threshold, self.traits, self.light)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to an .npz file."""
@@ -208,6 +226,10 @@ def learn(
     check_rank(rank, obs.shape[0], "frames")
     picture = medians(seen).astype(np.float32)
     grid = grid_of(shape, obs.fraction)
+    if not picture[grid].any():
+        # Black times any brightness is black: that is told with 1 for 0.
+        seen, picture = lit(seen), np.maximum(picture, 1)
+        obs = as_observations(seen)
     bright = brightness(as_observations(seen[:, grid]), picture[grid], rank, seed)
     # as bright as the medians are
     even = np.linalg.lstsq(bright, np.ones(len(bright)), rcond=None)[0]
@@ -308,7 +330,7 @@ def separate(
     Returns
     -------
     Separation
-        With `background()` and `masks()` of all or some frames, `status` and `warnings`.
+        `background()`, `foreground()`, `masks()`, `stopped(rate)`, `status` and `warnings`.
 
     Raises
     ------
@@ -363,6 +385,7 @@ def learn_from(
     back = learn(seen, frames.shape[1:], how.rank, how.seed, tell)
     if not follows:
         back = back.behind_what_stays(frames)
+    back = replace(back, outcome=after_few(back.outcome, len(frames)))
     return back.with_traits(frames, how.sample).watched(frames)
 
 

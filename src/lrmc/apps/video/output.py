@@ -86,7 +86,7 @@ class Output:
         view = clip.view
         self.rate = float(clip.rate)
         self.stops: Stops | None = None
-        self.tracker = Tracker(float(clip.rate), scale=view.fewer, origin=view.origin)
+        self.tracker = Tracker(clip.seconds, scale=view.fewer, origin=view.origin)
         self.events: list[Event] = []
         self.n_frames = 0
         self.clipped = 0

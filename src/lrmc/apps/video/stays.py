@@ -12,6 +12,8 @@ import numpy as np
 
 from ... import _kernels
 from ..._scipy import ndimage as ndi
+from ..._work import Outcome
+from ...result import Status
 from ...weights import Array
 from .events import SMALLEST
 from .foreground import cleaned
@@ -23,10 +25,24 @@ PARTS = 20  # of a clip: a pixel's median in each says how it looks
 # five clips; with 10 %, traffic counts; with 20 %, what stayed for shorter is missed.
 LASTS = 3
 FEWEST = 3 * PARTS  # frames: a median of fewer than 3 is none
+FEW = 10  # frames: half a second, in which walkers hardly leave their places
 FAINTER = 0.8  # of the outline: with less, the other look is the background
 RING = 2  # pixels on either side of an outline
 # pixels around a region that its outline hangs on: the ring, a step, and four deviations of smoothing
 ROOM = RING + 1 + 4
+
+
+def after_few(outcome: Outcome, frames: int) -> Outcome:
+    """The outcome, with a word about frames in which little moves."""
+    if frames >= FEW:
+        return outcome
+    if frames == 2:
+        text = "2 frames: which of them shows the background where they differ cannot be told"
+        return outcome.warned(f"{text}; give more", Status.UNDETERMINED)
+    return outcome.warned(
+        f"{frames} frames: what moves by less than its own width in them is taken for the"
+        " background; more frames, or some from farther apart, would tell"
+    )
 
 
 def behind_what_stays(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from .foreground import Traits, cleaned, distance
 from .medians import of_bytes
 from .shadows import PARTS as PARTS_OF_SHADOWS
 from .shadows import Evidence, with_colours
+from .thresholds import quiet_of
 
 LOOKED = 100  # frames that are looked at
 PARTS = 20  # of a clip, at most: what sways does so in most of them
@@ -34,30 +36,42 @@ THIN = 5  # every which pixel tells how colours belong together
 Picture = Callable[[int], Array]  # the background of a frame
 
 
-def traits_of(
+def noise_of(
     frames: Array,
     picture: Picture,
     threshold: float,
     noise: float,
-    observed: float = 1.0,
-) -> tuple[Traits, Array | None]:
-    """What frames and their backgrounds show, and by how much the background is off; of the frames,
-    so much was observed.
-    """
+) -> Traits:
+    """What frames and their backgrounds show of the noise."""
     noise = max(noise, 1.0)  # bytes are not finer
     if len(frames) < FEWEST:
-        return Traits(noise), None
+        return Traits(noise)
+    off = [frames[k] - picture(k) for k in looked_at(len(frames))[::THIN]]
+    colours = _colours(off, threshold) if frames.ndim == 4 else None
+    return Traits(noise, colours=colours, quiet=quiet_of(off, colours))
+
+
+def traits_of(
+    frames: Array,
+    picture: Picture,
+    threshold: float,
+    light: float,
+    first: Traits,
+    observed: float = 1.0,
+) -> tuple[Traits, Array | None]:
+    """What frames and their backgrounds show besides, and by how much the background is off; of the
+    frames, so much was observed. `light` is that of `foreground.distance`.
+    """
+    if len(frames) < FEWEST:
+        return first, None
     some = looked_at(len(frames))
-    colours = None
-    if frames.ndim == 4:
-        colours = _colours([frames[k] - picture(k) for k in some[::THIN]], threshold)
     parts = min(PARTS, len(some) // KNOWN)
     sways = _Sways(parts, frames.shape[1:3])
     spread = _Spread(frames.shape[1:])
-    evidence = Evidence(noise)
+    evidence = Evidence(first.noise)
     for k in some:
         behind = picture(k)
-        off = distance(frames[k][None], behind[None], colours)[0]
+        off = distance(frames[k][None], behind[None], first.colours, light)[0]
         mask = cleaned(off[None] > threshold)[0]
         here = k * parts // len(frames)
         frame, picture_behind = with_colours(frames[k][None], behind[None])
@@ -80,8 +94,14 @@ def traits_of(
         evidence.add(part, frames[k], behind, mask & (off > threshold / 2))
     times = observed * len(frames) / len(some)
     deviation, sd, off = spread.found(times)
-    kinds = (sways.found(threshold), colours, evidence.ratios())
-    return Traits(noise, *kinds, deviation, sd), off
+    found = replace(
+        first,
+        sways=sways.found(threshold),
+        ratios=evidence.ratios(),
+        spread=deviation,
+        sd=sd,
+    )
+    return found, off
 
 
 def looked_at(n: int) -> list[int]:

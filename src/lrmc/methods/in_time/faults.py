@@ -79,8 +79,19 @@ def _off_as_a_whole(
         usual = float(np.median(np.abs(e))) if len(e) else 0.0
         for begin, end in stretches(e, (SHIFT, DRIFT), least):
             far = abs(float(np.median(e[begin:end]))) > usual
-            found[s, at[begin:end]] |= far
+            found[s, at[begin:end]] |= far and not _is_state(y[at], begin, end)
     return found
+
+
+def _is_state(y: Array, begin: int, end: int) -> bool:
+    """Whether most of a stretch has one value, which the sensor has as often at other times: a switch
+    or a set point goes from one level to another, and is no fault. (What is stuck is told by itself.)
+    """
+    here = np.sort(y[begin:end])
+    value = here[len(here) // 2]
+    count = int((here == value).sum())
+    most = 2 * count > len(here)
+    return most and int((y == value).sum()) >= 2 * count
 
 
 def _unlike(Y: Array, expected: Callable[[int], Array], repeated: Array) -> Array:

@@ -8,7 +8,9 @@ from ...weights import Array
 
 SHARE = 0.1  # of the observed entries that are set aside
 MOST = 50_000  # of them
-TOGETHER = 4.0  # times the variance by chance, from which on sensors fail together
+# times the variance by chance, from which on sensors fail together; of a few sensors, whose variance
+# is as many times that at most, half of the way there
+TOGETHER, HALFWAY = 4.0, 0.5
 LEAST_LEFT = 0.3  # of a sensor's entries that a late beginning laid over it leaves
 # by which masks of neighboring sensors are more alike (correlations) than those of any two, and than
 # one time is like the next, where entries were seen in stretches: 0.9 for cars on a road, others 0.1
@@ -96,9 +98,12 @@ def _of_other_sensors(
 
 def fail_together(seen: Array) -> bool:
     """Whether the share of missing sensors varies in time far more than by chance."""
+    if len(seen) < 2:
+        return False
     missing = 1 - float(seen.mean())
     by_chance = missing * (1 - missing) / len(seen)
-    return float((1 - seen.mean(0)).var()) > TOGETHER * by_chance
+    enough = min(TOGETHER, 1 + HALFWAY * (len(seen) - 1))
+    return float((1 - seen.mean(0)).var()) > enough * by_chance
 
 
 def in_stretches(seen: Array) -> bool:

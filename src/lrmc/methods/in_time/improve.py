@@ -44,6 +44,7 @@ OF_LOW_RANK = (
     "do not determine this",
     "are far from this fit",
     "low rank is no good model",
+    "are called outliers",
 )
 # entries and gaps that a run is made without to tell how wide intervals are, five times. Without a
 # tenth of all, what is left knows less of each gap than all of it does of those of the table, and
@@ -60,6 +61,7 @@ class Asked(NamedTuple):
     times: Any = None
     in_words: bool = False  # said as an argument, not by labels of the data
     score: Score = "auto"  # what an order that nobody named must gain in
+    one_sided: bool = False  # all outliers lie above the truth, or all below
 
     @property
     def is_given(self) -> bool:
@@ -121,7 +123,9 @@ def _with_time(result: Result, asked: Asked, seed: int) -> Result:
     why_not = _not_for(result, obs)
     long = obs.shape[0] * obs.shape[1] > WHOLE  # too long to try it unasked
     asked_for = asked.is_given and (asked.in_words or not why_not)
-    if asked.time is None or ((why_not or long) and not asked_for):
+    # a model of time knows no sides: it follows what stays on one for a while, and fills nothing here
+    idle = why_not or long or (asked.one_sided and obs.fraction == 1)
+    if asked.time is None or (idle and not asked_for):
         return result
     if why_not == _too_small(obs):
         return _without(result, asked, why_not)
@@ -157,6 +161,7 @@ def _with_time(result: Result, asked: Asked, seed: int) -> Result:
         noise_level=cleaned.noise,
         outlier_fraction=cleaned.gross,
         status=_status(result.status),
+        regime="noisy",
         warnings=(
             *_still_true(result.warnings, obs, axis),
             *_said(check),

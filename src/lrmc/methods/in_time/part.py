@@ -9,11 +9,11 @@ import numpy as np
 
 from ..._typing import override
 from ...evidence.alarms import listing
-from ...fit import Fit, Kept, Part, block_of
+from ...fit import Fit, Forecast, Kept, Part, block_of
 from ...observations.base import Observations, Sample
 from ...weights import Array
 from .clock import Clock
-from .forecast import Forecast, forecast
+from .forecast import forecast
 from .gaps import gaps_of
 from .plan import Estimate, Plan
 from .stack import kind_of

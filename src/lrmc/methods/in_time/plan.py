@@ -19,6 +19,7 @@ from .processes import (
     Entries,
     Process,
     more_models,
+    sound_ones,
     told_entries,
 )
 from .simple import ALL_DAYS, SLOT_MEAN, every_day, simple_fits
@@ -258,12 +259,8 @@ def _deviations(errors: Array, classes: Array) -> Array:
     """By class; that of all errors for classes with few."""
     size = np.abs(errors)
     parts = [size[classes == k] for k in range(N_CLASSES)]
-    return np.array(
-        [
-            np.quantile(x if len(x) >= ENOUGH_ERRORS else size, ONE_DEVIATION)
-            for x in parts
-        ]
-    )
+    parts = [x if len(x) >= ENOUGH_ERRORS else size for x in parts]
+    return np.array([np.quantile(x, ONE_DEVIATION) for x in parts])
 
 
 def mean_and_error(x: Array, held: list[Array]) -> tuple[float, float]:
@@ -297,10 +294,11 @@ def carried_out(
     classes = class_of(~np.isnan(Y))
     entries = None if moved or plan.is_of_some(Y) else _entries_for(Y, plan)
     models = models_of(Y, plan, entries, moved)
-    own = models[plan.best]
-    deviation = plan.best.times_of(np.broadcast_to(own.units, own.weights.shape), T)
+    best = plan.best if plan.best in models else next(iter(models))
+    own = models[best]
+    deviation = best.times_of(np.broadcast_to(own.units, own.weights.shape), T)
     deviation = deviation * plan.sizes.astype(Y.dtype)[classes]
-    good = plan.best.times_of(own.weights, T)
+    good = best.times_of(own.weights, T)
     found = {p.name: _by_model(p, m, Y) for p, m in models.items()}
     del models, own
     if entries is not None:
@@ -352,13 +350,19 @@ def models_of(
     entries: Entries | None,
     moved: bool = False,
 ) -> dict[Process, Model]:
-    """Processes fitted to a table, from what the plan knows of them; gross errors that are told
-    already are in `entries`."""
-    if moved:
-        return {p: _moved(Y, p, begin) for p, begin in plan.models.items()}
-    if entries is None:
-        return _of_more_sensors(Y, plan)
-    return {p: entries.fitted(p, begin) for p, begin in plan.models.items()}
+    """Processes fitted to a table, from what the plan knows of them, without those that run away if
+    there are others; gross errors that are told already are in `entries`."""
+
+    def fitted(p: Process) -> Model:
+        if moved:
+            return _moved(Y, p, plan.models[p])
+        if entries is None:
+            return _of_more_sensors(Y, plan, p)
+        return entries.fitted(p, plan.models[p])
+
+    # where all run away, what they say is held to what is plausible, as ever
+    found = sound_ones(Y, plan.models, fitted)
+    return found or {p: fitted(p) for p in plan.models}
 
 
 def _begun_twice(
@@ -389,14 +393,11 @@ def _moved(Y: Array, p: Process, begin: Model) -> Model:
     return fit(G, robust=p.robust, begin=begin)
 
 
-def _of_more_sensors(Y: Array, plan: Plan) -> dict[Process, Model]:
+def _of_more_sensors(Y: Array, plan: Plan, p: Process) -> Model:
     """The same where the plan is that of some sensors."""
-    models = {}
-    for p, begin in plan.models.items():
-        G = p.days_of(Y)
-        begin = of_more_sensors(begin, G, plan.sensors, robust=p.robust)
-        models[p] = fit(G, robust=p.robust, begin=begin)
-    return models
+    G = p.days_of(Y)
+    begin = of_more_sensors(plan.models[p], G, plan.sensors, robust=p.robust)
+    return fit(G, robust=p.robust, begin=begin)
 
 
 def weighed_by_all(
@@ -415,7 +416,9 @@ def weighed_by_all(
         return plan
     held = gaps_for(~np.isnan(Y), plan.sensors, seed, plan.told_by)
     rest = np.where(held, np.nan, Y).astype(Y.dtype)
-    trial = judged_at(held, Y, _of_more_sensors(rest, plan), plan.told_by, plan.nights)
+    trial = judged_at(held, Y, models_of(rest, plan, None), plan.told_by, plan.nights)
+    if plan.best not in trial.models:
+        return plan
     trial.hear(WITHOUT_TIME, without_time(held, np.arange(len(Y))))
     names = [name for name in plan.estimates if name in trial.found]
     errors, classes = trial.errors(names), trial.classes
@@ -443,4 +446,4 @@ def for_all_sensors(plan: Plan, Y: Array) -> Plan:
     """A plan that was learned from some of the sensors of Y, with models of all of them."""
     if len(plan.sensors) == len(Y):
         return plan
-    return replace(plan, models=_of_more_sensors(Y, plan), sensors=np.arange(len(Y)))
+    return replace(plan, models=models_of(Y, plan, None), sensors=np.arange(len(Y)))

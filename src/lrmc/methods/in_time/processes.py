@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -129,10 +130,23 @@ def more_models(
     that believes all entries does from a gross error. Each begins with what was found before it."""
     found = dict(found)
     for p in some:
+        fitted = partial(entries.fitted_after, found=found)
+        found |= sound_ones(entries.Y, [p], fitted)
+    return found
+
+
+def sound_ones(
+    Y: Array,
+    some: Iterable[Process],
+    fitted: Callable[[Process], Model],
+) -> dict[Process, Model]:
+    """Processes fitted to Y (sensors x times), without those that run away."""
+    found = {}
+    for p in some:
         try:
-            model = entries.fitted_after(p, found)
+            model = fitted(p)
         except np.linalg.LinAlgError:
             continue
-        if model.is_sound(p.days_of(entries.Y)):
+        if model.is_sound(p.days_of(Y)):
             found[p] = model
     return found

@@ -15,13 +15,25 @@ from .sizes import median, medians_of_rows
 REACH = 3  # entries on each side of a median filter
 # pairs to put in order, one after another, so that the fourth of seven is their median (Devillard 1998)
 OF_SEVEN = (
-    *((0, 5), (0, 3), (1, 6), (2, 4), (0, 1), (3, 5), (2, 6)),
-    *((2, 3), (3, 6), (4, 5), (1, 4), (1, 3), (3, 4)),
+    (0, 5),
+    (0, 3),
+    (1, 6),
+    (2, 4),
+    (0, 1),
+    (3, 5),
+    (2, 6),
+    (2, 3),
+    (3, 6),
+    (4, 5),
+    (1, 4),
+    (1, 3),
+    (3, 4),
 )
 OUTLYING = (
     3.0  # standard deviations from the median around, beyond which an entry is left out
 )
 SLOT_MEAN = "slot mean"
+LAST_PERIOD = "last period"
 ALL_DAYS = "slot median of all days"  # of a long table, whose windows know some of them
 MOST_DAYS = 64  # that it is made of
 FILTERED = "median filter, "  # before the name of what comes after it
@@ -80,6 +92,20 @@ def last_value(Y: Array) -> Array:
     last = np.where(last < 0, seen.argmax(1)[:, None], last)
     filled = np.take_along_axis(Y, last, axis=1)
     return np.where(np.isnan(filled), medians_of_rows(Y[:, None, :])[:, None], filled)
+
+
+def last_period(Y: Array, period: int) -> Array:
+    """The last entry of this slot, a period before or more; the first one, where there is none."""
+    S, T = Y.shape
+    room = (0, 0), (0, -T % period)
+    days = np.pad(Y, room, constant_values=np.nan).reshape(S, -1, period)
+    by_slot = days.transpose(0, 2, 1).reshape(S * period, -1)
+    rest = medians_of_rows(Y[:, None, :])
+    # a slot without any entry has what its sensor usually has
+    empty = np.isnan(by_slot).all(1)
+    by_slot[empty] = np.repeat(rest, period)[empty, None]
+    found = last_value(by_slot).reshape(S, period, -1).transpose(0, 2, 1)
+    return np.ascontiguousarray(found.reshape(S, -1)[:, :T])
 
 
 def slot_mean(Y: Array, period: int) -> Array:
