@@ -52,7 +52,7 @@ class Line(NamedTuple):
     coverage: tuple[float, float]  # at LEVELS; NaN where they are refused
     width: tuple[float, float]  # mean, over the best constant one
     expected: float  # what the calibration itself says of its coverage at 0.9
-    distance: float  # between the leverages of missing and held-out places
+    distance: float  # the share of missing places that are unlike held-out ones
     seconds: tuple[float, float]  # of the processor: the solution, the calibration
 
 
@@ -183,7 +183,7 @@ def judged(name: str, outliers: float, source: Source) -> Line:
     expected, distance = np.nan, np.nan
     try:
         found = result.calibration
-        distance = found.gaps.distance
+        distance = found.gaps.unlike
         for k, level in enumerate(LEVELS):
             half = np.diff(result.interval(rows, cols, level), axis=0)[0] / 2
             coverage[k] = float(np.mean(error <= half))

@@ -429,16 +429,29 @@ def test_kinds_of_places_that_nothing_was_set_aside_of_are_counted():
     assert unheard_of(obs, Fit(X), places, enough) == 0
 
 
-def test_gaps_unlike_anything_observed_are_refused():
+def hardly_seen(n1, n2):
+    """A table, and the same with rows of which next to nothing is seen: all that is missing."""
     rng = np.random.default_rng(5)
-    X = rng.standard_normal((120, 3)) @ rng.standard_normal((100, 3)).T
+    X = rng.standard_normal((n1, 3)) @ rng.standard_normal((n2, 3)).T
     Y = X + 0.1 * rng.standard_normal(X.shape)
-    # All that is missing is in rows of which next to nothing is seen.
-    Y[:30][rng.random((30, 100)) < 0.95] = np.nan
-    result = lrmc.solve(Y, 3)
+    seen = Y.copy()
+    seen[:30][rng.random((30, n2)) < 0.95] = np.nan
+    return Y, seen
+
+
+def test_gaps_unlike_anything_observed_are_refused():
+    result = lrmc.solve(hardly_seen(120, 140)[1], 3)
     with pytest.raises(NotCalibrated, match="unlike anything"):
         result.interval(0, 0)
     assert result.calibration.gaps.unlike > UNLIKE
+
+
+def test_what_is_missing_together_is_set_aside_together():
+    """Samples that lack most of their entries: others without these tell how far off they are."""
+    Y, seen = hardly_seen(120, 100)
+    result, places = lrmc.solve(seen, 3), np.nonzero(np.isnan(seen))
+    low, high = result.interval(*places)
+    assert 0.83 < np.mean((low <= Y[places]) & (Y[places] <= high)) < 0.96
 
 
 def test_gaps_that_are_harder_in_one_piece_are_refused():

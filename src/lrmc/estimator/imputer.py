@@ -364,7 +364,7 @@ class RobustImputer(OneToOneFeatureMixin, TakesGaps):  # type: ignore[misc]
         rows, cols = np.nonzero(np.isnan(Y) & seen)
         inner = (np.cumsum(seen) - 1)[cols]  # which of the columns that were seen
         middle, scale = self._expected(self._columns.removed(Y), rows, inner, _dates(X))
-        half = self._calibrated().quantile(level) * scale
+        half = self._calibrated().in_columns(inner, level) * scale
         ends = Y.copy(), Y.copy()
         for end, sign in zip(ends, (-1, 1), strict=True):
             end[rows, cols] = self._columns.entries(middle + sign * half, cols)

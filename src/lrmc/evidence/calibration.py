@@ -26,22 +26,23 @@ from ..observations.heldout import (
     part_in_memory,
     set_aside,
 )
+from ..observations.together import aside_together, missing_together
 from ..weights import Array
-from .errors import Errors, errors_of
+from .by_line import axis_of, lines_differ, named_alike, quantiles_by_line
+from .errors import Errors, errors_of, scaled
 from .kinds import (
     MANY,
     Kinds,
     kinds_of,
     quantile_of,
     quantiles_by_kind,
-    sizes_of,
     together,
     unheard_of,
 )
 from .own_sizes import OwnSizes
-from .scales import TINY, Law, Leverage, Lines, Scales, learned_law, lines_of
+from .scales import Law, Leverage, Lines, Scales, lines_of
 from .simple import Fitted
-from .tails import TELLING, Shape, Tails, fit_tails, thinned
+from .tails import TELLING, Shape, Tails, thinned
 from .unlike import Gaps, harder, unlike
 
 Target = Literal["value", "observation"]
@@ -64,6 +65,9 @@ class KnowsGaps(Protocol):
 
 
 SETS = 5  # of entries that are set aside
+SINGLE = (
+    2  # sets of single entries, where entries are missing together; 3 hold the same
+)
 # errors in all: the share below a 95 % quantile is then known to 0.3 %
 ENOUGH = 6000
 MOST = 0.1  # of the entries that are set aside at once
@@ -71,6 +75,7 @@ MOST = 0.1  # of the entries that are set aside at once
 # many are set aside
 TIGHT = 0.5
 KEPT = 10_000  # errors
+ONE_DEVIATION = 0.6826895  # of Gaussian errors are within it
 LEVELS = (0.9, 0.95)  # whose coverage is measured
 
 
@@ -112,6 +117,7 @@ class Calibration:
     coverage: tuple[Coverage, ...]  # measured, at LEVELS
     kinds: Array  # of the places of errors
     gaps_of: Array  # those that errors are in, by number
+    lines: Array | None = None  # the columns of errors, or rows, if these are fewer
 
     def half_width(
         self,
@@ -121,13 +127,34 @@ class Calibration:
         of: Target = "value",
     ) -> Array:
         """Half the width of the intervals at these places."""
-        border: Any = self.quantile(level, of)
         known = self.scales.kinds
-        if known is not None:
+        if known is None:
+            border = self.in_columns(cols, level, of, rows)
+        else:
+            self.quantile(level, of)  # refuses where there is none
             size, weight = np.abs(self.errors), self._weight(of)
             of_kind = quantiles_by_kind(size, weight, self.kinds, level, self.gaps_of)
             border = of_kind[known.places[rows, cols]]
         return np.asarray(border * self.scales.at(rows, cols))
+
+    def in_columns(
+        self,
+        cols: Array,
+        level: float,
+        of: Target = "value",
+        rows: Array | None = None,
+    ) -> Array:
+        """What errors in these columns stay below with this probability, in units of their scales; in
+        `rows` that are not known, unless they are named.
+        """
+        usual = self.quantile(level, of)
+        asked = cols if axis_of(self.scales.lines.shape) else rows
+        if self.lines is None or asked is None:
+            return np.full(cols.shape, usual)
+        lines, number = np.unique(asked, return_inverse=True)
+        size, weight = np.abs(self.errors), self._weight(of)
+        found = quantiles_by_line(size, weight, self.lines, level, lines)
+        return np.asarray(found[number.reshape(asked.shape)])
 
     def _weight(self, of: Target) -> Array:
         """How much each error counts."""
@@ -150,7 +177,7 @@ class Calibration:
         """The standard deviation that errors at these places would have if they were
         Gaussian with these quantiles.
         """
-        return self.half_width(rows, cols, 0.6826895)
+        return self.half_width(rows, cols, ONE_DEVIATION)
 
     def drawn(
         self,
@@ -165,6 +192,9 @@ class Calibration:
         self.check()
         chance = self.good / self.good.sum()
         chosen = rng.choice(self.errors, (n, *rows.shape), p=chance)
+        usual = self.quantile(ONE_DEVIATION)
+        if self.lines is not None and usual > 0:
+            chosen *= self.in_columns(cols, ONE_DEVIATION, rows=rows) / usual
         return np.asarray(
             chosen
             * np.where(rng.random(chosen.shape) < 0.5, -1, 1)
@@ -185,6 +215,8 @@ class Calibration:
         of_errors = law.unit, law.usual, *law.powers
         numbers = (*shape, rest[0], width, relative, *self.gaps, *of_errors)
         of_places = {} if kinds is None else kinds._asdict() | {"kinds": self.kinds}
+        if self.lines is not None:
+            of_places["lines"] = self.lines
         return of_places | {
             "row_noise": lines.row_noise,
             "col_noise": lines.col_noise,
@@ -237,6 +269,7 @@ class Calibration:
             tuple(Coverage(*map(float, line)) for line in arrays["coverage"]),
             kinds=arrays.get("kinds", np.zeros(len(arrays["errors"]), np.int8)),
             gaps_of=arrays.get("gaps_of", np.arange(len(arrays["errors"]))),
+            lines=_lines_in(arrays, shape),
         )
 
 
@@ -247,6 +280,20 @@ def _check_numbers(name: str, x: Any, shape: tuple[int, ...]) -> None:
         )
 
 
+def _lines_in(arrays: Mapping[str, Any], shape: tuple[int, int]) -> Array | None:
+    """Those of errors in a file, if it has any."""
+    found = arrays.get("lines")
+    if found is not None:
+        _check_whole(found, arrays["errors"].shape, shape[axis_of(shape)], "lines")
+    return found
+
+
+def _check_whole(x: Any, wanted: tuple[int, ...], most: int, name: str) -> None:
+    least, largest = (int(x.min()), int(x.max())) if x.size else (0, 0)
+    if x.dtype.kind != "i" or x.shape != wanted or not 0 <= least <= largest < most:
+        raise ValueError(f"its {name} of places are none")
+
+
 def _kinds_in(arrays: Mapping[str, Any], shape: tuple[int, int]) -> Kinds | None:
     """Those of a file, if it has any."""
     if "places" not in arrays:
@@ -255,9 +302,7 @@ def _kinds_in(arrays: Mapping[str, Any], shape: tuple[int, int]) -> Kinds | None
     _check_numbers("sizes", found.sizes, (MANY,))
     sizes = ((found.places, shape), (arrays["kinds"], arrays["errors"].shape))
     for x, wanted in sizes:
-        least, most = (int(x.min()), int(x.max())) if x.size else (0, 0)
-        if x.dtype != np.int8 or x.shape != wanted or not 0 <= least <= most < MANY:
-            raise ValueError("its kinds of places are none")
+        _check_whole(x, wanted, MANY, "kinds")
     return found
 
 
@@ -282,8 +327,9 @@ def fitted_again(
     """Fits to the data without some entries, several times: `refit` makes the run again, with this
     rank.
 
-    Where data are large or not in memory, of some of their rows (or columns) with so many `cells`. Where gaps are
-    structured, a last one is without whole gaps: see `Gaps`.
+    Where data are large or not in memory, of some of their rows (or columns) with so many `cells`. Where samples
+    lack several entries together, so they do in most of the fits; where gaps are structured, a last one is
+    without whole gaps: see `Gaps`.
     """
     # a model that knows gaps tells those of a single line as well
     if not (has_enough(obs) if _knows_gaps(refit) else can_hold_out(obs)):
@@ -296,6 +342,10 @@ def fitted_again(
     sets = [
         some or set_aside(part.obs, share, seed + k) for k, some in enumerate(moved)
     ]
+    together = not any(moved) and missing_together(part.obs)
+    if together:
+        others = range(seed + SINGLE, seed + SETS)
+        sets[SINGLE:] = [aside_together(part.obs, share, k) for k in others]
     if in_one_piece(part.obs):
         sets.append(hold_out(part.obs, seed + SETS))
     fits = []
@@ -344,12 +394,14 @@ def calibrate(obs: Observations, fit: Fit, sets: Sequence[Fitted]) -> Calibratio
     places = kinds_of(obs, fit)
     errors = errors_of(single, known, with_kinds=places is not None).those_that_tell()
     of_part = single[0].rest.shape != obs.shape  # whose lines are others
-    law, sizes, own, tails = _scaled(obs, errors, by_line=not of_part)
+    law, sizes, own, tails, outlying = scaled(obs, errors, by_line=not of_part)
     scale = law.at(errors.logs) * sizes[errors.kinds] * own.at(errors.rows, errors.cols)
-    outlying = tails.outlying(errors.residual, scale)
     good = 1 - outlying if tails.share > TELLING else np.ones(len(scale))
     ratio = errors.residual / scale
-    step = -(-len(ratio) // KEPT)
+    size, step = np.abs(ratio), -(-len(ratio) // KEPT)
+    lines = errors.lines
+    named = places is None and named_alike(obs.shape, sets[0].rest.shape)
+    apart = named and lines_differ(size, good, lines, errors.number)
     kinds, share = None, unlike(single, known)
     if places is not None:
         kinds = Kinds(places, sizes)
@@ -359,42 +411,11 @@ def calibrate(obs: Observations, fit: Fit, sets: Sequence[Fitted]) -> Calibratio
         tails,
         *thinned(ratio, good, KEPT),
         Gaps(share, harder(sets)),
-        tuple(_coverage(np.abs(ratio), good, errors, x) for x in LEVELS),
+        tuple(_coverage(size, good, errors, x, by_line=apart) for x in LEVELS),
         kinds=errors.kinds[::step],
         gaps_of=errors.gaps[::step],
+        lines=lines[::step] if apart else None,
     )
-
-
-def _scaled(
-    obs: Observations,
-    errors: Errors,
-    *,
-    by_line: bool,
-) -> tuple[Law, Array, OwnSizes, Tails]:
-    """The law of scales, sizes of kinds and of lines, and the tails beyond them. What is gross is told
-    by the first scales, and does not speak for the second.
-    """
-    floor = 16 * float(np.finfo(obs.dtype).eps) * obs.scale  # of exact data
-    weight = np.ones(len(errors.residual))
-    sizes = np.ones(MANY)
-    places = errors.rows, errors.cols
-    lines = OwnSizes.even(obs.shape)
-    for _ in range(2):
-        own = errors.residual / (sizes[errors.kinds] * lines.at(*places))
-        law = learned_law(own, errors.logs, weight)
-        typical = float(np.median(law.at(errors.logs)))
-        law = law._replace(unit=law.unit * max(floor / max(typical, TINY), 1.0))
-        scale = law.at(errors.logs)
-        scale *= lines.at(*places)
-        sizes = sizes_of(errors.residual / scale, errors.kinds)
-        scale *= sizes[errors.kinds]
-        if by_line:
-            before = lines.at(*places)
-            lines = lines.followed(np.abs(errors.residual) / scale, places)
-            scale *= lines.at(*places) / before
-        tails = fit_tails(errors.residual, scale)
-        weight = np.maximum(1 - tails.outlying(errors.residual, scale), 1e-6)
-    return law, sizes, lines, tails
 
 
 def _coverage(
@@ -402,6 +423,8 @@ def _coverage(
     good: Array,
     errors: Errors,
     level: float,
+    *,
+    by_line: bool,
 ) -> Coverage:
     """Each set is held against the quantiles of the others."""
     inside = np.zeros((2, 2))  # of good ones and of all: within, and in all
@@ -409,8 +432,14 @@ def _coverage(
         own = errors.number == k
         kinds, gaps = errors.kinds[~own], errors.gaps[~own]
         for side, weight in enumerate((good, np.ones(len(good)))):
-            border = quantiles_by_kind(size[~own], weight[~own], kinds, level, gaps)
-            within = weight[own] * (size[own] <= border[errors.kinds[own]])
+            others = size[~own], weight[~own]
+            if by_line:
+                lines, at = np.unique(errors.lines[own], return_inverse=True)
+                border = quantiles_by_line(*others, errors.lines[~own], level, lines)
+            else:
+                at = errors.kinds[own]
+                border = quantiles_by_kind(*others, kinds, level, gaps)
+            within = weight[own] * (size[own] <= border[at])
             inside[side] += (within.sum(), weight[own].sum())
     value, observation = inside[:, 0] / np.maximum(inside[:, 1], 1e-300)
     return Coverage(level, float(value), float(observation))

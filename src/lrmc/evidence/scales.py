@@ -72,6 +72,11 @@ class Lines(NamedTuple):
     col_noise: Array
     leverage: Leverage
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the matrix."""
+        return len(self.row_noise), len(self.col_noise)
+
     def flipped(self) -> Lines:
         """Of the transposed matrix."""
         return Lines(self.col_noise, self.row_noise, self.leverage.flipped())

@@ -48,8 +48,8 @@ def telling(values: Array, often: float = A_QUARTER, most: float = 1.0) -> Array
     return np.asarray(values != value)
 
 
-def usual_in_lines(lines: Array, values: Array) -> Array:
-    """Which entries have the value that most entries of their line have."""
+def usual_in_lines(lines: Array, values: Array, often: float = MOST) -> Array:
+    """Which entries have a value that more than such a part of the entries of their line have."""
     order = np.lexsort((values, lines))
     line, value = lines[order], values[order]
     begins = (line[1:] != line[:-1]) | (value[1:] != value[:-1])
@@ -57,7 +57,7 @@ def usual_in_lines(lines: Array, values: Array) -> Array:
     times = np.diff(first, append=len(order))
     of_line = np.bincount(lines)[line[first]]
     usual = np.empty(len(order), bool)
-    usual[order] = np.repeat((times > MOST * of_line) & (times > SINGLE), times)
+    usual[order] = np.repeat((times > often * of_line) & (times > SINGLE), times)
     return usual
 
 
