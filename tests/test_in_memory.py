@@ -458,10 +458,9 @@ def test_intervals_of_all_that_was_missing(measured, tmp_path):
 @pytest.mark.filterwarnings("ignore:.*fewer observations than the rank")
 def test_no_intervals_where_gaps_are_like_nothing_seen(tmp_path):
     rng = np.random.default_rng(5)
-    Y = rng.standard_normal((120, 3)) @ rng.standard_normal(
-        (3, 100)
-    ) + 0.1 * rng.standard_normal((120, 100))
-    Y[:30][rng.random((30, 100)) < 0.95] = np.nan
+    Y = rng.standard_normal((120, 3)) @ rng.standard_normal((3, 140))
+    Y += 0.1 * rng.standard_normal((120, 140))
+    Y[:30][rng.random((30, 140)) < 0.95] = np.nan
     np.save(tmp_path / "in.npy", Y)
     with pytest.warns(
         UserWarning, match="no intervals are written: the gaps are unlike"
