@@ -47,8 +47,7 @@ struct Padded {
   }
 };
 
-template <class Op>
-void in_window(const uint8_t *mask, Picture shape, int size, uint8_t *out, Op op, Padded &x) {
+template <class Op> void in_window(const uint8_t *mask, Picture shape, int size, uint8_t *out, Op op, Padded &x) {
   x.fill(mask, shape, {0, 0, shape.height, shape.width}, size / 2);
   x.windows(size, op);
   for (int i = 0; i < shape.height; i++) std::memcpy(out + int64_t(i) * shape.width, x.row(i), shape.width);
@@ -189,7 +188,7 @@ inline float mixed(const float *off, const float *mix) {
 }
 
 constexpr float BRIGHT[3] = {0.299f, 0.587f, 0.114f};  // shares of the colors in brightness, as in cameras
-constexpr int BLOCK = 17;                              // pixels over which films spread a color: a block, and its middle
+constexpr int BLOCK = 17;  // pixels over which films spread a color: a block, and its middle
 
 // How far pixels are in all, in brightness, and in color alone. Bytes could be anything: all that is read is named.
 void three_ways(const uint8_t *x, const float *b, const float *mix, int64_t n, float *__restrict all,
@@ -237,8 +236,7 @@ void distances_of(const Distances &job, int64_t frame, Colours &colours, float *
   const float *b = job.behind + first;
   if (job.colours == 1)
     for (int64_t k = 0; k < n; k++) out[k] = std::fabs(float(x[k]) - b[k]);
-  else if (job.mix)
-    colours(job, x, b, out);
+  else if (job.mix) colours(job, x, b, out);
   else
     for (int64_t k = 0; k < n; k++, x += 3, b += 3) {
       const float off[3] = {float(x[0]) - b[0], float(x[1]) - b[1], float(x[2]) - b[2]};

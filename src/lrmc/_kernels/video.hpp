@@ -21,7 +21,7 @@ struct Distances {                  // how far frames are from what is behind th
   Picture shape;
   int colours = 1;
   const float *mix = nullptr;  // colours x colours: differences times this have equal noise; none: the largest counts
-  float light = 1;  // with `mix`: so many times a difference of brightness counts without the colours
+  float light = 1;             // with `mix`: so many times a difference of brightness counts without the colours
 };
 
 struct Shadows {                   // numbers of `shadows.py`

@@ -115,8 +115,8 @@ static Shadows shadows_of(const given::Vector<const double> &edges, Numbers numb
 }
 
 static void masks(Frames frames, Backgrounds behind, Mix mix, double light, double threshold,
-                  std::optional<Sways> sways, int near, int gap, given::Vector<const double> edges, Numbers numbers, double taken,
-                  std::optional<given::Vector<const bool>> ratios, MasksRoom out) {
+                  std::optional<Sways> sways, int near, int gap, given::Vector<const double> edges, Numbers numbers,
+                  double taken, std::optional<given::Vector<const bool>> ratios, MasksRoom out) {
   Masks job;
   job.of = distances_of(frames, behind, mix, light);
   need_same(frames, out, 3, "out");
