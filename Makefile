@@ -68,7 +68,7 @@ wheels: $(READY)
 # A second lrmc whose kernels stop at the first wrong address or undefined operation. The limits on memory that some tests set are
 # not for these; an editable install would take the place of this copy, so its finder goes.
 SANITIZED := build/sanitized
-SANITIZE := tests/test_settling.py tests/test_tails.py tests/test_neighbors.py tests/test_simple.py tests/test_compress.py tests/test_blood.py tests/test_lean.py tests/test_thin.py tests/test_loop_kernels.py tests/test_loop_step.py tests/test_video_windows.py tests/test_small.py tests/test_layered.py tests/test_team.py tests/test_power_adjoint.py tests/fuzz/test_kernels.py tests/test_kernels.py tests/test_row_systems.py tests/test_refit.py tests/test_gaps.py tests/test_grouped.py
+SANITIZE := tests/test_settling.py tests/test_tails.py tests/test_neighbors.py tests/test_simple.py tests/test_compress.py tests/test_blood.py tests/test_lean.py tests/test_thin.py tests/test_loop_kernels.py tests/test_loop_step.py tests/test_video_windows.py tests/test_video_thresholds.py tests/test_small.py tests/test_layered.py tests/test_team.py tests/test_power_adjoint.py tests/fuzz/test_kernels.py tests/test_kernels.py tests/test_row_systems.py tests/test_refit.py tests/test_gaps.py tests/test_grouped.py
 sanitize: $(READY)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --upgrade --target $(SANITIZED) -C build-dir=$(SANITIZED)/cmake -C cmake.define.LRMC_SANITIZE=ON .
 	@LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 OMP_NUM_THREADS=2 \
