@@ -49,7 +49,8 @@ class Lines:
             Y, X = Y.T, Factors(X.R, X.L)
         X = Factors(*(np.asarray(F, np.float64) for F in X))
         # where a fit runs away in a row, its entries would be cleaned to what no column holds
-        fit = np.fmax(np.fmin(X.L @ X.R.T, np.fmax.reduce(Y)), np.fmin.reduce(Y))
+        least, most = np.fmin.reduce(Y), np.fmax.reduce(Y)
+        fit = np.fmax(np.fmin(X.L @ X.R.T, most), least)
         asked = None if places is None else np.unique(places[int(flip)])
         return cls(X, Y, fit, flip, asked)
 

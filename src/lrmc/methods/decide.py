@@ -37,6 +37,7 @@ from .lessons import (
     Tried,
     hidden_in,
     is_better,
+    mean_gain,
 )
 from .mixtures import Ways, fewest, with_mixture
 from .neighbors import SHARING
@@ -56,6 +57,11 @@ COMPARISONS, OF_FEW = 1, 2
 SEEN = 0.5
 # times the least loss: of fewer components than two ranks that lose so much, still more is lost
 TOO_FEW = 1.1
+# of the loss: where as many components as are tried at first gain more than half as many, more are tried
+TOO_LOW = 0.05
+OF_EACH = (
+    3  # entries of a line for each component, in the part on which these are compared
+)
 TYPICAL = 0.25  # the quantile of absolute errors that stands for those of good entries
 SHAPES: Mapping[Loss, float] = {"cauchy": 1.0, "huber": 0.5, "squares": 0.02}
 WIDE_REACH = 6.0  # medians of |e|: four standard deviations
@@ -85,13 +91,23 @@ def decide(
     hide = partial(hidden_in, obs, noise=noise, of_line=most_of_line(obs.fraction))
     beside = opinions_for(obs) if neighbors and aim == "fill" else ()
     whole = SHARING in beside
-    compared = hide(high, seed=seed, entries=LARGER_PART, least=least, whole=whole)
     few = partial(hide, seed=seed + 1)
-    if compared[0].rest.n_observed > PART:
-        # what is learned from lies elsewhere
-        compared = [replace(lesson, judge=True) for lesson in compared]
+    larger = partial(hide, seed=seed, entries=LARGER_PART, least=least, whole=whole)
+
+    def higher(than: int) -> Sequence[Lesson]:
+        more = rank_for(obs, 2 * than)
+        return () if more <= than else _judging(larger(more, of_a_line=OF_EACH * more))
+
     wanted = Wanted(rank, loss, score, aim, rested, opinions=beside, learns=learns)
-    return decided_by(compared, few, wanted, obs.shape, layers)
+    compared = _judging(larger(high))
+    return decided_by(compared, few, wanted, obs.shape, layers, higher=higher)
+
+
+def _judging(lessons: Sequence[Lesson]) -> Sequence[Lesson]:
+    """All of them judge, where they are so large that what is learned from lies elsewhere."""
+    if lessons[0].rest.n_observed <= PART:
+        return lessons
+    return [replace(lesson, judge=True) for lesson in lessons]
 
 
 def most_of_line(fraction: float) -> float:
@@ -109,9 +125,11 @@ def decided_by(
     shape: tuple[int, int],
     layers: Layers | None = None,
     told: Told = silent,
+    higher: Callable[[int], Sequence[Lesson]] | None = None,
 ) -> Decided:
     """A plan that these lessons ask for. Numbers are learned from `few`, of this rank, in a small
-    part, where these have more entries; `shape` is that of all data.
+    part, where these have more entries; `shape` is that of all data. Where the rank is not enough,
+    lessons of a `higher` one are asked for.
     """
     in_groups = compared[0].rest.groups is not None
     form = None if wanted.loss is None else SHAPES.get(wanted.loss)
@@ -119,9 +137,12 @@ def decided_by(
     tried = Tried.of(compared, layers, LEAST[wanted.aim])
     bend = BENDS[wanted.score] * tried.unit
     fewer = None
+    larger: Sequence[Lesson] = ()
     if wanted.rank is None:
-        whole = compared[0].rest.shape == shape
         ladder = ranks_of(tried, layers, bend)
+        if higher and is_too_low(ladder, bend):
+            larger = higher(compared[0].rank)
+        whole = compared[0].rest.shape == shape
         tried = good_rank(ladder, bend, whole)
         fewer = fewest(ladder, tried, bend)
     rank = tried.lessons[0].rank
@@ -136,7 +157,20 @@ def decided_by(
             asked = wanted.loss == "mixture"
             ways = Ways(wanted.rested, fewer, asked)
             plan, tried = with_mixture(plan, tried, bend, ways)
-    return contested(plan, tried, bend, trials, wanted.opinions)
+    decided = contested(plan, tried, bend, trials, wanted.opinions)
+    if not larger:
+        return decided
+    other = decided_by(
+        larger,
+        few,
+        wanted,
+        shape,
+        layers=layers,
+        told=told,
+        higher=higher,
+    )
+    better = other.missed_part < (1 - WORTH) * decided.missed_part
+    return other if better else decided
 
 
 def first_numbers(
@@ -231,6 +265,14 @@ def good_rank(ladder: Sequence[Tried], bend: float, whole: bool) -> Tried:
     # the mean may be that of outliers: typical entries are asked as well
     alike = [k for k in good if not is_better(losses[k], losses[best], SAME)]
     return ladder[int(alike[-1])]
+
+
+def is_too_low(ladder: Sequence[Tried], bend: float) -> bool:
+    """Whether the last doubling of the rank gained much."""
+    if len(ladder) < 2:
+        return False
+    first, second = (some.losses(bend) for some in ladder[:2])
+    return mean_gain(second, first) > TOO_LOW
 
 
 def ranks_of(tried: Tried, layers: Layers, bend: float, least: int = 1) -> list[Tried]:

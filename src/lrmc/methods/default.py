@@ -362,7 +362,7 @@ def as_planned(
     if wishes.aim is not None:
         plan = replace(plan, aim=wishes.aim)
     if not plan.fixed:
-        plan = replace(plan, rank=min(plan.rank, rank_for(obs)))
+        plan = replace(plan, rank=rank_for(obs, plan.rank))
     if obs.n_observed <= PART:
         plan = replace(plan, times=2)  # of few entries, what is slower costs little
     net = lesson = None

@@ -15,7 +15,8 @@ from .noisy_layers import Layers, Numbers, State, typical_residual
 from .settling import settle
 from .start import leading, leading_of_whole
 
-HIGH_ENOUGH = 32  # a rank that most tables do not reach: what is not needed dies
+# a rank that most tables do not reach: what is not needed dies, and what is not enough is doubled
+HIGH_ENOUGH = 32
 PER_NUMBER = 1.0  # observed entries for each free number, at the highest rank
 NARROW = 64  # columns of a table that can have nearly full rank: priors hold it
 MOST_CELLS = 2_000_000  # of a narrow table whose residual is made as a matrix
@@ -34,13 +35,13 @@ GROWING = Numbers(reach=2.3, shape=0.5, prior=1.0, kappa=0.3, eta=1.0)
 GROWING_IN_GROUPS = GROWING._replace(shape=1.0)
 
 
-def rank_for(obs: Observations) -> int:
+def rank_for(obs: Observations, most: int = HIGH_ENOUGH) -> int:
     """High enough, and not above what the entries can carry."""
     full = min(obs.shape) - 1
     carried = int(obs.n_observed / (PER_NUMBER * sum(obs.shape)))
     if full <= NARROW and obs.n_observed > full * max(obs.shape) / 2:
         carried = full
-    return max(1, min(HIGH_ENOUGH, carried, full))
+    return max(1, min(most, carried, full))
 
 
 def begin(

@@ -33,7 +33,7 @@ PART = 20_000  # entries that are learned on
 LARGER_PART = 50_000  # entries of the part that models are compared on
 CELLS = 2_000_000  # places of the matrix that are looked at for them
 # of a line in that part, if it has them: with fewer, low rank is told less of than in all data
-OF_A_LINE = 50
+OF_A_LINE = 64
 MOST_ENTRIES = 1_000_000  # of a part whose lines have as many
 FEWEST, MOST = 3, 5  # times that entries are hidden: more often where there are few
 SINGLE = np.dtype(np.float32)
@@ -281,6 +281,7 @@ def hidden_in(
     seed: int,
     *,
     entries: int = PART,
+    of_a_line: int = OF_A_LINE,
     least: int = FEWEST,
     most: int = MOST,
     times: int = 2,
@@ -290,10 +291,10 @@ def hidden_in(
 ) -> list[Lesson]:
     """Lessons in a part of the data that has about so many entries; at least so many of them. With
     components that grow by more than two `times`, lower ranks are the largest of them. `of_line` as
-    for `hold_out`. Lessons know the `whole` of the data, if asked.
+    for `hold_out`, `of_a_line` for `some_lines`. Lessons know the `whole` of the data, if asked.
 
     Where the truth is known nothing is hidden: it is what is to be found."""
-    rows, cols = some_lines(obs, np.random.default_rng(seed), entries)
+    rows, cols = some_lines(obs, np.random.default_rng(seed), entries, of_a_line)
     part = part_at(obs, rows, cols)
     here = noise.of(rows, cols)
     count = int(np.clip(PART // max(part.n_observed, 1), least, most))
@@ -403,15 +404,17 @@ def some_lines(
     obs: Observations,
     rng: np.random.Generator,
     entries: int = PART,
+    of_a_line: int = OF_A_LINE,
 ) -> tuple[Array, Array]:
     """Rows and columns of a part with about so many entries: some of the longer side, and
-    where that is too much, those of the shorter one that have the most entries.
+    where that is too much, those of the shorter one that have the most entries. A larger part has
+    about so many of each line, too.
     """
     if obs.groups is not None:
         return _some_groups(obs, obs.groups, rng, entries)
     axis = 0 if obs.shape[0] >= obs.shape[1] else 1
     n, across = obs.shape[axis], obs.shape[1 - axis]
-    enough = _enough_lines(obs) if entries >= LARGER_PART else 0
+    enough = _enough_lines(obs, of_a_line) if entries >= LARGER_PART else 0
     count = min(n, max(100, enough, int(entries / (obs.fraction * across))))
     lines = np.sort(rng.choice(n, count, replace=False)) if count < n else np.arange(n)
     seen = np.asarray((obs.row_observed, obs.col_observed)[1 - axis])
@@ -424,9 +427,9 @@ def some_lines(
     return (lines, others) if axis == 0 else (others, lines)
 
 
-def _enough_lines(obs: Observations) -> int:
-    """Of each side, for lines of the other one to have as many entries as tell their low rank."""
-    return int(min(OF_A_LINE / obs.fraction, math.sqrt(MOST_ENTRIES / obs.fraction)))
+def _enough_lines(obs: Observations, of_a_line: int) -> int:
+    """Of each side, for lines of the other one to have so many entries."""
+    return int(min(of_a_line / obs.fraction, math.sqrt(MOST_ENTRIES / obs.fraction)))
 
 
 def _some_groups(

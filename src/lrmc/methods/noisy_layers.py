@@ -429,4 +429,5 @@ def _sums_of_used(
 ) -> tuple[tuple[()], tuple[int, Array]]:
     F, observed = rows
     used = observed > 0
-    return (), (int(used.sum()), np.where(used[:, None], F, 0).sum(0, dtype=np.float64))
+    sums = np.where(used[:, None], F, 0).sum(0, dtype=np.float64)
+    return (), (int(used.sum()), sums)

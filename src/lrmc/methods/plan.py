@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from ..evidence.simple import LOW_RANK
 from ..observations.base import Sample
 from .blends import Blend, Standing
 from .learn import Trial
@@ -100,3 +102,14 @@ class Decided:
     simple: float = np.nan  # and that of the best simple model
     # errors at them, by their places in all data
     missed: Sample | None = None
+
+    @property
+    def missed_part(self) -> float:
+        """What is left of the errors of simple models, absolute and squared alike: what was decided on
+        other hidden entries is comparable by it.
+        """
+        own = [x for x in self.table if x.chosen]
+        simple = [x for x in self.table if not x.chosen and x.name != LOW_RANK]
+        absolute = min(x.mae for x in own) / min(x.mae for x in simple)
+        squared = min(x.rmse for x in own) / min(x.rmse for x in simple)
+        return math.sqrt(absolute * squared)

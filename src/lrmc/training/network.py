@@ -40,7 +40,8 @@ class Shape:
     def unpacked(self, theta: Array, schedule: Schedule) -> Schedule:
         """The schedule with these numbers."""
         K = self.layers
-        zeta, eta = np.exp(np.clip(theta[: 2 * K], -60, 60)).reshape(2, K).tolist()
+        numbers = np.exp(np.clip(theta[: 2 * K], -60, 60))
+        zeta, eta = numbers.reshape(2, K).tolist()
         gamma = np.clip(theta[2 * K :], 0, 0.99).tolist()
         return replace(
             schedule,

@@ -214,6 +214,7 @@ def gaps_of(missing: Array) -> Array:
 
 def runs(missing: Array) -> tuple[Array, Array, Array]:
     """Rows, beginnings and lengths of runs of True along the last axis."""
-    edges = np.diff(np.pad(missing.astype(np.int8), ((0, 0), (1, 1))), axis=1)
+    padded = np.pad(missing.astype(np.int8), ((0, 0), (1, 1)))
+    edges = np.diff(padded, axis=1)
     rows, starts = np.nonzero(edges == 1)
     return rows, starts, np.nonzero(edges == -1)[1] - starts

@@ -192,7 +192,8 @@ def plausible(values: Array, Y: Array, good: Array) -> Array:
 
 def range_of(Y: Array, there: Array) -> tuple[Array, Array]:
     """From where to where these entries of each sensor reach, and a little beyond."""
-    low, high = np.where(there, Y, np.inf).min(1), np.where(there, Y, -np.inf).max(1)
+    low = np.where(there, Y, np.inf).min(1)
+    high = np.where(there, Y, -np.inf).max(1)
     few = there.sum(1) < ENOUGH_OF_RANGE
     low[few], high[few] = low.min(), high.max()
     margin = MARGIN * (high - low)
